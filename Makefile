@@ -1,0 +1,72 @@
+# Everything sets itself up in .venv from nothing but Python 3.11 (or newer) and make.
+#
+#   make demo    a foreman and a worker at work        make test    all tests (under ten minutes)
+#   make check   format, lint, types, bands, spelling  make bench   measurements, as ratios
+#   make docs    draw the protocol pages anew          make fuzz    search the decoders for crashes (FUZZ_SECONDS=60)
+#   make soak    the long runs of the simulator        make format  let ruff format and mend what it can
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+FUZZ_SECONDS ?= 60
+SOAK_SEEDS ?= 20000
+
+.DELETE_ON_ERROR:
+.PHONY: demo test check format docs bench fuzz soak clean help
+
+help:
+	@sed -n 's/^# *make/make/p; s/^#   make/make/p' Makefile | sort -u
+
+demo: $(VENV)/.run
+	@$(BIN)/python examples/simulated_crew.py
+
+test: $(VENV)/.dev
+	@$(BIN)/coverage run -m pytest
+	@$(BIN)/coverage report
+
+check: $(VENV)/.dev
+	@$(BIN)/ruff format --check --quiet . || { echo "not formatted: run 'make format'"; exit 1; }
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --no-cache > $(VENV)/bands.log || { cat $(VENV)/bands.log; exit 1; }
+	@$(BIN)/codespell
+	@$(BIN)/python -m tools.build_docs --check
+	@echo "check: all good"
+
+format: $(VENV)/.dev
+	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format --quiet .
+
+docs: $(VENV)/.dev
+	@$(BIN)/python -m tools.build_docs
+
+bench: $(VENV)/.dev
+	@$(BIN)/python -m bench
+
+fuzz: $(VENV)/.fuzz
+	@$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
+
+soak: $(VENV)/.dev
+	@GANDY_SIM_SEEDS=$(SOAK_SEEDS) $(BIN)/python -m pytest tests/sim
+	@GANDY_HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest tests/property
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+
+# What was installed is remembered in stamp files, so that the second run has nothing to do.
+$(VENV)/bin/python:
+	@test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "gandy needs Python 3.11 or newer; say which with 'make PYTHON=...'"; exit 1; }
+	@echo "setting up $(VENV) (once)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@ $(VENV)/.run
+
+$(VENV)/.fuzz: $(VENV)/.dev
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,fuzz]'
+	@touch $@

@@ -1,0 +1,55 @@
+"""Everything that can go wrong, in one tree, and the codes that an ERROR message carries.
+
+GandyError
+└── ProtocolError
+    ├── LocalProtocolError    our side broke the protocol: a bug in gandy or in the program around it
+    └── RemoteProtocolError   the peer broke the protocol: close the link
+"""
+
+from enum import IntEnum
+
+
+class ErrorCode(IntEnum):
+    """The subtype of an ERROR message. The original knows the first two; the others go to gandy peers only."""
+
+    OVERFLOW = 1
+    NO_PROCS = 2
+    NO_SUCH_JOB = 3
+    BAD_SEQ = 4
+    BAD_MAGIC = 5
+    UNKNOWN_TYPE = 6
+    TOO_LONG = 7
+    BAD_PAYLOAD = 8
+    BAD_STATE = 9
+    ALREADY_RUNNING = 10
+
+
+def name_code(code: int) -> str:
+    """The word for an error code, also for one that gandy does not know."""
+    try:
+        return ErrorCode(code).name.lower()
+    except ValueError:
+        return f"error {code}"
+
+
+class GandyError(Exception):
+    """Whatever gandy raises on purpose. `retryable`: the same request may succeed later."""
+
+    retryable = False
+
+
+class ProtocolError(GandyError):
+    """A rule of a wire protocol was broken."""
+
+
+class LocalProtocolError(ProtocolError):
+    """Our side asked for something that the protocol forbids."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """The peer sent something that the protocol forbids; the link cannot go on."""
+
+    def __init__(self, message: str, code: ErrorCode, offset: int | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.offset = offset  # of the bad frame, in bytes since the link began; None where no frame is to blame

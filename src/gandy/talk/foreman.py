@@ -1,0 +1,220 @@
+"""The foreman's side of a v2 conversation with one worker: a copy of the worker's account, and what to tell it next.
+
+It trusts the worker's numbers only where they cannot be stale: in HELLO, and downwards in the answer to STOP.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, assert_never
+
+from gandy.errors import ErrorCode, LocalProtocolError
+from gandy.limits import MAX_SLOTS
+from gandy.talk.events import (
+    Accepted,
+    Answered,
+    ExchangeEvent,
+    ExtensionReceived,
+    ForemanEvent,
+    Greeted,
+    Overflowed,
+    Refused,
+    Reported,
+    Requested,
+    Restarted,
+)
+from gandy.talk.exchange import Exchange
+from gandy.talk.law import Role, State
+from gandy.talk.slots import Slots
+from gandy.wire.messages import (
+    RESEND_HELLO,
+    STOP_ALL,
+    STOP_IMMEDIATELY,
+    Answer,
+    Cancel,
+    Error,
+    Extension,
+    Hello,
+    Job,
+    Ok,
+    Request,
+    Reset,
+    Stop,
+    Task,
+    TaskPair,
+    Update,
+    unpack_pair,
+)
+
+
+class ForemanSide:
+    """One for each link. `give`, `cancel` and `stop` queue what goes out as soon as the protocol lets it: pull
+    `next_event` until it is None, then write `data_to_send`."""
+
+    def __init__(self, **exchange_options: Any) -> None:
+        self._exchange = Exchange(Role.FOREMAN, **exchange_options)
+        self.slots = Slots(0)
+        self._queue: deque[Request] = deque()
+        self._is_refusing = False  # the worker had no processor where we saw one: wait for its next word
+
+    @property
+    def state(self) -> State:
+        return self._exchange.state
+
+    @property
+    def exchange(self) -> Exchange:
+        return self._exchange
+
+    @property
+    def free(self) -> int:
+        """How many tasks may be given now."""
+        return 0 if self._is_refusing or self.state is State.CLOSED else self.slots.free
+
+    def disconnect(self) -> tuple[Task, ...]:
+        """The link is gone. Tasks that were given and that the worker surely never saw."""
+        self._exchange.close()
+        never_sent = [task for request in self._queue if isinstance(request, Job) for task in request.tasks]
+        self._queue.clear()
+        return tuple(never_sent)
+
+    def receive_data(self, data: bytes) -> None:
+        self._exchange.receive_data(data)
+
+    def data_to_send(self) -> bytes:
+        """What is to be written to the link now: answers, and the next request where it may go out."""
+        self._advance()
+        return self._exchange.data_to_send()
+
+    def give(self, tasks: Iterable[Task]) -> None:
+        """Have the worker start these tasks; `Accepted` or `Refused` follows.
+
+        Raises: LocalProtocolError, when there are more tasks than `free`.
+        """
+        tasks = tuple(tasks)
+        if len(tasks) > self.free:
+            raise LocalProtocolError(f"{len(tasks)} tasks for {self.free} free slots")
+        self.slots.take(tasks)
+        if Extension.ATOMIC in self._exchange.agreed:
+            self._queue.append(Job(tasks))
+        else:
+            # The original starts some of a list and refuses the rest; of one task it is clear which.
+            self._queue.extend(Job((task,)) for task in tasks)
+
+    def cancel(self, pairs: Iterable[TaskPair]) -> None:
+        self._queue.append(Cancel(tuple(pairs)))
+
+    def stop(self, count: int) -> None:
+        """Take processors away; running tasks end first.
+
+        Raises: LocalProtocolError, unless the count is a number of processors.
+        """
+        if not 0 < count <= MAX_SLOTS:
+            raise LocalProtocolError(f"{count} is not a number of processors")
+        self._queue.append(Stop(count))
+
+    def stop_all(self) -> None:
+        """Stop the worker when its tasks have ended. Sent as a number: the original takes STOP(0) for STOP(1)."""
+        self.stop(max(1, self.slots.limit))
+
+    def stop_immediately(self) -> None:
+        """Stop the worker and all its tasks now, before anything else that is queued."""
+        self._queue.appendleft(Stop(STOP_IMMEDIATELY))
+
+    def reset(self) -> None:
+        """Start the sequence numbers again when it is our turn."""
+        self._queue.append(Reset())
+
+    def greet(self) -> None:
+        """Speak first, for a worker that follows seed 001 to the letter and waits for OK(0) before its HELLO."""
+        if self.state is State.GREETING:
+            self._exchange.greet()
+
+    def acknowledge(self, report: Reported, answer: Error | None = None) -> None:
+        """The result is recorded, or, with an ERROR, not wanted. Pull `next_event` afterwards."""
+        self._exchange.answer(report.ticket, answer or self._account())
+
+    def next_event(self) -> ForemanEvent | None:
+        """What happened; None until more bytes come or something is acknowledged.
+
+        Raises: RemoteProtocolError, when the worker broke the protocol. Close the link.
+        """
+        while (event := self._exchange.next_event()) is not None:
+            reaction = self._react(event)
+            if reaction is not None:
+                return reaction
+        return None
+
+    def _react(self, event: ExchangeEvent) -> ForemanEvent | None:
+        match event:
+            case Requested():
+                return self._on_request(event, event.message)
+            case Answered(request, answer):
+                return self._on_answer(event, request, answer)
+            case Overflowed(request):
+                self._queue.appendleft(request)
+                return None
+            case Restarted(dropped):
+                if dropped is not None:
+                    self._queue.appendleft(dropped)
+                return event
+            case ExtensionReceived():
+                return event
+            case _:
+                assert_never(event)
+
+    def _on_request(self, ticket: Requested, message: Request) -> ForemanEvent:
+        match message:
+            case Hello():
+                return self._on_hello(ticket, message)
+            case Update(result):
+                if result is None:
+                    raise self._exchange.fail("UPDATE without a result", ErrorCode.BAD_PAYLOAD)
+                self.slots.release(result.pair)
+                self._is_refusing = False
+                return Reported(result, ticket)
+            case _:
+                raise AssertionError(f"the law lets no worker say {message}")
+
+    def _on_hello(self, ticket: Requested, hello: Hello) -> Greeted:
+        # What we gave and the worker has not seen yet keeps its slots, whatever the worker says it runs.
+        given = [task for request in self._unanswered() if isinstance(request, Job) for task in request.tasks]
+        self.slots = Slots(hello.nproc + len(hello.running), hello.running)
+        self.slots.take(given)
+        self._is_refusing = False
+        self._exchange.agree(hello.extensions & self._exchange.offers)
+        self._exchange.answer(ticket, Ok(hello.nproc, len(hello.running), self._exchange.agreed))
+        return Greeted(hello.nproc, hello.running, self._exchange.agreed)
+
+    def _unanswered(self) -> list[Request]:
+        outstanding = self._exchange.outstanding
+        return [*self._queue] if outstanding is None else [outstanding, *self._queue]
+
+    def _on_answer(self, event: Answered, request: Request, answer: Answer) -> ForemanEvent:
+        match request, answer:
+            case Job(tasks), Error(code, detail):
+                return self._on_refusal(tasks, code, detail)
+            case Job(tasks), _:
+                return Accepted(tasks)
+            case Stop(count), Ok(nproc, nrun):
+                self.slots.stop(STOP_ALL if count == STOP_IMMEDIATELY else count)
+                self.slots.limit = min(self.slots.limit, nproc + nrun)
+                return event
+            case _:
+                return event
+
+    def _on_refusal(self, tasks: tuple[Task, ...], code: int, detail: int) -> Refused:
+        for task in tasks:
+            self.slots.release(task.pair)
+        if code == ErrorCode.NO_PROCS:
+            nproc, nrun = unpack_pair(detail)
+            self.slots.limit = min(self.slots.limit, nproc + nrun)
+            self._is_refusing = bool(self.slots.running)  # if nothing runs, no UPDATE will ever end the wait
+        return Refused(tasks, code)
+
+    def _account(self) -> Ok:
+        if self.state is State.GREETING:
+            return RESEND_HELLO
+        return Ok(self.slots.free, len(self.slots.running))
+
+    def _advance(self) -> None:
+        if self._queue and self._exchange.can_request(self._queue[0]):
+            self._exchange.request(self._queue.popleft())

@@ -1,0 +1,144 @@
+"""The two job protocols as tables: who may say what, in which state, and which state follows.
+
+The tables know senders, never "us", so both sides obey one law. Whatever is missing is a protocol error. The diagrams
+and tables in docs/protocol are drawn from here by `make docs`.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final, NamedTuple
+
+from gandy.wire.messages import Answer, Cancel, Error, Hello, Job, Message, Ok, Request, Reset, Stop, Update
+
+
+class Role(Enum):
+    """The two sides of a link. (Seed 000 calls them client and server.)"""
+
+    WORKER = "worker"
+    FOREMAN = "foreman"
+
+    @property
+    def parity(self) -> int:
+        """Seed 001, rule 4.3: requests of workers are even, requests of the foreman are odd."""
+        return 0 if self is Role.WORKER else 1
+
+    @property
+    def other(self) -> "Role":
+        return Role.FOREMAN if self is Role.WORKER else Role.WORKER
+
+
+class Step(NamedTuple):
+    """One thing said: a request, or an answer to one."""
+
+    message: type[Message]
+    answers: type[Request] | None = None
+
+    def __str__(self) -> str:
+        word = self.message.__name__.upper()
+        return word if self.answers is None else f"{word} to {self.answers.__name__.upper()}"
+
+
+class State(Enum):
+    """Where a conversation of the second generation stands."""
+
+    GREETING = "greeting"  # the foreman does not know the worker's state
+    WELCOME = "welcome"  # HELLO is said and not answered
+    OPEN = "open"
+    RESETTING = "resetting"  # a RESET is said and not answered
+    CLOSED = "closed"  # the link is gone: nothing can be said
+
+
+_WORKER, _FOREMAN = Role.WORKER, Role.FOREMAN
+_GREETING, _WELCOME, _OPEN, _RESETTING = State.GREETING, State.WELCOME, State.OPEN, State.RESETTING
+
+LAW: Final[Mapping[tuple[State, Role, Step], State]] = {
+    # A worker says HELLO first. One that reports a result before that is asked for HELLO, and the result counts.
+    (_GREETING, _WORKER, Step(Hello)): _WELCOME,
+    (_GREETING, _WORKER, Step(Update)): _GREETING,
+    (_GREETING, _FOREMAN, Step(Ok, Update)): _GREETING,
+    (_GREETING, _FOREMAN, Step(Error, Update)): _GREETING,
+    #
+    (_WELCOME, _FOREMAN, Step(Ok, Hello)): _OPEN,
+    (_WELCOME, _FOREMAN, Step(Error, Hello)): _GREETING,
+    # A HELLO in the middle of a conversation may cross what the foreman said before it heard it.
+    (_WELCOME, _FOREMAN, Step(Job)): _WELCOME,
+    (_WELCOME, _FOREMAN, Step(Cancel)): _WELCOME,
+    (_WELCOME, _FOREMAN, Step(Stop)): _WELCOME,
+    (_WELCOME, _WORKER, Step(Ok, Job)): _WELCOME,
+    (_WELCOME, _WORKER, Step(Ok, Cancel)): _WELCOME,
+    (_WELCOME, _WORKER, Step(Ok, Stop)): _WELCOME,
+    (_WELCOME, _WORKER, Step(Error, Job)): _WELCOME,
+    (_WELCOME, _WORKER, Step(Error, Cancel)): _WELCOME,
+    (_WELCOME, _WORKER, Step(Error, Stop)): _WELCOME,
+    (_WELCOME, _FOREMAN, Step(Ok, Update)): _WELCOME,
+    (_WELCOME, _FOREMAN, Step(Error, Update)): _WELCOME,
+    (_WELCOME, _FOREMAN, Step(Reset)): _RESETTING,
+    #
+    (_OPEN, _WORKER, Step(Hello)): _WELCOME,
+    (_OPEN, _FOREMAN, Step(Job)): _OPEN,
+    (_OPEN, _WORKER, Step(Ok, Job)): _OPEN,
+    (_OPEN, _WORKER, Step(Error, Job)): _OPEN,
+    (_OPEN, _FOREMAN, Step(Cancel)): _OPEN,
+    (_OPEN, _WORKER, Step(Ok, Cancel)): _OPEN,
+    (_OPEN, _WORKER, Step(Error, Cancel)): _OPEN,
+    (_OPEN, _FOREMAN, Step(Stop)): _OPEN,
+    (_OPEN, _WORKER, Step(Ok, Stop)): _OPEN,
+    (_OPEN, _WORKER, Step(Error, Stop)): _OPEN,
+    (_OPEN, _WORKER, Step(Update)): _OPEN,
+    (_OPEN, _FOREMAN, Step(Ok, Update)): _OPEN,
+    (_OPEN, _FOREMAN, Step(Error, Update)): _OPEN,
+    (_OPEN, _WORKER, Step(Reset)): _RESETTING,
+    (_OPEN, _FOREMAN, Step(Reset)): _RESETTING,
+    # Seed 001, rule 5b: what was asked before the RESET is answered before the RESET is.
+    (_RESETTING, _WORKER, Step(Hello)): _RESETTING,
+    (_RESETTING, _FOREMAN, Step(Ok, Hello)): _RESETTING,
+    (_RESETTING, _FOREMAN, Step(Error, Hello)): _RESETTING,
+    (_RESETTING, _FOREMAN, Step(Job)): _RESETTING,
+    (_RESETTING, _WORKER, Step(Ok, Job)): _RESETTING,
+    (_RESETTING, _WORKER, Step(Error, Job)): _RESETTING,
+    (_RESETTING, _FOREMAN, Step(Cancel)): _RESETTING,
+    (_RESETTING, _WORKER, Step(Ok, Cancel)): _RESETTING,
+    (_RESETTING, _WORKER, Step(Error, Cancel)): _RESETTING,
+    (_RESETTING, _FOREMAN, Step(Stop)): _RESETTING,
+    (_RESETTING, _WORKER, Step(Ok, Stop)): _RESETTING,
+    (_RESETTING, _WORKER, Step(Error, Stop)): _RESETTING,
+    (_RESETTING, _WORKER, Step(Update)): _RESETTING,
+    (_RESETTING, _FOREMAN, Step(Ok, Update)): _RESETTING,
+    (_RESETTING, _FOREMAN, Step(Error, Update)): _RESETTING,
+    (_RESETTING, _WORKER, Step(Reset)): _RESETTING,
+    (_RESETTING, _FOREMAN, Step(Reset)): _RESETTING,
+    (_RESETTING, _WORKER, Step(Reset, Reset)): _GREETING,
+    (_RESETTING, _FOREMAN, Step(Reset, Reset)): _GREETING,
+}
+
+
+class V1State(Enum):
+    """Where a conversation of the first generation stands."""
+
+    GREETING = "greeting"  # nobody has spoken (seed: INIT0)
+    OFFER = "offer"  # the foreman said OK(0), the worker is to tell its processors
+    AGREEMENT = "agreement"  # the worker told them, the foreman is to repeat them (seed: INIT1)
+    OPEN = "open"  # (seed: LOOP0)
+    REPORTING = "reporting"  # an UPDATE is not answered yet (seed: UPDATE1)
+    CLOSED = "closed"
+
+
+V1_LAW: Final[Mapping[tuple[V1State, Role, Step], V1State]] = {
+    (V1State.GREETING, _FOREMAN, Step(Ok)): V1State.OFFER,
+    (V1State.OFFER, _WORKER, Step(Ok)): V1State.AGREEMENT,
+    (V1State.AGREEMENT, _FOREMAN, Step(Ok)): V1State.OPEN,
+    #
+    (V1State.OPEN, _FOREMAN, Step(Job)): V1State.OPEN,
+    (V1State.OPEN, _WORKER, Step(Error)): V1State.OPEN,
+    (V1State.OPEN, _FOREMAN, Step(Stop)): V1State.OPEN,
+    (V1State.OPEN, _WORKER, Step(Update)): V1State.REPORTING,
+    # What the foreman said before it heard the UPDATE arrives before its answer.
+    (V1State.REPORTING, _FOREMAN, Step(Job)): V1State.REPORTING,
+    (V1State.REPORTING, _WORKER, Step(Error)): V1State.REPORTING,
+    (V1State.REPORTING, _FOREMAN, Step(Stop)): V1State.REPORTING,
+    (V1State.REPORTING, _FOREMAN, Step(Ok)): V1State.OPEN,
+    (V1State.REPORTING, _FOREMAN, Step(Error)): V1State.OPEN,
+}
+
+REQUESTS: Final[frozenset[type[Request]]] = frozenset({Hello, Job, Update, Cancel, Stop, Reset})
+ANSWERS: Final[frozenset[type[Answer]]] = frozenset({Ok, Error, Reset})

@@ -1,0 +1,39 @@
+"""The account of one worker's processors. The worker keeps it, and the foreman keeps a copy of it."""
+
+from collections.abc import Iterable
+
+from gandy.wire.messages import STOP_ALL, Task, TaskPair
+
+
+class Slots:
+    """How many processors may be used, and which tasks hold one. After a STOP more may run than the limit."""
+
+    def __init__(self, limit: int, running: Iterable[Task] = ()) -> None:
+        self.limit = limit
+        self.running = {task.pair: task for task in running}
+
+    @property
+    def free(self) -> int:
+        return max(0, self.limit - len(self.running))
+
+    @property
+    def is_done(self) -> bool:
+        """Told to stop, and nothing runs any more."""
+        return self.limit == 0 and not self.running
+
+    def take(self, tasks: Iterable[Task]) -> None:
+        for task in tasks:
+            self.running[task.pair] = task
+
+    def release(self, pair: TaskPair) -> Task | None:
+        """The task that held the slot, or None where none did."""
+        return self.running.pop(pair, None)
+
+    def stop(self, count: int) -> None:
+        self.limit = 0 if count == STOP_ALL else max(0, self.limit - count)
+
+    def find(self, pairs: Iterable[TaskPair]) -> list[TaskPair]:
+        """The running tasks that a CANCEL means, each once, in the order they started."""
+        wanted = set(pairs)
+        whole_jobs = {pair.job_id for pair in wanted if pair.task < 0}
+        return [pair for pair in self.running if pair in wanted or pair.job_id in whole_jobs]

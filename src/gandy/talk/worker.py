@@ -1,0 +1,230 @@
+"""The worker's side of a v2 conversation: which tasks hold its slots, and which results the foreman does not have yet.
+
+It outlives links. A slot counts as taken until the result goes out, so that the foreman's copy of the account is
+never ahead of the worker's own; it counts as free before the UPDATE is sent, so that a JOB right behind it fits.
+"""
+
+from typing import Any, assert_never
+
+from gandy.errors import ErrorCode, LocalProtocolError
+from gandy.limits import MAX_SLOTS
+from gandy.talk.events import (
+    Acknowledged,
+    Answered,
+    ExchangeEvent,
+    ExtensionReceived,
+    HelloRefused,
+    Kill,
+    Leave,
+    Overflowed,
+    Requested,
+    Restarted,
+    ResultRefused,
+    Start,
+    Welcomed,
+    WorkerEvent,
+)
+from gandy.talk.exchange import Exchange
+from gandy.talk.law import Role, State
+from gandy.talk.slots import Slots
+from gandy.wire.messages import (
+    RESEND_HELLO,
+    Answer,
+    Cancel,
+    Error,
+    Hello,
+    Job,
+    Ok,
+    Request,
+    Stop,
+    Task,
+    TaskPair,
+    TaskResult,
+    Update,
+    pack_pair,
+)
+
+
+class WorkerSide:
+    """`connect` for each new link, `receive_data`, `end` for each task that ended; then pull `next_event` until it
+    is None, and write `data_to_send`."""
+
+    def __init__(self, slots: int, **exchange_options: Any) -> None:
+        if not 1 <= slots <= MAX_SLOTS:
+            raise LocalProtocolError(f"a worker has 1 to {MAX_SLOTS} slots, not {slots}")
+        self.slots = Slots(slots)
+        self._exchange_options = exchange_options
+        self._exchange = self._closed_exchange()
+        self._results: dict[TaskPair, TaskResult] = {}  # ended and not acknowledged, oldest first
+        self._reported: Task | None = None  # what the outstanding UPDATE is about; its slot is free already
+        self._owes_hello = False
+        self._has_left = False
+
+    def _closed_exchange(self) -> Exchange:
+        exchange = Exchange(Role.WORKER, **self._exchange_options)
+        exchange.close()
+        return exchange
+
+    @property
+    def state(self) -> State:
+        return self._exchange.state
+
+    @property
+    def exchange(self) -> Exchange:
+        return self._exchange
+
+    def connect(self) -> None:
+        """A new link is up: tell the foreman our state."""
+        self._exchange = Exchange(Role.WORKER, **self._exchange_options)
+        self._greet()
+
+    def disconnect(self) -> None:
+        """The link is gone. Tasks go on, and results wait for the next one."""
+        self._exchange.close()
+
+    def receive_data(self, data: bytes) -> None:
+        self._exchange.receive_data(data)
+
+    def data_to_send(self) -> bytes:
+        """What is to be written to the link now: answers, and the next request where it may go out."""
+        self._advance()
+        return self._exchange.data_to_send()
+
+    def end(self, result: TaskResult) -> None:
+        """A task ended.
+
+        Raises: LocalProtocolError, for one that does not run here.
+        """
+        if result.pair not in self.slots.running or result.pair in self._results:
+            raise LocalProtocolError(f"task {result.task} of job {result.job_id} does not run here")
+        self._results[result.pair] = result
+
+    def reset(self) -> None:
+        """Start the sequence numbers again, where that is possible now.
+
+        Raises: LocalProtocolError, where it is not.
+        """
+        self._exchange.reset()
+
+    def next_event(self) -> WorkerEvent | None:
+        """What to do next; None until more bytes come or a task ends.
+
+        Raises: RemoteProtocolError, when the foreman broke the protocol. Connect again.
+        """
+        while not self._has_left and (event := self._exchange.next_event()) is not None:
+            reaction = self._react(event)
+            if reaction is not None:
+                return reaction
+        return self._maybe_leave()
+
+    def _react(self, event: ExchangeEvent) -> WorkerEvent | None:
+        match event:
+            case Requested():
+                return self._on_request(event, event.message)
+            case Answered(request, answer):
+                return self._on_answer(request, answer)
+            case Overflowed():
+                self._take_back()
+                return None
+            case Restarted():
+                self._greet()
+                return event
+            case ExtensionReceived():
+                return event
+            case _:
+                assert_never(event)
+
+    def _on_request(self, ticket: Requested, message: Request) -> WorkerEvent | None:
+        match message:
+            case Job(tasks):
+                return self._on_job(ticket, tasks)
+            case Cancel(pairs):
+                return self._on_cancel(ticket, pairs)
+            case Stop() if message.is_immediate:
+                self.slots.limit = 0
+                self._has_left = True
+                self._exchange.answer(ticket, self._account())
+                return Leave(immediate=True)
+            case Stop(count):
+                self.slots.stop(count)
+                self._exchange.answer(ticket, self._account())
+                return None
+            case _:
+                raise AssertionError(f"the law lets no foreman say {message}")
+
+    def _on_job(self, ticket: Requested, tasks: tuple[Task, ...]) -> Start | None:
+        refusal = self._find_refusal(tasks)
+        if refusal is not None:
+            detail = pack_pair(self.slots.free, len(self.slots.running))
+            self._exchange.answer(ticket, Error(refusal, detail))
+            return None
+        self.slots.take(tasks)
+        self._exchange.answer(ticket, self._account())
+        return Start(tasks)
+
+    def _find_refusal(self, tasks: tuple[Task, ...]) -> ErrorCode | None:
+        """All or nothing: the whole JOB is refused where one task cannot start."""
+        pairs = {task.pair for task in tasks}
+        if len(pairs) < len(tasks) or any(pair in self.slots.running for pair in pairs):
+            return ErrorCode.ALREADY_RUNNING
+        return ErrorCode.NO_PROCS if len(tasks) > self.slots.free else None
+
+    def _on_cancel(self, ticket: Requested, pairs: tuple[TaskPair, ...]) -> Kill | None:
+        hit = tuple(pair for pair in self.slots.find(pairs) if pair not in self._results)
+        self._exchange.answer(ticket, Ok(len(hit)))
+        return Kill(hit) if hit else None
+
+    def _on_answer(self, request: Request, answer: Answer) -> WorkerEvent | None:
+        match request, answer:
+            case Hello(), Ok():
+                return self._on_welcome(request, answer)
+            case Hello(), Error(code):
+                return HelloRefused(code)
+            case Update(result), _ if result is not None:
+                self._reported = None
+                del self._results[result.pair]
+                if isinstance(answer, Error):
+                    return ResultRefused(result, answer.code)
+                self._owes_hello = answer == RESEND_HELLO
+                return Acknowledged(result)
+            case _:
+                raise AssertionError(f"a worker never asks {request}")
+
+    def _on_welcome(self, hello: Hello, answer: Ok) -> Welcomed:
+        if (answer.nproc, answer.nrun) != (hello.nproc, len(hello.running)):
+            text = f"HELLO told {hello.nproc}|{len(hello.running)}, the answer is {answer.nproc}|{answer.nrun}"
+            raise self._exchange.fail(text, ErrorCode.BAD_STATE)
+        self._exchange.agree(answer.extensions & self._exchange.offers)
+        return Welcomed(self._exchange.agreed)
+
+    def _account(self) -> Ok:
+        return Ok(self.slots.free, len(self.slots.running))
+
+    def _greet(self) -> None:
+        self._take_back()
+        self._owes_hello = True
+
+    def _take_back(self) -> None:
+        """The UPDATE did not arrive, or nobody knows: its task holds its slot again until the next try."""
+        if self._reported is not None:
+            self.slots.take((self._reported,))
+            self._reported = None
+
+    def _advance(self) -> None:
+        """HELLO goes before anything else, then the oldest result."""
+        if self._owes_hello:
+            hello = Hello(self.slots.free, tuple(self.slots.running.values()), self._exchange.offers)
+            if self._exchange.can_request(hello):
+                self._owes_hello = False
+                self._exchange.request(hello)
+        elif self._results:
+            result = next(iter(self._results.values()))
+            if self._exchange.can_request(update := Update(result)):
+                self._reported = self.slots.release(result.pair)
+                self._exchange.request(update)
+
+    def _maybe_leave(self) -> Leave | None:
+        if self._has_left or not self.slots.is_done or self._results:
+            return None
+        self._has_left = True
+        return Leave(immediate=False)

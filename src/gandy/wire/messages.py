@@ -1,0 +1,171 @@
+"""The messages of the job protocols, as plain values that both generations share.
+
+A message has no sequence number: that belongs to the frame that carries it (see `v2`), and v1 has none.
+Field names of payloads are those of the original, in its order, because the order is part of its bytes.
+"""
+
+from enum import IntEnum, IntFlag
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+
+from gandy.ids import JobId, TaskNumber
+
+STOP_ALL: Final = 0
+STOP_IMMEDIATELY: Final = 0xFFFF_FFFF
+
+WireJobId = Annotated[JobId, Meta(ge=0)]
+
+
+class Status(IntEnum):
+    """The state of a job, as a JOB or HELLO carries it."""
+
+    WAITING = 0
+    RUNNING = 1
+    FINISHED = 2
+    PAUSED = 3
+    CANCELLED = 4
+
+
+class Extension(IntFlag):
+    """What gandy adds to seed 001. Each bit is offered in HELLO and agreed to in its OK, or not used at all."""
+
+    NONE = 0
+    ATOMIC = 1  # a JOB is accepted whole or not at all; ERROR codes from 3 up are understood
+    HEARTBEAT = 2
+    UPDATES = 4
+    CLIENT = 8
+    CALLS = 16
+
+
+class TaskPair(Struct, frozen=True, gc=False, rename="pascal"):
+    """Which task of which job. In CANCEL a negative task means every task of the job."""
+
+    job_id: WireJobId
+    task: TaskNumber
+
+
+class JobDescription(Struct, frozen=True, gc=False, rename="pascal"):
+    """What all tasks of a job have in common."""
+
+    job_id: WireJobId
+    name: str
+    num_tasks: int
+    working_dir: str
+    logging_dir: str
+    command: str
+    status: Status
+
+
+class Task(Struct, frozen=True, gc=False, rename={"number": "Task", "job": "JobDescription"}):
+    """One task to run: its number, and the job it belongs to."""
+
+    number: TaskNumber
+    job: JobDescription
+
+    @property
+    def pair(self) -> TaskPair:
+        return TaskPair(self.job.job_id, self.number)
+
+
+class NewJob(Struct, frozen=True, gc=False, rename="pascal"):
+    """A request for more work inside an UPDATE. Only the original's HTTP transport ever used it."""
+
+    num_proc: int
+
+
+class TaskResult(Struct, frozen=True, gc=False, rename="pascal"):
+    """How a task ended."""
+
+    job_id: WireJobId
+    task: TaskNumber
+    success: bool
+    status: str
+    new_job: NewJob | None = None
+
+    @property
+    def pair(self) -> TaskPair:
+        return TaskPair(self.job_id, self.task)
+
+
+class Ok(Struct, frozen=True, gc=False):
+    """Yes. The two numbers are free processors and running tasks, unless the request gives them another sense."""
+
+    nproc: int
+    nrun: int = 0
+    extensions: Extension = Extension.NONE
+
+
+RESEND_HELLO: Final = Ok(0xFFFF, 0xFFFF)
+GREETING: Final = Ok(0, 0)
+
+
+class Hello(Struct, frozen=True, gc=False):
+    """The worker's state: processors that are free now, and the tasks that hold the others."""
+
+    nproc: int
+    running: tuple[Task, ...] = ()
+    extensions: Extension = Extension.NONE
+
+
+class Job(Struct, frozen=True, gc=False):
+    """Tasks to start."""
+
+    tasks: tuple[Task, ...]
+
+
+class Update(Struct, frozen=True, gc=False):
+    """A task ended. Empty (`None`) is what the original sends where it means LIST, which it never finished."""
+
+    result: TaskResult | None
+
+
+class Cancel(Struct, frozen=True, gc=False):
+    """Tasks to kill."""
+
+    tasks: tuple[TaskPair, ...]
+
+
+class Stop(Struct, frozen=True, gc=False):
+    """Processors to give up: a number, STOP_ALL, or STOP_IMMEDIATELY."""
+
+    count: int
+
+    @property
+    def is_immediate(self) -> bool:
+        return self.count == STOP_IMMEDIATELY
+
+
+class Error(Struct, frozen=True, gc=False):
+    """No. `detail` depends on the code; for no_procs it is packed like the two numbers of OK."""
+
+    code: int
+    detail: int = 0
+
+
+class Reset(Struct, frozen=True, gc=False):
+    """Start the sequence numbers again from zero."""
+
+    last_reply: int = 0
+
+
+class Extended(Struct, frozen=True, gc=False):
+    """A message of an extension, not opened here."""
+
+    type: int
+    payload: bytes
+
+
+Request = Hello | Job | Update | Cancel | Stop | Reset
+Answer = Ok | Error | Reset
+Message = Request | Answer | Extended
+
+
+def pack_pair(nproc: int, nrun: int) -> int:
+    """The two halves of OK's argument: processors high, tasks low."""
+    return nproc << 16 | nrun
+
+
+def unpack_pair(arg0: int) -> tuple[int, int]:
+    """Reverse of `pack_pair`."""
+    return arg0 >> 16, arg0 & 0xFFFF

@@ -1,0 +1,101 @@
+"""The first generation: a 12-byte header without sequence numbers (seed 000)."""
+
+import struct
+from enum import IntEnum
+from typing import Final, assert_never
+
+from gandy.errors import LocalProtocolError
+from gandy.wire import payloads
+from gandy.wire.messages import Error, Job, Ok, Stop, Update
+from gandy.wire.payloads import Payload
+from gandy.wire.stream import MAGIC, Decoder, Frame
+
+# magic, type, padding, arg0
+HEADER: Final = struct.Struct("<HHII")
+
+# What v1 can say. OK has one number only, and JOB one task.
+V1Message = Ok | Job | Update | Stop | Error
+
+
+class Type(IntEnum):
+    """Numbers of the original. It never gave ERROR one; 5 is gandy's."""
+
+    OK = 1
+    JOB = 2
+    UPDATE = 3
+    STOP = 4
+    ERROR = 5
+
+
+SIZED: Final = frozenset(map(int, (Type.JOB, Type.UPDATE)))
+PLAIN: Final = frozenset(map(int, Type)) - SIZED
+
+
+def _unpack(buffer: Payload, offset: int) -> tuple[int, int, int, int, int, int]:
+    magic, kind, padding, arg0 = HEADER.unpack_from(buffer, offset)
+    return magic, kind, 0, 0, padding, arg0
+
+
+class V1Decoder(Decoder[V1Message]):
+    """Gives messages; v1 has no numbers to give with them."""
+
+    _header_size = HEADER.size
+    _types = Type
+    _unpack = staticmethod(_unpack)
+    _plain = PLAIN
+    _sized = SIZED
+
+    def open_frame(self, frame: Frame) -> V1Message:
+        kind, _, _, _, arg0, payload = frame
+        return _open(Type(kind), arg0, payload)
+
+
+def _open(kind: Type, arg0: int, payload: Payload) -> V1Message:
+    match kind:
+        case Type.OK:
+            return Ok(arg0)
+        case Type.JOB:
+            return Job((payloads.decode_task(payload),))
+        case Type.UPDATE:
+            return Update(payloads.decode_result(payload))
+        case Type.STOP:
+            return Stop(arg0)
+        case Type.ERROR:
+            return Error(arg0)
+        case _:
+            assert_never(kind)
+
+
+def encode(message: V1Message) -> bytes:
+    """The frame of a message.
+
+    Raises: LocalProtocolError, where the message has no form in v1.
+    """
+    try:
+        return _encode(message)
+    except struct.error as error:
+        raise LocalProtocolError(f"{message} does not fit a v1 frame: {error}") from None
+
+
+def _encode(message: V1Message) -> bytes:
+    match message:
+        case Ok(nproc, 0):
+            return _plain(Type.OK, nproc)
+        case Job((task,)):
+            return _sized(Type.JOB, payloads.encode(task))
+        case Update(result) if result is not None:
+            return _sized(Type.UPDATE, payloads.encode(result))
+        case Stop(count):
+            return _plain(Type.STOP, count)
+        case Error(code, 0):
+            return _plain(Type.ERROR, code)
+        case _:
+            raise LocalProtocolError(f"v1 cannot say {message}")
+
+
+def _plain(kind: Type, arg0: int) -> bytes:
+    return HEADER.pack(MAGIC, kind, 0, arg0)
+
+
+def _sized(kind: Type, payload: bytes) -> bytes:
+    return HEADER.pack(MAGIC, kind, 0, len(payload)) + payload

@@ -1,0 +1,192 @@
+"""The second generation, and gandy's native wire: a 16-byte header with a sequence number (seed 001).
+
+Seed 001 to the byte for its own types. Extensions use types from 0x20 up, which a decoder takes only after both
+sides announced them: the offer is in the padding of HELLO, the agreement in the padding of its OK.
+"""
+
+import struct
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from typing import Final, assert_never
+
+from gandy.errors import LocalProtocolError
+from gandy.limits import MAX_PAYLOAD_BYTES, MAX_SLOTS
+from gandy.wire import payloads
+from gandy.wire.messages import (
+    Cancel,
+    Error,
+    Extended,
+    Extension,
+    Hello,
+    Job,
+    Message,
+    Ok,
+    Reset,
+    Stop,
+    Update,
+    pack_pair,
+    unpack_pair,
+)
+from gandy.wire.payloads import HelloData, Payload
+from gandy.wire.stream import MAGIC, Decoder, Frame
+
+# magic, type, subtype, seq, padding, arg0
+HEADER: Final = struct.Struct("<HBBIII")
+
+
+class Type(IntEnum):
+    """Numbers of the original's last version. Its 6 (LIST) is a number without a message: never sent, not accepted."""
+
+    OK = 1
+    HELLO = 2
+    JOB = 3
+    UPDATE = 4
+    CANCEL = 5
+    STOP = 7
+    ERROR = 8
+    RESET = 9
+
+
+SIZED: Final = frozenset(map(int, (Type.HELLO, Type.JOB, Type.UPDATE, Type.CANCEL)))
+PLAIN: Final = frozenset(map(int, Type)) - SIZED
+
+# Type numbers of each extension. All of them carry a payload of arg0 bytes.
+EXTENSION_TYPES: Final[Mapping[Extension, range]] = {
+    Extension.HEARTBEAT: range(0x20, 0x28),
+    Extension.UPDATES: range(0x28, 0x30),
+    Extension.CLIENT: range(0x30, 0x40),
+    Extension.CALLS: range(0x40, 0x60),
+}
+
+# The high half of a padding that means extensions: "G?" asks and "G!" agrees. Other paddings are noise, as the seed
+# leaves them unused, and a peer that only echoes our own padding has not agreed to anything.
+OFFER: Final = 0x3F47
+AGREEMENT: Final = 0x2147
+KNOWN_EXTENSIONS: Final = ~Extension.NONE
+
+
+class V2Decoder(Decoder[tuple[int, Message]]):
+    """Gives each message with its sequence number."""
+
+    _header_size = HEADER.size
+    _types = Type
+    _unpack = HEADER.unpack_from
+    _plain = PLAIN
+
+    def __init__(self, payload_limit: int = MAX_PAYLOAD_BYTES) -> None:
+        super().__init__(payload_limit)
+        self.allow(Extension.NONE)
+
+    def allow(self, extensions: Extension) -> None:
+        """From the next frame on, take the types of these extensions and of no others."""
+        self._sized = SIZED.union(*(types for owner, types in EXTENSION_TYPES.items() if owner in extensions))
+
+    def open_frame(self, frame: Frame) -> tuple[int, Message]:
+        kind, subtype, seq, padding, arg0, payload = frame
+        opener = _OPENERS.get(kind)
+        if opener is None:
+            return seq, Extended(kind, bytes(payload))
+        return seq, opener(subtype, padding, arg0, payload)
+
+
+def _open_ok(_subtype: int, padding: int, arg0: int, _payload: Payload) -> Ok:
+    if padding:
+        return Ok(arg0 >> 16, arg0 & 0xFFFF, _extensions(padding, AGREEMENT))
+    return Ok(arg0 >> 16, arg0 & 0xFFFF)
+
+
+def _open_hello(_subtype: int, padding: int, _arg0: int, payload: Payload) -> Hello:
+    extensions = _extensions(padding, OFFER)
+    if not payload:  # seed 001: "if no jobs are currently running, arg0 == 0". It does not say how many processors.
+        return Hello(0, (), extensions)
+    hello = payloads.decode_hello(payload)
+    return Hello(hello.num_procs, hello.running or (), extensions)
+
+
+def _open_job(_subtype: int, _padding: int, _arg0: int, payload: Payload) -> Job:
+    return Job(payloads.decode_tasks(payload))
+
+
+def _open_update(_subtype: int, _padding: int, _arg0: int, payload: Payload) -> Update:
+    return Update(payloads.decode_result(payload) if payload else None)
+
+
+def _open_cancel(_subtype: int, _padding: int, _arg0: int, payload: Payload) -> Cancel:
+    return Cancel(payloads.decode_pairs(payload))
+
+
+def _open_stop(_subtype: int, _padding: int, arg0: int, _payload: Payload) -> Stop:
+    return Stop(arg0)
+
+
+def _open_error(subtype: int, _padding: int, arg0: int, _payload: Payload) -> Error:
+    return Error(subtype, arg0)
+
+
+def _open_reset(_subtype: int, _padding: int, arg0: int, _payload: Payload) -> Reset:
+    return Reset(arg0)
+
+
+_OPENERS: Final[Mapping[int, Callable[[int, int, int, Payload], Message]]] = {
+    Type.OK: _open_ok,
+    Type.HELLO: _open_hello,
+    Type.JOB: _open_job,
+    Type.UPDATE: _open_update,
+    Type.CANCEL: _open_cancel,
+    Type.STOP: _open_stop,
+    Type.ERROR: _open_error,
+    Type.RESET: _open_reset,
+}
+
+
+def encode(seq: int, message: Message) -> bytes:
+    """The frame of a message.
+
+    Raises: LocalProtocolError, where a number does not fit its place.
+    """
+    try:
+        return _encode(seq, message)
+    except struct.error as error:
+        raise LocalProtocolError(f"{message} with number {seq} does not fit a v2 frame: {error}") from None
+
+
+def _encode(seq: int, message: Message) -> bytes:
+    match message:
+        case Ok(nproc, nrun, extensions):
+            if not (0 <= nproc <= 0xFFFF and 0 <= nrun <= 0xFFFF):
+                raise LocalProtocolError(f"OK has 16 bits for each of {nproc} and {nrun}")
+            return HEADER.pack(MAGIC, Type.OK, 0, seq, _padding(extensions, AGREEMENT), pack_pair(nproc, nrun))
+        case Update(result):
+            return _sized(Type.UPDATE, seq, payloads.encode(result) if result is not None else b"")
+        case Job(tasks):
+            return _sized(Type.JOB, seq, payloads.encode(tasks))
+        case Hello(nproc, running, extensions):
+            if not 0 <= nproc <= MAX_SLOTS or len(running) > MAX_SLOTS:
+                raise LocalProtocolError(f"a worker has at most {MAX_SLOTS} processors")
+            payload = payloads.encode(HelloData(nproc, running))
+            return _sized(Type.HELLO, seq, payload, _padding(extensions, OFFER))
+        case Cancel(pairs):
+            return _sized(Type.CANCEL, seq, payloads.encode(pairs))
+        case Stop(count):
+            return HEADER.pack(MAGIC, Type.STOP, 0, seq, 0, count)
+        case Error(code, detail):
+            return HEADER.pack(MAGIC, Type.ERROR, code, seq, 0, detail)
+        case Reset(last_reply):
+            return HEADER.pack(MAGIC, Type.RESET, 0, seq, 0, last_reply)
+        case Extended(kind, payload):
+            return _sized(kind, seq, payload)
+        case _:
+            assert_never(message)
+
+
+def _sized(kind: int, seq: int, payload: bytes, padding: int = 0) -> bytes:
+    return HEADER.pack(MAGIC, kind, 0, seq, padding, len(payload)) + payload
+
+
+def _padding(extensions: Extension, mark: int) -> int:
+    return pack_pair(mark, extensions) if extensions else 0
+
+
+def _extensions(padding: int, mark: int) -> Extension:
+    found_mark, bits = unpack_pair(padding)
+    return Extension(bits & KNOWN_EXTENSIONS) if found_mark == mark else Extension.NONE
