@@ -222,8 +222,8 @@ class Exchange:
         return Answered(asked.message, message)
 
     def _is_greeting(self, asked: _Outstanding | None, message: Answer) -> bool:
-        """Seed 001, greeting: the foreman may open with OK(0). It answers nothing, whatever number it has."""
-        if message != GREETING or self.role is not Role.WORKER:
+        """Seed 001, greeting: a side may open with OK(0). It answers nothing, whatever number it has."""
+        if message != GREETING:
             return False
         if self.state is State.WELCOME and asked is not None and isinstance(asked.message, Hello):
             return asked.message.nproc + len(asked.message.running) > 0

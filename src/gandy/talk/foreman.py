@@ -1,6 +1,6 @@
 """The foreman's side of a v2 conversation with one worker: a copy of the worker's account, and what to tell it next.
 
-It trusts the worker's numbers only where they cannot be stale: in HELLO, and downwards in the answer to STOP.
+It trusts the worker's numbers in HELLO, and downwards in the answer to STOP and to a JOB that does not fit.
 """
 
 from collections import deque
@@ -175,6 +175,10 @@ class ForemanSide:
                 raise AssertionError(f"the law lets no worker say {message}")
 
     def _on_hello(self, ticket: Requested, hello: Hello) -> Greeted:
+        if hello.nproc + len(hello.running) > MAX_SLOTS:
+            raise self._exchange.fail(f"HELLO tells more than {MAX_SLOTS} processors", ErrorCode.BAD_PAYLOAD)
+        if len({task.pair for task in hello.running}) < len(hello.running):
+            raise self._exchange.fail("HELLO lists a task twice", ErrorCode.BAD_PAYLOAD)
         # What we gave and the worker has not seen yet keeps its slots, whatever the worker says it runs.
         given = [task for request in self._unanswered() if isinstance(request, Job) for task in request.tasks]
         self.slots = Slots(hello.nproc + len(hello.running), hello.running)
@@ -213,7 +217,8 @@ class ForemanSide:
     def _account(self) -> Ok:
         if self.state is State.GREETING:
             return RESEND_HELLO
-        return Ok(self.slots.free, len(self.slots.running))
+        # After a HELLO that ignores what we gave, more may seem to run than OK has room for.
+        return Ok(self.slots.free, min(len(self.slots.running), MAX_SLOTS))
 
     def _advance(self) -> None:
         if self._queue and self._exchange.can_request(self._queue[0]):

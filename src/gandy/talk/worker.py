@@ -32,6 +32,7 @@ from gandy.wire.messages import (
     Answer,
     Cancel,
     Error,
+    Extension,
     Hello,
     Job,
     Ok,
@@ -72,6 +73,11 @@ class WorkerSide:
     @property
     def exchange(self) -> Exchange:
         return self._exchange
+
+    @property
+    def has_results(self) -> bool:
+        """Whether the foreman still has to acknowledge something."""
+        return bool(self._results)
 
     def connect(self) -> None:
         """A new link is up: tell the foreman our state."""
@@ -123,8 +129,9 @@ class WorkerSide:
                 return self._on_request(event, event.message)
             case Answered(request, answer):
                 return self._on_answer(request, answer)
-            case Overflowed():
+            case Overflowed(request):
                 self._take_back()
+                self._owes_hello = isinstance(request, Hello)
                 return None
             case Restarted():
                 self._greet()
@@ -166,7 +173,8 @@ class WorkerSide:
         """All or nothing: the whole JOB is refused where one task cannot start."""
         pairs = {task.pair for task in tasks}
         if len(pairs) < len(tasks) or any(pair in self.slots.running for pair in pairs):
-            return ErrorCode.ALREADY_RUNNING
+            is_gandy = Extension.ATOMIC in self._exchange.agreed
+            return ErrorCode.ALREADY_RUNNING if is_gandy else ErrorCode.NO_PROCS
         return ErrorCode.NO_PROCS if len(tasks) > self.slots.free else None
 
     def _on_cancel(self, ticket: Requested, pairs: tuple[TaskPair, ...]) -> Kill | None:

@@ -124,6 +124,7 @@ class ForemanEnd:
         self.worker = worker
         self.patient = patient  # results are acknowledged when `acknowledge` is called, not at once
         self.reports: deque[Reported] = deque()
+        self.refusals = 0
 
     def on_cut(self) -> None:
         self.ledger.take_back(self.side.disconnect())
@@ -161,6 +162,7 @@ class ForemanEnd:
                 if not self.patient:
                     self.acknowledge()
             case Refused(tasks):
+                self.refusals += 1
                 self.ledger.take_back(tasks)
             case Accepted() | _:
                 pass

@@ -64,5 +64,7 @@ class Link:
         """What is in flight is lost, and both ends hear of it."""
         if self.is_up:
             self.is_up = False
+            for data in self.in_flight.values():
+                data.clear()
             for end in self._ends.values():
                 end.on_cut()

@@ -82,11 +82,22 @@ class Referee:
         side = self._sides[sender]
         request = side.to_answer.pop(seq, None)
         self._require(request is not None, f"{sender} sent {message} to {seq}, which is not open")
+        self._check_turn(sender, seq, request)
         side.last_seen = max(side.last_seen, seq)
         if isinstance(message, Reset):
             self._require(isinstance(request, Reset), f"RESET answers {request}")
             self._require(not side.to_answer, f"{sender} answered RESET before {side.to_answer}")
             self._restart(sender, seq)
+
+    def _check_turn(self, sender: Role, seq: int, request: Request | None) -> None:
+        """While a side waits, only lower requests are answered, and what cannot wait."""
+        outstanding = self._sides[sender].outstanding
+        if isinstance(request, Hello) or (isinstance(request, Stop) and request.is_immediate):
+            return
+        self._require(
+            outstanding is None or seq < outstanding[0] or isinstance(request, Reset),
+            f"{sender} answered {seq} while it waits for {outstanding}",
+        )
 
     def _on_delivered(self, receiver: Role, seq: int, message: Message) -> None:
         side = self._sides[receiver]

@@ -78,7 +78,8 @@ def _describe_ok(message: Ok) -> str:
         return "OK      send HELLO again"
     if message == GREETING:
         return "OK      0"
-    agreed = f", extensions {message.extensions!r}" if message.extensions else ""
+    words = " and ".join(extension.name.lower() for extension in message.extensions if extension.name)
+    agreed = f", speaks {words}" if words else ""
     return f"OK      {message.nproc} free, {message.nrun} running{agreed}"
 
 

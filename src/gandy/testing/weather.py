@@ -39,6 +39,8 @@ class WeatheredLink(Link):
 
     def _arrive(self, sender: Role) -> None:
         self._under_way[sender] = False
+        if not self.is_up:
+            return
         chance = self._simulation.random
         if chance.random() < self._weather.cut:
             self.cut()

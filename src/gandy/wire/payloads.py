@@ -59,7 +59,7 @@ def decode_tasks(payload: Payload) -> tuple[Task, ...]:
     try:
         return _decode_tasks(payload)
     except msgspec.ValidationError:
-        return msgspec.convert([_nest(task) for task in _decode_loose_tasks(payload)], tuple[Task, ...])
+        return msgspec.convert([_nest(task) for task in _decode_loose_tasks(payload)], Tasks)
 
 
 def decode_task(payload: Payload) -> Task:

@@ -5,10 +5,11 @@ from enum import IntEnum
 from typing import Final, assert_never
 
 from gandy.errors import LocalProtocolError
+from gandy.limits import MAX_PAYLOAD_BYTES
 from gandy.wire import payloads
 from gandy.wire.messages import Error, Job, Ok, Stop, Update
 from gandy.wire.payloads import Payload
-from gandy.wire.stream import MAGIC, Decoder, Frame
+from gandy.wire.stream import MAGIC, Decoder, Format
 
 # magic, type, padding, arg0
 HEADER: Final = struct.Struct("<HHII")
@@ -36,17 +37,16 @@ def _unpack(buffer: Payload, offset: int) -> tuple[int, int, int, int, int, int]
     return magic, kind, 0, 0, padding, arg0
 
 
+FORMAT: Final = Format(HEADER.size, _unpack, Type, PLAIN, SIZED)
+
+
 class V1Decoder(Decoder[V1Message]):
     """Gives messages; v1 has no numbers to give with them."""
 
-    _header_size = HEADER.size
-    _types = Type
-    _unpack = staticmethod(_unpack)
-    _plain = PLAIN
-    _sized = SIZED
+    def __init__(self, payload_limit: int = MAX_PAYLOAD_BYTES) -> None:
+        super().__init__(FORMAT, payload_limit)
 
-    def open_frame(self, frame: Frame) -> V1Message:
-        kind, _, _, _, arg0, payload = frame
+    def open_frame(self, kind: int, _subtype: int, _seq: int, _padding: int, arg0: int, payload: Payload) -> V1Message:
         return _open(Type(kind), arg0, payload)
 
 

@@ -5,7 +5,7 @@ sides announced them: the offer is in the padding of HELLO, the agreement in the
 """
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final, assert_never
 
@@ -28,7 +28,7 @@ from gandy.wire.messages import (
     unpack_pair,
 )
 from gandy.wire.payloads import HelloData, Payload
-from gandy.wire.stream import MAGIC, Decoder, Frame
+from gandy.wire.stream import MAGIC, Decoder, Format
 
 # magic, type, subtype, seq, padding, arg0
 HEADER: Final = struct.Struct("<HBBIII")
@@ -50,6 +50,8 @@ class Type(IntEnum):
 SIZED: Final = frozenset(map(int, (Type.HELLO, Type.JOB, Type.UPDATE, Type.CANCEL)))
 PLAIN: Final = frozenset(map(int, Type)) - SIZED
 
+FORMAT: Final = Format(HEADER.size, HEADER.unpack_from, Type, PLAIN, SIZED)
+
 # Type numbers of each extension. All of them carry a payload of arg0 bytes.
 EXTENSION_TYPES: Final[Mapping[Extension, range]] = {
     Extension.HEARTBEAT: range(0x20, 0x28),
@@ -68,75 +70,53 @@ KNOWN_EXTENSIONS: Final = ~Extension.NONE
 class V2Decoder(Decoder[tuple[int, Message]]):
     """Gives each message with its sequence number."""
 
-    _header_size = HEADER.size
-    _types = Type
-    _unpack = HEADER.unpack_from
-    _plain = PLAIN
-
     def __init__(self, payload_limit: int = MAX_PAYLOAD_BYTES) -> None:
-        super().__init__(payload_limit)
-        self.allow(Extension.NONE)
+        super().__init__(FORMAT, payload_limit)
 
     def allow(self, extensions: Extension) -> None:
         """From the next frame on, take the types of these extensions and of no others."""
         self._sized = SIZED.union(*(types for owner, types in EXTENSION_TYPES.items() if owner in extensions))
 
-    def open_frame(self, frame: Frame) -> tuple[int, Message]:
-        kind, subtype, seq, padding, arg0, payload = frame
-        opener = _OPENERS.get(kind)
-        if opener is None:
-            return seq, Extended(kind, bytes(payload))
-        return seq, opener(subtype, padding, arg0, payload)
+    def open_frame(
+        self, kind: int, subtype: int, seq: int, padding: int, arg0: int, payload: Payload
+    ) -> tuple[int, Message]:
+        # The three that make up the traffic of jobs come first.
+        if kind == _OK and not padding:
+            return seq, Ok(arg0 >> 16, arg0 & 0xFFFF)
+        if kind == _UPDATE:
+            return seq, Update(payloads.decode_result(payload) if payload else None)
+        if kind == _JOB:
+            return seq, Job(payloads.decode_tasks(payload))
+        return seq, _open_rare(kind, subtype, padding, arg0, payload)
 
 
-def _open_ok(_subtype: int, padding: int, arg0: int, _payload: Payload) -> Ok:
-    if padding:
-        return Ok(arg0 >> 16, arg0 & 0xFFFF, _extensions(padding, AGREEMENT))
-    return Ok(arg0 >> 16, arg0 & 0xFFFF)
+_OK, _UPDATE, _JOB = int(Type.OK), int(Type.UPDATE), int(Type.JOB)
 
 
-def _open_hello(_subtype: int, padding: int, _arg0: int, payload: Payload) -> Hello:
+def _open_rare(kind: int, subtype: int, padding: int, arg0: int, payload: Payload) -> Message:
+    match kind:
+        case Type.OK:
+            return Ok(*unpack_pair(arg0), _extensions(padding, AGREEMENT))
+        case Type.HELLO:
+            return _open_hello(padding, payload)
+        case Type.CANCEL:
+            return Cancel(payloads.decode_pairs(payload))
+        case Type.STOP:
+            return Stop(arg0)
+        case Type.ERROR:
+            return Error(subtype, arg0)
+        case Type.RESET:
+            return Reset(arg0)
+        case _:
+            return Extended(kind, bytes(payload))
+
+
+def _open_hello(padding: int, payload: Payload) -> Hello:
     extensions = _extensions(padding, OFFER)
     if not payload:  # seed 001: "if no jobs are currently running, arg0 == 0". It does not say how many processors.
         return Hello(0, (), extensions)
     hello = payloads.decode_hello(payload)
     return Hello(hello.num_procs, hello.running or (), extensions)
-
-
-def _open_job(_subtype: int, _padding: int, _arg0: int, payload: Payload) -> Job:
-    return Job(payloads.decode_tasks(payload))
-
-
-def _open_update(_subtype: int, _padding: int, _arg0: int, payload: Payload) -> Update:
-    return Update(payloads.decode_result(payload) if payload else None)
-
-
-def _open_cancel(_subtype: int, _padding: int, _arg0: int, payload: Payload) -> Cancel:
-    return Cancel(payloads.decode_pairs(payload))
-
-
-def _open_stop(_subtype: int, _padding: int, arg0: int, _payload: Payload) -> Stop:
-    return Stop(arg0)
-
-
-def _open_error(subtype: int, _padding: int, arg0: int, _payload: Payload) -> Error:
-    return Error(subtype, arg0)
-
-
-def _open_reset(_subtype: int, _padding: int, arg0: int, _payload: Payload) -> Reset:
-    return Reset(arg0)
-
-
-_OPENERS: Final[Mapping[int, Callable[[int, int, int, Payload], Message]]] = {
-    Type.OK: _open_ok,
-    Type.HELLO: _open_hello,
-    Type.JOB: _open_job,
-    Type.UPDATE: _open_update,
-    Type.CANCEL: _open_cancel,
-    Type.STOP: _open_stop,
-    Type.ERROR: _open_error,
-    Type.RESET: _open_reset,
-}
 
 
 def encode(seq: int, message: Message) -> bytes:

@@ -1,0 +1,19 @@
+"""`make bench`: every measurement, each as a ratio to a limit or a peer in the same run."""
+
+import sys
+
+from bench import decoding
+
+WORKLOADS = {"decoding": decoding.run}
+
+
+def main() -> None:
+    names = sys.argv[1:] or list(WORKLOADS)
+    if unknown := set(names) - set(WORKLOADS):
+        sys.exit(f"no such workload: {', '.join(sorted(unknown))}; there are {', '.join(WORKLOADS)}")
+    for name in names:
+        WORKLOADS[name]()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,12 @@
+"""How hard hypothesis looks: quickly by default, for long with GANDY_HYPOTHESIS_PROFILE=soak."""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+# The same examples on every run: a test must not depend on luck. `soak` looks for new ones.
+settings.register_profile(
+    "quick", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("soak", deadline=None, max_examples=5_000, suppress_health_check=list(HealthCheck))
+settings.load_profile(os.environ.get("GANDY_HYPOTHESIS_PROFILE", "quick"))

@@ -1,0 +1,321 @@
+"""The worker's side against a foreman written by hand."""
+
+import pytest
+from tests.builders import a_pair, a_result, a_task, decode_all, some_tasks
+
+from gandy.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
+from gandy.talk.events import (
+    Acknowledged,
+    ExtensionReceived,
+    HelloRefused,
+    Kill,
+    Leave,
+    Restarted,
+    ResultRefused,
+    Start,
+    Welcomed,
+    WorkerEvent,
+)
+from gandy.talk.law import State
+from gandy.talk.worker import WorkerSide
+from gandy.wire import v2
+from gandy.wire.messages import (
+    RESEND_HELLO,
+    STOP_ALL,
+    STOP_IMMEDIATELY,
+    Cancel,
+    Error,
+    Extended,
+    Extension,
+    Hello,
+    Job,
+    Message,
+    Ok,
+    Reset,
+    Stop,
+    Task,
+    Update,
+)
+
+
+def hear(worker: WorkerSide, *numbered: tuple[int, Message]) -> list[WorkerEvent]:
+    for seq, message in numbered:
+        worker.receive_data(v2.encode(seq, message))
+    events = []
+    while (event := worker.next_event()) is not None:
+        events.append(event)
+    return events
+
+
+def said(worker: WorkerSide) -> list[tuple[int, Message]]:
+    return decode_all(worker.data_to_send())
+
+
+def a_worker(slots: int = 2, running: int = 0, agreed: Extension = Extension.NONE) -> WorkerSide:
+    worker = WorkerSide(slots)
+    worker.connect()
+    assert said(worker) == [(0, Hello(slots, (), Extension.ATOMIC))]
+    assert hear(worker, (0, Ok(slots, 0, agreed))) == [Welcomed(agreed)]
+    if running:
+        assert hear(worker, (3, Job(some_tasks(running)))) == [Start(some_tasks(running))]
+        assert said(worker) == [(3, Ok(slots - running, running))]
+    return worker
+
+
+@pytest.mark.parametrize("slots", [0, -1, 65_535])
+def test_a_worker_has_a_sane_number_of_slots(slots: int) -> None:
+    with pytest.raises(LocalProtocolError):
+        WorkerSide(slots)
+
+
+def test_hello_does_not_wait_for_the_foreman() -> None:
+    worker = WorkerSide(4)
+    assert (worker.state, worker.data_to_send()) == (State.CLOSED, b"")
+    worker.connect()
+    assert said(worker) == [(0, Hello(4, (), Extension.ATOMIC))]
+    assert worker.state is State.WELCOME
+
+
+def test_the_answer_to_hello_must_repeat_its_numbers() -> None:
+    worker = WorkerSide(4)
+    worker.connect()
+    said(worker)
+    with pytest.raises(RemoteProtocolError, match=r"HELLO told 4\|0, the answer is 3\|0"):
+        hear(worker, (0, Ok(3)))
+    assert worker.state is State.CLOSED
+
+
+def test_only_what_we_offered_is_agreed_on() -> None:
+    worker = WorkerSide(1)
+    worker.connect()
+    said(worker)
+    assert hear(worker, (0, Ok(1, 0, Extension.ATOMIC | Extension.CALLS))) == [Welcomed(Extension.ATOMIC)]
+
+
+def test_a_refused_hello_is_told() -> None:
+    worker = WorkerSide(1)
+    worker.connect()
+    said(worker)
+    assert hear(worker, (0, Error(77))) == [HelloRefused(77)]
+
+
+def test_the_last_free_slot_is_used() -> None:
+    worker = a_worker(slots=2)
+    assert hear(worker, (3, Job(some_tasks(2)))) == [Start(some_tasks(2))]
+    assert said(worker) == [(3, Ok(0, 2))]
+
+
+def test_a_job_that_does_not_fit_starts_nothing() -> None:
+    worker = a_worker(slots=2)
+    assert hear(worker, (3, Job(some_tasks(3)))) == []
+    assert said(worker) == [(3, Error(ErrorCode.NO_PROCS, 2 << 16))]
+    assert worker.slots.free == 2
+
+
+@pytest.mark.parametrize("tasks", [(a_task(1),), (a_task(2), a_task(2))])
+@pytest.mark.parametrize(
+    ("agreed", "code"),
+    [(Extension.NONE, ErrorCode.NO_PROCS), (Extension.ATOMIC, ErrorCode.ALREADY_RUNNING)],
+)
+def test_a_task_cannot_run_twice_at_once(tasks: tuple[Task, ...], agreed: Extension, code: ErrorCode) -> None:
+    worker = a_worker(slots=3, running=1, agreed=agreed)
+    assert hear(worker, (5, Job(tasks))) == []
+    assert said(worker) == [(5, Error(code, 2 << 16 | 1))]
+
+
+def test_the_slot_is_free_before_the_update_is_sent() -> None:
+    worker = a_worker(slots=1, running=1)
+    worker.end(a_result())
+    assert worker.slots.free == 0
+    assert said(worker) == [(4, Update(a_result()))]
+    assert worker.slots.free == 1
+
+
+def test_a_job_right_behind_the_acknowledgement_fits() -> None:
+    worker = a_worker(slots=1, running=1)
+    worker.end(a_result())
+    said(worker)
+    assert hear(worker, (4, Ok(1)), (7, Job((a_task(2),)))) == [Acknowledged(a_result()), Start((a_task(2),))]
+
+
+def test_one_update_at_a_time_oldest_first() -> None:
+    worker = a_worker(slots=2, running=2)
+    worker.end(a_result(2))
+    worker.end(a_result(1))
+    assert said(worker) == [(4, Update(a_result(2)))]
+    assert hear(worker, (4, Ok(1, 1))) == [Acknowledged(a_result(2))]
+    assert said(worker) == [(6, Update(a_result(1)))]
+
+
+def test_a_task_ends_once() -> None:
+    worker = a_worker(running=1)
+    worker.end(a_result())
+    for result in (a_result(), a_result(9)):
+        with pytest.raises(LocalProtocolError, match="does not run here"):
+            worker.end(result)
+
+
+def test_a_refused_result_is_not_sent_again() -> None:
+    worker = a_worker(running=1)
+    worker.end(a_result())
+    said(worker)
+    assert hear(worker, (4, Error(ErrorCode.NO_SUCH_JOB))) == [ResultRefused(a_result(), 3)]
+    assert said(worker) == []
+
+
+def test_resend_hello_is_obeyed_and_the_result_counts() -> None:
+    worker = a_worker(slots=2, running=2)
+    worker.end(a_result(1))
+    said(worker)
+    assert hear(worker, (4, RESEND_HELLO)) == [Acknowledged(a_result(1))]
+    assert said(worker) == [(6, Hello(1, (a_task(2),), Extension.ATOMIC))]
+
+
+def test_after_a_cut_hello_lists_what_is_not_acknowledged() -> None:
+    worker = a_worker(slots=2, running=2)
+    worker.end(a_result(1))
+    said(worker)
+    worker.disconnect()
+    worker.connect()
+    assert said(worker) == [(0, Hello(0, (a_task(2), a_task(1)), Extension.ATOMIC))]
+    hear(worker, (0, Ok(0, 2)))
+    assert said(worker) == [(2, Update(a_result(1)))]
+
+
+def test_tasks_may_end_while_there_is_no_link() -> None:
+    worker = a_worker(slots=2, running=1)
+    worker.disconnect()
+    worker.end(a_result())
+    assert (worker.next_event(), worker.data_to_send()) == (None, b"")
+    worker.connect()
+    assert said(worker) == [(0, Hello(1, (a_task(),), Extension.ATOMIC))]
+
+
+def test_cancel_kills_and_counts() -> None:
+    worker = a_worker(slots=3, running=3)
+    assert hear(worker, (5, Cancel((a_pair(1, 2), a_pair(9, -1))))) == [Kill((a_pair(1, 2),))]
+    assert said(worker) == [(5, Ok(1))]
+    assert hear(worker, (7, Cancel((a_pair(1, -1),)))) == [Kill((a_pair(1, 1), a_pair(1, 2), a_pair(1, 3)))]
+
+
+def test_cancel_of_nothing_is_not_an_error() -> None:
+    worker = a_worker()
+    assert hear(worker, (3, Cancel((a_pair(99, -1),)))) == []
+    assert said(worker) == [(3, Ok(0))]
+
+
+def test_a_task_that_has_ended_is_not_killed() -> None:
+    worker = a_worker(slots=2, running=2)
+    worker.end(a_result(1))
+    worker.end(a_result(2))
+    said(worker)
+    assert hear(worker, (7, Cancel((a_pair(1, -1),)))) == []
+
+
+def test_stop_takes_idle_slots_at_once_and_busy_ones_later() -> None:
+    worker = a_worker(slots=3, running=2)
+    assert hear(worker, (5, Stop(2))) == []
+    assert said(worker) == [(5, Ok(0, 2))]
+    worker.end(a_result(1))
+    said(worker)
+    hear(worker, (6, Ok(0, 1)))
+    assert hear(worker, (9, Job((a_task(7),)))) == []
+    assert said(worker) == [(9, Error(ErrorCode.NO_PROCS, 1))]
+
+
+@pytest.mark.parametrize("count", [STOP_ALL, 2, 9])
+def test_an_idle_worker_that_is_stopped_leaves_after_its_answer(count: int) -> None:
+    worker = a_worker(slots=2)
+    assert hear(worker, (3, Stop(count))) == [Leave(immediate=False)]
+    assert said(worker) == [(3, Ok(0))]
+    assert worker.next_event() is None
+
+
+def test_a_stopped_worker_leaves_when_its_last_result_is_acknowledged() -> None:
+    worker = a_worker(slots=2, running=2)
+    hear(worker, (5, Stop(STOP_ALL)))
+    worker.end(a_result(1))
+    said(worker)
+    assert hear(worker, (6, Ok(0, 1))) == [Acknowledged(a_result(1))]
+    worker.end(a_result(2))
+    assert worker.next_event() is None
+    said(worker)
+    assert hear(worker, (8, Ok(0))) == [Acknowledged(a_result(2)), Leave(immediate=False)]
+
+
+def test_an_immediate_stop_is_answered_and_obeyed() -> None:
+    worker = a_worker(slots=2, running=1)
+    assert hear(worker, (5, Stop(STOP_IMMEDIATELY))) == [Leave(immediate=True)]
+    assert said(worker) == [(5, Ok(0, 1))]
+    assert hear(worker, (7, Job((a_task(9),)))) == []
+
+
+def test_an_update_below_a_reset_is_answered_first() -> None:
+    worker = a_worker(slots=1, running=1)
+    worker.end(a_result())
+    said(worker)  # UPDATE 4
+    assert hear(worker, (5, Reset())) == []
+    assert hear(worker, (4, Ok(1))) == [Acknowledged(a_result()), Restarted(None)]
+    assert said(worker) == [(5, Reset(3)), (0, Hello(1, (), Extension.ATOMIC))]
+
+
+def test_an_update_above_a_reset_is_sent_again_after_hello() -> None:
+    worker = a_worker(slots=2)
+    hear(worker, (1, Job(some_tasks(2))))
+    worker.end(a_result(1))
+    worker.end(a_result(2))
+    said(worker)  # UPDATE 2
+    hear(worker, (2, Ok(1, 1)))
+    assert said(worker) == [(4, Update(a_result(2)))]
+    assert hear(worker, (3, Reset())) == [Restarted(Update(a_result(2)))]
+    assert said(worker) == [(3, Reset(1)), (0, Hello(1, (a_task(2),), Extension.ATOMIC))]
+    hear(worker, (0, Ok(1, 1)))
+    assert said(worker) == [(2, Update(a_result(2)))]
+
+
+def test_reset_has_to_wait_for_an_answer() -> None:
+    worker = a_worker(running=1)
+    worker.end(a_result())
+    said(worker)
+    with pytest.raises(LocalProtocolError):
+        worker.reset()
+
+
+def test_a_worker_can_reset() -> None:
+    worker = a_worker(slots=1)
+    worker.reset()
+    assert said(worker) == [(2, Reset())]
+    assert hear(worker, (2, Reset())) == [Restarted(None)]
+    assert said(worker) == [(0, Hello(1, (), Extension.ATOMIC))]
+
+
+def test_an_overflowed_update_is_sent_again() -> None:
+    worker = a_worker(slots=2)
+    hear(worker, (1, Job((a_task(1),))))
+    worker.end(a_result(1))
+    assert said(worker)[-1] == (2, Update(a_result(1)))
+    worker.receive_data(v2.encode(5, Cancel(())))  # held: higher than 2
+    assert hear(worker, (2, Error(ErrorCode.OVERFLOW))) == []
+    assert worker.slots.free == 1
+    assert said(worker) == [(5, Ok(0)), (6, Update(a_result(1)))]
+
+
+def test_an_overflowed_hello_is_sent_again() -> None:
+    worker = a_worker(slots=2, running=2)
+    worker.end(a_result(1))
+    said(worker)  # UPDATE 4
+    hear(worker, (4, RESEND_HELLO))
+    assert said(worker) == [(6, Hello(1, (a_task(2),), Extension.ATOMIC))]
+    hear(worker, (5, Cancel(())), (6, Error(ErrorCode.OVERFLOW)))
+    assert said(worker) == [(5, Ok(0)), (8, Hello(1, (a_task(2),), Extension.ATOMIC))]
+
+
+def test_extensions_pass_through() -> None:
+    worker = WorkerSide(1, offers=Extension.ATOMIC | Extension.HEARTBEAT)
+    worker.connect()
+    said(worker)
+    both = Extension.ATOMIC | Extension.HEARTBEAT
+    assert hear(worker, (0, Ok(1, 0, both))) == [Welcomed(both)]
+    assert hear(worker, (7, Extended(0x20, b"x"))) == [ExtensionReceived(7, 0x20, b"x")]
+    worker.exchange.send_extended(Extended(0x21, b"y"))
+    assert worker.data_to_send() == v2.encode(0, Extended(0x21, b"y"))

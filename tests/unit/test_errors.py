@@ -1,0 +1,20 @@
+from gandy.errors import ErrorCode, GandyError, LocalProtocolError, RemoteProtocolError, name_code
+
+
+def test_codes_of_the_original_keep_their_numbers() -> None:
+    assert (ErrorCode.OVERFLOW, ErrorCode.NO_PROCS) == (1, 2)
+
+
+def test_known_and_unknown_codes_have_a_name() -> None:
+    assert name_code(2) == "no_procs"
+    assert name_code(99) == "error 99"
+
+
+def test_a_remote_error_says_where() -> None:
+    error = RemoteProtocolError("bad", ErrorCode.BAD_MAGIC, 12)
+    assert (str(error), error.code, error.offset) == ("bad", ErrorCode.BAD_MAGIC, 12)
+
+
+def test_a_broken_protocol_is_not_worth_a_retry() -> None:
+    assert not RemoteProtocolError("bad", ErrorCode.BAD_SEQ).retryable
+    assert issubclass(LocalProtocolError, GandyError)
