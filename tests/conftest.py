@@ -2,11 +2,16 @@
 
 import os
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 # The same examples on every run: a test must not depend on luck. `soak` looks for new ones.
 settings.register_profile(
-    "quick", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+    "quick",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    phases=[Phase.explicit, Phase.generate],  # `soak` shrinks what it finds, which takes minutes
 )
 settings.register_profile("soak", deadline=None, max_examples=5_000, suppress_health_check=list(HealthCheck))
 settings.load_profile(os.environ.get("GANDY_HYPOTHESIS_PROFILE", "quick"))

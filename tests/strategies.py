@@ -3,10 +3,12 @@
 from itertools import pairwise
 
 from hypothesis import strategies as st
+from msgspec import UNSET
 
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import MAX_SLOTS
 from gandy.wire.messages import (
+    About,
     Cancel,
     Error,
     Extended,
@@ -17,6 +19,8 @@ from gandy.wire.messages import (
     Message,
     NewJob,
     Ok,
+    Orders,
+    Report,
     Reset,
     Status,
     Stop,
@@ -33,17 +37,34 @@ u32 = st.integers(0, 0xFFFF_FFFF)
 job_ids = st.integers(0, 2**64 - 1).map(JobId)
 task_numbers = st.integers(-(2**63), 2**63 - 1).map(TaskNumber)
 counts = st.integers(-(2**63), 2**63 - 1)
+counts_32 = st.integers(-(2**31), 2**31 - 1)
 texts = st.text(st.characters(codec="utf-8"), max_size=40)
 extensions = st.integers(0, int(KNOWN_EXTENSIONS)).map(Extension)
 
+floats = st.floats(allow_nan=False)
+orders = st.builds(
+    Orders,
+    st.integers(1, 2**32),
+    texts | st.lists(texts, max_size=3).map(tuple),
+    st.dictionaries(texts, texts, max_size=3),
+    st.none() | floats,
+    st.none() | texts,
+)
+reports = st.builds(
+    Report, st.integers(1, 2**32), st.integers(0, 9), st.none() | counts_32, note=texts, tail=st.binary(max_size=20)
+)
+abouts = st.builds(About, texts, texts, u16, st.lists(texts, max_size=3).map(tuple))
+
 descriptions = st.builds(JobDescription, job_ids, texts, counts, texts, texts, texts, st.sampled_from(Status))
-tasks = st.builds(Task, task_numbers, descriptions)
+tasks = st.builds(Task, task_numbers, descriptions, st.just(UNSET) | orders)
+plain_tasks = st.builds(Task, task_numbers, descriptions)
 task_lists = st.lists(tasks, max_size=4).map(tuple)
 pairs = st.builds(TaskPair, job_ids, task_numbers)
-results = st.builds(TaskResult, job_ids, task_numbers, st.booleans(), texts, st.none() | st.builds(NewJob, counts))
+new_jobs = st.none() | st.builds(NewJob, counts)
+results = st.builds(TaskResult, job_ids, task_numbers, st.booleans(), texts, new_jobs, st.just(UNSET) | reports)
 
 oks = st.builds(Ok, u16, u16, extensions)
-hellos = st.builds(Hello, st.integers(0, MAX_SLOTS), task_lists, extensions)
+hellos = st.builds(Hello, st.integers(0, MAX_SLOTS), task_lists, extensions, st.just(UNSET) | abouts)
 jobs = st.builds(Job, task_lists)
 updates = st.builds(Update, st.none() | results)
 cancels = st.builds(Cancel, st.lists(pairs, max_size=4).map(tuple))

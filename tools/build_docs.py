@@ -68,6 +68,7 @@ EXTENSION_MEANINGS: Final[Mapping[Extension, str]] = {
     Extension.UPDATES: "Reserved for several results in one message.",
     Extension.CLIENT: "Reserved for what clients ask of a foreman.",
     Extension.CALLS: "Reserved for calls, casts and streams.",
+    Extension.OUTPUT: "The foreman asks a worker for pieces of a task's output.",
 }
 
 

@@ -1,9 +1,18 @@
 """Everything that can go wrong, in one tree, and the codes that an ERROR message carries.
 
 GandyError
-└── ProtocolError
-    ├── LocalProtocolError    our side broke the protocol: a bug in gandy or in the program around it
-    └── RemoteProtocolError   the peer broke the protocol: close the link
+├── ConfigError                   what somebody wrote makes no sense: an address, an option, a job file
+├── LinkError                     no link to the foreman, or it broke; try again
+├── JobError
+│   ├── JobNotFound
+│   ├── JobFailed
+│   ├── JobCancelled
+│   └── JobTimeout                it did not end within the time given to `wait`; it goes on
+├── Rejected                      the foreman refuses, and will refuse again
+├── ProtocolError
+│   ├── LocalProtocolError    our side broke the protocol: a bug in gandy or in the program around it
+│   └── RemoteProtocolError   the peer broke the protocol: close the link
+└── StoreError                the store cannot do it now: full, locked, damaged, too new
 """
 
 from enum import IntEnum
@@ -38,6 +47,42 @@ class GandyError(Exception):
     retryable = False
 
 
+class ConfigError(GandyError):
+    """What somebody wrote makes no sense."""
+
+
+class LinkError(GandyError):
+    """There is no link to the foreman, or it broke before the answer came."""
+
+    retryable = True
+
+
+class Rejected(GandyError):
+    """The foreman understood, and refuses. Asking again will not help."""
+
+
+class JobError(GandyError):
+    """Something about a job."""
+
+
+class JobNotFound(JobError):
+    """No such job, or no such task in it."""
+
+
+class JobFailed(JobError):
+    """Some of its tasks failed."""
+
+
+class JobCancelled(JobError):
+    """Somebody cancelled it."""
+
+
+class JobTimeout(JobError):
+    """It did not end in time. It goes on."""
+
+    retryable = True
+
+
 class ProtocolError(GandyError):
     """A rule of a wire protocol was broken."""
 
@@ -53,3 +98,11 @@ class RemoteProtocolError(ProtocolError):
         super().__init__(message)
         self.code = code
         self.offset = offset  # of the bad frame, in bytes since the link began; None where no frame is to blame
+
+
+class StoreError(GandyError):
+    """The store cannot do what was asked. `retryable` where it may later: a full disk can be emptied."""
+
+    def __init__(self, message: str, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.retryable = retryable

@@ -2,14 +2,20 @@
 
 from typing import Final
 
-# Bytes. A HELLO that lists as many running tasks as a worker may have still fits.
+# Bytes. A gandy worker's HELLO fits with all the tasks that it may have.
 MAX_PAYLOAD_BYTES: Final = 16 * 1024 * 1024
 
 # Processors of one worker. OK has 16 bits for them, and 0xFFFF twice already means "send HELLO again".
 MAX_SLOTS: Final = 0xFFFE
 
-# Requests of a peer that wait for their turn. A gandy peer never has more than one under way.
-MAX_HELD_REQUESTS: Final = 16
+# Results in one batch. With the last words of each, they stay far below the limit of a payload.
+MAX_BATCH: Final = 500
+
+# Batches of results that are sent and not yet safe. More would only make them smaller.
+MAX_BATCHES_UNDER_WAY: Final = 2
+
+# Requests of a peer that wait for their turn, each as large as a payload may be. A gandy peer has one under way.
+MAX_HELD_REQUESTS: Final = 4
 
 # The greatest sequence number: the header has 32 bits for it.
 LAST_NUMBER: Final = 0xFFFF_FFFF

@@ -128,8 +128,7 @@ class Conversation(RuleBasedStateMachine):
     def slots_are_never_over_or_under(self) -> None:
         for slots in (self.pair.worker_side.slots, self.pair.foreman_side.slots):
             assert 0 <= slots.free <= slots.limit <= self.slots
-            assert slots.free + len(slots.running) <= max(self.slots, len(slots.running))
-        assert self.was_stopped or len(self.pair.worker_side.slots.running) <= self.slots
+        assert len(self.pair.worker_side.slots.running) <= self.slots
 
     @invariant()
     def every_task_is_in_one_place(self) -> None:
@@ -173,6 +172,6 @@ class Conversation(RuleBasedStateMachine):
         self.foreman_works()
 
 
-# 10,000 steps: 200 runs of up to 50.
-Conversation.TestCase.settings = settings(max_examples=200, stateful_step_count=50)
+# More than 10,000 steps: 260 runs of up to 50.
+Conversation.TestCase.settings = settings(max_examples=260, stateful_step_count=50)
 TestConversation = Conversation.TestCase

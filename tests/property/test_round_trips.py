@@ -3,7 +3,7 @@
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.strategies import cut_into_pieces, extended, task_lists, u32, v1_messages, v2_numbered
+from tests.strategies import cut_into_pieces, extended, plain_tasks, u32, v1_messages, v2_numbered
 
 from gandy.wire import payloads, v1, v2
 from gandy.wire.messages import Extended, Message, Task
@@ -39,7 +39,7 @@ def test_extended_messages(seq: int, message: Extended) -> None:
     assert decoder.next_message() == (seq, message)
 
 
-@given(task_lists)
+@given(st.lists(plain_tasks, max_size=4).map(tuple))
 def test_flat_tasks_are_the_nested_ones(tasks: tuple[Task, ...]) -> None:
     nested = msgspec.to_builtins(tasks)
     flat = [{"Task": task["Task"], **task["JobDescription"]} for task in nested]

@@ -1,8 +1,8 @@
 """What a conversation tells the program around it. Both generations use the same events."""
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
-from gandy.wire.messages import Answer, Extension, Request, Task, TaskPair, TaskResult
+from gandy.wire.messages import About, Answer, Extension, Request, Task, TaskPair, TaskResult
 
 
 class Requested(Struct, frozen=True, eq=False):
@@ -76,6 +76,12 @@ class HelloRefused(Struct, frozen=True):
     code: int
 
 
+class Recalled(Struct, frozen=True):
+    """Worker: give these tasks back, if they have not begun."""
+
+    tasks: tuple[TaskPair, ...]
+
+
 class Leave(Struct, frozen=True):
     """Worker: nothing is left to do, or, if immediate, drop everything now. Flush, then close the link."""
 
@@ -83,18 +89,22 @@ class Leave(Struct, frozen=True):
 
 
 class Greeted(Struct, frozen=True):
-    """Foreman: the worker told its state. `running` are tasks it holds, `free` the slots it has beside them."""
+    """Foreman: the worker told its state. `running` are tasks it holds, `free` the slots it has beside them.
+
+    What was given to it and is still to be sent is in neither; the side's account has it.
+    """
 
     free: int
     running: tuple[Task, ...]
     extensions: Extension
+    about: About | UnsetType = UNSET
 
 
 class Reported(Struct, frozen=True, eq=False):
     """Foreman: a task ended. Record it, then acknowledge this very object."""
 
     result: TaskResult
-    ticket: Requested
+    ticket: Requested | int  # the UPDATE that told it, or the number of a batch
 
 
 class Accepted(Struct, frozen=True):
@@ -112,6 +122,15 @@ class Refused(Struct, frozen=True):
 
 ExchangeEvent = Requested | Answered | Overflowed | Restarted | ExtensionReceived
 WorkerEvent = (
-    Welcomed | Start | Kill | Acknowledged | ResultRefused | HelloRefused | Leave | Restarted | ExtensionReceived
+    Welcomed
+    | Start
+    | Kill
+    | Recalled
+    | Acknowledged
+    | ResultRefused
+    | HelloRefused
+    | Leave
+    | Restarted
+    | ExtensionReceived
 )
 ForemanEvent = Greeted | Reported | Accepted | Refused | Answered | Restarted | ExtensionReceived

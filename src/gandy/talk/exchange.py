@@ -5,7 +5,7 @@ that is for `worker` and `foreman`, which ask (`request`), answer (`answer`) and
 """
 
 from collections import deque
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 from gandy.errors import ErrorCode, LocalProtocolError, RemoteProtocolError, name_code
 from gandy.limits import LAST_NUMBER, MAX_HELD_REQUESTS, MAX_PAYLOAD_BYTES
@@ -75,7 +75,8 @@ class Exchange:
     # Bytes
 
     def receive_data(self, data: bytes) -> None:
-        self._decoder.receive_data(data)
+        if self.state is not State.CLOSED:
+            self._decoder.receive_data(data)
 
     def data_to_send(self) -> bytes:
         """What is to be written to the link now. Asking takes it."""
@@ -96,21 +97,27 @@ class Exchange:
             return self._dropped
         return self._outstanding.postponed or self._outstanding.message
 
+    @property
+    def unsent(self) -> Request | None:
+        """Our request that had to give way to a RESET and surely was not handled."""
+        return self._dropped if self._outstanding is None else self._outstanding.postponed
+
     def can_request(self, message: Request) -> bool:
         """Whether the rules let this request out now."""
-        if self._outstanding is not None or self._their_reset is not None:
+        if self._outstanding is not None:
             return False
-        if isinstance(message, Hello):
-            return self.state in (State.GREETING, State.OPEN)
-        if isinstance(message, Stop) and message.is_immediate:
+        if isinstance(message, Hello) and self.state is State.GREETING:
+            return True
+        if isinstance(message, Stop) and message.is_immediate and not self._numbers.is_worn_out:
             return self.state is State.OPEN
         # Rule 6: "If a request is received, it should be answered before a new request is made."
         return self.state is State.OPEN and not self._handling and not self._held
 
-    def request(self, message: Request) -> None:
-        """Send a request, or, where only the number for a RESET is left, the RESET: `Restarted` gives it back.
+    def request(self, message: Request) -> bool:
+        """Send a request, or, where only the number for a RESET is left, the RESET: then it gives False, and
+        `Restarted` gives the request back.
 
-        Raises: LocalProtocolError, unless `can_request`.
+        Raises: LocalProtocolError, unless `can_request`, or where the request does not fit a frame.
         """
         if not self.can_request(message):
             raise LocalProtocolError(f"{message} cannot be sent in state {self.state.value}")
@@ -119,10 +126,13 @@ class Exchange:
             message = Reset(self._last_reply)
         elif self._numbers.is_worn_out:
             message, postponed = Reset(self._last_reply), message
-        self._take_step(self.role, Step(type(message)))
+        after = self._find_step(self.role, Step(type(message)))
+        data = v2.encode(self._numbers.next, message)
+        self.state = after
         self._outstanding = _Outstanding(self._numbers.take(), message, postponed)
         self._has_answered = False
-        self._output += v2.encode(self._outstanding.seq, message)
+        self._output += data
+        return postponed is None
 
     def reset(self) -> None:
         """Start the numbers again although they are not worn out.
@@ -135,17 +145,17 @@ class Exchange:
         """Answer a request. After a RESET or on a closed link that is no longer possible, and nothing happens."""
         if self._handling.get(ticket.seq) is not ticket or self.state is State.CLOSED:
             return
-        del self._handling[ticket.seq]
         self._reply(ticket.seq, message, type(ticket.message))
+        del self._handling[ticket.seq]
 
     def greet(self) -> None:
         """Say the seed's OK(0), for a worker that waits for it. Number 1, because 0 would look like HELLO's answer."""
         self._output += v2.encode(1, GREETING)
 
     def agree(self, extensions: Extension) -> None:
-        """From now on these extensions are spoken, in both directions."""
-        self.agreed = extensions
-        self._decoder.allow(extensions)
+        """From now on these extensions are spoken, in both directions, as long as the link is up."""
+        self.agreed |= extensions
+        self._decoder.allow(self.agreed)
 
     def send_extended(self, message: Extended, seq: int = 0) -> None:
         """Send a message of an extension; it is outside all rules of numbers.
@@ -204,10 +214,12 @@ class Exchange:
                 return self._on_answer(seq, message)
             case Hello() | Job() | Update() | Cancel() | Stop():
                 return self._on_request(seq, message)
+            case _:
+                assert_never(message)
 
     def _on_answer(self, seq: int, message: Answer) -> ExchangeEvent | None:
         asked = self._outstanding
-        if self._is_greeting(asked, message):
+        if self._is_greeting(asked, seq, message):
             return None
         if asked is None or seq != asked.seq:
             raise self._unexpected(seq, message)
@@ -221,18 +233,20 @@ class Exchange:
             return self._on_overflow(asked.message)
         return Answered(asked.message, message)
 
-    def _is_greeting(self, asked: _Outstanding | None, message: Answer) -> bool:
+    def _is_greeting(self, asked: _Outstanding | None, seq: int, message: Answer) -> bool:
         """Seed 001, greeting: a side may open with OK(0). It answers nothing, whatever number it has."""
         if message != GREETING:
             return False
         if self.state is State.WELCOME and asked is not None and isinstance(asked.message, Hello):
-            return asked.message.nproc + len(asked.message.running) > 0
-        return self.state is State.GREETING and asked is None
+            has_processors = asked.message.nproc + len(asked.message.running) > 0
+            return has_processors or not self._numbers.is_ours(seq)
+        return self.state is State.GREETING
 
     def _on_overflow(self, request: Request) -> Overflowed:
         """Rule 6: reissue after progress. Their queue is full only while they wait for us, so once we have answered
         all they asked, which `can_request` sees to, there is room."""
-        if not (self._has_answered or self._handling or self._held):
+        is_ours_to_wait = self._has_answered or self._handling or self._held
+        if not is_ours_to_wait or isinstance(request, Hello):  # nobody may hold a HELLO
             raise RemoteProtocolError("ERROR(overflow) from a peer that waits for nothing", ErrorCode.BAD_STATE)
         return Overflowed(request)
 
@@ -251,8 +265,7 @@ class Exchange:
         if self._their_reset is not None:
             raise RemoteProtocolError(f"request {seq} after RESET {self._their_reset}", ErrorCode.BAD_SEQ)
         if self._is_dropped_by_our_reset(seq):
-            # Rule 6a against rule 5c: an immediate STOP is obeyed at once, and dropped without a reply.
-            return Requested(seq, message) if isinstance(message, Stop) and message.is_immediate else None
+            return self._obey_without_reply(seq, message)
         match message:
             case Reset():
                 self._on_reset(seq, message)
@@ -265,6 +278,13 @@ class Exchange:
                 self._hold(seq, message)
         return None
 
+    def _obey_without_reply(self, seq: int, message: Request) -> Requested | None:
+        """Rule 6a against rule 5c: above our RESET an immediate STOP is obeyed at once, and dropped without a reply."""
+        if not (isinstance(message, Stop) and message.is_immediate):
+            return None
+        self._take_step(self.role.other, Step(Stop))
+        return Requested(seq, message)
+
     def _is_dropped_by_our_reset(self, seq: int) -> bool:
         asked = self._outstanding
         return asked is not None and isinstance(asked.message, Reset) and seq > asked.seq
@@ -274,8 +294,7 @@ class Exchange:
         return not self._handling and (self._outstanding is None or seq < self._outstanding.seq)
 
     def _hold(self, seq: int, message: Request) -> None:
-        must_wait = self._held or not self._can_handle(seq)
-        if must_wait and len(self._held) >= self._held_limit:
+        if not self._can_handle(seq) and len(self._held) >= self._held_limit:
             # No step of the conversation: the request was never given out.
             self._write_reply(seq, Error(ErrorCode.OVERFLOW))
         else:
@@ -287,8 +306,9 @@ class Exchange:
         return self._handling[seq]
 
     def _reply(self, seq: int, message: Answer, asked: type[Request]) -> None:
-        self._take_step(self.role, Step(type(message), asked))
+        after = self._find_step(self.role, Step(type(message), asked))
         self._write_reply(seq, message)
+        self.state = after
 
     def _write_reply(self, seq: int, message: Answer) -> None:
         self._output += v2.encode(seq, message)
@@ -308,7 +328,7 @@ class Exchange:
 
     def _can_finish_reset(self) -> bool:
         """Rule 5b: everything lower than the RESET is answered, on both sides."""
-        return self._their_reset is not None and not (self._outstanding or self._handling or self._held)
+        return self._their_reset is not None and not (self._outstanding or self._handling)
 
     def _finish_reset(self) -> Restarted:
         assert self._their_reset is not None
@@ -318,8 +338,15 @@ class Exchange:
         return Restarted(dropped)
 
     def _take_step(self, sender: Role, step: Step) -> None:
+        self.state = self._find_step(sender, step)
+
+    def _find_step(self, sender: Role, step: Step) -> State:
+        """The state that follows.
+
+        Raises: LocalProtocolError or RemoteProtocolError, whoever would break the law.
+        """
         try:
-            self.state = LAW[self.state, sender, step]
+            return LAW[self.state, sender, step]
         except KeyError:
             text = f"a {sender.value} cannot say {step} in state {self.state.value}"
             if sender is self.role:

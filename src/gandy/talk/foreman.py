@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any, assert_never
 
 from gandy.errors import ErrorCode, LocalProtocolError
-from gandy.limits import MAX_SLOTS
+from gandy.limits import MAX_PAYLOAD_BYTES, MAX_SLOTS
 from gandy.talk.events import (
     Accepted,
     Answered,
@@ -25,6 +25,7 @@ from gandy.talk.events import (
 from gandy.talk.exchange import Exchange
 from gandy.talk.law import Role, State
 from gandy.talk.slots import Slots
+from gandy.wire import payloads, v2
 from gandy.wire.messages import (
     RESEND_HELLO,
     STOP_ALL,
@@ -32,6 +33,7 @@ from gandy.wire.messages import (
     Answer,
     Cancel,
     Error,
+    Extended,
     Extension,
     Hello,
     Job,
@@ -54,6 +56,8 @@ class ForemanSide:
         self._exchange = Exchange(Role.FOREMAN, **exchange_options)
         self.slots = Slots(0)
         self._queue: deque[Request] = deque()
+        self._reports: deque[Reported] = deque()  # of a batch, not told yet
+        self._batches: dict[int, int] = {}  # results of a batch that are not acknowledged
         self._is_refusing = False  # the worker had no processor where we saw one: wait for its next word
 
     @property
@@ -66,15 +70,20 @@ class ForemanSide:
 
     @property
     def free(self) -> int:
-        """How many tasks may be given now."""
-        return 0 if self._is_refusing or self.state is State.CLOSED else self.slots.free
+        """How many tasks may be given now. What a STOP takes away that is not answered yet is gone already."""
+        if self._is_refusing or self.state is State.CLOSED:
+            return 0
+        stops = [request.count for request in self._unanswered() if isinstance(request, Stop)]
+        if STOP_ALL in stops:
+            return 0
+        return max(0, self.slots.limit - sum(stops) - len(self.slots.running))
 
     def disconnect(self) -> tuple[Task, ...]:
-        """The link is gone. Tasks that were given and that the worker surely never saw."""
+        """The link is gone. Tasks that were given and that the worker surely never started."""
+        requests = [self._exchange.unsent, *self._queue]
         self._exchange.close()
-        never_sent = [task for request in self._queue if isinstance(request, Job) for task in request.tasks]
         self._queue.clear()
-        return tuple(never_sent)
+        return tuple(task for request in requests if isinstance(request, Job) for task in request.tasks)
 
     def receive_data(self, data: bytes) -> None:
         self._exchange.receive_data(data)
@@ -87,17 +96,25 @@ class ForemanSide:
     def give(self, tasks: Iterable[Task]) -> None:
         """Have the worker start these tasks; `Accepted` or `Refused` follows.
 
-        Raises: LocalProtocolError, when there are more tasks than `free`.
+        Raises: LocalProtocolError, when there are more tasks than `free`, or one that cannot be given.
         """
         tasks = tuple(tasks)
+        self._check_tasks(tasks)
+        # The original starts some of a list and refuses the rest; of one task it is clear which.
+        is_atomic = Extension.ATOMIC in self._exchange.agreed
+        fits = is_atomic and len(v2.encode(0, Job(tasks))) <= MAX_PAYLOAD_BYTES
+        self.slots.take(tasks)
+        self._queue.extend([Job(tasks)] if fits and tasks else [Job((task,)) for task in tasks])
+
+    def _check_tasks(self, tasks: tuple[Task, ...]) -> None:
         if len(tasks) > self.free:
             raise LocalProtocolError(f"{len(tasks)} tasks for {self.free} free slots")
-        self.slots.take(tasks)
-        if Extension.ATOMIC in self._exchange.agreed:
-            self._queue.append(Job(tasks))
-        else:
-            # The original starts some of a list and refuses the rest; of one task it is clear which.
-            self._queue.extend(Job((task,)) for task in tasks)
+        pairs = {task.pair for task in tasks}
+        if len(pairs) < len(tasks) or not pairs.isdisjoint(self.slots.running):
+            raise LocalProtocolError("a task is given twice")
+        for task in tasks:
+            if len(v2.encode(0, Job((task,)))) > MAX_PAYLOAD_BYTES:
+                raise LocalProtocolError(f"task {task.number} of job {task.job.job_id} is too large to send")
 
     def cancel(self, pairs: Iterable[TaskPair]) -> None:
         self._queue.append(Cancel(tuple(pairs)))
@@ -112,8 +129,8 @@ class ForemanSide:
         self._queue.append(Stop(count))
 
     def stop_all(self) -> None:
-        """Stop the worker when its tasks have ended. Sent as a number: the original takes STOP(0) for STOP(1)."""
-        self.stop(max(1, self.slots.limit))
+        """Stop the worker when its tasks have ended."""
+        self._queue.append(Stop(STOP_ALL))
 
     def stop_immediately(self) -> None:
         """Stop the worker and all its tasks now, before anything else that is queued."""
@@ -130,18 +147,30 @@ class ForemanSide:
 
     def acknowledge(self, report: Reported, answer: Error | None = None) -> None:
         """The result is recorded, or, with an ERROR, not wanted. Pull `next_event` afterwards."""
-        self._exchange.answer(report.ticket, answer or self._account())
+        if isinstance(report.ticket, Requested):
+            # Any ERROR would end an original's link, so only a gandy worker hears one.
+            is_plain = Extension.ATOMIC not in self._exchange.agreed
+            self._exchange.answer(report.ticket, self._account() if answer is None or is_plain else answer)
+        else:
+            self._settle_batch(report.ticket)
+
+    def recall(self, pairs: Iterable[TaskPair]) -> None:
+        """Have tasks back that the worker has not begun; those that it has go on.
+
+        Raises: LocalProtocolError, where UPDATES is not agreed on.
+        """
+        self._exchange.send_extended(Extended(v2.RECALL, payloads.encode(tuple(pairs))))
 
     def next_event(self) -> ForemanEvent | None:
         """What happened; None until more bytes come or something is acknowledged.
 
         Raises: RemoteProtocolError, when the worker broke the protocol. Close the link.
         """
-        while (event := self._exchange.next_event()) is not None:
+        while not self._reports and (event := self._exchange.next_event()) is not None:
             reaction = self._react(event)
             if reaction is not None:
                 return reaction
-        return None
+        return self._reports.popleft() if self._reports else None
 
     def _react(self, event: ExchangeEvent) -> ForemanEvent | None:
         match event:
@@ -150,16 +179,24 @@ class ForemanSide:
             case Answered(request, answer):
                 return self._on_answer(event, request, answer)
             case Overflowed(request):
-                self._queue.appendleft(request)
+                self._put_back(request)
                 return None
             case Restarted(dropped):
                 if dropped is not None:
-                    self._queue.appendleft(dropped)
+                    self._put_back(dropped)
                 return event
+            case ExtensionReceived(seq, kind, payload) if kind == v2.RESULTS:
+                self._on_results(seq, payload)
+                return None
             case ExtensionReceived():
                 return event
             case _:
                 assert_never(event)
+
+    def _put_back(self, request: Request) -> None:
+        """To the head of the queue, but never before an immediate STOP."""
+        first = self._queue[0] if self._queue else None
+        self._queue.insert(1 if isinstance(first, Stop) and first.is_immediate else 0, request)
 
     def _on_request(self, ticket: Requested, message: Request) -> ForemanEvent:
         match message:
@@ -174,6 +211,26 @@ class ForemanSide:
             case _:
                 raise AssertionError(f"the law lets no worker say {message}")
 
+    def _on_results(self, seq: int, payload: bytes) -> None:
+        try:
+            results = payloads.decode_results(payload)
+        except payloads.BROKEN as error:
+            raise self._exchange.fail(f"RESULTS: {error}", ErrorCode.BAD_PAYLOAD) from None
+        if not results or seq in self._batches:
+            raise self._exchange.fail(f"batch {seq} is empty or comes twice", ErrorCode.BAD_PAYLOAD)
+        self._batches[seq] = len(results)
+        self._is_refusing = False
+        for result in results:
+            self.slots.release(result.pair)
+            self._reports.append(Reported(result, seq))
+
+    def _settle_batch(self, seq: int) -> None:
+        self._batches[seq] -= 1
+        if not self._batches[seq]:
+            del self._batches[seq]
+            if self.state is not State.CLOSED:
+                self._exchange.send_extended(Extended(v2.RECORDED, b""), seq)
+
     def _on_hello(self, ticket: Requested, hello: Hello) -> Greeted:
         if hello.nproc + len(hello.running) > MAX_SLOTS:
             raise self._exchange.fail(f"HELLO tells more than {MAX_SLOTS} processors", ErrorCode.BAD_PAYLOAD)
@@ -184,9 +241,10 @@ class ForemanSide:
         self.slots = Slots(hello.nproc + len(hello.running), hello.running)
         self.slots.take(given)
         self._is_refusing = False
-        self._exchange.agree(hello.extensions & self._exchange.offers)
-        self._exchange.answer(ticket, Ok(hello.nproc, len(hello.running), self._exchange.agreed))
-        return Greeted(hello.nproc, hello.running, self._exchange.agreed)
+        common = hello.extensions & self._exchange.offers
+        self._exchange.agree(common)
+        self._exchange.answer(ticket, Ok(hello.nproc, len(hello.running), common))
+        return Greeted(hello.nproc, hello.running, self._exchange.agreed, hello.about)
 
     def _unanswered(self) -> list[Request]:
         outstanding = self._exchange.outstanding
@@ -199,7 +257,7 @@ class ForemanSide:
             case Job(tasks), _:
                 return Accepted(tasks)
             case Stop(count), Ok(nproc, nrun):
-                self.slots.stop(STOP_ALL if count == STOP_IMMEDIATELY else count)
+                self.slots.stop(count)
                 self.slots.limit = min(self.slots.limit, nproc + nrun)
                 return event
             case _:
@@ -211,7 +269,8 @@ class ForemanSide:
         if code == ErrorCode.NO_PROCS:
             nproc, nrun = unpack_pair(detail)
             self.slots.limit = min(self.slots.limit, nproc + nrun)
-            self._is_refusing = bool(self.slots.running)  # if nothing runs, no UPDATE will ever end the wait
+            # Where the accounts agree, it only crossed a STOP; if nothing runs, no UPDATE will ever end the wait.
+            self._is_refusing = bool(self.slots.running) and nproc < self.slots.free
         return Refused(tasks, code)
 
     def _account(self) -> Ok:
@@ -222,4 +281,7 @@ class ForemanSide:
 
     def _advance(self) -> None:
         if self._queue and self._exchange.can_request(self._queue[0]):
-            self._exchange.request(self._queue.popleft())
+            request = self._queue.popleft()
+            if request == Stop(STOP_ALL):  # as a number: the original takes STOP(0) for STOP(1)
+                request = Stop(max(1, self.slots.limit))
+            self._exchange.request(request)

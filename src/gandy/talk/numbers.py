@@ -26,9 +26,14 @@ class Numbers:
     def is_ours(self, seq: int) -> bool:
         return seq % 2 == self._parity
 
-    def take(self) -> int:
+    @property
+    def next(self) -> int:
         """The number of our next request."""
-        seq = self._next_pair * 2 + self._parity
+        return self._next_pair * 2 + self._parity
+
+    def take(self) -> int:
+        """The same, and it is used now."""
+        seq = self.next
         self._next_pair += 1
         return seq
 

@@ -20,6 +20,7 @@ class V1ForemanSide:
         self._link.send(Ok(0))
         self.slots = Slots(0)
         self._report: Reported | None = None  # the UPDATE that is not acknowledged yet
+        self._is_refusing = False  # the worker had no processor where we saw one: wait for its next word
 
     @property
     def state(self) -> V1State:
@@ -28,7 +29,9 @@ class V1ForemanSide:
     @property
     def free(self) -> int:
         """How many tasks may be given now."""
-        return self.slots.free if self.state in (V1State.OPEN, V1State.REPORTING) else 0
+        if self._is_refusing or self.state not in (V1State.OPEN, V1State.REPORTING):
+            return 0
+        return self.slots.free
 
     def disconnect(self) -> tuple[Task, ...]:
         """The link is gone. Everything given has been sent, so there is nothing that the worker never saw."""
@@ -61,7 +64,7 @@ class V1ForemanSide:
         if not 0 < count <= MAX_SLOTS:
             raise LocalProtocolError(f"{count} is not a number of processors")
         self._link.send(Stop(count))
-        self.slots.stop(count)
+        self.slots.limit -= count  # below zero, if tasks of an earlier link hold what we do not know of
 
     def stop_all(self) -> None:
         """Stop the worker when its tasks have ended."""
@@ -70,7 +73,7 @@ class V1ForemanSide:
     def stop_immediately(self) -> None:
         """Stop the worker and all its tasks now."""
         self._link.send(Stop(STOP_IMMEDIATELY))
-        self.slots.limit = 0
+        self.slots.limit = -MAX_SLOTS
 
     def acknowledge(self, report: Reported, answer: Error | None = None) -> None:
         """The result is recorded, or, with an ERROR, not wanted. Nothing happens where the link is gone."""
@@ -105,6 +108,7 @@ class V1ForemanSide:
         return Greeted(nproc, (), Extension.NONE)
 
     def _on_update(self, result: TaskResult) -> Reported:
+        self._is_refusing = False
         if self.slots.release(result.pair) is None:
             self.slots.limit = min(self.slots.limit + 1, MAX_SLOTS)  # started on an earlier link: its slot is new here
         self._report = Reported(result, Requested(0, Update(result)))
@@ -117,6 +121,5 @@ class V1ForemanSide:
             raise self._link.fail(text, ErrorCode.BAD_STATE)
         (task,) = self.slots.running.values()
         self.slots.release(task.pair)
-        if code == ErrorCode.NO_PROCS:
-            self.slots.limit = 0  # until an UPDATE shows a processor that we do not know
+        self._is_refusing = True
         return Refused((task,), code)

@@ -105,7 +105,7 @@ class V1WorkerSide:
         return Welcomed(Extension.NONE)
 
     def _on_job(self, task: Task) -> Start | None:
-        if task.pair in self.slots.running or not self.slots.free:
+        if task.pair in self.slots.running or task.pair in self._results or not self.slots.free:
             self._link.send(Error(ErrorCode.NO_PROCS))
             return None
         self.slots.take((task,))

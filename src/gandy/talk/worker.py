@@ -4,10 +4,13 @@ It outlives links. A slot counts as taken until the result goes out, so that the
 never ahead of the worker's own; it counts as free before the UPDATE is sent, so that a JOB right behind it fits.
 """
 
+from collections import deque
 from typing import Any, assert_never
 
+from msgspec import UNSET, UnsetType
+
 from gandy.errors import ErrorCode, LocalProtocolError
-from gandy.limits import MAX_SLOTS
+from gandy.limits import LAST_NUMBER, MAX_BATCH, MAX_BATCHES_UNDER_WAY, MAX_SLOTS
 from gandy.talk.events import (
     Acknowledged,
     Answered,
@@ -17,6 +20,7 @@ from gandy.talk.events import (
     Kill,
     Leave,
     Overflowed,
+    Recalled,
     Requested,
     Restarted,
     ResultRefused,
@@ -27,15 +31,20 @@ from gandy.talk.events import (
 from gandy.talk.exchange import Exchange
 from gandy.talk.law import Role, State
 from gandy.talk.slots import Slots
+from gandy.wire import payloads, v2
 from gandy.wire.messages import (
     RESEND_HELLO,
+    About,
     Answer,
     Cancel,
     Error,
+    Extended,
     Extension,
     Hello,
     Job,
+    JobDescription,
     Ok,
+    Orders,
     Request,
     Stop,
     Task,
@@ -50,14 +59,19 @@ class WorkerSide:
     """`connect` for each new link, `receive_data`, `end` for each task that ended; then pull `next_event` until it
     is None, and write `data_to_send`."""
 
-    def __init__(self, slots: int, **exchange_options: Any) -> None:
+    def __init__(self, slots: int, about: About | UnsetType = UNSET, **exchange_options: Any) -> None:
         if not 1 <= slots <= MAX_SLOTS:
             raise LocalProtocolError(f"a worker has 1 to {MAX_SLOTS} slots, not {slots}")
         self.slots = Slots(slots)
+        self._about = about
         self._exchange_options = exchange_options
         self._exchange = self._closed_exchange()
         self._results: dict[TaskPair, TaskResult] = {}  # ended and not acknowledged, oldest first
         self._reported: Task | None = None  # what the outstanding UPDATE is about; its slot is free already
+        self._batches: dict[int, tuple[Task, ...]] = {}  # what batches under way are about; their slots are free too
+        self._unsent: deque[TaskPair] = deque()  # results that no batch holds, where batches are spoken
+        self._batch_count = 0
+        self._acknowledged: deque[TaskResult] = deque()  # not told yet
         self._owes_hello = False
         self._has_left = False
 
@@ -81,6 +95,10 @@ class WorkerSide:
 
     def connect(self) -> None:
         """A new link is up: tell the foreman our state."""
+        for tasks in self._batches.values():
+            self.slots.take(tasks)
+        self._batches.clear()
+        self._unsent = deque(self._results)
         self._exchange = Exchange(Role.WORKER, **self._exchange_options)
         self._greet()
 
@@ -99,11 +117,13 @@ class WorkerSide:
     def end(self, result: TaskResult) -> None:
         """A task ended.
 
-        Raises: LocalProtocolError, for one that does not run here.
+        Raises: LocalProtocolError, for one that does not run here, or a result that fits no frame.
         """
         if result.pair not in self.slots.running or result.pair in self._results:
             raise LocalProtocolError(f"task {result.task} of job {result.job_id} does not run here")
+        v2.encode(0, Update(result))
         self._results[result.pair] = result
+        self._unsent.append(result.pair)
 
     def reset(self) -> None:
         """Start the sequence numbers again, where that is possible now.
@@ -117,10 +137,12 @@ class WorkerSide:
 
         Raises: RemoteProtocolError, when the foreman broke the protocol. Connect again.
         """
-        while not self._has_left and (event := self._exchange.next_event()) is not None:
+        while not (self._has_left or self._acknowledged) and (event := self._exchange.next_event()) is not None:
             reaction = self._react(event)
             if reaction is not None:
                 return reaction
+        if self._acknowledged:
+            return Acknowledged(self._acknowledged.popleft())
         return self._maybe_leave()
 
     def _react(self, event: ExchangeEvent) -> WorkerEvent | None:
@@ -129,17 +151,30 @@ class WorkerSide:
                 return self._on_request(event, event.message)
             case Answered(request, answer):
                 return self._on_answer(request, answer)
-            case Overflowed(request):
+            case Overflowed():
                 self._take_back()
-                self._owes_hello = isinstance(request, Hello)
                 return None
             case Restarted():
                 self._greet()
                 return event
             case ExtensionReceived():
-                return event
+                return self._on_extension(event)
             case _:
                 assert_never(event)
+
+    def _on_extension(self, event: ExtensionReceived) -> WorkerEvent | None:
+        match event.type:
+            case v2.RECORDED:
+                for task in self._batches.pop(event.seq, ()):
+                    self._acknowledged.append(self._results.pop(task.pair))
+                return None
+            case v2.RECALL:
+                try:
+                    return Recalled(payloads.decode_pairs(event.payload))
+                except payloads.BROKEN as error:
+                    raise self._exchange.fail(f"RECALL: {error}", ErrorCode.BAD_PAYLOAD) from None
+            case _:
+                return event
 
     def _on_request(self, ticket: Requested, message: Request) -> WorkerEvent | None:
         match message:
@@ -172,7 +207,7 @@ class WorkerSide:
     def _find_refusal(self, tasks: tuple[Task, ...]) -> ErrorCode | None:
         """All or nothing: the whole JOB is refused where one task cannot start."""
         pairs = {task.pair for task in tasks}
-        if len(pairs) < len(tasks) or any(pair in self.slots.running for pair in pairs):
+        if len(pairs) < len(tasks) or any(pair in self.slots.running or pair in self._results for pair in pairs):
             is_gandy = Extension.ATOMIC in self._exchange.agreed
             return ErrorCode.ALREADY_RUNNING if is_gandy else ErrorCode.NO_PROCS
         return ErrorCode.NO_PROCS if len(tasks) > self.slots.free else None
@@ -221,18 +256,40 @@ class WorkerSide:
     def _advance(self) -> None:
         """HELLO goes before anything else, then the oldest result."""
         if self._owes_hello:
-            hello = Hello(self.slots.free, tuple(self.slots.running.values()), self._exchange.offers)
+            running = tuple(map(_slim, self.slots.running.values()))
+            hello = Hello(self.slots.free, running, self._exchange.offers, self._about)
             if self._exchange.can_request(hello):
                 self._owes_hello = False
                 self._exchange.request(hello)
+        elif Extension.UPDATES in self._exchange.agreed:
+            self._send_batch()
         elif self._results:
             result = next(iter(self._results.values()))
-            if self._exchange.can_request(update := Update(result)):
+            if self._exchange.can_request(update := Update(result)) and self._exchange.request(update):
                 self._reported = self.slots.release(result.pair)
-                self._exchange.request(update)
+
+    def _send_batch(self) -> None:
+        """All results at once, as long as not too many batches are under way: what ends meanwhile is the next one."""
+        if not self._unsent or len(self._batches) >= MAX_BATCHES_UNDER_WAY or self.state is not State.OPEN:
+            return
+        pairs = [self._unsent.popleft() for _ in range(min(len(self._unsent), MAX_BATCH))]
+        self._batch_count = (self._batch_count + 1) & LAST_NUMBER
+        self._batches[self._batch_count] = tuple(self.slots.running[pair] for pair in pairs)
+        for pair in pairs:
+            self.slots.release(pair)
+        payload = payloads.encode([self._results[pair] for pair in pairs])
+        self._exchange.send_extended(Extended(v2.RESULTS, payload), self._batch_count)
 
     def _maybe_leave(self) -> Leave | None:
         if self._has_left or not self.slots.is_done or self._results:
             return None
         self._has_left = True
         return Leave(immediate=False)
+
+
+def _slim(task: Task) -> Task:
+    """A task in HELLO. A gandy foreman knows it by its attempt, so what it is to do need not be told again."""
+    if task.orders is UNSET:
+        return task
+    job = JobDescription(task.job.job_id, task.job.name, task.job.num_tasks, "", "", "", task.job.status)
+    return Task(task.number, job, Orders(task.orders.attempt))

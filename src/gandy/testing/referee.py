@@ -1,11 +1,12 @@
 """Watches a v2 link and knows the law, but neither side's code: what it sees on the wire is all it judges by."""
 
+from gandy.errors import ErrorCode
 from gandy.talk.law import Role
 from gandy.wire.messages import Cancel, Error, Extended, Hello, Job, Message, Ok, Request, Reset, Stop, Update
 from gandy.wire.v2 import V2Decoder
 
 
-class BrokenLaw(AssertionError):  # noqa: N818 - it reads as what it is
+class BrokenLaw(AssertionError):
     """A side did what the protocol forbids."""
 
 
@@ -13,7 +14,6 @@ class _Watched:
     """One side, as far as it can be seen from outside."""
 
     def __init__(self) -> None:
-        self.last_request = -1
         self.last_seen = -1  # the greatest number it has sent or received
         self.outstanding: tuple[int, Request] | None = None
         self.to_answer: dict[int, Request] = {}  # arrived at this side and not answered by it
@@ -68,7 +68,7 @@ class Referee:
         self._check_greeting(sender, seq, message)
         if message in self.owed:
             self.owed.remove(message)
-        side.last_request = side.last_seen = seq
+        side.last_seen = seq
         side.outstanding = (seq, message)
 
     def _check_greeting(self, sender: Role, seq: int, message: Request) -> None:
@@ -82,7 +82,8 @@ class Referee:
         side = self._sides[sender]
         request = side.to_answer.pop(seq, None)
         self._require(request is not None, f"{sender} sent {message} to {seq}, which is not open")
-        self._check_turn(sender, seq, request)
+        if message != Error(ErrorCode.OVERFLOW):
+            self._check_turn(sender, seq, request)
         side.last_seen = max(side.last_seen, seq)
         if isinstance(message, Reset):
             self._require(isinstance(request, Reset), f"RESET answers {request}")

@@ -7,7 +7,7 @@ Field names of payloads are those of the original, in its order, because the ord
 from enum import IntEnum, IntFlag
 from typing import Annotated, Final
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from gandy.ids import JobId, TaskNumber
 
@@ -36,6 +36,7 @@ class Extension(IntFlag):
     UPDATES = 4
     CLIENT = 8
     CALLS = 16
+    OUTPUT = 32
 
 
 class TaskPair(Struct, frozen=True, gc=False, rename="pascal"):
@@ -57,11 +58,22 @@ class JobDescription(Struct, frozen=True, gc=False, rename="pascal"):
     status: Status
 
 
-class Task(Struct, frozen=True, gc=False, rename={"number": "Task", "job": "JobDescription"}):
-    """One task to run: its number, and the job it belongs to."""
+class Orders(Struct, frozen=True, gc=False, omit_defaults=True):
+    """What gandy tells a gandy worker about a task beyond what the original knows. Times are in seconds."""
+
+    attempt: int
+    command: str | tuple[str, ...] = ""
+    env: dict[str, str] = {}
+    timeout: float | None = None
+    line: str | None = None
+
+
+class Task(Struct, frozen=True, gc=False, rename={"number": "Task", "job": "JobDescription", "orders": "Gandy"}):
+    """One task to run: its number, and the job it belongs to. A plain peer never sees orders."""
 
     number: TaskNumber
     job: JobDescription
+    orders: Orders | UnsetType = UNSET
 
     @property
     def pair(self) -> TaskPair:
@@ -74,18 +86,55 @@ class NewJob(Struct, frozen=True, gc=False, rename="pascal"):
     num_proc: int
 
 
-class TaskResult(Struct, frozen=True, gc=False, rename="pascal"):
-    """How a task ended."""
+class Report(Struct, frozen=True, gc=False, omit_defaults=True):
+    """What a gandy worker tells about a result beyond what the original knows."""
+
+    attempt: int
+    cause: int
+    exit_code: int | None = None
+    signal: int | None = None
+    started: float | None = None
+    ended: float | None = None
+    peak_memory_bytes: int | None = None
+    tail: bytes = b""
+    note: str = ""
+
+
+class TaskResult(
+    Struct,
+    frozen=True,
+    gc=False,
+    rename={
+        "job_id": "JobId",
+        "task": "Task",
+        "success": "Success",
+        "status": "Status",
+        "new_job": "NewJob",
+        "report": "Gandy",
+    },
+):
+    """How a task ended. A plain peer never sees a report."""
 
     job_id: WireJobId
     task: TaskNumber
     success: bool
     status: str
     new_job: NewJob | None = None
+    report: Report | UnsetType = UNSET
 
     @property
     def pair(self) -> TaskPair:
         return TaskPair(self.job_id, self.task)
+
+
+class About(Struct, frozen=True, gc=False, omit_defaults=True):
+    """What a gandy worker tells about itself in HELLO."""
+
+    id: str
+    name: str
+    slots: int
+    tags: tuple[str, ...] = ()
+    version: str = ""
 
 
 class Ok(Struct, frozen=True, gc=False):
@@ -106,6 +155,7 @@ class Hello(Struct, frozen=True, gc=False):
     nproc: int
     running: tuple[Task, ...] = ()
     extensions: Extension = Extension.NONE
+    about: About | UnsetType = UNSET
 
 
 class Job(Struct, frozen=True, gc=False):

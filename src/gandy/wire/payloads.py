@@ -5,72 +5,106 @@ against a newer msgpack library sends it. Whatever is wrong with a payload comes
 """
 
 from collections.abc import Callable
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import astuple
 
+from gandy.ids import TaskNumber
 from gandy.limits import MAX_SLOTS
-from gandy.wire.messages import Task, TaskPair, TaskResult
+from gandy.wire.messages import About, JobDescription, Status, Task, TaskPair, TaskResult, WireJobId
 
 Processors = Annotated[int, Meta(ge=0, le=MAX_SLOTS)]
 Tasks = Annotated[tuple[Task, ...], Meta(max_length=MAX_SLOTS)]
+Pairs = Annotated[tuple[TaskPair, ...], Meta(max_length=MAX_SLOTS)]
 Payload: TypeAlias = bytes | bytearray
 
 # All that msgspec raises for bytes it does not like: malformed or mistyped, not UTF-8, nested too deep.
 BROKEN: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-class HelloData(Struct, frozen=True, gc=False, rename="pascal"):
+_HELLO_NAMES: Final = {"num_procs": "NumProcs", "running": "Running", "about": "Gandy"}
+
+
+class HelloData(Struct, frozen=True, gc=False, rename=_HELLO_NAMES):
     """The payload of HELLO. An absent list is what an idle Go program sends."""
 
     num_procs: Processors
     running: Tasks | None
+    about: About | UnsetType = UNSET
 
 
-class _LooseHello(Struct, rename="pascal"):
+class _FlatTask(Struct, frozen=True, gc=False, rename="pascal"):
+    """A task as a rebuild of the original sends it: with the fields of its job beside its number."""
+
+    task: TaskNumber
+    job_id: WireJobId
+    name: str
+    num_tasks: int
+    working_dir: str
+    logging_dir: str
+    command: str
+    status: Status
+
+    def nest(self) -> Task:
+        _, *fields = astuple(self)
+        return Task(self.task, JobDescription(*fields))
+
+
+_FlatTasks = Annotated[tuple[_FlatTask, ...], Meta(max_length=MAX_SLOTS)]
+
+
+class _FlatHello(Struct, frozen=True, gc=False, rename="pascal"):
     num_procs: Processors
-    running: list[dict[str, Any]] | None
+    running: _FlatTasks
 
 
 encode: Final = msgspec.msgpack.Encoder().encode
 
 decode_result: Final[Callable[[Payload], TaskResult]] = msgspec.msgpack.Decoder(TaskResult).decode
-decode_pairs: Final[Callable[[Payload], tuple[TaskPair, ...]]] = msgspec.msgpack.Decoder(tuple[TaskPair, ...]).decode
+decode_pairs: Final[Callable[[Payload], tuple[TaskPair, ...]]] = msgspec.msgpack.Decoder(Pairs).decode
+
+decode_results: Final[Callable[[Payload], tuple[TaskResult, ...]]] = msgspec.msgpack.Decoder(
+    tuple[TaskResult, ...]
+).decode
 
 _decode_hello: Final = msgspec.msgpack.Decoder(HelloData).decode
 _decode_tasks: Final[Callable[[Payload], tuple[Task, ...]]] = msgspec.msgpack.Decoder(Tasks).decode
 _decode_task: Final = msgspec.msgpack.Decoder(Task).decode
-_decode_loose_hello: Final = msgspec.msgpack.Decoder(_LooseHello).decode
-_decode_loose_tasks: Final = msgspec.msgpack.Decoder(list[dict[str, Any]]).decode
-_decode_loose_task: Final = msgspec.msgpack.Decoder(dict[str, Any]).decode
+_decode_flat_hello: Final = msgspec.msgpack.Decoder(_FlatHello).decode
+_decode_flat_tasks: Final = msgspec.msgpack.Decoder(_FlatTasks).decode
+_decode_flat_task: Final = msgspec.msgpack.Decoder(_FlatTask).decode
 
 
 def decode_hello(payload: Payload) -> HelloData:
     try:
         return _decode_hello(payload)
-    except msgspec.ValidationError:
-        loose = _decode_loose_hello(payload)
-        running = None if loose.running is None else [_nest(task) for task in loose.running]
-        return msgspec.convert({"NumProcs": loose.num_procs, "Running": running}, HelloData)
+    except msgspec.ValidationError as error:
+        if not _may_be_flat(error):
+            raise
+        flat = _decode_flat_hello(payload)
+        return HelloData(flat.num_procs, tuple(task.nest() for task in flat.running))
 
 
 def decode_tasks(payload: Payload) -> tuple[Task, ...]:
     try:
         return _decode_tasks(payload)
-    except msgspec.ValidationError:
-        return msgspec.convert([_nest(task) for task in _decode_loose_tasks(payload)], Tasks)
+    except msgspec.ValidationError as error:
+        if not _may_be_flat(error):
+            raise
+        return tuple(task.nest() for task in _decode_flat_tasks(payload))
 
 
 def decode_task(payload: Payload) -> Task:
     try:
         return _decode_task(payload)
-    except msgspec.ValidationError:
-        return msgspec.convert(_nest(_decode_loose_task(payload)), Task)
+    except msgspec.ValidationError as error:
+        if not _may_be_flat(error):
+            raise
+        return _decode_flat_task(payload).nest()
 
 
-def _nest(task: dict[str, Any]) -> dict[str, Any]:
-    """A flat task as a nested one; a nested one, right or wrong, as it is."""
-    if "JobDescription" in task or "Task" not in task:
-        return task
-    return {"Task": task["Task"], "JobDescription": {key: value for key, value in task.items() if key != "Task"}}
+def _may_be_flat(error: msgspec.ValidationError) -> bool:
+    """A task without a nested description either has its fields beside it, or is wrong."""
+    return "missing required field `JobDescription`" in str(error)

@@ -73,7 +73,7 @@ def encode(message: V1Message) -> bytes:
     """
     try:
         return _encode(message)
-    except struct.error as error:
+    except (struct.error, UnicodeEncodeError, OverflowError) as error:
         raise LocalProtocolError(f"{message} does not fit a v1 frame: {error}") from None
 
 

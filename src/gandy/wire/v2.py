@@ -58,7 +58,14 @@ EXTENSION_TYPES: Final[Mapping[Extension, range]] = {
     Extension.UPDATES: range(0x28, 0x30),
     Extension.CLIENT: range(0x30, 0x40),
     Extension.CALLS: range(0x40, 0x60),
+    Extension.OUTPUT: range(0x60, 0x68),
 }
+
+# UPDATES: many results at once, answered by their batch's number when all of them are safe; and the foreman's wish to
+# have tasks back that a worker has not begun.
+RESULTS: Final = 0x28
+RECORDED: Final = 0x29
+RECALL: Final = 0x2A
 
 # The high half of a padding that means extensions: "G?" asks and "G!" agrees. Other paddings are noise, as the seed
 # leaves them unused, and a peer that only echoes our own padding has not agreed to anything.
@@ -116,7 +123,7 @@ def _open_hello(padding: int, payload: Payload) -> Hello:
     if not payload:  # seed 001: "if no jobs are currently running, arg0 == 0". It does not say how many processors.
         return Hello(0, (), extensions)
     hello = payloads.decode_hello(payload)
-    return Hello(hello.num_procs, hello.running or (), extensions)
+    return Hello(hello.num_procs, hello.running or (), extensions, hello.about)
 
 
 def encode(seq: int, message: Message) -> bytes:
@@ -126,7 +133,7 @@ def encode(seq: int, message: Message) -> bytes:
     """
     try:
         return _encode(seq, message)
-    except struct.error as error:
+    except (struct.error, UnicodeEncodeError, OverflowError) as error:
         raise LocalProtocolError(f"{message} with number {seq} does not fit a v2 frame: {error}") from None
 
 
@@ -140,10 +147,10 @@ def _encode(seq: int, message: Message) -> bytes:
             return _sized(Type.UPDATE, seq, payloads.encode(result) if result is not None else b"")
         case Job(tasks):
             return _sized(Type.JOB, seq, payloads.encode(tasks))
-        case Hello(nproc, running, extensions):
+        case Hello(nproc, running, extensions, about):
             if not 0 <= nproc <= MAX_SLOTS or len(running) > MAX_SLOTS:
                 raise LocalProtocolError(f"a worker has at most {MAX_SLOTS} processors")
-            payload = payloads.encode(HelloData(nproc, running))
+            payload = payloads.encode(HelloData(nproc, running, about))
             return _sized(Type.HELLO, seq, payload, _padding(extensions, OFFER))
         case Cancel(pairs):
             return _sized(Type.CANCEL, seq, payloads.encode(pairs))

@@ -379,6 +379,7 @@ def test_an_unsolicited_greeting_is_ignored_before_and_after_hello(seq: int) -> 
 def test_a_worker_without_processors_takes_ok_0_for_its_answer() -> None:
     worker = Side(Role.WORKER)
     worker.exchange.request(Hello(0))
+    assert worker.hear((1, GREETING)) == []
     assert worker.hear((0, GREETING)) == [Answered(Hello(0), GREETING)]
 
 

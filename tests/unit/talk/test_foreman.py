@@ -1,9 +1,10 @@
 """The foreman's side against a worker written by hand."""
 
 import pytest
-from tests.builders import a_pair, a_result, a_task, decode_all, some_tasks
+from tests.builders import a_job, a_pair, a_result, a_task, decode_all, some_tasks
 
 from gandy.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
+from gandy.ids import TaskNumber
 from gandy.talk.events import (
     Accepted,
     Answered,
@@ -16,7 +17,7 @@ from gandy.talk.events import (
 )
 from gandy.talk.foreman import ForemanSide
 from gandy.talk.law import State
-from gandy.wire import v2
+from gandy.wire import payloads, v2
 from gandy.wire.messages import (
     GREETING,
     RESEND_HELLO,
@@ -29,8 +30,11 @@ from gandy.wire.messages import (
     Job,
     Message,
     Ok,
+    Orders,
     Reset,
     Stop,
+    Task,
+    TaskResult,
     Update,
     pack_pair,
 )
@@ -204,6 +208,155 @@ def test_stop_believes_the_worker_only_downwards() -> None:
     hear(foreman, (3, Ok(0, 2)))
     report(foreman, 4, 100)
     assert foreman.free == 0
+
+
+def test_stop_believes_a_worker_that_has_less() -> None:
+    foreman = a_foreman(free=4)
+    foreman.stop(1)
+    said(foreman)
+    hear(foreman, (3, Ok(1, 0)))
+    assert foreman.free == 1
+
+
+def test_what_a_stop_will_take_is_not_given() -> None:
+    foreman = a_foreman(free=3, running=1)
+    foreman.stop(1)
+    assert foreman.free == 2
+    foreman.stop_all()
+    assert foreman.free == 0
+
+
+def test_a_refusal_that_crossed_a_stop_is_no_reason_to_wait() -> None:
+    foreman = a_foreman(free=3, running=1)
+    foreman.give(some_tasks(3))
+    said(foreman)
+    hear(foreman, (3, Error(ErrorCode.NO_PROCS, pack_pair(2, 1))))
+    assert foreman.free == 2
+
+
+def test_stop_all_counts_the_slots_when_it_is_sent() -> None:
+    foreman = ForemanSide()
+    foreman.stop_all()
+    hear(foreman, (0, Hello(4)))
+    assert said(foreman)[-1] == (3, Stop(4))
+
+
+def test_a_dropped_job_does_not_overtake_an_immediate_stop() -> None:
+    foreman = a_foreman(free=2)
+    foreman.give(some_tasks(1))
+    said(foreman)
+    foreman.stop_immediately()
+    hear(foreman, (2, Reset()))
+    said(foreman)
+    hear(foreman, (0, Hello(2)))
+    assert said(foreman)[-1] == (3, Stop(STOP_IMMEDIATELY))
+
+
+def test_a_worker_cannot_stop_a_foreman_that_resets() -> None:
+    foreman = a_foreman()
+    foreman.reset()
+    said(foreman)
+    with pytest.raises(RemoteProtocolError, match="a worker cannot say STOP"):
+        hear(foreman, (4, Stop(STOP_IMMEDIATELY)))
+
+
+@pytest.mark.parametrize(
+    "tasks", [(a_task(1), a_task(1)), (a_task(100),), (Task(TaskNumber(1), a_job(), Orders(1, "x" * (17 << 20))),)]
+)
+def test_what_cannot_be_given_is_our_own_mistake(tasks: tuple[Task, ...]) -> None:
+    foreman = a_foreman(free=3, running=1)
+    with pytest.raises(LocalProtocolError):
+        foreman.give(tasks)
+    assert foreman.free == 3
+
+
+def test_text_that_is_no_text_is_our_own_mistake_and_harms_nothing() -> None:
+    foreman = a_foreman(free=1)
+    with pytest.raises(LocalProtocolError, match="does not fit"):
+        foreman.give((Task(TaskNumber(1), a_job(), Orders(1, "\udc80")),))
+    foreman.give(())
+    foreman.give((a_task(1),))
+    assert said(foreman) == [(3, Job((a_task(1),)))]
+
+
+def test_tasks_that_do_not_fit_one_frame_go_in_several() -> None:
+    foreman = a_foreman(free=2)
+    foreman.give(Task(TaskNumber(n), a_job(), Orders(1, "x" * (9 << 20))) for n in (1, 2))
+    ((_, message),) = said(foreman)
+    assert isinstance(message, Job)
+    assert len(message.tasks) == 1
+
+
+def test_a_plain_worker_never_hears_an_error() -> None:
+    foreman = a_foreman(free=1, running=1, extensions=Extension.NONE)
+    foreman.acknowledge(report(foreman, 2, 100), Error(ErrorCode.NO_SUCH_JOB))
+    assert said(foreman) == [(2, Ok(2))]
+
+
+def test_a_job_that_gave_way_to_a_reset_comes_back_when_the_link_is_lost() -> None:
+    foreman = ForemanSide(last_number=5)
+    hear(foreman, (0, Hello(2, (), Extension.ATOMIC)))
+    foreman.cancel([a_pair()])
+    said(foreman)
+    hear(foreman, (3, Ok(0)))
+    foreman.give(some_tasks(1))
+    assert said(foreman) == [(5, Reset())]
+    assert foreman.disconnect() == some_tasks(1)
+
+
+# Batches of results
+
+
+def a_batching_foreman() -> ForemanSide:
+    foreman = ForemanSide(offers=Extension.ATOMIC | Extension.UPDATES)
+    tasks = tuple(a_task(100 + number) for number in range(2))
+    hear(foreman, (0, Hello(0, tasks, Extension.ATOMIC | Extension.UPDATES)))
+    said(foreman)
+    return foreman
+
+
+def batch(*results: TaskResult) -> Extended:
+    return Extended(v2.RESULTS, payloads.encode(results))
+
+
+def test_a_batch_is_recorded_when_all_of_it_is_acknowledged() -> None:
+    foreman = a_batching_foreman()
+    first, second = hear(foreman, (7, batch(a_result(100), a_result(101))))
+    assert foreman.free == 2
+    assert isinstance(first, Reported)
+    assert isinstance(second, Reported)
+    foreman.acknowledge(first)
+    assert foreman.data_to_send() == b""
+    foreman.acknowledge(second, Error(3))
+    assert foreman.data_to_send() == v2.encode(7, Extended(v2.RECORDED, b""))
+
+
+def test_a_batch_that_ends_after_the_link_goes_nowhere() -> None:
+    foreman = a_batching_foreman()
+    (event,) = hear(foreman, (7, batch(a_result(100))))
+    foreman.disconnect()
+    assert isinstance(event, Reported)
+    foreman.acknowledge(event)
+    assert foreman.data_to_send() == b""
+
+
+@pytest.mark.parametrize("message", [Extended(v2.RESULTS, b"\xc1"), batch()])
+def test_a_broken_batch_ends_the_link(message: Extended) -> None:
+    with pytest.raises(RemoteProtocolError):
+        hear(a_batching_foreman(), (7, message))
+
+
+def test_a_batch_comes_once() -> None:
+    foreman = a_batching_foreman()
+    hear(foreman, (7, batch(a_result(100))))
+    with pytest.raises(RemoteProtocolError, match="twice"):
+        hear(foreman, (7, batch(a_result(101))))
+
+
+def test_tasks_can_be_had_back() -> None:
+    foreman = a_batching_foreman()
+    foreman.recall([a_pair(1, 100)])
+    assert foreman.data_to_send() == v2.encode(0, Extended(v2.RECALL, payloads.encode((a_pair(1, 100),))))
 
 
 @pytest.mark.parametrize("count", [0, -1, 65_535])

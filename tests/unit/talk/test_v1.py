@@ -105,6 +105,14 @@ def test_a_task_cannot_run_twice_at_once() -> None:
     assert said(worker) == [Error(ErrorCode.NO_PROCS)]
 
 
+def test_a_task_whose_result_is_not_acknowledged_does_not_start_again() -> None:
+    worker = a_worker(2, some_tasks(1))
+    worker.end(a_result(1))
+    said(worker)
+    assert worker_hears(worker, Job((a_task(1),))) == []
+    assert said(worker) == [Error(ErrorCode.NO_PROCS)]
+
+
 def test_updates_go_one_at_a_time() -> None:
     worker = a_worker(2, some_tasks(2))
     worker.end(a_result(1))
@@ -231,11 +239,18 @@ def test_a_refusal_is_clear_where_only_one_task_is_out() -> None:
     assert foreman.free == 0
 
 
-def test_another_refusal_leaves_the_processor() -> None:
-    foreman = a_foreman(1)
+def test_a_refusing_worker_gets_tasks_again_after_its_next_update() -> None:
+    foreman = a_foreman(2)
     foreman.give(some_tasks(1))
-    foreman_hears(foreman, Error(ErrorCode.ALREADY_RUNNING))
-    assert foreman.free == 1
+    foreman_hears(foreman, Error(ErrorCode.NO_PROCS), Update(a_result(9)))
+    assert foreman.free == 3
+
+
+def test_a_stopped_worker_with_tasks_of_an_earlier_link_gets_nothing_new() -> None:
+    foreman = a_foreman(1)
+    foreman.stop(2)
+    foreman_hears(foreman, Update(a_result(9)))
+    assert foreman.free == 0
 
 
 def test_a_refusal_of_one_of_many_ends_the_link() -> None:

@@ -1,15 +1,17 @@
 """The worker's side against a foreman written by hand."""
 
 import pytest
-from tests.builders import a_pair, a_result, a_task, decode_all, some_tasks
+from tests.builders import a_job, a_pair, a_result, a_task, decode_all, some_tasks
 
 from gandy.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
+from gandy.ids import TaskNumber
 from gandy.talk.events import (
     Acknowledged,
     ExtensionReceived,
     HelloRefused,
     Kill,
     Leave,
+    Recalled,
     Restarted,
     ResultRefused,
     Start,
@@ -18,7 +20,7 @@ from gandy.talk.events import (
 )
 from gandy.talk.law import State
 from gandy.talk.worker import WorkerSide
-from gandy.wire import v2
+from gandy.wire import payloads, v2
 from gandy.wire.messages import (
     RESEND_HELLO,
     STOP_ALL,
@@ -31,6 +33,7 @@ from gandy.wire.messages import (
     Job,
     Message,
     Ok,
+    Orders,
     Reset,
     Stop,
     Task,
@@ -74,6 +77,13 @@ def test_hello_does_not_wait_for_the_foreman() -> None:
     worker.connect()
     assert said(worker) == [(0, Hello(4, (), Extension.ATOMIC))]
     assert worker.state is State.WELCOME
+
+
+def test_nothing_goes_out_on_a_link_that_is_gone() -> None:
+    worker = WorkerSide(4)
+    worker.connect()
+    worker.disconnect()
+    assert worker.data_to_send() == b""
 
 
 def test_the_answer_to_hello_must_repeat_its_numbers() -> None:
@@ -121,6 +131,18 @@ def test_a_task_cannot_run_twice_at_once(tasks: tuple[Task, ...], agreed: Extens
     worker = a_worker(slots=3, running=1, agreed=agreed)
     assert hear(worker, (5, Job(tasks))) == []
     assert said(worker) == [(5, Error(code, 2 << 16 | 1))]
+
+
+def test_a_task_whose_result_is_not_acknowledged_does_not_start_again() -> None:
+    worker = a_worker(slots=2)
+    hear(worker, (1, Job((a_task(1), a_task(2)))))
+    worker.end(a_result(1))
+    worker.end(a_result(2))
+    said(worker)  # UPDATE 2
+    hear(worker, (2, Ok(1, 1)))
+    said(worker)  # UPDATE 4
+    assert hear(worker, (3, Job((a_task(2),)))) == []
+    assert said(worker) == [(3, Error(ErrorCode.NO_PROCS, 2 << 16))]
 
 
 def test_the_slot_is_free_before_the_update_is_sent() -> None:
@@ -208,8 +230,8 @@ def test_a_task_that_has_ended_is_not_killed() -> None:
     worker = a_worker(slots=2, running=2)
     worker.end(a_result(1))
     worker.end(a_result(2))
-    said(worker)
     assert hear(worker, (7, Cancel((a_pair(1, -1),)))) == []
+    assert said(worker)[0] == (7, Ok(0))
 
 
 def test_stop_takes_idle_slots_at_once_and_busy_ones_later() -> None:
@@ -240,6 +262,7 @@ def test_a_stopped_worker_leaves_when_its_last_result_is_acknowledged() -> None:
     worker.end(a_result(2))
     assert worker.next_event() is None
     said(worker)
+    assert worker.next_event() is None
     assert hear(worker, (8, Ok(0))) == [Acknowledged(a_result(2)), Leave(immediate=False)]
 
 
@@ -248,6 +271,7 @@ def test_an_immediate_stop_is_answered_and_obeyed() -> None:
     assert hear(worker, (5, Stop(STOP_IMMEDIATELY))) == [Leave(immediate=True)]
     assert said(worker) == [(5, Ok(0, 1))]
     assert hear(worker, (7, Job((a_task(9),)))) == []
+    assert said(worker) == []
 
 
 def test_an_update_below_a_reset_is_answered_first() -> None:
@@ -300,14 +324,102 @@ def test_an_overflowed_update_is_sent_again() -> None:
     assert said(worker) == [(5, Ok(0)), (6, Update(a_result(1)))]
 
 
-def test_an_overflowed_hello_is_sent_again() -> None:
+def test_nobody_may_hold_a_hello() -> None:
     worker = a_worker(slots=2, running=2)
     worker.end(a_result(1))
     said(worker)  # UPDATE 4
     hear(worker, (4, RESEND_HELLO))
     assert said(worker) == [(6, Hello(1, (a_task(2),), Extension.ATOMIC))]
-    hear(worker, (5, Cancel(())), (6, Error(ErrorCode.OVERFLOW)))
-    assert said(worker) == [(5, Ok(0)), (8, Hello(1, (a_task(2),), Extension.ATOMIC))]
+    with pytest.raises(RemoteProtocolError, match="overflow"):
+        hear(worker, (5, Cancel(())), (6, Error(ErrorCode.OVERFLOW)))
+
+
+# Batches of results
+
+
+def a_batching_worker(running: int = 3) -> WorkerSide:
+    both = Extension.ATOMIC | Extension.UPDATES
+    worker = WorkerSide(running, offers=both)
+    worker.connect()
+    said(worker)
+    hear(worker, (0, Ok(running, 0, both)), (3, Job(some_tasks(running))))
+    said(worker)
+    return worker
+
+
+def batches(worker: WorkerSide) -> list[tuple[int, Message]]:
+    decoder = v2.V2Decoder()
+    decoder.allow(Extension.UPDATES)
+    decoder.receive_data(worker.data_to_send())
+    found = []
+    while (numbered := decoder.next_message()) is not None:
+        found.append(numbered)
+    return found
+
+
+def test_results_go_in_batches_of_what_ended_meanwhile() -> None:
+    worker = a_batching_worker()
+    worker.end(a_result(1))
+    assert batches(worker) == [(1, Extended(v2.RESULTS, payloads.encode((a_result(1),))))]
+    worker.end(a_result(2))
+    worker.end(a_result(3))
+    assert batches(worker) == [(2, Extended(v2.RESULTS, payloads.encode((a_result(2), a_result(3)))))]
+    assert worker.slots.free == 3
+    recorded = Extended(v2.RECORDED, b"")
+    assert hear(worker, (2, recorded)) == [Acknowledged(a_result(2)), Acknowledged(a_result(3))]
+    assert hear(worker, (99, recorded)) == []
+    assert worker.has_results
+
+
+def test_only_so_many_batches_are_under_way() -> None:
+    worker = a_batching_worker()
+    for task in (1, 2):
+        worker.end(a_result(task))
+        batches(worker)
+    worker.end(a_result(3))
+    assert batches(worker) == []
+    hear(worker, (1, Extended(v2.RECORDED, b"")))
+    assert len(batches(worker)) == 1
+
+
+def test_after_a_cut_batches_that_are_not_recorded_go_again() -> None:
+    worker = a_batching_worker()
+    worker.end(a_result(1))
+    batches(worker)
+    worker.disconnect()
+    worker.connect()
+    ((_, hello),) = batches(worker)
+    assert isinstance(hello, Hello)
+    assert {task.number for task in hello.running} == {1, 2, 3}
+    hear(worker, (0, Ok(0, 3, Extension.ATOMIC | Extension.UPDATES)))
+    ((_, message),) = batches(worker)
+    assert message == Extended(v2.RESULTS, payloads.encode((a_result(1),)))
+
+
+def test_a_foreman_may_want_tasks_back() -> None:
+    worker = a_batching_worker()
+    wish = Extended(v2.RECALL, payloads.encode((a_pair(1, 2),)))
+    assert hear(worker, (0, wish)) == [Recalled((a_pair(1, 2),))]
+    with pytest.raises(RemoteProtocolError, match="RECALL"):
+        hear(worker, (0, Extended(v2.RECALL, b"\xc1")))
+
+
+def test_a_result_that_fits_no_frame_is_our_own_mistake() -> None:
+    worker = a_worker(running=1)
+    with pytest.raises(LocalProtocolError, match="does not fit"):
+        worker.end(a_result(1, status="\udc80"))
+    worker.end(a_result(1))
+
+
+def test_hello_to_a_gandy_foreman_tells_attempts_and_not_commands() -> None:
+    worker = a_worker(slots=1)
+    task = Task(TaskNumber(1), a_job(1), Orders(7, "a very long command"))
+    hear(worker, (3, Job((task,))))
+    worker.connect()
+    ((_, hello),) = said(worker)
+    assert isinstance(hello, Hello)
+    assert hello.running[0].orders == Orders(7)
+    assert hello.running[0].job.command == ""
 
 
 def test_extensions_pass_through() -> None:

@@ -1,3 +1,5 @@
+import tracemalloc
+
 import msgspec
 import pytest
 from tests.builders import a_task
@@ -23,7 +25,8 @@ def pack(value: object) -> bytes:
 
 
 def test_nested_and_flat_tasks_are_the_same_task() -> None:
-    assert payloads.decode_tasks(pack([nested(), flat()])) == (a_task(), a_task())
+    assert payloads.decode_tasks(pack([nested(), nested()])) == (a_task(), a_task())
+    assert payloads.decode_tasks(pack([flat(), flat()])) == (a_task(), a_task())
     assert payloads.decode_task(pack(nested())) == payloads.decode_task(pack(flat())) == a_task()
 
 
@@ -75,6 +78,24 @@ def test_hello_needs_both_fields() -> None:
 def test_a_hello_with_a_null_list_and_a_wrong_number_is_wrong() -> None:
     with pytest.raises(payloads.BROKEN, match="NumProcs"):
         payloads.decode_hello(pack({"NumProcs": "1", "Running": None}))
+
+
+def test_a_list_is_flat_or_nested_and_not_both() -> None:
+    with pytest.raises(payloads.BROKEN, match="JobId"):
+        payloads.decode_tasks(pack([nested(), flat()]))
+
+
+def test_sixteen_megabytes_of_nothing_cost_nothing() -> None:
+    for payload in (
+        b"\xdd\x00\xff\xff\xff" + b"\x80" * 0xFFFFFF,
+        b"\x91\x81\xa1x\xdd\x00\xff\xff\xf0" + b"\x90" * 0xFFFFF0,
+    ):
+        tracemalloc.start()
+        with pytest.raises(payloads.BROKEN):
+            payloads.decode_tasks(payload)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 1_000_000
 
 
 @pytest.mark.parametrize("payload", [b"", b"\xc1", b"\x91", pack([nested()]) + b"z", b"\x91\x81\xa1\xff\x01"])
