@@ -1,0 +1,106 @@
+"""What all commands have in common: help with examples and exit codes, and how they start the long-running ones."""
+
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from gandy.cli import main
+
+
+def find_commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    if path:
+        yield path
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from find_commands(found, (*path, name))
+
+
+PATHS = list(find_commands(main.program))
+
+
+def test_commands_are_those_of_the_book() -> None:
+    told = {" ".join(path) for path in PATHS}
+    verbs = ["list", "show", "wait", "output", "cancel", "hold", "release", "retry", "explain", "forget"]
+    assert told >= {f"job {verb}" for verb in verbs}
+    assert told >= {"up", "submit", "status", "foreman run", "worker run", "worker list", "worker stop", "worker drain"}
+
+
+@pytest.mark.parametrize("path", PATHS, ids=" ".join)
+def test_help_has_examples_and_exit_codes(path: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(main.program, [*path, "--help"])
+    assert result.exit_code == 0
+    assert f"\n    gandy {' '.join(path)}" in result.stdout or f"| gandy {' '.join(path)}" in result.stdout
+    assert "Exit codes:\n    0  done\n" in result.stdout
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the programs behind the commands were told."""
+    told: dict[str, Any] = {}
+
+    def run(**options: Any) -> int:
+        told.update(options)
+        return 5
+
+    for name in ("gandy.foreman.main", "gandy.worker.main", "gandy.up"):
+        module = ModuleType(name)
+        module.run = run  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, name, module)
+        parent, _, child = name.rpartition(".")
+        if parent != "gandy":
+            package = ModuleType(parent)
+            setattr(package, child, module)
+            monkeypatch.setitem(sys.modules, parent, package)
+    monkeypatch.setenv("GANDY_HOME", "/home/x")
+    monkeypatch.delenv("GANDY_FOREMAN", raising=False)
+    return told
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("up --slots 4 --store memory:", {"slots": 4, "store": "memory:"}),
+        ("up", {"slots": None, "store": None}),
+        (
+            "foreman run --store memory: --listen tcp://[::]:1 --v1-listen h:1 --grace 2min --insecure",
+            {"store": "memory:", "listen": "tcp://[::]:1", "v1_listen": "h:1", "grace": 120.0, "insecure": True},
+        ),
+        ("foreman run", {"store": None, "listen": None, "v1_listen": None, "grace": 10.0, "insecure": False}),
+        (
+            "worker run --foreman tcp://h --slots 2 --tag a --tag b --name hut --insecure",
+            {"foreman": "tcp://h", "slots": 2, "tags": ("a", "b"), "name": "hut", "insecure": True},
+        ),
+        ("worker run", {"foreman": None, "slots": None, "tags": (), "name": None, "insecure": False}),
+    ],
+)
+def test_programs_are_told_what_the_command_line_says(started: dict[str, Any], line: str, told: dict[str, Any]) -> None:
+    result = CliRunner().invoke(main.program, line.split())
+    assert result.exit_code == 5
+    assert started == {"home": "/home/x", **told}
+
+
+@pytest.mark.parametrize(
+    "line", ["foreman run --listen tcp://0.0.0.0:1", "foreman run --v1-listen h:1", "worker run --foreman h:1"]
+)
+def test_network_without_keys_is_refused(started: dict[str, Any], line: str) -> None:
+    result = CliRunner().invoke(main.program, line.split())
+    assert result.exit_code == 1
+    assert "keys for that come later" in result.stderr
+    assert "everybody on that network can run commands" in result.stderr
+    assert not started
+
+
+def test_bad_address_is_told(started: dict[str, Any]) -> None:
+    result = CliRunner().invoke(main.program, ["status", "--foreman", "http://x/y"])
+    assert (result.exit_code, result.stderr) == (
+        1,
+        "gandy: 'http://x/y' is not an address; write unix:PATH or tcp://HOST:PORT\n",
+    )
