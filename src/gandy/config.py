@@ -1,0 +1,62 @@
+"""Where gandy lives and how its places are written: folders, addresses. It reads no file and opens nothing."""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from gandy.errors import ConfigError
+
+DEFAULT_PORT: Final = 5429  # the original's
+
+# Bytes. The kernel's own limit for the path of a unix socket, less its final zero.
+MAX_SOCKET_PATH: Final = 107
+
+
+class Address(NamedTuple):
+    """Where a foreman listens: a path for unix, a host and a port for tcp."""
+
+    scheme: str
+    host: str
+    port: int = 0
+
+    def __str__(self) -> str:
+        if self.scheme == "unix":
+            return f"unix:{self.host}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"tcp://{host}:{self.port}"
+
+
+def tell_home(environ: Mapping[str, str], platform: str) -> str:
+    """The folder for state: GANDY_HOME, or where this platform keeps a user's data."""
+    if home := environ.get("GANDY_HOME"):
+        return home
+    user = environ.get("HOME", "/")
+    if platform == "darwin":
+        return f"{user}/Library/Application Support/gandy"
+    return f"{environ.get('XDG_DATA_HOME') or user + '/.local/share'}/gandy"
+
+
+def parse_address(text: str) -> Address:
+    """An address as people write it: unix:PATH, tcp://HOST:PORT, or HOST:PORT.
+
+    Raises: ConfigError.
+    """
+    if text.startswith("unix:"):
+        return _parse_unix(text.removeprefix("unix:").removeprefix("//"))
+    rest = text.removeprefix("tcp://")
+    host, colon, port = rest.rpartition(":")
+    if not colon:
+        host, port = rest, str(DEFAULT_PORT)
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or "/" in rest or not port.isdecimal() or int(port) > 0xFFFF:
+        raise ConfigError(f"{text!r} is not an address; write unix:PATH or tcp://HOST:PORT")
+    return Address("tcp", host, int(port))
+
+
+def _parse_unix(path: str) -> Address:
+    if not path:
+        raise ConfigError("unix: needs a path")
+    if len(path.encode()) > MAX_SOCKET_PATH:
+        raise ConfigError(
+            f"the socket path {path} is longer than {MAX_SOCKET_PATH} bytes; set GANDY_HOME to a shorter folder"
+        )
+    return Address("unix", path)

@@ -1,0 +1,157 @@
+"""A foreman's desk for one worker: translates the worker's v2 link into the reactor's terms, and back.
+
+Nothing above it knows which door a worker came in by. A plain peer, which has no name and no attempts, gets both here.
+"""
+
+import shlex
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+from msgspec import UNSET
+
+from gandy.core.effects import Assignment, Effect
+from gandy.core.extensions import PING, PONG
+from gandy.core.model import AttemptKey, Cause, Ending
+from gandy.core.reactor import Reactor
+from gandy.core.workers import WorkerInfo
+from gandy.talk.events import ExtensionReceived, ForemanEvent, Greeted, Refused, Reported
+from gandy.talk.foreman import ForemanSide
+from gandy.talk.v1_foreman import V1ForemanSide
+from gandy.wire.messages import Extended, Extension, JobDescription, Orders, Status, Task, TaskPair, TaskResult
+
+Lines = Mapping[AttemptKey, str]
+
+
+class Desk:
+    """One for each link. What a worker says becomes effects; what the reactor wants becomes requests."""
+
+    def __init__(self, side: ForemanSide | V1ForemanSide, link: str) -> None:
+        self.side = side
+        self.worker = f"plain-{link}"  # until HELLO tells another name
+        self._attempts: dict[TaskPair, AttemptKey] = {}  # what the worker holds
+        self._reports: dict[AttemptKey, Reported] = {}  # results that are not acknowledged
+        self.is_client = False
+        self.inbox: deque[ExtensionReceived] = deque()  # for the program around: requests, pieces of output
+
+    def receive(self, data: bytes, reactor: Reactor, now: float) -> list[Effect]:
+        """What follows from these bytes.
+
+        Raises: RemoteProtocolError. Close the link.
+        """
+        self.side.receive_data(data)
+        reactor.on_heard(self.worker, now)
+        return self.pull(reactor, now)
+
+    def pull(self, reactor: Reactor, now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        while (event := self.side.next_event()) is not None:
+            effects += self._on_event(event, reactor, now)
+        return effects
+
+    @property
+    def agreed(self) -> Extension:
+        """The extensions that this worker speaks; a v1 worker speaks none."""
+        return self.side.exchange.agreed if isinstance(self.side, ForemanSide) else Extension.NONE
+
+    def send(self, kind: int, payload: bytes, seq: int) -> None:
+        """Send a message of an agreed extension."""
+        assert isinstance(self.side, ForemanSide)
+        self.side.exchange.send_extended(Extended(kind, payload), seq)
+
+    def give(self, assignments: Iterable[Assignment], lines: Lines) -> None:
+        is_gandy = Extension.ATOMIC in self.agreed
+        tasks = [_make_task(assignment, lines.get(assignment.attempt), is_gandy) for assignment in assignments]
+        for task, assignment in zip(tasks, assignments, strict=True):
+            self._attempts[task.pair] = assignment.attempt
+        self.side.give(tasks)
+
+    def kill(self, attempts: Iterable[AttemptKey]) -> None:
+        """v1 has no word for it: there a task goes on until it ends, and holds its slot until then."""
+        pairs = [TaskPair(attempt.job, attempt.task) for attempt in attempts]
+        if isinstance(self.side, ForemanSide):
+            self.side.cancel([pair for pair in pairs if pair in self._attempts])
+
+    def acknowledge(self, attempt: AttemptKey) -> None:
+        report = self._reports.pop(attempt, None)
+        if report is not None:
+            self.side.acknowledge(report)
+
+    def dismiss(self, immediate: bool) -> None:
+        if immediate:
+            self.side.stop_immediately()
+        else:
+            self.side.stop_all()
+
+    def _on_event(self, event: ForemanEvent, reactor: Reactor, now: float) -> list[Effect]:
+        match event:
+            case Greeted():
+                return self._on_greeted(event, reactor, now)
+            case Reported(result):
+                attempt = self._find_attempt(result)
+                self._reports[attempt] = event
+                self._attempts.pop(result.pair, None)
+                return reactor.on_result(self.worker, attempt, _tell_ending(result), now)
+            case Refused(tasks):
+                attempts = [self._attempts.pop(task.pair) for task in tasks]
+                return reactor.on_refused(attempts, now)
+            case ExtensionReceived(seq, kind):
+                if kind == PING:
+                    self.send(PONG, b"", seq)
+                else:
+                    self.inbox.append(event)
+                return []
+            case _:
+                return []
+
+    def _on_greeted(self, event: Greeted, reactor: Reactor, now: float) -> list[Effect]:
+        if Extension.CLIENT in event.extensions and event.about is UNSET:
+            self.is_client = True
+            return []
+        held = set(self.side.slots.running)
+        self._attempts = {pair: attempt for pair, attempt in self._attempts.items() if pair in held}
+        for task in event.running:
+            self._attempts[task.pair] = _tell_attempt(task, reactor)
+        slots = event.free + len(event.running)
+        info = WorkerInfo(self.worker, self.worker, slots)
+        if event.about is not UNSET:
+            self.worker = event.about.id
+            info = WorkerInfo(self.worker, event.about.name, event.about.slots, frozenset(event.about.tags))
+        return reactor.on_hello(info, self._attempts.values(), now)
+
+    def _find_attempt(self, result: TaskResult) -> AttemptKey:
+        if result.report is not UNSET:
+            return AttemptKey(result.job_id, result.task, result.report.attempt)
+        return self._attempts.get(result.pair, AttemptKey(result.job_id, result.task, 0))
+
+
+def _tell_attempt(task: Task, reactor: Reactor) -> AttemptKey:
+    """Which attempt a worker holds. A plain peer cannot say, so it is taken for the current one."""
+    if task.orders is not UNSET:
+        return AttemptKey(task.job.job_id, task.number, task.orders.attempt)
+    return reactor.current_attempt(task.job.job_id, task.number)
+
+
+def _make_task(assignment: Assignment, line: str | None, is_gandy: bool) -> Task:
+    attempt, spec = assignment.attempt, assignment.spec
+    text = spec.command if isinstance(spec.command, str) else shlex.join(spec.command)
+    job = JobDescription(attempt.job, spec.name, spec.tasks, spec.cwd, "", text, Status.RUNNING)
+    if not is_gandy:
+        return Task(attempt.task, job)
+    return Task(attempt.task, job, Orders(attempt.attempt, spec.command, spec.env, spec.timeout, line))
+
+
+def _tell_ending(result: TaskResult) -> Ending:
+    report = result.report
+    if report is UNSET:
+        return Ending(cause=Cause.EXIT, exit_code=0 if result.success else 1, note=result.status)
+    cause = Cause(report.cause) if report.cause in set(Cause) else Cause.EXIT
+    return Ending(
+        cause=cause,
+        exit_code=report.exit_code,
+        signal=report.signal,
+        started=report.started,
+        ended=report.ended,
+        peak_memory_bytes=report.peak_memory_bytes,
+        tail=report.tail,
+        note=report.note,
+    )

@@ -1,0 +1,68 @@
+"""What the reactor wants done. Records come first: what the store does not know, no peer may know."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from gandy.core.model import AttemptKey, JobSpec, JobState
+from gandy.core.records import Record
+from gandy.ids import JobId
+
+
+class Assignment(Struct, frozen=True):
+    """An attempt for a worker to make."""
+
+    attempt: AttemptKey
+    spec: JobSpec
+
+
+class Give(Struct, frozen=True):
+    """Have a worker start these attempts."""
+
+    worker: str
+    assignments: tuple[Assignment, ...]
+
+
+class Kill(Struct, frozen=True):
+    """Have a worker end these attempts; nobody waits for what they would still say."""
+
+    worker: str
+    attempts: tuple[AttemptKey, ...]
+
+
+class Acknowledge(Struct, frozen=True):
+    """Tell a worker that its result is safe, or that it came too late: either way it can be forgotten."""
+
+    worker: str
+    attempt: AttemptKey
+
+
+class Dismiss(Struct, frozen=True):
+    """Have a worker stop: when its tasks have ended, or now."""
+
+    worker: str
+    immediate: bool
+
+
+class Reply(Struct, frozen=True):
+    """Answer a client's request."""
+
+    token: Any
+    value: Any
+
+
+class JobChanged(Struct, frozen=True):
+    """Published: a job as a whole is in another state."""
+
+    job: JobId
+    state: JobState
+
+
+class Publish(Struct, frozen=True):
+    """Tell those who listen."""
+
+    event: JobChanged
+
+
+Send = Give | Kill | Acknowledge | Dismiss | Reply | Publish
+Effect = Record | Send

@@ -1,0 +1,83 @@
+"""Why a task does not run, or how it died, in sentences."""
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from gandy.core.jobs import Job
+from gandy.core.model import Cause, Ending, TaskState
+from gandy.core.reactor import Reactor
+from gandy.core.snapshot import TaskRow
+
+
+def explain_waiting(reactor: Reactor, job: Job, now: float) -> list[str]:
+    """All that keeps the waiting tasks of a job from starting now."""
+    reasons = []
+    if job.held:
+        reasons.append(f"The job is held; let it go with 'gandy job release {job.id}'.")
+    if job.awaited:
+        reasons.append(f"It waits for job {', '.join(map(str, sorted(job.awaited)))} to finish.")
+    limit = job.spec.limit
+    if limit is not None and job.tasks.running >= limit:
+        reasons.append(f"Its limit of {limit} tasks at the same time is reached.")
+    due = job.tasks.next_due()
+    if due is not None and due > now and job.tasks.find_ready(now) is None:
+        reasons.append(f"The next task failed before and is tried again in {due - now:.0f} s.")
+    return reasons + _explain_workers(reactor, job)
+
+
+def _explain_workers(reactor: Reactor, job: Job) -> list[str]:
+    here = [worker for worker in reactor.workers if worker.connected and not worker.draining]
+    if not here:
+        return ["No worker is connected; start one with 'gandy worker run'."]
+    missing = set(job.spec.tags)
+    able = [worker for worker in here if worker.info.tags >= missing]
+    if not able:
+        return [f"None of the {len(here)} workers has all of its tags: {', '.join(sorted(missing))}."]
+    large = max(worker.info.slots for worker in able)
+    if large < job.spec.slots:
+        return [f"Each task needs {job.spec.slots} slots, and the largest worker that could take it has {large}."]
+    if all(worker.free < job.spec.slots for worker in able):
+        used, slots = sum(worker.used for worker in able), sum(worker.info.slots for worker in able)
+        ahead = sum(1 for other in reactor.jobs if other.rank < job.rank and other.may_start)
+        behind = f" {ahead} jobs go before it." if ahead else ""
+        return [f"All slots are taken: {used} of {slots}.{behind}"]
+    return []
+
+
+def explain_end(row: TaskRow) -> str:
+    """How an attempt ended."""
+    if row.ending is None:
+        return f"attempt {row.attempt} runs on {row.worker}" if row.state is TaskState.RUNNING else "it never started"
+    text = f"attempt {row.attempt} on {row.worker}: {describe_ending(row.ending)}"
+    return f"{text}\n{_indent(row.ending.tail)}" if row.ending.tail and not row.ending.is_success else text
+
+
+def describe_ending(ending: Ending) -> str:
+    """The cause of death in a few words."""
+    note = f" ({ending.note})" if ending.note else ""
+    match ending.cause:
+        case Cause.EXIT:
+            return f"exit code {ending.exit_code}{note}"
+        case Cause.SIGNAL:
+            return f"killed by signal {ending.signal}{note}"
+        case Cause.TIMEOUT:
+            return f"took too long and was killed{note}"
+        case Cause.CANCELLED:
+            return f"cancelled{note if ending.note != 'cancelled' else ''}"
+        case Cause.NOT_STARTED:
+            return f"could not start{note}"
+        case Cause.WORKER_LOST:
+            return f"lost with its worker{note}"
+        case Cause.WORKER_STOPPED:
+            return f"its worker was stopped{note}"
+        case _:
+            assert_never(ending.cause)
+
+
+def explain_ends(rows: Iterable[TaskRow]) -> list[str]:
+    return [f"Task {row.task}: {explain_end(row)}" for row in rows]
+
+
+def _indent(tail: bytes) -> str:
+    lines = tail.decode(errors="replace").strip().splitlines()[-5:]
+    return "\n".join(f"    {line}" for line in lines)

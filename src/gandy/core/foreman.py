@@ -1,0 +1,120 @@
+"""A whole foreman without I/O: the reactor, a desk for each worker's link, and the queue between deciding and doing.
+
+The program around it moves bytes, commits `take_records()`, and only then calls `perform`. The simulator and the real
+server are both such programs.
+"""
+
+from collections.abc import Iterable
+from typing import TypeGuard, assert_never, get_args
+
+from gandy.core.desk import Desk, Lines
+from gandy.core.effects import Acknowledge, Assignment, Dismiss, Effect, Give, Kill, Publish, Reply, Send
+from gandy.core.reactor import Reactor
+from gandy.core.records import Record
+from gandy.talk.foreman import ForemanSide
+from gandy.talk.v1_foreman import V1ForemanSide
+
+_RECORDS = get_args(Record)
+
+
+def is_record(effect: Effect) -> TypeGuard[Record]:
+    return isinstance(effect, _RECORDS)
+
+
+class Batch:
+    """What has been decided and not yet done: records to commit, then sends to perform."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.sends: list[Send] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.records or self.sends)
+
+    def add(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            if is_record(effect):
+                self.records.append(effect)
+            else:
+                self.sends.append(effect)  # type: ignore[arg-type]  # whatever is not a record is a send
+
+
+class Foreman:
+    """Links come and go; the reactor stays. Effects collect in `batch` until somebody takes it."""
+
+    def __init__(self, reactor: Reactor) -> None:
+        self.reactor = reactor
+        self.desks: dict[str, Desk] = {}  # by link
+        self.dirty: set[str] = set()  # links that may have something to send
+        self._links: dict[str, str] = {}  # from worker to link
+        self.batch = Batch()
+
+    def on_link(self, link: str, side: ForemanSide | V1ForemanSide) -> None:
+        self.desks[link] = Desk(side, link)
+
+    def on_data(self, link: str, data: bytes, now: float) -> None:
+        """Bytes came from a worker.
+
+        Raises: RemoteProtocolError. Close the link, and say so with `on_cut`.
+        """
+        desk = self.desks[link]
+        self.dirty.add(link)
+        self.batch.add(desk.receive(data, self.reactor, now))
+        self._links[desk.worker] = link
+
+    def on_cut(self, link: str, now: float) -> None:
+        desk = self.desks.pop(link)
+        self.dirty.discard(link)
+        desk.side.disconnect()
+        if self._links.get(desk.worker) == link:
+            del self._links[desk.worker]
+            self.batch.add(self.reactor.on_absent(desk.worker, now))
+
+    def on_time(self, now: float) -> None:
+        self.batch.add(self.reactor.on_time(now))
+
+    def take_batch(self) -> Batch:
+        taken, self.batch = self.batch, Batch()
+        return taken
+
+    def perform(self, send: Send, lines: Lines, now: float) -> None:
+        """Do what the store now knows about. What is for a worker that is gone is dropped: HELLO will tell."""
+        match send:
+            case Give(worker, assignments):
+                self._give(worker, assignments, lines, now)
+            case Kill(worker, attempts):
+                desk = self.find_desk(worker)
+                if desk is not None:
+                    desk.kill(attempts)
+            case Acknowledge(worker, attempt):
+                desk = self.find_desk(worker)
+                if desk is not None:
+                    desk.acknowledge(attempt)
+                    self.batch.add(desk.pull(self.reactor, now))
+            case Dismiss(worker, immediate):
+                desk = self.find_desk(worker)
+                if desk is not None:
+                    desk.dismiss(immediate)
+            case Reply() | Publish():
+                pass
+            case _:
+                assert_never(send)
+
+    def _give(self, worker: str, assignments: tuple[Assignment, ...], lines: Lines, now: float) -> None:
+        current = self.reactor.on_given(worker, [assignment.attempt for assignment in assignments])
+        wanted = [assignment for assignment in assignments if assignment.attempt in current]
+        desk = self.find_desk(worker)
+        if desk is None or not wanted:
+            return
+        if len(wanted) > desk.side.free:
+            self.batch.add(self.reactor.on_refused(current, now))
+        else:
+            desk.give(wanted, lines)
+
+    def find_desk(self, worker: str) -> Desk | None:
+        """The desk of a worker that is here; whoever asks is going to say something to it."""
+        link = self._links.get(worker)
+        if link is None:
+            return None
+        self.dirty.add(link)
+        return self.desks[link]

@@ -1,0 +1,95 @@
+"""The jobs that are not final, in the order in which they may start tasks."""
+
+from bisect import insort
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from gandy.core.model import Counts, JobSpec, JobState, TaskState
+from gandy.core.tasks import TaskTable
+from gandy.ids import JobId
+
+
+class Job(Struct, eq=False):
+    """A job in the foreman's memory."""
+
+    id: JobId
+    spec: JobSpec
+    tasks: TaskTable
+    submitted: float
+    held: bool
+    state: JobState = JobState.WAITING  # as recorded last
+    awaited: set[JobId] = set()  # jobs that must finish first
+    is_cancelled: bool = False
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Higher priority first, then the older job."""
+        return -self.spec.priority, self.id
+
+    @property
+    def may_start(self) -> bool:
+        """Whether people and other jobs let it start tasks, and its own limit."""
+        limit = self.spec.limit
+        return not self.held and not self.awaited and (limit is None or self.tasks.running < limit)
+
+    def tell_state(self) -> JobState:
+        """The state that follows from the tasks and from what people asked for."""
+        counts = self.tasks.counts
+        if self.tasks.is_done:
+            return _tell_final(counts, self.is_cancelled)
+        if self.held and not counts.running:
+            return JobState.PAUSED
+        has_begun = counts.running or counts.finished or counts.failed
+        return JobState.RUNNING if has_begun else JobState.WAITING
+
+
+def _tell_final(counts: Counts, is_cancelled: bool) -> JobState:
+    if is_cancelled or (counts.cancelled and not counts.failed):
+        return JobState.CANCELLED
+    return JobState.FAILED if counts.failed else JobState.FINISHED
+
+
+FINAL_JOB_STATES = frozenset({JobState.FINISHED, JobState.FAILED, JobState.CANCELLED})
+
+
+class JobTable:
+    """Jobs by number, and those that might start a task in the order of their rank."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[JobId, Job] = {}
+        self._ranks: list[tuple[int, int]] = []
+        self._dependents: dict[JobId, set[JobId]] = {}
+
+    def __iter__(self) -> Iterator[Job]:
+        return iter(self._jobs.values())
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def find(self, job: JobId) -> Job | None:
+        return self._jobs.get(job)
+
+    def add(self, job: Job) -> None:
+        self._jobs[job.id] = job
+        insort(self._ranks, job.rank)
+        for awaited in job.awaited:
+            self._dependents.setdefault(awaited, set()).add(job.id)
+
+    def remove(self, job: Job) -> list[Job]:
+        """The job is final. Gives those that waited for it."""
+        del self._jobs[job.id]
+        self._ranks.remove(job.rank)
+        waiting = self._dependents.pop(job.id, set())
+        return [self._jobs[dependent] for dependent in sorted(waiting) if dependent in self._jobs]
+
+    def in_order(self) -> Iterator[Job]:
+        return (self._jobs[JobId(number)] for _, number in self._ranks)
+
+    def check(self) -> None:
+        """What must hold after every step; for tests."""
+        assert self._ranks == sorted(job.rank for job in self._jobs.values())
+        for job in self._jobs.values():
+            job.tasks.check()
+            assert job.spec.limit is None or job.tasks.running <= job.spec.limit
+            assert job.tasks.counts.running == sum(1 for _ in job.tasks.in_states(TaskState.RUNNING))

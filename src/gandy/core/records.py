@@ -1,0 +1,68 @@
+"""What the store must know before anybody else may. A batch of records is committed whole or not at all."""
+
+from msgspec import Struct
+
+from gandy.core.model import AttemptKey, Ending, JobSpec, JobState, TaskState
+from gandy.ids import JobId, TaskNumber
+
+
+class JobAdded(Struct, frozen=True):
+    """A job was submitted. All its tasks wait, and none has a row of its own."""
+
+    job: JobId
+    spec: JobSpec
+    at: float
+    lines: tuple[str, ...] = ()
+
+
+class Claimed(Struct, frozen=True):
+    """An attempt is about to be given to a worker. With many foremen, only one of them gets the claim."""
+
+    attempt: AttemptKey
+    worker: str
+    at: float
+
+
+class Unclaimed(Struct, frozen=True):
+    """The attempt never reached its worker. The task waits again, and the attempt never was."""
+
+    attempt: AttemptKey
+
+
+class Ended(Struct, frozen=True):
+    """An attempt ended, and the task goes on to this state. `due` is when a task that waits may start again."""
+
+    attempt: AttemptKey
+    ending: Ending
+    state: TaskState
+    at: float
+    due: float = 0.0
+    failures: int = 0  # attempts at this task that failed by themselves
+    crashes: int = 0  # attempts at this task that were lost with their worker
+
+
+class TasksSet(Struct, frozen=True):
+    """People changed the state of tasks: cancelled them, or let them wait again. None means: all that wait."""
+
+    job: JobId
+    state: TaskState
+    tasks: tuple[TaskNumber, ...] | None
+    at: float
+
+
+class JobSet(Struct, frozen=True):
+    """A job as a whole changed: its state as it is shown, and whether it is held."""
+
+    job: JobId
+    state: JobState
+    held: bool
+    at: float
+
+
+class JobForgotten(Struct, frozen=True):
+    """Nobody wants to know about this job any more."""
+
+    job: JobId
+
+
+Record = JobAdded | Claimed | Unclaimed | Ended | TasksSet | JobSet | JobForgotten

@@ -1,0 +1,257 @@
+"""What clients ask a foreman, and what it answers: the payloads of the CLIENT extension.
+
+A request has its own number, which its answer repeats; many may be under way. Anything wrong with a payload is a
+RemoteProtocolError.
+"""
+
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from gandy.core.model import JobSpec, JobState, TaskState
+from gandy.core.snapshot import JobRow, TaskRow
+from gandy.errors import ErrorCode, RemoteProtocolError
+from gandy.ids import JobId, TaskNumber
+
+# Types of the CLIENT extension.
+REQUEST: Final = 0x30
+REPLY: Final = 0x31
+EVENT: Final = 0x32  # carries the number of the request that asked for events
+
+
+class _Request(Struct, frozen=True, tag=True, omit_defaults=True):
+    pass
+
+
+class Submit(_Request, frozen=True):
+    """Answered with `Submitted`, when the job is on disk."""
+
+    spec: JobSpec
+    lines: tuple[str, ...] = ()
+
+
+class ListJobs(_Request, frozen=True):
+    """Answered with `JobList`, the newest first. `before` continues below a job's number."""
+
+    states: tuple[JobState, ...] | None = None
+    limit: int = 100
+    before: JobId | None = None
+
+
+class ShowJob(_Request, frozen=True):
+    """Answered with `JobFound`."""
+
+    job: JobId
+
+
+class WatchJob(_Request, frozen=True):
+    """Answered with `JobFound`; then come events, each a `JobFound`, until the job is final."""
+
+    job: JobId
+
+
+class ListTasks(_Request, frozen=True):
+    """Answered with `TaskList`, in the order of task numbers. `after` continues above a task's number."""
+
+    job: JobId
+    states: tuple[TaskState, ...] | None = None
+    limit: int = 100
+    after: TaskNumber = TaskNumber(0)
+
+
+class ListAttempts(_Request, frozen=True):
+    """Answered with `TaskList`: every attempt at one task, the first one first."""
+
+    job: JobId
+    task: TaskNumber
+
+
+class CancelJob(_Request, frozen=True):
+    """Answered with `JobFound`. Without tasks, the whole job is meant; the same in the next three."""
+
+    job: JobId
+    tasks: tuple[TaskNumber, ...] | None = None
+
+
+class RetryJob(_Request, frozen=True):
+    job: JobId
+    tasks: tuple[TaskNumber, ...] | None = None
+
+
+class HoldJob(_Request, frozen=True):
+    job: JobId
+
+
+class ReleaseJob(_Request, frozen=True):
+    job: JobId
+
+
+class ForgetJob(_Request, frozen=True):
+    """Answered with `Done`. Only a final job can be forgotten."""
+
+    job: JobId
+
+
+class ExplainJob(_Request, frozen=True):
+    """Answered with `Explained`: why tasks wait, or how they died."""
+
+    job: JobId
+    task: TaskNumber | None = None
+
+
+class ListWorkers(_Request, frozen=True):
+    """Answered with `WorkerList`."""
+
+
+class StopWorker(_Request, frozen=True):
+    """Answered with `Done`. By name or id; without `immediate`, its tasks end first."""
+
+    worker: str
+    immediate: bool = False
+
+
+class GetStatus(_Request, frozen=True):
+    """Answered with `Status`."""
+
+
+class ReadOutput(_Request, frozen=True):
+    """Answered with `Output`. Attempt 0 means the last one."""
+
+    job: JobId
+    task: TaskNumber
+    stream: str = "out"  # or "err"
+    attempt: int = 0
+    offset: int = 0
+    limit: int = 65_536
+
+
+class StopForeman(_Request, frozen=True):
+    """Answered with `Done`, then the foreman stops. With `drain`, workers finish their tasks and leave too."""
+
+    drain: bool = False
+
+
+Request = (
+    Submit
+    | ListJobs
+    | ShowJob
+    | WatchJob
+    | ListTasks
+    | ListAttempts
+    | CancelJob
+    | RetryJob
+    | HoldJob
+    | ReleaseJob
+    | ForgetJob
+    | ExplainJob
+    | ListWorkers
+    | StopWorker
+    | GetStatus
+    | ReadOutput
+    | StopForeman
+)
+
+
+class _Answer(Struct, frozen=True, tag=True, omit_defaults=True):
+    pass
+
+
+class Done(_Answer, frozen=True):
+    pass
+
+
+class Failure(_Answer, frozen=True):
+    """No, and why. The kind is a word for programs, the message a sentence for people."""
+
+    kind: str  # not_found, bad_request, refused, store, gone
+    message: str
+    retryable: bool = False
+
+
+class Submitted(_Answer, frozen=True):
+    job: JobId
+
+
+class JobFound(_Answer, frozen=True):
+    row: JobRow
+
+
+class JobList(_Answer, frozen=True):
+    rows: tuple[JobRow, ...]
+
+
+class TaskList(_Answer, frozen=True):
+    rows: tuple[TaskRow, ...]
+
+
+class Explained(_Answer, frozen=True):
+    lines: tuple[str, ...]
+
+
+class WorkerRow(Struct, frozen=True):
+    """A worker as it is listed."""
+
+    id: str
+    name: str
+    slots: int
+    used: int
+    running: int
+    tags: tuple[str, ...]
+    connected: bool
+    draining: bool
+    silent_seconds: float  # since its last word
+
+
+class WorkerList(_Answer, frozen=True):
+    rows: tuple[WorkerRow, ...]
+
+
+class Status(_Answer, frozen=True):
+    version: str
+    pid: int
+    uptime_seconds: float
+    store: str
+    trouble: str  # what the store complains about, or nothing
+    listening: tuple[str, ...]
+    insecure: bool
+    workers: int
+    slots: int
+    used: int
+    jobs: int  # that are not final
+    waiting: int  # tasks
+    running: int
+
+
+class Output(_Answer, frozen=True):
+    """A piece of what a task wrote. `is_last`: there is no more, and there will be none."""
+
+    data: bytes
+    attempt: int
+    is_last: bool
+
+
+Answer = Done | Failure | Submitted | JobFound | JobList | TaskList | Explained | WorkerList | Status | Output
+
+encode: Final = msgspec.msgpack.Encoder().encode
+_requests: Final[msgspec.msgpack.Decoder[Request]] = msgspec.msgpack.Decoder(Request)
+_answers: Final[msgspec.msgpack.Decoder[Answer]] = msgspec.msgpack.Decoder(Answer)
+
+# What msgspec raises for bytes it does not like.
+_BROKEN: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def decode_request(payload: bytes) -> Request:
+    """Raises: RemoteProtocolError."""
+    try:
+        return _requests.decode(payload)
+    except _BROKEN as error:
+        raise RemoteProtocolError(f"a client's request: {error}", ErrorCode.BAD_PAYLOAD) from None
+
+
+def decode_answer(payload: bytes) -> Answer:
+    """Raises: RemoteProtocolError."""
+    try:
+        return _answers.decode(payload)
+    except _BROKEN as error:
+        raise RemoteProtocolError(f"the foreman's answer: {error}", ErrorCode.BAD_PAYLOAD) from None

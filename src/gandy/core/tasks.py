@@ -1,0 +1,151 @@
+"""The tasks of one job, a few bytes each: a million of them wait in three megabytes."""
+
+import heapq
+from array import array
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from gandy.core.model import Counts, TaskState
+from gandy.ids import TaskNumber
+
+
+class Strikes(NamedTuple):
+    """What speaks against trying a task again."""
+
+    failures: int = 0  # attempts that failed by themselves
+    crashes: int = 0  # attempts that were lost with their worker
+
+
+NO_STRIKES: Final = Strikes()
+_CANCEL_WAITING: Final = bytes([TaskState.CANCELLED, *range(1, 256)])
+
+
+class TaskTable:
+    """State and number of attempts of each task, and which one starts next. Tasks are numbered from 1."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._states = bytearray(count + 1)
+        self._attempts = array("I", bytes(4 * (count + 1)))
+        self._strikes: dict[TaskNumber, Strikes] = {}  # of tasks that have any
+        self._fresh = 1  # all tasks below have been looked at; above, those that wait have never run
+        self._due: dict[TaskNumber, float] = {}  # tasks that wait again, and when they may start
+        self._again: list[tuple[float, TaskNumber]] = []  # the same as a heap, which may hold stale entries
+        self._totals = [0] * len(TaskState)
+        self._totals[TaskState.WAITING] = count
+
+    def __contains__(self, task: TaskNumber) -> bool:
+        return 1 <= task <= self.count
+
+    @property
+    def counts(self) -> Counts:
+        return Counts(*self._totals)
+
+    @property
+    def running(self) -> int:
+        return self._totals[TaskState.RUNNING]
+
+    @property
+    def is_done(self) -> bool:
+        return self._totals[TaskState.WAITING] == self._totals[TaskState.RUNNING] == 0
+
+    def state(self, task: TaskNumber) -> TaskState:
+        return TaskState(self._states[task])
+
+    def attempts(self, task: TaskNumber) -> int:
+        return self._attempts[task]
+
+    def strikes(self, task: TaskNumber) -> Strikes:
+        return self._strikes.get(task, NO_STRIKES)
+
+    def restore(self, task: TaskNumber, state: TaskState, attempts: int, strikes: Strikes, due: float) -> None:
+        """Put a task where a store says it stands."""
+        self._attempts[task] = attempts
+        if strikes != NO_STRIKES:
+            self._strikes[task] = strikes
+        if state is TaskState.WAITING:
+            self.wait(task, due)
+        else:
+            self._move(task, state)
+
+    def find_ready(self, now: float) -> TaskNumber | None:
+        """The task that starts next: one that waits again and is due, else the first that never ran."""
+        due = self.next_due()
+        if due is not None and due <= now:
+            return self._again[0][1]
+        while self._fresh <= self.count and not self._is_fresh(TaskNumber(self._fresh)):
+            self._fresh += 1
+        return TaskNumber(self._fresh) if self._fresh <= self.count else None
+
+    def next_due(self) -> float | None:
+        """When the first of the tasks that wait again may start."""
+        while self._again and self._due.get(self._again[0][1]) != self._again[0][0]:
+            heapq.heappop(self._again)
+        return self._again[0][0] if self._again else None
+
+    def start(self, task: TaskNumber) -> int:
+        """The task runs. Gives the number of the attempt."""
+        self._move(task, TaskState.RUNNING)
+        self._attempts[task] += 1
+        return self._attempts[task]
+
+    def unstart(self, task: TaskNumber) -> None:
+        """The attempt never reached a worker, so it never was."""
+        self._attempts[task] -= 1
+        self.wait(task, 0.0)
+
+    def end(self, task: TaskNumber, state: TaskState) -> None:
+        self._move(task, state)
+
+    def wait(self, task: TaskNumber, due: float) -> None:
+        """The task waits again, until this time at least."""
+        self._move(task, TaskState.WAITING)
+        self._due[task] = due
+        heapq.heappush(self._again, (due, task))
+
+    def strike(self, task: TaskNumber, is_crash: bool) -> Strikes:
+        """An attempt failed, or was lost with its worker."""
+        failures, crashes = self.strikes(task)
+        self._strikes[task] = Strikes(failures, crashes + 1) if is_crash else Strikes(failures + 1, crashes)
+        return self._strikes[task]
+
+    def forgive(self, task: TaskNumber) -> None:
+        self._strikes.pop(task, None)
+
+    def in_states(self, *states: TaskState) -> Iterator[TaskNumber]:
+        """The tasks in these states, one state after the other. They may change while they are looked at."""
+        for state in states:
+            task = self._states.find(state, 1)
+            while task > 0:
+                yield TaskNumber(task)
+                task = self._states.find(state, task + 1)
+
+    def cancel_waiting(self) -> int:
+        """No task waits any more. Gives how many did; a million take no time."""
+        count = self._totals[TaskState.WAITING]
+        first = self._states[0]
+        self._states = self._states.translate(_CANCEL_WAITING)
+        self._states[0] = first
+        self._totals[TaskState.CANCELLED] += count
+        self._totals[TaskState.WAITING] = 0
+        self._due.clear()
+        self._again.clear()
+        return count
+
+    def check(self) -> None:
+        """What must hold after every step; for tests."""
+        assert sum(self._totals) == self.count
+        for state in TaskState:
+            assert self._totals[state] == self._states[1:].count(int(state))
+        assert set(self._due.items()) <= {(task, due) for due, task in self._again}
+        for task in self.in_states(TaskState.WAITING):
+            assert task in self._due or (task >= self._fresh and self._attempts[task] == 0)
+
+    def _move(self, task: TaskNumber, state: TaskState) -> None:
+        self._totals[self._states[task]] -= 1
+        self._totals[state] += 1
+        self._states[task] = state
+        self._due.pop(task, None)
+
+    def _is_fresh(self, task: TaskNumber) -> bool:
+        return self._states[task] == TaskState.WAITING and self._attempts[task] == 0 and task not in self._due

@@ -1,0 +1,99 @@
+"""The worker table: who is here, who is expected back, and whose turn it is.
+
+One account of slots for every kind of work. The order of use is the least recently used worker with a free slot.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+
+from msgspec import Struct, field
+
+from gandy.core.model import AttemptKey
+
+
+class WorkerInfo(Struct, frozen=True):
+    """What a worker tells about itself. The id is made anew for each start of a worker, and outlives its links."""
+
+    id: str
+    name: str
+    slots: int
+    tags: frozenset[str] = frozenset()
+
+
+class Worker(Struct, eq=False):
+    """A worker and what it holds."""
+
+    info: WorkerInfo
+    connected: bool = False
+    draining: bool = False  # gets nothing new
+    refusing: bool = False  # gets nothing new until it says something
+    absent_since: float = 0.0  # where it is not connected
+    last_heard: float = 0.0
+    used: int = 0  # slots taken by what it holds
+    held: dict[AttemptKey, int] = field(default_factory=dict)  # attempts, with the slots of each
+    ungiven: set[AttemptKey] = field(default_factory=set)  # of these, the ones that are not sent to it yet
+
+    @property
+    def free(self) -> int:
+        if not self.connected or self.draining or self.refusing:
+            return 0
+        return max(0, self.info.slots - self.used)
+
+    def take(self, attempt: AttemptKey, slots: int) -> None:
+        self.held[attempt] = slots
+        self.used += slots
+
+    def release(self, attempt: AttemptKey) -> bool:
+        self.ungiven.discard(attempt)
+        slots = self.held.pop(attempt, None)
+        self.used -= slots or 0
+        return slots is not None
+
+
+class WorkerTable:
+    """All workers by id, and those with a free slot in the order of their turn."""
+
+    def __init__(self) -> None:
+        self._workers: dict[str, Worker] = {}
+        self._turns: OrderedDict[str, Worker] = OrderedDict()  # with a free slot, least recently used first
+
+    def __iter__(self) -> Iterator[Worker]:
+        return iter(self._workers.values())
+
+    def __len__(self) -> int:
+        return len(self._workers)
+
+    def find(self, worker: str) -> Worker | None:
+        return self._workers.get(worker)
+
+    def add(self, worker: Worker) -> Worker:
+        self._workers[worker.info.id] = worker
+        self.settle(worker)
+        return worker
+
+    def remove(self, worker: Worker) -> None:
+        del self._workers[worker.info.id]
+        self._turns.pop(worker.info.id, None)
+
+    def settle(self, worker: Worker) -> None:
+        """The worker's account changed: see whether it still has a turn."""
+        if worker.free == 0:
+            self._turns.pop(worker.info.id, None)
+        elif worker.info.id not in self._turns:
+            self._turns[worker.info.id] = worker
+
+    def use(self, worker: Worker) -> None:
+        """It was this worker's turn; now it is the last in line."""
+        self.settle(worker)
+        if worker.info.id in self._turns:
+            self._turns.move_to_end(worker.info.id)
+
+    def in_turn(self) -> list[Worker]:
+        return list(self._turns.values())
+
+    def check(self) -> None:
+        """What must hold after every step; for tests."""
+        for worker in self._workers.values():
+            assert worker.used == sum(worker.held.values())
+            assert (worker.free > 0) == (worker.info.id in self._turns)
+        assert all(worker in self._workers for worker in self._turns)

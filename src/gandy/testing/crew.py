@@ -1,0 +1,280 @@
+"""A whole crew on simulated time: foreman, disk, network and workers, each of which can fail at any moment.
+
+The foreman's mind is the real one; only the program around it is simulated. Time passes in the simulation alone.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from msgspec import UNSET, Struct
+
+from gandy.core.effects import Give, Reply
+from gandy.core.foreman import Batch, Foreman
+from gandy.core.model import AttemptKey, Cause, JobSpec
+from gandy.core.reactor import Policy, Reactor
+from gandy.core.snapshot import restore
+from gandy.errors import RemoteProtocolError
+from gandy.ids import JobId
+from gandy.store.base import Store
+from gandy.talk.events import Kill, Leave, Start
+from gandy.talk.foreman import ForemanSide
+from gandy.talk.worker import WorkerSide
+from gandy.testing.link import Watcher
+from gandy.testing.simulation import Simulation
+from gandy.testing.weather import Weather, WeatheredLink
+from gandy.wire.messages import About, Report, Task, TaskPair, TaskResult
+
+T = TypeVar("T")
+
+
+def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
+    """The value of a coroutine that never really waits, such as those of a store in memory."""
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+    raise RuntimeError("this coroutine waits for something")
+
+
+class Luck(Struct, frozen=True):
+    """How bad a day it is. Times are in seconds, the others are chances from 0 to 1."""
+
+    weather: Weather = Weather()
+    max_commit: float = 0.005
+    disk_error: float = 0.0
+    task_seconds: float = 0.05  # on average
+    task_failure: float = 0.0
+
+
+class SimulatedForeman:
+    """A foreman with its disk. `crash` forgets everything that was not committed; `start` begins again."""
+
+    def __init__(self, simulation: Simulation, store: Store, luck: Luck, policy: Policy) -> None:
+        self._simulation = simulation
+        self._store = store
+        self._luck = luck
+        self._policy = policy
+        self._links: dict[str, WeatheredLink] = {}
+        self._life = 0  # of things that were begun in an earlier life, nothing may follow
+        self._is_committing = False
+        self._link_count = 0
+        self.is_up = False
+        self.acknowledged: list[JobId] = []  # jobs that a client was told about: these must never be lost
+        self.after_step: Callable[[], None] = lambda: None
+
+    def start(self) -> None:
+        recovered = run_sync(self._store.open())
+        self.foreman = Foreman(Reactor(self._policy, recovered.next_job))
+        restore(self.foreman.reactor, recovered, self._simulation.now)
+        self.is_up = True
+        self._is_committing = False
+        self._wake()
+
+    def crash(self) -> None:
+        if not self.is_up:
+            return
+        self.is_up = False
+        self._life += 1
+        for link in list(self._links.values()):
+            link.cut()
+        run_sync(self._store.close())
+
+    def connect(self, worker: "SimulatedWorker", watchers: tuple[Watcher, ...] = ()) -> WeatheredLink | None:
+        """A link to a worker, or None while nobody is there."""
+        if not self.is_up:
+            return None
+        self._link_count += 1
+        name = f"link{self._link_count}"
+        side = ForemanSide(last_number=worker.last_number)
+        self.foreman.on_link(name, side)
+        end = _ForemanEnd(self, name, side)
+        self._links[name] = WeatheredLink(self._simulation, self._luck.weather, worker, end, watchers)
+        return self._links[name]
+
+    def submit(self, spec: JobSpec) -> None:
+        job, effects = self.foreman.reactor.submit(spec, self._simulation.now)
+        self.foreman.batch.add([*effects, Reply("client", job)])
+        self.pump()
+
+    def cancel(self, job: JobId) -> None:
+        self.foreman.batch.add(self.foreman.reactor.cancel(job, None, self._simulation.now))
+        self.pump()
+
+    def on_data(self, link: str, data: bytes) -> None:
+        try:
+            self.foreman.on_data(link, data, self._simulation.now)
+        except RemoteProtocolError:
+            self._links[link].cut()
+        self.pump()
+
+    def on_cut(self, link: str) -> None:
+        del self._links[link]
+        if self.is_up:
+            self.foreman.on_cut(link, self._simulation.now)
+            self.pump()
+
+    def pump(self) -> None:
+        """Commit what was decided, then do it. One commit at a time: what comes meanwhile is the next group."""
+        self.after_step()
+        if self._is_committing or not self.foreman.batch:
+            return
+        batch = self.foreman.take_batch()
+        if not batch.records:
+            self._perform(batch, frozenset())
+            return
+        self._is_committing = True
+        self._later(self._luck.max_commit, lambda: self._commit(batch))
+
+    def _commit(self, batch: Batch) -> None:
+        if self._simulation.random.random() < self._luck.disk_error:
+            self._later(0.05, lambda: self._commit(batch))
+            return
+        lost = run_sync(self._store.commit(batch.records))
+        self._is_committing = False
+        self._perform(batch, lost)
+
+    def _perform(self, batch: Batch, lost: frozenset[AttemptKey]) -> None:
+        self.foreman.reactor.on_claims_lost(lost)
+        for send in batch.sends:
+            if isinstance(send, Reply):
+                self.acknowledged.append(send.value)
+            if isinstance(send, Give) and any(assignment.attempt in lost for assignment in send.assignments):
+                continue
+            self.foreman.perform(send, {}, self._simulation.now)
+        for link in list(self._links.values()):
+            link.flush()
+        self.pump()
+
+    def _wake(self) -> None:
+        """The one timer: whatever is due, at the time that the reactor asks for."""
+        if self.foreman.reactor.next_deadline() is not None:
+            self.foreman.on_time(self._simulation.now)
+            self.pump()
+        self._later(0.1, self._wake)
+
+    def _later(self, most: float, action: Callable[[], None]) -> None:
+        life = self._life
+        delay = self._simulation.random.uniform(0, most)
+        self._simulation.call_later(delay, lambda: action() if life == self._life and self.is_up else None)
+
+
+class _ForemanEnd:
+    """The foreman's end of one link."""
+
+    def __init__(self, foreman: SimulatedForeman, link: str, side: ForemanSide) -> None:
+        self._foreman = foreman
+        self._link = link
+        self._side = side
+
+    def receive_data(self, data: bytes) -> None:
+        self._foreman.on_data(self._link, data)
+
+    def data_to_send(self) -> bytes:
+        return self._side.data_to_send()
+
+    def on_cut(self) -> None:
+        self._foreman.on_cut(self._link)
+
+
+class SimulatedWorker:
+    """A worker that connects again and again. `crash` kills its tasks with it; `start` begins a new life."""
+
+    def __init__(self, simulation: Simulation, foreman: SimulatedForeman, name: str, slots: int, luck: Luck) -> None:
+        self._simulation = simulation
+        self._foreman = foreman
+        self._luck = luck
+        self.name = name
+        self.slots = slots
+        self.last_number = 2 * simulation.random.choice([6, 50, 1_000_000]) + 1
+        self.runs: Counter[AttemptKey] = Counter()
+        self.lives = 0
+        self.is_up = False
+        self.watch: Callable[[], tuple[Watcher, ...]] = lambda: ()  # makes the watchers of each new link
+
+    def start(self) -> None:
+        self.lives += 1
+        self.is_up = True
+        about = About(f"{self.name}.{self.lives}", self.name, self.slots)
+        self.side = WorkerSide(self.slots, about, last_number=self.last_number)
+        self.running: dict[TaskPair, Task] = {}
+        self._link: WeatheredLink | None = None
+        self._connect()
+
+    def crash(self) -> None:
+        self.is_up = False
+        self.running = {}
+        if self._link is not None:
+            self._link.cut()
+
+    def cut(self) -> None:
+        if self._link is not None:
+            self._link.cut()
+
+    def receive_data(self, data: bytes) -> None:
+        if not self.is_up:
+            return
+        self.side.receive_data(data)
+        try:
+            self._work()
+        except RemoteProtocolError:
+            self.cut()
+
+    def data_to_send(self) -> bytes:
+        return self.side.data_to_send()
+
+    def on_cut(self) -> None:
+        self._link = None
+        self.side.disconnect()
+        if self.is_up:
+            self._later(self._simulation.random.uniform(0.01, 0.2), self._connect)
+
+    def _connect(self) -> None:
+        self._link = self._foreman.connect(self, self.watch())
+        if self._link is None:
+            self._later(0.1, self._connect)
+            return
+        self.side.connect()
+        self._link.flush()
+
+    def _work(self) -> None:
+        while (event := self.side.next_event()) is not None:
+            match event:
+                case Start(tasks):
+                    for task in tasks:
+                        self._start(task)
+                case Kill(pairs):
+                    for pair in pairs:
+                        self._end(pair, Cause.CANCELLED)
+                case Leave():
+                    self.crash()
+                case _:
+                    pass
+
+    def _start(self, task: Task) -> None:
+        assert task.orders is not UNSET
+        self.runs[AttemptKey(task.job.job_id, task.number, task.orders.attempt)] += 1
+        self.running[task.pair] = task
+        chance = self._simulation.random
+        is_failure = chance.random() < self._luck.task_failure
+        seconds = chance.expovariate(1 / self._luck.task_seconds)
+        self._later(seconds, lambda: self._finish(task, is_failure))
+
+    def _finish(self, task: Task, is_failure: bool) -> None:
+        if self.running.get(task.pair) is task:
+            self._end(task.pair, Cause.EXIT, 1 if is_failure else 0)
+            if self._link is not None:
+                self._link.flush()
+
+    def _end(self, pair: TaskPair, cause: Cause, exit_code: int | None = None) -> None:
+        task = self.running.pop(pair, None)
+        if task is None or task.orders is UNSET:
+            return
+        report = Report(task.orders.attempt, int(cause), exit_code)
+        self.side.end(TaskResult(pair.job_id, pair.task, exit_code == 0, "", None, report))
+        self._work()
+
+    def _later(self, delay: float, action: Callable[[], None]) -> None:
+        life = self.lives
+        self._simulation.call_later(delay, lambda: action() if life == self.lives and self.is_up else None)

@@ -1,0 +1,163 @@
+"""A crew with a store, in which everything fails at any time: no task is lost, and no result is recorded twice."""
+
+import os
+from collections import Counter
+
+import pytest
+
+from gandy.core.jobs import FINAL_JOB_STATES
+from gandy.core.model import AttemptKey, JobSpec, TaskState
+from gandy.core.reactor import Policy
+from gandy.core.records import Record
+from gandy.ids import JobId, TaskNumber
+from gandy.store.memory import MemoryStore
+from gandy.testing import Referee, Simulation, Weather
+from gandy.testing.crew import Luck, SimulatedForeman, SimulatedWorker, run_sync
+
+SEEDS = int(os.environ.get("GANDY_SIM_SEEDS", "1000"))
+MAX_SECONDS = 300.0  # of simulated time: by then every crew must be done
+
+
+class Crew:
+    """Jobs, workers and bad luck from a seed; the trouble ends after a while, and then everything must come right."""
+
+    def __init__(self, seed: int, workers: int | None = None, tasks: int | None = None) -> None:
+        self.simulation = Simulation(seed)
+        chance = self.simulation.random
+        weather = Weather(max_delay=chance.choice([0.001, 0.01]), tear=0.3, cut=chance.choice([0, 0, 0.002, 0.02]))
+        luck = Luck(
+            weather,
+            max_commit=chance.choice([0.005, 0.1]),
+            disk_error=chance.choice([0, 0, 0.1]),
+            task_failure=chance.choice([0, 0, 0.2]),
+        )
+        self.store = MemoryStore()
+        # A crash limit that is never reached: here a crash is bad luck, and not the task's fault.
+        self.foreman = SimulatedForeman(self.simulation, self.store, luck, Policy(grace=1.0, crash_limit=1_000))
+        self.foreman.after_step = self.check_step
+        self.foreman.start()
+        count = workers or chance.randint(1, 6)
+        self.workers = [
+            SimulatedWorker(self.simulation, self.foreman, f"worker{number}", chance.randint(1, 4), luck)
+            for number in range(count)
+        ]
+        for worker in self.workers:
+            worker.start()
+        self.trouble = chance.choice([0.0, 0.02, 0.1])
+        self.submit(tasks or chance.randint(1, 40))
+        self.simulation.call_later(0.05, self.tick)
+
+    def submit(self, tasks: int) -> None:
+        chance = self.simulation.random
+        while tasks > 0:
+            size = chance.randint(1, tasks)
+            tasks -= size
+            limit = chance.choice([None, None, chance.randint(1, 5)])
+            spec = JobSpec(command="true", tasks=size, retries=chance.randint(0, 3), retry_pause=0.05, limit=limit)
+            self.foreman.submit(spec)
+
+    def check_step(self) -> None:
+        self.foreman.foreman.reactor.check()
+
+    def tick(self) -> None:
+        """Once in a while somebody pulls a plug."""
+        chance = self.simulation.random
+        if self.simulation.now > 5:
+            self.trouble = 0.0
+        if not self.foreman.is_up:
+            self.foreman.start()
+        elif chance.random() < self.trouble:
+            self.foreman.crash()
+        for worker in self.workers:
+            if not worker.is_up:
+                worker.start()
+            elif chance.random() < self.trouble:
+                chance.choice([worker.crash, worker.cut, worker.cut])()
+        if not self.is_done() and self.simulation.now < MAX_SECONDS:
+            self.simulation.call_later(0.1, self.tick)
+
+    def is_done(self) -> bool:
+        rows = run_sync(self.store.list_jobs(None, 1_000, None))
+        is_submitted = self.foreman.is_up and not self.foreman.foreman.batch and self.simulation.now > 1
+        return is_submitted and all(row.state in FINAL_JOB_STATES for row in rows)
+
+    def run(self) -> None:
+        while not self.is_done() and self.simulation.now < MAX_SECONDS:
+            self.simulation.step()
+
+    def check_end(self) -> None:
+        assert self.is_done(), f"seed {self.simulation.seed} is not done"
+        for job in self.foreman.acknowledged:
+            row = run_sync(self.store.find_job(job))
+            assert row is not None
+            for task in range(1, row.spec.tasks + 1):
+                self.check_task(job, TaskNumber(task), row.spec.retries)
+        runs = sum((worker.runs for worker in self.workers), Counter[AttemptKey]())
+        assert all(count == 1 for count in runs.values())
+
+    def check_task(self, job: JobId, task: TaskNumber, retries: int) -> None:
+        attempts = run_sync(self.store.list_attempts(job, task))
+        assert [attempt.attempt for attempt in attempts] == list(range(1, len(attempts) + 1))
+        *earlier, last = attempts
+        assert last.state in (TaskState.FINISHED, TaskState.FAILED)
+        assert all(attempt.state is TaskState.WAITING for attempt in earlier)
+        failures = sum(attempt.ending is not None and attempt.ending.exit_code == 1 for attempt in attempts)
+        assert failures <= retries + 1
+        assert last.state is TaskState.FINISHED or failures == retries + 1
+
+
+@pytest.mark.parametrize("block", range(20))
+def test_no_seed_loses_a_task_or_records_a_result_twice(block: int) -> None:
+    for seed in range(block * SEEDS // 20, (block + 1) * SEEDS // 20):
+        crew = Crew(seed)
+        crew.run()
+        crew.check_end()
+
+
+def test_the_wire_keeps_its_law_in_a_crew() -> None:
+    for seed in range(50):
+        crew = Crew(seed, workers=2)
+        for worker in crew.workers:
+            worker.watch = lambda: (Referee(),)
+        crew.run()
+        crew.check_end()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_large_crew(seed: int) -> None:
+    crew = Crew(seed, workers=50, tasks=5_000)
+    crew.foreman.after_step = lambda: None  # checking 5,000 tasks after each of 100,000 steps takes minutes
+    crew.run()
+    crew.check_end()
+    crew.check_step()
+
+
+class HastyForeman(SimulatedForeman):
+    """A broken one: it speaks first and commits afterwards."""
+
+    def pump(self) -> None:
+        if self._is_committing or not self.foreman.batch:
+            return
+        batch = self.foreman.take_batch()
+        records, batch.records = batch.records, []
+        self._is_committing = True
+        self._later(self._luck.max_commit, lambda: self._commit_late(records))
+        self._perform(batch, frozenset())
+
+    def _commit_late(self, records: list[Record]) -> None:
+        run_sync(self._store.commit(records))
+        self._is_committing = False
+        self.pump()
+
+
+def test_a_foreman_that_speaks_before_it_records_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(Crew.__init__.__globals__, "SimulatedForeman", HastyForeman)
+    caught = 0
+    for seed in range(40):
+        try:
+            crew = Crew(seed)
+            crew.run()
+            crew.check_end()
+        except AssertionError:
+            caught += 1
+    assert caught > 0

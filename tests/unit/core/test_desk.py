@@ -1,0 +1,281 @@
+"""What workers say becomes events of the reactor, and what it wants becomes requests; each generation its own way."""
+
+import pytest
+from msgspec import UNSET
+from tests.builders import a_job, a_pair
+
+from gandy.core.effects import Acknowledge, Assignment, Dismiss, Give, JobChanged, Kill, Publish, Reply
+from gandy.core.extensions import FOREMAN_OFFERS, PING, PONG
+from gandy.core.foreman import Foreman
+from gandy.core.model import AttemptKey, Cause, JobSpec, JobState, TaskState
+from gandy.core.reactor import Policy, Reactor
+from gandy.core.records import Ended
+from gandy.core.requests import REQUEST
+from gandy.errors import RemoteProtocolError
+from gandy.ids import JobId, TaskNumber
+from gandy.talk.foreman import ForemanSide
+from gandy.talk.v1_foreman import V1ForemanSide
+from gandy.wire import v1, v2
+from gandy.wire.messages import (
+    About,
+    Cancel,
+    Error,
+    Extended,
+    Extension,
+    Hello,
+    Job,
+    Message,
+    Ok,
+    Orders,
+    Report,
+    Stop,
+    Task,
+    TaskResult,
+    Update,
+)
+
+KEY = AttemptKey(JobId(1), TaskNumber(1), 1)
+ABOUT = About("id1", "anna", 2, ("gpu",))
+
+
+class Room:
+    """A foreman with one link, whose worker is played by hand."""
+
+    def __init__(self, side: ForemanSide | V1ForemanSide | None = None) -> None:
+        self.foreman = Foreman(Reactor(Policy(grace=10.0)))
+        self.side = side or ForemanSide(offers=FOREMAN_OFFERS)
+        self.foreman.on_link("link", self.side)
+
+    def hear(self, seq: int, message: Message) -> None:
+        self.foreman.on_data("link", v2.encode(seq, message), 1.0)
+
+    def work(self) -> list[object]:
+        """Perform everything that was decided; gives the records."""
+        records: list[object] = []
+        while self.foreman.batch:
+            batch = self.foreman.take_batch()
+            records += batch.records
+            for send in batch.sends:
+                self.foreman.perform(send, {KEY: "a line"}, 1.0)
+        return records
+
+    def said(self) -> list[tuple[int, Message]]:
+        decoder = v2.V2Decoder()
+        decoder.allow(FOREMAN_OFFERS)
+        decoder.receive_data(self.side.data_to_send())
+        messages = []
+        while (numbered := decoder.next_message()) is not None:
+            messages.append(numbered)
+        return messages
+
+    def submit(self, **changes: object) -> None:
+        _, effects = self.foreman.reactor.submit(JobSpec(command="true", **changes), 0.0)  # type: ignore[arg-type]
+        self.foreman.batch.add(effects)
+        self.work()
+
+
+def a_gandy_room() -> Room:
+    room = Room()
+    room.hear(0, Hello(2, (), FOREMAN_OFFERS & ~Extension.CLIENT, ABOUT))
+    room.said()
+    return room
+
+
+def test_a_gandy_worker_is_known_by_its_own_id() -> None:
+    room = a_gandy_room()
+    worker = room.foreman.reactor.workers.find("id1")
+    assert worker is not None
+    assert (worker.info.name, worker.info.slots, worker.info.tags) == ("anna", 2, frozenset({"gpu"}))
+
+
+def test_a_gandy_worker_gets_orders() -> None:
+    room = a_gandy_room()
+    room.submit(env={"A": "1"}, timeout=5.0, has_lines=True)
+    ((_, message),) = room.said()
+    assert isinstance(message, Job)
+    assert message.tasks[0].orders == Orders(1, "true", {"A": "1"}, 5.0, "a line")
+
+
+def test_a_plain_worker_gets_what_it_knows() -> None:
+    room = Room()
+    room.hear(0, Hello(1))
+    room.submit(name="hello")
+    message = room.said()[-1][1]
+    assert isinstance(message, Job)
+    assert message.tasks[0].orders is UNSET
+
+
+def test_an_argument_vector_is_quoted_for_a_plain_worker() -> None:
+    room = Room()
+    room.hear(0, Hello(1))
+    _, effects = room.foreman.reactor.submit(JobSpec(command=("echo", "a b")), 0.0)
+    room.foreman.batch.add(effects)
+    room.work()
+    message = room.said()[-1][1]
+    assert isinstance(message, Job)
+    assert message.tasks[0].job.command == "echo 'a b'"
+
+
+def test_a_report_becomes_an_ending_and_is_acknowledged_when_performed() -> None:
+    room = a_gandy_room()
+    room.submit()
+    room.said()
+    room.hear(3, Ok(1, 1))
+    report = Report(1, int(Cause.TIMEOUT), None, 9, 1.0, 2.0, 4096, b"tail", "note")
+    room.hear(4, Update(TaskResult(KEY.job, KEY.task, False, "", None, report)))
+    assert room.said() == []
+    (record, *_) = room.work()
+    assert isinstance(record, Ended)
+    ending = record.ending
+    assert (ending.cause, ending.signal, ending.tail, ending.note) == (Cause.TIMEOUT, 9, b"tail", "note")
+    assert room.said() == [(4, Ok(2))]
+
+
+def test_an_unknown_cause_is_an_exit() -> None:
+    room = a_gandy_room()
+    room.submit()
+    room.said()
+    room.hear(3, Ok(1, 1))
+    room.hear(4, Update(TaskResult(KEY.job, KEY.task, False, "", None, Report(1, 99, 3))))
+    (record, *_) = room.work()
+    assert isinstance(record, Ended)
+    assert (record.ending.cause, record.ending.exit_code) == (Cause.EXIT, 3)
+
+
+@pytest.mark.parametrize(("success", "state"), [(True, TaskState.FINISHED), (False, TaskState.FAILED)])
+def test_a_plain_result_counts_for_the_attempt_that_was_given(success: bool, state: TaskState) -> None:
+    room = Room()
+    room.hear(0, Hello(1))
+    room.submit()
+    room.said()
+    room.hear(3, Ok(0, 1))
+    room.hear(4, Update(TaskResult(KEY.job, KEY.task, success, "done")))
+    (record, *_) = room.work()
+    assert isinstance(record, Ended)
+    assert (record.attempt, record.state) == (KEY, state)
+
+
+def test_a_result_that_nobody_asked_for_is_acknowledged_and_nothing_else() -> None:
+    room = Room()
+    room.hear(0, Hello(1))
+    room.said()
+    room.hear(2, Update(TaskResult(JobId(9), TaskNumber(9), True, "done")))
+    assert room.work() == []
+    assert room.said() == [(2, Ok(1))]
+
+
+def test_a_refused_task_waits_again() -> None:
+    room = a_gandy_room()
+    room.submit()
+    room.said()
+    room.hear(3, Error(2, 0))
+    assert len(room.work()) >= 1
+    job = room.foreman.reactor.jobs.find(JobId(1))
+    assert job is not None
+    assert job.tasks.counts.waiting == 1
+
+
+def test_a_worker_that_comes_back_keeps_what_is_its_own() -> None:
+    room = a_gandy_room()
+    room.submit()
+    room.foreman.on_cut("link", 2.0)
+    room.side = ForemanSide(offers=FOREMAN_OFFERS)
+    room.foreman.on_link("link2", room.side)
+    task = Task(TaskNumber(1), a_job(1), Orders(1))
+    stranger = Task(TaskNumber(2), a_job(1), Orders(1))
+    room.foreman.on_data("link2", v2.encode(0, Hello(0, (task, stranger), FOREMAN_OFFERS, ABOUT)), 3.0)
+    room.work()
+    assert room.said()[-1] == (3, Cancel((a_pair(1, 2),)))
+
+
+def test_a_worker_with_a_new_link_is_not_absent_when_the_old_one_ends() -> None:
+    room = a_gandy_room()
+    room.foreman.on_link("link2", ForemanSide(offers=FOREMAN_OFFERS))
+    room.foreman.on_data("link2", v2.encode(0, Hello(2, (), FOREMAN_OFFERS, ABOUT)), 3.0)
+    room.foreman.on_cut("link", 4.0)
+    worker = room.foreman.reactor.workers.find("id1")
+    assert worker is not None
+    assert worker.connected
+
+
+def test_a_plain_worker_that_comes_back_is_believed() -> None:
+    room = Room()
+    room.hear(0, Hello(1, (Task(TaskNumber(1), a_job(7)),)))
+    room.work()
+    assert room.said()[-1] == (3, Cancel((a_pair(7, 1),)))
+
+
+def test_kill_dismiss_and_pings_go_out() -> None:
+    room = a_gandy_room()
+    room.submit(tasks=2)
+    room.said()
+    room.hear(3, Ok(0, 2))
+    room.foreman.perform(Kill("id1", (KEY,)), {}, 1.0)
+    assert room.said() == [(5, Cancel((a_pair(1, 1),)))]
+    room.hear(5, Ok(1))
+    room.foreman.perform(Dismiss("id1", immediate=False), {}, 1.0)
+    assert room.said() == [(7, Stop(2))]
+    room.hear(7, Ok(0, 2))
+    room.foreman.perform(Dismiss("id1", immediate=True), {}, 1.0)
+    assert room.said() == [(9, Stop(0xFFFF_FFFF))]
+    room.hear(5, Extended(PING, b""))
+    assert room.said() == [(5, Extended(PONG, b""))]
+
+
+def test_what_is_for_a_worker_that_is_gone_is_dropped() -> None:
+    room = a_gandy_room()
+    room.foreman.on_cut("link", 2.0)
+    give = Give("id1", (Assignment(KEY, JobSpec(command="true")),))
+    for send in (give, Kill("id1", (KEY,)), Acknowledge("id1", KEY), Dismiss("id1", immediate=True)):
+        room.foreman.perform(send, {}, 3.0)
+    assert not room.foreman.batch
+
+
+def test_more_than_a_worker_takes_is_not_sent() -> None:
+    room = a_gandy_room()
+    room.side.slots.limit = 0
+    room.submit()
+    assert room.said() == []
+
+
+def test_an_acknowledgement_of_nothing_does_nothing() -> None:
+    room = a_gandy_room()
+    room.foreman.perform(Acknowledge("id1", KEY), {}, 1.0)
+    room.foreman.perform(Reply("token", 1), {}, 1.0)
+    room.foreman.perform(Publish(JobChanged(JobId(1), JobState.RUNNING)), {}, 1.0)
+    assert room.said() == []
+
+
+def test_a_client_is_not_a_worker() -> None:
+    room = Room()
+    room.hear(0, Hello(0, (), Extension.ATOMIC | Extension.CLIENT))
+    room.hear(7, Extended(REQUEST, b"request"))
+    desk = room.foreman.desks["link"]
+    assert desk.is_client
+    assert len(room.foreman.reactor.workers) == 0
+    assert [(message.seq, message.payload) for message in desk.inbox] == [(7, b"request")]
+
+
+def test_time_and_links_pass_through() -> None:
+    room = a_gandy_room()
+    room.submit()
+    room.foreman.on_cut("link", 2.0)
+    room.foreman.on_time(12.0)
+    assert room.foreman.batch
+    other = Room()
+    with pytest.raises(RemoteProtocolError):
+        other.foreman.on_data("link", b"nonsense that is long enough", 1.0)
+
+
+def test_a_v1_worker_works_too() -> None:
+    side = V1ForemanSide()
+    room = Room(side)
+    room.foreman.on_data("link", v1.encode(Ok(1)), 1.0)
+    room.submit(tasks=2)
+    side.data_to_send()
+    room.foreman.perform(Kill("plain-link", (KEY,)), {}, 1.0)  # v1 has no word for it
+    assert room.foreman.desks["link"].agreed is Extension.NONE
+    room.foreman.on_data("link", v1.encode(Update(TaskResult(KEY.job, KEY.task, True, "done"))), 1.0)
+    (record, *_) = room.work()
+    assert isinstance(record, Ended)
+    assert record.state is TaskState.FINISHED

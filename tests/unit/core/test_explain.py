@@ -1,0 +1,99 @@
+import pytest
+
+from gandy.core.explain import describe_ending, explain_end, explain_ends, explain_waiting
+from gandy.core.model import AttemptKey, Cause, Ending, JobSpec, TaskState
+from gandy.core.reactor import Reactor
+from gandy.core.snapshot import TaskRow
+from gandy.core.workers import WorkerInfo
+from gandy.ids import JobId, TaskNumber
+
+ONE = TaskNumber(1)
+
+
+def explain(reactor: Reactor, job: int, now: float = 0.0) -> str:
+    found = reactor.jobs.find(JobId(job))
+    assert found is not None
+    return " ".join(explain_waiting(reactor, found, now))
+
+
+def submit(reactor: Reactor, **changes: object) -> JobId:
+    job, _ = reactor.submit(JobSpec(command="true", **changes), 0.0)  # type: ignore[arg-type]
+    return job
+
+
+def a_crew(slots: int = 1, tags: tuple[str, ...] = ()) -> Reactor:
+    reactor = Reactor()
+    reactor.on_hello(WorkerInfo("w", "w", slots, frozenset(tags)), [], 0.0)
+    return reactor
+
+
+def test_no_worker() -> None:
+    reactor = Reactor()
+    assert "No worker is connected" in explain(reactor, submit(reactor))
+
+
+def test_held_and_waiting_for_another() -> None:
+    reactor = a_crew()
+    first = submit(reactor, held=True)
+    second = submit(reactor, after=(first,))
+    assert "held" in explain(reactor, first)
+    assert "waits for job 1" in explain(reactor, second)
+
+
+def test_the_limit() -> None:
+    reactor = a_crew(slots=3)
+    assert "limit of 1" in explain(reactor, submit(reactor, tasks=2, limit=1))
+
+
+def test_tags_and_sizes() -> None:
+    reactor = a_crew(slots=2, tags=("cpu",))
+    assert "tags: gpu" in explain(reactor, submit(reactor, tags=("gpu",)))
+    assert "needs 3 slots" in explain(reactor, submit(reactor, slots=3))
+
+
+def test_everything_is_taken() -> None:
+    reactor = a_crew(slots=1)
+    submit(reactor, tasks=2)
+    assert "All slots are taken: 1 of 1. 1 jobs go before it." in explain(reactor, submit(reactor))
+    assert explain(reactor, 1) == "All slots are taken: 1 of 1."
+
+
+def test_a_pause() -> None:
+    reactor = a_crew(slots=1)
+    job = submit(reactor, retries=1, retry_pause=30.0)
+    reactor.on_result("w", AttemptKey(job, ONE, 1), Ending(cause=Cause.EXIT, exit_code=1), 0.0)
+    assert explain(reactor, job) == "The next task failed before and is tried again in 30 s."
+
+
+@pytest.mark.parametrize(
+    ("ending", "text"),
+    [
+        (Ending(cause=Cause.EXIT, exit_code=7), "exit code 7"),
+        (Ending(cause=Cause.SIGNAL, signal=11, note="SIGSEGV"), "killed by signal 11 (SIGSEGV)"),
+        (Ending(cause=Cause.TIMEOUT, note="5 s"), "took too long and was killed (5 s)"),
+        (Ending(cause=Cause.CANCELLED, note="cancelled"), "cancelled"),
+        (Ending(cause=Cause.CANCELLED, note="by anna"), "cancelled (by anna)"),
+        (Ending(cause=Cause.NOT_STARTED, note="no such file"), "could not start (no such file)"),
+        (Ending(cause=Cause.WORKER_LOST), "lost with its worker"),
+        (Ending(cause=Cause.WORKER_STOPPED), "its worker was stopped"),
+    ],
+)
+def test_every_ending_has_words(ending: Ending, text: str) -> None:
+    assert describe_ending(ending) == text
+
+
+def test_the_last_words_stand_under_a_failure() -> None:
+    failed = Ending(cause=Cause.EXIT, exit_code=1, tail=b"oh\xff no\n")
+    rows = [
+        TaskRow(ONE, TaskState.FAILED, 2, "w", ending=failed),
+        TaskRow(ONE, TaskState.FINISHED, 1, "w", ending=Ending(cause=Cause.EXIT, exit_code=0, tail=b"fine")),
+        TaskRow(ONE, TaskState.RUNNING, 1, "w"),
+        TaskRow(ONE, TaskState.CANCELLED, 0),
+    ]
+    assert [explain_end(row) for row in rows] == [
+        "attempt 2 on w: exit code 1\n    oh\ufffd no",
+        "attempt 1 on w: exit code 0",
+        "attempt 1 runs on w",
+        "it never started",
+    ]
+    assert explain_ends(rows[-1:]) == ["Task 1: it never started"]

@@ -1,0 +1,404 @@
+"""The foreman's decisions, one by one: what is recorded, what is said, and in which order."""
+
+import pytest
+
+from gandy.core.effects import Acknowledge, Assignment, Dismiss, Effect, Give, JobChanged, Kill, Publish
+from gandy.core.foreman import is_record
+from gandy.core.model import AttemptKey, Cause, Counts, Ending, JobSpec, JobState, TaskState
+from gandy.core.reactor import Policy, Reactor
+from gandy.core.records import Claimed, Ended, JobAdded, JobSet, TasksSet, Unclaimed
+from gandy.core.workers import WorkerInfo
+from gandy.ids import JobId, TaskNumber
+
+OK = Ending(cause=Cause.EXIT, exit_code=0)
+FAILED = Ending(cause=Cause.EXIT, exit_code=1)
+ONE = JobId(1)
+
+
+def key(task: int = 1, attempt: int = 1, job: int = 1) -> AttemptKey:
+    return AttemptKey(JobId(job), TaskNumber(task), attempt)
+
+
+def a_spec(tasks: int = 1, **changes: object) -> JobSpec:
+    return JobSpec(command="true", tasks=tasks, **changes)  # type: ignore[arg-type]
+
+
+def a_worker(name: str = "w", slots: int = 2, tags: tuple[str, ...] = ()) -> WorkerInfo:
+    return WorkerInfo(name, name, slots, frozenset(tags))
+
+
+class Played:
+    """A reactor that is checked after each step, with the clock in hand."""
+
+    def __init__(self, *workers: WorkerInfo, policy: Policy | None = None) -> None:
+        self.reactor = Reactor(policy or Policy(grace=10.0, crash_limit=2))
+        for worker in workers:
+            self.reactor.on_hello(worker, [], 0.0)
+
+    def submit(self, spec: JobSpec, now: float = 0.0) -> list[Effect]:
+        _, effects = self.reactor.submit(spec, now)
+        return self.seen(effects)
+
+    def end(self, attempt: AttemptKey, ending: Ending = OK, worker: str = "w", now: float = 1.0) -> list[Effect]:
+        return self.seen(self.reactor.on_result(worker, attempt, ending, now))
+
+    def seen(self, effects: list[Effect]) -> list[Effect]:
+        self.reactor.check()
+        return effects
+
+    def counts(self, job: int = 1) -> Counts:
+        found = self.reactor.jobs.find(JobId(job))
+        assert found is not None
+        return found.tasks.counts
+
+
+def given(effects: list[Effect]) -> dict[str, list[AttemptKey]]:
+    return {e.worker: [a.attempt for a in e.assignments] for e in effects if isinstance(e, Give)}
+
+
+def states(effects: list[Effect]) -> list[JobState]:
+    return [e.event.state for e in effects if isinstance(e, Publish) and isinstance(e.event, JobChanged)]
+
+
+def ended(effects: list[Effect]) -> list[tuple[AttemptKey, TaskState]]:
+    return [(e.attempt, e.state) for e in effects if isinstance(e, Ended)]
+
+
+# Submitting and giving
+
+
+def test_a_job_is_recorded_before_its_tasks_are_claimed_and_given() -> None:
+    spec = a_spec()
+    effects = Played(a_worker()).submit(spec)
+    assert effects == [
+        JobAdded(ONE, spec, 0.0, ()),
+        Claimed(key(), "w", 0.0),
+        JobSet(ONE, JobState.RUNNING, False, 0.0),
+        Publish(JobChanged(ONE, JobState.RUNNING)),
+        Give("w", (Assignment(key(), spec),)),
+    ]
+
+
+def test_what_is_given_was_claimed_in_the_same_breath() -> None:
+    effects = Played(a_worker("a"), a_worker("b")).submit(a_spec(3))
+    claimed = {e.attempt for e in effects if isinstance(e, Claimed)}
+    assert claimed == {attempt for attempts in given(effects).values() for attempt in attempts}
+
+
+def test_without_a_worker_tasks_wait() -> None:
+    crew = Played()
+    effects = crew.submit(a_spec(2))
+    assert [type(e) for e in effects] == [JobAdded]
+    assert given(crew.seen(crew.reactor.on_hello(a_worker(), [], 1.0))) == {"w": [key(1), key(2)]}
+
+
+def test_tasks_go_round_the_workers() -> None:
+    crew = Played(a_worker("a", 2), a_worker("b", 2), a_worker("c", 2))
+    assert given(crew.submit(a_spec(4))) == {"a": [key(1), key(4)], "b": [key(2)], "c": [key(3)]}
+
+
+def test_higher_priority_goes_first_then_the_older_job() -> None:
+    crew = Played()
+    crew.submit(a_spec(1))
+    crew.submit(a_spec(1, priority=5))
+    crew.submit(a_spec(1, priority=5))
+    effects = crew.reactor.on_hello(a_worker(slots=2), [], 1.0)
+    assert given(effects) == {"w": [key(job=2), key(job=3)]}
+
+
+def test_a_limit_holds_tasks_back() -> None:
+    crew = Played(a_worker(slots=4))
+    assert given(crew.submit(a_spec(3, limit=1))) == {"w": [key(1)]}
+    assert given(crew.end(key(1))) == {"w": [key(2)]}
+
+
+def test_a_task_may_need_several_slots() -> None:
+    crew = Played(a_worker(slots=3))
+    assert given(crew.submit(a_spec(2, slots=2))) == {"w": [key(1)]}
+    assert given(crew.submit(a_spec(1))) == {"w": [key(job=2)]}
+    assert given(crew.end(key(1))) == {"w": [key(2)]}
+
+
+def test_tags_choose_workers() -> None:
+    crew = Played(a_worker("plain", 4), a_worker("big", 4, ("gpu", "ssd")))
+    assert given(crew.submit(a_spec(1, tags=("gpu",)))) == {"big": [key()]}
+
+
+def test_a_held_job_starts_nothing_until_it_is_released() -> None:
+    crew = Played(a_worker())
+    effects = crew.submit(a_spec(1, held=True))
+    assert (given(effects), states(effects)) == ({}, [JobState.PAUSED])
+    effects = crew.seen(crew.reactor.release(ONE, 1.0))
+    assert given(effects) == {"w": [key()]}
+    assert crew.reactor.release(ONE, 1.0) == []
+    assert states(crew.seen(crew.reactor.hold(ONE, 1.0))) == [JobState.RUNNING]
+
+
+# Results
+
+
+def test_a_result_is_recorded_before_it_is_acknowledged() -> None:
+    crew = Played(a_worker())
+    crew.submit(a_spec())
+    effects = crew.end(key())
+    assert effects == [
+        Ended(key(), OK, TaskState.FINISHED, 1.0),
+        JobSet(ONE, JobState.FINISHED, False, 1.0),
+        Publish(JobChanged(ONE, JobState.FINISHED)),
+        Acknowledge("w", key()),
+    ]
+    assert crew.reactor.jobs.find(ONE) is None
+
+
+def test_records_come_first_for_every_send_that_needs_them() -> None:
+    crew = Played(a_worker(slots=1))
+    crew.submit(a_spec(2))
+    effects = crew.end(key(1))
+    assert [is_record(e) for e in effects] == [True, False, True, False]
+
+
+def test_a_failure_is_retried_after_a_growing_pause() -> None:
+    crew = Played(a_worker(slots=1))
+    crew.submit(a_spec(1, retries=2, retry_pause=1.0))
+    assert ended(crew.end(key(1, 1), FAILED, now=10.0)) == [(key(1, 1), TaskState.WAITING)]
+    assert crew.reactor.next_deadline() == 11.0
+    assert given(crew.seen(crew.reactor.on_time(10.9))) == {}
+    assert given(crew.seen(crew.reactor.on_time(11.0))) == {"w": [key(1, 2)]}
+    crew.end(key(1, 2), FAILED, now=20.0)
+    assert crew.reactor.next_deadline() == 22.0
+    crew.reactor.on_time(22.0)
+    effects = crew.end(key(1, 3), FAILED, now=30.0)
+    assert (ended(effects), states(effects)) == ([(key(1, 3), TaskState.FAILED)], [JobState.FAILED])
+
+
+def test_a_late_result_of_a_fenced_attempt_changes_nothing() -> None:
+    crew = Played(a_worker("a"), a_worker("b"))
+    crew.submit(a_spec(1))
+    crew.reactor.on_absent("a", 0.0)
+    crew.seen(crew.reactor.on_time(10.0))  # attempt 2 goes to b
+    assert crew.reactor.current_attempt(ONE, TaskNumber(1)) == key(1, 2)
+    assert crew.end(key(1, 1), OK, "a") == [Acknowledge("a", key(1, 1))]
+    assert ended(crew.end(key(1, 2), OK, "b")) == [(key(1, 2), TaskState.FINISHED)]
+
+
+def test_a_result_from_the_wrong_worker_changes_nothing() -> None:
+    crew = Played(a_worker("a"), a_worker("b"))
+    crew.submit(a_spec(1))
+    assert crew.end(key(), OK, "b") == [Acknowledge("b", key())]
+
+
+# Workers that come and go
+
+
+def test_an_absent_worker_keeps_its_tasks_for_the_grace_period() -> None:
+    crew = Played(a_worker())
+    crew.submit(a_spec(2))
+    assert crew.seen(crew.reactor.on_absent("w", 5.0)) == []
+    assert crew.reactor.on_absent("w", 6.0) == []
+    assert crew.reactor.next_deadline() == 15.0
+    assert crew.seen(crew.reactor.on_time(14.9)) == []
+    assert crew.seen(crew.reactor.on_hello(a_worker(), [key(1), key(2)], 14.9)) == []
+
+
+def test_a_worker_that_stays_away_loses_its_tasks() -> None:
+    crew = Played(a_worker())
+    crew.submit(a_spec(1))
+    crew.reactor.on_absent("w", 0.0)
+    record, *_ = crew.seen(crew.reactor.on_time(10.0))
+    assert isinstance(record, Ended)
+    assert (record.state, record.ending.cause, record.crashes) == (TaskState.WAITING, Cause.WORKER_LOST, 1)
+    assert len(crew.reactor.workers) == 0
+
+
+def test_an_idle_worker_that_goes_is_forgotten_at_once() -> None:
+    crew = Played(a_worker())
+    crew.reactor.on_absent("w", 0.0)
+    assert len(crew.reactor.workers) == 0
+    assert crew.reactor.on_absent("w", 0.0) == crew.reactor.on_gone("w", 0.0) == []
+
+
+def test_a_dead_worker_is_not_waited_for() -> None:
+    crew = Played(a_worker("a"), a_worker("b"))
+    crew.submit(a_spec(1))
+    assert given(crew.seen(crew.reactor.on_gone("a", 1.0))) == {"b": [key(1, 2)]}
+
+
+def test_a_task_that_kills_its_workers_is_stopped() -> None:
+    crew = Played(a_worker("a"), a_worker("b"))
+    crew.submit(a_spec(1))
+    crew.reactor.on_gone("a", 1.0)
+    effects = crew.seen(crew.reactor.on_gone("b", 2.0))
+    assert (ended(effects), states(effects)) == ([(key(1, 2), TaskState.FAILED)], [JobState.FAILED])
+
+
+def test_what_never_reached_a_worker_never_was() -> None:
+    crew = Played(a_worker(slots=1))
+    crew.submit(a_spec(1))
+    crew.reactor.on_given("w", [key()])
+    crew.reactor.on_absent("w", 0.0)
+    effects = crew.seen(crew.reactor.on_hello(a_worker(slots=1), [], 1.0))
+    assert effects[0] == Unclaimed(key())
+    assert given(effects) == {"w": [key(1, 1)]}
+
+
+def test_what_is_not_sent_yet_stays_with_a_worker_that_comes_back() -> None:
+    crew = Played(a_worker(slots=1))
+    crew.submit(a_spec(1))
+    crew.reactor.on_absent("w", 0.0)
+    assert crew.seen(crew.reactor.on_hello(a_worker(slots=1), [], 1.0)) == []
+    assert crew.reactor.on_given("w", [key()]) == [key()]
+    assert crew.reactor.on_given("w", [key()]) == []
+    assert crew.reactor.on_given("nobody", [key()]) == []
+
+
+def test_what_is_no_longer_its_own_is_not_sent_to_a_worker() -> None:
+    crew = Played(a_worker(slots=1))
+    crew.submit(a_spec(1))
+    crew.reactor.cancel(ONE, None, 1.0)
+    assert crew.reactor.on_given("w", [key()]) == []
+
+
+def test_a_worker_is_told_to_end_what_is_not_its_own() -> None:
+    crew = Played()
+    effects = crew.seen(crew.reactor.on_hello(a_worker(), [key(7, 3)], 0.0))
+    assert effects == [Kill("w", (key(7, 3),))]
+
+
+def test_a_refused_attempt_waits_until_the_worker_says_something() -> None:
+    crew = Played(a_worker(slots=1))
+    crew.submit(a_spec(1))
+    assert crew.seen(crew.reactor.on_refused([key()], 1.0)) == [Unclaimed(key())]
+    crew.reactor.on_heard("w", 2.0)
+    assert given(crew.seen(crew.reactor.on_time(2.0))) == {"w": [key()]}
+    assert crew.reactor.on_refused([key(9)], 2.0) == []
+    crew.reactor.on_heard("nobody", 2.0)
+
+
+def test_a_lost_claim_neither_runs_nor_is_forgotten() -> None:
+    crew = Played(a_worker(slots=1))
+    crew.submit(a_spec(1))
+    crew.reactor.on_claims_lost([key()])
+    crew.reactor.check()
+    assert crew.counts() == Counts(waiting=1)
+
+
+def test_a_draining_worker_gets_nothing_new() -> None:
+    crew = Played(a_worker(slots=2))
+    crew.submit(a_spec(1))
+    assert crew.seen(crew.reactor.drain("w")) == [Dismiss("w", immediate=False)]
+    assert given(crew.submit(a_spec(1))) == {}
+    assert crew.reactor.drain("nobody") == []
+
+
+def test_a_stopped_worker_gives_its_tasks_back_without_blame() -> None:
+    crew = Played(a_worker(slots=1))
+    crew.submit(a_spec(1))
+    stopped = Ending(cause=Cause.WORKER_STOPPED)
+    effects = crew.end(key(), stopped)
+    assert ended(effects) == [(key(), TaskState.WAITING)]
+    assert given(effects) == {"w": [key(1, 2)]}
+
+
+# People
+
+
+def test_cancel_ends_waiting_tasks_at_once_and_kills_running_ones() -> None:
+    crew = Played(a_worker(slots=1))
+    crew.submit(a_spec(3))
+    effects = crew.seen(crew.reactor.cancel(ONE, None, 1.0))
+    assert effects[0] == TasksSet(ONE, TaskState.CANCELLED, None, 1.0)
+    assert ended(effects) == [(key(1), TaskState.CANCELLED)]
+    assert Kill("w", (key(1),)) in effects
+    assert states(effects) == [JobState.CANCELLED]
+
+
+def test_a_killed_task_holds_its_slot_until_the_worker_says_it_is_over() -> None:
+    crew = Played(a_worker(slots=1))
+    crew.submit(a_spec(1))
+    crew.reactor.cancel(ONE, None, 1.0)
+    assert given(crew.submit(a_spec(1))) == {}
+    effects = crew.end(key(1), Ending(cause=Cause.CANCELLED))
+    assert ended(effects) == []
+    assert given(effects) == {"w": [key(job=2)]}
+
+
+def test_a_killed_task_is_not_lost_a_second_time_with_its_worker() -> None:
+    crew = Played(a_worker(slots=1))
+    crew.submit(a_spec(1))
+    crew.reactor.cancel(ONE, None, 1.0)
+    assert crew.seen(crew.reactor.on_gone("w", 2.0)) == []
+
+
+def test_some_tasks_can_be_cancelled() -> None:
+    crew = Played(a_worker(slots=1))
+    crew.submit(a_spec(4))
+    tasks = [TaskNumber(1), TaskNumber(3), TaskNumber(99)]
+    effects = crew.seen(crew.reactor.cancel(ONE, tasks, 1.0))
+    assert TasksSet(ONE, TaskState.CANCELLED, (TaskNumber(3),), 1.0) in effects
+    assert crew.counts() == Counts(waiting=2, cancelled=2)
+    assert crew.reactor.cancel(JobId(9), None, 1.0) == []
+    effects = crew.seen(crew.reactor.cancel(ONE, [TaskNumber(1)], 1.0))
+    assert effects == []
+
+
+def test_retry_lets_failed_and_cancelled_tasks_wait_again() -> None:
+    crew = Played(a_worker(slots=1))
+    crew.submit(a_spec(3))
+    crew.end(key(1), FAILED)
+    crew.reactor.cancel(ONE, [TaskNumber(3)], 1.0)
+    effects = crew.seen(crew.reactor.retry(ONE, None, 2.0))
+    assert TasksSet(ONE, TaskState.WAITING, None, 2.0) in effects
+    assert crew.counts() == Counts(waiting=2, running=1)
+    assert crew.reactor.retry(ONE, None, 2.0) == []
+    assert crew.reactor.retry(JobId(9), None, 2.0) == []
+
+
+def test_retry_of_some_tasks_forgives_them() -> None:
+    crew = Played(a_worker(slots=1))
+    crew.submit(a_spec(2))
+    crew.end(key(1), FAILED)
+    effects = crew.seen(crew.reactor.retry(ONE, [TaskNumber(1), TaskNumber(2)], 2.0))
+    assert TasksSet(ONE, TaskState.WAITING, (TaskNumber(1),), 2.0) in effects
+    crew.end(key(2), now=3.0)
+    effects = crew.end(key(1, 2), FAILED, now=4.0)
+    assert states(effects) == [JobState.FAILED]
+
+
+def test_holding_nothing_does_nothing() -> None:
+    assert Played().reactor.hold(ONE, 0.0) == []
+
+
+# Jobs that wait for jobs
+
+
+def test_a_job_waits_for_another_to_finish() -> None:
+    crew = Played(a_worker(slots=2))
+    crew.submit(a_spec(1))
+    assert given(crew.submit(a_spec(1, after=(ONE,)))) == {}
+    assert given(crew.end(key())) == {"w": [key(job=2)]}
+
+
+def test_a_job_is_cancelled_with_the_one_it_waits_for() -> None:
+    crew = Played(a_worker(slots=2))
+    crew.submit(a_spec(1))
+    crew.submit(a_spec(1, after=(ONE,)))
+    crew.submit(a_spec(1, after=(JobId(2),)))
+    effects = crew.end(key(), FAILED)
+    assert states(effects) == [JobState.FAILED, JobState.CANCELLED, JobState.CANCELLED]
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"), [(JobState.FINISHED, JobState.RUNNING), (JobState.FAILED, JobState.CANCELLED)]
+)
+def test_a_job_may_wait_for_one_that_is_over(state: JobState, expected: JobState) -> None:
+    crew = Played(a_worker())
+    _, effects = crew.reactor.submit(a_spec(1, after=(JobId(77),)), 0.0, past={JobId(77): state})
+    assert states(crew.seen(effects)) == [expected]
+
+
+def test_pauses_of_held_jobs_wake_nobody() -> None:
+    crew = Played(a_worker())
+    crew.submit(a_spec(1, retries=1))
+    crew.end(key(), FAILED)
+    crew.reactor.hold(ONE, 1.0)
+    assert crew.reactor.next_deadline() is None

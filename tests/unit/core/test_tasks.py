@@ -1,0 +1,105 @@
+import sys
+
+from gandy.core.model import Counts, TaskState
+from gandy.core.tasks import NO_STRIKES, Strikes, TaskTable
+from gandy.ids import TaskNumber
+
+
+def t(number: int) -> TaskNumber:
+    return TaskNumber(number)
+
+
+def test_tasks_start_in_the_order_of_their_numbers() -> None:
+    table = TaskTable(3)
+    started = []
+    while (task := table.find_ready(0.0)) is not None:
+        started.append((task, table.start(task)))
+    assert started == [(1, 1), (2, 1), (3, 1)]
+    assert table.running == 3
+    table.check()
+
+
+def test_a_task_that_waits_again_goes_before_fresh_ones_when_it_is_due() -> None:
+    table = TaskTable(3)
+    table.start(t(1))
+    table.wait(t(1), 5.0)
+    assert table.find_ready(4.9) == 2
+    assert table.next_due() == 5.0
+    assert table.find_ready(5.0) == 1
+    assert table.start(t(1)) == 2
+    assert table.next_due() is None
+
+
+def test_an_old_pause_does_not_shorten_a_new_one() -> None:
+    table = TaskTable(1)
+    table.start(t(1))
+    table.wait(t(1), 1.0)
+    table.end(t(1), TaskState.CANCELLED)
+    table.wait(t(1), 9.0)
+    assert table.find_ready(5.0) is None
+    assert table.find_ready(9.0) == 1
+    table.check()
+
+
+def test_an_attempt_that_never_was_is_not_counted() -> None:
+    table = TaskTable(2)
+    table.start(t(1))
+    table.unstart(t(1))
+    assert (table.attempts(t(1)), table.find_ready(0.0)) == (0, 1)
+    assert table.start(t(1)) == 1
+    assert table.find_ready(0.0) == 2
+    table.check()
+
+
+def test_cancelled_tasks_are_passed_over() -> None:
+    table = TaskTable(3)
+    table.end(t(1), TaskState.CANCELLED)
+    assert table.find_ready(0.0) == 2
+    assert table.counts == Counts(waiting=2, cancelled=1)
+
+
+def test_all_waiting_tasks_are_cancelled_at_once() -> None:
+    table = TaskTable(4)
+    table.start(t(1))
+    table.start(t(2))
+    table.wait(t(2), 1.0)
+    assert table.cancel_waiting() == 3
+    assert table.counts == Counts(running=1, cancelled=3)
+    assert table.find_ready(9.0) is None
+    table.end(t(1), TaskState.FINISHED)
+    assert table.is_done
+    table.check()
+
+
+def test_tasks_are_found_by_state() -> None:
+    table = TaskTable(5)
+    table.end(t(2), TaskState.FAILED)
+    table.end(t(4), TaskState.CANCELLED)
+    table.end(t(5), TaskState.FAILED)
+    assert list(table.in_states(TaskState.FAILED, TaskState.CANCELLED)) == [2, 5, 4]
+    assert t(5) in table
+    assert t(6) not in table
+    assert t(0) not in table
+
+
+def test_strikes_are_counted_and_forgiven() -> None:
+    table = TaskTable(1)
+    assert table.strike(t(1), is_crash=False) == Strikes(1, 0)
+    assert table.strike(t(1), is_crash=True) == Strikes(1, 1)
+    table.forgive(t(1))
+    assert table.strikes(t(1)) == NO_STRIKES
+
+
+def test_a_store_can_put_tasks_back() -> None:
+    table = TaskTable(3)
+    table.restore(t(1), TaskState.FINISHED, 1, NO_STRIKES, 0.0)
+    table.restore(t(2), TaskState.WAITING, 2, Strikes(1, 1), 7.0)
+    assert table.counts == Counts(waiting=2, finished=1)
+    assert (table.attempts(t(2)), table.strikes(t(2)), table.state(t(1))) == (2, (1, 1), TaskState.FINISHED)
+    assert table.find_ready(0.0) == 3
+    assert table.find_ready(7.0) == 2
+
+
+def test_a_million_tasks_are_small() -> None:
+    table = TaskTable(1_000_000)
+    assert sys.getsizeof(table._states) + sys.getsizeof(table._attempts) < 6_000_000

@@ -1,0 +1,58 @@
+from gandy.core.model import AttemptKey
+from gandy.core.workers import Worker, WorkerInfo, WorkerTable
+from gandy.ids import JobId, TaskNumber
+
+
+def an_attempt(task: int) -> AttemptKey:
+    return AttemptKey(JobId(1), TaskNumber(task), 1)
+
+
+def a_table(*names: str, slots: int = 2) -> WorkerTable:
+    table = WorkerTable()
+    for name in names:
+        table.add(Worker(WorkerInfo(name, name, slots), connected=True))
+    return table
+
+
+def get(table: WorkerTable, name: str) -> Worker:
+    worker = table.find(name)
+    assert worker is not None
+    return worker
+
+
+def turns(table: WorkerTable) -> list[str]:
+    return [worker.info.id for worker in table.in_turn()]
+
+
+def test_the_least_recently_used_worker_comes_first() -> None:
+    table = a_table("a", "b", "c")
+    table.use(get(table, "a"))
+    assert turns(table) == ["b", "c", "a"]
+
+
+def test_a_full_worker_has_no_turn_until_a_slot_is_free() -> None:
+    table = a_table("a", "b", slots=1)
+    a = get(table, "a")
+    a.take(an_attempt(1), 1)
+    table.use(a)
+    assert turns(table) == ["b"]
+    assert a.release(an_attempt(1))
+    assert not a.release(an_attempt(1))
+    table.settle(a)
+    assert turns(table) == ["b", "a"]
+    table.check()
+
+
+def test_absent_draining_and_refusing_workers_have_no_free_slot() -> None:
+    info = WorkerInfo("a", "a", 4)
+    assert Worker(info, connected=False).free == 0
+    assert Worker(info, connected=True, draining=True).free == 0
+    assert Worker(info, connected=True, refusing=True).free == 0
+    assert Worker(info, connected=True).free == 4
+
+
+def test_a_worker_can_leave() -> None:
+    table = a_table("a", "b")
+    table.remove(get(table, "a"))
+    assert (len(table), turns(table), [worker.info.id for worker in table]) == (1, ["b"], ["b"])
+    assert table.find("a") is None

@@ -1,0 +1,38 @@
+import pytest
+
+from gandy.config import DEFAULT_PORT, Address, parse_address, tell_home
+from gandy.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("unix:/run/gandy.sock", Address("unix", "/run/gandy.sock")),
+        ("unix:///run/gandy.sock", Address("unix", "/run/gandy.sock")),
+        ("tcp://host:1234", Address("tcp", "host", 1234)),
+        ("host:1234", Address("tcp", "host", 1234)),
+        ("host", Address("tcp", "host", DEFAULT_PORT)),
+        ("tcp://[::1]:80", Address("tcp", "::1", 80)),
+    ],
+)
+def test_addresses_are_read(text: str, address: Address) -> None:
+    assert parse_address(text) == address
+    assert parse_address(str(address)) == address
+
+
+@pytest.mark.parametrize("text", ["", "unix:", "tcp://host:port", "tcp://:80", "host:99999", "http://host/x"])
+def test_nonsense_is_named(text: str) -> None:
+    with pytest.raises(ConfigError):
+        parse_address(text)
+
+
+def test_a_socket_path_has_a_limit() -> None:
+    with pytest.raises(ConfigError, match="GANDY_HOME"):
+        parse_address("unix:/" + "x" * 200)
+
+
+def test_home_is_where_the_platform_keeps_it() -> None:
+    assert tell_home({"GANDY_HOME": "/g"}, "linux") == "/g"
+    assert tell_home({"HOME": "/h"}, "linux") == "/h/.local/share/gandy"
+    assert tell_home({"HOME": "/h", "XDG_DATA_HOME": "/x"}, "linux") == "/x/gandy"
+    assert tell_home({"HOME": "/h"}, "darwin") == "/h/Library/Application Support/gandy"
