@@ -1,0 +1,21 @@
+"""Where jobs are kept. One interface in verbs of jobs; behind it memory, SQLite and, later, PostgreSQL."""
+
+from pathlib import Path
+
+from gandy.errors import StoreError
+from gandy.store.base import Store
+from gandy.store.memory import MemoryStore
+from gandy.store.sqlite import SqliteStore
+
+
+def make_store(url: str) -> Store:
+    """The store that a URL names; it is not opened yet.
+
+    Raises: StoreError: no store has such a URL.
+    """
+    kind, _, place = url.partition(":")
+    if kind == "memory" and not place:
+        return MemoryStore()
+    if kind == "sqlite" and place:
+        return SqliteStore(Path(place).expanduser())
+    raise StoreError(f"no store is called {url!r}: say 'memory:' or 'sqlite:PATH'")

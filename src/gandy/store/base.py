@@ -1,0 +1,45 @@
+"""What every store can do. A foreman talks to a store only through this."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from gandy.core.model import AttemptKey, JobState, TaskState
+from gandy.core.records import Record
+from gandy.core.snapshot import JobRow, Recovered, RecoveredJob, TaskRow
+from gandy.ids import JobId, TaskNumber
+
+__all__ = ["JobRow", "Recovered", "RecoveredJob", "Store", "TaskRow"]
+
+
+class Store(Protocol):
+    """Every method may raise StoreError; nothing is half done then, and the same call may be made again."""
+
+    async def open(self) -> Recovered:
+        """Take hold of the store, bring its schema up to date, and tell what is not final.
+
+        Raises: StoreError: locked by another foreman, damaged, of a newer version, not readable.
+        """
+
+    async def close(self) -> None: ...
+
+    async def commit(self, records: Sequence[Record]) -> frozenset[AttemptKey]:
+        """Make these records durable, in order, all or none. Gives the claims that somebody else got first."""
+
+    async def find_job(self, job: JobId) -> JobRow | None: ...
+
+    async def load_job(self, job: JobId) -> RecoveredJob | None:
+        """A job with all its tasks, final or not."""
+
+    async def list_jobs(self, states: frozenset[JobState] | None, limit: int, before: JobId | None) -> list[JobRow]:
+        """The newest first; `before` continues below a job's number."""
+
+    async def list_tasks(
+        self, job: JobId, states: frozenset[TaskState] | None, limit: int, after: TaskNumber
+    ) -> list[TaskRow]:
+        """Tasks above `after` in the order of their numbers, those without a row of their own included."""
+
+    async def list_attempts(self, job: JobId, task: TaskNumber) -> list[TaskRow]:
+        """Every attempt at a task, the first one first; each with the state its end led to."""
+
+    async def read_lines(self, job: JobId, first: TaskNumber, count: int) -> list[str]:
+        """The lines of so many tasks, beginning with this one."""

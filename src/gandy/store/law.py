@@ -1,0 +1,35 @@
+"""The law that every store obeys: what a record may say, and which tasks it means. It keeps nothing itself."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from gandy.core.model import JobSpec, JobState, TaskState
+from gandy.core.records import Ended, Record, TasksSet
+from gandy.errors import StoreError
+
+# The tasks that people mean when they set "all" to a state: who waits can be ended, who ended badly can wait again.
+MEANT_BY_ALL: Final[Mapping[TaskState, tuple[TaskState, ...]]] = {
+    TaskState.WAITING: (TaskState.FAILED, TaskState.CANCELLED),
+    TaskState.FINISHED: (TaskState.WAITING,),
+    TaskState.FAILED: (TaskState.WAITING,),
+    TaskState.CANCELLED: (TaskState.WAITING,),
+}
+
+# A job in one of these is history, once none of its tasks runs.
+FINAL_JOB_STATES: Final = frozenset({JobState.FINISHED, JobState.FAILED, JobState.CANCELLED})
+
+
+def check(records: Sequence[Record]) -> None:
+    """Raises: StoreError: a record lets a task run; only a claim may do that."""
+    for record in records:
+        if isinstance(record, Ended | TasksSet) and record.state is TaskState.RUNNING:
+            raise StoreError(f"job {_job_of(record)}: only a claim lets a task run")
+
+
+def first_state(spec: JobSpec) -> JobState:
+    """What a job is when it is added."""
+    return JobState.PAUSED if spec.held else JobState.WAITING
+
+
+def _job_of(record: Ended | TasksSet) -> int:
+    return record.job if isinstance(record, TasksSet) else record.attempt.job

@@ -1,0 +1,33 @@
+"""One foreman per file. The kernel holds the lock and lets go when the process ends, however it ends."""
+
+import fcntl
+import os
+from pathlib import Path
+
+from gandy.errors import StoreError
+
+
+class FileLock:
+    """A lock on a file beside `path`, which tells who holds it. The file stays: removing it would let two in."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises: StoreError: somebody else has it, or the folder is not there."""
+        beside = path.with_name(path.name + ".lock")
+        try:
+            self._file = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StoreError(f"{path}: cannot be locked: {error}") from error
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, str(os.getpid()).encode(), 0)
+        except BlockingIOError:
+            holder = os.pread(self._file, 20, 0).decode(errors="replace") or "unknown"
+            os.close(self._file)
+            raise StoreError(f"{path}: another foreman uses it (process {holder}); stop that one first") from None
+        except OSError as error:
+            os.close(self._file)
+            raise StoreError(f"{path}: cannot be locked: {error}", retryable=True) from error
+
+    def release(self) -> None:
+        os.close(self._file)

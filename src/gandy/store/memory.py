@@ -1,0 +1,259 @@
+"""A store in memory, for tests and for crews that may forget. It survives its foreman, but not its process.
+
+Tasks that are as submitted cost nothing here either: only those that changed are kept one by one.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from gandy.core.model import AttemptKey, Counts, JobSpec, JobState, TaskState
+from gandy.core.records import Claimed, Ended, JobAdded, JobForgotten, JobSet, Record, TasksSet, Unclaimed
+from gandy.errors import StoreError
+from gandy.ids import JobId, TaskNumber
+from gandy.store.base import JobRow, Recovered, RecoveredJob, TaskRow
+from gandy.store.law import FINAL_JOB_STATES, MEANT_BY_ALL, check, first_state
+
+
+class _Kept(Struct):
+    """The last attempt at a task, and a chain to those before it. Attempt 0 is a task that only people touched."""
+
+    row: TaskRow
+    outcome: TaskState  # what the attempt led to; people may have changed the task's state since
+    before: "_Kept | None" = None
+
+
+class _Job(Struct):
+    spec: JobSpec
+    lines: tuple[str, ...]
+    state: JobState
+    held: bool
+    submitted: float
+    changed: float
+    counts: list[int]  # by state
+    fresh: TaskState = TaskState.WAITING  # the state of every task that is not kept below
+    kept: dict[TaskNumber, _Kept] = field(default_factory=dict)
+
+    @property
+    def is_open(self) -> bool:
+        return self.state not in FINAL_JOB_STATES or self.counts[TaskState.RUNNING] > 0
+
+    def has(self, task: TaskNumber) -> bool:
+        return 1 <= task <= self.spec.tasks
+
+    def get_row(self, task: TaskNumber) -> TaskRow:
+        kept = self.kept.get(task)
+        return TaskRow(task, self.fresh, 0) if kept is None else kept.row
+
+    def move(self, before: TaskState, after: TaskState, count: int = 1) -> None:
+        self.counts[before] -= count
+        self.counts[after] += count
+
+    def sorted_rows(self) -> Iterator[TaskRow]:
+        return (kept.row for _, kept in sorted(self.kept.items()))
+
+    def as_row(self, job: JobId) -> JobRow:
+        return JobRow(job, self.spec, self.state, self.held, self.submitted, self.changed, Counts(*self.counts))
+
+    def recover(self, job: JobId) -> RecoveredJob:
+        return RecoveredJob(self.as_row(job), tuple(self.sorted_rows()), self.fresh)
+
+
+class MemoryStore:
+    """A foreman that starts again with the same object finds everything that was committed, closed or not."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[JobId, _Job] = {}
+        self._last_job = 0
+
+    async def open(self) -> Recovered:
+        jobs = (job.recover(number) for number, job in sorted(self._jobs.items()) if job.is_open)
+        return Recovered(tuple(jobs), JobId(self._last_job + 1))
+
+    async def close(self) -> None:
+        pass
+
+    # Writing
+
+    async def commit(self, records: Sequence[Record]) -> frozenset[AttemptKey]:
+        # Whatever may be wrong is found before the first record is applied, so that a batch is never half done.
+        check(records)
+        self._check_numbers(records)
+        return frozenset(lost for record in records if (lost := self._apply(record)) is not None)
+
+    def _check_numbers(self, records: Iterable[Record]) -> None:
+        known = set(self._jobs)
+        for record in records:
+            if isinstance(record, JobAdded):
+                if record.job in known:
+                    raise StoreError(f"there is a job {record.job} already")
+                known.add(record.job)
+            elif isinstance(record, JobForgotten):
+                known.discard(record.job)
+
+    def _apply(self, record: Record) -> AttemptKey | None:
+        """Gives the attempt, where the record is a claim that somebody else got first."""
+        if isinstance(record, Claimed):
+            return None if self._claim(record) else record.attempt
+        match record:
+            case Ended():
+                self._end(record)
+            case Unclaimed():
+                self._unclaim(record.attempt)
+            case JobAdded():
+                self._add(record)
+            case TasksSet():
+                self._set_tasks(record)
+            case JobSet():
+                self._set_job(record)
+            case JobForgotten():
+                self._jobs.pop(record.job, None)
+        return None
+
+    def _add(self, record: JobAdded) -> None:
+        spec, at = record.spec, record.at
+        counts = [spec.tasks, 0, 0, 0, 0]
+        self._jobs[record.job] = _Job(spec, record.lines, first_state(spec), spec.held, at, at, counts)
+        self._last_job = max(self._last_job, record.job)
+
+    def _claim(self, record: Claimed) -> bool:
+        number, task, attempt = record.attempt
+        job = self._jobs.get(number)
+        if job is None or not job.has(task):
+            return False
+        last = job.get_row(task)
+        if last.state is not TaskState.WAITING or last.attempt != attempt - 1:
+            return False
+        row = TaskRow(
+            task, TaskState.RUNNING, attempt, record.worker, record.at, failures=last.failures, crashes=last.crashes
+        )
+        job.kept[task] = _Kept(row, TaskState.RUNNING, job.kept.get(task))
+        job.move(TaskState.WAITING, TaskState.RUNNING)
+        job.changed = record.at
+        return True
+
+    def _find_running(self, attempt: AttemptKey) -> tuple[_Job, _Kept] | None:
+        """The fence: only the last attempt counts, and only while it runs."""
+        job = self._jobs.get(attempt.job)
+        kept = job and job.kept.get(attempt.task)
+        if job and kept and kept.row.attempt == attempt.attempt and kept.row.state is TaskState.RUNNING:
+            return job, kept
+        return None
+
+    def _end(self, record: Ended) -> None:
+        found = self._find_running(record.attempt)
+        if found is None:
+            return
+        job, kept = found
+        kept.outcome = record.state
+        kept.row = replace(
+            kept.row,
+            state=record.state,
+            ended=record.at,
+            due=record.due,
+            failures=record.failures,
+            crashes=record.crashes,
+            ending=record.ending,
+        )
+        job.move(TaskState.RUNNING, record.state)
+        job.changed = record.at
+
+    def _unclaim(self, attempt: AttemptKey) -> None:
+        found = self._find_running(attempt)
+        if found is None:
+            return
+        job, kept = found
+        del job.kept[attempt.task]
+        if kept.before is not None and kept.before.row.attempt > 0:
+            job.kept[attempt.task] = kept.before
+        elif job.fresh is not TaskState.WAITING:  # else the task is as submitted again
+            job.kept[attempt.task] = _untried(attempt.task, TaskState.WAITING)
+        job.move(TaskState.RUNNING, TaskState.WAITING)
+
+    def _set_tasks(self, record: TasksSet) -> None:
+        job = self._jobs.get(record.job)
+        if job is None:
+            return
+        job.changed = record.at
+        if record.tasks is None:
+            _set_all(job, record.state)
+            return
+        for task in filter(job.has, record.tasks):
+            _set_one(job, task, record)
+
+    def _set_job(self, record: JobSet) -> None:
+        job = self._jobs.get(record.job)
+        if job is not None:
+            job.state, job.held, job.changed = record.state, record.held, record.at
+
+    # Reading
+
+    async def find_job(self, job: JobId) -> JobRow | None:
+        found = self._jobs.get(job)
+        return None if found is None else found.as_row(job)
+
+    async def load_job(self, job: JobId) -> RecoveredJob | None:
+        found = self._jobs.get(job)
+        return None if found is None else found.recover(job)
+
+    async def list_jobs(self, states: frozenset[JobState] | None, limit: int, before: JobId | None) -> list[JobRow]:
+        newest_first = (number for number in sorted(self._jobs, reverse=True) if before is None or number < before)
+        rows = (self._jobs[number].as_row(number) for number in newest_first)
+        return list(islice((row for row in rows if states is None or row.state in states), limit))
+
+    async def list_tasks(
+        self, job: JobId, states: frozenset[TaskState] | None, limit: int, after: TaskNumber
+    ) -> list[TaskRow]:
+        found = self._jobs.get(job)
+        if found is None:
+            return []
+        if states is None or found.fresh in states:
+            rows = (found.get_row(TaskNumber(task)) for task in range(after + 1, found.spec.tasks + 1))
+        else:
+            rows = (row for row in found.sorted_rows() if row.task > after)
+        return list(islice((row for row in rows if states is None or row.state in states), limit))
+
+    async def list_attempts(self, job: JobId, task: TaskNumber) -> list[TaskRow]:
+        found = self._jobs.get(job)
+        kept = found and found.kept.get(task)
+        attempts = []
+        while kept and kept.row.attempt > 0:
+            attempts.append(replace(kept.row, state=kept.outcome))
+            kept = kept.before
+        return attempts[::-1]
+
+    async def read_lines(self, job: JobId, first: TaskNumber, count: int) -> list[str]:
+        found = self._jobs.get(job)
+        return list(found.lines[first - 1 : first - 1 + count]) if found else []
+
+
+def _untried(task: TaskNumber, state: TaskState) -> _Kept:
+    return _Kept(TaskRow(task, state, 0), state)
+
+
+def _set_all(job: _Job, state: TaskState) -> None:
+    meant = MEANT_BY_ALL[state]
+    for kept in job.kept.values():
+        if kept.row.state in meant:
+            job.move(kept.row.state, state)
+            kept.row = _decided(kept.row, state)
+    if job.fresh in meant:
+        job.move(job.fresh, state, job.spec.tasks - len(job.kept))
+        job.fresh = state
+
+
+def _set_one(job: _Job, task: TaskNumber, record: TasksSet) -> None:
+    before = job.get_row(task).state
+    job.move(before, record.state)
+    kept = job.kept.setdefault(task, _untried(task, record.state))
+    kept.row = _decided(kept.row, record.state)
+    if before is TaskState.RUNNING:  # whatever its worker still says, this attempt is over
+        kept.outcome = record.state
+        kept.row = replace(kept.row, ended=record.at)
+
+
+def _decided(row: TaskRow, state: TaskState) -> TaskRow:
+    """What people decide opens a new account of failures."""
+    return replace(row, state=state, due=0.0, failures=0, crashes=0)

@@ -1,0 +1,117 @@
+"""A store in one SQLite file, for one foreman. It owns the threads that the file is used from, and the lock.
+
+Commits go through one connection and listings through another; each belongs to one thread.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
+
+from gandy.core.model import AttemptKey, JobState, TaskState
+from gandy.core.records import Record
+from gandy.errors import StoreError
+from gandy.ids import JobId, TaskNumber
+from gandy.store import sqlite_read as read
+from gandy.store import sqlite_write as write
+from gandy.store.base import JobRow, Recovered, RecoveredJob, TaskRow
+from gandy.store.lock import FileLock
+from gandy.store.sqlite_open import explained, open_reader, open_writer
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class _Thread:
+    """A connection and the only thread that touches it. Work is done in the order it comes."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self._path = path
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix=f"gandy-store-{name}")
+        self._db: sqlite3.Connection | None = None
+
+    async def connect(self, connect: Callable[[Path], sqlite3.Connection]) -> None:
+        def work() -> None:
+            with explained(self._path):
+                self._db = connect(self._path)
+
+        await asyncio.get_running_loop().run_in_executor(self._pool, work)
+
+    async def run(self, do: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        def work() -> T:
+            assert self._db is not None, "work comes after connect"
+            with explained(self._path):
+                return do(self._db, *args, **kwargs)
+
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+
+    async def close(self) -> None:
+        if self._db is not None:
+            await self.run(sqlite3.Connection.close)
+        self._pool.shutdown()
+
+
+class SqliteStore:
+    """Durable when `commit` returns. Only one at a time can have a file open."""
+
+    def __init__(self, path: Path | str) -> None:
+        # Two names of one file must mean one lock.
+        self.path = Path(path).resolve()
+        self._threads: tuple[_Thread, _Thread] | None = None
+        self._held = AsyncExitStack()
+
+    async def open(self) -> Recovered:
+        async with AsyncExitStack() as held:
+            held.callback(FileLock(self.path).release)
+            writer, reader = _Thread(self.path, "writer"), _Thread(self.path, "reader")
+            held.push_async_callback(writer.close)
+            held.push_async_callback(reader.close)
+            await writer.connect(open_writer)
+            await reader.connect(open_reader)
+            recovered = await writer.run(read.recover)
+            self._threads = writer, reader
+            self._held = held.pop_all()
+        return recovered
+
+    async def close(self) -> None:
+        self._threads = None
+        await self._held.aclose()
+
+    async def commit(self, records: Sequence[Record]) -> frozenset[AttemptKey]:
+        return await self._writer.run(write.commit, records)
+
+    async def find_job(self, job: JobId) -> JobRow | None:
+        return await self._reader.run(read.find_job, job)
+
+    async def load_job(self, job: JobId) -> RecoveredJob | None:
+        return await self._reader.run(read.load_job, job)
+
+    async def list_jobs(self, states: frozenset[JobState] | None, limit: int, before: JobId | None) -> list[JobRow]:
+        return await self._reader.run(read.list_jobs, states, limit, before)
+
+    async def list_tasks(
+        self, job: JobId, states: frozenset[TaskState] | None, limit: int, after: TaskNumber
+    ) -> list[TaskRow]:
+        return await self._reader.run(read.list_tasks, job, states, limit, after)
+
+    async def list_attempts(self, job: JobId, task: TaskNumber) -> list[TaskRow]:
+        return await self._reader.run(read.list_attempts, job, task)
+
+    async def read_lines(self, job: JobId, first: TaskNumber, count: int) -> list[str]:
+        return await self._reader.run(read.read_lines, job, first, count)
+
+    @property
+    def _writer(self) -> _Thread:
+        return self._get_threads()[0]
+
+    @property
+    def _reader(self) -> _Thread:
+        return self._get_threads()[1]
+
+    def _get_threads(self) -> tuple[_Thread, _Thread]:
+        if self._threads is None:
+            raise StoreError(f"{self.path}: not open")
+        return self._threads

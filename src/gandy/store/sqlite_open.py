@@ -1,0 +1,118 @@
+"""Connections to a file of jobs: how it is opened, which files are refused, and what its errors mean.
+
+A file that is refused is left as it was.
+"""
+
+import sqlite3
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from gandy.errors import StoreError
+from gandy.store.sqlite_schema import APPLICATION_ID, MIGRATIONS, migrate
+from gandy.store.sqlite_write import transaction
+
+# Seconds. Only a person with another program can be in the way, and the foreman tries again anyway.
+_BUSY_TIMEOUT: Final = 0.1
+
+# What may pass, and what a person can do about it.
+_PASSING: Final[Mapping[int, str]] = {
+    sqlite3.SQLITE_FULL: "the disk is full: make room",
+    sqlite3.SQLITE_IOERR: "the disk does not read or write: look at the system's log",
+    sqlite3.SQLITE_BUSY: "another program has locked it: close that program",
+    sqlite3.SQLITE_LOCKED: "another program has locked it: close that program",
+    sqlite3.SQLITE_READONLY: "it cannot be written: look at its permissions and those of its folder",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened: look at its permissions and those of its folder",
+    sqlite3.SQLITE_NOMEM: "there is not enough memory",
+}
+
+_MEND: Final = "keep a copy, then put a backup in its place or try `sqlite3 FILE .recover`"
+
+# Durable means: on the disk when a commit returns, also after a power cut.
+_SETTINGS: Final = (
+    "PRAGMA synchronous = FULL",
+    "PRAGMA fullfsync = ON",  # on macOS a plain fsync does not reach the disk
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA cache_size = -32000",  # in KiB: the rows that are in work stay in memory
+)
+
+
+def open_writer(path: Path) -> sqlite3.Connection:
+    """Open a file of jobs, a new one if there is none, and bring it up to date."""
+    if not path.exists():
+        path.touch(0o600)  # jobs may carry secrets in their environment
+    with _connected(path) as db:
+        version = _get_version(db, path)
+        _set_wal(db, path)
+        if version < len(MIGRATIONS):
+            with transaction(db):
+                migrate(db, version)
+    return db
+
+
+def open_reader(path: Path) -> sqlite3.Connection:
+    """A second connection, so that a long listing does not hold up commits."""
+    with _connected(path) as db:
+        db.execute("PRAGMA query_only = ON")
+    return db
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Raises: StoreError: instead of whatever SQLite, the decoders or the system raise."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _explain(error, path) from error
+    except (msgspec.MsgspecError, zlib.error) as error:
+        raise StoreError(f"{path}: damaged ({error}): {_MEND}") from error
+    except OSError as error:
+        raise StoreError(f"{path}: {error}", retryable=True) from error
+
+
+def _explain(error: sqlite3.Error, path: Path) -> StoreError:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest are details
+    if code in _PASSING:
+        return StoreError(f"{path}: {_PASSING[code]} ({error})", retryable=True)
+    if code == sqlite3.SQLITE_NOTADB:
+        return StoreError(f"{path}: not a file of jobs ({error}): name another file")
+    if code == sqlite3.SQLITE_CORRUPT:
+        return StoreError(f"{path}: damaged ({error}): {_MEND}")
+    return StoreError(f"{path}: {error}")
+
+
+@contextmanager
+def _connected(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection that stays open unless something goes wrong with it at once."""
+    db = sqlite3.connect(path, timeout=_BUSY_TIMEOUT, isolation_level=None)
+    try:
+        for setting in _SETTINGS:
+            db.execute(setting)
+        yield db
+    except BaseException:
+        db.close()
+        raise
+
+
+def _get_version(db: sqlite3.Connection, path: Path) -> int:
+    version = _ask(db, "PRAGMA user_version")
+    if _ask(db, "PRAGMA application_id") != APPLICATION_ID and _ask(db, "SELECT count(*) FROM sqlite_master"):
+        raise StoreError(f"{path}: an SQLite file, but not one of jobs: name another file")
+    if version > len(MIGRATIONS):
+        raise StoreError(f"{path}: version {version} is of a newer gandy; this one knows up to {len(MIGRATIONS)}")
+    return version
+
+
+def _set_wal(db: sqlite3.Connection, path: Path) -> None:
+    (mode,) = db.execute("PRAGMA journal_mode = WAL").fetchone()
+    if mode != "wal":
+        raise StoreError(f"{path}: its file system cannot keep a write-ahead log: put it on a local disk")
+
+
+def _ask(db: sqlite3.Connection, question: str) -> int:
+    (answer,) = db.execute(question).fetchone()
+    return int(answer)

@@ -1,0 +1,105 @@
+"""How a file of jobs is laid out, and how an older one is brought up to date.
+
+In SQL, states are the numbers of TaskState and JobState: a task of state 0 waits, of state 1 runs.
+"""
+
+import sqlite3
+from typing import Final
+
+# "GAND": tells our files from other SQLite files.
+APPLICATION_ID: Final = 0x47414E44
+
+# Jobs, their tasks and everything that was tried.
+_JOBS_AND_TASKS: Final = """
+-- One row for a job, however many tasks it has. AUTOINCREMENT: the number of a forgotten job is never given again.
+CREATE TABLE jobs (
+    job INTEGER PRIMARY KEY AUTOINCREMENT,
+    tasks INTEGER NOT NULL,
+    fresh INTEGER NOT NULL DEFAULT 0 CHECK (fresh <> 1),  -- the state of every task that has no row in `tasks`
+    state INTEGER NOT NULL,
+    held INTEGER NOT NULL,
+    submitted REAL NOT NULL,
+    changed REAL NOT NULL,
+    waiting INTEGER NOT NULL,
+    running INTEGER NOT NULL DEFAULT 0,
+    finished INTEGER NOT NULL DEFAULT 0,
+    failed INTEGER NOT NULL DEFAULT 0,
+    cancelled INTEGER NOT NULL DEFAULT 0,
+    CHECK (min(waiting, running, finished, failed, cancelled) >= 0),
+    CHECK (waiting + running + finished + failed + cancelled = tasks)
+);
+
+-- What was asked for, as JSON. Apart from `jobs`, because those rows change often and should stay small.
+CREATE TABLE specs (
+    job INTEGER PRIMARY KEY REFERENCES jobs ON DELETE CASCADE,
+    spec TEXT NOT NULL
+);
+
+-- The lines of a job's tasks, many to a row: see sqlite_lines.
+CREATE TABLE lines (
+    job INTEGER NOT NULL REFERENCES jobs ON DELETE CASCADE,
+    chunk INTEGER NOT NULL,
+    packed BLOB NOT NULL,
+    PRIMARY KEY (job, chunk)
+);
+
+-- Tasks that are no longer as submitted, each with its last attempt. Attempt 0 was never started.
+-- `outcome` is the state that the attempt led to; people may have changed the task's state since.
+CREATE TABLE tasks (
+    job INTEGER NOT NULL REFERENCES jobs ON DELETE CASCADE,
+    task INTEGER NOT NULL CHECK (task > 0),
+    state INTEGER NOT NULL CHECK (state BETWEEN 0 AND 4),
+    attempt INTEGER NOT NULL CHECK (attempt >= 0),
+    outcome INTEGER NOT NULL,
+    worker TEXT NOT NULL DEFAULT '',
+    claimed REAL,
+    ended REAL,
+    due REAL NOT NULL DEFAULT 0,
+    failures INTEGER NOT NULL DEFAULT 0,
+    crashes INTEGER NOT NULL DEFAULT 0,
+    ending BLOB,
+    PRIMARY KEY (job, task),
+    CHECK (state <> 1 OR (attempt > 0 AND ended IS NULL))
+) WITHOUT ROWID;
+
+-- "Which tasks failed?" must not read a million that finished.
+CREATE INDEX tasks_by_state ON tasks (job, state);
+
+-- Attempts before the last one. None of them runs.
+CREATE TABLE attempts (
+    job INTEGER NOT NULL REFERENCES jobs ON DELETE CASCADE,
+    task INTEGER NOT NULL,
+    attempt INTEGER NOT NULL CHECK (attempt > 0),
+    outcome INTEGER NOT NULL CHECK (outcome <> 1),
+    worker TEXT NOT NULL,
+    claimed REAL,
+    ended REAL,
+    due REAL NOT NULL,
+    failures INTEGER NOT NULL,
+    crashes INTEGER NOT NULL,
+    ending BLOB,
+    PRIMARY KEY (job, task, attempt)
+) WITHOUT ROWID;
+"""
+
+# In order, each makes the next version out of the one before. Files are out there: never change one, only append.
+MIGRATIONS: Final = (_JOBS_AND_TASKS,)
+
+
+def migrate(db: sqlite3.Connection, version: int) -> None:
+    """Bring a file from this version to the newest, whole or not at all. The caller began the transaction."""
+    for script in MIGRATIONS[version:]:
+        for statement in _split(script):
+            db.execute(statement)
+    db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    db.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+
+
+def _split(script: str) -> list[str]:
+    # Not executescript: it would commit what the caller began.
+    statements = [""]
+    for line in script.splitlines(keepends=True):
+        statements[-1] += line
+        if sqlite3.complete_statement(statements[-1]):
+            statements.append("")
+    return [statement for statement in statements if statement.strip()]

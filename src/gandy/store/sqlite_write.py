@@ -1,0 +1,254 @@
+"""Records into rows: each record is a statement or two, and what it did is told by how many rows it changed.
+
+It owns the batch: who lost a claim, and how the counts of jobs move. It refuses to know threads, files and time.
+"""
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Final
+
+import msgspec
+
+from gandy.core.model import AttemptKey, TaskState
+from gandy.core.records import Claimed, Ended, JobAdded, JobForgotten, JobSet, Record, TasksSet, Unclaimed
+from gandy.ids import JobId, TaskNumber
+from gandy.store.law import MEANT_BY_ALL, check, first_state
+from gandy.store.sqlite_lines import pack_lines
+
+# A job with all its tasks, none of which has a row.
+ADD_JOB: Final = """
+INSERT INTO jobs (job, tasks, state, held, submitted, changed, waiting) VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?2)
+"""
+
+# What was asked for.
+ADD_SPEC: Final = "INSERT INTO specs (job, spec) VALUES (?, ?)"
+
+# Some lines of a job.
+ADD_LINES: Final = "INSERT INTO lines (job, chunk, packed) VALUES (?, ?, ?)"
+
+# The first claim of a task that is as submitted.
+CLAIM_FRESH: Final = """
+INSERT INTO tasks (job, task, state, attempt, outcome, worker, claimed)
+SELECT job, ?2, 1, 1, 1, ?3, ?4 FROM jobs WHERE job = ?1 AND ?2 BETWEEN 1 AND tasks AND fresh = 0
+ON CONFLICT DO NOTHING
+"""
+
+# The last attempt becomes an earlier one, if the claim of the next is good.
+KEEP_ATTEMPT: Final = """
+INSERT INTO attempts (job, task, attempt, outcome, worker, claimed, ended, due, failures, crashes, ending)
+SELECT job, task, attempt, outcome, worker, claimed, ended, due, failures, crashes, ending FROM tasks
+WHERE job = ?1 AND task = ?2 AND attempt = ?3 - 1 AND state = 0 AND attempt > 0
+"""
+
+# The claim of a task that has a row. It is good only for the next attempt at a task that waits.
+CLAIM_AGAIN: Final = """
+UPDATE tasks SET state = 1, attempt = ?3, outcome = 1, worker = ?4, claimed = ?5, ended = NULL, due = 0, ending = NULL
+WHERE job = ?1 AND task = ?2 AND attempt = ?3 - 1 AND state = 0
+"""
+
+# The end of an attempt, which counts only for the last one and while it runs.
+END: Final = """
+UPDATE tasks SET state = ?4, outcome = ?4, ended = ?5, due = ?6, failures = ?7, crashes = ?8, ending = ?9
+WHERE job = ?1 AND task = ?2 AND attempt = ?3 AND state = 1
+"""
+
+# The attempt never was. It counts only for the last one and while it runs.
+DROP_RUNNING: Final = "DELETE FROM tasks WHERE job = ? AND task = ? AND attempt = ? AND state = 1"
+
+# The attempt before is the last one again, and its task waits as it did.
+RESTORE_ATTEMPT: Final = """
+INSERT INTO tasks (job, task, state, attempt, outcome, worker, claimed, ended, due, failures, crashes, ending)
+SELECT job, task, 0, attempt, outcome, worker, claimed, ended, due, failures, crashes, ending FROM attempts
+WHERE job = ? AND task = ? AND attempt = ?
+"""
+
+# What was restored is no earlier attempt any more.
+DROP_ATTEMPT: Final = "DELETE FROM attempts WHERE job = ? AND task = ? AND attempt = ?"
+
+# A task that was never tried waits, although tasks without a row do not.
+RESTORE_UNTRIED: Final = """
+INSERT INTO tasks (job, task, state, attempt, outcome) SELECT job, ?2, 0, 0, 0 FROM jobs WHERE job = ?1 AND fresh <> 0
+"""
+
+# Where a task stands, with or without a row.
+GET_STATE: Final = """
+SELECT coalesce(tasks.state, fresh) FROM jobs LEFT JOIN tasks ON tasks.job = jobs.job AND task = ?2
+WHERE jobs.job = ?1 AND ?2 BETWEEN 1 AND jobs.tasks
+"""
+
+# People change one task. If it ran, its attempt is over with this. What they decide opens a new account of failures.
+SET_TASK: Final = """
+INSERT INTO tasks (job, task, state, attempt, outcome) VALUES (?1, ?2, ?3, 0, ?3)
+ON CONFLICT (job, task) DO UPDATE SET
+    outcome = CASE state WHEN 1 THEN ?3 ELSE outcome END,
+    ended = CASE state WHEN 1 THEN ?4 ELSE ended END,
+    state = ?3, due = 0, failures = 0, crashes = 0
+"""
+
+# People change all tasks of a state that have a row.
+SET_ROWS: Final = """
+UPDATE tasks SET state = ?, due = 0, failures = 0, crashes = 0 WHERE job = ? AND state = ?
+"""
+
+# The state of tasks without a row, and how many there are.
+COUNT_FRESH: Final = """
+SELECT fresh, tasks - (SELECT count(*) FROM tasks WHERE tasks.job = jobs.job) FROM jobs WHERE job = ?
+"""
+
+# People change all tasks that have no row.
+SET_FRESH: Final = "UPDATE jobs SET fresh = ? WHERE job = ?"
+
+# The job as a whole changes.
+SET_JOB: Final = "UPDATE jobs SET state = ?, held = ? WHERE job = ?"
+
+# A job and, by the foreign keys, everything that belongs to it.
+FORGET_JOB: Final = "DELETE FROM jobs WHERE job = ?"
+
+# What a batch did to the counts of a job.
+MOVE_COUNTS: Final = """
+UPDATE jobs SET waiting = waiting + ?, running = running + ?, finished = finished + ?, failed = failed + ?,
+    cancelled = cancelled + ?, changed = coalesce(?, changed)
+WHERE job = ?
+"""
+
+
+def commit(db: sqlite3.Connection, records: Sequence[Record]) -> frozenset[AttemptKey]:
+    """All of the records or none. Gives the claims that were lost."""
+    check(records)
+    with transaction(db):
+        batch = _Batch(db)
+        for record in records:
+            batch.apply(record)
+        batch.move_counts()
+    return frozenset(batch.lost)
+
+
+@contextmanager
+def transaction(db: sqlite3.Connection) -> Iterator[None]:
+    # IMMEDIATE: a lock that somebody else holds shows before anything is done.
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        roll_back(db)
+        raise
+
+
+def roll_back(db: sqlite3.Connection) -> None:
+    """End the transaction, if SQLite did not do so itself, as it may on a full disk."""
+    with suppress(sqlite3.Error):
+        db.execute("ROLLBACK")
+
+
+class _Moved:
+    """What a batch did to one job: how many tasks went into or out of each state, and when it last changed."""
+
+    __slots__ = ("at", "counts")
+
+    def __init__(self) -> None:
+        self.counts = [0, 0, 0, 0, 0]
+        self.at: float | None = None
+
+
+class _Batch:
+    """The records of one transaction. Counts are written once per job, at the end."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self.lost: set[AttemptKey] = set()
+        self._execute = db.execute
+        self._executemany = db.executemany
+        self._encode_ending = msgspec.msgpack.Encoder().encode
+        self._moved: defaultdict[JobId, _Moved] = defaultdict(_Moved)
+
+    def apply(self, record: Record) -> None:
+        match record:
+            case Claimed():
+                self._claim(record)
+            case Ended():
+                self._end(record)
+            case Unclaimed():
+                self._unclaim(record.attempt)
+            case JobAdded():
+                self._add(record)
+            case TasksSet():
+                self._set_tasks(record)
+            case JobSet():
+                self._execute(SET_JOB, (record.state, record.held, record.job))
+                self._moved[record.job].at = record.at
+            case JobForgotten():
+                self._execute(FORGET_JOB, (record.job,))
+                self._moved.pop(record.job, None)
+
+    def move_counts(self) -> None:
+        self._executemany(MOVE_COUNTS, [(*moved.counts, moved.at, job) for job, moved in self._moved.items()])
+
+    def _move(self, job: JobId, before: int, after: int, count: int = 1) -> _Moved:
+        moved = self._moved[job]
+        moved.counts[before] -= count
+        moved.counts[after] += count
+        return moved
+
+    def _add(self, record: JobAdded) -> None:
+        job, spec = record.job, record.spec
+        self._moved.pop(job, None)  # records that came before the job did not mean it
+        self._execute(ADD_JOB, (job, spec.tasks, first_state(spec), spec.held, record.at))
+        self._execute(ADD_SPEC, (job, msgspec.json.encode(spec).decode()))
+        self._executemany(ADD_LINES, ((job, chunk, packed) for chunk, packed in pack_lines(record.lines)))
+
+    def _claim(self, record: Claimed) -> None:
+        if self._claim_fresh(record) or self._claim_again(record):
+            self._move(record.attempt.job, TaskState.WAITING, TaskState.RUNNING).at = record.at
+        else:
+            self.lost.add(record.attempt)
+
+    def _claim_fresh(self, record: Claimed) -> bool:
+        job, task, attempt = record.attempt
+        return attempt == 1 and self._execute(CLAIM_FRESH, (job, task, record.worker, record.at)).rowcount > 0
+
+    def _claim_again(self, record: Claimed) -> bool:
+        self._execute(KEEP_ATTEMPT, record.attempt)
+        return self._execute(CLAIM_AGAIN, (*record.attempt, record.worker, record.at)).rowcount > 0
+
+    def _end(self, record: Ended) -> None:
+        ending = self._encode_ending(record.ending)
+        values = (*record.attempt, record.state, record.at, record.due, record.failures, record.crashes, ending)
+        if self._execute(END, values).rowcount:
+            self._move(record.attempt.job, TaskState.RUNNING, record.state).at = record.at
+
+    def _unclaim(self, key: AttemptKey) -> None:
+        if not self._execute(DROP_RUNNING, key).rowcount:
+            return
+        job, task, attempt = key
+        if attempt > 1:
+            self._execute(RESTORE_ATTEMPT, (job, task, attempt - 1))
+            self._execute(DROP_ATTEMPT, (job, task, attempt - 1))
+        else:
+            self._execute(RESTORE_UNTRIED, (job, task))
+        self._move(job, TaskState.RUNNING, TaskState.WAITING)
+
+    def _set_tasks(self, record: TasksSet) -> None:
+        self._moved[record.job].at = record.at
+        if record.tasks is None:
+            self._set_all(record.job, record.state)
+            return
+        for task in record.tasks:
+            self._set_task(record, task)
+
+    def _set_task(self, record: TasksSet, task: TaskNumber) -> None:
+        found = self._execute(GET_STATE, (record.job, task)).fetchone()
+        if found is not None:
+            self._execute(SET_TASK, (record.job, task, record.state, record.at))
+            self._move(record.job, found[0], record.state)
+
+    def _set_all(self, job: JobId, state: TaskState) -> None:
+        meant = MEANT_BY_ALL[state]
+        for before in meant:
+            changed = self._execute(SET_ROWS, (state, job, before)).rowcount
+            self._move(job, before, state, changed)
+        for fresh, count in self._execute(COUNT_FRESH, (job,)).fetchall():
+            if fresh in meant:
+                self._execute(SET_FRESH, (state, job))
+                self._move(job, fresh, state, count)

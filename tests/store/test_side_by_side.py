@@ -1,0 +1,157 @@
+"""Random records into two stores at once: whatever is asked afterwards, both give the same answer."""
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.store.builders import (
+    Blocking,
+    added,
+    claimed,
+    ended,
+    forgotten,
+    job_set,
+    tasks_set,
+    unclaimed,
+)
+
+from gandy.core.model import Counts, JobState, TaskState
+from gandy.core.records import JobAdded, Record
+from gandy.errors import StoreError
+from gandy.store.base import TaskRow
+from gandy.store.memory import MemoryStore
+from gandy.store.sqlite import SqliteStore
+
+QUICK_DISK = Path("/dev/shm")  # durability is tested elsewhere; here it would only cost time
+
+# Few of each, so that records often meet.
+JOBS = (1, 2, 3)
+jobs = st.sampled_from(JOBS)
+tasks = st.integers(0, 6)
+attempts = st.integers(0, 4)
+times = st.integers(0, 100).map(float)
+few = st.integers(0, 3)
+SETTABLE = tuple(state for state in TaskState if state is not TaskState.RUNNING)
+settable = st.sampled_from(SETTABLE)
+task_filters = st.none() | st.sets(st.sampled_from(TaskState))
+job_filters = st.none() | st.sets(st.sampled_from(JobState))
+lines = st.lists(st.text(max_size=3), max_size=5).map(tuple)
+
+
+def set_some(state: TaskState, some: list[int], job: int, at: float) -> Record:
+    return tasks_set(state, *some, job=job, at=at)
+
+
+additions = st.builds(added, job=jobs, tasks=st.integers(0, 5), at=times, lines=lines)
+keys = {"task": tasks, "attempt": attempts, "job": jobs}
+records: st.SearchStrategy[Record] = st.one_of(
+    st.builds(claimed, worker=st.sampled_from("ab"), at=times, **keys),
+    st.builds(unclaimed, **keys),
+    st.builds(ended, state=settable, at=times, due=times, failures=few, crashes=few, **keys),
+    st.builds(set_some, settable, st.lists(tasks, max_size=3), jobs, times),
+    st.builds(job_set, state=st.sampled_from(JobState), job=jobs, held=st.booleans(), at=times),
+)
+
+
+Verb = Callable[[TaskRow, int, TaskState, float], Record]
+VERBS: tuple[Verb, ...] = (
+    lambda row, job, state, at: claimed(row.task, row.attempt + 1, job, at=at),
+    lambda row, job, state, at: claimed(row.task, row.attempt + 1, job, at=at),
+    lambda row, job, state, at: ended(TaskState.WAITING, row.task, row.attempt, job, at=at, due=at, failures=1),
+    lambda row, job, state, at: ended(state, row.task, row.attempt, job, at=at),
+    lambda row, job, state, at: unclaimed(row.task, row.attempt, job),
+    lambda row, job, state, at: tasks_set(state, row.task, job=job, at=at),
+    lambda row, job, state, at: tasks_set(state, job=job, at=at),
+)
+
+
+class SideBySide(RuleBasedStateMachine):
+    @initialize()
+    def start(self) -> None:
+        self.folder = tempfile.TemporaryDirectory(dir=QUICK_DISK if QUICK_DISK.is_dir() else None)
+        self.memory = Blocking(MemoryStore())
+        self.sqlite = Blocking(SqliteStore(Path(self.folder.name) / "jobs.db"))
+        assert self.memory.open() == self.sqlite.open()
+        self.commit(added(1, tasks=3), added(2, tasks=4))
+
+    def teardown(self) -> None:
+        for store in (self.memory, self.sqlite):
+            store.close()
+            store.runner.close()
+        self.folder.cleanup()
+
+    def commit(self, *batch: Record) -> None:
+        assert self.memory.commit(*batch) == self.sqlite.commit(*batch)
+
+    @rule(batch=st.lists(records, max_size=6))
+    def commit_anything(self, batch: list[Record]) -> None:
+        self.commit(*batch)
+
+    @rule(record=additions, batch=st.lists(records, max_size=3))
+    def add_job(self, record: JobAdded, batch: list[Record]) -> None:
+        self.try_commit(record, *batch)
+
+    def try_commit(self, *batch: Record) -> None:
+        """Both do it, or both refuse it because there is such a job."""
+        results: list[object] = []
+        for store in (self.memory, self.sqlite):
+            try:
+                results.append(store.commit(*batch))
+            except StoreError as error:
+                results.append(error.retryable)
+        assert results[0] == results[1]
+
+    @rule(job=jobs, batch=st.lists(records, max_size=3), again=st.none() | additions)
+    def forget(self, job: int, batch: list[Record], again: JobAdded | None) -> None:
+        self.try_commit(forgotten(job), *batch, *([again] if again else []))
+
+    @rule(random=st.randoms(use_true_random=True), steps=st.integers(0, 40))
+    def live(self, random: Random, steps: int) -> None:
+        """What a crew does: it knows where a task stands. Long walks reach what single records seldom do."""
+        for _ in range(steps):
+            job, task, verb = random.choice(JOBS), random.randint(1, 3), random.choice(VERBS)
+            for row in self.memory.list_tasks(job, limit=1, after=task - 1):
+                self.commit(verb(row, job, random.choice(SETTABLE), float(random.randint(0, 100))))
+
+    @rule()
+    def restart(self) -> None:
+        assert self.memory.reopen() == self.sqlite.reopen()
+
+    @rule(job=jobs, states=task_filters, limit=st.integers(0, 7), after=tasks)
+    def list_some_tasks(self, job: int, states: set[TaskState] | None, limit: int, after: int) -> None:
+        ours, theirs = (store.list_tasks(job, states, limit, after) for store in (self.memory, self.sqlite))
+        assert ours == theirs
+
+    @rule(states=job_filters, limit=st.integers(0, 4), before=st.none() | jobs)
+    def list_some_jobs(self, states: set[JobState] | None, limit: int, before: int | None) -> None:
+        assert self.memory.list_jobs(states, limit, before) == self.sqlite.list_jobs(states, limit, before)
+
+    @rule(job=jobs, first=st.integers(1, 6), count=st.integers(0, 6))
+    def read_some_lines(self, job: int, first: int, count: int) -> None:
+        assert self.memory.read_lines(first, count, job) == self.sqlite.read_lines(first, count, job)
+
+    @invariant()
+    def jobs_and_tasks_are_the_same(self) -> None:
+        assert self.memory.list_jobs() == self.sqlite.list_jobs()
+        for row in self.memory.list_jobs():
+            assert self.memory.load_job(row.job) == self.sqlite.load_job(row.job)
+            listed = self.memory.list_tasks(row.job)
+            assert listed == self.sqlite.list_tasks(row.job)
+            assert row.counts == _count(listed)
+            for task in listed:
+                ours = self.memory.list_attempts(task.task, row.job)
+                assert ours == self.sqlite.list_attempts(task.task, row.job)
+                assert [attempt.attempt for attempt in ours] == list(range(1, task.attempt + 1))
+
+
+def _count(rows: list[TaskRow]) -> Counts:
+    states = [row.state for row in rows]
+    return Counts(*(states.count(state) for state in TaskState))
+
+
+TestSideBySide = SideBySide.TestCase
+TestSideBySide.settings = settings(max_examples=settings().max_examples // 2, stateful_step_count=20)

@@ -1,0 +1,362 @@
+"""What only a file can do: be locked, full, damaged, too new, or torn out of a killed process."""
+
+import asyncio
+import os
+import resource
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from tests.store.builders import Blocking, added, blocking, claimed, ended, forgotten, tasks_set, unclaimed
+
+from gandy.core.model import Counts, TaskState
+from gandy.errors import StoreError
+from gandy.store.base import Store
+from gandy.store.sqlite import SqliteStore
+from gandy.store.sqlite_schema import APPLICATION_ID, MIGRATIONS
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "jobs.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[Blocking]:
+    with blocking(SqliteStore(path)) as face:
+        yield face
+
+
+def open_refused(path: Path) -> StoreError:
+    """What a store says that must not open."""
+
+    async def attempt() -> None:
+        await SqliteStore(path).open()
+
+    with pytest.raises(StoreError) as caught:
+        asyncio.run(attempt())
+    assert str(path.resolve()) in str(caught.value)
+    return caught.value
+
+
+def pragma(store: Store, text: str) -> None:
+    """Change the connection that commits."""
+    assert isinstance(store, SqliteStore)
+    asyncio.run(store._writer.run(lambda db: db.execute(f"PRAGMA {text}").fetchall()))
+
+
+def long_lines(count: int = 2_000) -> tuple[str, ...]:
+    """Most of a megabyte when packed."""
+    return tuple(os.urandom(400).hex() for _ in range(count))
+
+
+# One foreman
+
+
+def test_a_second_foreman_is_told_who_has_the_file(store: Blocking, path: Path) -> None:
+    error = open_refused(path)
+    assert f"process {os.getpid()}" in str(error)
+    assert not error.retryable
+    store.commit(added())
+
+
+def test_another_name_of_the_file_is_the_same_file(store: Blocking, path: Path) -> None:
+    link = path.with_name("link.db")
+    link.symlink_to(path)
+    with pytest.raises(StoreError, match="another foreman"):
+        asyncio.run(SqliteStore(link).open())
+
+
+def test_the_file_is_free_after_close_and_after_a_refusal(path: Path) -> None:
+    path.write_bytes(b"no database, but long enough to be looked at" * 10)
+    open_refused(path)
+    path.unlink()
+    for _ in range(2):
+        with blocking(SqliteStore(path)):
+            pass
+
+
+def test_the_file_is_for_its_owner_only(store: Blocking, path: Path) -> None:
+    store.commit(added())
+    modes = {file.name: file.stat().st_mode & 0o077 for file in path.parent.iterdir()}
+    assert set(modes.values()) == {0}, modes
+
+
+def test_a_closed_store_says_so(path: Path) -> None:
+    store = SqliteStore(path)
+    with pytest.raises(StoreError, match="not open"):
+        asyncio.run(store.commit([added()]))
+    asyncio.run(store.close())
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    open_refused(tmp_path / "nowhere" / "jobs.db")
+
+
+# Files that are refused, and stay as they were
+
+
+def refuse_untouched(path: Path, *words: str) -> None:
+    before = path.read_bytes()
+    error = open_refused(path)
+    assert not error.retryable
+    for word in words:
+        assert word in str(error)
+    assert path.read_bytes() == before
+
+
+def test_a_file_that_is_no_database_is_refused(path: Path) -> None:
+    path.write_bytes(b"a letter to my mother\n" * 100)
+    refuse_untouched(path, "not a file of jobs", "name another file")
+
+
+def test_a_database_of_something_else_is_refused(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE recipes (name)")
+    refuse_untouched(path, "not one of jobs")
+
+
+def test_a_newer_version_is_refused(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        db.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+        db.execute("CREATE TABLE jobs (wonder)")
+    refuse_untouched(path, f"version {len(MIGRATIONS) + 1}", "newer gandy")
+
+
+def test_a_damaged_file_is_refused(path: Path) -> None:
+    with blocking(SqliteStore(path)) as store:
+        store.commit(*(added(job) for job in range(1, 500)))
+    content = bytearray(path.read_bytes())
+    content[4096:] = os.urandom(len(content) - 4096)
+    path.write_bytes(content)
+    refuse_untouched(path, "damaged", "backup")
+
+
+def test_a_damaged_row_is_told(store: Blocking, path: Path) -> None:
+    store.commit(added(lines=("a",)), claimed(), ended())
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE specs SET spec = '{'")
+        db.execute("UPDATE lines SET packed = x'00'")
+        db.execute("UPDATE tasks SET ending = x'00'")
+    for ask in (store.find_job, store.list_tasks, lambda: store.read_lines(1, 1)):
+        with pytest.raises(StoreError, match="damaged"):
+            ask()
+
+
+# Versions
+
+
+def test_an_empty_file_becomes_a_store(path: Path) -> None:
+    path.touch()
+    with blocking(SqliteStore(path)) as store:
+        store.commit(added())
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
+        assert db.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
+
+
+def test_migrations_are_applied_once_and_in_order(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with blocking(SqliteStore(path)) as store:
+        store.commit(added())
+    more = (*MIGRATIONS, "CREATE TABLE extra (a);\nINSERT INTO extra VALUES (1);", "ALTER TABLE extra ADD b;")
+    set_migrations(monkeypatch, more)
+    for _ in range(2):
+        with blocking(SqliteStore(path)) as store:
+            assert store.get_counts() == Counts(waiting=3)
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT a, b FROM extra").fetchall() == [(1, None)]
+        assert db.execute("PRAGMA user_version").fetchone() == (len(more),)
+
+
+def test_a_migration_that_fails_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with blocking(SqliteStore(path)) as store:
+        store.commit(added())
+    with monkeypatch.context() as patch:
+        set_migrations(patch, (*MIGRATIONS, "CREATE TABLE extra (a);\nDROP TABLE nothing;"))
+        open_refused(path)
+    with blocking(SqliteStore(path)) as store:
+        assert store.get_counts() == Counts(waiting=3)
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'extra'").fetchone() == (0,)
+
+
+def set_migrations(patch: pytest.MonkeyPatch, migrations: tuple[str, ...]) -> None:
+    patch.setattr("gandy.store.sqlite_schema.MIGRATIONS", migrations)
+    patch.setattr("gandy.store.sqlite_open.MIGRATIONS", migrations)
+
+
+# Troubles that pass
+
+
+def fail_retryably(store: Blocking, *words: str) -> None:
+    """A commit fails as a whole, and reads go on."""
+    with pytest.raises(StoreError) as caught:
+        store.commit(claimed(), added(2, lines=long_lines()))
+    assert caught.value.retryable
+    for word in (*words, str(store.store.path)):  # type: ignore[attr-defined]  # it is a SqliteStore
+        assert word in str(caught.value)
+    assert store.get_counts() == Counts(waiting=3)
+    assert store.find_job(2) is None
+
+
+def succeed(store: Blocking) -> None:
+    """The commit that failed before, and what it wrote is still there after a restart."""
+    assert store.commit(claimed(), added(2, lines=long_lines())) == frozenset()
+    assert [job.row.job for job in store.reopen().jobs] == [1, 2]
+    assert store.get_counts() == Counts(waiting=2, running=1)
+
+
+def test_a_full_file_takes_the_commit_once_it_may_grow(store: Blocking) -> None:
+    store.commit(added())
+    pragma(store.store, "max_page_count = 50")
+    fail_retryably(store, "full", "make room")
+    fail_retryably(store, "full", "make room")
+    pragma(store.store, "max_page_count = 1000000")
+    succeed(store)
+
+
+def test_a_full_disk_takes_the_commit_once_there_is_room(tmp_path: Path) -> None:
+    with small_disk(tmp_path) as disk, blocking(SqliteStore(disk / "jobs.db")) as store:
+        store.commit(added())
+        ballast = disk / "ballast"
+        with suppress(OSError):
+            ballast.write_bytes(bytes(10_000_000))
+        fail_retryably(store, "full", "make room")
+        ballast.unlink()
+        succeed(store)
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[Path]:
+    """A file system of a few megabytes."""
+    disk = folder / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", disk], capture_output=True, check=False)
+    if mounted.returncode:
+        pytest.skip("only root may mount a small disk")
+    try:
+        yield disk
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+def test_a_failing_disk_takes_the_commit_once_it_writes(store: Blocking) -> None:
+    store.commit(added())
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, limits[1]))
+    try:
+        fail_retryably(store, "does not read or write")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    succeed(store)
+
+
+def test_a_file_that_cannot_be_written_takes_the_commit_once_it_can(store: Blocking) -> None:
+    store.commit(added())
+    pragma(store.store, "query_only = ON")
+    fail_retryably(store, "permissions")
+    pragma(store.store, "query_only = OFF")
+    succeed(store)
+
+
+def test_a_file_that_a_person_locked_takes_the_commit_once_it_is_free(store: Blocking, path: Path) -> None:
+    store.commit(added())
+    with closing(sqlite3.connect(path, isolation_level=None)) as person:
+        person.execute("BEGIN EXCLUSIVE")
+        fail_retryably(store, "another program")
+    succeed(store)
+
+
+def test_a_file_that_a_person_locked_can_be_opened_later(path: Path) -> None:
+    path.touch()
+    with closing(sqlite3.connect(path, isolation_level=None)) as person:
+        person.execute("BEGIN EXCLUSIVE")
+        assert open_refused(path).retryable
+    with blocking(SqliteStore(path)) as store:
+        store.commit(added())
+
+
+def test_a_person_may_read_while_the_foreman_works(store: Blocking, path: Path) -> None:
+    store.commit(added())
+    with closing(sqlite3.connect(path, isolation_level=None)) as person:
+        person.execute("BEGIN")
+        assert person.execute("SELECT waiting FROM jobs").fetchone() == (3,)
+        store.commit(claimed())
+        assert store.get_counts() == Counts(waiting=2, running=1)
+
+
+# Durability
+
+COMMITTER = """
+import asyncio, sys
+from gandy.store.sqlite import SqliteStore
+from tests.store.builders import added, claimed, ended
+
+async def main():
+    store = SqliteStore(sys.argv[1])
+    await store.open()
+    await store.commit([added(tasks=1_000_000)])
+    for batch in range(100_000):
+        tasks = range(batch * 10 + 1, batch * 10 + 11)
+        await store.commit([record for task in tasks for record in (claimed(task), ended(task=task))])
+        print(batch, flush=True)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("acknowledged", [0, 7, 120])
+def test_what_was_acknowledged_survives_kill_9(path: Path, acknowledged: int) -> None:
+    with subprocess.Popen([sys.executable, "-c", COMMITTER, path], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for _ in range(acknowledged + 1):
+            process.stdout.readline()
+        process.kill()
+        last = [acknowledged, *map(int, process.stdout.read().split())][-1]
+    with blocking(SqliteStore(path)) as store:
+        counts = store.get_counts()
+        # A batch is there whole or not at all; one may be there that nobody heard of any more.
+        assert counts.finished in ((last + 1) * 10, (last + 2) * 10)
+        assert (counts.running, counts.waiting) == (0, 1_000_000 - counts.finished)
+        store.commit(claimed(counts.finished + 1))
+
+
+def test_a_commit_is_synced_before_it_returns(store: Blocking) -> None:
+    async def ask(question: str) -> object:
+        assert isinstance(store.store, SqliteStore)
+        return await store.store._writer.run(lambda db: db.execute(question).fetchone()[0])
+
+    answers = [store.runner.run(ask(f"PRAGMA {name}")) for name in ("journal_mode", "synchronous", "foreign_keys")]
+    assert answers == ["wal", 2, 1]
+
+
+# Size
+
+
+def test_a_million_tasks_are_one_row_and_a_million_lines_a_thousand(store: Blocking, path: Path) -> None:
+    store.commit(added(1, tasks=1_000_000), added(2, lines=("line",) * 1_000_000), tasks_set(TaskState.CANCELLED))
+    assert count_rows(path) == {"jobs": 2, "specs": 2, "lines": 1_000, "tasks": 0, "attempts": 0}
+    assert store.read_lines(1_000_000, 1, job=2) == ["line"]
+
+
+def test_a_forgotten_job_leaves_no_row(store: Blocking, path: Path) -> None:
+    store.commit(added(lines=("a", "b")), claimed(), ended(TaskState.WAITING), claimed(attempt=2))
+    assert set(count_rows(path).values()) == {1}
+    store.commit(forgotten())
+    assert set(count_rows(path).values()) == {0}
+
+
+def test_an_unclaimed_task_leaves_no_row(store: Blocking, path: Path) -> None:
+    store.commit(added(), claimed(), unclaimed())
+    assert count_rows(path)["tasks"] == 0
+
+
+def count_rows(path: Path) -> dict[str, int]:
+    with closing(sqlite3.connect(path)) as db:
+        tables = ("jobs", "specs", "lines", "tasks", "attempts")
+        return {table: db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables}

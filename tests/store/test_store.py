@@ -1,0 +1,459 @@
+"""What every store does, whatever it is made of."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.store.builders import (
+    BADLY,
+    MAKERS,
+    WELL,
+    Blocking,
+    a_spec,
+    added,
+    as_submitted,
+    attempt_key,
+    blocking,
+    claimed,
+    ended,
+    find_recovered,
+    forgotten,
+    job_set,
+    tasks_set,
+    unclaimed,
+)
+
+from gandy.core.model import Counts, JobState, TaskState
+from gandy.core.records import JobAdded
+from gandy.errors import StoreError
+from gandy.ids import JobId
+from gandy.store import make_store
+from gandy.store.base import TaskRow
+from gandy.store.memory import MemoryStore
+from gandy.store.sqlite import SqliteStore
+
+WAITING, RUNNING, FINISHED, FAILED, CANCELLED = TaskState
+MILLION = 1_000_000
+
+
+@pytest.fixture(params=MAKERS)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Blocking]:
+    with blocking(MAKERS[request.param](tmp_path)) as face:
+        yield face
+
+
+# Jobs
+
+
+def test_new_store_is_empty(store: Blocking) -> None:
+    assert store.list_jobs() == []
+    recovered = store.reopen()
+    assert (recovered.jobs, recovered.next_job) == ((), 1)
+
+
+def test_added_job_is_listed_with_all_its_tasks_waiting(store: Blocking) -> None:
+    store.commit(added(tasks=3, at=7.0))
+    row = store.get_job()
+    assert (row.state, row.held, row.submitted, row.changed) == (JobState.WAITING, False, 7.0, 7.0)
+    assert row.counts == Counts(waiting=3)
+    assert store.list_tasks() == as_submitted(1, 2, 3)
+
+
+def test_spec_comes_back_as_it_was_given(store: Blocking) -> None:
+    spec = a_spec(
+        name="ä",
+        cwd="/tmp",
+        env={"K": "v"},
+        retries=2,
+        timeout=1.5,
+        priority=-1,
+        slots=2,
+        tags=("gpu",),
+        limit=4,
+        after=(JobId(1),),
+    )
+    store.commit(JobAdded(JobId(2), spec, 1.0))
+    store.commit(JobAdded(JobId(3), a_spec(), 1.0))
+    assert [row.spec for row in store.list_jobs()] == [a_spec(), spec]
+
+
+def test_held_job_is_paused_from_the_start(store: Blocking) -> None:
+    store.commit(JobAdded(JobId(1), a_spec(held=True), 1.0))
+    assert (store.get_job().state, store.get_job().held) == (JobState.PAUSED, True)
+
+
+def test_job_set_changes_state_and_hold(store: Blocking) -> None:
+    store.commit(added())
+    store.commit(job_set(JobState.PAUSED, held=True, at=9.0))
+    row = store.get_job()
+    assert (row.state, row.held, row.changed) == (JobState.PAUSED, True, 9.0)
+
+
+def test_a_job_number_cannot_be_used_twice(store: Blocking) -> None:
+    store.commit(added())
+    with pytest.raises(StoreError) as caught:
+        store.commit(claimed(), added())
+    assert not caught.value.retryable
+    assert store.get_counts() == Counts(waiting=3)
+
+
+def test_jobs_are_listed_newest_first_in_pages(store: Blocking) -> None:
+    store.commit(*(added(job) for job in (1, 2, 3, 5)))
+    assert [row.job for row in store.list_jobs(limit=2)] == [5, 3]
+    assert [row.job for row in store.list_jobs(limit=2, before=3)] == [2, 1]
+    assert store.list_jobs(before=1) == []
+
+
+def test_jobs_are_listed_by_state(store: Blocking) -> None:
+    store.commit(*(added(job) for job in (1, 2, 3)), job_set(JobState.FAILED, 2))
+    assert [row.job for row in store.list_jobs([JobState.FAILED])] == [2]
+    assert [row.job for row in store.list_jobs([JobState.WAITING, JobState.FAILED], limit=2)] == [3, 2]
+    assert store.list_jobs([]) == []
+
+
+def test_a_listed_job_does_not_change_afterwards(store: Blocking) -> None:
+    store.commit(added())
+    row = store.get_job()
+    store.commit(claimed())
+    assert row.counts == Counts(waiting=3)
+
+
+def test_unknown_job_is_nowhere(store: Blocking) -> None:
+    assert store.find_job() is None
+    assert store.load_job() is None
+    assert store.list_tasks() == []
+    assert store.list_attempts() == []
+    assert store.read_lines(1, 1) == []
+
+
+def test_records_of_an_unknown_job_have_no_effect(store: Blocking) -> None:
+    records = ended(), unclaimed(), tasks_set(CANCELLED), tasks_set(CANCELLED, 1), job_set(JobState.FAILED), forgotten()
+    assert store.commit(*records, claimed()) == {attempt_key()}
+    assert store.list_jobs() == []
+
+
+def test_forgotten_job_leaves_nothing(store: Blocking) -> None:
+    store.commit(added(lines=("a", "b")), claimed(), ended(WAITING), claimed(attempt=2))
+    store.commit(forgotten())
+    test_unknown_job_is_nowhere(store)
+    store.commit(added(tasks=2))
+    assert store.list_tasks() == as_submitted(1, 2)
+    assert (store.list_attempts(), store.read_lines(1, 2)) == ([], [])
+
+
+def test_records_before_a_job_do_not_mean_it(store: Blocking) -> None:
+    store.commit(claimed(), tasks_set(CANCELLED, at=9.0), job_set(JobState.FAILED, at=9.0), added(at=1.0))
+    row = store.get_job()
+    assert (row.state, row.changed, row.counts) == (JobState.WAITING, 1.0, Counts(waiting=3))
+
+
+def test_the_number_of_a_forgotten_job_is_not_given_again(store: Blocking) -> None:
+    store.commit(added(4), added(7))
+    store.commit(forgotten(7))
+    assert store.reopen().next_job == 8
+
+
+# Attempts
+
+
+def test_claim_makes_a_task_run(store: Blocking) -> None:
+    store.commit(added())
+    assert store.commit(claimed(2, worker="anna", at=2.0)) == frozenset()
+    assert store.get_task(2) == TaskRow(attempt_key(2).task, RUNNING, 1, "anna", 2.0)
+    assert store.get_counts() == Counts(waiting=2, running=1)
+    assert store.get_job().changed == 2.0
+
+
+def test_claim_of_a_running_task_is_lost(store: Blocking) -> None:
+    store.commit(added(), claimed(worker="first"))
+    for attempt in (1, 2):
+        assert store.commit(claimed(attempt=attempt, worker="second")) == {attempt_key(attempt=attempt)}
+    assert store.get_task().worker == "first"
+    assert len(store.list_attempts()) == 1
+
+
+@pytest.mark.parametrize("attempt", [0, 1, 3])
+def test_claim_of_any_but_the_next_attempt_is_lost(store: Blocking, attempt: int) -> None:
+    store.commit(added(), claimed(), ended(WAITING))
+    assert store.commit(claimed(attempt=attempt)) == {attempt_key(attempt=attempt)}
+    assert store.get_task().state is WAITING
+
+
+@pytest.mark.parametrize("state", [FINISHED, FAILED, CANCELLED])
+def test_claim_of_a_task_that_does_not_wait_is_lost(store: Blocking, state: TaskState) -> None:
+    store.commit(added(), claimed(), ended(state), tasks_set(state, 2))
+    assert store.commit(claimed(1, 2), claimed(2, 1)) == {attempt_key(1, 2), attempt_key(2, 1)}
+    assert store.list_states() == [state, state, WAITING]
+
+
+@pytest.mark.parametrize("task", [0, 4])
+def test_claim_of_a_task_that_the_job_does_not_have_is_lost(store: Blocking, task: int) -> None:
+    store.commit(added(tasks=3))
+    assert store.commit(claimed(task)) == {attempt_key(task)}
+    assert store.get_counts() == Counts(waiting=3)
+
+
+def test_a_lost_claim_does_not_stop_the_rest_of_the_batch(store: Blocking) -> None:
+    store.commit(added(), claimed(1))
+    assert store.commit(claimed(2), claimed(1), claimed(3)) == {attempt_key(1)}
+    assert store.list_states() == [RUNNING, RUNNING, RUNNING]
+
+
+def test_end_is_recorded_with_the_attempt(store: Blocking) -> None:
+    store.commit(added(), claimed(at=2.0), ended(FAILED, at=3.0, due=4.0, failures=1, crashes=2))
+    row = store.get_task()
+    assert (row.state, row.ended, row.due, row.failures, row.crashes) == (FAILED, 3.0, 4.0, 1, 2)
+    assert (row.attempt, row.claimed, row.ending) == (1, 2.0, BADLY)
+    assert store.get_counts() == Counts(waiting=2, failed=1)
+    assert store.get_job().changed == 3.0
+
+
+def test_only_the_first_end_of_an_attempt_counts(store: Blocking) -> None:
+    store.commit(added(), claimed(), ended(FINISHED, at=3.0))
+    store.commit(ended(FAILED, at=9.0))
+    assert (store.get_task().state, store.get_task().ended, store.get_task().ending) == (FINISHED, 3.0, WELL)
+    assert store.get_job().changed == 3.0
+
+
+def test_the_end_of_an_earlier_attempt_is_fenced(store: Blocking) -> None:
+    store.commit(added(), claimed(), ended(WAITING), claimed(attempt=2))
+    store.commit(ended(FINISHED, attempt=1), ended(FINISHED, attempt=3), unclaimed(attempt=1))
+    assert (store.get_task().state, store.get_task().attempt) == (RUNNING, 2)
+    assert store.get_counts() == Counts(waiting=2, running=1)
+
+
+def test_the_end_of_a_cancelled_attempt_is_fenced(store: Blocking) -> None:
+    store.commit(added(), claimed(), tasks_set(CANCELLED, 1, at=4.0))
+    store.commit(ended(FINISHED), unclaimed())
+    row = store.get_task()
+    assert (row.state, row.attempt, row.ended, row.ending) == (CANCELLED, 1, 4.0, None)
+
+
+def test_the_next_attempt_keeps_the_account_and_nothing_else(store: Blocking) -> None:
+    store.commit(added(), claimed(), ended(WAITING, due=8.0, failures=1, crashes=2))
+    store.commit(claimed(attempt=2, worker="berta", at=9.0))
+    row = store.get_task()
+    assert row == TaskRow(attempt_key().task, RUNNING, 2, "berta", 9.0, failures=1, crashes=2)
+
+
+def test_every_attempt_is_kept_with_what_it_led_to(store: Blocking) -> None:
+    store.commit(added(), claimed(worker="a"), ended(WAITING, failures=1, due=5.0))
+    store.commit(claimed(attempt=2, worker="b"), ended(FAILED, attempt=2, failures=2))
+    store.commit(tasks_set(WAITING, 1), claimed(attempt=3, worker="c"))
+    attempts = store.list_attempts()
+    assert [(row.attempt, row.worker, row.state) for row in attempts] == [
+        (1, "a", WAITING),
+        (2, "b", FAILED),
+        (3, "c", RUNNING),
+    ]
+    assert [(row.ending, row.due) for row in attempts] == [(BADLY, 5.0), (BADLY, 0.0), (None, 0.0)]
+
+
+def test_an_attempt_that_people_ended_led_to_what_they_set(store: Blocking) -> None:
+    store.commit(added(), claimed(), tasks_set(CANCELLED, 1, at=4.0))
+    store.commit(tasks_set(WAITING, 1), claimed(attempt=2))
+    first = store.list_attempts()[0]
+    assert (first.state, first.ended) == (CANCELLED, 4.0)
+
+
+def test_a_task_that_never_started_has_no_attempts(store: Blocking) -> None:
+    store.commit(added(), tasks_set(CANCELLED, 1))
+    assert store.list_attempts(1) == store.list_attempts(2) == []
+
+
+def test_unclaim_of_the_first_attempt_leaves_the_task_as_submitted(store: Blocking) -> None:
+    store.commit(added(), claimed())
+    store.commit(unclaimed())
+    assert [store.get_task()] == as_submitted(1)
+    assert (store.list_attempts(), store.get_counts()) == ([], Counts(waiting=3))
+    assert store.commit(claimed()) == frozenset()
+
+
+def test_unclaim_of_a_later_attempt_restores_the_one_before(store: Blocking) -> None:
+    store.commit(added(), claimed(), ended(WAITING, due=8.0, failures=1))
+    before = store.get_task()
+    store.commit(claimed(attempt=2))
+    store.commit(unclaimed(attempt=2))
+    assert (store.get_task(), store.list_attempts()) == (before, [before])
+    assert store.commit(claimed(attempt=2)) == frozenset()
+
+
+def test_unclaimed_task_waits_also_when_all_that_waited_were_cancelled(store: Blocking) -> None:
+    store.commit(added(), claimed(), tasks_set(CANCELLED))
+    store.commit(unclaimed())
+    assert store.list_states() == [WAITING, CANCELLED, CANCELLED]
+    assert store.get_counts() == Counts(waiting=1, cancelled=2)
+
+
+@pytest.mark.parametrize("record", [ended(RUNNING), tasks_set(RUNNING), tasks_set(RUNNING, 1)])
+def test_only_a_claim_lets_a_task_run(store: Blocking, record: JobAdded) -> None:
+    store.commit(added())
+    with pytest.raises(StoreError, match="only a claim"):
+        store.commit(claimed(), record)
+    assert store.get_counts() == Counts(waiting=3)
+
+
+# People
+
+
+def test_people_set_exactly_the_tasks_they_name(store: Blocking) -> None:
+    store.commit(added(tasks=5), claimed(1), claimed(2), claimed(3), ended(task=3))
+    store.commit(tasks_set(CANCELLED, 1, 4, 99, at=6.0))
+    assert store.list_states() == [CANCELLED, RUNNING, FINISHED, CANCELLED, WAITING]
+    assert store.get_counts() == Counts(waiting=1, running=1, finished=1, cancelled=2)
+    assert store.get_job().changed == 6.0
+
+
+def test_cancelling_all_means_those_that_wait(store: Blocking) -> None:
+    store.commit(added(tasks=5), claimed(1), claimed(2), ended(task=2), claimed(3), ended(WAITING, 3))
+    store.commit(tasks_set(FAILED, 4), tasks_set(CANCELLED))
+    assert store.list_states() == [RUNNING, FINISHED, CANCELLED, FAILED, CANCELLED]
+    assert store.get_counts() == Counts(running=1, finished=1, failed=1, cancelled=2)
+
+
+def test_letting_all_wait_again_means_those_that_failed_or_were_cancelled(store: Blocking) -> None:
+    store.commit(added(tasks=5), claimed(1), claimed(2), ended(task=2), claimed(3), ended(FAILED, 3))
+    store.commit(tasks_set(CANCELLED))
+    store.commit(tasks_set(WAITING))
+    assert store.list_states() == [RUNNING, FINISHED, WAITING, WAITING, WAITING]
+    assert store.get_counts() == Counts(waiting=3, running=1, finished=1)
+    assert store.commit(claimed(3, 2), claimed(4, 1)) == frozenset()
+
+
+def test_what_people_decide_opens_a_new_account(store: Blocking) -> None:
+    store.commit(added(), *(claimed(task) for task in (1, 2, 3)))
+    store.commit(*(ended(FAILED, task, due=9.0, failures=3, crashes=2) for task in (1, 2, 3)))
+    store.commit(tasks_set(WAITING, 1))
+    store.commit(tasks_set(WAITING))
+    assert [(row.due, row.failures, row.crashes) for row in store.list_tasks()] == [(0.0, 0, 0)] * 3
+    assert store.list_tasks()[0].ending == BADLY
+
+
+def test_a_task_can_be_let_wait_alone_after_all_were_cancelled(store: Blocking) -> None:
+    store.commit(added(), tasks_set(CANCELLED), tasks_set(WAITING, 2))
+    assert store.list_states() == [CANCELLED, WAITING, CANCELLED]
+    assert store.commit(claimed(1), claimed(2)) == {attempt_key(1)}
+
+
+# Arrays
+
+
+def test_a_million_tasks_are_added_cancelled_and_retried_as_one(store: Blocking) -> None:
+    store.commit(added(tasks=MILLION), claimed(5))
+    store.commit(tasks_set(CANCELLED))
+    assert store.get_counts() == Counts(running=1, cancelled=MILLION - 1)
+    store.commit(tasks_set(WAITING))
+    assert store.get_counts() == Counts(waiting=MILLION - 1, running=1)
+    recovered = find_recovered(store.reopen())
+    assert recovered is not None
+    assert len(recovered.tasks) == 1
+
+
+def test_tasks_are_listed_in_pages_with_those_that_have_no_row(store: Blocking) -> None:
+    store.commit(added(tasks=MILLION), claimed(2), claimed(500_000))
+    assert [row.task for row in store.list_tasks(limit=3)] == [1, 2, 3]
+    assert [row.task for row in store.list_tasks(limit=3, after=499_998)] == [499_999, 500_000, 500_001]
+    assert [row.task for row in store.list_tasks(after=MILLION - 2)] == [MILLION - 1, MILLION]
+    assert store.list_tasks(after=MILLION) == []
+
+
+def test_tasks_are_listed_by_state(store: Blocking) -> None:
+    store.commit(added(tasks=MILLION), *(claimed(task) for task in (1, 2, 4)), ended(FAILED, 2))
+    assert [row.task for row in store.list_tasks(states=[WAITING], limit=3)] == [3, 5, 6]
+    assert [row.task for row in store.list_tasks(states=[FAILED, RUNNING])] == [1, 2, 4]
+    assert [row.task for row in store.list_tasks(states=[FAILED, RUNNING], after=1, limit=1)] == [2]
+    assert [row.task for row in store.list_tasks(states=[WAITING, RUNNING], limit=4)] == [1, 3, 4, 5]
+    assert store.list_tasks(states=[FINISHED, CANCELLED]) == store.list_tasks(states=[]) == []
+
+
+def test_waiting_tasks_are_found_behind_those_that_started(store: Blocking) -> None:
+    store.commit(added(tasks=6), *(claimed(task) for task in (1, 2, 3)), ended(WAITING, 2))
+    assert [row.task for row in store.list_tasks(states=[WAITING])] == [2, 4, 5, 6]
+    assert [row.task for row in store.list_tasks(states=[WAITING], after=4)] == [5, 6]
+
+
+def test_a_job_without_tasks_has_none(store: Blocking) -> None:
+    store.commit(added(tasks=0))
+    assert (store.list_tasks(), store.get_counts()) == ([], Counts())
+
+
+def test_lines_come_back_from_anywhere(store: Blocking) -> None:
+    lines = tuple(f"line {number} \t\u00e4" for number in range(1, 2_501))
+    store.commit(added(lines=lines))
+    for first, count in [(1, 1), (1, 2_500), (1_000, 1), (1_000, 2), (1_001, 1_000), (2_000, 501), (2_500, 9)]:
+        assert store.read_lines(first, count) == list(lines[first - 1 : first - 1 + count])
+    assert store.read_lines(2_501, 1) == store.read_lines(1, 0) == []
+
+
+def test_a_line_may_hold_anything(store: Blocking) -> None:
+    lines = ("", "a\nb", "\0", "x" * 100_000)
+    store.commit(added(lines=lines))
+    assert store.read_lines(1, 4) == list(lines)
+
+
+# Starting again
+
+
+def test_everything_is_there_after_a_restart(store: Blocking) -> None:
+    store.commit(added(lines=("a", "b", "c")), claimed(1), ended(WAITING), claimed(1, 2), claimed(2), ended(task=2))
+    before = store.get_job(), store.list_tasks(), store.list_attempts(), store.read_lines(1, 3)
+    recovered = store.reopen()
+    assert before == (store.get_job(), store.list_tasks(), store.list_attempts(), store.read_lines(1, 3))
+    assert recovered.next_job == 2
+    (job,) = recovered.jobs
+    assert (job.row, job.tasks, job.fresh) == (store.get_job(), tuple(store.list_tasks()[:2]), WAITING)
+
+
+@pytest.mark.parametrize("state", [JobState.FINISHED, JobState.FAILED, JobState.CANCELLED])
+def test_final_jobs_are_not_recovered_unless_a_task_still_runs(store: Blocking, state: JobState) -> None:
+    store.commit(added(1), added(2), claimed(job=2), job_set(state, 1), job_set(state, 2))
+    assert [job.row.job for job in store.reopen().jobs] == [2]
+    store.commit(ended(job=2))
+    assert store.reopen().jobs == ()
+
+
+@pytest.mark.parametrize("state", [JobState.WAITING, JobState.RUNNING, JobState.PAUSED])
+def test_jobs_that_are_not_final_are_recovered_oldest_first(store: Blocking, state: JobState) -> None:
+    store.commit(added(2), added(1), job_set(state, 1), job_set(state, 2))
+    assert [(job.row.job, job.row.state) for job in store.reopen().jobs] == [(1, state), (2, state)]
+
+
+def test_recovered_job_tells_what_tasks_without_a_row_are(store: Blocking) -> None:
+    store.commit(added(), claimed(2), tasks_set(CANCELLED))
+    job = find_recovered(store.reopen())
+    assert job is not None
+    assert (job.fresh, [row.task for row in job.tasks]) == (CANCELLED, [2])
+
+
+def test_a_final_job_can_be_loaded_whole(store: Blocking) -> None:
+    store.commit(added(), claimed(2), ended(task=2), tasks_set(CANCELLED), job_set(JobState.CANCELLED))
+    job = store.load_job()
+    assert job is not None
+    assert (job.row, job.tasks, job.fresh) == (store.get_job(), (store.get_task(2),), CANCELLED)
+
+
+def test_a_job_is_as_old_as_the_last_record_that_changed_it(store: Blocking) -> None:
+    store.commit(added(at=1.0), claimed(at=2.0), job_set(JobState.RUNNING, at=3.0), unclaimed())
+    assert store.get_job().changed == 3.0
+    store.commit(job_set(JobState.RUNNING, at=4.0), tasks_set(CANCELLED, 1, at=5.0), ended(at=6.0))
+    assert store.get_job().changed == 5.0
+
+
+def test_an_empty_batch_is_no_trouble(store: Blocking) -> None:
+    assert store.commit() == frozenset()
+
+
+# Names
+
+
+def test_stores_are_made_by_url(tmp_path: Path) -> None:
+    assert isinstance(make_store("memory:"), MemoryStore)
+    made = make_store(f"sqlite:{tmp_path}/jobs.db")
+    assert isinstance(made, SqliteStore)
+    assert made.path == tmp_path.resolve() / "jobs.db"
+
+
+@pytest.mark.parametrize("url", ["", "memory:x", "sqlite", "sqlite:", "postgres://x", "jobs.db"])
+def test_an_unknown_url_is_refused(url: str) -> None:
+    with pytest.raises(StoreError, match="'memory:' or 'sqlite:PATH'"):
+        make_store(url)
