@@ -1,0 +1,1 @@
+"""The worker: runs tasks in its slots and says how they ended."""

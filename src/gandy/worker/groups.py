@@ -1,0 +1,61 @@
+"""Process groups: signals to all of one, and whether any of it lives. Knows no tasks."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+
+def signal_group(group: int, number: signal.Signals) -> None:
+    """Send a signal to every process of the group; a group that is gone is fine."""
+    # PermissionError: what is left belongs to somebody else (it ran a set-user-id program) and cannot be reached.
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+def ask_to_end(group: int) -> None:
+    signal_group(group, signal.SIGTERM)
+    # A stopped process sees SIGTERM only once it goes on.
+    signal_group(group, signal.SIGCONT)
+
+
+def is_dead(group: int) -> bool:
+    """Whether no process of the group lives. Quick where nothing is left of it, slow otherwise."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    # Dead processes stay in the group until process 1 takes note of them, and some take seconds.
+    return not any(map(_lives, list_members().get(group, ())))
+
+
+def list_members() -> dict[int, list[int]]:
+    """The processes of each group on this machine."""
+    members: dict[int, list[int]] = {}
+    for pid in _list_processes():
+        with suppress(ProcessLookupError):
+            members.setdefault(os.getpgid(pid), []).append(pid)
+    return members
+
+
+def _list_processes() -> Iterator[int]:
+    return (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
+
+
+def _lives(pid: int) -> bool:
+    try:
+        status = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return False
+    # The name, in parentheses, may contain anything; the state comes after it.
+    return status.rpartition(b") ")[2][:1] not in (b"Z", b"X")
+
+
+def reap_orphans(group: int) -> None:
+    """Reap orphans of the group where they became our children: we may be process 1 of a container."""
+    with suppress(ChildProcessError):
+        while os.waitid(os.P_PGID, group, os.WEXITED | os.WNOHANG) is not None:
+            pass

@@ -1,0 +1,62 @@
+"""`gandy worker run`: a worker in the foreground, until a signal or the foreman stops it."""
+
+import asyncio
+import logging
+import os
+import secrets
+import signal
+import socket
+from pathlib import Path
+
+from gandy import __version__
+from gandy.config import Address, parse_address
+from gandy.errors import ConfigError
+from gandy.limits import MAX_SLOTS
+from gandy.wire.messages import About
+from gandy.worker.service import WorkerService
+
+OUTPUT_NAME = "output"
+
+
+def make_about(slots: int | None, tags: tuple[str, ...], name: str | None) -> About:
+    """Who this worker is. The id is new for each start: what an earlier one ran died with it.
+
+    Raises: ConfigError.
+    """
+    count = len(os.sched_getaffinity(0)) if slots is None else slots
+    if not 1 <= count <= MAX_SLOTS:
+        raise ConfigError(f"a worker has 1 to {MAX_SLOTS} slots, not {count}")
+    name = name or socket.gethostname()
+    return About(f"{name}-{secrets.token_hex(6)}", name, count, tuple(tags), __version__)
+
+
+def tell_address(home: str, foreman: str | None, insecure: bool) -> Address:
+    """Raises: ConfigError."""
+    address = parse_address(foreman or f"unix:{Path(home) / 'foreman.sock'}")
+    if address.scheme == "tcp" and not insecure:
+        raise ConfigError(
+            "a worker that works over the network has no keys yet: with --insecure, everybody who can pose as "
+            f"{address} can run commands here as you"
+        )
+    return address
+
+
+def run(
+    *, home: str, foreman: str | None, slots: int | None, tags: tuple[str, ...], name: str | None, insecure: bool
+) -> int:
+    """Raises: ConfigError, GandyError."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    address = tell_address(home, foreman, insecure)
+    about = make_about(slots, tags, name)
+    asyncio.run(_run(address, about, Path(home) / OUTPUT_NAME / about.name))
+    return 0
+
+
+async def _run(address: Address, about: About, folder: Path) -> None:
+    service = WorkerService(address, about, folder)
+    loop = asyncio.get_running_loop()
+    stopping: set[asyncio.Task[None]] = set()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, lambda: stopping.add(asyncio.ensure_future(service.stop())))
+    await service.run()
+    await asyncio.gather(*stopping, return_exceptions=True)

@@ -1,0 +1,65 @@
+"""How often the kernel's out-of-memory killer struck where this worker runs. Best effort: None where nobody counts."""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+COUNT: Final = re.compile(rb"^oom_kill (\d+)$", re.MULTILINE)
+READ_BYTES: Final = 16 * 1024  # /proc/vmstat is the longest of them, at about 5 KiB
+
+
+class OomCounter:
+    """Reads the counter anew each time. The file stays open: one system call per reading."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._descriptor = _find_counter(root)
+
+    def read(self) -> int | None:
+        if self._descriptor is None:
+            return None
+        try:
+            return _parse_count(os.pread(self._descriptor, READ_BYTES, 0))
+        except OSError:  # our control group was removed
+            return None
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def _parse_count(data: bytes) -> int | None:
+    found = COUNT.search(data)
+    return None if found is None else int(found[1])
+
+
+def _find_counter(root: Path) -> int | None:
+    for path in _candidates(root):
+        with suppress(OSError):
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            if _parse_count(os.pread(descriptor, READ_BYTES, 0)) is not None:
+                return descriptor
+            os.close(descriptor)
+    return None
+
+
+def _candidates(root: Path) -> Iterator[Path]:
+    """Our own control group, new and old style; else the whole machine."""
+    groups = root / "sys/fs/cgroup"
+    for line in _read_lines(root / "proc/self/cgroup"):
+        _number, controllers, path = line.split(":", 2)
+        if controllers == "":
+            yield groups / path.lstrip("/") / "memory.events"
+        if controllers == "memory":
+            yield groups / "memory" / path.lstrip("/") / "memory.oom_control"
+    yield root / "proc/vmstat"
+
+
+def _read_lines(path: Path) -> list[str]:
+    try:
+        return path.read_text().splitlines()
+    except OSError:
+        return []

@@ -1,0 +1,236 @@
+"""A worker's loop: keeps a link to the foreman, starts what it says, and reports what ended.
+
+It outlives the foreman. Tasks go on while there is no link, and results wait until the foreman has them for good.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from pathlib import Path
+
+from msgspec import UNSET
+from msgspec.structs import asdict
+
+from gandy.config import Address
+from gandy.core.extensions import PIECE, PING, READ, WORKER_OFFERS, Piece, Read, decode_read, encode
+from gandy.core.model import AttemptKey, Cause, Ending
+from gandy.errors import LinkError, RemoteProtocolError
+from gandy.net.links import Link, connect
+from gandy.talk.events import ExtensionReceived, HelloRefused, Kill, Leave, Start, Welcomed, WorkerEvent
+from gandy.talk.worker import WorkerSide
+from gandy.wire.messages import About, Extended, Extension, Report, Task, TaskPair, TaskResult
+from gandy.worker.order import Order
+from gandy.worker.output import Stream
+from gandy.worker.runner import Runner
+
+log = logging.getLogger("gandy.worker")
+
+MIN_PAUSE, MAX_PAUSE = 0.05, 30.0  # seconds between two tries to reach the foreman; it doubles
+HEARTBEAT_PERIOD = 5.0  # seconds between two PINGs
+HEARTBEAT_EXPIRY = 15.0  # seconds without a word from the foreman, after which the link is taken for dead
+FAREWELL_SECONDS = 5.0  # for the last results to be acknowledged when the worker stops
+MAX_READ = 1 << 20  # bytes of output in one piece
+
+
+class WorkerService:
+    """One worker. `run` ends when the foreman sent it away, or after `stop`."""
+
+    def __init__(self, address: Address, about: About, folder: Path, patient: bool = True) -> None:
+        self._address = address
+        self._about = about
+        self._patient = patient  # waits for the foreman to come back
+        self._side = WorkerSide(about.slots, about, offers=WORKER_OFFERS)
+        self._runner = Runner(folder, self._on_end)
+        self._attempts: dict[TaskPair, AttemptKey] = {}  # of what runs or is not acknowledged
+        self._link: Link | None = None
+        self._cut = asyncio.Event()
+        self._done = asyncio.Event()
+        self._is_stopping = False
+        self._side_was_welcome = False
+        self._last_heard = 0.0
+
+    async def run(self) -> None:
+        """Raises: LinkError, where the foreman is not there and nobody waits for it."""
+        keeper = asyncio.create_task(self._keep_link())
+        heart = asyncio.create_task(self._beat())
+        ended = asyncio.create_task(self._done.wait())
+        try:
+            await asyncio.wait({keeper, ended}, return_when=asyncio.FIRST_COMPLETED)
+            if keeper.done():
+                keeper.result()
+        finally:
+            for task in (keeper, heart, ended):
+                task.cancel()
+            await asyncio.gather(keeper, heart, ended, return_exceptions=True)
+            self._runner.close()
+            if self._link is not None:
+                self._link.close()
+                await self._cut.wait()
+
+    async def stop(self) -> None:
+        """End all tasks, tell the foreman, and go."""
+        if self._is_stopping:
+            self._done.set()
+            return
+        self._is_stopping = True
+        self._runner.kill_all(Cause.WORKER_STOPPED, f"worker {self._about.name} was stopped")
+        await self._runner.wait_idle()
+        try:
+            async with asyncio.timeout(FAREWELL_SECONDS):
+                while self._side.has_results and self._link is not None:
+                    await asyncio.sleep(0.01)
+        except TimeoutError:
+            log.warning("the foreman did not take the last results")
+        self._done.set()
+
+    # The link
+
+    async def _keep_link(self) -> None:
+        pause = MIN_PAUSE
+        while True:
+            try:
+                await connect(self._address, lambda: Link(self))
+            except LinkError as error:
+                if not self._patient:
+                    raise
+                if pause == MIN_PAUSE:
+                    log.info("%s; trying again", error)
+            else:
+                await self._cut.wait()
+                if self._side_was_welcome:
+                    pause = MIN_PAUSE
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - so that not all come back at once
+            pause = min(MAX_PAUSE, pause * 2)
+
+    def on_link(self, link: Link) -> None:
+        self._link = link
+        self._cut.clear()
+        self._side_was_welcome = False
+        self._last_heard = time.monotonic()
+        self._side.connect()
+        self._flush()
+
+    def on_data(self, link: Link, data: bytes) -> None:
+        self._last_heard = time.monotonic()
+        self._side.receive_data(data)
+        try:
+            self._work()
+        except RemoteProtocolError as error:
+            log.warning("the foreman broke the protocol: %s", error)
+            link.write(self._side.data_to_send())
+            link.close()
+            return
+        self._flush()
+
+    def on_cut(self, _link: Link) -> None:
+        self._link = None
+        self._side.disconnect()
+        self._cut.set()
+
+    def _flush(self) -> None:
+        if self._link is not None:
+            self._link.write(self._side.data_to_send())
+
+    async def _beat(self) -> None:
+        """PING now and then, and a link that is silent for too long is taken for dead."""
+        number = 0
+        while True:
+            await asyncio.sleep(HEARTBEAT_PERIOD)
+            if self._link is None or Extension.HEARTBEAT not in self._side.exchange.agreed:
+                continue
+            if time.monotonic() - self._last_heard > HEARTBEAT_EXPIRY:
+                log.warning("the foreman has been silent for %.0f s; connecting again", HEARTBEAT_EXPIRY)
+                self._link.abort()
+                continue
+            number = (number + 1) & 0xFFFF_FFFF
+            self._side.exchange.send_extended(Extended(PING, b""), number)
+            self._flush()
+
+    # What the foreman says
+
+    def _work(self) -> None:
+        while (event := self._side.next_event()) is not None:
+            self._on_event(event)
+
+    def _on_event(self, event: WorkerEvent) -> None:
+        match event:
+            case Welcomed():
+                self._side_was_welcome = True
+                log.info("at work for the foreman at %s", self._address)
+            case Start(tasks):
+                for task in tasks:
+                    self._start(task)
+            case Kill(pairs):
+                for pair in pairs:
+                    self._runner.kill(self._attempts[pair], Cause.CANCELLED, "cancelled")
+            case ExtensionReceived(seq, kind, payload) if kind == READ:
+                self._send_piece(seq, decode_read(payload))
+            case HelloRefused():
+                log.error("the foreman does not want this worker")
+                self._done.set()
+            case Leave(immediate):
+                self._leave(immediate)
+            case _:
+                pass
+
+    def _start(self, task: Task) -> None:
+        attempt, order = _make_order(task)
+        self._attempts[task.pair] = attempt
+        self._runner.start(order)
+
+    def _leave(self, immediate: bool) -> None:
+        if immediate:
+            self._runner.kill_all(Cause.WORKER_STOPPED, "stopped by the foreman", immediate=True)
+        log.info("sent away by the foreman")
+        self._done.set()
+
+    def _send_piece(self, seq: int, read: Read) -> None:
+        attempt = AttemptKey(read.job, read.task, read.attempt)
+        stream: Stream = "err" if read.stream == "err" else "out"
+        try:
+            data, is_last = self._runner.read(attempt, stream, max(0, read.offset), min(read.limit, MAX_READ))
+            piece = Piece(data, is_last)
+        except OSError as error:
+            piece = Piece(b"", is_last=True, problem=str(error))
+        self._side.exchange.send_extended(Extended(PIECE, encode(piece)), seq)
+
+    # What the tasks do
+
+    def _on_end(self, attempt: AttemptKey, ending: Ending) -> None:
+        pair = TaskPair(attempt.job, attempt.task)
+        if self._done.is_set() or self._attempts.get(pair) != attempt:
+            return
+        del self._attempts[pair]
+        self._side.end(_make_result(attempt, ending))
+        self._work()
+        self._flush()
+
+
+def _make_order(task: Task) -> tuple[AttemptKey, Order]:
+    """What a JOB asks for. A plain foreman knows neither attempts nor arguments."""
+    job = task.job
+    if task.orders is UNSET:
+        attempt = AttemptKey(job.job_id, task.number, 1)
+        command = (job.command, str(task.number))  # as the original runs it
+        return attempt, Order(
+            attempt=attempt, command=command, job_name=job.name, tasks=job.num_tasks, cwd=job.working_dir
+        )
+    orders = task.orders
+    attempt = AttemptKey(job.job_id, task.number, orders.attempt)
+    return attempt, Order(
+        attempt=attempt,
+        command=orders.command,
+        job_name=job.name,
+        tasks=job.num_tasks,
+        line=orders.line,
+        cwd=job.working_dir,
+        env=orders.env,
+        timeout=orders.timeout,
+    )
+
+
+def _make_result(attempt: AttemptKey, ending: Ending) -> TaskResult:
+    status = "done" if ending.is_success else ending.note or f"exit status {ending.exit_code}"
+    fields = {**asdict(ending), "cause": int(ending.cause)}
+    return TaskResult(attempt.job, attempt.task, ending.is_success, status, None, Report(attempt.attempt, **fields))

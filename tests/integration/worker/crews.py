@@ -1,0 +1,105 @@
+"""Short ways to run real tasks in tests and to look at what they left."""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from gandy.core.model import AttemptKey, Command, Ending
+from gandy.ids import JobId, TaskNumber
+from gandy.worker.order import Order
+from gandy.worker.runner import Runner
+
+DEADLINE = 20.0  # seconds; far more than anything here takes on a busy machine
+
+
+def an_attempt(task: int = 1, job: int = 1, attempt: int = 1) -> AttemptKey:
+    return AttemptKey(JobId(job), TaskNumber(task), attempt)
+
+
+def an_order(command: Command, task: int = 1, **more: Any) -> Order:
+    return Order(attempt=an_attempt(task), command=command, **more)
+
+
+class Bench:
+    """A runner and the endings that it told."""
+
+    def __init__(self, folder: Path, grace: float = DEADLINE) -> None:
+        self.folder = folder
+        self.endings: dict[AttemptKey, Ending] = {}
+        self.runner = Runner(folder, self.on_end, grace)
+        self._futures: dict[AttemptKey, asyncio.Future[Ending]] = {}
+
+    def on_end(self, attempt: AttemptKey, ending: Ending) -> None:
+        assert attempt not in self.endings, "told twice"
+        assert not self.runner.is_running(attempt)
+        self.endings[attempt] = ending
+        self.ending_of(attempt).set_result(ending)
+
+    def ending_of(self, attempt: AttemptKey) -> asyncio.Future[Ending]:
+        return self._futures.setdefault(attempt, asyncio.get_running_loop().create_future())
+
+    async def run(self, command: Command, task: int = 1, **more: Any) -> Ending:
+        order = an_order(command, task, **more)
+        self.runner.start(order)
+        return await self.ending_of(order.attempt)
+
+    def output(self, task: int = 1) -> bytes:
+        return self.runner.read(an_attempt(task), "out", 0, 1_000_000).data
+
+
+@asynccontextmanager
+async def a_bench(folder: Path, grace: float = DEADLINE) -> AsyncIterator[Bench]:
+    bench = Bench(folder, grace)
+    try:
+        async with asyncio.timeout(DEADLINE):
+            yield bench
+    finally:
+        bench.runner.close()
+
+
+def run_one(folder: Path, command: Command, **more: Any) -> tuple[Ending, bytes]:
+    """The ending and the output of a single task."""
+
+    async def go() -> tuple[Ending, bytes]:
+        async with a_bench(folder) as bench:
+            return await bench.run(command, **more), bench.output()
+
+    return asyncio.run(go())
+
+
+def run_shell(folder: Path, line: str, lines: Mapping[int, str]) -> dict[int, bytes]:
+    """What the shell line printed for each task's line."""
+
+    async def go() -> dict[int, bytes]:
+        async with a_bench(folder) as bench:
+            await asyncio.gather(*(bench.run(line, task, line=text) for task, text in lines.items()))
+            return {task: bench.output(task) for task in lines}
+
+    return asyncio.run(go())
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Look until it is so, where the kernel has no event for it."""
+    deadline = time.monotonic() + DEADLINE
+    while not is_so():
+        assert time.monotonic() < deadline, "did not come true"
+        await asyncio.sleep(0.005)
+
+
+async def read_pids(path: Path, count: int) -> list[int]:
+    """The process numbers that a task wrote, one per line, once all are there."""
+    await until(lambda: path.exists() and len(path.read_text().splitlines()) == count)
+    return [int(line) for line in path.read_text().splitlines()]
+
+
+def is_alive(pid: int) -> bool:
+    """Dead is also who waits for process 1 to notice it: here that takes seconds."""
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False

@@ -1,0 +1,128 @@
+"""What a task sees: its arguments, its environment, its descriptors."""
+
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.integration.worker.crews import an_order, run_one, run_shell
+
+from gandy.worker.order import Order
+
+HOSTILE = [
+    "'; touch hacked; '",
+    '"; touch hacked; "',
+    "$(touch hacked)",
+    "`touch hacked`",
+    "; touch hacked",
+    "| touch hacked #",
+    "a\ntouch hacked\n",
+    "* ? [a-z] ~ \\ $HOME {task} {line}",
+    "  spaces  around  ",
+    "",
+    "plain",
+    "naïve \udcff",
+]
+LINES = dict(enumerate(HOSTILE, start=1))
+
+
+def as_bytes(line: str) -> bytes:
+    return os.fsencode(line)
+
+
+def test_line_is_one_word_whatever_is_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    printed = run_shell(tmp_path / "out", "printf '<%s>' {line} end", LINES)
+    assert printed == {task: b"<" + as_bytes(line) + b"><end>" for task, line in LINES.items()}
+    assert not (tmp_path / "hacked").exists()
+
+
+@pytest.mark.parametrize(
+    "shell_line", ['echo "{line}"', "echo '{line}'", "sh -c 'echo {line}'", 'echo "$(echo "{line}")"']
+)
+def test_line_is_never_code_even_inside_quotes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell_line: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_shell(tmp_path / "out", shell_line, LINES)
+    assert not (tmp_path / "hacked").exists()
+
+
+def test_line_can_be_run_as_code_on_purpose(tmp_path: Path) -> None:
+    assert run_shell(tmp_path, "eval {line}", {1: "echo $((6 * 7)) 'a  b'"}) == {1: b"42 a  b\n"}
+
+
+def test_line_in_an_argument_is_taken_as_it_is(tmp_path: Path) -> None:
+    line = "a b; $(c) {task}"
+    _, out = run_one(tmp_path, ("printf", "<%s>", "{line}", "x{line}y", "{task}/{job}"), line=line)
+    assert out == b"<a b; $(c) {task}><xa b; $(c) {task}y><1/{job}>"
+
+
+def test_other_braces_stay(tmp_path: Path) -> None:
+    _, out = run_one(tmp_path, "x=5; echo ${x} '{}' {a} {line} {task} { task }")
+    assert out == b"5 {} {a} {line} 1 { task }\n"
+
+
+def test_environment_names_the_task(tmp_path: Path) -> None:
+    line = 'echo "$GANDY_JOB $GANDY_TASK $GANDY_ATTEMPT $GANDY_TASKS $GANDY_JOB_NAME $GANDY_LINE $MINE"'
+    _, out = run_one(tmp_path, line, line="a  b", job_name="my job", tasks=9, env={"MINE": "yes", "GANDY_JOB": "99"})
+    assert out == b"1 1 1 9 my job a  b yes\n"
+
+
+def test_environment_is_the_workers_own_and_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FROM_WORKER", "kept")
+    monkeypatch.setenv("GANDY_LINE", "of an outer task")
+    _, out = run_one(tmp_path, 'echo "$FROM_WORKER ${GANDY_LINE-none}"')
+    assert out == b"kept none\n"
+
+
+def test_program_is_looked_for_in_the_path_of_the_job(tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "hello-there"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho hello\n")
+    program.chmod(0o755)
+    for cwd in ("", "/"):
+        _, out = run_one(tmp_path / "out", ("hello-there",), cwd=cwd, env={"PATH": f"{program.parent}:/bin:/usr/bin"})
+        assert out == b"hello\n"
+
+
+def test_working_directory(tmp_path: Path) -> None:
+    _, out = run_one(tmp_path / "out", ("pwd",), cwd=str(tmp_path))
+    assert out == os.fsencode(tmp_path) + b"\n"
+    _, out = run_one(tmp_path / "out", "pwd")
+    assert out == os.fsencode(Path.cwd()) + b"\n"
+
+
+@pytest.mark.parametrize("cwd", ["", "/"])
+def test_descriptors_of_the_worker_are_not_inherited(tmp_path: Path, cwd: str) -> None:
+    inheritable = os.open("/etc/passwd", os.O_RDONLY)
+    os.set_inheritable(inheritable, True)
+    try:
+        # `ls` itself opens the folder that it lists, as 3.
+        _, out = run_one(tmp_path, ("ls", "/proc/self/fd"), cwd=cwd)
+    finally:
+        os.close(inheritable)
+    assert out.split() == [b"0", b"1", b"2", b"3"]
+
+
+def test_input_is_empty(tmp_path: Path) -> None:
+    assert run_one(tmp_path, "cat; echo done")[1] == b"done\n"
+
+
+@pytest.mark.parametrize("cwd", ["", "/"])
+def test_broken_pipes_kill_as_in_any_shell(tmp_path: Path, cwd: str) -> None:
+    _, out = run_one(tmp_path, "(yes; echo $? >&2) | head -n 1; trap", cwd=cwd)
+    assert out == b"y\n"
+
+
+def test_group_is_the_tasks_own(tmp_path: Path) -> None:
+    for cwd in ("", "/"):
+        _, out = run_one(tmp_path, "echo $$ $(ps -o pgid= -p $$)", cwd=cwd)
+        pid, group = map(int, out.split())
+        assert pid == group != os.getpgid(0)
+
+
+def test_order_survives_the_wire() -> None:
+    for command in ("echo {line}", ("echo", "{line}")):
+        order = an_order(command, line="x", timeout=1.5, env={"A": "b"})
+        assert msgspec.msgpack.decode(msgspec.msgpack.encode(order), type=Order) == order
