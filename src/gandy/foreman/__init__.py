@@ -1,0 +1,1 @@
+"""The foreman as a program: sockets and a store around `core.foreman`."""

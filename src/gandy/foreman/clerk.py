@@ -1,0 +1,371 @@
+"""Serves clients: turns their requests into decisions and queries, and watches jobs for them."""
+
+import asyncio
+import os
+import time
+from collections.abc import Coroutine
+from typing import Any
+
+from msgspec.structs import asdict, replace
+
+from gandy import __version__
+from gandy.core import requests as ask
+from gandy.core.effects import Effect, Reply
+from gandy.core.explain import explain_ends, explain_waiting
+from gandy.core.extensions import PIECE, READ, Read, decode_piece
+from gandy.core.extensions import encode as encode_extension
+from gandy.core.foreman import Batch
+from gandy.core.jobs import FINAL_JOB_STATES
+from gandy.core.model import FINAL_STATES, JobSpec, TaskState
+from gandy.core.records import Claimed, Ended, JobAdded, JobForgotten, JobSet, TasksSet
+from gandy.core.snapshot import JobRow, restore_job
+from gandy.core.workers import Worker
+from gandy.errors import GandyError, RemoteProtocolError, StoreError
+from gandy.foreman.server import Server
+from gandy.ids import JobId, TaskNumber
+from gandy.talk.events import ExtensionReceived
+from gandy.wire.messages import Extension
+
+MAX_TASKS = 100_000_000  # of one job: at five bytes each, half a gigabyte
+MAX_PAGE = 10_000  # rows in one answer
+EVENT_PAUSE = 0.1  # seconds between two events about one job
+PIECE_TIMEOUT = 10.0  # seconds that a worker has to send a piece of output
+
+
+class Refusal(GandyError):
+    """A request that cannot be granted, with the word that tells a program why."""
+
+    def __init__(self, kind: str, message: str, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.retryable = retryable
+
+
+class Clerk:
+    """One for each foreman."""
+
+    def __init__(self, store_name: str, insecure: bool) -> None:
+        self.server: Server
+        self.listening: list[str] = []
+        self.should_stop = asyncio.Event()
+        self._store_name = store_name
+        self._insecure = insecure
+        self._started = time.time()
+        self._watchers: dict[JobId, set[tuple[str, int]]] = {}
+        self._stale: set[JobId] = set()  # watched jobs about which there is news
+        self._pieces: dict[int, asyncio.Future[bytes]] = {}
+        self._piece_count = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def on_message(self, link: str, message: ExtensionReceived) -> None:
+        """A client's request, or a worker's piece of output."""
+        if message.type == PIECE:
+            waiting = self._pieces.get(message.seq)
+            if waiting is not None and not waiting.done():
+                waiting.set_result(message.payload)
+        elif message.type == ask.REQUEST:
+            self._spawn(self._serve(link, message))
+
+    def on_commit(self, batch: Batch) -> None:
+        """News about jobs: tell those who watch them, but not more often than people can look."""
+        for record in batch.records:
+            job = _job_of(record)
+            if job in self._watchers and job not in self._stale:
+                self._stale.add(job)
+                self._spawn(self._tell_watchers(job))
+
+    async def close(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, link: str, message: ExtensionReceived) -> None:
+        token = (link, message.seq)
+        try:
+            answer = await self._answer(ask.decode_request(message.payload), token)
+        except Refusal as error:
+            answer = ask.Failure(error.kind, str(error), error.retryable)
+        except StoreError as error:
+            answer = ask.Failure("store", str(error), error.retryable)
+        except RemoteProtocolError as error:
+            answer = ask.Failure("bad_request", str(error))
+        if answer is not None:
+            self.server.answer(*token, answer)
+
+    async def _answer(self, request: ask.Request, token: tuple[str, int]) -> ask.Answer | None:
+        """The answer, or None where it comes later, behind the records that make it true."""
+        match request:
+            case ask.Submit():
+                await self._submit(request, token)
+                return None
+            case ask.CancelJob() | ask.HoldJob() | ask.ReleaseJob() | ask.RetryJob():
+                return await self._change(request)
+            case ask.ForgetJob(job):
+                await self._forget(job, token)
+                return None
+            case ask.StopWorker(worker, immediate):
+                return self._stop_worker(worker, immediate)
+            case ask.StopForeman(drain):
+                return self._stop_foreman(drain)
+            case ask.WatchJob(job):
+                return await self._watch(job, token)
+            case ask.ReadOutput():
+                return await self._read_output(request)
+            case _:
+                return await self._look_up(request)
+
+    async def _look_up(self, request: ask.Request) -> ask.Answer:
+        store = self.server.store
+        match request:
+            case ask.ShowJob(job):
+                return ask.JobFound(await self._get_job(job))
+            case ask.ListJobs(states, limit, before):
+                wanted = None if states is None else frozenset(states)
+                return ask.JobList(tuple(await store.list_jobs(wanted, min(limit, MAX_PAGE), before)))
+            case ask.ListTasks(job, states, limit, after):
+                await self._get_job(job)
+                found = None if states is None else frozenset(states)
+                return ask.TaskList(tuple(await store.list_tasks(job, found, min(limit, MAX_PAGE), after)))
+            case ask.ListAttempts(job, task):
+                await self._get_task(job, task)
+                return ask.TaskList(tuple(await store.list_attempts(job, task)))
+            case ask.ExplainJob(job, task):
+                return await self._explain(job, task)
+            case ask.ListWorkers():
+                now = time.time()
+                return ask.WorkerList(tuple(_worker_row(worker, now) for worker in self.server.foreman.reactor.workers))
+            case ask.GetStatus():
+                return self._status()
+            case _:
+                raise Refusal("bad_request", f"this foreman cannot {type(request).__name__}")
+
+    async def _watch(self, job: JobId, token: tuple[str, int]) -> ask.JobFound:
+        # Before the look-up: what is committed while it goes on must not be missed.
+        watchers = self._watchers.setdefault(job, set())
+        watchers.add(token)
+        row = None
+        try:
+            row = await self._get_job(job)
+        finally:
+            if row is None or row.state in FINAL_JOB_STATES:
+                watchers.discard(token)
+        return ask.JobFound(row)
+
+    # Changing
+
+    def _refuse_in_trouble(self) -> None:
+        if self.server.trouble:
+            raise Refusal("store", f"no new work is taken: {self.server.trouble}", retryable=True)
+
+    async def _submit(self, request: ask.Submit, token: tuple[str, int]) -> None:
+        self._refuse_in_trouble()
+        spec = _check_spec(request.spec, request.lines)
+        reactor = self.server.foreman.reactor
+        before = {job: (await self._get_job(job)).state for job in spec.after}
+        # One that ended during the look-ups has left the reactor's memory: look again, at final states only.
+        past = {job: (await self._get_job(job)).state for job in before if reactor.jobs.find(job) is None}
+        number, effects = reactor.submit(spec, time.time(), request.lines, past)
+        self.server.decide([*effects, Reply(token, ask.Submitted(number))])
+
+    async def _change(self, request: ask.CancelJob | ask.HoldJob | ask.ReleaseJob | ask.RetryJob) -> ask.Answer:
+        self._refuse_in_trouble()
+        row = await self._get_job(request.job)
+        if row.state in FINAL_JOB_STATES and not isinstance(request, ask.RetryJob):
+            raise Refusal("refused", f"job {request.job} is {row.state.name.lower()} already")
+        await self._commit(await self._decide(request))
+        return ask.JobFound(await self._get_job(request.job))
+
+    async def _decide(self, request: ask.CancelJob | ask.HoldJob | ask.ReleaseJob | ask.RetryJob) -> list[Effect]:
+        reactor, now = self.server.foreman.reactor, time.time()
+        match request:
+            case ask.CancelJob(job, tasks):
+                return reactor.cancel(job, tasks, now)
+            case ask.HoldJob(job):
+                return reactor.hold(job, now)
+            case ask.ReleaseJob(job):
+                return reactor.release(job, now)
+            case ask.RetryJob(job, tasks):
+                if reactor.jobs.find(job) is None:
+                    await self._restore(job)
+                return reactor.retry(job, tasks, now)
+
+    async def _restore(self, job: JobId) -> None:
+        """Bring a final job back into the foreman's memory."""
+        found = await self.server.store.load_job(job)
+        if found is not None and self.server.foreman.reactor.jobs.find(job) is None:
+            restore_job(self.server.foreman.reactor, found, set(), time.time())
+
+    async def _commit(self, effects: list[Effect]) -> None:
+        """Wait until the store knows."""
+        done = asyncio.get_running_loop().create_future()
+        self.server.decide([*effects, Reply(done, None)])
+        await done
+
+    async def _forget(self, job: JobId, token: tuple[str, int]) -> None:
+        row = await self._get_job(job)
+        if row.state not in FINAL_JOB_STATES or self.server.foreman.reactor.jobs.find(job) is not None:
+            raise Refusal("refused", f"job {job} is {row.state.name.lower()}; cancel it first")
+        self.server.decide([JobForgotten(job), Reply(token, ask.Done())])
+
+    def _stop_worker(self, name: str, immediate: bool) -> ask.Done:
+        reactor = self.server.foreman.reactor
+        found = [worker for worker in reactor.workers if name in (worker.info.name, worker.info.id)]
+        if not found:
+            raise Refusal("not_found", f"no worker is called {name}")
+        for worker in found:
+            self.server.decide(reactor.drain(worker.info.id, immediate))
+        return ask.Done()
+
+    def _stop_foreman(self, drain: bool) -> ask.Done:
+        reactor = self.server.foreman.reactor
+        if drain:
+            for worker in list(reactor.workers):
+                self.server.decide(reactor.drain(worker.info.id))
+        self.should_stop.set()
+        return ask.Done()
+
+    # Looking
+
+    async def _get_job(self, job: JobId) -> JobRow:
+        row = await self.server.store.find_job(job)
+        if row is None:
+            raise Refusal("not_found", f"there is no job {job}")
+        return row
+
+    async def _get_task(self, job: JobId, task: TaskNumber) -> JobRow:
+        row = await self._get_job(job)
+        if not 1 <= task <= row.spec.tasks:
+            raise Refusal("not_found", f"job {job} has tasks 1 to {row.spec.tasks}, and no task {task}")
+        return row
+
+    async def _explain(self, job: JobId, task: TaskNumber | None) -> ask.Explained:
+        row = await (self._get_job(job) if task is None else self._get_task(job, task))
+        known = self.server.foreman.reactor.jobs.find(job)
+        counts = row.counts
+        told = ", ".join(f"{count} {name}" for name, count in asdict(counts).items())
+        lines = [f"Job {job} is {row.state.name.lower()}: {told}."]
+        if known is not None and counts.waiting:
+            lines += explain_waiting(self.server.foreman.reactor, known, time.time())
+        if self.server.trouble:
+            lines.append(f"The store has a problem: {self.server.trouble}")
+        if task is not None:
+            lines += explain_ends(await self.server.store.list_attempts(job, task))
+        else:
+            failed = frozenset({TaskState.FAILED})
+            lines += explain_ends(await self.server.store.list_tasks(job, failed, 5, TaskNumber(0)))
+        return ask.Explained(tuple(lines))
+
+    def _status(self) -> ask.Status:
+        reactor = self.server.foreman.reactor
+        here = [worker for worker in reactor.workers if worker.connected]
+        return ask.Status(
+            version=__version__,
+            pid=os.getpid(),
+            uptime_seconds=time.time() - self._started,
+            store=self._store_name,
+            trouble=self.server.trouble,
+            listening=tuple(self.listening),
+            insecure=self._insecure,
+            workers=len(here),
+            slots=sum(worker.info.slots for worker in here),
+            used=sum(worker.used for worker in here),
+            jobs=len(reactor.jobs),
+            waiting=sum(job.tasks.counts.waiting for job in reactor.jobs),
+            running=sum(job.tasks.running for job in reactor.jobs),
+        )
+
+    async def _read_output(self, request: ask.ReadOutput) -> ask.Output:
+        await self._get_task(request.job, request.task)
+        attempts = await self.server.store.list_attempts(request.job, request.task)
+        wanted = [row for row in attempts if request.attempt in (0, row.attempt) and row.attempt]
+        if not wanted:
+            (task,) = await self.server.store.list_tasks(request.job, None, 1, TaskNumber(request.task - 1))
+            return ask.Output(b"", 0, is_last=task.state in FINAL_STATES)
+        row = wanted[-1]
+        desk = self.server.foreman.find_desk(row.worker)
+        if desk is None or Extension.OUTPUT not in desk.agreed:
+            return _read_tail(request, row.ending.tail if row.ending is not None else b"", row.attempt)
+        read = Read(request.job, request.task, row.attempt, request.stream, request.offset, min(request.limit, 1 << 20))
+        self._piece_count = (self._piece_count + 1) & 0xFFFF_FFFF
+        number = self._piece_count
+        self._pieces[number] = asyncio.get_running_loop().create_future()
+        desk.send(READ, encode_extension(read), number)
+        self.server.wake()
+        try:
+            async with asyncio.timeout(PIECE_TIMEOUT):
+                piece = decode_piece(await self._pieces[number])
+        except TimeoutError:
+            raise Refusal("gone", f"worker {row.worker} does not send its output", retryable=True) from None
+        finally:
+            del self._pieces[number]
+        if piece.problem:
+            return _read_tail(request, row.ending.tail if row.ending is not None else b"", row.attempt)
+        return ask.Output(piece.data, row.attempt, piece.is_last and row.state is not TaskState.RUNNING)
+
+    async def _tell_watchers(self, job: JobId) -> None:
+        await asyncio.sleep(EVENT_PAUSE)
+        self._stale.discard(job)
+        row = await self.server.store.find_job(job)
+        if row is None:
+            self._watchers.pop(job, None)
+            return
+        for link, seq in self._watchers.get(job, set()):
+            self.server.tell(link, seq, ask.JobFound(row))
+        if row.state in FINAL_JOB_STATES:
+            self._watchers.pop(job, None)
+
+
+def _job_of(record: object) -> JobId | None:
+    match record:
+        case JobAdded(job) | JobSet(job) | TasksSet(job) | JobForgotten(job):
+            return job
+        case Claimed(attempt) | Ended(attempt):
+            return attempt.job
+        case _:
+            return None
+
+
+def _check_spec(spec: JobSpec, lines: tuple[str, ...]) -> JobSpec:
+    """The spec as it is kept.
+
+    Raises: Refusal.
+    """
+    if lines:
+        spec = replace(spec, tasks=len(lines), has_lines=True)
+    problems = {
+        "a command": not spec.command,
+        f"1 to {MAX_TASKS:,} tasks": not 1 <= spec.tasks <= MAX_TASKS,
+        "1 to 65,534 slots": not 1 <= spec.slots <= 0xFFFE,
+        "a number of retries from 0 to 10,000": not 0 <= spec.retries <= 10_000,
+        "a timeout above 0": spec.timeout is not None and spec.timeout <= 0,
+        "a limit above 0": spec.limit is not None and spec.limit <= 0,
+    }
+    wrong = [text for text, is_wrong in problems.items() if is_wrong]
+    if wrong:
+        raise Refusal("refused", f"a job needs {' and '.join(wrong)}")
+    return spec
+
+
+def _worker_row(worker: Worker, now: float) -> ask.WorkerRow:
+    return ask.WorkerRow(
+        id=worker.info.id,
+        name=worker.info.name,
+        slots=worker.info.slots,
+        used=worker.used,
+        running=len(worker.held),
+        tags=tuple(sorted(worker.info.tags)),
+        connected=worker.connected,
+        draining=worker.draining,
+        silent_seconds=max(0.0, now - worker.last_heard),
+    )
+
+
+def _read_tail(request: ask.ReadOutput, tail: bytes, attempt: int) -> ask.Output:
+    """What is left where the worker is gone: the last words on standard error."""
+    data = tail[request.offset : request.offset + request.limit] if request.stream == "err" else b""
+    return ask.Output(data, attempt, is_last=True)

@@ -1,0 +1,100 @@
+"""`gandy foreman run`: a foreman in the foreground, until a signal or a client stops it."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from gandy.config import Address, parse_address
+from gandy.core.reactor import Policy
+from gandy.errors import ConfigError
+from gandy.foreman.clerk import Clerk
+from gandy.foreman.server import Server
+from gandy.store import make_store
+
+SOCKET_NAME = "foreman.sock"
+STORE_NAME = "jobs.sqlite"
+
+log = logging.getLogger("gandy.foreman")
+
+
+def socket_address(home: str) -> Address:
+    """Where the foreman of this home listens for clients and workers on this machine."""
+    return parse_address(f"unix:{Path(home) / SOCKET_NAME}")
+
+
+def make_home(home: str) -> None:
+    """Raises: ConfigError."""
+    try:
+        Path(home).mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"cannot make the folder {home}: {error.strerror}") from None
+
+
+class ForemanProgram:
+    """A foreman with its doors. `start` gives control back; `wait` ends when somebody wants it to stop."""
+
+    def __init__(self, home: str, store: str | None, policy: Policy, insecure: bool = False) -> None:
+        make_home(home)
+        self.home = home
+        self.store_name = store or f"sqlite:{Path(home) / STORE_NAME}"
+        self.clerk = Clerk(self.store_name, insecure)
+        self.server = Server(make_store(self.store_name), policy, self.clerk.on_message)
+        self.clerk.server = self.server
+        self.server.on_commit.append(self.clerk.on_commit)
+
+    async def start(self, listen: str | None = None, v1_listen: str | None = None) -> None:
+        """Raises: StoreError, ConfigError."""
+        await self.server.start()
+        await self._open_door(socket_address(self.home), 2)
+        if listen is not None:
+            await self._open_door(parse_address(listen), 2)
+        if v1_listen is not None:
+            await self._open_door(parse_address(v1_listen), 1)
+
+    async def _open_door(self, address: Address, generation: int) -> None:
+        await self.server.listen(address, generation)
+        self.clerk.listening.append(f"{address} (v1)" if generation == 1 else str(address))
+
+    async def wait(self) -> None:
+        await self.clerk.should_stop.wait()
+
+    async def stop(self) -> None:
+        await self.clerk.close()
+        await self.server.stop()
+        Path(socket_address(self.home).host).unlink(missing_ok=True)
+
+
+def stop_on_signals(stop: Callable[[], None]) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)
+
+
+def run(
+    *, home: str, store: str | None, listen: str | None, v1_listen: str | None, grace: float, insecure: bool
+) -> int:
+    """Raises: StoreError, ConfigError."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    asyncio.run(_run(home, store, listen, v1_listen, grace, insecure))
+    return 0
+
+
+async def _run(
+    home: str, store: str | None, listen: str | None, v1_listen: str | None, grace: float, insecure: bool
+) -> None:
+    if (listen or v1_listen) and not insecure:
+        raise ConfigError(
+            "a foreman that listens on the network has no keys yet: with --insecure, everybody who can reach it "
+            "can run commands as you"
+        )
+    program = ForemanProgram(home, store, Policy(grace=grace), insecure)
+    await program.start(listen, v1_listen)
+    stop_on_signals(program.clerk.should_stop.set)
+    log.info(
+        "the foreman listens at %s and keeps jobs in %s", " and ".join(program.clerk.listening), program.store_name
+    )
+    await program.wait()
+    await program.stop()
+    log.info("the foreman has stopped; workers go on and will find the next one")

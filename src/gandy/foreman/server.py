@@ -1,0 +1,236 @@
+"""The foreman's loop: bytes in, decisions, commits in groups, and only then words to anybody.
+
+It owns links, the clock and the store. What to do about anything is decided in `core`.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from gandy.config import Address
+from gandy.core.effects import Effect, Reply
+from gandy.core.extensions import FOREMAN_OFFERS
+from gandy.core.foreman import Batch, Foreman
+from gandy.core.model import AttemptKey
+from gandy.core.reactor import Policy, Reactor
+from gandy.core.requests import EVENT, REPLY, Answer, encode
+from gandy.core.snapshot import restore
+from gandy.errors import RemoteProtocolError, StoreError
+from gandy.foreman.lines import LineCache
+from gandy.net.links import Link, is_dead, listen
+from gandy.store.base import Store
+from gandy.talk.events import ExtensionReceived
+from gandy.talk.foreman import ForemanSide
+from gandy.talk.v1_foreman import V1ForemanSide
+from gandy.wire.messages import Extension
+
+log = logging.getLogger("gandy.foreman")
+
+HEARTBEAT_EXPIRY = 15.0  # seconds of silence after which a worker's link is cut
+GREETING_PAUSE = 0.5  # seconds until a worker that waits for the foreman's OK(0) gets it
+STORE_RETRY = 1.0  # seconds between tries of a commit that failed
+
+OnMessage = Callable[[str, ExtensionReceived], None]
+
+
+class Server:
+    """One foreman. `start` it, let it run, `stop` it."""
+
+    def __init__(self, store: Store, policy: Policy, on_message: OnMessage) -> None:
+        self.store = store
+        self.trouble = ""  # what the store complains about; while it does, no new work is taken
+        self.on_commit: list[Callable[[Batch], None]] = []
+        self._policy = policy
+        self._on_message = on_message
+        self._lines = LineCache(store)
+        self._links: dict[str, Link] = {}
+        self._pids: dict[str, int] = {}
+        self._servers: list[asyncio.Server] = []
+        self._work = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Take up what the store knows.
+
+        Raises: StoreError.
+        """
+        recovered = await self.store.open()
+        self.foreman = Foreman(Reactor(self._policy, recovered.next_job))
+        restore(self.foreman.reactor, recovered, time.time())
+        self._tasks = [asyncio.create_task(self._commit_loop()), asyncio.create_task(self._clock_loop())]
+
+    async def listen(self, address: Address, generation: int = 2) -> None:
+        """Raises: ConfigError."""
+        owner = self if generation == 2 else _V1Door(self)
+        self._servers.append(await listen(address, lambda: Link(owner)))
+
+    async def stop(self) -> None:
+        for server in self._servers:
+            server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for link in list(self._links.values()):
+            link.close()
+        await asyncio.sleep(0)
+        await self.store.close()
+
+    # Links
+
+    def on_link(self, link: Link) -> None:
+        self.add_link(link, ForemanSide(offers=FOREMAN_OFFERS))
+        asyncio.get_running_loop().call_later(GREETING_PAUSE, self._greet, link.name)
+
+    def add_link(self, link: Link, side: ForemanSide | V1ForemanSide) -> None:
+        self._links[link.name] = link
+        if (pid := link.peer_pid) is not None:
+            self._pids[link.name] = pid
+        self.foreman.on_link(link.name, side)
+        self._flush_link(link.name)
+
+    def on_data(self, link: Link, data: bytes) -> None:
+        try:
+            self.foreman.on_data(link.name, data, time.time())
+        except RemoteProtocolError as error:
+            log.warning("%s is cut: %s", link.name, error)
+            link.write(self.foreman.desks[link.name].side.data_to_send())
+            link.close()
+            return
+        desk = self.foreman.desks[link.name]
+        while desk.inbox:
+            self._on_message(link.name, desk.inbox.popleft())
+        self.wake()
+
+    def on_cut(self, link: Link) -> None:
+        del self._links[link.name]
+        worker = self.foreman.desks[link.name].worker
+        self.foreman.on_cut(link.name, time.time())
+        pid = self._pids.pop(link.name, None)
+        if pid is not None and is_dead(pid):
+            self.foreman.batch.add(self.foreman.reactor.on_gone(worker, time.time()))
+        self.wake()
+
+    def _greet(self, name: str) -> None:
+        desk = self.foreman.desks.get(name)
+        if desk is not None and isinstance(desk.side, ForemanSide):
+            desk.side.greet()
+            self._flush_link(name)
+
+    # Deciding and doing
+
+    def decide(self, effects: list[Effect]) -> None:
+        """Take what the reactor decided; it is done as soon as the store knows."""
+        self.foreman.batch.add(effects)
+        self.wake()
+
+    def wake(self) -> None:
+        self._work.set()
+
+    async def _commit_loop(self) -> None:
+        """Everything that was decided while the last group was written is the next group."""
+        while True:
+            await self._work.wait()
+            self._work.clear()
+            batch = self.foreman.take_batch()
+            lost = await self._commit(batch)
+            await self._perform(batch, lost)
+            self._flush()
+            if self.foreman.batch:
+                self.wake()
+
+    async def _commit(self, batch: Batch) -> frozenset[AttemptKey]:
+        while batch.records:
+            try:
+                lost = await self.store.commit(batch.records)
+            except StoreError as error:
+                if str(error) != self.trouble:
+                    log.error("the store has a problem, and no new work is taken: %s", error)
+                self.trouble = str(error)
+                await asyncio.sleep(STORE_RETRY)
+            else:
+                if self.trouble:
+                    log.info("the store works again")
+                self.trouble = ""
+                return lost
+        return frozenset()
+
+    async def _perform(self, batch: Batch, lost: frozenset[AttemptKey]) -> None:
+        now = time.time()
+        self.foreman.reactor.on_claims_lost(lost)
+        lines = await self._lines.find(batch.sends)
+        for send in batch.sends:
+            if isinstance(send, Reply):
+                self._reply(send)
+            else:
+                self.foreman.perform(send, lines, now)
+        for listener in self.on_commit:
+            listener(batch)
+
+    def _reply(self, reply: Reply) -> None:
+        """To a client on a link, or to somebody in this process who waits."""
+        if isinstance(reply.token, asyncio.Future):
+            if not reply.token.done():
+                reply.token.set_result(reply.value)
+        else:
+            link, seq = reply.token
+            self.answer(link, seq, reply.value)
+
+    def _flush(self) -> None:
+        for name in self.foreman.dirty:
+            self._flush_link(name)
+        self.foreman.dirty.clear()
+
+    def _flush_link(self, name: str) -> None:
+        link = self._links.get(name)
+        if link is not None:
+            link.write(self.foreman.desks[name].side.data_to_send())
+
+    def answer(self, link: str, seq: int, value: Answer, kind: int = REPLY) -> None:
+        """Answer a client, if it is still there."""
+        desk = self.foreman.desks.get(link)
+        if desk is not None:
+            desk.send(kind, encode(value), seq)
+            self._flush_link(link)
+
+    def tell(self, link: str, seq: int, value: Answer) -> None:
+        """Send a client an event that it asked for."""
+        self.answer(link, seq, value, EVENT)
+
+    # Time
+
+    async def _clock_loop(self) -> None:
+        """Once in a while: pauses that end, workers that stay away, workers that fell silent."""
+        while True:
+            await asyncio.sleep(self._seconds_to_next())
+            now = time.time()
+            self.foreman.on_time(now)
+            self._cut_silent(now)
+            if self.foreman.batch:
+                self.wake()
+
+    def _seconds_to_next(self) -> float:
+        deadline = self.foreman.reactor.next_deadline()
+        wait = 1.0 if deadline is None else deadline - time.time()
+        return min(1.0, max(0.01, wait))
+
+    def _cut_silent(self, now: float) -> None:
+        for name, link in list(self._links.items()):
+            desk = self.foreman.desks[name]
+            worker = self.foreman.reactor.workers.find(desk.worker)
+            speaks = Extension.HEARTBEAT in desk.agreed
+            if speaks and worker is not None and now - worker.last_heard > HEARTBEAT_EXPIRY:
+                log.warning("worker %s has been silent for %.0f s; its link is cut", worker.info.name, HEARTBEAT_EXPIRY)
+                link.abort()
+
+
+class _V1Door:
+    """The door for first-generation workers: another conversation, the same foreman."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self.on_data = server.on_data
+        self.on_cut = server.on_cut
+
+    def on_link(self, link: Link) -> None:
+        self._server.add_link(link, V1ForemanSide())

@@ -1,0 +1,1 @@
+"""Sockets: links that come and go. What their bytes mean is for others."""

@@ -1,0 +1,134 @@
+"""Links on asyncio: bytes in at once, bytes out in one write, and who is at the other end."""
+
+import asyncio
+import os
+import socket
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol, cast
+
+from gandy.config import Address
+from gandy.errors import ConfigError, LinkError
+
+# Bytes that may wait in our memory for a peer that does not read. Beyond, the link is cut.
+MAX_UNSENT_BYTES = 64 * 1024 * 1024
+
+# Seconds to set up a link.
+CONNECT_TIMEOUT = 5.0
+
+
+class Owner(Protocol):
+    """What a link belongs to."""
+
+    def on_link(self, link: "Link") -> None: ...
+
+    def on_data(self, link: "Link", data: bytes) -> None: ...
+
+    def on_cut(self, link: "Link") -> None: ...
+
+
+class Link(asyncio.Protocol):
+    """One connection, whichever side opened it."""
+
+    _count = 0
+
+    def __init__(self, owner: Owner) -> None:
+        Link._count += 1
+        self.name = f"link{Link._count}"
+        self._owner = owner
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        sock = transport.get_extra_info("socket")
+        if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._owner.on_link(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._owner.on_data(self, data)
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self._transport = None
+        self._owner.on_cut(self)
+
+    def write(self, data: bytes) -> None:
+        if self._transport is None or not data:
+            return
+        self._transport.write(data)
+        if self._transport.get_write_buffer_size() > MAX_UNSENT_BYTES:
+            self._transport.abort()
+
+    def close(self) -> None:
+        """After what was written has gone out."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    @property
+    def peer_pid(self) -> int | None:
+        """The process at the other end of a unix socket, where the kernel tells."""
+        sock = self._transport.get_extra_info("socket") if self._transport is not None else None
+        if sock is None or sock.family != socket.AF_UNIX or not hasattr(socket, "SO_PEERCRED"):
+            return None
+        credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        pid: int = struct.unpack("3i", credentials)[0]
+        return pid or None
+
+
+async def connect(address: Address, make_link: Callable[[], Link]) -> Link:
+    """A link to whoever listens there.
+
+    Raises: LinkError.
+    """
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(CONNECT_TIMEOUT):
+            if address.scheme == "unix":
+                _, link = await loop.create_unix_connection(make_link, address.host)
+            else:
+                _, link = await loop.create_connection(make_link, address.host, address.port)
+    except (OSError, TimeoutError) as error:
+        raise LinkError(f"nobody answers at {address}: {str(error) or 'no answer in time'}") from None
+    return link
+
+
+async def listen(address: Address, make_link: Callable[[], Link]) -> asyncio.Server:
+    """Take links at this address. A unix socket is for this user only.
+
+    Raises: ConfigError.
+    """
+    loop = asyncio.get_running_loop()
+    try:
+        if address.scheme == "unix":
+            return await _listen_unix(loop, address.host, make_link)
+        return await loop.create_server(make_link, address.host, address.port)
+    except OSError as error:
+        raise ConfigError(f"cannot listen at {address}: {error.strerror or error}") from None
+
+
+async def _listen_unix(loop: asyncio.AbstractEventLoop, path: str, make_link: Callable[[], Link]) -> asyncio.Server:
+    Path(path).unlink(missing_ok=True)  # left by a foreman that was killed; the store's lock says that none runs
+    before = os.umask(0o177)
+    try:
+        return await loop.create_unix_server(make_link, path)
+    finally:
+        os.umask(before)
+
+
+def is_dead(pid: int) -> bool:
+    """Whether a process is gone. A zombie is."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"Z"
+    except OSError:
+        return False
