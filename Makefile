@@ -20,9 +20,13 @@ help:
 demo: $(VENV)/.run
 	@$(BIN)/python examples/simulated_crew.py
 
+# The pure bands are covered completely by tests of their own; the others run real things, on all cores.
+PURE_TESTS := tests/unit tests/vectors tests/property
+
 test: $(VENV)/.dev
-	@$(BIN)/coverage run -m pytest
+	@$(BIN)/coverage run -m pytest $(PURE_TESTS)
 	@$(BIN)/coverage report
+	@$(BIN)/python -m pytest -n auto $(addprefix --ignore=,$(PURE_TESTS))
 
 check: $(VENV)/.dev
 	@$(BIN)/ruff format --check --quiet . || { echo "not formatted: run 'make format'"; exit 1; }
@@ -46,7 +50,8 @@ fuzz: $(VENV)/.fuzz
 	@$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
 
 soak: $(VENV)/.dev
-	@GANDY_SIM_SEEDS=$(SOAK_SEEDS) $(BIN)/python -m pytest tests/sim
+	@GANDY_SIM_SEEDS=$(SOAK_SEEDS) $(BIN)/python -m pytest -n auto tests/sim
+	@GANDY_KILLS=20 GANDY_KILL_TASKS=2000 $(BIN)/python -m pytest tests/e2e/test_kills.py
 	@GANDY_HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest tests/property
 
 clean:

@@ -1,3 +1,17 @@
 """gandy makes a crew out of machines: a foreman hands work to workers, and everyone keeps the same time."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gandy.client import AsyncClient, AsyncJob, Client, Job
+
 __version__ = "0.1.0"
+__all__ = ["AsyncClient", "AsyncJob", "Client", "Job"]
+
+
+def __getattr__(name: str) -> Any:
+    """Clients are imported when somebody asks for one: `gandy --help` and the pure bands need none."""
+    if name in __all__:
+        return getattr(import_module("gandy.client"), name)
+    raise AttributeError(f"module 'gandy' has no attribute {name!r}")

@@ -10,6 +10,7 @@ class ExitCode(IntEnum):
     DONE = 0
     FAILED = 1
     USAGE = 2  # click's own number
+    CANCELLED = 3  # of a job that was waited for
     INTERRUPTED = 130  # what a shell tells of a program that Ctrl-C ended
     CLOSED_PIPE = 141  # what a shell tells of a program whose reader went away
 
@@ -21,3 +22,21 @@ Exit codes:
   1  failed; the reason is on standard error
   2  the command line or its input cannot be read
 """
+
+# For commands that wait for jobs.
+WAIT_EXIT_HELP: Final = (
+    EXIT_HELP
+    + """\
+  After waiting for jobs:
+  0    every task finished
+  1    some task failed
+  3    a job was cancelled, and no task failed
+  130  Ctrl-C; the jobs go on
+"""
+)
+
+
+def make_epilog(*examples: str, exits: str = EXIT_HELP) -> str:
+    """The end of a command's help: examples that can be pasted, and exit codes."""
+    lines = "\n".join(f"  {example}" for example in examples)
+    return f"\b\nExamples:\n{lines}\n\n{exits}"

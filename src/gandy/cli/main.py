@@ -13,8 +13,23 @@ from gandy.cli.lazy import LazyCommand, LazyGroup
 from gandy.errors import GandyError
 
 COMMANDS: Final[Mapping[str, LazyCommand]] = {
+    "foreman": LazyCommand("gandy.cli.foreman:foreman", "Start a foreman here, or stop the one that runs."),
+    "job": LazyCommand("gandy.cli.job:job", "Look at jobs, and change their course."),
+    "status": LazyCommand("gandy.cli.status:status", "Tell how the foreman and its crew are."),
+    "submit": LazyCommand(
+        "gandy.cli.submit:submit", "Queue a command, once or many times, and print the job's number."
+    ),
+    "up": LazyCommand("gandy.cli.up:up", "Start a foreman and a worker here, in the foreground."),
+    "worker": LazyCommand("gandy.cli.worker:worker", "Start a worker here, look at workers, let them go."),
     "wire": LazyCommand("gandy.cli.wire:wire", "Look at the bytes of the job protocols, and make some."),
 }
+
+FIRST_STEPS: Final = """\b
+First steps:
+  gandy up                                                      in one terminal
+  gandy submit --tasks 100 --wait -- sh -c 'echo $GANDY_TASK'   in another
+  gandy job output 1                                            what the tasks wrote
+"""
 
 EXAMPLES: Final = """\b
 Examples:
@@ -48,7 +63,7 @@ def _forget_output() -> None:
     os.dup2(nowhere, sys.stdout.fileno())
 
 
-@click.group(cls=Program, table=COMMANDS, epilog=EXAMPLES + "\n" + EXIT_HELP)
+@click.group(cls=Program, table=COMMANDS, epilog=FIRST_STEPS + "\n" + EXAMPLES + "\n" + EXIT_HELP)
 @click.version_option(__version__, prog_name="gandy", message="%(prog)s %(version)s")
 def program() -> None:
     """Make a crew out of machines: a foreman hands work to workers, and everyone keeps the same time."""

@@ -1,0 +1,65 @@
+"""`gandy foreman`: start one here, or stop the one that runs."""
+
+import os
+import sys
+
+import click
+
+from gandy.cli.exits import make_epilog
+from gandy.cli.options import Format, Seconds, foreman_option, open_client, output_option
+from gandy.cli.security import refuse_open_network
+from gandy.config import tell_home
+
+
+@click.group(epilog=make_epilog("gandy foreman run", "gandy foreman stop"))
+def foreman() -> None:
+    """Start a foreman here, or stop the one that runs."""
+
+
+@foreman.command(
+    epilog=make_epilog(
+        "gandy foreman run",
+        "gandy foreman run --store sqlite:/var/lib/gandy/jobs.sqlite",
+        "gandy foreman run --listen tcp://0.0.0.0:5429 --insecure",
+    )
+)
+@click.option("--store", metavar="STORE", help="sqlite:PATH or memory:. Default: a file under GANDY_HOME.")
+@click.option("--listen", metavar="URL", help="Take clients and workers at tcp://HOST:PORT too.")
+@click.option("--v1-listen", metavar="URL", help="Take first-generation workers at tcp://HOST:PORT.")
+@click.option(
+    "--grace",
+    type=Seconds(),
+    default="10s",
+    show_default=True,
+    metavar="TIME",
+    help="How long a worker that went away keeps its tasks.",
+)
+@click.option("--insecure", is_flag=True, help="Use TCP without keys: anybody on the network can run commands.")
+def run(store: str | None, listen: str | None, v1_listen: str | None, grace: float, insecure: bool) -> None:
+    """Run a foreman in the foreground. Ctrl-C stops it; workers keep their tasks until it is back."""
+    refuse_open_network(insecure, listen, v1_listen)
+    from gandy.foreman import main
+
+    home = tell_home(os.environ, sys.platform)
+    code = main.run(home=home, store=store, listen=listen, v1_listen=v1_listen, grace=grace, insecure=insecure)
+    raise click.exceptions.Exit(code)
+
+
+@foreman.command(epilog=make_epilog("gandy foreman stop", "gandy foreman stop --drain"))
+@click.option("--drain", is_flag=True, help="Workers finish their tasks and leave too.")
+@foreman_option
+@output_option
+def stop(drain: bool, foreman: str | None, output: Format) -> None:
+    """Stop the foreman. Jobs stay in its store, and workers wait for the next one.
+
+    With --output json, an object {"foreman": URL, "drain": BOOLEAN} is printed.
+    """
+    from gandy.cli.rows import print_json
+
+    with open_client(foreman) as client:
+        client.stop_foreman(drain=drain)
+        address = str(client.address)
+    if output == "json":
+        print_json({"foreman": address, "drain": drain})
+    else:
+        click.echo(address if output == "quiet" else f"the foreman at {address} stops")

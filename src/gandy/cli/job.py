@@ -1,0 +1,303 @@
+"""`gandy job`: look at jobs that were submitted, and change their course."""
+
+import sys
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import click
+
+from gandy.cli.exits import WAIT_EXIT_HELP, ExitCode, make_epilog
+from gandy.cli.options import (
+    Format,
+    foreman_option,
+    job_argument,
+    jobs_argument,
+    open_client,
+    output_option,
+    task_option,
+)
+from gandy.cli.people import make_printable
+from gandy.cli.progress import tell_end, tell_exit, wait_for
+from gandy.cli.rows import (
+    JOB_HEADERS,
+    JOB_KEYS,
+    TASK_HEADERS,
+    TASK_KEYS,
+    job_to_cells,
+    job_to_fields,
+    job_to_json,
+    print_json,
+    task_to_cells,
+    task_to_json,
+)
+from gandy.client import Job
+from gandy.core.jobs import FINAL_JOB_STATES
+from gandy.core.model import JobState
+from gandy.core.snapshot import JobRow, TaskRow
+from gandy.errors import GandyError, LinkError
+
+JOB_JSON: Final = f"With --output json, a job has the keys {JOB_KEYS.replace(' ', ', ')}."
+TASK_JSON: Final = f"A task has the keys {TASK_KEYS.replace(' ', ', ')}."
+
+
+@click.group(epilog=make_epilog("gandy job list", "gandy job show 7", "gandy job output 7 -f", "gandy job cancel 7"))
+def job() -> None:
+    """Look at jobs, and change their course."""
+
+
+@job.command(
+    "list",
+    epilog=make_epilog("gandy job list", "gandy job list --all", "gandy job list --state failed --output json"),
+    help=f"List jobs, the newest first: those that have not ended.\n\n{JOB_JSON}",
+)
+@click.option("--all", "show_all", is_flag=True, help="Also those that have ended.")
+@click.option(
+    "--state",
+    "states",
+    type=click.Choice([state.name.lower() for state in JobState]),
+    multiple=True,
+    help="Only those in this state; may be given several times.",
+)
+@foreman_option
+@output_option
+def list_jobs(show_all: bool, states: tuple[str, ...], foreman: str | None, output: Format) -> None:
+    with open_client(foreman) as client:
+        rows = client.jobs(_choose_states(show_all, states))
+        if output == "table":
+            _draw_jobs(list(rows), show_all or bool(states))
+            return
+        for row in rows:
+            _print_job(row, output)
+
+
+def _choose_states(show_all: bool, names: tuple[str, ...]) -> Iterable[JobState] | None:
+    if names:
+        return [JobState[name.upper()] for name in names]
+    return None if show_all else sorted(set(JobState) - FINAL_JOB_STATES)
+
+
+def _draw_jobs(rows: list[JobRow], is_complete: bool) -> None:
+    from gandy.cli.table import draw_table
+
+    if rows:
+        now = time.time()
+        draw_table(JOB_HEADERS, (job_to_cells(row, now) for row in rows))
+    else:
+        click.echo("no jobs" if is_complete else "no jobs wait or run; --all shows those that have ended", err=True)
+
+
+@job.command(
+    epilog=make_epilog("gandy job show 7", "gandy job show 7 --tasks", "gandy job show 7 --task 3 --output json"),
+    help=f"Show one job; or its tasks, one on each line; or every attempt at one task.\n\n{JOB_JSON} {TASK_JSON}",
+)
+@click.option("--tasks", "show_tasks", is_flag=True, help="List its tasks, each with its last attempt.")
+@task_option("List all attempts at this task.")
+@job_argument
+@foreman_option
+@output_option
+def show(number: int, show_tasks: bool, task: int | None, foreman: str | None, output: Format) -> None:
+    with open_client(foreman) as client:
+        found = client.job(number)
+        if task is not None:
+            _show_tasks(number, found.attempts(task), output)
+        elif show_tasks:
+            _show_tasks(number, found.tasks(), output)
+        else:
+            _show_job(found.status(), output)
+
+
+def _show_job(row: JobRow, output: Format) -> None:
+    if output == "table":
+        from gandy.cli.table import draw_fields
+
+        draw_fields(job_to_fields(row, time.time()))
+    else:
+        _print_job(row, output)
+
+
+def _print_job(row: JobRow, output: Format) -> None:
+    if output == "quiet":
+        click.echo(row.job)
+    else:
+        print_json(job_to_json(row))
+
+
+def _show_tasks(number: int, rows: Iterable[TaskRow], output: Format) -> None:
+    if output == "table":
+        from gandy.cli.table import draw_table
+
+        draw_table(TASK_HEADERS, map(task_to_cells, rows))
+    elif output == "json":
+        for row in rows:
+            print_json(task_to_json(number, row))
+    else:
+        for row in rows:
+            click.echo(row.task)
+
+
+@job.command(
+    epilog=make_epilog("gandy job wait 7", "gandy job wait 7 8 9 --output quiet", exits=WAIT_EXIT_HELP),
+    help=f"Wait until all these jobs have ended, and exit with their result.\n\n{JOB_JSON}",
+)
+@jobs_argument
+@foreman_option
+@output_option
+def wait(numbers: tuple[int, ...], foreman: str | None, output: Format) -> None:
+    with open_client(foreman) as client:
+        rows = [_wait_for_one(client.job(number), output) for number in numbers]
+        raise click.exceptions.Exit(tell_exit(rows))
+
+
+def _wait_for_one(found: Job, output: Format) -> JobRow:
+    row = wait_for(found, is_quiet=output == "quiet")
+    if output == "json":
+        print_json(job_to_json(row))
+    tell_end(row)
+    return row
+
+
+@job.command(
+    epilog=make_epilog("gandy job output 7", "gandy job output 7 --task 3 --stderr", "gandy job output 7 --task 3 -f")
+)
+@task_option("Only what this task wrote. Default: all tasks, in order.")
+@click.option("--stderr", "is_error", is_flag=True, help="Standard error instead of standard output.")
+@click.option("-f", "--follow", is_flag=True, help="Go on until the task has ended.")
+@job_argument
+@foreman_option
+def output(number: int, task: int | None, is_error: bool, follow: bool, foreman: str | None) -> None:
+    """Print what tasks wrote, byte for byte, from their last attempts.
+
+    On a terminal, a line before each task tells its number if there are several.
+    """
+    stream = "err" if is_error else "out"
+    with open_client(foreman) as client:
+        found = client.job(number)
+        if task is not None:
+            _print_output(found.output(task, stream, follow))
+            return
+        tasks = found.status().spec.tasks
+        with_headers = tasks > 1 and sys.stdout.isatty()
+        for each in _choose_tasks(found, tasks, follow):
+            if with_headers:
+                click.echo(f"==> task {each} <==")
+            _print_output(found.output(each, stream, follow))
+
+
+def _choose_tasks(found: Job, tasks: int, follow: bool) -> Iterable[int]:
+    """What has never started has written nothing, but will where somebody follows."""
+    return range(1, tasks + 1) if follow else (row.task for row in found.tasks() if row.attempt)
+
+
+def _print_output(pieces: Iterable[bytes]) -> None:
+    stdout = sys.stdout.buffer
+    for piece in pieces:
+        stdout.write(piece)
+        stdout.flush()  # whoever follows sees it now
+
+
+@job.command(epilog=make_epilog("gandy job cancel 7", "gandy job cancel 7 8", "gandy job cancel 7 --task 3"))
+@task_option("Only this task.")
+@jobs_argument
+@foreman_option
+@output_option
+def cancel(numbers: tuple[int, ...], task: int | None, foreman: str | None, output: Format) -> None:
+    """End jobs, or one task: what waits never starts, what runs is killed."""
+    tasks = None if task is None else [task]
+    _change(numbers, foreman, output, lambda found: found.cancel(tasks))
+
+
+@job.command(epilog=make_epilog("gandy job hold 7"))
+@jobs_argument
+@foreman_option
+@output_option
+def hold(numbers: tuple[int, ...], foreman: str | None, output: Format) -> None:
+    """Start no more tasks of these jobs; what runs goes on."""
+    _change(numbers, foreman, output, lambda found: found.hold())
+
+
+@job.command(epilog=make_epilog("gandy job release 7"))
+@jobs_argument
+@foreman_option
+@output_option
+def release(numbers: tuple[int, ...], foreman: str | None, output: Format) -> None:
+    """Let jobs go on that were held."""
+    _change(numbers, foreman, output, lambda found: found.release())
+
+
+@job.command(epilog=make_epilog("gandy job retry 7", "gandy job retry 7 --task 3"))
+@task_option("Only this task.")
+@jobs_argument
+@foreman_option
+@output_option
+def retry(numbers: tuple[int, ...], task: int | None, foreman: str | None, output: Format) -> None:
+    """Try again what failed or was cancelled."""
+    tasks = None if task is None else [task]
+    _change(numbers, foreman, output, lambda found: found.retry(tasks))
+
+
+def _change(numbers: Iterable[int], foreman: str | None, output: Format, change: Callable[[Job], JobRow]) -> None:
+    def change_one(found: Job) -> None:
+        row = change(found)
+        if output == "table":
+            held = " and held" if row.held and row.state is JobState.RUNNING else ""  # the last tasks still run
+            click.echo(f"job {row.job} is {row.state.name.lower()}{held}")
+        else:
+            _print_job(row, output)
+
+    _for_each(numbers, foreman, change_one)
+
+
+@job.command(epilog=make_epilog("gandy job forget 7 8"))
+@jobs_argument
+@foreman_option
+@output_option
+def forget(numbers: tuple[int, ...], foreman: str | None, output: Format) -> None:
+    """Delete all that is kept about jobs that have ended.
+
+    With --output json, an object {"job": NUMBER, "forgotten": true} is printed for each.
+    """
+
+    def forget_one(found: Job) -> None:
+        found.forget()
+        if output == "json":
+            print_json({"job": found.id, "forgotten": True})
+        else:
+            click.echo(found.id if output == "quiet" else f"job {found.id} is forgotten")
+
+    _for_each(numbers, foreman, forget_one)
+
+
+def _for_each(numbers: Iterable[int], foreman: str | None, act: Callable[[Job], None]) -> None:
+    """One that cannot be done does not keep the others from being done."""
+    has_failed = False
+    with open_client(foreman) as client:
+        for number in numbers:
+            try:
+                act(client.job(number))
+            except LinkError:
+                raise
+            except GandyError as error:
+                has_failed = True
+                click.echo(f"gandy: {error}", err=True)
+    if has_failed:
+        raise click.exceptions.Exit(ExitCode.FAILED)
+
+
+@job.command(epilog=make_epilog("gandy job explain 7", "gandy job explain 7 --task 3"))
+@task_option("Only about this task, with all its attempts.")
+@job_argument
+@foreman_option
+@output_option
+def explain(number: int, task: int | None, foreman: str | None, output: Format) -> None:
+    """Tell why tasks wait, or how they died.
+
+    With --output json, one object with the keys job, task and lines is printed.
+    """
+    with open_client(foreman) as client:
+        lines = client.job(number).explain(task)
+    if output == "json":
+        print_json({"job": number, "task": task, "lines": lines})
+        return
+    for line in "\n".join(lines).splitlines():
+        click.echo(make_printable(line))

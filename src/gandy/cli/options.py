@@ -1,0 +1,70 @@
+"""Options and arguments that many commands share, so that they are the same everywhere."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+
+import click
+
+from gandy.cli.people import parse_seconds
+
+if TYPE_CHECKING:
+    from gandy.client import Client
+
+Format = Literal["table", "json", "quiet"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+JOB: Final = click.IntRange(min=1)
+
+
+class Seconds(click.ParamType[float]):
+    """A time as people write it: 90, 1.5s, 5min, 2h, 1d."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds = parse_seconds(str(value))
+        if seconds is None:
+            self.fail(f"{value!r} is not a time; write 90, 1.5s, 5min, 2h or 1d", param, ctx)
+        return seconds
+
+
+def foreman_option(command: F) -> F:
+    option = click.option(
+        "--foreman",
+        metavar="URL",
+        envvar="GANDY_FOREMAN",
+        help="Where the foreman is: unix:PATH or tcp://HOST:PORT. Default: the one on this machine.",
+    )
+    return option(command)
+
+
+def output_option(command: F) -> F:
+    option = click.option(
+        "--output",
+        "output",
+        type=click.Choice(["table", "json", "quiet"]),
+        default="table",
+        show_default=True,
+        help="A table for people, JSON with one object on each line, or only numbers and names.",
+    )
+    return option(command)
+
+
+def job_argument(command: F) -> F:
+    return click.argument("number", metavar="JOB", type=JOB)(command)
+
+
+def jobs_argument(command: F) -> F:
+    return click.argument("numbers", metavar="JOB...", type=JOB, nargs=-1, required=True)(command)
+
+
+def task_option(text: str) -> Callable[[F], F]:
+    return click.option("--task", type=click.IntRange(min=1), metavar="N", help=text)
+
+
+def open_client(foreman: str | None) -> "Client":
+    """A client, still to be entered. Imported here, because some commands do without."""
+    from gandy.client import Client
+
+    return Client(foreman)

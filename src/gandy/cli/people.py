@@ -1,0 +1,64 @@
+"""Numbers, times and texts as people read and write them. It knows no clock and prints nothing."""
+
+import re
+import shlex
+from collections.abc import Sequence
+from typing import Final
+
+# Seconds of each unit that people write.
+_UNITS: Final = {"": 1, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}
+_TIME: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)")
+
+# Two units that are told together, and what the larger one is in seconds.
+_PAIRS: Final = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))
+
+_SIZES: Final = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+
+
+def parse_seconds(text: str) -> float | None:
+    """What a time means in seconds; None where it is not one."""
+    found = _TIME.fullmatch(text.strip().lower())
+    if found is None or found[2] not in _UNITS:
+        return None
+    return float(found[1]) * _UNITS[found[2]]
+
+
+def format_seconds(seconds: float) -> str:
+    """In the two largest units that matter: 0.3 s, 12 s, 3 min 5 s, 2 h 5 min, 3 d 4 h."""
+    if seconds < 9.95:
+        return f"{max(0.0, seconds):.1f} s"
+    whole = round(seconds)
+    for size, unit, small_size, small_unit in _PAIRS:
+        if whole >= size:
+            rest = whole % size // small_size
+            return f"{whole // size:,} {unit} {rest} {small_unit}" if rest else f"{whole // size:,} {unit}"
+    return f"{whole} s"
+
+
+def format_age(then: float, now: float) -> str:
+    return f"{format_seconds(now - then)} ago"
+
+
+def format_count(count: int) -> str:
+    return f"{count:,}"
+
+
+def format_bytes(size: int) -> str:
+    for unit, name in _SIZES:
+        if size >= unit:
+            return f"{size / unit:.1f} {name}"
+    return f"{size} B"
+
+
+def format_command(command: str | Sequence[str]) -> str:
+    """As it would be typed."""
+    return command if isinstance(command, str) else shlex.join(command)
+
+
+def make_printable(text: str) -> str:
+    """Nothing in it can move a cursor or change a colour: whatever a terminal would obey is spelled out."""
+    return "".join(letter if letter.isprintable() else _spell(letter) for letter in text)
+
+
+def _spell(letter: str) -> str:
+    return letter.encode("unicode_escape").decode("ascii")

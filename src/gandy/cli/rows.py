@@ -1,0 +1,147 @@
+"""Jobs, tasks and workers as commands show them: JSON that scripts may rely on, and words for tables.
+
+Keys of the JSON are never renamed or removed; times are seconds since 1970, sizes are bytes.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+import click
+from msgspec.structs import asdict
+
+from gandy.cli.people import (
+    format_age,
+    format_bytes,
+    format_command,
+    format_count,
+    format_seconds,
+)
+from gandy.core.explain import describe_ending
+from gandy.core.requests import Status, WorkerRow
+from gandy.core.snapshot import JobRow, TaskRow
+
+JOB_KEYS: Final = (
+    "job name state command tasks waiting running finished failed cancelled held submitted changed "
+    "cwd env retries timeout priority slots tags limit after"
+)
+TASK_KEYS: Final = (
+    "job task state attempt worker claimed started ended cause exit_code signal peak_memory_bytes note tail"
+)
+WORKER_KEYS: Final = "id name slots used running tags connected draining silent_seconds"
+
+JOB_HEADERS: Final = (">job", "name", "state", ">tasks", ">finished", ">failed", ">running", "submitted", "command")
+TASK_HEADERS: Final = (">task", ">attempt", "state", "worker", ">took", ">memory", "end")
+WORKER_HEADERS: Final = ("name", "state", ">slots", ">used", ">tasks", ">last word", "tags", "id")
+
+
+def print_json(value: object) -> None:
+    """One object on one line."""
+    click.echo(json.dumps(value, separators=(",", ":")))
+
+
+def job_to_json(row: JobRow) -> dict[str, Any]:
+    spec = row.spec
+    values = {
+        "job": row.job,
+        "state": row.state.name.lower(),
+        "held": row.held,
+        "submitted": row.submitted,
+        "changed": row.changed,
+        **asdict(row.counts),
+        **{key: getattr(spec, key) for key in ("name", "command", "tasks", "cwd", "env", "retries", "timeout")},
+        **{key: getattr(spec, key) for key in ("priority", "slots", "tags", "limit", "after")},
+    }
+    return {key: values[key] for key in JOB_KEYS.split()}
+
+
+def task_to_json(job: int, row: TaskRow) -> dict[str, Any]:
+    values: dict[str, Any] = dict.fromkeys(TASK_KEYS.split())
+    if row.ending is not None:
+        values |= asdict(row.ending)
+        values |= {
+            "cause": row.ending.cause.name.lower(),
+            "tail": row.ending.tail.decode(errors="replace"),
+        }
+    values |= {
+        "job": job,
+        "task": row.task,
+        "state": row.state.name.lower(),
+        "attempt": row.attempt,
+        "worker": row.worker,
+        "claimed": row.claimed,
+        "ended": row.ended,
+    }
+    return values
+
+
+def worker_to_json(row: WorkerRow) -> dict[str, Any]:
+    return asdict(row)
+
+
+def status_to_json(status: Status) -> dict[str, Any]:
+    return asdict(status)
+
+
+def job_to_cells(row: JobRow, now: float) -> Sequence[str]:
+    counts = (row.spec.tasks, row.counts.finished, row.counts.failed, row.counts.running)
+    tasks, finished, failed, running = map(format_count, counts)
+    age, command = format_age(row.submitted, now), format_command(row.spec.command)
+    return str(row.job), row.spec.name, row.state.name.lower(), tasks, finished, failed, running, age, command
+
+
+def job_to_fields(row: JobRow, now: float) -> list[tuple[str, str]]:
+    spec = row.spec
+    counts = ", ".join(f"{format_count(count)} {state}" for state, count in asdict(row.counts).items() if count)
+    return [
+        ("job", str(row.job)),
+        ("name", spec.name),
+        ("state", row.state.name.lower()),
+        ("tasks", f"{format_count(spec.tasks)}: {counts}"),
+        ("command", format_command(spec.command)),
+        ("folder", spec.cwd),
+        ("environment", " ".join(f"{key}={value}" for key, value in spec.env.items())),
+        ("submitted", format_age(row.submitted, now)),
+        ("changed", format_age(row.changed, now)),
+        ("held", "yes" if row.held else ""),
+        ("priority", str(spec.priority) if spec.priority else ""),
+        ("retries", format_count(spec.retries) if spec.retries else ""),
+        ("timeout", "" if spec.timeout is None else format_seconds(spec.timeout)),
+        ("slots", f"{format_count(spec.slots)} for each task" if spec.slots > 1 else ""),
+        ("limit", "" if spec.limit is None else f"{format_count(spec.limit)} tasks at the same time"),
+        ("tags", ", ".join(spec.tags)),
+        ("after", ", ".join(f"job {job}" for job in spec.after)),
+    ]
+
+
+def task_to_cells(row: TaskRow) -> Sequence[str]:
+    took = memory = end = ""
+    if row.ending is not None:
+        end = describe_ending(row.ending)
+        if row.ending.started is not None and row.ending.ended is not None:
+            took = format_seconds(row.ending.ended - row.ending.started)
+        if row.ending.peak_memory_bytes is not None:
+            memory = format_bytes(row.ending.peak_memory_bytes)
+    return str(row.task), str(row.attempt or ""), row.state.name.lower(), row.worker, took, memory, end
+
+
+def worker_to_cells(row: WorkerRow) -> Sequence[str]:
+    state = "absent" if not row.connected else "draining" if row.draining else "ready"
+    slots, used, running = map(format_count, (row.slots, row.used, row.running))
+    silence = f"{format_seconds(row.silent_seconds)} ago"
+    return row.name, state, slots, used, running, silence, ", ".join(row.tags), row.id
+
+
+def status_to_fields(status: Status) -> list[tuple[str, str]]:
+    return [
+        ("foreman", f"version {status.version}, process {status.pid}"),
+        ("up for", format_seconds(status.uptime_seconds)),
+        ("listens at", " and ".join(status.listening)),
+        ("security", "INSECURE: open to everybody on the network" if status.insecure else ""),
+        ("store", status.store),
+        ("trouble", status.trouble),
+        ("workers", format_count(status.workers)),
+        ("slots", f"{format_count(status.used)} of {format_count(status.slots)} in use"),
+        ("jobs", f"{format_count(status.jobs)} not ended"),
+        ("tasks", f"{format_count(status.running)} running, {format_count(status.waiting)} waiting"),
+    ]

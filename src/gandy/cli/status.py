@@ -1,0 +1,30 @@
+"""`gandy status`: how the foreman and its crew are."""
+
+import click
+
+from gandy.cli.exits import make_epilog
+from gandy.cli.options import Format, foreman_option, open_client, output_option
+
+
+@click.command(epilog=make_epilog("gandy status", "gandy status --output json"))
+@foreman_option
+@output_option
+def status(foreman: str | None, output: Format) -> None:
+    """Tell how the foreman and its crew are.
+
+    With --output json, one object is printed, with the keys version, pid, uptime_seconds, store, trouble, listening,
+    insecure, workers, slots, used, jobs, waiting and running. With --output quiet, only its address is.
+    """
+    from gandy.cli.rows import print_json, status_to_fields, status_to_json
+
+    with open_client(foreman) as client:
+        found = client.status()
+        address = str(client.address)
+    if output == "json":
+        print_json(status_to_json(found))
+    elif output == "quiet":
+        click.echo(address)
+    else:
+        from gandy.cli.table import draw_fields
+
+        draw_fields(status_to_fields(found))

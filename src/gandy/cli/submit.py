@@ -1,0 +1,125 @@
+"""`gandy submit`: a job from the command line, from a file, or from both."""
+
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import click
+
+from gandy.cli.exits import WAIT_EXIT_HELP, ExitCode, make_epilog
+from gandy.cli.options import JOB, Format, Seconds, foreman_option, open_client, output_option
+
+if TYPE_CHECKING:
+    from gandy.client import Job
+    from gandy.client.spec import SubmitOptions
+
+EPILOG: Final = make_epilog(
+    "gandy submit 'sleep 5; echo done'",
+    "gandy submit --tasks 100 --wait -- sh -c 'echo $GANDY_TASK'",
+    "gandy submit --each-line urls.txt --limit 4 --retries 3 -- 'curl -fsSO {line}'",
+    "find . -name '*.png' | gandy submit --each-line - -- optipng '{line}'",
+    "gandy submit --file job.toml --priority 5",
+    "gandy submit --after 7 --output quiet ./report.sh",
+    exits=WAIT_EXIT_HELP,
+)
+
+
+def _parse_env(_context: click.Context, _option: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str] | None:
+    for pair in pairs:
+        if "=" not in pair or pair.startswith("="):
+            raise click.BadParameter(f"{pair!r} is not of the form NAME=VALUE")
+    return dict(pair.split("=", 1) for pair in pairs) or None
+
+
+@click.command(context_settings={"allow_interspersed_args": False}, epilog=EPILOG)
+@click.option("--name", metavar="TEXT", help="A name for people to know it by.")
+@click.option("--tasks", type=click.IntRange(min=1), metavar="N", help="How many times the command is run. Default: 1.")
+@click.option("--each-line", metavar="FILE|-", help="Run the command once for each line of a file or standard input.")
+@click.option("--file", "file", metavar="JOB.toml", help="Read the job from a file; options given here win.")
+@click.option("--cwd", metavar="FOLDER", help="Where the tasks run. Default: the current folder.")
+@click.option("--env", multiple=True, metavar="NAME=VALUE", callback=_parse_env, help="A variable for the tasks.")
+@click.option("--retries", type=click.IntRange(min=0), metavar="N", help="How often a task that fails is tried again.")
+@click.option("--timeout", type=Seconds(), metavar="TIME", help="Kill an attempt after this time: 90, 5min, 2h.")
+@click.option("--priority", type=int, metavar="N", help="Higher goes first. Default: 0.")
+@click.option("--slots", type=click.IntRange(min=1), metavar="N", help="Slots that each task takes. Default: 1.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="A tag that a worker must have.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Tasks that may run at the same time.")
+@click.option("--hold", "held", is_flag=True, default=None, help="Start nothing until 'gandy job release'.")
+@click.option("--after", type=JOB, multiple=True, metavar="JOB", help="Wait until this job has finished well.")
+@click.option("--wait", is_flag=True, help="Wait for the job, show its progress, and exit with its result.")
+@foreman_option
+@output_option
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def submit(
+    command: tuple[str, ...],
+    file: str | None,
+    each_line: str | None,
+    wait: bool,
+    foreman: str | None,
+    output: Format,
+    **told: Any,
+) -> None:
+    """Queue a command, once or many times, and print the job's number.
+
+    One COMMAND word is a line for the shell; several are a program and its arguments, which no shell sees. {task} and
+    {line} in it are replaced by the number and the line of the task, which also finds them in GANDY_TASK and
+    GANDY_LINE. When the number is printed, the job is on disk and survives any crash.
+
+    JOB.toml has the same names as the options, and "command": a string or an array. "each-line" there is a file or
+    an array of lines, and paths begin at the folder of JOB.toml. With --output json, one object {"job": NUMBER} is
+    printed; with --wait it is that of 'gandy job show', when the job has ended.
+    """
+    told = {key: value for key, value in told.items() if value is not None and value != ()}
+    chosen, options = _merge(command, file, each_line, cast("SubmitOptions", told))
+    with open_client(foreman) as client:
+        job = client.submit(chosen, **options)
+        _tell(job, output, wait)
+        if wait:
+            raise click.exceptions.Exit(_wait(job, output))
+
+
+def _merge(
+    command: tuple[str, ...], file: str | None, each_line: str | None, told: "SubmitOptions"
+) -> tuple[str | tuple[str, ...], "SubmitOptions"]:
+    """What the file says, and what the command line says instead."""
+    from gandy.cli.jobfile import read_job_file, read_lines
+
+    if each_line is not None and "tasks" in told:
+        raise click.UsageError("--tasks and --each-line exclude each other.")
+    written, options = read_job_file(file) if file is not None else ((), {})
+    if each_line is not None or "tasks" in told:
+        options.pop("lines", None)
+        options.pop("tasks", None)
+    env = {**(options.get("env") or {}), **(told.get("env") or {})}
+    options.update(told)
+    options["env"] = env
+    if each_line is not None:
+        options["lines"] = read_lines(each_line)
+    chosen = _choose_command(command) or written
+    if not chosen:
+        raise click.UsageError("Missing COMMAND: a line for the shell, or a program and its arguments.")
+    return chosen, options
+
+
+def _choose_command(words: tuple[str, ...]) -> str | tuple[str, ...]:
+    return words[0] if len(words) == 1 else words
+
+
+def _tell(job: "Job", output: Format, wait: bool) -> None:
+    from gandy.cli.rows import print_json
+
+    if output == "quiet":
+        click.echo(job.id)
+    elif output == "table":
+        click.echo(f"job {job.id}")
+    elif not wait:
+        print_json({"job": job.id})
+
+
+def _wait(job: "Job", output: Format) -> ExitCode:
+    from gandy.cli.progress import tell_end, tell_exit, wait_for
+    from gandy.cli.rows import job_to_json, print_json
+
+    row = wait_for(job, is_quiet=output == "quiet")
+    if output == "json":
+        print_json(job_to_json(row))
+    tell_end(row)
+    return tell_exit([row])

@@ -1,0 +1,6 @@
+"""How programs ask a foreman for work: `Client` blocks, `AsyncClient` awaits, and their verbs are the same."""
+
+from gandy.client.aio import AsyncClient, AsyncJob
+from gandy.client.blocking import Client, Job
+
+__all__ = ["AsyncClient", "AsyncJob", "Client", "Job"]

@@ -1,0 +1,301 @@
+"""The client for programs that run on asyncio: verbs become requests, answers become values or exceptions.
+
+A link is made when it is first needed, and made anew after a break. What was asked over a broken link is not asked
+again, except for what only looks: `wait`, `watch`, and output that is followed.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self, TypeVar, Unpack
+
+from gandy.client.link import Link, connect
+from gandy.client.spec import SubmitOptions, make_submit
+from gandy.config import Address, parse_address, tell_home
+from gandy.core.jobs import FINAL_JOB_STATES
+from gandy.core.model import JobState, TaskState
+from gandy.core.requests import (
+    Answer,
+    CancelJob,
+    Done,
+    Explained,
+    ExplainJob,
+    ForgetJob,
+    GetStatus,
+    HoldJob,
+    JobFound,
+    JobList,
+    ListAttempts,
+    ListJobs,
+    ListTasks,
+    ListWorkers,
+    Output,
+    ReadOutput,
+    ReleaseJob,
+    Request,
+    RetryJob,
+    ShowJob,
+    Status,
+    StopForeman,
+    StopWorker,
+    Submitted,
+    TaskList,
+    WatchJob,
+    WorkerList,
+    WorkerRow,
+)
+from gandy.core.snapshot import JobRow, TaskRow
+from gandy.errors import ConfigError, ErrorCode, JobTimeout, LinkError, RemoteProtocolError
+from gandy.ids import JobId, TaskNumber
+
+# Seconds before the next try to reach a foreman that went away: from here, doubling, to there.
+RETURN_PAUSES: Final = (0.1, 5.0)
+
+# Seconds before the next look at output that has not grown.
+OUTPUT_PAUSES: Final = (0.05, 1.0)
+
+# Jobs or tasks in one answer. With the last words of each, an answer stays far below the limit of a payload.
+PAGE: Final = 200
+
+A = TypeVar("A", bound=Answer)
+
+
+class AsyncClient:
+    """Talks to one foreman: at `foreman`, else at GANDY_FOREMAN, else on this machine under GANDY_HOME."""
+
+    def __init__(self, foreman: str | None = None) -> None:
+        self.address = find_foreman(foreman, os.environ, sys.platform)
+        self._link: Link | None = None
+        self._connecting = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        await self.connect()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def connect(self) -> None:
+        """Raises: LinkError, when nobody listens."""
+        await self._get_link()
+
+    async def close(self) -> None:
+        link, self._link = self._link, None
+        if link is not None:
+            await link.end()
+
+    async def submit(self, command: str | Sequence[str], **options: Unpack[SubmitOptions]) -> "AsyncJob":
+        """Queue a shell line, or an argument vector that no shell sees. When this returns, the job is on disk.
+
+        Raises: ConfigError, Rejected, StoreError, LinkError. After a LinkError nobody knows whether it was taken.
+        """
+        options["cwd"] = _tell_folder(options.get("cwd"))
+        answer = await self.ask(make_submit(command, **options), Submitted)
+        return self.job(answer.job)
+
+    def job(self, job: int) -> "AsyncJob":
+        """A job by its number. Whether there is one shows when something is asked about it."""
+        return AsyncJob(self, JobId(job))
+
+    async def jobs(self, states: Iterable[JobState] | None = None) -> AsyncGenerator[JobRow, None]:
+        """Every job, the newest first; or those in some states."""
+        wanted = None if states is None else tuple(states)
+        before: JobId | None = None
+        while rows := (await self.ask(ListJobs(wanted, PAGE, before), JobList)).rows:
+            for row in rows:
+                yield row
+            before = rows[-1].job
+
+    async def workers(self) -> tuple[WorkerRow, ...]:
+        return (await self.ask(ListWorkers(), WorkerList)).rows
+
+    async def status(self) -> Status:
+        """How the foreman is."""
+        return await self.ask(GetStatus(), Status)
+
+    async def stop_worker(self, worker: str, *, immediate: bool = False) -> None:
+        """Let a worker go, by name or id. Its tasks end first, unless it is immediate."""
+        await self.ask(StopWorker(worker, immediate), Done)
+
+    async def stop_foreman(self, *, drain: bool = False) -> None:
+        """End the foreman. With `drain`, workers finish their tasks and leave too."""
+        await self.ask(StopForeman(drain), Done)
+
+    async def ask(self, request: Request, expected: type[A]) -> A:
+        """Make one request.
+
+        Raises: LinkError; and what the foreman says no with: JobNotFound, Rejected, StoreError, GandyError.
+        """
+        link = await self._get_link()
+        return _check(await link.ask(request), expected)
+
+    async def watch(self, request: Request, expected: type[A]) -> AsyncGenerator[A, None]:
+        """Make one request that goes on: its answer and all that follows, skipping what is out of date.
+
+        Raises: as `ask`. There is no end but an error.
+        """
+        link = await self._get_link()
+        watch = link.watch(request)
+        try:
+            while True:
+                yield _check(await watch.take(), expected)
+        finally:
+            link.unwatch(watch)
+
+    async def _get_link(self) -> Link:
+        async with self._connecting:
+            if self._link is None or not self._link.is_open:
+                await self.close()
+                self._link = await connect(self.address)
+            return self._link
+
+
+class AsyncJob:
+    """A job that was submitted. It holds a number and no state: everything is asked anew."""
+
+    def __init__(self, client: AsyncClient, job: JobId) -> None:
+        self._client = client
+        self.id = job
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.id})"
+
+    async def wait(self, timeout: float | None = None) -> JobRow:
+        """The job when it has ended, however that was. A foreman that goes away and returns is waited for.
+
+        Raises: JobTimeout, JobNotFound.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                async for row in self.watch():
+                    if row.state in FINAL_JOB_STATES:
+                        break
+                return row
+        except TimeoutError:
+            raise JobTimeout(f"job {self.id} did not end within {timeout:g} seconds; it goes on") from None
+
+    async def watch(self) -> AsyncGenerator[JobRow, None]:
+        """The job now and whenever it changes, until it has ended. A foreman that goes away is waited for."""
+        pauses = growing(*RETURN_PAUSES)
+        while True:
+            try:
+                async with aclosing(self._client.watch(WatchJob(self.id), JobFound)) as events:
+                    async for found in events:
+                        pauses = growing(*RETURN_PAUSES)
+                        yield found.row
+                        if found.row.state in FINAL_JOB_STATES:
+                            return
+            except LinkError:
+                await asyncio.sleep(next(pauses))
+
+    async def status(self) -> JobRow:
+        return (await self._client.ask(ShowJob(self.id), JobFound)).row
+
+    async def tasks(self, states: Iterable[TaskState] | None = None) -> AsyncGenerator[TaskRow, None]:
+        """Every task in the order of its number, each with its last attempt; or those in some states."""
+        wanted = None if states is None else tuple(states)
+        after = TaskNumber(0)
+        while rows := (await self._client.ask(ListTasks(self.id, wanted, PAGE, after), TaskList)).rows:
+            for row in rows:
+                yield row
+            after = rows[-1].task
+
+    async def attempts(self, task: int = 1) -> tuple[TaskRow, ...]:
+        """Every attempt at one task, the first one first."""
+        return (await self._client.ask(ListAttempts(self.id, TaskNumber(task)), TaskList)).rows
+
+    async def output(self, task: int = 1, stream: str = "out", follow: bool = False) -> AsyncGenerator[bytes, None]:
+        """What the last attempt at a task wrote, piece by piece. With `follow`, until the attempt has ended.
+
+        Raises: JobNotFound, Rejected, LinkError; none of the latter where it follows.
+        """
+        if stream not in ("out", "err"):
+            raise ConfigError(f"a task has the streams 'out' and 'err', not {stream!r}")
+        attempt = offset = 0
+        pauses = growing(*OUTPUT_PAUSES)
+        while True:
+            piece = await self._read(ReadOutput(self.id, TaskNumber(task), stream, attempt, offset), follow)
+            if piece.data:
+                pauses = growing(*OUTPUT_PAUSES)
+                yield piece.data
+            attempt, offset = piece.attempt, offset + len(piece.data)
+            if piece.is_last or not (piece.data or follow):
+                return
+            if not piece.data:
+                await asyncio.sleep(next(pauses))
+
+    async def cancel(self, tasks: Iterable[int] | None = None) -> JobRow:
+        """End the whole job, or some of its tasks. What runs is killed."""
+        return (await self._client.ask(CancelJob(self.id, _to_tasks(tasks)), JobFound)).row
+
+    async def retry(self, tasks: Iterable[int] | None = None) -> JobRow:
+        """Try again what failed or was cancelled: all of it, or some tasks."""
+        return (await self._client.ask(RetryJob(self.id, _to_tasks(tasks)), JobFound)).row
+
+    async def hold(self) -> JobRow:
+        """Start no more tasks; what runs goes on."""
+        return (await self._client.ask(HoldJob(self.id), JobFound)).row
+
+    async def release(self) -> JobRow:
+        """Start tasks again after `hold`."""
+        return (await self._client.ask(ReleaseJob(self.id), JobFound)).row
+
+    async def forget(self) -> None:
+        """Delete all that is kept about the job, which must have ended."""
+        await self._client.ask(ForgetJob(self.id), Done)
+
+    async def explain(self, task: int | None = None) -> tuple[str, ...]:
+        """Why tasks wait, or how they died: sentences for people."""
+        number = None if task is None else TaskNumber(task)
+        return (await self._client.ask(ExplainJob(self.id, number), Explained)).lines
+
+    async def _read(self, request: ReadOutput, follow: bool) -> Output:
+        pauses = growing(*RETURN_PAUSES)
+        while True:
+            try:
+                return await self._client.ask(request, Output)
+            except LinkError:
+                if not follow:
+                    raise
+                await asyncio.sleep(next(pauses))
+
+
+def find_foreman(told: str | None, environ: Mapping[str, str], platform: str) -> Address:
+    """Where the foreman is.
+
+    Raises: ConfigError.
+    """
+    where = told or environ.get("GANDY_FOREMAN") or f"unix:{tell_home(environ, platform)}/foreman.sock"
+    return parse_address(where)
+
+
+def growing(first: float, last: float) -> Iterator[float]:
+    """Pauses that double until the last one, which stays."""
+    pause = first
+    while True:
+        yield pause
+        pause = min(2 * pause, last)
+
+
+def _check(answer: Answer, expected: type[A]) -> A:
+    if not isinstance(answer, expected):
+        text = f"the foreman answered {type(answer).__name__} where {expected.__name__} was due"
+        raise RemoteProtocolError(text, ErrorCode.BAD_PAYLOAD)
+    return answer
+
+
+def _to_tasks(tasks: Iterable[int] | None) -> tuple[TaskNumber, ...] | None:
+    return None if tasks is None else tuple(TaskNumber(task) for task in tasks)
+
+
+def _tell_folder(cwd: str | None) -> str:
+    try:
+        return str(Path(cwd or ".").absolute())
+    except OSError:
+        raise ConfigError("the current folder is gone; say where the tasks are to run") from None

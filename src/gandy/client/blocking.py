@@ -1,0 +1,199 @@
+"""The client for programs without asyncio: each verb runs the one of `aio` on a loop in a thread behind it.
+
+It owns the thread and nothing else. Any number of threads may use one client.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Iterator, Sequence
+from threading import Lock, Thread
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack
+
+from gandy.client.aio import AsyncClient, AsyncJob
+from gandy.client.spec import SubmitOptions
+from gandy.config import Address
+from gandy.core.model import JobState, TaskState
+from gandy.core.requests import Status, WorkerRow
+from gandy.core.snapshot import JobRow, TaskRow
+from gandy.ids import JobId
+
+T = TypeVar("T")
+
+
+class _Background:
+    """A loop that runs in a thread of its own, from the first use until `close`."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: Thread | None = None
+        self._starting = Lock()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        future = asyncio.run_coroutine_threadsafe(work, self._get_loop())
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # Ctrl-C here must end the work there
+            raise
+
+    def iterate(self, items: AsyncGenerator[T, None]) -> Iterator[T]:
+        try:
+            while (item := self.run(_step(items))) is not None:
+                yield item
+        except GeneratorExit:  # whoever looped over it stopped half way
+            if self._loop is not None:
+                self.run(items.aclose())
+            raise
+
+    def close(self) -> None:
+        if self._loop is None or self._thread is None:
+            return
+        self.run(self._loop.shutdown_asyncgens())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+        self._loop = self._thread = None
+
+    def _get_loop(self) -> asyncio.AbstractEventLoop:
+        with self._starting:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                # A daemon: a program that forgets to close its client can still end.
+                self._thread = Thread(target=self._loop.run_forever, name="gandy-client", daemon=True)
+                self._thread.start()
+            return self._loop
+
+
+async def _step(items: AsyncGenerator[T, None]) -> T | None:
+    return await anext(items, None)
+
+
+class Client:
+    """Talks to one foreman: at `foreman`, else at GANDY_FOREMAN, else on this machine under GANDY_HOME."""
+
+    def __init__(self, foreman: str | None = None) -> None:
+        self._client = AsyncClient(foreman)
+        self._background = _Background()
+
+    def __enter__(self) -> Self:
+        try:
+            self.connect()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def address(self) -> Address:
+        return self._client.address
+
+    def connect(self) -> None:
+        """Raises: LinkError, when nobody listens."""
+        self._background.run(self._client.connect())
+
+    def close(self) -> None:
+        self._background.run(self._client.close())
+        self._background.close()
+
+    def submit(self, command: str | Sequence[str], **options: Unpack[SubmitOptions]) -> "Job":
+        """Queue a shell line, or an argument vector that no shell sees. When this returns, the job is on disk.
+
+        Raises: ConfigError, Rejected, StoreError, LinkError. After a LinkError nobody knows whether it was taken.
+        """
+        return Job(self._background, self._background.run(self._client.submit(command, **options)))
+
+    def job(self, job: int) -> "Job":
+        """A job by its number. Whether there is one shows when something is asked about it."""
+        return Job(self._background, self._client.job(job))
+
+    def jobs(self, states: Iterable[JobState] | None = None) -> Iterator[JobRow]:
+        """Every job, the newest first; or those in some states."""
+        return self._background.iterate(self._client.jobs(states))
+
+    def workers(self) -> tuple[WorkerRow, ...]:
+        return self._background.run(self._client.workers())
+
+    def status(self) -> Status:
+        """How the foreman is."""
+        return self._background.run(self._client.status())
+
+    def stop_worker(self, worker: str, *, immediate: bool = False) -> None:
+        """Let a worker go, by name or id. Its tasks end first, unless it is immediate."""
+        self._background.run(self._client.stop_worker(worker, immediate=immediate))
+
+    def stop_foreman(self, *, drain: bool = False) -> None:
+        """End the foreman. With `drain`, workers finish their tasks and leave too."""
+        self._background.run(self._client.stop_foreman(drain=drain))
+
+
+class Job:
+    """A job that was submitted. It holds a number and no state: everything is asked anew."""
+
+    def __init__(self, background: _Background, job: AsyncJob) -> None:
+        self._background = background
+        self._job = job
+
+    def __repr__(self) -> str:
+        return f"Job({self.id})"
+
+    @property
+    def id(self) -> JobId:
+        return self._job.id
+
+    def wait(self, timeout: float | None = None) -> JobRow:
+        """The job when it has ended, however that was. A foreman that goes away and returns is waited for.
+
+        Raises: JobTimeout, JobNotFound.
+        """
+        return self._background.run(self._job.wait(timeout))
+
+    def watch(self) -> Iterator[JobRow]:
+        """The job now and whenever it changes, until it has ended. A foreman that goes away is waited for."""
+        return self._background.iterate(self._job.watch())
+
+    def status(self) -> JobRow:
+        return self._background.run(self._job.status())
+
+    def tasks(self, states: Iterable[TaskState] | None = None) -> Iterator[TaskRow]:
+        """Every task in the order of its number, each with its last attempt; or those in some states."""
+        return self._background.iterate(self._job.tasks(states))
+
+    def attempts(self, task: int = 1) -> tuple[TaskRow, ...]:
+        """Every attempt at one task, the first one first."""
+        return self._background.run(self._job.attempts(task))
+
+    def output(self, task: int = 1, stream: str = "out", follow: bool = False) -> Iterator[bytes]:
+        """What the last attempt at a task wrote, piece by piece. With `follow`, until the attempt has ended.
+
+        Raises: JobNotFound, Rejected, LinkError; none of the latter where it follows.
+        """
+        return self._background.iterate(self._job.output(task, stream, follow))
+
+    def cancel(self, tasks: Iterable[int] | None = None) -> JobRow:
+        """End the whole job, or some of its tasks. What runs is killed."""
+        return self._background.run(self._job.cancel(tasks))
+
+    def retry(self, tasks: Iterable[int] | None = None) -> JobRow:
+        """Try again what failed or was cancelled: all of it, or some tasks."""
+        return self._background.run(self._job.retry(tasks))
+
+    def hold(self) -> JobRow:
+        """Start no more tasks; what runs goes on."""
+        return self._background.run(self._job.hold())
+
+    def release(self) -> JobRow:
+        """Start tasks again after `hold`."""
+        return self._background.run(self._job.release())
+
+    def forget(self) -> None:
+        """Delete all that is kept about the job, which must have ended."""
+        self._background.run(self._job.forget())
+
+    def explain(self, task: int | None = None) -> tuple[str, ...]:
+        """Why tasks wait, or how they died: sentences for people."""
+        return self._background.run(self._job.explain(task))

@@ -1,0 +1,148 @@
+"""A client's side of a link: HELLO, then numbered requests, each with an answer, some with events behind it.
+
+It owns the numbers and what a refusal means to a program. It does no I/O and never looks into a request.
+"""
+
+from typing import Final, NamedTuple, assert_never
+
+from gandy.core.requests import (
+    EVENT,
+    REPLY,
+    REQUEST,
+    Answer,
+    Failure,
+    Request,
+    decode_answer,
+    encode,
+)
+from gandy.errors import ConfigError, ErrorCode, GandyError, JobNotFound, LinkError, Rejected, StoreError
+from gandy.limits import LAST_NUMBER, MAX_PAYLOAD_BYTES
+from gandy.talk.events import Answered, ExchangeEvent, ExtensionReceived, Overflowed, Requested, Restarted
+from gandy.talk.exchange import Exchange
+from gandy.talk.law import Role
+from gandy.wire.messages import Error, Extended, Extension, Hello, Job, Ok
+
+OFFERS: Final = Extension.ATOMIC | Extension.CLIENT
+
+
+class Welcomed(NamedTuple):
+    """The foreman takes requests from now on."""
+
+
+class Replied(NamedTuple):
+    """The answer to a request of ours."""
+
+    number: int
+    answer: Answer
+
+
+class Happened(NamedTuple):
+    """Something that a request of ours asked to be told."""
+
+    number: int
+    answer: Answer
+
+
+ClientEvent = Welcomed | Replied | Happened
+
+
+class Conversation:
+    """One for each link. `ask` and `receive_data`, then pull `next_event` until it is None and write `data_to_send`."""
+
+    def __init__(self, last_number: int = LAST_NUMBER) -> None:
+        self._exchange = Exchange(Role.WORKER, offers=OFFERS)
+        self._last_number = last_number
+        self._number = 0
+        self._greet()
+
+    def ask(self, request: Request) -> int:
+        """Send a request. Gives the number that its answer will have.
+
+        Raises: ConfigError, where it cannot be written on the wire; LocalProtocolError before `Welcomed`.
+        """
+        payload = _encode(request)
+        self._number = self._number % self._last_number + 1
+        self._exchange.send_extended(Extended(REQUEST, payload), self._number)
+        return self._number
+
+    def receive_data(self, data: bytes) -> None:
+        self._exchange.receive_data(data)
+
+    def data_to_send(self) -> bytes:
+        """What is to be written to the link now. Asking takes it."""
+        return self._exchange.data_to_send()
+
+    def next_event(self) -> ClientEvent | None:
+        """What happened; None until more bytes come.
+
+        Raises: LinkError, when the peer takes no requests; RemoteProtocolError. Close the link.
+        """
+        while (event := self._exchange.next_event()) is not None:
+            reaction = self._react(event)
+            if reaction is not None:
+                return reaction
+        return None
+
+    def _react(self, event: ExchangeEvent) -> ClientEvent | None:
+        match event:
+            case ExtensionReceived():
+                return _open(event)
+            case Answered(_, answer):
+                return self._on_welcome(answer.extensions if isinstance(answer, Ok) else Extension.NONE)
+            case Requested():
+                self._on_request(event)
+                return None
+            case Restarted() | Overflowed():
+                self._greet()
+                return None
+            case _:
+                assert_never(event)
+
+    def _greet(self) -> None:
+        # No slots: whoever says so gets no work.
+        self._exchange.request(Hello(0, (), self._exchange.offers))
+
+    def _on_welcome(self, extensions: Extension) -> Welcomed:
+        if Extension.CLIENT not in extensions:
+            raise LinkError("the peer is not a gandy foreman, or one that takes no requests from clients")
+        self._exchange.agree(extensions & self._exchange.offers)
+        return Welcomed()
+
+    def _on_request(self, ticket: Requested) -> None:
+        """A foreman that takes us for a worker: there is nothing to start, to cancel or to stop."""
+        answer = Error(ErrorCode.NO_PROCS) if isinstance(ticket.message, Job) else Ok(0)
+        self._exchange.answer(ticket, answer)
+
+
+def _encode(request: Request) -> bytes:
+    try:
+        payload = encode(request)
+    except UnicodeEncodeError as error:
+        raise ConfigError(f"{error.object!r} is not text that can be sent: it must be UTF-8") from None
+    if len(payload) > MAX_PAYLOAD_BYTES:
+        size, limit = len(payload) / 1e6, MAX_PAYLOAD_BYTES / 1e6
+        raise ConfigError(f"the request has {size:,.1f} MB, the limit is {limit:,.1f} MB; split it into several jobs")
+    return payload
+
+
+def _open(message: ExtensionReceived) -> ClientEvent | None:
+    if message.type == REPLY:
+        return Replied(message.seq, decode_answer(message.payload))
+    if message.type == EVENT:
+        return Happened(message.seq, decode_answer(message.payload))
+    return None  # of a foreman that knows more than we do
+
+
+def make_error(failure: Failure) -> GandyError:
+    """What to raise for a refusal."""
+    match failure.kind:
+        case "not_found":
+            return JobNotFound(failure.message)
+        case "refused" | "bad_request":
+            return Rejected(failure.message)
+        case "store":
+            return StoreError(failure.message, failure.retryable)
+        case _:
+            error = GandyError(failure.message)
+            error.retryable = failure.retryable
+            return error

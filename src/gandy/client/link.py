@@ -1,0 +1,217 @@
+"""A client's connection: the conversation on a socket. Answers go to those who asked, and a break to all of them."""
+
+import asyncio
+import socket
+from typing import Final, cast
+
+from gandy.client.conversation import Conversation, Happened, Replied, Welcomed, make_error
+from gandy.config import Address
+from gandy.core.requests import Answer, Failure, Request
+from gandy.errors import GandyError, LinkError, RemoteProtocolError
+
+# Seconds until a peer that accepts the connection and says nothing is given up.
+WELCOME_PATIENCE: Final = 10.0
+
+# Seconds of silence after which the kernel asks a peer on the network whether it is still there.
+KEEPALIVE_SECONDS: Final = 15
+
+
+class Watch:
+    """What one request is told as time goes by. Only the newest is kept: each tells all there is."""
+
+    def __init__(self) -> None:
+        self._newest: Answer | None = None
+        self._error: GandyError | None = None
+        self._wake = asyncio.Event()
+
+    def put(self, answer: Answer) -> None:
+        self._newest = answer
+        self._wake.set()
+
+    def fail(self, error: GandyError) -> None:
+        self._error = error
+        self._wake.set()
+
+    async def take(self) -> Answer:
+        """The newest answer, once each.
+
+        Raises: LinkError, when there can be no more.
+        """
+        await self._wake.wait()
+        if self._newest is None:
+            assert self._error is not None
+            raise self._error
+        newest, self._newest = self._newest, None
+        if self._error is None:
+            self._wake.clear()
+        return newest
+
+
+class Link(asyncio.Protocol):
+    """One connection. Requests made in one turn of the loop leave in one write."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._loop = asyncio.get_running_loop()
+        self._conversation = Conversation()
+        self._transport: asyncio.Transport | None = None
+        self._flush_is_due = False
+        self._error: GandyError | None = None  # why nothing more can be asked
+        self._asked: dict[int, asyncio.Future[Answer]] = {}
+        self._watches: dict[int, Watch] = {}
+        self.welcome: asyncio.Future[None] = self._loop.create_future()
+        self._gone: asyncio.Future[None] = self._loop.create_future()
+
+    @property
+    def is_open(self) -> bool:
+        return self._error is None
+
+    def ask(self, request: Request) -> asyncio.Future[Answer]:
+        """Raises: LinkError, ConfigError."""
+        answer: asyncio.Future[Answer] = self._loop.create_future()
+        self._asked[self._send(request)] = answer
+        return answer
+
+    def watch(self, request: Request) -> Watch:
+        """Raises: LinkError."""
+        watch = Watch()
+        self._watches[self._send(request)] = watch
+        return watch
+
+    def unwatch(self, watch: Watch) -> None:
+        """Nobody listens any more; what the foreman still tells is dropped."""
+        self._watches = {number: other for number, other in self._watches.items() if other is not watch}
+
+    async def end(self) -> None:
+        """Break off. What was not written yet is dropped: a peer that reads nothing must not keep us here."""
+        self._fail(LinkError("the client is closed"))
+        if self._transport is not None:
+            self._transport.abort()
+            await self._gone
+
+    def _send(self, request: Request) -> int:
+        if self._error is not None:
+            raise self._error
+        number = self._conversation.ask(request)
+        if not self._flush_is_due:
+            self._flush_is_due = True
+            self._loop.call_soon(self._flush)
+        return number
+
+    def _flush(self) -> None:
+        self._flush_is_due = False
+        data = self._conversation.data_to_send()
+        if data and self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
+
+    def _fail(self, error: GandyError) -> None:
+        if self._error is not None:
+            return
+        self._error = error
+        if not self.welcome.done():
+            self.welcome.set_exception(error)
+        for answer in self._asked.values():
+            if not answer.done():
+                answer.set_exception(error)
+        for watch in self._watches.values():
+            watch.fail(error)
+        if self._transport is not None:
+            self._transport.close()
+
+    # What asyncio calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        _keep_alive(transport.get_extra_info("socket"))
+        self._flush()
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._conversation.receive_data(data)
+            self._pull()
+        except RemoteProtocolError as error:
+            self._flush()  # the last word tells the peer why
+            self._fail(self._describe(error))
+        except LinkError as error:
+            self._fail(LinkError(f"{self._address}: {error}"))
+        else:
+            self._flush()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        why = f": {exc}" if exc is not None else ""
+        self._fail(LinkError(f"the link to the foreman at {self._address} broke{why}"))
+        if not self._gone.done():
+            self._gone.set_result(None)
+
+    def _describe(self, error: RemoteProtocolError) -> GandyError:
+        if self.welcome.done():
+            return error
+        return LinkError(f"what listens at {self._address} is not a gandy foreman: {error}")
+
+    def _pull(self) -> None:
+        while (event := self._conversation.next_event()) is not None:
+            match event:
+                case Welcomed():
+                    if not self.welcome.done():
+                        self.welcome.set_result(None)
+                case Replied(number, answer) if number in self._watches:
+                    self._tell_watch(number, answer)
+                case Replied(number, answer):
+                    self._settle(number, answer)
+                case Happened(number, answer):
+                    self._tell_watch(number, answer)
+
+    def _settle(self, number: int, answer: Answer) -> None:
+        future = self._asked.pop(number, None)
+        if future is None or future.done():
+            return
+        if isinstance(answer, Failure):
+            future.set_exception(make_error(answer))
+        else:
+            future.set_result(answer)
+
+    def _tell_watch(self, number: int, answer: Answer) -> None:
+        watch = self._watches.get(number)
+        if watch is None:
+            return
+        if isinstance(answer, Failure):
+            watch.fail(make_error(answer))
+        else:
+            watch.put(answer)
+
+
+def _keep_alive(link: socket.socket) -> None:
+    if link.family == socket.AF_UNIX:
+        return
+    link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if hasattr(socket, "TCP_KEEPIDLE"):  # not on every platform
+        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_SECONDS)
+
+
+async def connect(address: Address) -> Link:
+    """Raises: LinkError, with what to do about it."""
+    link = await _open(address)
+    try:
+        async with asyncio.timeout(WELCOME_PATIENCE):
+            await link.welcome
+    except TimeoutError:
+        await link.end()
+        raise LinkError(f"what listens at {address} does not answer; is it a foreman?") from None
+    except BaseException:
+        await link.end()
+        raise
+    return link
+
+
+async def _open(address: Address) -> Link:
+    loop = asyncio.get_running_loop()
+    try:
+        if address.scheme == "unix":
+            _, link = await loop.create_unix_connection(lambda: Link(address), address.host)
+        else:
+            _, link = await loop.create_connection(lambda: Link(address), address.host, address.port)
+    except (FileNotFoundError, ConnectionRefusedError):
+        raise LinkError(f"no foreman is running at {address}; start one with 'gandy up'") from None
+    except OSError as error:
+        raise LinkError(f"cannot reach a foreman at {address}: {error.strerror or error}") from None
+    return link

@@ -1,0 +1,105 @@
+"""What a program says about a job, as a `Submit` that makes sense. It opens nothing and asks nobody."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypedDict
+
+from gandy.core.model import Command, JobSpec
+from gandy.core.requests import Submit
+from gandy.errors import ConfigError
+from gandy.ids import JobId
+
+
+class SubmitOptions(TypedDict, total=False):
+    """What may be said about a job beside its command. Times are in seconds."""
+
+    tasks: int
+    lines: Iterable[str] | None  # one task for each
+    name: str
+    cwd: str | None  # the current folder, if left out
+    env: Mapping[str, str] | None  # beside the worker's own
+    retries: int
+    timeout: float | None  # of each attempt
+    priority: int  # higher goes first
+    slots: int  # of each task
+    tags: Iterable[str]  # that a worker must have
+    limit: int | None  # of tasks that run at the same time
+    held: bool
+    after: Iterable[int]  # jobs that must have finished well before
+
+
+def make_submit(
+    command: str | Sequence[str],
+    *,
+    tasks: int = 1,
+    lines: Iterable[str] | None = None,
+    name: str = "",
+    cwd: str | None = None,
+    env: Mapping[str, str] | None = None,
+    retries: int = 0,
+    timeout: float | None = None,
+    priority: int = 0,
+    slots: int = 1,
+    tags: Iterable[str] = (),
+    limit: int | None = None,
+    held: bool = False,
+    after: Iterable[int] = (),
+) -> Submit:
+    """Raises: ConfigError."""
+    told = _check_lines(lines, tasks)
+    spec = JobSpec(
+        command=_check_command(command),
+        name=name,
+        tasks=len(told) if told else _check_least("tasks", tasks, 1),
+        has_lines=bool(told),
+        cwd=cwd or "",
+        env=dict(env or {}),
+        retries=_check_least("retries", retries, 0),
+        timeout=_check_timeout(timeout),
+        priority=priority,
+        slots=_check_least("slots", slots, 1),
+        tags=_to_strings("tags", tags),
+        limit=None if limit is None else _check_least("limit", limit, 1),
+        held=held,
+        after=tuple(JobId(job) for job in after),
+    )
+    return Submit(spec, told)
+
+
+def _check_command(command: str | Sequence[str]) -> Command:
+    checked = command if isinstance(command, str) else _to_strings("the command", command)
+    if not checked:
+        raise ConfigError("the command is empty")
+    return checked
+
+
+def _check_lines(lines: Iterable[str] | None, tasks: int) -> tuple[str, ...]:
+    if lines is None:
+        return ()
+    if tasks != 1:
+        raise ConfigError("a job has either a number of tasks or a line for each, not both")
+    told = _to_strings("lines", lines)
+    if not told:
+        raise ConfigError("there are no lines, so there are no tasks")
+    return told
+
+
+def _check_least(name: str, value: int, least: int) -> int:
+    if value < least:
+        raise ConfigError(f"{name} is {value}, and {least} is the least that makes sense")
+    return value
+
+
+def _check_timeout(timeout: float | None) -> float | None:
+    if timeout is not None and not timeout > 0:
+        raise ConfigError(f"a timeout of {timeout} seconds leaves no time for anything")
+    return timeout
+
+
+def _to_strings(name: str, values: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(values, str):  # one string is a sequence of strings too, and never what was meant
+        raise ConfigError(f"{name} is the single string {values!r}; write a list")
+    strings = tuple(values)
+    for value in strings:
+        if not isinstance(value, str):
+            raise ConfigError(f"{name} has {value!r}, which is not a string")
+    return strings

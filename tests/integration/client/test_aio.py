@@ -1,0 +1,404 @@
+"""The asyncio client on real sockets, against a pretended foreman."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+
+import pytest
+from tests.integration.client.pretend import PretendForeman, Script
+from tests.unit.client.builders import a_row, a_task_row, a_worker_row
+
+import gandy
+from gandy import AsyncClient
+from gandy.client import aio, link
+from gandy.client.aio import find_foreman, growing
+from gandy.config import Address
+from gandy.core.model import JobSpec, JobState, TaskState
+from gandy.core.requests import (
+    Answer,
+    CancelJob,
+    Done,
+    Explained,
+    ExplainJob,
+    Failure,
+    ForgetJob,
+    HoldJob,
+    JobFound,
+    JobList,
+    ListAttempts,
+    ListJobs,
+    ListTasks,
+    Output,
+    ReadOutput,
+    ReleaseJob,
+    Request,
+    RetryJob,
+    ShowJob,
+    StopForeman,
+    StopWorker,
+    Submit,
+    Submitted,
+    TaskList,
+    WatchJob,
+    WorkerList,
+)
+from gandy.errors import ConfigError, JobNotFound, JobTimeout, LinkError, Rejected, RemoteProtocolError
+from gandy.ids import JobId, TaskNumber
+from gandy.wire.messages import Extension
+
+RUNNING = JobFound(a_row())
+FINISHED = JobFound(a_row(state=JobState.FINISHED))
+JOB = JobId(7)
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aio, "RETURN_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(aio, "OUTPUT_PAUSES", (0.0, 0.0))
+
+
+def always(*answers: Answer) -> Script:
+    return lambda _request: list(answers)
+
+
+def in_turn(*turns: list[Answer] | None) -> Script:
+    rest: Iterator[list[Answer] | None] = iter(turns)
+    return lambda _request: next(rest)
+
+
+def talk(path: Path, script: Script, act: Callable[[AsyncClient], Coroutine[None, None, None]]) -> list[Request]:
+    """What a client that does this asks."""
+
+    async def run() -> list[Request]:
+        async with PretendForeman(path / "foreman.sock", script) as foreman, AsyncClient(foreman.url) as client:
+            await act(client)
+            return foreman.asked
+
+    return asyncio.run(run())
+
+
+def test_submit_gives_a_job(tmp_path: Path) -> None:
+    async def act(client: AsyncClient) -> None:
+        job = await client.submit(["echo", "a"], tasks=3, tags=["gpu"])
+        assert job.id == 7
+        assert repr(job) == "AsyncJob(7)"
+
+    spec = JobSpec(command=("echo", "a"), tasks=3, tags=("gpu",), cwd=str(Path.cwd()))
+    assert talk(tmp_path, always(Submitted(JOB)), act) == [Submit(spec)]
+
+
+def test_folder_is_told_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    async def act(client: AsyncClient) -> None:
+        await client.submit("true", cwd="sub")
+
+    (asked,) = talk(tmp_path, always(Submitted(JOB)), act)
+    assert isinstance(asked, Submit)
+    assert asked.spec.cwd == str(tmp_path / "sub")
+
+
+def test_folder_that_is_gone_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+
+    async def act(client: AsyncClient) -> None:
+        with pytest.raises(ConfigError, match="the current folder is gone"):
+            await client.submit("true")
+
+    assert talk(tmp_path, always(Done()), act) == []
+
+
+def test_verbs_of_a_job_are_requests(tmp_path: Path) -> None:
+    async def act(client: AsyncClient) -> None:
+        job = client.job(7)
+        assert await job.status() == RUNNING.row
+        assert await job.cancel() == RUNNING.row
+        await job.cancel([1, 2])
+        await job.retry([3])
+        await job.hold()
+        await job.release()
+
+    assert talk(tmp_path, always(RUNNING), act) == [
+        ShowJob(JOB),
+        CancelJob(JOB),
+        CancelJob(JOB, (TaskNumber(1), TaskNumber(2))),
+        RetryJob(JOB, (TaskNumber(3),)),
+        HoldJob(JOB),
+        ReleaseJob(JOB),
+    ]
+
+
+def test_verbs_without_an_answer_are_requests(tmp_path: Path) -> None:
+    async def act(client: AsyncClient) -> None:
+        await client.job(7).forget()
+        await client.stop_worker("hut", immediate=True)
+        await client.stop_foreman(drain=True)
+
+    assert talk(tmp_path, always(Done()), act) == [ForgetJob(JOB), StopWorker("hut", True), StopForeman(True)]
+
+
+def test_explain_gives_sentences(tmp_path: Path) -> None:
+    async def act(client: AsyncClient) -> None:
+        assert await client.job(7).explain(2) == ("It is held.",)
+
+    assert talk(tmp_path, always(Explained(("It is held.",))), act) == [ExplainJob(JOB, TaskNumber(2))]
+
+
+def test_lists_of_jobs_come_in_pages(tmp_path: Path) -> None:
+    pages: list[Answer] = [JobList((a_row(9), a_row(8))), JobList((a_row(3),)), JobList(())]
+
+    async def act(client: AsyncClient) -> None:
+        assert [row.job async for row in client.jobs([JobState.RUNNING])] == [9, 8, 3]
+
+    states = (JobState.RUNNING,)
+    assert talk(tmp_path, in_turn(*([page] for page in pages)), act) == [
+        ListJobs(states, aio.PAGE, None),
+        ListJobs(states, aio.PAGE, JobId(8)),
+        ListJobs(states, aio.PAGE, JobId(3)),
+    ]
+
+
+def test_lists_of_tasks_come_in_pages(tmp_path: Path) -> None:
+    async def act(client: AsyncClient) -> None:
+        assert [row.task async for row in client.job(7).tasks([TaskState.FAILED])] == [1, 5]
+        assert await client.job(7).attempts(5) == (a_task_row(5),)
+
+    states = (TaskState.FAILED,)
+    script = in_turn([TaskList((a_task_row(1), a_task_row(5)))], [TaskList(())], [TaskList((a_task_row(5),))])
+    assert talk(tmp_path, script, act) == [
+        ListTasks(JOB, states, aio.PAGE, TaskNumber(0)),
+        ListTasks(JOB, states, aio.PAGE, TaskNumber(5)),
+        ListAttempts(JOB, TaskNumber(5)),
+    ]
+
+
+def test_workers_are_listed(tmp_path: Path) -> None:
+    async def act(client: AsyncClient) -> None:
+        assert await client.workers() == (a_worker_row(),)
+
+    talk(tmp_path, always(WorkerList((a_worker_row(),))), act)
+
+
+def test_requests_of_one_turn_leave_in_one_write(tmp_path: Path) -> None:
+    async def run() -> list[int]:
+        async with (
+            PretendForeman(tmp_path / "foreman.sock", always(RUNNING)) as foreman,
+            AsyncClient(foreman.url) as client,
+        ):
+            await asyncio.gather(*(client.job(number).status() for number in range(1, 101)))
+            return foreman.reads
+
+    assert asyncio.run(run()) == [0, 100]
+
+
+def test_refusal_is_an_exception_for_the_one_who_asked(tmp_path: Path) -> None:
+    async def act(client: AsyncClient) -> None:
+        with pytest.raises(JobNotFound, match="there is no job 7"):
+            await client.job(7).status()
+        with pytest.raises(Rejected, match="no"):
+            await client.job(7).hold()
+        assert await client.job(7).status() == RUNNING.row
+
+    script = in_turn([Failure("not_found", "there is no job 7")], [Failure("refused", "no")], [RUNNING])
+    talk(tmp_path, script, act)
+
+
+def test_answer_of_the_wrong_kind_is_told(tmp_path: Path) -> None:
+    async def act(client: AsyncClient) -> None:
+        with pytest.raises(RemoteProtocolError, match="answered Done where JobFound was due"):
+            await client.job(7).status()
+
+    talk(tmp_path, always(Done()), act)
+
+
+# Waiting
+
+
+def test_wait_ends_with_the_job(tmp_path: Path) -> None:
+    async def act(client: AsyncClient) -> None:
+        assert (await client.job(7).wait()).state is JobState.FINISHED
+
+    assert talk(tmp_path, always(RUNNING, RUNNING, FINISHED), act) == [WatchJob(JOB)]
+
+
+def test_wait_for_a_job_that_has_ended_returns_at_once(tmp_path: Path) -> None:
+    async def act(client: AsyncClient) -> None:
+        assert (await client.job(7).wait(timeout=60)).state is JobState.FINISHED
+
+    talk(tmp_path, always(FINISHED), act)
+
+
+def test_wait_for_no_job_is_told(tmp_path: Path) -> None:
+    async def act(client: AsyncClient) -> None:
+        with pytest.raises(JobNotFound):
+            await client.job(7).wait()
+
+    talk(tmp_path, always(Failure("not_found", "there is no job 7")), act)
+
+
+def test_wait_gives_up_after_the_timeout(tmp_path: Path) -> None:
+    async def act(client: AsyncClient) -> None:
+        with pytest.raises(JobTimeout, match=r"did not end within 0\.001 seconds; it goes on"):
+            await client.job(7).wait(timeout=0.001)
+
+    talk(tmp_path, always(RUNNING), act)
+
+
+def test_wait_survives_a_broken_link(tmp_path: Path) -> None:
+    async def act(client: AsyncClient) -> None:
+        assert (await client.job(7).wait()).state is JobState.FINISHED
+
+    assert talk(tmp_path, in_turn(None, None, [RUNNING, FINISHED]), act) == [WatchJob(JOB)] * 3
+
+
+def test_wait_survives_the_foreman(tmp_path: Path) -> None:
+    """Gone while somebody waits, and nobody at its address for some tries; then the next one is there."""
+    path = tmp_path / "foreman.sock"
+
+    async def run() -> JobState:
+        async with PretendForeman(path, always(RUNNING)) as first:
+            client = AsyncClient(first.url)
+            waiting = asyncio.create_task(client.job(7).wait())
+            while not first.asked:
+                await asyncio.sleep(0)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        async with PretendForeman(path, always(FINISHED)):
+            row = await waiting
+            await client.close()
+        return row.state
+
+    assert asyncio.run(run()) is JobState.FINISHED
+
+
+# Output
+
+
+def test_output_is_read_to_its_present_end(tmp_path: Path) -> None:
+    async def act(client: AsyncClient) -> None:
+        assert [piece async for piece in client.job(7).output(2, "err")] == [b"abc", b"de"]
+
+    script = in_turn([Output(b"abc", 4, False)], [Output(b"de", 4, False)], [Output(b"", 4, False)])
+    asked = [ReadOutput(JOB, TaskNumber(2), "err", *place) for place in ((0, 0), (4, 3), (4, 5))]
+    assert talk(tmp_path, script, act) == asked
+
+
+def test_followed_output_goes_on_until_the_last_piece(tmp_path: Path) -> None:
+    """Before the task starts, while it says nothing, and over a broken link."""
+
+    async def act(client: AsyncClient) -> None:
+        assert [piece async for piece in client.job(7).output(follow=True)] == [b"a", b"b"]
+
+    nothing = Output(b"", 0, False)
+    script = in_turn([nothing], [Output(b"a", 1, False)], [Output(b"", 1, False)], None, [Output(b"b", 1, True)])
+    asked = talk(tmp_path, script, act)
+    assert asked[-1] == ReadOutput(JOB, TaskNumber(1), "out", 1, 1)
+
+
+def test_output_that_is_not_followed_tells_a_broken_link(tmp_path: Path) -> None:
+    async def act(client: AsyncClient) -> None:
+        with pytest.raises(LinkError, match="broke"):
+            [piece async for piece in client.job(7).output()]
+
+    talk(tmp_path, in_turn(None), act)
+
+
+def test_there_are_two_streams(tmp_path: Path) -> None:
+    async def act(client: AsyncClient) -> None:
+        with pytest.raises(ConfigError, match="'out' and 'err', not 'log'"):
+            [piece async for piece in client.job(7).output(stream="log")]
+
+    assert talk(tmp_path, always(Done()), act) == []
+
+
+# Links
+
+
+def test_broken_link_is_told_and_made_anew(tmp_path: Path) -> None:
+    async def act(client: AsyncClient) -> None:
+        with pytest.raises(LinkError, match=r"the link to the foreman at unix:.* broke"):
+            await client.job(7).status()
+        assert await client.job(7).status() == RUNNING.row
+
+    talk(tmp_path, in_turn(None, [RUNNING]), act)
+
+
+def test_closed_client_fails_those_who_still_wait(tmp_path: Path) -> None:
+    async def act(client: AsyncClient) -> None:
+        waiting = asyncio.create_task(client.job(7).status())
+        await asyncio.sleep(0)
+        await client.close()
+        with pytest.raises(LinkError, match="the client is closed"):
+            await waiting
+
+    talk(tmp_path, always(), act)
+
+
+def test_nobody_listens(tmp_path: Path) -> None:
+    async def run() -> None:
+        with pytest.raises(LinkError, match=r"no foreman is running at unix:.*/none; start one with 'gandy up'"):
+            await AsyncClient(f"unix:{tmp_path}/none").connect()
+        with pytest.raises(LinkError, match=r"cannot reach a foreman at tcp://host\.invalid:1"):
+            await AsyncClient("tcp://host.invalid:1").connect()
+
+    asyncio.run(run())
+
+
+def test_peer_that_knows_no_clients_is_told(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with PretendForeman(tmp_path / "foreman.sock", always(), Extension.ATOMIC) as foreman:
+            with pytest.raises(LinkError, match="the peer is not a gandy foreman"):
+                await AsyncClient(foreman.url).connect()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "is not a gandy foreman: bad magic"),
+        (b"", "does not answer; is it a foreman?"),
+    ],
+)
+def test_peer_that_is_no_foreman_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: bytes, text: str
+) -> None:
+    monkeypatch.setattr(link, "WELCOME_PATIENCE", 10.0 if words else 0.0)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(words)
+        await reader.read()
+        writer.close()
+        served.set()
+
+    async def run() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        host, port = server.sockets[0].getsockname()
+        async with server:
+            with pytest.raises(LinkError, match=text):
+                await AsyncClient(f"tcp://{host}:{port}").connect()
+            await served.wait()
+
+    served = asyncio.Event()
+    asyncio.run(run())
+
+
+def test_foreman_is_found_by_word_then_environment_then_home() -> None:
+    environ = {"GANDY_FOREMAN": "tcp://far:1", "GANDY_HOME": "/home/x"}
+    assert find_foreman("unix:/here", environ, "linux") == Address("unix", "/here")
+    assert find_foreman(None, environ, "linux") == Address("tcp", "far", 1)
+    assert find_foreman(None, {"GANDY_HOME": "/home/x"}, "linux") == Address("unix", "/home/x/foreman.sock")
+
+
+def test_pauses_grow_to_the_last_one() -> None:
+    pauses = growing(1.0, 5.0)
+    assert [next(pauses) for _ in range(5)] == [1.0, 2.0, 4.0, 5.0, 5.0]
+
+
+def test_package_gives_its_clients_when_asked() -> None:
+    assert gandy.AsyncClient is AsyncClient
+    with pytest.raises(AttributeError, match="Nobody"):
+        gandy.Nobody  # noqa: B018 - looking is the test

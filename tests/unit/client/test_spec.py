@@ -1,0 +1,53 @@
+"""What a program may say about a job."""
+
+from typing import Any
+
+import pytest
+
+from gandy.client.spec import make_submit
+from gandy.core.model import JobSpec
+from gandy.core.requests import Submit
+from gandy.errors import ConfigError
+
+
+def test_shell_line_stays_a_line() -> None:
+    assert make_submit("echo $GANDY_TASK", tasks=3) == Submit(JobSpec(command="echo $GANDY_TASK", tasks=3))
+
+
+def test_argument_vector_stays_a_vector() -> None:
+    assert make_submit(["echo", "a b"]).spec.command == ("echo", "a b")
+
+
+def test_each_line_is_a_task() -> None:
+    submit = make_submit("true", lines=iter(["a", "", "b"]))
+    assert submit.lines == ("a", "", "b")
+    assert (submit.spec.tasks, submit.spec.has_lines) == (3, True)
+
+
+def test_everything_else_is_passed_on() -> None:
+    said: dict[str, Any] = {"name": "n", "cwd": "/", "env": {"A": "1"}, "retries": 2, "timeout": 1.5, "priority": -1}
+    said |= {"slots": 2, "tags": ("gpu",), "limit": 4, "held": True, "after": (3,)}
+    assert make_submit("true", **said).spec == JobSpec(command="true", **said)
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "text"),
+    [
+        ("", {}, "the command is empty"),
+        ([], {}, "the command is empty"),
+        (["echo", 1], {}, "the command has 1, which is not a string"),
+        ("true", {"tasks": 0}, "tasks is 0, and 1 is the least"),
+        ("true", {"slots": 0}, "slots is 0, and 1 is the least"),
+        ("true", {"retries": -1}, "retries is -1, and 0 is the least"),
+        ("true", {"limit": 0}, "limit is 0, and 1 is the least"),
+        ("true", {"timeout": 0.0}, "leaves no time"),
+        ("true", {"timeout": float("nan")}, "leaves no time"),
+        ("true", {"lines": []}, "no lines, so there are no tasks"),
+        ("true", {"lines": "abc"}, "lines is the single string 'abc'"),
+        ("true", {"tags": "gpu"}, "tags is the single string 'gpu'"),
+        ("true", {"lines": ["a"], "tasks": 2}, "not both"),
+    ],
+)
+def test_nonsense_is_named(command: Any, options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        make_submit(command, **options)
