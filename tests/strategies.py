@@ -41,7 +41,7 @@ counts_32 = st.integers(-(2**31), 2**31 - 1)
 texts = st.text(st.characters(codec="utf-8"), max_size=40)
 extensions = st.integers(0, int(KNOWN_EXTENSIONS)).map(Extension)
 
-floats = st.floats(allow_nan=False)
+floats = st.floats(0, 1e12)
 orders = st.builds(
     Orders,
     st.integers(1, 2**32),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gandy.core.reactor import Policy
 from gandy.foreman.main import ForemanProgram, socket_address
+from gandy.net import loop
 from gandy.worker.main import OUTPUT_NAME, make_about
 from gandy.worker.service import WorkerService
 
@@ -15,7 +16,7 @@ from gandy.worker.service import WorkerService
 def run(*, home: str, slots: int | None, store: str | None) -> int:
     """Raises: GandyError."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    asyncio.run(_run(home, slots, store))
+    loop.run(_run(home, slots, store))
     return 0
 
 
@@ -24,9 +25,9 @@ async def _run(home: str, slots: int | None, store: str | None) -> None:
     program = ForemanProgram(home, store, Policy())
     await program.start()
     worker = WorkerService(socket_address(home), about, Path(home) / OUTPUT_NAME / about.name)
-    loop = asyncio.get_running_loop()
+    running = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, program.clerk.should_stop.set)
+        running.add_signal_handler(number, program.clerk.should_stop.set)
     working = asyncio.create_task(worker.run())
     print(f"A crew of one machine with {about.slots} slots is up. In another terminal, try:", file=sys.stderr)
     print("    gandy submit --tasks 10 --wait -- sh -c 'echo task $GANDY_TASK'", file=sys.stderr)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gandy.core.model import AttemptKey, Cause, Counts, Ending, JobSpec, JobState, TaskState
-from gandy.core.records import Claimed, Ended, JobAdded, JobForgotten, JobSet, Record, TasksSet, Unclaimed
+from gandy.core.records import Claimed, Ended, JobAdded, JobForgotten, JobSet, Record, TasksSet
 from gandy.ids import JobId, TaskNumber
 from gandy.store.base import JobRow, Recovered, RecoveredJob, Store, TaskRow
 from gandy.store.memory import MemoryStore
@@ -109,10 +109,6 @@ def attempt_key(task: int = 1, attempt: int = 1, job: int = 1) -> AttemptKey:
 
 def claimed(task: int = 1, attempt: int = 1, job: int = 1, worker: str = "w", at: float = 2.0) -> Claimed:
     return Claimed(attempt_key(task, attempt, job), worker, at)
-
-
-def unclaimed(task: int = 1, attempt: int = 1, job: int = 1) -> Unclaimed:
-    return Unclaimed(attempt_key(task, attempt, job))
 
 
 def ended(

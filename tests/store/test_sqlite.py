@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from tests.store.builders import Blocking, added, blocking, claimed, ended, forgotten, tasks_set, unclaimed
+from tests.store.builders import Blocking, added, blocking, claimed, ended, forgotten, tasks_set
 
 from gandy.core.model import Counts, TaskState
 from gandy.errors import StoreError
@@ -349,11 +349,6 @@ def test_a_forgotten_job_leaves_no_row(store: Blocking, path: Path) -> None:
     assert set(count_rows(path).values()) == {1}
     store.commit(forgotten())
     assert set(count_rows(path).values()) == {0}
-
-
-def test_an_unclaimed_task_leaves_no_row(store: Blocking, path: Path) -> None:
-    store.commit(added(), claimed(), unclaimed())
-    assert count_rows(path)["tasks"] == 0
 
 
 def count_rows(path: Path) -> dict[str, int]:

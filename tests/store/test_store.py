@@ -20,7 +20,6 @@ from tests.store.builders import (
     forgotten,
     job_set,
     tasks_set,
-    unclaimed,
 )
 
 from gandy.core.model import Counts, JobState, TaskState
@@ -127,7 +126,7 @@ def test_unknown_job_is_nowhere(store: Blocking) -> None:
 
 
 def test_records_of_an_unknown_job_have_no_effect(store: Blocking) -> None:
-    records = ended(), unclaimed(), tasks_set(CANCELLED), tasks_set(CANCELLED, 1), job_set(JobState.FAILED), forgotten()
+    records = ended(), tasks_set(CANCELLED), tasks_set(CANCELLED, 1), job_set(JobState.FAILED), forgotten()
     assert store.commit(*records, claimed()) == {attempt_key()}
     assert store.list_jobs() == []
 
@@ -217,14 +216,14 @@ def test_only_the_first_end_of_an_attempt_counts(store: Blocking) -> None:
 
 def test_the_end_of_an_earlier_attempt_is_fenced(store: Blocking) -> None:
     store.commit(added(), claimed(), ended(WAITING), claimed(attempt=2))
-    store.commit(ended(FINISHED, attempt=1), ended(FINISHED, attempt=3), unclaimed(attempt=1))
+    store.commit(ended(FINISHED, attempt=1), ended(FINISHED, attempt=3))
     assert (store.get_task().state, store.get_task().attempt) == (RUNNING, 2)
     assert store.get_counts() == Counts(waiting=2, running=1)
 
 
 def test_the_end_of_a_cancelled_attempt_is_fenced(store: Blocking) -> None:
     store.commit(added(), claimed(), tasks_set(CANCELLED, 1, at=4.0))
-    store.commit(ended(FINISHED), unclaimed())
+    store.commit(ended(FINISHED))
     row = store.get_task()
     assert (row.state, row.attempt, row.ended, row.ending) == (CANCELLED, 1, 4.0, None)
 
@@ -259,30 +258,6 @@ def test_an_attempt_that_people_ended_led_to_what_they_set(store: Blocking) -> N
 def test_a_task_that_never_started_has_no_attempts(store: Blocking) -> None:
     store.commit(added(), tasks_set(CANCELLED, 1))
     assert store.list_attempts(1) == store.list_attempts(2) == []
-
-
-def test_unclaim_of_the_first_attempt_leaves_the_task_as_submitted(store: Blocking) -> None:
-    store.commit(added(), claimed())
-    store.commit(unclaimed())
-    assert [store.get_task()] == as_submitted(1)
-    assert (store.list_attempts(), store.get_counts()) == ([], Counts(waiting=3))
-    assert store.commit(claimed()) == frozenset()
-
-
-def test_unclaim_of_a_later_attempt_restores_the_one_before(store: Blocking) -> None:
-    store.commit(added(), claimed(), ended(WAITING, due=8.0, failures=1))
-    before = store.get_task()
-    store.commit(claimed(attempt=2))
-    store.commit(unclaimed(attempt=2))
-    assert (store.get_task(), store.list_attempts()) == (before, [before])
-    assert store.commit(claimed(attempt=2)) == frozenset()
-
-
-def test_unclaimed_task_waits_also_when_all_that_waited_were_cancelled(store: Blocking) -> None:
-    store.commit(added(), claimed(), tasks_set(CANCELLED))
-    store.commit(unclaimed())
-    assert store.list_states() == [WAITING, CANCELLED, CANCELLED]
-    assert store.get_counts() == Counts(waiting=1, cancelled=2)
 
 
 @pytest.mark.parametrize("record", [ended(RUNNING), tasks_set(RUNNING), tasks_set(RUNNING, 1)])
@@ -433,7 +408,7 @@ def test_a_final_job_can_be_loaded_whole(store: Blocking) -> None:
 
 
 def test_a_job_is_as_old_as_the_last_record_that_changed_it(store: Blocking) -> None:
-    store.commit(added(at=1.0), claimed(at=2.0), job_set(JobState.RUNNING, at=3.0), unclaimed())
+    store.commit(added(at=1.0), claimed(at=2.0), job_set(JobState.RUNNING, at=3.0))
     assert store.get_job().changed == 3.0
     store.commit(job_set(JobState.RUNNING, at=4.0), tasks_set(CANCELLED, 1, at=5.0), ended(at=6.0))
     assert store.get_job().changed == 5.0

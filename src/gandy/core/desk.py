@@ -71,6 +71,10 @@ class Desk:
         if isinstance(self.side, ForemanSide):
             self.side.cancel([pair for pair in pairs if pair in self._attempts])
 
+    def recall(self, attempts: Iterable[AttemptKey]) -> None:
+        assert isinstance(self.side, ForemanSide)
+        self.side.recall(TaskPair(attempt.job, attempt.task) for attempt in attempts)
+
     def acknowledge(self, attempt: AttemptKey) -> None:
         report = self._reports.pop(attempt, None)
         if report is not None:
@@ -115,7 +119,9 @@ class Desk:
         info = WorkerInfo(self.worker, self.worker, slots)
         if event.about is not UNSET:
             self.worker = event.about.id
-            info = WorkerInfo(self.worker, event.about.name, event.about.slots, frozenset(event.about.tags))
+            about = event.about
+            ahead = about.ahead if Extension.UPDATES in event.extensions else 0
+            info = WorkerInfo(self.worker, about.name, about.slots, frozenset(about.tags), ahead)
         return reactor.on_hello(info, self._attempts.values(), now)
 
     def _find_attempt(self, result: TaskResult) -> AttemptKey:
@@ -137,7 +143,7 @@ def _make_task(assignment: Assignment, line: str | None, is_gandy: bool) -> Task
     job = JobDescription(attempt.job, spec.name, spec.tasks, spec.cwd, "", text, Status.RUNNING)
     if not is_gandy:
         return Task(attempt.task, job)
-    return Task(attempt.task, job, Orders(attempt.attempt, spec.command, spec.env, spec.timeout, line))
+    return Task(attempt.task, job, Orders(attempt.attempt, spec.command, spec.env, spec.timeout, line, spec.slots))
 
 
 def _tell_ending(result: TaskResult) -> Ending:

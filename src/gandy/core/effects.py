@@ -30,6 +30,13 @@ class Kill(Struct, frozen=True):
     attempts: tuple[AttemptKey, ...]
 
 
+class Recall(Struct, frozen=True):
+    """Have attempts back that a worker has not begun: somebody else is idle."""
+
+    worker: str
+    attempts: tuple[AttemptKey, ...]
+
+
 class Acknowledge(Struct, frozen=True):
     """Tell a worker that its result is safe, or that it came too late: either way it can be forgotten."""
 
@@ -64,5 +71,5 @@ class Publish(Struct, frozen=True):
     event: JobChanged
 
 
-Send = Give | Kill | Acknowledge | Dismiss | Reply | Publish
+Send = Give | Kill | Recall | Acknowledge | Dismiss | Reply | Publish
 Effect = Record | Send

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TypeGuard, assert_never, get_args
 
 from gandy.core.desk import Desk, Lines
-from gandy.core.effects import Acknowledge, Assignment, Dismiss, Effect, Give, Kill, Publish, Reply, Send
+from gandy.core.effects import Acknowledge, Assignment, Dismiss, Effect, Give, Kill, Publish, Recall, Reply, Send
 from gandy.core.reactor import Reactor
 from gandy.core.records import Record
 from gandy.talk.foreman import ForemanSide
@@ -86,6 +86,10 @@ class Foreman:
                 desk = self.find_desk(worker)
                 if desk is not None:
                     desk.kill(attempts)
+            case Recall(worker, attempts):
+                desk = self.find_desk(worker)
+                if desk is not None:
+                    desk.recall(attempts)
             case Acknowledge(worker, attempt):
                 desk = self.find_desk(worker)
                 if desk is not None:

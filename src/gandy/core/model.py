@@ -47,6 +47,7 @@ class Cause(IntEnum):
     NOT_STARTED = 4  # the command could not be run at all
     WORKER_LOST = 5
     WORKER_STOPPED = 6
+    RETURNED = 7  # it waited on its worker, and was wanted back before it began
 
 
 class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):

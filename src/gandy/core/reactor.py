@@ -4,7 +4,7 @@ It holds all that is not final in memory and never waits. A result counts only f
 everything else is acknowledged, so that the worker can forget it, and changes nothing.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -18,10 +18,11 @@ from gandy.core.effects import (
     JobChanged,
     Kill,
     Publish,
+    Recall,
 )
 from gandy.core.jobs import FINAL_JOB_STATES, Job, JobTable
 from gandy.core.model import AttemptKey, Cause, Ending, JobSpec, JobState, TaskKey, TaskState
-from gandy.core.records import Claimed, Ended, JobAdded, JobSet, TasksSet, Unclaimed
+from gandy.core.records import Claimed, Ended, JobAdded, JobSet, TasksSet
 from gandy.core.tasks import TaskTable
 from gandy.core.workers import Worker, WorkerInfo, WorkerTable
 from gandy.ids import JobId, TaskNumber
@@ -133,8 +134,8 @@ class Reactor:
         for attempt in sorted(
             set(worker.held) - told - worker.ungiven
         ):  # it never heard of these, or has done with them
+            effects += self._return(attempt, now)
             worker.release(attempt)
-            effects += self._unclaim(attempt)
         strange = sorted(attempt for attempt in told if not self._is_current(attempt, worker))
         if strange:
             effects.append(Kill(info.id, tuple(strange)))
@@ -180,20 +181,27 @@ class Reactor:
             _, worker = self._owners.get(attempt.task_key, (None, None))
             if worker is not None:
                 worker.refusing = True
-            effects += self._unclaim(attempt)
+            effects += self._return(attempt, now)
         return effects + self.dispatch(now)
 
     def on_claims_lost(self, attempts: Iterable[AttemptKey]) -> None:
         """Another foreman got these first: here they neither run nor wait."""
         for attempt in attempts:
-            self._unclaim(attempt)
+            worker = self._disown(attempt)
+            job = self.jobs.find(attempt.job)
+            if worker is not None and job is not None:
+                worker.release(attempt)
+                self.workers.settle(worker)
+                job.tasks.unstart(attempt.task)
 
     def on_result(self, worker: str, attempt: AttemptKey, ending: Ending, now: float) -> list[Effect]:
         """An attempt ended, says its worker."""
         owner = self.workers.find(worker)
         if owner is None:
             return [Acknowledge(worker, attempt)]
-        effects = self._end(attempt, ending, now) if self._is_current(attempt, owner) else []
+        effects: list[Effect] = []
+        if self._is_current(attempt, owner):
+            effects = self._end(attempt, ending, now)
         owner.release(attempt)
         self.workers.settle(owner)
         return [*effects, Acknowledge(worker, attempt), *self.dispatch(now)]
@@ -230,18 +238,46 @@ class Reactor:
         given: dict[str, list[Assignment]] = {}
         claims: list[Effect] = []
         ready = [job for job in self.jobs.in_order() if job.may_start and job.tasks.find_ready(now) is not None]
-        in_turn = self.workers.in_turn() if ready else []
+        if ready:
+            # Free slots first, everywhere; only then places to wait.
+            self._fill(ready, lambda worker: worker.free, now, given)
+            self._fill(ready, lambda worker: worker.room, now, given)
+            claims = [Claimed(a.attempt, worker, now) for worker, some in given.items() for a in some]
+        effects = claims + self._tell_started(claims, now)
+        gifts = [Give(worker, tuple(assignments)) for worker, assignments in given.items()]
+        return [*effects, *gifts, *self._recall()]
+
+    def _fill(
+        self, ready: list[Job], space: Callable[[Worker], int], now: float, given: dict[str, list[Assignment]]
+    ) -> None:
+        """One task to each worker in turn, round and round, as long as something fits."""
+        in_turn = [worker for worker in self.workers.in_turn() if space(worker)]
         while in_turn:
             lucky = []
             for worker in in_turn:
-                assignment = self._find_assignment(worker, ready, now)
+                assignment = self._find_assignment(worker, space(worker), ready, now)
                 if assignment is not None:
-                    claims.append(Claimed(assignment.attempt, worker.info.id, now))
                     given.setdefault(worker.info.id, []).append(assignment)
                     lucky.append(worker)
-            in_turn = [worker for worker in lucky if worker.free]
-        effects = claims + self._tell_started(claims, now)
-        return [*effects, *(Give(worker, tuple(assignments)) for worker, assignments in given.items())]
+            in_turn = [worker for worker in lucky if space(worker)]
+
+    def _recall(self) -> list[Effect]:
+        """Where a worker is idle while tasks wait on another, have them back; those that have begun go on."""
+        idle = sum(worker.free for worker in self.workers.in_turn())
+        if not idle:
+            return []
+        effects: list[Effect] = []
+        for worker in self.workers:
+            waiting = worker.used - worker.info.slots - len(worker.recalled)
+            if idle <= 0 or waiting <= 0 or not worker.connected:
+                continue
+            last = [a for a in reversed(worker.held) if a not in worker.recalled and self._is_current(a, worker)]
+            wanted = last[: min(idle, waiting)]
+            worker.recalled.update(wanted)
+            idle -= len(wanted)
+            if wanted:
+                effects.append(Recall(worker.info.id, tuple(wanted)))
+        return effects
 
     def check(self) -> None:
         """What must hold after every step; for tests."""
@@ -257,9 +293,10 @@ class Reactor:
 
     # Inside
 
-    def _find_assignment(self, worker: Worker, ready: list[Job], now: float) -> Assignment | None:
+    def _find_assignment(self, worker: Worker, space: int, ready: list[Job], now: float) -> Assignment | None:
         for job in ready:
-            if not job.may_start or job.spec.slots > worker.free or not worker.info.tags.issuperset(job.spec.tags):
+            fits = job.spec.slots <= min(space, worker.info.slots) and worker.info.tags.issuperset(job.spec.tags)
+            if not fits or not job.may_start:
                 continue
             task = job.tasks.find_ready(now)
             if task is not None:
@@ -293,16 +330,15 @@ class Reactor:
     def _is_current(self, attempt: AttemptKey, worker: Worker) -> bool:
         return self._owners.get(attempt.task_key) == (attempt, worker)
 
-    def _unclaim(self, attempt: AttemptKey) -> list[Effect]:
-        worker = self._disown(attempt)
-        if worker is None:
+    def _return(self, attempt: AttemptKey, now: float) -> list[Effect]:
+        """The attempt never began. The task waits again; the number of the attempt is used up, for the fence."""
+        _, worker = self._owners.get(attempt.task_key, (None, None))
+        if worker is None or not self._is_current(attempt, worker):
             return []
+        effects = self._end(attempt, Ending(cause=Cause.RETURNED), now)
         worker.release(attempt)
         self.workers.settle(worker)
-        job = self.jobs.find(attempt.job)
-        assert job is not None
-        job.tasks.unstart(attempt.task)
-        return [Unclaimed(attempt)]
+        return effects
 
     def _end(self, attempt: AttemptKey, ending: Ending, now: float) -> list[Effect]:
         """The current attempt of a task ended: decide where the task goes, and record both.
@@ -326,7 +362,7 @@ class Reactor:
             return TaskState.FINISHED, 0.0
         if job.is_cancelled or ending.cause is Cause.CANCELLED:
             return TaskState.CANCELLED, 0.0
-        if ending.cause is Cause.WORKER_STOPPED:
+        if ending.cause in (Cause.WORKER_STOPPED, Cause.RETURNED):
             return TaskState.WAITING, now
         is_crash = ending.cause is Cause.WORKER_LOST
         failures, crashes = job.tasks.strike(attempt.task, is_crash)

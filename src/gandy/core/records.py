@@ -23,12 +23,6 @@ class Claimed(Struct, frozen=True):
     at: float
 
 
-class Unclaimed(Struct, frozen=True):
-    """The attempt never reached its worker. The task waits again, and the attempt never was."""
-
-    attempt: AttemptKey
-
-
 class Ended(Struct, frozen=True):
     """An attempt ended, and the task goes on to this state. `due` is when a task that waits may start again."""
 
@@ -65,4 +59,4 @@ class JobForgotten(Struct, frozen=True):
     job: JobId
 
 
-Record = JobAdded | Claimed | Unclaimed | Ended | TasksSet | JobSet | JobForgotten
+Record = JobAdded | Claimed | Ended | TasksSet | JobSet | JobForgotten

@@ -18,6 +18,7 @@ class WorkerInfo(Struct, frozen=True):
     name: str
     slots: int
     tags: frozenset[str] = frozenset()
+    ahead: int = 0  # slots' worth of tasks that it takes beyond its slots, and gives back if asked
 
 
 class Worker(Struct, eq=False):
@@ -31,13 +32,21 @@ class Worker(Struct, eq=False):
     last_heard: float = 0.0
     used: int = 0  # slots taken by what it holds
     held: dict[AttemptKey, int] = field(default_factory=dict)  # attempts, with the slots of each
+    recalled: set[AttemptKey] = field(default_factory=set)  # of these, the ones that are wanted back
     ungiven: set[AttemptKey] = field(default_factory=set)  # of these, the ones that are not sent to it yet
 
     @property
     def free(self) -> int:
-        if not self.connected or self.draining or self.refusing:
-            return 0
-        return max(0, self.info.slots - self.used)
+        return max(0, self.info.slots - self.used) if self.is_willing else 0
+
+    @property
+    def room(self) -> int:
+        """Free slots, and places to wait."""
+        return max(0, self.info.slots + self.info.ahead - self.used) if self.is_willing else 0
+
+    @property
+    def is_willing(self) -> bool:
+        return self.connected and not self.draining and not self.refusing
 
     def take(self, attempt: AttemptKey, slots: int) -> None:
         self.held[attempt] = slots
@@ -45,6 +54,7 @@ class Worker(Struct, eq=False):
 
     def release(self, attempt: AttemptKey) -> bool:
         self.ungiven.discard(attempt)
+        self.recalled.discard(attempt)
         slots = self.held.pop(attempt, None)
         self.used -= slots or 0
         return slots is not None
@@ -55,7 +65,7 @@ class WorkerTable:
 
     def __init__(self) -> None:
         self._workers: dict[str, Worker] = {}
-        self._turns: OrderedDict[str, Worker] = OrderedDict()  # with a free slot, least recently used first
+        self._turns: OrderedDict[str, Worker] = OrderedDict()  # with room, least recently used first
 
     def __iter__(self) -> Iterator[Worker]:
         return iter(self._workers.values())
@@ -77,7 +87,7 @@ class WorkerTable:
 
     def settle(self, worker: Worker) -> None:
         """The worker's account changed: see whether it still has a turn."""
-        if worker.free == 0:
+        if worker.room == 0:
             self._turns.pop(worker.info.id, None)
         elif worker.info.id not in self._turns:
             self._turns[worker.info.id] = worker
@@ -89,11 +99,13 @@ class WorkerTable:
             self._turns.move_to_end(worker.info.id)
 
     def in_turn(self) -> list[Worker]:
+        """Those with room, free or to wait."""
         return list(self._turns.values())
 
     def check(self) -> None:
         """What must hold after every step; for tests."""
         for worker in self._workers.values():
             assert worker.used == sum(worker.held.values())
-            assert (worker.free > 0) == (worker.info.id in self._turns)
+            assert (worker.room > 0) == (worker.info.id in self._turns)
+            assert worker.ungiven | worker.recalled <= set(worker.held)
         assert all(worker in self._workers for worker in self._turns)

@@ -11,6 +11,7 @@ from gandy.core.reactor import Policy
 from gandy.errors import ConfigError
 from gandy.foreman.clerk import Clerk
 from gandy.foreman.server import Server
+from gandy.net import loop
 from gandy.store import make_store
 
 SOCKET_NAME = "foreman.sock"
@@ -67,9 +68,9 @@ class ForemanProgram:
 
 
 def stop_on_signals(stop: Callable[[], None]) -> None:
-    loop = asyncio.get_running_loop()
+    running = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop)
+        running.add_signal_handler(number, stop)
 
 
 def run(
@@ -77,7 +78,7 @@ def run(
 ) -> int:
     """Raises: StoreError, ConfigError."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    asyncio.run(_run(home, store, listen, v1_listen, grace, insecure))
+    loop.run(_run(home, store, listen, v1_listen, grace, insecure))
     return 0
 
 

@@ -29,6 +29,7 @@ log = logging.getLogger("gandy.foreman")
 
 HEARTBEAT_EXPIRY = 15.0  # seconds of silence after which a worker's link is cut
 GREETING_PAUSE = 0.5  # seconds until a worker that waits for the foreman's OK(0) gets it
+COMMIT_INTERVAL = 0.004  # seconds from one commit to the next: busy crews share commits, idle ones do not wait
 STORE_RETRY = 1.0  # seconds between tries of a commit that failed
 
 OnMessage = Callable[[str, ExtensionReceived], None]
@@ -100,7 +101,9 @@ class Server:
         desk = self.foreman.desks[link.name]
         while desk.inbox:
             self._on_message(link.name, desk.inbox.popleft())
-        self.wake()
+        self._flush_link(link.name)  # nothing in there waits for the store: what does is sent by `_perform`
+        if self.foreman.batch:
+            self.wake()
 
     def on_cut(self, link: Link) -> None:
         del self._links[link.name]
@@ -128,9 +131,13 @@ class Server:
         self._work.set()
 
     async def _commit_loop(self) -> None:
-        """Everything that was decided while the last group was written is the next group."""
+        """Everything that was decided since the last group was written is the next group."""
+        loop = asyncio.get_running_loop()
+        next_commit = 0.0
         while True:
             await self._work.wait()
+            await asyncio.sleep(next_commit - loop.time())
+            next_commit = loop.time() + COMMIT_INTERVAL
             self._work.clear()
             batch = self.foreman.take_batch()
             lost = await self._commit(batch)

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gandy.core.model import AttemptKey, Counts, JobSpec, JobState, TaskState
-from gandy.core.records import Claimed, Ended, JobAdded, JobForgotten, JobSet, Record, TasksSet, Unclaimed
+from gandy.core.records import Claimed, Ended, JobAdded, JobForgotten, JobSet, Record, TasksSet
 from gandy.errors import StoreError
 from gandy.ids import JobId, TaskNumber
 from gandy.store.base import JobRow, Recovered, RecoveredJob, TaskRow
@@ -100,8 +100,6 @@ class MemoryStore:
         match record:
             case Ended():
                 self._end(record)
-            case Unclaimed():
-                self._unclaim(record.attempt)
             case JobAdded():
                 self._add(record)
             case TasksSet():
@@ -159,18 +157,6 @@ class MemoryStore:
         )
         job.move(TaskState.RUNNING, record.state)
         job.changed = record.at
-
-    def _unclaim(self, attempt: AttemptKey) -> None:
-        found = self._find_running(attempt)
-        if found is None:
-            return
-        job, kept = found
-        del job.kept[attempt.task]
-        if kept.before is not None and kept.before.row.attempt > 0:
-            job.kept[attempt.task] = kept.before
-        elif job.fresh is not TaskState.WAITING:  # else the task is as submitted again
-            job.kept[attempt.task] = _untried(attempt.task, TaskState.WAITING)
-        job.move(TaskState.RUNNING, TaskState.WAITING)
 
     def _set_tasks(self, record: TasksSet) -> None:
         job = self._jobs.get(record.job)

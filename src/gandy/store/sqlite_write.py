@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from gandy.core.model import AttemptKey, TaskState
-from gandy.core.records import Claimed, Ended, JobAdded, JobForgotten, JobSet, Record, TasksSet, Unclaimed
+from gandy.core.records import Claimed, Ended, JobAdded, JobForgotten, JobSet, Record, TasksSet
 from gandy.ids import JobId, TaskNumber
 from gandy.store.law import MEANT_BY_ALL, check, first_state
 from gandy.store.sqlite_lines import pack_lines
@@ -52,24 +52,6 @@ WHERE job = ?1 AND task = ?2 AND attempt = ?3 - 1 AND state = 0
 END: Final = """
 UPDATE tasks SET state = ?4, outcome = ?4, ended = ?5, due = ?6, failures = ?7, crashes = ?8, ending = ?9
 WHERE job = ?1 AND task = ?2 AND attempt = ?3 AND state = 1
-"""
-
-# The attempt never was. It counts only for the last one and while it runs.
-DROP_RUNNING: Final = "DELETE FROM tasks WHERE job = ? AND task = ? AND attempt = ? AND state = 1"
-
-# The attempt before is the last one again, and its task waits as it did.
-RESTORE_ATTEMPT: Final = """
-INSERT INTO tasks (job, task, state, attempt, outcome, worker, claimed, ended, due, failures, crashes, ending)
-SELECT job, task, 0, attempt, outcome, worker, claimed, ended, due, failures, crashes, ending FROM attempts
-WHERE job = ? AND task = ? AND attempt = ?
-"""
-
-# What was restored is no earlier attempt any more.
-DROP_ATTEMPT: Final = "DELETE FROM attempts WHERE job = ? AND task = ? AND attempt = ?"
-
-# A task that was never tried waits, although tasks without a row do not.
-RESTORE_UNTRIED: Final = """
-INSERT INTO tasks (job, task, state, attempt, outcome) SELECT job, ?2, 0, 0, 0 FROM jobs WHERE job = ?1 AND fresh <> 0
 """
 
 # Where a task stands, with or without a row.
@@ -169,8 +151,6 @@ class _Batch:
                 self._claim(record)
             case Ended():
                 self._end(record)
-            case Unclaimed():
-                self._unclaim(record.attempt)
             case JobAdded():
                 self._add(record)
             case TasksSet():
@@ -217,17 +197,6 @@ class _Batch:
         values = (*record.attempt, record.state, record.at, record.due, record.failures, record.crashes, ending)
         if self._execute(END, values).rowcount:
             self._move(record.attempt.job, TaskState.RUNNING, record.state).at = record.at
-
-    def _unclaim(self, key: AttemptKey) -> None:
-        if not self._execute(DROP_RUNNING, key).rowcount:
-            return
-        job, task, attempt = key
-        if attempt > 1:
-            self._execute(RESTORE_ATTEMPT, (job, task, attempt - 1))
-            self._execute(DROP_ATTEMPT, (job, task, attempt - 1))
-        else:
-            self._execute(RESTORE_UNTRIED, (job, task))
-        self._move(job, TaskState.RUNNING, TaskState.WAITING)
 
     def _set_tasks(self, record: TasksSet) -> None:
         self._moved[record.job].at = record.at

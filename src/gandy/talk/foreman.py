@@ -7,8 +7,10 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any, assert_never
 
+from msgspec import UNSET
+
 from gandy.errors import ErrorCode, LocalProtocolError
-from gandy.limits import MAX_PAYLOAD_BYTES, MAX_SLOTS
+from gandy.limits import MAX_BATCH, MAX_BATCHES_UNDER_WAY, MAX_PAYLOAD_BYTES, MAX_SLOTS
 from gandy.talk.events import (
     Accepted,
     Answered,
@@ -76,7 +78,7 @@ class ForemanSide:
         stops = [request.count for request in self._unanswered() if isinstance(request, Stop)]
         if STOP_ALL in stops:
             return 0
-        return max(0, self.slots.limit - sum(stops) - len(self.slots.running))
+        return max(0, self.slots.room - sum(stops))
 
     def disconnect(self) -> tuple[Task, ...]:
         """The link is gone. Tasks that were given and that the worker surely never started."""
@@ -100,11 +102,19 @@ class ForemanSide:
         """
         tasks = tuple(tasks)
         self._check_tasks(tasks)
+        self.slots.take(tasks)
+        for task in tasks:
+            self._queue_task(task)
+
+    def _queue_task(self, task: Task) -> None:
+        """Put a task into the JOB that waits, or into one of its own."""
+        last = self._queue[-1] if self._queue else None
         # The original starts some of a list and refuses the rest; of one task it is clear which.
         is_atomic = Extension.ATOMIC in self._exchange.agreed
-        fits = is_atomic and len(v2.encode(0, Job(tasks))) <= MAX_PAYLOAD_BYTES
-        self.slots.take(tasks)
-        self._queue.extend([Job(tasks)] if fits and tasks else [Job((task,)) for task in tasks])
+        if is_atomic and isinstance(last, Job) and len(last.tasks) < MAX_BATCH and not _is_large(task):
+            self._queue[-1] = Job((*last.tasks, task))
+        else:
+            self._queue.append(Job((task,)))
 
     def _check_tasks(self, tasks: tuple[Task, ...]) -> None:
         if len(tasks) > self.free:
@@ -113,7 +123,7 @@ class ForemanSide:
         if len(pairs) < len(tasks) or not pairs.isdisjoint(self.slots.running):
             raise LocalProtocolError("a task is given twice")
         for task in tasks:
-            if len(v2.encode(0, Job((task,)))) > MAX_PAYLOAD_BYTES:
+            if _size(task) > MAX_PAYLOAD_BYTES:
                 raise LocalProtocolError(f"task {task.number} of job {task.job.job_id} is too large to send")
 
     def cancel(self, pairs: Iterable[TaskPair]) -> None:
@@ -216,8 +226,8 @@ class ForemanSide:
             results = payloads.decode_results(payload)
         except payloads.BROKEN as error:
             raise self._exchange.fail(f"RESULTS: {error}", ErrorCode.BAD_PAYLOAD) from None
-        if not results or seq in self._batches:
-            raise self._exchange.fail(f"batch {seq} is empty or comes twice", ErrorCode.BAD_PAYLOAD)
+        if not results or seq in self._batches or len(self._batches) >= MAX_BATCHES_UNDER_WAY:
+            raise self._exchange.fail(f"batch {seq} is empty, or comes twice or too soon", ErrorCode.BAD_PAYLOAD)
         self._batches[seq] = len(results)
         self._is_refusing = False
         for result in results:
@@ -238,13 +248,19 @@ class ForemanSide:
             raise self._exchange.fail("HELLO lists a task twice", ErrorCode.BAD_PAYLOAD)
         # What we gave and the worker has not seen yet keeps its slots, whatever the worker says it runs.
         given = [task for request in self._unanswered() if isinstance(request, Job) for task in request.tasks]
-        self.slots = Slots(hello.nproc + len(hello.running), hello.running)
+        self.slots = self._make_slots(hello)
         self.slots.take(given)
         self._is_refusing = False
         common = hello.extensions & self._exchange.offers
         self._exchange.agree(common)
         self._exchange.answer(ticket, Ok(hello.nproc, len(hello.running), common))
         return Greeted(hello.nproc, hello.running, self._exchange.agreed, hello.about)
+
+    def _make_slots(self, hello: Hello) -> Slots:
+        if hello.about is UNSET:
+            return Slots(hello.nproc + len(hello.running), hello.running)
+        may_wait = Extension.UPDATES in hello.extensions & self._exchange.offers
+        return Slots(hello.about.slots, hello.running, hello.about.ahead if may_wait else 0)
 
     def _unanswered(self) -> list[Request]:
         outstanding = self._exchange.outstanding
@@ -285,3 +301,12 @@ class ForemanSide:
             if request == Stop(STOP_ALL):  # as a number: the original takes STOP(0) for STOP(1)
                 request = Stop(max(1, self.slots.limit))
             self._exchange.request(request)
+
+
+def _size(task: Task) -> int:
+    return len(v2.encode(0, Job((task,))))
+
+
+def _is_large(task: Task) -> bool:
+    """Too large to share a JOB with as many others as it may hold."""
+    return _size(task) > MAX_PAYLOAD_BYTES // (2 * MAX_BATCH)

@@ -8,13 +8,20 @@ from gandy.wire.messages import STOP_ALL, Task, TaskPair
 class Slots:
     """How many processors may be used, and which tasks hold one. After a STOP more may run than the limit."""
 
-    def __init__(self, limit: int, running: Iterable[Task] = ()) -> None:
+    def __init__(self, limit: int, running: Iterable[Task] = (), ahead: int = 0) -> None:
         self.limit = limit
+        self.ahead = ahead  # tasks that may wait on the worker beside those that run
         self.running = {task.pair: task for task in running}
 
     @property
     def free(self) -> int:
         return max(0, self.limit - len(self.running))
+
+    @property
+    def room(self) -> int:
+        """How many tasks may still be given: free slots, and places to wait as long as anything runs here at all."""
+        ahead = self.ahead if self.limit > 0 else 0
+        return max(0, self.limit + ahead - len(self.running))
 
     @property
     def is_done(self) -> bool:

@@ -5,9 +5,11 @@ never ahead of the worker's own; it counts as free before the UPDATE is sent, so
 """
 
 from collections import deque
+from itertools import islice
 from typing import Any, assert_never
 
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from gandy.errors import ErrorCode, LocalProtocolError
 from gandy.limits import LAST_NUMBER, MAX_BATCH, MAX_BATCHES_UNDER_WAY, MAX_SLOTS
@@ -69,7 +71,7 @@ class WorkerSide:
         self._results: dict[TaskPair, TaskResult] = {}  # ended and not acknowledged, oldest first
         self._reported: Task | None = None  # what the outstanding UPDATE is about; its slot is free already
         self._batches: dict[int, tuple[Task, ...]] = {}  # what batches under way are about; their slots are free too
-        self._unsent: deque[TaskPair] = deque()  # results that no batch holds, where batches are spoken
+        self._unsent: dict[TaskPair, None] = {}  # results that no batch holds, oldest first
         self._batch_count = 0
         self._acknowledged: deque[TaskResult] = deque()  # not told yet
         self._owes_hello = False
@@ -98,7 +100,7 @@ class WorkerSide:
         for tasks in self._batches.values():
             self.slots.take(tasks)
         self._batches.clear()
-        self._unsent = deque(self._results)
+        self._unsent = dict.fromkeys(self._results)
         self._exchange = Exchange(Role.WORKER, **self._exchange_options)
         self._greet()
 
@@ -123,7 +125,7 @@ class WorkerSide:
             raise LocalProtocolError(f"task {result.task} of job {result.job_id} does not run here")
         v2.encode(0, Update(result))
         self._results[result.pair] = result
-        self._unsent.append(result.pair)
+        self._unsent[result.pair] = None
 
     def reset(self) -> None:
         """Start the sequence numbers again, where that is possible now.
@@ -210,7 +212,7 @@ class WorkerSide:
         if len(pairs) < len(tasks) or any(pair in self.slots.running or pair in self._results for pair in pairs):
             is_gandy = Extension.ATOMIC in self._exchange.agreed
             return ErrorCode.ALREADY_RUNNING if is_gandy else ErrorCode.NO_PROCS
-        return ErrorCode.NO_PROCS if len(tasks) > self.slots.free else None
+        return ErrorCode.NO_PROCS if len(tasks) > self.slots.room else None
 
     def _on_cancel(self, ticket: Requested, pairs: tuple[TaskPair, ...]) -> Kill | None:
         hit = tuple(pair for pair in self.slots.find(pairs) if pair not in self._results)
@@ -226,6 +228,7 @@ class WorkerSide:
             case Update(result), _ if result is not None:
                 self._reported = None
                 del self._results[result.pair]
+                del self._unsent[result.pair]
                 if isinstance(answer, Error):
                     return ResultRefused(result, answer.code)
                 self._owes_hello = answer == RESEND_HELLO
@@ -238,6 +241,9 @@ class WorkerSide:
             text = f"HELLO told {hello.nproc}|{len(hello.running)}, the answer is {answer.nproc}|{answer.nrun}"
             raise self._exchange.fail(text, ErrorCode.BAD_STATE)
         self._exchange.agree(answer.extensions & self._exchange.offers)
+        # A foreman that cannot have tasks back gets no chance to give too many.
+        may_wait = self._about is not UNSET and Extension.UPDATES in self._exchange.agreed
+        self.slots.ahead = self._about.ahead if may_wait and self._about is not UNSET else 0
         return Welcomed(self._exchange.agreed)
 
     def _account(self) -> Ok:
@@ -257,7 +263,8 @@ class WorkerSide:
         """HELLO goes before anything else, then the oldest result."""
         if self._owes_hello:
             running = tuple(map(_slim, self.slots.running.values()))
-            hello = Hello(self.slots.free, running, self._exchange.offers, self._about)
+            about = self._about if self._about is UNSET else replace(self._about, slots=self.slots.limit)
+            hello = Hello(self.slots.free, running, self._exchange.offers, about)
             if self._exchange.can_request(hello):
                 self._owes_hello = False
                 self._exchange.request(hello)
@@ -272,10 +279,11 @@ class WorkerSide:
         """All results at once, as long as not too many batches are under way: what ends meanwhile is the next one."""
         if not self._unsent or len(self._batches) >= MAX_BATCHES_UNDER_WAY or self.state is not State.OPEN:
             return
-        pairs = [self._unsent.popleft() for _ in range(min(len(self._unsent), MAX_BATCH))]
+        pairs = list(islice(self._unsent, MAX_BATCH))
         self._batch_count = (self._batch_count + 1) & LAST_NUMBER
         self._batches[self._batch_count] = tuple(self.slots.running[pair] for pair in pairs)
         for pair in pairs:
+            del self._unsent[pair]
             self.slots.release(pair)
         payload = payloads.encode([self._results[pair] for pair in pairs])
         self._exchange.send_extended(Extended(v2.RESULTS, payload), self._batch_count)

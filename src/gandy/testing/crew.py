@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from msgspec import UNSET, Struct
 
 from gandy.core.effects import Give, Reply
+from gandy.core.extensions import FOREMAN_OFFERS, WORKER_OFFERS
 from gandy.core.foreman import Batch, Foreman
 from gandy.core.model import AttemptKey, Cause, JobSpec
 from gandy.core.reactor import Policy, Reactor
@@ -17,7 +18,7 @@ from gandy.core.snapshot import restore
 from gandy.errors import RemoteProtocolError
 from gandy.ids import JobId
 from gandy.store.base import Store
-from gandy.talk.events import Kill, Leave, Start
+from gandy.talk.events import Kill, Leave, Recalled, Start
 from gandy.talk.foreman import ForemanSide
 from gandy.talk.worker import WorkerSide
 from gandy.testing.link import Watcher
@@ -87,7 +88,7 @@ class SimulatedForeman:
             return None
         self._link_count += 1
         name = f"link{self._link_count}"
-        side = ForemanSide(last_number=worker.last_number)
+        side = ForemanSide(offers=FOREMAN_OFFERS, last_number=worker.last_number)
         self.foreman.on_link(name, side)
         end = _ForemanEnd(self, name, side)
         self._links[name] = WeatheredLink(self._simulation, self._luck.weather, worker, end, watchers)
@@ -188,6 +189,7 @@ class SimulatedWorker:
         self.name = name
         self.slots = slots
         self.last_number = 2 * simulation.random.choice([6, 50, 1_000_000]) + 1
+        self.ahead = simulation.random.choice([0, 2, 5])
         self.runs: Counter[AttemptKey] = Counter()
         self.lives = 0
         self.is_up = False
@@ -196,15 +198,17 @@ class SimulatedWorker:
     def start(self) -> None:
         self.lives += 1
         self.is_up = True
-        about = About(f"{self.name}.{self.lives}", self.name, self.slots)
-        self.side = WorkerSide(self.slots, about, last_number=self.last_number)
+        about = About(f"{self.name}.{self.lives}", self.name, self.slots, ahead=self.ahead)
+        self.side = WorkerSide(self.slots, about, offers=WORKER_OFFERS, last_number=self.last_number)
         self.running: dict[TaskPair, Task] = {}
+        self.waiting: dict[TaskPair, Task] = {}
         self._link: WeatheredLink | None = None
         self._connect()
 
     def crash(self) -> None:
         self.is_up = False
         self.running = {}
+        self.waiting = {}
         if self._link is not None:
             self._link.cut()
 
@@ -242,15 +246,19 @@ class SimulatedWorker:
         while (event := self.side.next_event()) is not None:
             match event:
                 case Start(tasks):
-                    for task in tasks:
-                        self._start(task)
+                    self.waiting.update({task.pair: task for task in tasks})
                 case Kill(pairs):
                     for pair in pairs:
                         self._end(pair, Cause.CANCELLED)
+                case Recalled(pairs):
+                    for pair in [pair for pair in pairs if pair in self.waiting]:
+                        self._end(pair, Cause.RETURNED)
                 case Leave():
                     self.crash()
                 case _:
                     pass
+        while self.waiting and len(self.running) < self.slots:
+            self._start(self.waiting.pop(next(iter(self.waiting))))
 
     def _start(self, task: Task) -> None:
         assert task.orders is not UNSET
@@ -268,7 +276,7 @@ class SimulatedWorker:
                 self._link.flush()
 
     def _end(self, pair: TaskPair, cause: Cause, exit_code: int | None = None) -> None:
-        task = self.running.pop(pair, None)
+        task = self.running.pop(pair, None) or self.waiting.pop(pair, None)
         if task is None or task.orders is UNSET:
             return
         report = Report(task.orders.attempt, int(cause), exit_code)

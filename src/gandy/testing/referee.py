@@ -3,7 +3,7 @@
 from gandy.errors import ErrorCode
 from gandy.talk.law import Role
 from gandy.wire.messages import Cancel, Error, Extended, Hello, Job, Message, Ok, Request, Reset, Stop, Update
-from gandy.wire.v2 import V2Decoder
+from gandy.wire.v2 import KNOWN_EXTENSIONS, V2Decoder
 
 
 class BrokenLaw(AssertionError):
@@ -22,12 +22,19 @@ class _Watched:
         self.has_greeted = False
 
 
+def _open_decoder() -> V2Decoder:
+    """One that takes every extension: whether it was agreed on is for the sides to know."""
+    decoder = V2Decoder()
+    decoder.allow(KNOWN_EXTENSIONS)
+    return decoder
+
+
 class Referee:
     """Raises `BrokenLaw` at the first message that should not have been sent."""
 
     def __init__(self) -> None:
-        self._sent = {role: V2Decoder() for role in Role}
-        self._delivered = {role: V2Decoder() for role in Role}
+        self._sent = {role: _open_decoder() for role in Role}
+        self._delivered = {role: _open_decoder() for role in Role}
         self._sides = {role: _Watched() for role in Role}
         self.owed: list[Request] = []  # dropped by a RESET and not sent again yet
         self.resets = 0

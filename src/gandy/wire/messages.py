@@ -17,6 +17,10 @@ STOP_IMMEDIATELY: Final = 0xFFFF_FFFF
 WireJobId = Annotated[JobId, Meta(ge=0)]
 
 
+# Neither endless nor no number at all.
+Seconds = Annotated[float, Meta(ge=0, le=1e12)]
+
+
 class Status(IntEnum):
     """The state of a job, as a JOB or HELLO carries it."""
 
@@ -64,8 +68,9 @@ class Orders(Struct, frozen=True, gc=False, omit_defaults=True):
     attempt: int
     command: str | tuple[str, ...] = ""
     env: dict[str, str] = {}
-    timeout: float | None = None
+    timeout: Seconds | None = None
     line: str | None = None
+    slots: int = 1
 
 
 class Task(Struct, frozen=True, gc=False, rename={"number": "Task", "job": "JobDescription", "orders": "Gandy"}):
@@ -93,8 +98,8 @@ class Report(Struct, frozen=True, gc=False, omit_defaults=True):
     cause: int
     exit_code: int | None = None
     signal: int | None = None
-    started: float | None = None
-    ended: float | None = None
+    started: Seconds | None = None
+    ended: Seconds | None = None
     peak_memory_bytes: int | None = None
     tail: bytes = b""
     note: str = ""
@@ -135,6 +140,7 @@ class About(Struct, frozen=True, gc=False, omit_defaults=True):
     slots: int
     tags: tuple[str, ...] = ()
     version: str = ""
+    ahead: Annotated[int, Meta(ge=0, le=1_000)] = 0  # tasks that it takes beyond its slots, so as never to be idle
 
 
 class Ok(Struct, frozen=True, gc=False):

@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import astuple
 
 from gandy.ids import TaskNumber
-from gandy.limits import MAX_SLOTS
+from gandy.limits import MAX_BATCH, MAX_SLOTS
 from gandy.wire.messages import About, JobDescription, Status, Task, TaskPair, TaskResult, WireJobId
 
 Processors = Annotated[int, Meta(ge=0, le=MAX_SLOTS)]
@@ -66,7 +66,7 @@ decode_result: Final[Callable[[Payload], TaskResult]] = msgspec.msgpack.Decoder(
 decode_pairs: Final[Callable[[Payload], tuple[TaskPair, ...]]] = msgspec.msgpack.Decoder(Pairs).decode
 
 decode_results: Final[Callable[[Payload], tuple[TaskResult, ...]]] = msgspec.msgpack.Decoder(
-    tuple[TaskResult, ...]
+    Annotated[tuple[TaskResult, ...], Meta(max_length=MAX_BATCH)]
 ).decode
 
 _decode_hello: Final = msgspec.msgpack.Decoder(HelloData).decode

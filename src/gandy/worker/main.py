@@ -12,10 +12,16 @@ from gandy import __version__
 from gandy.config import Address, parse_address
 from gandy.errors import ConfigError
 from gandy.limits import MAX_SLOTS
+from gandy.net import loop
 from gandy.wire.messages import About
 from gandy.worker.service import WorkerService
 
 OUTPUT_NAME = "output"
+
+# Tasks that wait on the worker for each slot, so that a slot is not idle while the foreman hears of its last task.
+# Should another worker be idle, the foreman has them back.
+AHEAD_PER_SLOT = 4
+MAX_AHEAD = 100
 
 
 def make_about(slots: int | None, tags: tuple[str, ...], name: str | None) -> About:
@@ -27,7 +33,8 @@ def make_about(slots: int | None, tags: tuple[str, ...], name: str | None) -> Ab
     if not 1 <= count <= MAX_SLOTS:
         raise ConfigError(f"a worker has 1 to {MAX_SLOTS} slots, not {count}")
     name = name or socket.gethostname()
-    return About(f"{name}-{secrets.token_hex(6)}", name, count, tuple(tags), __version__)
+    ahead = min(MAX_AHEAD, count * AHEAD_PER_SLOT)
+    return About(f"{name}-{secrets.token_hex(6)}", name, count, tuple(tags), __version__, ahead)
 
 
 def tell_address(home: str, foreman: str | None, insecure: bool) -> Address:
@@ -48,15 +55,15 @@ def run(
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     address = tell_address(home, foreman, insecure)
     about = make_about(slots, tags, name)
-    asyncio.run(_run(address, about, Path(home) / OUTPUT_NAME / about.name))
+    loop.run(_run(address, about, Path(home) / OUTPUT_NAME / about.name))
     return 0
 
 
 async def _run(address: Address, about: About, folder: Path) -> None:
     service = WorkerService(address, about, folder)
-    loop = asyncio.get_running_loop()
+    running = asyncio.get_running_loop()
     stopping: set[asyncio.Task[None]] = set()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, lambda: stopping.add(asyncio.ensure_future(service.stop())))
+        running.add_signal_handler(number, lambda: stopping.add(asyncio.ensure_future(service.stop())))
     await service.run()
     await asyncio.gather(*stopping, return_exceptions=True)

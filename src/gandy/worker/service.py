@@ -7,6 +7,7 @@ import asyncio
 import logging
 import random
 import time
+from collections import OrderedDict
 from pathlib import Path
 
 from msgspec import UNSET
@@ -17,7 +18,7 @@ from gandy.core.extensions import PIECE, PING, READ, WORKER_OFFERS, Piece, Read,
 from gandy.core.model import AttemptKey, Cause, Ending
 from gandy.errors import LinkError, RemoteProtocolError
 from gandy.net.links import Link, connect
-from gandy.talk.events import ExtensionReceived, HelloRefused, Kill, Leave, Start, Welcomed, WorkerEvent
+from gandy.talk.events import ExtensionReceived, HelloRefused, Kill, Leave, Recalled, Start, Welcomed, WorkerEvent
 from gandy.talk.worker import WorkerSide
 from gandy.wire.messages import About, Extended, Extension, Report, Task, TaskPair, TaskResult
 from gandy.worker.order import Order
@@ -42,7 +43,9 @@ class WorkerService:
         self._patient = patient  # waits for the foreman to come back
         self._side = WorkerSide(about.slots, about, offers=WORKER_OFFERS)
         self._runner = Runner(folder, self._on_end)
-        self._attempts: dict[TaskPair, AttemptKey] = {}  # of what runs or is not acknowledged
+        self._attempts: dict[TaskPair, AttemptKey] = {}  # of what runs or waits here
+        self._waiting: OrderedDict[AttemptKey, tuple[Order, int]] = OrderedDict()  # for slots, so many each
+        self._taken: dict[AttemptKey, int] = {}  # slots of what runs
         self._link: Link | None = None
         self._cut = asyncio.Event()
         self._done = asyncio.Event()
@@ -74,6 +77,8 @@ class WorkerService:
             self._done.set()
             return
         self._is_stopping = True
+        self._start_waiting()
+        self._flush()
         self._runner.kill_all(Cause.WORKER_STOPPED, f"worker {self._about.name} was stopped")
         await self._runner.wait_idle()
         try:
@@ -152,6 +157,7 @@ class WorkerService:
     def _work(self) -> None:
         while (event := self._side.next_event()) is not None:
             self._on_event(event)
+        self._start_waiting()
 
     def _on_event(self, event: WorkerEvent) -> None:
         match event:
@@ -163,7 +169,11 @@ class WorkerService:
                     self._start(task)
             case Kill(pairs):
                 for pair in pairs:
-                    self._runner.kill(self._attempts[pair], Cause.CANCELLED, "cancelled")
+                    self._kill(self._attempts[pair])
+            case Recalled(pairs):
+                for attempt in [self._attempts.get(pair) for pair in pairs]:
+                    if attempt is not None and attempt in self._waiting:
+                        self._give_back(attempt)
             case ExtensionReceived(seq, kind, payload) if kind == READ:
                 self._send_piece(seq, decode_read(payload))
             case HelloRefused():
@@ -177,7 +187,31 @@ class WorkerService:
     def _start(self, task: Task) -> None:
         attempt, order = _make_order(task)
         self._attempts[task.pair] = attempt
-        self._runner.start(order)
+        self._waiting[attempt] = (order, 1 if task.orders is UNSET else task.orders.slots)
+
+    def _start_waiting(self) -> None:
+        """Start what fits, the oldest first. A worker that was told to stop gives back what has not begun."""
+        if self._side.slots.limit == 0 or self._is_stopping:
+            for attempt in list(self._waiting):
+                self._give_back(attempt)
+        while self._waiting:
+            attempt, (order, slots) = next(iter(self._waiting.items()))
+            if self._taken and sum(self._taken.values()) + slots > self._about.slots:
+                return
+            del self._waiting[attempt]
+            self._taken[attempt] = slots
+            self._runner.start(order)
+
+    def _give_back(self, attempt: AttemptKey) -> None:
+        del self._waiting[attempt]
+        self._report(attempt, Ending(cause=Cause.RETURNED))
+
+    def _kill(self, attempt: AttemptKey) -> None:
+        if attempt in self._waiting:
+            del self._waiting[attempt]
+            self._report(attempt, Ending(cause=Cause.CANCELLED, note="cancelled before it began"))
+        else:
+            self._runner.kill(attempt, Cause.CANCELLED, "cancelled")
 
     def _leave(self, immediate: bool) -> None:
         if immediate:
@@ -198,13 +232,15 @@ class WorkerService:
     # What the tasks do
 
     def _on_end(self, attempt: AttemptKey, ending: Ending) -> None:
-        pair = TaskPair(attempt.job, attempt.task)
-        if self._done.is_set() or self._attempts.get(pair) != attempt:
-            return
-        del self._attempts[pair]
+        del self._taken[attempt]
+        if not self._done.is_set():
+            self._report(attempt, ending)
+            self._work()
+            self._flush()
+
+    def _report(self, attempt: AttemptKey, ending: Ending) -> None:
+        del self._attempts[TaskPair(attempt.job, attempt.task)]
         self._side.end(_make_result(attempt, ending))
-        self._work()
-        self._flush()
 
 
 def _make_order(task: Task) -> tuple[AttemptKey, Order]:

@@ -90,12 +90,24 @@ def _is_here(cwd: str) -> bool:
     return not cwd or os.path.samestat(os.stat(cwd), os.stat("."))  # noqa: PTH116 (a Path costs more than the call)
 
 
+# Where programs were found last; a look at every folder of PATH for each task would cost a tenth of its time.
+_programs: dict[tuple[str, str], str] = {}
+MAX_PROGRAMS = 1_000
+
+
 def _find_program(name: str, env: dict[str, str]) -> str:
     if "/" in name:
         return name
-    found = shutil.which(name, path=env.get("PATH", os.defpath))
+    path = env.get("PATH", os.defpath)
+    known = _programs.get((name, path))
+    if known is not None and os.access(known, os.X_OK):
+        return known
+    found = shutil.which(name, path=path)
     if found is None:
         raise FileNotFoundError(2, "no such program", name)
+    if len(_programs) >= MAX_PROGRAMS:
+        _programs.clear()
+    _programs[name, path] = found
     return found
 
 

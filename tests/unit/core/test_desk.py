@@ -4,7 +4,7 @@ import pytest
 from msgspec import UNSET
 from tests.builders import a_job, a_pair
 
-from gandy.core.effects import Acknowledge, Assignment, Dismiss, Give, JobChanged, Kill, Publish, Reply
+from gandy.core.effects import Acknowledge, Assignment, Dismiss, Give, JobChanged, Kill, Publish, Recall, Reply
 from gandy.core.extensions import FOREMAN_OFFERS, PING, PONG
 from gandy.core.foreman import Foreman
 from gandy.core.model import AttemptKey, Cause, JobSpec, JobState, TaskState
@@ -222,11 +222,29 @@ def test_kill_dismiss_and_pings_go_out() -> None:
     assert room.said() == [(5, Extended(PONG, b""))]
 
 
+def test_tasks_are_had_back_from_a_worker_that_lets_them_wait() -> None:
+    room = Room()
+    room.hear(0, Hello(1, (), FOREMAN_OFFERS & ~Extension.CLIENT, About("id1", "anna", 1, ahead=2)))
+    room.submit(tasks=3)
+    assert len(room.foreman.desks["link"].side.slots.running) == 3
+    room.said()
+    room.foreman.perform(Recall("id1", (KEY,)), {}, 1.0)
+    ((_, message),) = room.said()
+    assert isinstance(message, Extended)
+    assert message.type == v2.RECALL
+
+
 def test_what_is_for_a_worker_that_is_gone_is_dropped() -> None:
     room = a_gandy_room()
     room.foreman.on_cut("link", 2.0)
     give = Give("id1", (Assignment(KEY, JobSpec(command="true")),))
-    for send in (give, Kill("id1", (KEY,)), Acknowledge("id1", KEY), Dismiss("id1", immediate=True)):
+    for send in (
+        give,
+        Kill("id1", (KEY,)),
+        Recall("id1", (KEY,)),
+        Acknowledge("id1", KEY),
+        Dismiss("id1", immediate=True),
+    ):
         room.foreman.perform(send, {}, 3.0)
     assert not room.foreman.batch
 

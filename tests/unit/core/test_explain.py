@@ -76,6 +76,7 @@ def test_a_pause() -> None:
         (Ending(cause=Cause.NOT_STARTED, note="no such file"), "could not start (no such file)"),
         (Ending(cause=Cause.WORKER_LOST), "lost with its worker"),
         (Ending(cause=Cause.WORKER_STOPPED), "its worker was stopped"),
+        (Ending(cause=Cause.RETURNED), "given back before it began"),
     ],
 )
 def test_every_ending_has_words(ending: Ending, text: str) -> None:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from gandy.core.effects import Acknowledge, Assignment, Dismiss, Effect, Give, JobChanged, Kill, Publish
+from gandy.core.effects import Acknowledge, Assignment, Dismiss, Effect, Give, JobChanged, Kill, Publish, Recall
 from gandy.core.foreman import is_record
 from gandy.core.model import AttemptKey, Cause, Counts, Ending, JobSpec, JobState, TaskState
 from gandy.core.reactor import Policy, Reactor
-from gandy.core.records import Claimed, Ended, JobAdded, JobSet, TasksSet, Unclaimed
+from gandy.core.records import Claimed, Ended, JobAdded, JobSet, TasksSet
 from gandy.core.workers import WorkerInfo
 from gandy.ids import JobId, TaskNumber
 
@@ -231,14 +231,14 @@ def test_a_task_that_kills_its_workers_is_stopped() -> None:
     assert (ended(effects), states(effects)) == ([(key(1, 2), TaskState.FAILED)], [JobState.FAILED])
 
 
-def test_what_never_reached_a_worker_never_was() -> None:
+def test_what_never_reached_a_worker_is_given_again_under_another_number() -> None:
     crew = Played(a_worker(slots=1))
     crew.submit(a_spec(1))
     crew.reactor.on_given("w", [key()])
     crew.reactor.on_absent("w", 0.0)
     effects = crew.seen(crew.reactor.on_hello(a_worker(slots=1), [], 1.0))
-    assert effects[0] == Unclaimed(key())
-    assert given(effects) == {"w": [key(1, 1)]}
+    assert ended(effects) == [(key(), TaskState.WAITING)]
+    assert given(effects) == {"w": [key(1, 2)]}
 
 
 def test_what_is_not_sent_yet_stays_with_a_worker_that_comes_back() -> None:
@@ -267,9 +267,9 @@ def test_a_worker_is_told_to_end_what_is_not_its_own() -> None:
 def test_a_refused_attempt_waits_until_the_worker_says_something() -> None:
     crew = Played(a_worker(slots=1))
     crew.submit(a_spec(1))
-    assert crew.seen(crew.reactor.on_refused([key()], 1.0)) == [Unclaimed(key())]
+    assert ended(crew.seen(crew.reactor.on_refused([key()], 1.0))) == [(key(), TaskState.WAITING)]
     crew.reactor.on_heard("w", 2.0)
-    assert given(crew.seen(crew.reactor.on_time(2.0))) == {"w": [key()]}
+    assert given(crew.seen(crew.reactor.on_time(2.0))) == {"w": [key(1, 2)]}
     assert crew.reactor.on_refused([key(9)], 2.0) == []
     crew.reactor.on_heard("nobody", 2.0)
 
@@ -297,6 +297,65 @@ def test_a_stopped_worker_gives_its_tasks_back_without_blame() -> None:
     effects = crew.end(key(), stopped)
     assert ended(effects) == [(key(), TaskState.WAITING)]
     assert given(effects) == {"w": [key(1, 2)]}
+
+
+# Tasks that wait on their workers
+
+
+def an_eager_worker(name: str = "w", slots: int = 1, ahead: int = 2) -> WorkerInfo:
+    return WorkerInfo(name, name, slots, frozenset(), ahead)
+
+
+def recalled(effects: list[Effect]) -> dict[str, tuple[AttemptKey, ...]]:
+    return {e.worker: e.attempts for e in effects if isinstance(e, Recall)}
+
+
+def test_free_slots_are_filled_before_places_to_wait() -> None:
+    crew = Played(an_eager_worker("a"), an_eager_worker("b"))
+    assert given(crew.submit(a_spec(4))) == {"a": [key(1), key(3)], "b": [key(2), key(4)]}
+
+
+def test_a_worker_takes_no_more_than_it_has_places() -> None:
+    crew = Played(an_eager_worker(ahead=2))
+    assert given(crew.submit(a_spec(9))) == {"w": [key(1), key(2), key(3)]}
+
+
+def test_a_task_that_is_larger_than_a_worker_does_not_wait_there() -> None:
+    crew = Played(an_eager_worker(slots=1, ahead=5))
+    assert given(crew.submit(a_spec(1, slots=2))) == {}
+
+
+def test_tasks_that_wait_are_had_back_for_an_idle_worker() -> None:
+    crew = Played(an_eager_worker("a"))
+    crew.submit(a_spec(3))
+    effects = crew.seen(crew.reactor.on_hello(an_eager_worker("b"), [], 1.0))
+    assert recalled(effects) == {"a": (key(3),)}
+    assert recalled(crew.seen(crew.reactor.on_time(1.0))) == {"a": (key(2),)}
+    assert recalled(crew.seen(crew.reactor.on_time(1.0))) == {}
+    effects = crew.end(key(3), Ending(cause=Cause.RETURNED), "a")
+    assert ended(effects) == [(key(3), TaskState.WAITING)]
+    assert given(effects) == {"b": [key(3, 2)]}
+
+
+def test_a_worker_that_is_absent_is_not_asked_to_give_back() -> None:
+    crew = Played(an_eager_worker("a"))
+    crew.submit(a_spec(3))
+    crew.reactor.on_absent("a", 0.0)
+    assert recalled(crew.seen(crew.reactor.on_hello(an_eager_worker("b"), [], 1.0))) == {}
+
+
+def test_what_was_killed_is_not_had_back() -> None:
+    crew = Played(an_eager_worker("a", ahead=1))
+    crew.submit(a_spec(2))
+    crew.reactor.cancel(ONE, None, 1.0)
+    assert recalled(crew.seen(crew.reactor.on_hello(an_eager_worker("b"), [], 1.0))) == {}
+
+
+def test_only_as_many_are_had_back_as_somebody_can_take() -> None:
+    crew = Played(an_eager_worker("a"), an_eager_worker("b"))
+    crew.submit(a_spec(6))
+    effects = crew.seen(crew.reactor.on_hello(an_eager_worker("c"), [], 1.0))
+    assert recalled(effects) == {"a": (key(5),)}
 
 
 # People

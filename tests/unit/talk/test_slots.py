@@ -38,6 +38,13 @@ def test_stop_all_waits_for_what_runs() -> None:
     assert slots.is_done
 
 
+def test_some_tasks_may_wait_beside_those_that_run() -> None:
+    slots = Slots(2, some_tasks(3), ahead=2)
+    assert (slots.free, slots.room) == (0, 1)
+    slots.stop(STOP_ALL)
+    assert slots.room == 0
+
+
 def test_cancel_finds_single_tasks_and_whole_jobs_once() -> None:
     slots = Slots(9, (*some_tasks(2, job=1), *some_tasks(2, job=2)))
     assert slots.find([a_pair(1, 2)]) == [a_pair(1, 2)]

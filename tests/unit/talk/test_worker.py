@@ -25,6 +25,7 @@ from gandy.wire.messages import (
     RESEND_HELLO,
     STOP_ALL,
     STOP_IMMEDIATELY,
+    About,
     Cancel,
     Error,
     Extended,
@@ -369,6 +370,38 @@ def test_results_go_in_batches_of_what_ended_meanwhile() -> None:
     assert hear(worker, (2, recorded)) == [Acknowledged(a_result(2)), Acknowledged(a_result(3))]
     assert hear(worker, (99, recorded)) == []
     assert worker.has_results
+
+
+def test_a_worker_lets_tasks_wait_for_a_foreman_that_can_have_them_back() -> None:
+    both = Extension.ATOMIC | Extension.UPDATES
+    worker = WorkerSide(1, About("id", "anna", 1, ahead=1), offers=both)
+    worker.connect()
+    ((_, hello),) = said(worker)
+    assert isinstance(hello, Hello)
+    hear(worker, (0, Ok(1, 0, both)))
+    assert hear(worker, (3, Job(some_tasks(2)))) == [Start(some_tasks(2))]
+    assert hear(worker, (5, Job((a_task(3),)))) == []
+
+
+def test_a_plain_foreman_cannot_give_more_than_there_are_slots() -> None:
+    worker = WorkerSide(1, About("id", "anna", 1, ahead=1))
+    worker.connect()
+    said(worker)
+    hear(worker, (0, Ok(1)))
+    assert hear(worker, (3, Job(some_tasks(2)))) == []
+
+
+def test_a_result_that_an_update_told_is_in_no_batch() -> None:
+    worker = WorkerSide(2, offers=Extension.ATOMIC | Extension.UPDATES)
+    worker.connect()
+    said(worker)
+    hear(worker, (0, Ok(2)), (3, Job((a_task(1),))))
+    worker.end(a_result(1))
+    said(worker)
+    hear(worker, (4, RESEND_HELLO))
+    said(worker)
+    hear(worker, (6, Ok(2, 0, Extension.UPDATES)))
+    assert batches(worker) == []
 
 
 def test_only_so_many_batches_are_under_way() -> None:
