@@ -18,7 +18,7 @@ help:
 	@sed -n 's/^# *make/make/p; s/^#   make/make/p' Makefile | sort -u
 
 demo: $(VENV)/.run
-	@$(BIN)/python examples/simulated_crew.py
+	@$(BIN)/python examples/demo.py
 
 # The pure bands are covered completely by tests of their own; the others run real things, on all cores.
 PURE_TESTS := tests/unit tests/vectors tests/property

@@ -2,9 +2,9 @@
 
 import sys
 
-from bench import decoding
+from bench import decoding, jobs, spawning
 
-WORKLOADS = {"decoding": decoding.run}
+WORKLOADS = {"decoding": decoding.run, "spawning": spawning.run, "jobs": jobs.run}
 
 
 def main() -> None:
