@@ -65,13 +65,13 @@ $(VENV)/bin/python:
 	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/bin/python
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@$(BIN)/pip install -qq --disable-pip-version-check -c constraints.txt -e .
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(BIN)/pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@ $(VENV)/.run
 
 $(VENV)/.fuzz: $(VENV)/.dev
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,fuzz]'
+	@$(BIN)/pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev,fuzz]'
 	@touch $@
