@@ -277,7 +277,7 @@ def test_a_refused_attempt_waits_until_the_worker_says_something() -> None:
 def test_a_lost_claim_neither_runs_nor_is_forgotten() -> None:
     crew = Played(a_worker(slots=1))
     crew.submit(a_spec(1))
-    crew.reactor.on_claims_lost([key()])
+    crew.reactor.on_claims_lost([key(), key(9)])
     crew.reactor.check()
     assert crew.counts() == Counts(waiting=1)
 
