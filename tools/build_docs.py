@@ -64,9 +64,9 @@ CODE_MEANINGS: Final[Mapping[ErrorCode, str]] = {
 }
 EXTENSION_MEANINGS: Final[Mapping[Extension, str]] = {
     Extension.ATOMIC: "A JOB is started whole or not at all, and error codes from 3 up are understood.",
-    Extension.HEARTBEAT: "Reserved for signs of life.",
-    Extension.UPDATES: "Reserved for several results in one message.",
-    Extension.CLIENT: "Reserved for what clients ask of a foreman.",
+    Extension.HEARTBEAT: "Signs of life: PING (0x20) is answered by PONG (0x21).",
+    Extension.UPDATES: "Many results at once, and tasks that wait on a worker can be had back.",
+    Extension.CLIENT: "What clients ask of a foreman.",
     Extension.CALLS: "Reserved for calls, casts and streams.",
     Extension.OUTPUT: "The foreman asks a worker for pieces of a task's output.",
 }
