@@ -22,6 +22,13 @@ class _Watched:
         self.has_greeted = False
 
 
+def _settles(message: Request, owed: Request) -> bool:
+    """Whether a request says again what a RESET dropped; a JOB may come back with more tasks in it."""
+    if isinstance(message, Job) and isinstance(owed, Job):
+        return all(task in message.tasks for task in owed.tasks)
+    return message == owed
+
+
 def _open_decoder() -> V2Decoder:
     """One that takes every extension: whether it was agreed on is for the sides to know."""
     decoder = V2Decoder()
@@ -73,8 +80,7 @@ class Referee:
         if not (isinstance(message, Stop) and message.is_immediate):
             self._require(not side.to_answer, f"{sender} sent {message} before it answered {side.to_answer}")
         self._check_greeting(sender, seq, message)
-        if message in self.owed:
-            self.owed.remove(message)
+        self.owed = [owed for owed in self.owed if not _settles(message, owed)]
         side.last_seen = seq
         side.outstanding = (seq, message)
 
