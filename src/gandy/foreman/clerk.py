@@ -29,6 +29,7 @@ from gandy.wire.messages import Extension
 MAX_TASKS = 100_000_000  # of one job: at five bytes each, half a gigabyte
 MAX_PAGE = 10_000  # rows in one answer
 EVENT_PAUSE = 0.1  # seconds between two events about one job
+DRAIN_PAUSE = 0.05  # seconds between two looks at whether the last worker has left
 PIECE_TIMEOUT = 10.0  # seconds that a worker has to send a piece of output
 
 
@@ -222,12 +223,20 @@ class Clerk:
         return ask.Done()
 
     def _stop_foreman(self, drain: bool) -> ask.Done:
-        reactor = self.server.foreman.reactor
         if drain:
-            for worker in list(reactor.workers):
-                self.server.decide(reactor.drain(worker.info.id))
-        self.should_stop.set()
+            self._spawn(self._drain())
+        else:
+            self.should_stop.set()
         return ask.Done()
+
+    async def _drain(self) -> None:
+        """Send all workers away, and stop when the last one has told its last result."""
+        reactor = self.server.foreman.reactor
+        for worker in list(reactor.workers):
+            self.server.decide(reactor.drain(worker.info.id))
+        while len(reactor.workers):
+            await asyncio.sleep(DRAIN_PAUSE)
+        self.should_stop.set()
 
     # Looking
 

@@ -1,0 +1,145 @@
+"""A real foreman in this process, with real sockets: stores that fail, workers that fall silent, a clean end."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gandy import AsyncClient
+from gandy.core.extensions import WORKER_OFFERS
+from gandy.core.model import AttemptKey, JobState
+from gandy.core.reactor import Policy
+from gandy.core.records import Record
+from gandy.errors import StoreError
+from gandy.foreman import server
+from gandy.foreman.main import ForemanProgram, socket_address
+from gandy.store.memory import MemoryStore
+from gandy.wire import v2
+from gandy.wire.messages import About, Hello, Ok
+from gandy.worker import service
+from gandy.worker.service import WorkerService
+
+
+def run(test: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(test, 30))
+
+
+@asynccontextmanager
+async def a_foreman(home: Path) -> AsyncIterator[ForemanProgram]:
+    program = ForemanProgram(str(home), "memory:", Policy(grace=0.2))
+    await program.start()
+    try:
+        yield program
+    finally:
+        await program.stop()
+
+
+def a_client(home: Path) -> AsyncClient:
+    return AsyncClient(str(socket_address(str(home))))
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+class FailingStore(MemoryStore):
+    """A disk that is full until somebody makes room."""
+
+    is_full = False
+
+    async def commit(self, records: Sequence[Record]) -> frozenset[AttemptKey]:
+        if self.is_full:
+            raise StoreError("the disk is full", retryable=True)
+        return await super().commit(records)
+
+
+def test_a_store_that_fails_stops_new_work_until_it_works_again(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "STORE_RETRY", 0.01)
+
+    async def test() -> None:
+        async with a_foreman(home) as program, a_client(home) as client:
+            store = FailingStore()
+            await store.open()
+            program.server.store = store
+            held = await client.submit("true", held=True)
+            store.is_full = True
+            released = asyncio.create_task(held.release())
+            while not (await client.status()).trouble:
+                await asyncio.sleep(0)
+            with pytest.raises(StoreError, match="the disk is full"):
+                await client.submit("true")
+            store.is_full = False
+            await released
+            assert (await client.status()).trouble == ""
+            assert (await client.submit("true")).id == held.id + 1
+
+    run(test())
+
+
+def test_a_worker_that_falls_silent_is_cut_off(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "HEARTBEAT_EXPIRY", 0.1)
+
+    async def test() -> None:
+        async with a_foreman(home):
+            reader, writer = await asyncio.open_unix_connection(socket_address(str(home)).host)
+            writer.write(v2.encode(0, Hello(1, (), WORKER_OFFERS, About("id", "silent", 1))))
+            assert await reader.readexactly(16)
+            while await reader.read(100):
+                pass
+            writer.close()
+
+    run(test())
+
+
+def test_a_foreman_that_falls_silent_is_left(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "HEARTBEAT_PERIOD", 0.05)
+    monkeypatch.setattr(service, "HEARTBEAT_EXPIRY", 0.1)
+
+    async def test() -> None:
+        links: asyncio.Queue[None] = asyncio.Queue()
+
+        async def be_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            links.put_nowait(None)
+            await reader.readexactly(16)
+            greeting = Ok(1, 0, WORKER_OFFERS)
+            writer.write(v2.encode(0, greeting))
+            while await reader.read(100):
+                pass
+            writer.close()
+
+        async with await asyncio.start_unix_server(be_silent, socket_address(str(home)).host):
+            worker = WorkerService(socket_address(str(home)), About("id", "w", 1), home / "out")
+            working = asyncio.create_task(worker.run())
+            for _ in range(3):  # it comes back again and again
+                await links.get()
+            await worker.stop()
+            await working
+
+    run(test())
+
+
+def test_a_drained_foreman_stops_when_its_workers_have_told_everything(home: Path) -> None:
+    async def test() -> None:
+        async with a_foreman(home) as program, a_client(home) as client:
+            worker = WorkerService(socket_address(str(home)), About("id", "w", 1), home / "out")
+            working = asyncio.create_task(worker.run())
+            gate = home / "gate"
+            os.mkfifo(gate)
+            job = await client.submit(f"cat {gate}")
+            while not (await job.status()).counts.running:
+                await asyncio.sleep(0)
+            await client.stop_foreman(drain=True)
+            assert not program.clerk.should_stop.is_set()
+            await asyncio.to_thread(gate.write_text, "go on")
+            await program.wait()
+            await working
+            row = await program.server.store.find_job(job.id)
+            assert row is not None
+            assert row.state is JobState.FINISHED
+
+    run(test())
