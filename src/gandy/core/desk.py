@@ -59,11 +59,12 @@ class Desk:
         self.side.exchange.send_extended(Extended(kind, payload), seq)
 
     def give(self, assignments: Iterable[Assignment], lines: Lines) -> None:
+        """Raises: LocalProtocolError, where nothing was given."""
         is_gandy = Extension.ATOMIC in self.agreed
         tasks = [_make_task(assignment, lines.get(assignment.attempt), is_gandy) for assignment in assignments]
+        self.side.give(tasks)
         for task, assignment in zip(tasks, assignments, strict=True):
             self._attempts[task.pair] = assignment.attempt
-        self.side.give(tasks)
 
     def kill(self, attempts: Iterable[AttemptKey]) -> None:
         """v1 has no word for it: there a task goes on until it ends, and holds its slot until then."""

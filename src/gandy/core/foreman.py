@@ -11,6 +11,7 @@ from gandy.core.desk import Desk, Lines
 from gandy.core.effects import Acknowledge, Assignment, Dismiss, Effect, Give, Kill, Publish, Recall, Reply, Send
 from gandy.core.reactor import Reactor
 from gandy.core.records import Record
+from gandy.errors import LocalProtocolError
 from gandy.talk.foreman import ForemanSide
 from gandy.talk.v1_foreman import V1ForemanSide
 
@@ -110,10 +111,10 @@ class Foreman:
         desk = self.find_desk(worker)
         if desk is None or not wanted:
             return
-        if len(wanted) > desk.side.free:
-            self.batch.add(self.reactor.on_refused(current, now))
-        else:
+        try:
             desk.give(wanted, lines)
+        except LocalProtocolError:  # the worker has less room than we thought, or a command fits no frame
+            self.batch.add(self.reactor.on_refused(current, now))
 
     def find_desk(self, worker: str) -> Desk | None:
         """The desk of a worker that is here; whoever asks is going to say something to it."""

@@ -33,7 +33,7 @@ MAX_RETRY_PAUSE: Final = 300.0  # seconds; a pause doubles until here
 class Policy(Struct, frozen=True):
     """What a foreman was told when it started. Times are in seconds."""
 
-    grace: float = 10.0  # how long an absent worker keeps its tasks
+    grace: float = 15.0  # how long an absent worker keeps its tasks: longer than it pauses between two tries
     crash_limit: int = 3  # a task that was lost with so many workers is not tried again
 
 
@@ -137,6 +137,8 @@ class Reactor:
             effects += self._return(attempt, now)
             worker.release(attempt)
         strange = sorted(attempt for attempt in told if not self._is_current(attempt, worker))
+        for attempt in strange:  # until it says that they are over, they hold slots
+            worker.take(attempt, 1)
         if strange:
             effects.append(Kill(info.id, tuple(strange)))
         self.workers.settle(worker)
@@ -202,6 +204,8 @@ class Reactor:
         effects: list[Effect] = []
         if self._is_current(attempt, owner):
             effects = self._end(attempt, ending, now)
+        if ending.cause is Cause.WORKER_STOPPED:
+            owner.draining = True  # it is about to leave
         owner.release(attempt)
         self.workers.settle(owner)
         return [*effects, Acknowledge(worker, attempt), *self.dispatch(now)]
@@ -299,12 +303,16 @@ class Reactor:
             if not fits or not job.may_start:
                 continue
             task = job.tasks.find_ready(now)
-            if task is not None:
+            if task is not None and not self._is_haunted(worker, job, task):
                 attempt = AttemptKey(job.id, task, job.tasks.start(task))
                 worker.ungiven.add(attempt)
                 self._take(worker, attempt, job.spec.slots)
                 return Assignment(attempt, job.spec)
         return None
+
+    def _is_haunted(self, worker: Worker, job: Job, task: TaskNumber) -> bool:
+        """Whether an older attempt at this task is not over yet on this worker."""
+        return job.tasks.attempts(task) > 0 and worker.holds(TaskKey(job.id, task))
 
     def _tell_started(self, claims: list[Effect], now: float) -> list[Effect]:
         effects: list[Effect] = []
@@ -340,15 +348,16 @@ class Reactor:
         self.workers.settle(worker)
         return effects
 
-    def _end(self, attempt: AttemptKey, ending: Ending, now: float) -> list[Effect]:
+    def _end(self, attempt: AttemptKey, ending: Ending, now: float, is_suspect: bool = True) -> list[Effect]:
         """The current attempt of a task ended: decide where the task goes, and record both.
 
-        Its slots stay taken until the worker says that it is over, or is gone itself.
+        Its slots stay taken until the worker says that it is over, or is gone itself. What is not suspect is not
+        blamed for the end of its worker.
         """
         job = self.jobs.find(attempt.job)
         assert job is not None
         self._disown(attempt)
-        state, due = self._decide(job, attempt, ending, now)
+        state, due = self._decide(job, attempt, ending, now) if is_suspect else (TaskState.WAITING, now)
         if state is TaskState.WAITING:
             job.tasks.wait(attempt.task, due)
         else:
@@ -429,7 +438,10 @@ class Reactor:
         self.workers.remove(worker)
         ending = Ending(cause=Cause.WORKER_LOST, note=f"worker {worker.info.name} was lost")
         effects: list[Effect] = []
-        for attempt in worker.held:
+        begun = 0  # slots of what had begun, as far as can be told: it begins in the order in which it was given
+        for attempt, slots in worker.held.items():
+            is_suspect = begun < max(1, worker.info.slots)
+            begun += slots
             if self._is_current(attempt, worker):
-                effects += self._end(attempt, ending, now)
+                effects += self._end(attempt, ending, now, is_suspect)
         return effects

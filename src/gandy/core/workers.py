@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct, field
 
-from gandy.core.model import AttemptKey
+from gandy.core.model import AttemptKey, TaskKey
 
 
 class WorkerInfo(Struct, frozen=True):
@@ -48,9 +48,13 @@ class Worker(Struct, eq=False):
     def is_willing(self) -> bool:
         return self.connected and not self.draining and not self.refusing
 
+    def holds(self, task: TaskKey) -> bool:
+        """Whether it has an attempt at this task, perhaps one that is about to be killed."""
+        return any(attempt.task_key == task for attempt in self.held)
+
     def take(self, attempt: AttemptKey, slots: int) -> None:
+        self.used += slots - self.held.get(attempt, 0)
         self.held[attempt] = slots
-        self.used += slots
 
     def release(self, attempt: AttemptKey) -> bool:
         self.ungiven.discard(attempt)

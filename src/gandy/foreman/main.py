@@ -44,6 +44,7 @@ class ForemanProgram:
         self.server = Server(make_store(self.store_name), policy, self.clerk.on_message)
         self.clerk.server = self.server
         self.server.on_commit.append(self.clerk.on_commit)
+        self.server.on_failure = self.clerk.should_stop.set
 
     async def start(self, listen: str | None = None, v1_listen: str | None = None) -> None:
         """Raises: StoreError, ConfigError."""

@@ -42,6 +42,7 @@ class Server:
         self.store = store
         self.trouble = ""  # what the store complains about; while it does, no new work is taken
         self.on_commit: list[Callable[[Batch], None]] = []
+        self.on_failure: Callable[[], None] = lambda: None
         self._policy = policy
         self._on_message = on_message
         self._lines = LineCache(store)
@@ -60,6 +61,14 @@ class Server:
         self.foreman = Foreman(Reactor(self._policy, recovered.next_job))
         restore(self.foreman.reactor, recovered, time.time())
         self._tasks = [asyncio.create_task(self._commit_loop()), asyncio.create_task(self._clock_loop())]
+        for task in self._tasks:
+            task.add_done_callback(self._on_loop_end)
+
+    def _on_loop_end(self, task: asyncio.Task[None]) -> None:
+        """A foreman that cannot go on must not pretend to: workers wait for the next one, and the store has it all."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.critical("the foreman has a bug and stops", exc_info=error)
+            self.on_failure()
 
     async def listen(self, address: Address, generation: int = 2) -> None:
         """Raises: ConfigError."""

@@ -27,7 +27,7 @@ from gandy.worker.runner import Runner
 
 log = logging.getLogger("gandy.worker")
 
-MIN_PAUSE, MAX_PAUSE = 0.05, 30.0  # seconds between two tries to reach the foreman; it doubles
+MIN_PAUSE, MAX_PAUSE = 0.05, 5.0  # seconds between two tries to reach the foreman; it doubles. See `Policy.grace`.
 HEARTBEAT_PERIOD = 5.0  # seconds between two PINGs
 HEARTBEAT_EXPIRY = 15.0  # seconds without a word from the foreman, after which the link is taken for dead
 FAREWELL_SECONDS = 5.0  # for the last results to be acknowledged when the worker stops
@@ -204,7 +204,7 @@ class WorkerService:
 
     def _give_back(self, attempt: AttemptKey) -> None:
         del self._waiting[attempt]
-        self._report(attempt, Ending(cause=Cause.RETURNED))
+        self._report(attempt, Ending(cause=Cause.WORKER_STOPPED if self._is_stopping else Cause.RETURNED))
 
     def _kill(self, attempt: AttemptKey) -> None:
         if attempt in self._waiting:

@@ -223,6 +223,39 @@ def test_a_dead_worker_is_not_waited_for() -> None:
     assert given(crew.seen(crew.reactor.on_gone("a", 1.0))) == {"b": [key(1, 2)]}
 
 
+def test_what_waited_on_a_lost_worker_is_not_blamed() -> None:
+    crew = Played(WorkerInfo("w", "w", 1, frozenset(), 2))
+    crew.submit(a_spec(3))
+    effects = crew.seen(crew.reactor.on_gone("w", 1.0))
+    assert [(e.attempt.task, e.crashes) for e in effects if isinstance(e, Ended)] == [(1, 1), (2, 0), (3, 0)]
+
+
+def test_a_worker_gets_no_new_attempt_while_it_has_an_old_one() -> None:
+    crew = Played(a_worker(slots=2))
+    crew.submit(a_spec(1))
+    crew.reactor.on_given("w", [key()])
+    crew.reactor.cancel(ONE, [TaskNumber(1)], 1.0)
+    _, effects = crew.reactor.submit(a_spec(1), 1.0)
+    assert given(effects) == {"w": [key(job=2)]}
+
+
+def test_a_late_worker_ends_its_old_attempt_before_it_gets_the_new_one() -> None:
+    crew = Played(a_worker(slots=2))
+    crew.submit(a_spec(1))
+    crew.reactor.on_gone("w", 1.0)
+    effects = crew.seen(crew.reactor.on_hello(a_worker(slots=2), [key(1, 1)], 2.0))
+    assert effects == [Kill("w", (key(1, 1),))]
+    effects = crew.end(key(1, 1), Ending(cause=Cause.CANCELLED), now=3.0)
+    assert given(effects) == {"w": [key(1, 2)]}
+
+
+def test_a_worker_that_is_leaving_gets_nothing_new() -> None:
+    crew = Played(a_worker(slots=2))
+    crew.submit(a_spec(1))
+    effects = crew.end(key(), Ending(cause=Cause.WORKER_STOPPED))
+    assert given(effects) == {}
+
+
 def test_a_task_that_kills_its_workers_is_stopped() -> None:
     crew = Played(a_worker("a"), a_worker("b"))
     crew.submit(a_spec(1))
@@ -293,10 +326,9 @@ def test_a_draining_worker_gets_nothing_new() -> None:
 def test_a_stopped_worker_gives_its_tasks_back_without_blame() -> None:
     crew = Played(a_worker(slots=1))
     crew.submit(a_spec(1))
-    stopped = Ending(cause=Cause.WORKER_STOPPED)
-    effects = crew.end(key(), stopped)
+    effects = crew.end(key(), Ending(cause=Cause.WORKER_STOPPED))
     assert ended(effects) == [(key(), TaskState.WAITING)]
-    assert given(effects) == {"w": [key(1, 2)]}
+    assert given(crew.reactor.on_hello(a_worker("other"), [], 2.0)) == {"other": [key(1, 2)]}
 
 
 # Tasks that wait on their workers
