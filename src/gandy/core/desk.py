@@ -117,8 +117,11 @@ class Desk:
         for task in event.running:
             self._attempts[task.pair] = _tell_attempt(task, reactor)
         slots = event.free + len(event.running)
-        info = WorkerInfo(self.worker, self.worker, slots)
-        if event.about is not UNSET:
+        if event.about is UNSET:
+            # A plain peer has no name. One that holds what an absent worker held is that worker.
+            self.worker = reactor.find_absent_owner(self._attempts.values()) or self.worker
+            info = WorkerInfo(self.worker, self.worker, slots)
+        else:
             self.worker = event.about.id
             about = event.about
             ahead = about.ahead if Extension.UPDATES in event.extensions else 0

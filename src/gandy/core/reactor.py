@@ -121,6 +121,14 @@ class Reactor:
         owned, _ = self._owners.get(TaskKey(job, task), (None, None))
         return owned or AttemptKey(job, task, 0)
 
+    def find_absent_owner(self, attempts: Iterable[AttemptKey]) -> str | None:
+        """The worker that these attempts belong to, if it is away: whoever has them must be it."""
+        for attempt in attempts:
+            owned, worker = self._owners.get(attempt.task_key, (None, None))
+            if owned == attempt and worker is not None and not worker.connected:
+                return worker.info.id
+        return None
+
     # Workers
 
     def on_hello(self, info: WorkerInfo, held: Iterable[AttemptKey], now: float) -> list[Effect]:

@@ -112,12 +112,23 @@ async def listen(address: Address, make_link: Callable[[], Link]) -> asyncio.Ser
 
 
 async def _listen_unix(loop: asyncio.AbstractEventLoop, path: str, make_link: Callable[[], Link]) -> asyncio.Server:
-    Path(path).unlink(missing_ok=True)  # left by a foreman that was killed; the store's lock says that none runs
+    if _is_in_use(path):
+        raise ConfigError(f"another foreman listens at unix:{path}; stop that one first")
+    Path(path).unlink(missing_ok=True)  # left by a foreman that was killed
     before = os.umask(0o177)
     try:
         return await loop.create_unix_server(make_link, path)
     finally:
         os.umask(before)
+
+
+def _is_in_use(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(path)
+        except OSError:
+            return False
+        return True
 
 
 def is_dead(pid: int) -> bool:

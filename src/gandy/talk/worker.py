@@ -225,10 +225,10 @@ class WorkerSide:
                 return self._on_welcome(request, answer)
             case Hello(), Error(code):
                 return HelloRefused(code)
-            case Update(result), _ if result is not None:
+            case Update(told), _ if told is not None:
                 self._reported = None
-                del self._results[result.pair]
-                del self._unsent[result.pair]
+                result = self._results.pop(told.pair)
+                del self._unsent[told.pair]
                 if isinstance(answer, Error):
                     return ResultRefused(result, answer.code)
                 self._owes_hello = answer == RESEND_HELLO
@@ -272,7 +272,9 @@ class WorkerSide:
             self._send_batch()
         elif self._results:
             result = next(iter(self._results.values()))
-            if self._exchange.can_request(update := Update(result)) and self._exchange.request(update):
+            is_gandy = Extension.ATOMIC in self._exchange.agreed
+            update = Update(result if is_gandy else replace(result, report=UNSET))
+            if self._exchange.can_request(update) and self._exchange.request(update):
                 self._reported = self.slots.release(result.pair)
 
     def _send_batch(self) -> None:

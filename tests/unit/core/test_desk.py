@@ -205,6 +205,23 @@ def test_a_plain_worker_that_comes_back_is_believed() -> None:
     assert room.said()[-1] == (3, Cancel((a_pair(7, 1),)))
 
 
+def test_a_plain_worker_that_comes_back_with_its_task_is_the_same_worker() -> None:
+    room = Room()
+    room.hear(0, Hello(1))
+    room.submit()
+    task = room.said()[-1][1]
+    assert isinstance(task, Job)
+    room.foreman.on_cut("link", 2.0)
+    room.side = ForemanSide(offers=FOREMAN_OFFERS)
+    room.foreman.on_link("link2", room.side)
+    room.foreman.on_data("link2", v2.encode(0, Hello(0, task.tasks)), 3.0)
+    room.work()
+    assert room.said() == [(0, Ok(0, 1))]
+    worker = room.foreman.reactor.workers.find("plain-link")
+    assert worker is not None
+    assert worker.connected
+
+
 def test_kill_dismiss_and_pings_go_out() -> None:
     room = a_gandy_room()
     room.submit(tasks=2)

@@ -1,10 +1,11 @@
 """The worker's side against a foreman written by hand."""
 
 import pytest
+from msgspec import UNSET
 from tests.builders import a_job, a_pair, a_result, a_task, decode_all, some_tasks
 
 from gandy.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
-from gandy.ids import TaskNumber
+from gandy.ids import JobId, TaskNumber
 from gandy.talk.events import (
     Acknowledged,
     ExtensionReceived,
@@ -35,9 +36,11 @@ from gandy.wire.messages import (
     Message,
     Ok,
     Orders,
+    Report,
     Reset,
     Stop,
     Task,
+    TaskResult,
     Update,
 )
 
@@ -176,6 +179,18 @@ def test_a_task_ends_once() -> None:
     for result in (a_result(), a_result(9)):
         with pytest.raises(LocalProtocolError, match="does not run here"):
             worker.end(result)
+
+
+def test_a_plain_foreman_sees_no_report() -> None:
+    for agreed, report in ((Extension.NONE, UNSET), (Extension.ATOMIC, Report(1, 0))):
+        worker = a_worker(running=1, agreed=agreed)
+        result = TaskResult(JobId(1), TaskNumber(1), True, "done", None, Report(1, 0))
+        worker.end(result)
+        ((_, message),) = said(worker)
+        assert isinstance(message, Update)
+        assert message.result is not None
+        assert message.result.report == report
+        assert hear(worker, (4, Ok(1))) == [Acknowledged(result)]
 
 
 def test_a_refused_result_is_not_sent_again() -> None:
