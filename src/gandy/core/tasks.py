@@ -1,7 +1,6 @@
 """The tasks of one job, a few bytes each: a million of them wait in three megabytes."""
 
 import heapq
-from array import array
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -26,7 +25,8 @@ class TaskTable:
     def __init__(self, count: int) -> None:
         self.count = count
         self._states = bytearray(count + 1)
-        self._attempts = array("I", bytes(4 * (count + 1)))
+        # Zeros that nobody has touched cost neither time nor memory.
+        self._attempts = memoryview(bytearray(4 * (count + 1))).cast("I")
         self._strikes: dict[TaskNumber, Strikes] = {}  # of tasks that have any
         self._fresh = 1  # all tasks below have been looked at; above, those that wait have never run
         self._due: dict[TaskNumber, float] = {}  # tasks that wait again, and when they may start
