@@ -27,6 +27,8 @@ from gandy.talk.events import ExtensionReceived
 from gandy.wire.messages import Extension
 
 MAX_TASKS = 100_000_000  # of one job: at five bytes each, half a gigabyte
+MAX_SPEC_BYTES = 4_000_000  # no kernel runs a longer command, and a JOB carries it twice
+MAX_LINE = 1_000_000  # characters of one line of --each-line
 MAX_PAGE = 10_000  # rows in one answer
 EVENT_PAUSE = 0.1  # seconds between two events about one job
 DRAIN_PAUSE = 0.05  # seconds between two looks at whether the last worker has left
@@ -348,6 +350,8 @@ def _check_spec(spec: JobSpec, lines: tuple[str, ...]) -> JobSpec:
         spec = replace(spec, tasks=len(lines), has_lines=True)
     problems = {
         "a command": not spec.command,
+        "less than 4 MB of command, folder and environment": len(ask.encode(spec)) > MAX_SPEC_BYTES,
+        "lines of less than 1 MB": any(len(line) > MAX_LINE for line in lines),
         f"1 to {MAX_TASKS:,} tasks": not 1 <= spec.tasks <= MAX_TASKS,
         "1 to 65,534 slots": not 1 <= spec.slots <= 0xFFFE,
         "a number of retries from 0 to 10,000": not 0 <= spec.retries <= 10_000,

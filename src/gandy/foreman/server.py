@@ -28,6 +28,7 @@ from gandy.wire.messages import Extension
 log = logging.getLogger("gandy.foreman")
 
 HEARTBEAT_EXPIRY = 15.0  # seconds of silence after which a worker's link is cut
+BURIAL_PAUSE = 0.1  # seconds between two looks at whether a worker's process is gone
 GREETING_PAUSE = 0.5  # seconds until a worker that waits for the foreman's OK(0) gets it
 COMMIT_INTERVAL = 0.004  # seconds from one commit to the next: busy crews share commits, idle ones do not wait
 STORE_RETRY = 1.0  # seconds between tries of a commit that failed
@@ -119,9 +120,19 @@ class Server:
         worker = self.foreman.desks[link.name].worker
         self.foreman.on_cut(link.name, time.time())
         pid = self._pids.pop(link.name, None)
-        if pid is not None and is_dead(pid):
-            self.foreman.batch.add(self.foreman.reactor.on_gone(worker, time.time()))
+        if pid is not None:
+            self._bury(worker, pid)
         self.wake()
+
+    def _bury(self, worker: str, pid: int, tries: int = 10) -> None:
+        """Do not wait for a worker whose process is gone. The kernel closes its links before it calls it dead."""
+        found = self.foreman.reactor.workers.find(worker)
+        if found is None or found.connected:
+            return
+        if is_dead(pid):
+            self.decide(self.foreman.reactor.on_gone(worker, time.time()))
+        elif tries:
+            asyncio.get_running_loop().call_later(BURIAL_PAUSE, self._bury, worker, pid, tries - 1)
 
     def _greet(self, name: str) -> None:
         desk = self.foreman.desks.get(name)

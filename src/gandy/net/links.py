@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import secrets
 import socket
 import struct
 from collections.abc import Callable
@@ -32,10 +33,11 @@ class Link(asyncio.Protocol):
     """One connection, whichever side opened it."""
 
     _count = 0
+    _life = secrets.token_hex(3)
 
     def __init__(self, owner: Owner) -> None:
         Link._count += 1
-        self.name = f"link{Link._count}"
+        self.name = f"link{Link._count}-{Link._life}"  # new in each process: plain peers are known by it
         self._owner = owner
         self._transport: asyncio.Transport | None = None
 
