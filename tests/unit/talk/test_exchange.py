@@ -114,6 +114,19 @@ def test_only_one_request_is_outstanding() -> None:
     assert worker.exchange.can_request(UPDATE)
 
 
+def test_a_number_below_one_that_they_answered_is_refused() -> None:
+    worker = an_open_worker()
+    worker.exchange.request(UPDATE)  # number 2
+    worker.hear((2, Ok(1)))
+    with pytest.raises(RemoteProtocolError, match="not greater"):
+        worker.hear((1, JOB))
+
+
+def test_an_error_to_nothing_is_no_last_word() -> None:
+    with pytest.raises(RemoteProtocolError, match="ERROR with number 2 answers nothing"):
+        an_open_worker().hear((2, Error(ErrorCode.NO_PROCS)))
+
+
 # Rule 6: the order of answers
 
 
@@ -209,6 +222,26 @@ def test_an_overflow_from_a_peer_that_waits_for_nothing_is_an_error() -> None:
         worker.hear((2, Error(ErrorCode.OVERFLOW)))
 
 
+def test_an_answer_of_long_ago_is_no_reason_for_an_overflow() -> None:
+    worker = an_open_worker()
+    answer_all(worker, worker.hear((3, JOB)))
+    worker.exchange.request(UPDATE)  # number 4
+    with pytest.raises(RemoteProtocolError, match="overflow"):
+        worker.hear((4, Error(ErrorCode.OVERFLOW)))
+
+
+def test_not_even_an_immediate_stop_goes_out_before_hello() -> None:
+    assert not Side(Role.FOREMAN).exchange.can_request(STOP_NOW)
+
+
+def test_an_immediate_stop_with_worn_out_numbers_waits_for_its_turn() -> None:
+    foreman = an_open_foreman(last_number=5)
+    events = foreman.hear((2, UPDATE))  # only a RESET has a number now, and that cannot go before the answer
+    assert not foreman.exchange.can_request(STOP_NOW)
+    answer_all(foreman, events)
+    assert foreman.exchange.can_request(STOP_NOW)
+
+
 def test_other_errors_are_answers() -> None:
     worker = an_open_worker()
     worker.exchange.request(UPDATE)
@@ -244,6 +277,21 @@ def test_reset_tells_the_last_reply() -> None:
     answer_all(worker, worker.hear((3, JOB)))
     worker.exchange.reset()
     assert worker.said()[-1] == (4, Reset(3))
+
+
+def test_worn_out_numbers_tell_the_last_reply_too() -> None:
+    worker = an_open_worker(last_number=7)
+    answer_all(worker, worker.hear((5, JOB)))
+    worker.exchange.request(UPDATE)
+    assert worker.said()[-1] == (6, Reset(5))
+
+
+def test_what_their_reset_drops_is_outstanding_until_it_is_given_back() -> None:
+    foreman = an_open_foreman()
+    foreman.hear((2, UPDATE))
+    foreman.exchange.request(STOP_NOW)  # number 5: an immediate STOP does not wait for the answer to 2
+    assert foreman.hear((4, Reset())) == []
+    assert foreman.exchange.outstanding == foreman.exchange.unsent == STOP_NOW
 
 
 def test_no_request_after_a_reset_was_sent_or_received() -> None:

@@ -171,6 +171,25 @@ def test_a_refused_job_comes_back_and_waits_for_the_next_update() -> None:
     assert foreman.free == 3
 
 
+def test_a_new_hello_ends_the_wait_after_a_refusal() -> None:
+    foreman = a_foreman(free=2, running=1)
+    foreman.give(some_tasks(2))
+    said(foreman)
+    hear(foreman, (3, Error(ErrorCode.NO_PROCS, pack_pair(0, 3))))
+    assert foreman.free == 0
+    hear(foreman, (4, Hello(2)))
+    assert foreman.free == 2
+
+
+def test_what_was_queued_is_gone_with_the_link() -> None:
+    foreman = a_foreman(free=2)
+    foreman.cancel([a_pair()])
+    said(foreman)
+    foreman.give(some_tasks(1))
+    assert foreman.disconnect() == some_tasks(1)
+    assert foreman.disconnect() == ()
+
+
 def test_a_worker_that_has_less_than_it_said_is_believed() -> None:
     foreman = a_foreman(free=2)
     foreman.give(some_tasks(2))

@@ -69,3 +69,19 @@ def test_v1_has_no_other_messages() -> None:
 
 def test_requests_are_all_that_is_asked() -> None:
     assert {step.message for _, _, step in LAW if step.answers is None} == REQUESTS
+
+
+# Written out once more, by hand: what may cross a HELLO or a RESET, because it was said before that was heard.
+CROSSINGS = {
+    State.WELCOME: {(Role.FOREMAN, Job), (Role.FOREMAN, Cancel), (Role.FOREMAN, Stop), (Role.FOREMAN, Reset)},
+    State.RESETTING: {
+        *((Role.FOREMAN, message) for message in (Job, Cancel, Stop, Reset)),
+        *((Role.WORKER, message) for message in (Hello, Update, Reset)),
+    },
+}
+
+
+@pytest.mark.parametrize("state", CROSSINGS)
+def test_what_crosses_is_allowed(state: State) -> None:
+    asked = {(who, step.message) for before, who, step in LAW if before is state and step.answers is None}
+    assert asked == CROSSINGS[state]

@@ -99,6 +99,14 @@ def test_the_answer_to_hello_must_repeat_its_numbers() -> None:
     assert worker.state is State.CLOSED
 
 
+def test_the_answer_to_hello_must_repeat_what_runs_too() -> None:
+    worker = a_worker(slots=2, running=1)
+    worker.connect()
+    said(worker)
+    with pytest.raises(RemoteProtocolError, match=r"HELLO told 1\|1, the answer is 1\|0"):
+        hear(worker, (0, Ok(1, 0)))
+
+
 def test_only_what_we_offered_is_agreed_on() -> None:
     worker = WorkerSide(1)
     worker.connect()
