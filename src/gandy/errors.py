@@ -5,8 +5,6 @@ GandyError
 ├── LinkError                     no link to the foreman, or it broke; try again
 ├── JobError
 │   ├── JobNotFound
-│   ├── JobFailed
-│   ├── JobCancelled
 │   └── JobTimeout                it did not end within the time given to `wait`; it goes on
 ├── Rejected                      the foreman refuses, and will refuse again
 ├── ProtocolError
@@ -67,14 +65,6 @@ class JobError(GandyError):
 
 class JobNotFound(JobError):
     """No such job, or no such task in it."""
-
-
-class JobFailed(JobError):
-    """Some of its tasks failed."""
-
-
-class JobCancelled(JobError):
-    """Somebody cancelled it."""
 
 
 class JobTimeout(JobError):

@@ -9,5 +9,5 @@ T = TypeVar("T")
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a program to its end, on uvloop: it halves what a message costs."""
+    """Run a program to its end, on uvloop: the foreman needs a fifth less CPU for a task than on asyncio's own."""
     return uvloop.run(main)

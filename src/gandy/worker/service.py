@@ -37,10 +37,9 @@ MAX_READ = 1 << 20  # bytes of output in one piece
 class WorkerService:
     """One worker. `run` ends when the foreman sent it away, or after `stop`."""
 
-    def __init__(self, address: Address, about: About, folder: Path, patient: bool = True) -> None:
+    def __init__(self, address: Address, about: About, folder: Path) -> None:
         self._address = address
         self._about = about
-        self._patient = patient  # waits for the foreman to come back
         self._side = WorkerSide(about.slots, about, offers=WORKER_OFFERS)
         self._runner = Runner(folder, self._on_end)
         self._attempts: dict[TaskPair, AttemptKey] = {}  # of what runs or waits here
@@ -54,7 +53,6 @@ class WorkerService:
         self._last_heard = 0.0
 
     async def run(self) -> None:
-        """Raises: LinkError, where the foreman is not there and nobody waits for it."""
         keeper = asyncio.create_task(self._keep_link())
         heart = asyncio.create_task(self._beat())
         ended = asyncio.create_task(self._done.wait())
@@ -97,8 +95,6 @@ class WorkerService:
             try:
                 await connect(self._address, lambda: Link(self))
             except LinkError as error:
-                if not self._patient:
-                    raise
                 if pause == MIN_PAUSE:
                     log.info("%s; trying again", error)
             else:
