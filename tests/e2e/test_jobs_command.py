@@ -87,6 +87,18 @@ def test_lines_are_tasks(crew: Crew) -> None:
     assert crew.run("job", "output", job).stdout.decode() == "1:a b\n2:'ü'\n"
 
 
+def test_more_lines_than_fit_a_frame_are_one_job(crew: Crew) -> None:
+    lines = b"".join(b"%05d%s\n" % (number, b"x" * 994) for number in range(1, 18_001))
+    job = crew.submit("--each-line", "-", "--hold", "--", "echo {line} | cut -c 1-6", data=lines)
+    shown = json.loads(crew.run("job", "show", job, "--output", "json").stdout)
+    assert shown["tasks"] == shown["waiting"] == 18_000
+    crew.run("job", "cancel", job)
+    crew.run("job", "retry", job, "--task", "18000")
+    crew.run("job", "release", job)
+    crew.run("job", "wait", job, code=3)
+    assert crew.run("job", "output", job, "--task", "18000").stdout == b"18000x\n"
+
+
 def test_output_is_byte_for_byte(crew: Crew) -> None:
     job = crew.submit("--wait", r"printf '\377\000\r\n'; echo oops >&2")
     assert crew.run("job", "output", job).stdout == b"\xff\x00\r\n"

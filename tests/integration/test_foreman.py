@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 
 from gandy import AsyncClient
+from gandy.core import requests as ask
 from gandy.core.extensions import WORKER_OFFERS
-from gandy.core.model import AttemptKey, JobState
+from gandy.core.model import AttemptKey, JobSpec, JobState
 from gandy.core.reactor import Policy
 from gandy.core.records import Record
-from gandy.errors import StoreError
-from gandy.foreman import server
+from gandy.errors import Rejected, StoreError
+from gandy.foreman import clerk, server
 from gandy.foreman.main import ForemanProgram, socket_address
+from gandy.ids import TaskNumber
 from gandy.store.memory import MemoryStore
 from gandy.wire import v2
 from gandy.wire.messages import About, Hello, Ok
@@ -141,5 +143,61 @@ def test_a_drained_foreman_stops_when_its_workers_have_told_everything(home: Pat
             row = await program.server.store.find_job(job.id)
             assert row is not None
             assert row.state is JobState.FINISHED
+
+    run(test())
+
+
+def test_lines_in_parts_belong_to_the_link_and_to_one_job(home: Path) -> None:
+    async def test() -> None:
+        async with a_foreman(home) as program, a_client(home) as client:
+            for lines in (("a", "b"), ("c",)):
+                await client.ask(ask.AddLines(7, lines), ask.Done)
+            spec = JobSpec(command="true", held=True)
+            async with a_client(home) as other:
+                with pytest.raises(Rejected, match="no lines came for upload 7"):
+                    await other.ask(ask.Submit(spec, upload=7), ask.Submitted)
+                await other.ask(ask.AddLines(7, ("x",)), ask.Done)
+            with pytest.raises(Rejected, match="twice"):
+                await client.ask(ask.Submit(spec, ("d",), upload=7), ask.Submitted)
+            job = (await client.ask(ask.Submit(spec, upload=7), ask.Submitted)).job
+            assert (await client.job(job).status()).spec.tasks == 3
+            assert await program.server.store.read_lines(job, TaskNumber(1), 9) == ["a", "b", "c"]
+            with pytest.raises(Rejected, match="no lines came"):
+                await client.ask(ask.Submit(spec, upload=7), ask.Submitted)
+
+    run(test())
+
+
+def test_lines_in_parts_have_limits(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clerk, "MAX_LINE", 3)
+
+    async def test() -> None:
+        async with a_foreman(home), a_client(home) as client:
+            with pytest.raises(Rejected, match="lines of less than"):
+                await client.ask(ask.AddLines(1, ("long",)), ask.Done)
+            for upload in range(1, clerk.MAX_UPLOADS + 1):
+                await client.ask(ask.AddLines(upload, ("a",)), ask.Done)
+            with pytest.raises(Rejected, match="at a time"):
+                await client.ask(ask.AddLines(99, ("a",)), ask.Done)
+            await client.ask(ask.AddLines(1, ("b",)), ask.Done)
+
+    run(test())
+
+
+def test_output_beyond_the_limit_goes_the_oldest_first(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "TIDY_PERIOD", 0.01)
+
+    async def test() -> None:
+        async with a_foreman(home), a_client(home) as client:
+            about = About("id", "hut", 1)
+            worker = WorkerService(socket_address(str(home)), about, home / "out", max_output_bytes=25_000)
+            working = asyncio.create_task(worker.run())
+            job = await client.submit("head -c 10000 /dev/zero", tasks=4)
+            assert (await job.wait()).state is JobState.FINISHED
+            while [piece async for piece in job.output(1)]:
+                await asyncio.sleep(0)
+            assert b"".join([piece async for piece in job.output(4)]) == bytes(10_000)
+            await worker.stop()
+            await working
 
     run(test())

@@ -98,9 +98,9 @@ def a_spec(tasks: int = 3, **more: object) -> JobSpec:
     return JobSpec(command="true", tasks=tasks, **more)  # type: ignore[arg-type]  # names are checked when it runs
 
 
-def added(job: int = 1, tasks: int = 3, at: float = 1.0, lines: tuple[str, ...] = ()) -> JobAdded:
+def added(job: int = 1, tasks: int = 3, at: float = 1.0, lines: tuple[str, ...] = (), upload: int = 0) -> JobAdded:
     count = len(lines) or tasks
-    return JobAdded(JobId(job), a_spec(count, has_lines=bool(lines)), at, lines)
+    return JobAdded(JobId(job), a_spec(count, has_lines=bool(lines or upload)), at, lines, upload)
 
 
 def attempt_key(task: int = 1, attempt: int = 1, job: int = 1) -> AttemptKey:

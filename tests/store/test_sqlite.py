@@ -6,18 +6,20 @@ import resource
 import sqlite3
 import subprocess
 import sys
+import zlib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
+import msgspec
 import pytest
-from tests.store.builders import Blocking, added, blocking, claimed, ended, forgotten, tasks_set
+from tests.store.builders import Blocking, a_spec, added, blocking, claimed, ended, forgotten, tasks_set
 
 from gandy.core.model import Counts, TaskState
 from gandy.errors import StoreError
 from gandy.store.base import Store
 from gandy.store.sqlite import SqliteStore
-from gandy.store.sqlite_schema import APPLICATION_ID, MIGRATIONS
+from gandy.store.sqlite_schema import APPLICATION_ID, MIGRATIONS, migrate
 
 
 @pytest.fixture
@@ -171,6 +173,22 @@ def test_migrations_are_applied_once_and_in_order(path: Path, monkeypatch: pytes
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("SELECT a, b FROM extra").fetchall() == [(1, None)]
         assert db.execute("PRAGMA user_version").fetchone() == (len(more),)
+
+
+def test_lines_of_the_first_version_are_taken_over(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as db, monkeypatch.context() as patch:
+        set_migrations(patch, MIGRATIONS[:1])
+        migrate(db, 0)
+        lines = [str(number) for number in range(1, 2_501)]
+        db.execute("INSERT INTO jobs VALUES (1, 2500, 0, 0, 0, 1, 1, 2500, 0, 0, 0, 0)")
+        db.execute("INSERT INTO specs VALUES (1, ?)", (msgspec.json.encode(a_spec(2_500, has_lines=True)).decode(),))
+        for chunk in range(3):
+            packed = zlib.compress(msgspec.msgpack.encode(lines[chunk * 1_000 : (chunk + 1) * 1_000]))
+            db.execute("INSERT INTO lines VALUES (1, ?, ?)", (chunk, packed))
+    with blocking(SqliteStore(path)) as store:
+        assert store.get_counts() == Counts(waiting=2_500)
+        assert store.read_lines(1, 2_500) == lines
+        assert store.read_lines(2_001, 1) == ["2001"]
 
 
 def test_a_migration_that_fails_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -340,18 +358,18 @@ def test_a_commit_is_synced_before_it_returns(store: Blocking) -> None:
 
 def test_a_million_tasks_are_one_row_and_a_million_lines_a_thousand(store: Blocking, path: Path) -> None:
     store.commit(added(1, tasks=1_000_000), added(2, lines=("line",) * 1_000_000), tasks_set(TaskState.CANCELLED))
-    assert count_rows(path) == {"jobs": 2, "specs": 2, "lines": 1_000, "tasks": 0, "attempts": 0}
+    assert count_rows(path) == {"jobs": 2, "specs": 2, "lines": 1_000, "uploads": 0, "tasks": 0, "attempts": 0}
     assert store.read_lines(1_000_000, 1, job=2) == ["line"]
 
 
 def test_a_forgotten_job_leaves_no_row(store: Blocking, path: Path) -> None:
     store.commit(added(lines=("a", "b")), claimed(), ended(TaskState.WAITING), claimed(attempt=2))
-    assert set(count_rows(path).values()) == {1}
+    assert {name for name, rows in count_rows(path).items() if rows} == {"jobs", "specs", "lines", "tasks", "attempts"}
     store.commit(forgotten())
     assert set(count_rows(path).values()) == {0}
 
 
 def count_rows(path: Path) -> dict[str, int]:
     with closing(sqlite3.connect(path)) as db:
-        tables = ("jobs", "specs", "lines", "tasks", "attempts")
+        tables = ("jobs", "specs", "lines", "uploads", "tasks", "attempts")
         return {table: db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables}

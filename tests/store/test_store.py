@@ -23,9 +23,9 @@ from tests.store.builders import (
 )
 
 from gandy.core.model import Counts, JobState, TaskState
-from gandy.core.records import JobAdded
+from gandy.core.records import JobAdded, LinesAdded, LinesDropped
 from gandy.errors import StoreError
-from gandy.ids import JobId
+from gandy.ids import JobId, TaskNumber
 from gandy.store import make_store
 from gandy.store.base import TaskRow
 from gandy.store.memory import MemoryStore
@@ -358,6 +358,25 @@ def test_lines_come_back_from_anywhere(store: Blocking) -> None:
     for first, count in [(1, 1), (1, 2_500), (1_000, 1), (1_000, 2), (1_001, 1_000), (2_000, 501), (2_500, 9)]:
         assert store.read_lines(first, count) == list(lines[first - 1 : first - 1 + count])
     assert store.read_lines(2_501, 1) == store.read_lines(1, 0) == []
+
+
+def test_lines_may_come_in_parts_before_their_job(store: Blocking) -> None:
+    lines = [f"line {number}" for number in range(1, 2_504)]
+    parts = [tuple(lines[:1]), tuple(lines[1:1_500]), tuple(lines[1_500:])]
+    store.commit(LinesAdded(7, TaskNumber(1), parts[0]), LinesAdded(7, TaskNumber(2), parts[1]))
+    store.commit(LinesAdded(8, TaskNumber(1), ("of another",)))
+    store.commit(LinesAdded(7, TaskNumber(1_501), parts[2]), added(tasks=2_503, upload=7))
+    for first, count in [(1, 1), (2, 1), (1, 2_503), (1_001, 2), (1_500, 2), (2_501, 9)]:
+        assert store.read_lines(first, count) == lines[first - 1 : first - 1 + count]
+    store.commit(added(2, tasks=1, upload=7), LinesDropped(8), added(3, tasks=1, upload=8))
+    assert store.read_lines(1, 1, job=2) == store.read_lines(1, 1, job=3) == []
+
+
+def test_lines_whose_job_never_came_are_forgotten(store: Blocking) -> None:
+    store.commit(LinesAdded(1, TaskNumber(1), ("a",)))
+    store.reopen()
+    store.commit(LinesAdded(1, TaskNumber(1), ("b",)), added(tasks=1, upload=1))
+    assert store.read_lines(1, 9) == ["b"]
 
 
 def test_a_line_may_hold_anything(store: Blocking) -> None:

@@ -14,11 +14,12 @@ from types import TracebackType
 from typing import Final, Self, TypeVar, Unpack
 
 from gandy.client.link import Link, connect
-from gandy.client.spec import SubmitOptions, make_submit
+from gandy.client.spec import SubmitOptions, make_submit, split_lines
 from gandy.config import Address, parse_address, tell_home
 from gandy.core.jobs import FINAL_JOB_STATES
-from gandy.core.model import JobState, TaskState
+from gandy.core.model import JobSpec, JobState, TaskState
 from gandy.core.requests import (
+    AddLines,
     Answer,
     CancelJob,
     Done,
@@ -42,6 +43,7 @@ from gandy.core.requests import (
     Status,
     StopForeman,
     StopWorker,
+    Submit,
     Submitted,
     TaskList,
     WatchJob,
@@ -71,6 +73,7 @@ class AsyncClient:
         self.address = find_foreman(foreman, os.environ, sys.platform)
         self._link: Link | None = None
         self._connecting = asyncio.Lock()
+        self._upload_count = 0
 
     async def __aenter__(self) -> Self:
         await self.connect()
@@ -96,7 +99,20 @@ class AsyncClient:
         Raises: ConfigError, Rejected, StoreError, LinkError. After a LinkError nobody knows whether it was taken.
         """
         options["cwd"] = _tell_folder(options.get("cwd"))
-        answer = await self.ask(make_submit(command, **options), Submitted)
+        submit = make_submit(command, **options)
+        parts = list(split_lines(submit.lines))
+        if len(parts) > 1:
+            return await self._submit_in_parts(submit.spec, parts)
+        answer = await self.ask(submit, Submitted)
+        return self.job(answer.job)
+
+    async def _submit_in_parts(self, spec: JobSpec, parts: Iterable[tuple[str, ...]]) -> "AsyncJob":
+        link = await self._get_link()  # all over the same one: the foreman forgets the parts when it breaks
+        self._upload_count += 1
+        upload = self._upload_count
+        for part in parts:
+            _check(await link.ask(AddLines(upload, part)), Done)
+        answer = _check(await link.ask(Submit(spec, upload=upload)), Submitted)
         return self.job(answer.job)
 
     def job(self, job: int) -> "AsyncJob":

@@ -1,12 +1,15 @@
 """What a program says about a job, as a `Submit` that makes sense. It opens nothing and asks nobody."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TypedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, TypedDict
 
 from gandy.core.model import Command, JobSpec
 from gandy.core.requests import Submit
 from gandy.errors import ConfigError
 from gandy.ids import JobId
+
+MAX_PART: Final = 2_000_000  # characters of lines in one request; encoded, at most four times as many bytes
+LINE_OVERHEAD: Final = 5  # what a line costs beside its characters
 
 
 class SubmitOptions(TypedDict, total=False):
@@ -63,6 +66,17 @@ def make_submit(
         after=tuple(JobId(job) for job in after),
     )
     return Submit(spec, told)
+
+
+def split_lines(lines: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """In parts that fit a request each."""
+    begin = size = 0
+    for place, line in enumerate(lines):
+        size += len(line) + LINE_OVERHEAD
+        if size > MAX_PART and place > begin:
+            yield tuple(lines[begin:place])
+            begin, size = place, len(line) + LINE_OVERHEAD
+    yield tuple(lines[begin:])
 
 
 def _check_command(command: str | Sequence[str]) -> Command:

@@ -6,13 +6,28 @@ from gandy.core.model import AttemptKey, Ending, JobSpec, JobState, TaskState
 from gandy.ids import JobId, TaskNumber
 
 
+class LinesAdded(Struct, frozen=True):
+    """Lines came for a job that is still to be submitted. `first` is the number of the first line's task."""
+
+    upload: int
+    first: TaskNumber
+    lines: tuple[str, ...]
+
+
+class LinesDropped(Struct, frozen=True):
+    """The job that these lines were for never came."""
+
+    upload: int
+
+
 class JobAdded(Struct, frozen=True):
-    """A job was submitted. All its tasks wait, and none has a row of its own."""
+    """A job was submitted. All its tasks wait, and none has a row of its own. Its lines are here or in an upload."""
 
     job: JobId
     spec: JobSpec
     at: float
     lines: tuple[str, ...] = ()
+    upload: int = 0  # 0: none
 
 
 class Claimed(Struct, frozen=True):
@@ -59,4 +74,4 @@ class JobForgotten(Struct, frozen=True):
     job: JobId
 
 
-Record = JobAdded | Claimed | Ended | TasksSet | JobSet | JobForgotten
+Record = LinesAdded | LinesDropped | JobAdded | Claimed | Ended | TasksSet | JobSet | JobForgotten

@@ -29,6 +29,14 @@ class Submit(_Request, frozen=True):
 
     spec: JobSpec
     lines: tuple[str, ...] = ()
+    upload: int = 0  # or the number of an upload that has the lines; 0: none
+
+
+class AddLines(_Request, frozen=True):
+    """Answered with `Done`. More lines for a `Submit` that follows on this link with the same number of upload."""
+
+    upload: int
+    lines: tuple[str, ...]
 
 
 class ListJobs(_Request, frozen=True):
@@ -134,6 +142,7 @@ class StopForeman(_Request, frozen=True):
 
 Request = (
     Submit
+    | AddLines
     | ListJobs
     | ShowJob
     | WatchJob

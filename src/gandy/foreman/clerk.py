@@ -4,8 +4,9 @@ import asyncio
 import os
 import time
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Final
 
+from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from gandy import __version__
@@ -17,7 +18,7 @@ from gandy.core.extensions import encode as encode_extension
 from gandy.core.foreman import Batch
 from gandy.core.jobs import FINAL_JOB_STATES
 from gandy.core.model import FINAL_STATES, JobSpec, TaskState
-from gandy.core.records import Claimed, Ended, JobAdded, JobForgotten, JobSet, TasksSet
+from gandy.core.records import Claimed, Ended, JobAdded, JobForgotten, JobSet, LinesAdded, LinesDropped, TasksSet
 from gandy.core.snapshot import JobRow, restore_job
 from gandy.core.workers import Worker
 from gandy.errors import GandyError, RemoteProtocolError, StoreError
@@ -29,6 +30,7 @@ from gandy.wire.messages import Extension
 MAX_TASKS = 100_000_000  # of one job: at five bytes each, half a gigabyte
 MAX_SPEC_BYTES = 4_000_000  # no kernel runs a longer command, and a JOB carries it twice
 MAX_LINE = 1_000_000  # characters of one line of --each-line
+MAX_UPLOADS = 16  # jobs whose lines one client sends in parts at the same time
 MAX_PAGE = 10_000  # rows in one answer
 EVENT_PAUSE = 0.1  # seconds between two events about one job
 DRAIN_PAUSE = 0.05  # seconds between two looks at whether the last worker has left
@@ -42,6 +44,16 @@ class Refusal(GandyError):
         super().__init__(message)
         self.kind = kind
         self.retryable = retryable
+
+
+class Upload(Struct, frozen=True):
+    """Lines that came before their job: the store's number for them, and how many there are."""
+
+    number: int
+    count: int
+
+
+NO_UPLOAD: Final = Upload(0, 0)
 
 
 class Clerk:
@@ -58,6 +70,8 @@ class Clerk:
         self._stale: set[JobId] = set()  # watched jobs about which there is news
         self._pieces: dict[int, asyncio.Future[bytes]] = {}
         self._piece_count = 0
+        self._uploads: dict[tuple[str, int], Upload] = {}  # by link, and the client's number
+        self._upload_count = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     def on_message(self, link: str, message: ExtensionReceived) -> None:
@@ -70,12 +84,26 @@ class Clerk:
             self._spawn(self._serve(link, message))
 
     def on_commit(self, batch: Batch) -> None:
-        """News about jobs: tell those who watch them, but not more often than people can look."""
+        """News about jobs: tell those who watch them at once of an end, and else not more often than they can look."""
+        if not self._watchers:
+            return
         for record in batch.records:
             job = _job_of(record)
-            if job in self._watchers and job not in self._stale:
+            if job not in self._watchers:
+                continue
+            if isinstance(record, JobSet) and record.state in FINAL_JOB_STATES:
+                self._spawn(self._tell_watchers(record.job))
+            elif job not in self._stale:
                 self._stale.add(job)
-                self._spawn(self._tell_watchers(job))
+                self._spawn(self._tell_watchers(job, EVENT_PAUSE))
+
+    def on_gone(self, link: str) -> None:
+        """A client is gone: nobody watches there, and what it sent of a job that it did not submit is dropped."""
+        for watchers in self._watchers.values():
+            watchers.difference_update([token for token in watchers if token[0] == link])
+        self._watchers = {job: watchers for job, watchers in self._watchers.items() if watchers}
+        for key in [key for key in self._uploads if key[0] == link]:
+            self.server.decide([LinesDropped(self._uploads.pop(key).number)])
 
     async def close(self) -> None:
         for task in list(self._tasks):
@@ -105,6 +133,9 @@ class Clerk:
         match request:
             case ask.Submit():
                 await self._submit(request, token)
+                return None
+            case ask.AddLines(upload, lines):
+                self._add_lines(upload, lines, token)
                 return None
             case ask.CancelJob() | ask.HoldJob() | ask.ReleaseJob() | ask.RetryJob():
                 return await self._change(request)
@@ -167,13 +198,37 @@ class Clerk:
 
     async def _submit(self, request: ask.Submit, token: tuple[str, int]) -> None:
         self._refuse_in_trouble()
-        spec = _check_spec(request.spec, request.lines)
         reactor = self.server.foreman.reactor
-        before = {job: (await self._get_job(job)).state for job in spec.after}
+        before = {job: (await self._get_job(job)).state for job in request.spec.after}
         # One that ended during the look-ups has left the reactor's memory: look again, at final states only.
         past = {job: (await self._get_job(job)).state for job in before if reactor.jobs.find(job) is None}
-        number, effects = reactor.submit(spec, time.time(), request.lines, past)
+        upload = self._find_upload(token[0], request)
+        spec = _check_spec(request.spec, request.lines, upload.count)
+        self._uploads.pop((token[0], request.upload), None)
+        number, effects = reactor.submit(spec, time.time(), request.lines, past, upload.number)
         self.server.decide([*effects, Reply(token, ask.Submitted(number))])
+
+    def _add_lines(self, upload: int, lines: tuple[str, ...], token: tuple[str, int]) -> None:
+        self._refuse_in_trouble()
+        _check_lines(lines)
+        key = (token[0], upload)
+        if key not in self._uploads and sum(link == token[0] for link, _ in self._uploads) >= MAX_UPLOADS:
+            raise Refusal("refused", f"only {MAX_UPLOADS} jobs at a time can be sent in parts")
+        known = self._uploads.get(key)
+        if known is None:
+            self._upload_count += 1
+            known = Upload(self._upload_count, 0)
+        self._uploads[key] = Upload(known.number, known.count + len(lines))
+        record = LinesAdded(known.number, TaskNumber(known.count + 1), lines)
+        self.server.decide([record, Reply(token, ask.Done())])
+
+    def _find_upload(self, link: str, request: ask.Submit) -> Upload:
+        if not request.upload:
+            return NO_UPLOAD
+        found = self._uploads.get((link, request.upload))
+        if found is None or request.lines:
+            raise Refusal("bad_request", f"no lines came for upload {request.upload}, or some came twice")
+        return found
 
     async def _change(self, request: ask.CancelJob | ask.HoldJob | ask.ReleaseJob | ask.RetryJob) -> ask.Answer:
         self._refuse_in_trouble()
@@ -318,8 +373,8 @@ class Clerk:
             return _read_tail(request, row.ending.tail if row.ending is not None else b"", row.attempt)
         return ask.Output(piece.data, row.attempt, piece.is_last and row.state is not TaskState.RUNNING)
 
-    async def _tell_watchers(self, job: JobId) -> None:
-        await asyncio.sleep(EVENT_PAUSE)
+    async def _tell_watchers(self, job: JobId, pause: float = 0.0) -> None:
+        await asyncio.sleep(pause)
         self._stale.discard(job)
         row = await self.server.store.find_job(job)
         if row is None:
@@ -341,17 +396,22 @@ def _job_of(record: object) -> JobId | None:
             return None
 
 
-def _check_spec(spec: JobSpec, lines: tuple[str, ...]) -> JobSpec:
+def _check_lines(lines: tuple[str, ...]) -> None:
+    if any(len(line) > MAX_LINE for line in lines):
+        raise Refusal("refused", "a job needs lines of less than 1 MB")
+
+
+def _check_spec(spec: JobSpec, lines: tuple[str, ...], uploaded: int) -> JobSpec:
     """The spec as it is kept.
 
     Raises: Refusal.
     """
-    if lines:
-        spec = replace(spec, tasks=len(lines), has_lines=True)
+    _check_lines(lines)
+    if lines or uploaded:
+        spec = replace(spec, tasks=len(lines) or uploaded, has_lines=True)
     problems = {
         "a command": not spec.command,
         "less than 4 MB of command, folder and environment": len(ask.encode(spec)) > MAX_SPEC_BYTES,
-        "lines of less than 1 MB": any(len(line) > MAX_LINE for line in lines),
         f"1 to {MAX_TASKS:,} tasks": not 1 <= spec.tasks <= MAX_TASKS,
         "1 to 65,534 slots": not 1 <= spec.slots <= 0xFFFE,
         "a number of retries from 0 to 10,000": not 0 <= spec.retries <= 10_000,

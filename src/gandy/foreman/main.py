@@ -45,6 +45,7 @@ class ForemanProgram:
         self.clerk.server = self.server
         self.server.on_commit.append(self.clerk.on_commit)
         self.server.on_failure = self.clerk.should_stop.set
+        self.server.on_gone = self.clerk.on_gone
 
     async def start(self, listen: str | None = None, v1_listen: str | None = None) -> None:
         """Raises: StoreError, ConfigError."""

@@ -44,6 +44,7 @@ class Server:
         self.trouble = ""  # what the store complains about; while it does, no new work is taken
         self.on_commit: list[Callable[[Batch], None]] = []
         self.on_failure: Callable[[], None] = lambda: None
+        self.on_gone: Callable[[str], None] = lambda _link: None
         self._policy = policy
         self._on_message = on_message
         self._lines = LineCache(store)
@@ -117,6 +118,7 @@ class Server:
 
     def on_cut(self, link: Link) -> None:
         del self._links[link.name]
+        self.on_gone(link.name)
         worker = self.foreman.desks[link.name].worker
         self.foreman.on_cut(link.name, time.time())
         pid = self._pids.pop(link.name, None)

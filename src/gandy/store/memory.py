@@ -10,7 +10,17 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gandy.core.model import AttemptKey, Counts, JobSpec, JobState, TaskState
-from gandy.core.records import Claimed, Ended, JobAdded, JobForgotten, JobSet, Record, TasksSet
+from gandy.core.records import (
+    Claimed,
+    Ended,
+    JobAdded,
+    JobForgotten,
+    JobSet,
+    LinesAdded,
+    LinesDropped,
+    Record,
+    TasksSet,
+)
 from gandy.errors import StoreError
 from gandy.ids import JobId, TaskNumber
 from gandy.store.base import JobRow, Recovered, RecoveredJob, TaskRow
@@ -67,8 +77,10 @@ class MemoryStore:
     def __init__(self) -> None:
         self._jobs: dict[JobId, _Job] = {}
         self._last_job = 0
+        self._uploads: dict[int, list[str]] = {}
 
     async def open(self) -> Recovered:
+        self._uploads.clear()
         jobs = (job.recover(number) for number, job in sorted(self._jobs.items()) if job.is_open)
         return Recovered(tuple(jobs), JobId(self._last_job + 1))
 
@@ -102,6 +114,10 @@ class MemoryStore:
                 self._end(record)
             case JobAdded():
                 self._add(record)
+            case LinesAdded(upload, _, lines):
+                self._uploads.setdefault(upload, []).extend(lines)
+            case LinesDropped(upload):
+                self._uploads.pop(upload, None)
             case TasksSet():
                 self._set_tasks(record)
             case JobSet():
@@ -113,7 +129,8 @@ class MemoryStore:
     def _add(self, record: JobAdded) -> None:
         spec, at = record.spec, record.at
         counts = [spec.tasks, 0, 0, 0, 0]
-        self._jobs[record.job] = _Job(spec, record.lines, first_state(spec), spec.held, at, at, counts)
+        lines = record.lines + tuple(self._uploads.pop(record.upload, ()))
+        self._jobs[record.job] = _Job(spec, lines, first_state(spec), spec.held, at, at, counts)
         self._last_job = max(self._last_job, record.job)
 
     def _claim(self, record: Claimed) -> bool:

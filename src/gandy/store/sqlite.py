@@ -71,6 +71,7 @@ class SqliteStore:
             held.push_async_callback(reader.close)
             await writer.connect(open_writer)
             await reader.connect(open_reader)
+            await writer.run(write.drop_uploads)
             recovered = await writer.run(read.recover)
             self._threads = writer, reader
             self._held = held.pop_all()

@@ -1,4 +1,4 @@
-"""Lines of tasks, packed: a thousand to a row, so that a million lines are a thousand rows. It knows no SQL."""
+"""Lines of tasks, packed: up to a thousand to a row, so that a million lines are a thousand rows. It knows no SQL."""
 
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,19 +16,18 @@ _LEVEL: Final = 1
 _decoder = msgspec.msgpack.Decoder(list[str])
 
 
-def pack_lines(lines: Sequence[str]) -> Iterator[tuple[int, bytes]]:
-    """Chunks, numbered from 0."""
-    for chunk, start in enumerate(range(0, len(lines), LINES_PER_CHUNK)):
-        yield chunk, zlib.compress(msgspec.msgpack.encode(lines[start : start + LINES_PER_CHUNK]), _LEVEL)
+def pack_lines(lines: Sequence[str], first: int = 1) -> Iterator[tuple[int, bytes]]:
+    """Chunks, each with the number of its first line."""
+    for start in range(0, len(lines), LINES_PER_CHUNK):
+        packed = zlib.compress(msgspec.msgpack.encode(lines[start : start + LINES_PER_CHUNK]), _LEVEL)
+        yield first + start, packed
 
 
-def chunks_with(first: int, count: int) -> tuple[int, int]:
-    """The first and the last chunk that hold these lines. Tasks, and so lines, are numbered from 1."""
-    return (first - 1) // LINES_PER_CHUNK, (first + count - 2) // LINES_PER_CHUNK
-
-
-def unpack_lines(chunks: Iterable[bytes], first: int, count: int) -> list[str]:
-    """These lines, out of the chunks that `chunks_with` names."""
-    lines = chain.from_iterable(_decoder.decode(zlib.decompress(packed)) for packed in chunks)
-    start = (first - 1) % LINES_PER_CHUNK
+def unpack_lines(chunks: Iterable[tuple[int, bytes]], first: int, count: int) -> list[str]:
+    """These lines, out of chunks that follow one another and hold at least these."""
+    found = list(chunks)
+    if not found or count <= 0:
+        return []
+    lines = chain.from_iterable(_decoder.decode(zlib.decompress(packed)) for _, packed in found)
+    start = first - found[0][0]
     return list(lines)[start : start + count]

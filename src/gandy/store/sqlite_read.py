@@ -14,7 +14,7 @@ from gandy.core.model import Counts, Ending, JobSpec, JobState, TaskState
 from gandy.ids import JobId, TaskNumber
 from gandy.store.base import JobRow, Recovered, RecoveredJob, TaskRow
 from gandy.store.law import FINAL_JOB_STATES
-from gandy.store.sqlite_lines import chunks_with, unpack_lines
+from gandy.store.sqlite_lines import unpack_lines
 from gandy.store.sqlite_write import roll_back
 
 # One job as it is listed.
@@ -80,8 +80,12 @@ WHERE job = ?1 AND task = ?2 AND attempt > 0
 ORDER BY attempt
 """
 
-# Chunks of lines.
-READ_CHUNKS: Final = "SELECT packed FROM lines WHERE job = ? AND chunk BETWEEN ? AND ? ORDER BY chunk"
+# Chunks of lines, from the one that holds a line on.
+READ_CHUNKS: Final = """
+SELECT first, packed FROM lines
+WHERE job = ?1 AND first >= (SELECT max(first) FROM lines WHERE job = ?1 AND first <= ?2) AND first < ?2 + ?3
+ORDER BY first
+"""
 
 _decode_spec = msgspec.json.Decoder(JobSpec).decode
 _decode_ending = msgspec.msgpack.Decoder(Ending).decode
@@ -136,8 +140,7 @@ def list_attempts(db: sqlite3.Connection, job: JobId, task: TaskNumber) -> list[
 
 
 def read_lines(db: sqlite3.Connection, job: JobId, first: TaskNumber, count: int) -> list[str]:
-    chunks = db.execute(READ_CHUNKS, (job, *chunks_with(first, count)))
-    return unpack_lines((packed for (packed,) in chunks), first, count)
+    return unpack_lines(db.execute(READ_CHUNKS, (job, first, count)), first, count)
 
 
 @contextmanager

@@ -82,8 +82,32 @@ CREATE TABLE attempts (
 ) WITHOUT ROWID;
 """
 
+# Lines that come in parts: chunks of any size, and a place for the lines of a job that is not submitted yet.
+_LINES_IN_PARTS: Final = """
+CREATE TABLE lines_in_parts (
+    job INTEGER NOT NULL REFERENCES jobs ON DELETE CASCADE,
+    first INTEGER NOT NULL,  -- the number of the first line's task
+    packed BLOB NOT NULL,
+    PRIMARY KEY (job, first)
+);
+
+INSERT INTO lines_in_parts SELECT job, chunk * 1000 + 1, packed FROM lines;
+
+DROP TABLE lines;
+
+ALTER TABLE lines_in_parts RENAME TO lines;
+
+-- Nobody will ask for what is in here when a foreman starts: then the link is gone over which it came.
+CREATE TABLE uploads (
+    upload INTEGER NOT NULL,
+    first INTEGER NOT NULL,
+    packed BLOB NOT NULL,
+    PRIMARY KEY (upload, first)
+);
+"""
+
 # In order, each makes the next version out of the one before. Files are out there: never change one, only append.
-MIGRATIONS: Final = (_JOBS_AND_TASKS,)
+MIGRATIONS: Final = (_JOBS_AND_TASKS, _LINES_IN_PARTS)
 
 
 def migrate(db: sqlite3.Connection, version: int) -> None:

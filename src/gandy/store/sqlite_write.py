@@ -12,7 +12,17 @@ from typing import Final
 import msgspec
 
 from gandy.core.model import AttemptKey, TaskState
-from gandy.core.records import Claimed, Ended, JobAdded, JobForgotten, JobSet, Record, TasksSet
+from gandy.core.records import (
+    Claimed,
+    Ended,
+    JobAdded,
+    JobForgotten,
+    JobSet,
+    LinesAdded,
+    LinesDropped,
+    Record,
+    TasksSet,
+)
 from gandy.ids import JobId, TaskNumber
 from gandy.store.law import MEANT_BY_ALL, check, first_state
 from gandy.store.sqlite_lines import pack_lines
@@ -26,7 +36,17 @@ INSERT INTO jobs (job, tasks, state, held, submitted, changed, waiting) VALUES (
 ADD_SPEC: Final = "INSERT INTO specs (job, spec) VALUES (?, ?)"
 
 # Some lines of a job.
-ADD_LINES: Final = "INSERT INTO lines (job, chunk, packed) VALUES (?, ?, ?)"
+ADD_LINES: Final = "INSERT INTO lines (job, first, packed) VALUES (?, ?, ?)"
+
+# Lines that come before their job.
+UPLOAD_LINES: Final = "INSERT INTO uploads (upload, first, packed) VALUES (?, ?, ?)"
+
+# They belong to a job now.
+TAKE_UPLOAD: Final = "INSERT INTO lines (job, first, packed) SELECT ?, first, packed FROM uploads WHERE upload = ?"
+
+# Nobody needs them any more.
+DROP_UPLOAD: Final = "DELETE FROM uploads WHERE upload = ?"
+DROP_UPLOADS: Final = "DELETE FROM uploads"
 
 # The first claim of a task that is as submitted.
 CLAIM_FRESH: Final = """
@@ -107,6 +127,12 @@ def commit(db: sqlite3.Connection, records: Sequence[Record]) -> frozenset[Attem
     return frozenset(batch.lost)
 
 
+def drop_uploads(db: sqlite3.Connection) -> None:
+    """A foreman starts: whoever sent lines to the last one sends them again."""
+    with transaction(db):
+        db.execute(DROP_UPLOADS)
+
+
 @contextmanager
 def transaction(db: sqlite3.Connection) -> Iterator[None]:
     # IMMEDIATE: a lock that somebody else holds shows before anything is done.
@@ -153,6 +179,10 @@ class _Batch:
                 self._end(record)
             case JobAdded():
                 self._add(record)
+            case LinesAdded(upload, first, lines):
+                self._executemany(UPLOAD_LINES, ((upload, *chunk) for chunk in pack_lines(lines, first)))
+            case LinesDropped(upload):
+                self._execute(DROP_UPLOAD, (upload,))
             case TasksSet():
                 self._set_tasks(record)
             case JobSet():
@@ -176,7 +206,10 @@ class _Batch:
         self._moved.pop(job, None)  # records that came before the job did not mean it
         self._execute(ADD_JOB, (job, spec.tasks, first_state(spec), spec.held, record.at))
         self._execute(ADD_SPEC, (job, msgspec.json.encode(spec).decode()))
-        self._executemany(ADD_LINES, ((job, chunk, packed) for chunk, packed in pack_lines(record.lines)))
+        self._executemany(ADD_LINES, ((job, *chunk) for chunk in pack_lines(record.lines)))
+        if record.upload:
+            self._execute(TAKE_UPLOAD, (job, record.upload))
+            self._execute(DROP_UPLOAD, (record.upload,))
 
     def _claim(self, record: Claimed) -> None:
         if self._claim_fresh(record) or self._claim_again(record):

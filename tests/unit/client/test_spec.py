@@ -3,8 +3,10 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from gandy.client.spec import make_submit
+from gandy.client.spec import LINE_OVERHEAD, make_submit, split_lines
 from gandy.core.model import JobSpec
 from gandy.core.requests import Submit
 from gandy.errors import ConfigError
@@ -22,6 +24,17 @@ def test_each_line_is_a_task() -> None:
     submit = make_submit("true", lines=iter(["a", "", "b"]))
     assert submit.lines == ("a", "", "b")
     assert (submit.spec.tasks, submit.spec.has_lines) == (3, True)
+
+
+@given(st.lists(st.integers(0, 30)))
+def test_lines_are_split_into_parts_that_fit(sizes: list[int]) -> None:
+    lines = [str(place % 10) * size for place, size in enumerate(sizes)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gandy.client.spec.MAX_PART", 40)
+        parts = list(split_lines(lines))
+    assert [line for part in parts for line in part] == lines
+    assert all(len(part) == 1 or sum(len(line) + LINE_OVERHEAD for line in part) <= 40 for part in parts if part)
+    assert all(parts) or not lines
 
 
 def test_everything_else_is_passed_on() -> None:
