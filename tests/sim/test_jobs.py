@@ -33,7 +33,9 @@ class Crew:
         )
         self.store = MemoryStore()
         # A crash limit that is never reached: here a crash is bad luck, and not the task's fault.
-        self.foreman = SimulatedForeman(self.simulation, self.store, luck, Policy(grace=1.0, crash_limit=1_000))
+        self.foreman = SimulatedForeman(
+            self.simulation, self.store, luck, Policy(grace=1.0, crash_limit=1_000, look_ahead=10.0)
+        )
         self.foreman.after_step = self.check_step
         self.foreman.start()
         count = workers or chance.randint(1, 6)

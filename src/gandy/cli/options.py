@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import click
 
-from gandy.cli.people import parse_seconds
+from gandy.cli.people import parse_bytes, parse_seconds
 
 if TYPE_CHECKING:
     from gandy.client import Client
@@ -27,6 +27,18 @@ class Seconds(click.ParamType[float]):
         if seconds is None:
             self.fail(f"{value!r} is not a time; write 90, 1.5s, 5min, 2h or 1d", param, ctx)
         return seconds
+
+
+class Bytes(click.ParamType[int]):
+    """An amount as people write it: 4096, 500K, 20M, 10G, 1T."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        size = parse_bytes(str(value))
+        if size is None:
+            self.fail(f"{value!r} is not a size; write 4096, 500K, 20M, 10G or 1T", param, ctx)
+        return size
 
 
 def foreman_option(command: F) -> F:

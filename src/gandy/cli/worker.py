@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 from gandy.cli.exits import make_epilog
-from gandy.cli.options import Format, foreman_option, open_client, output_option
+from gandy.cli.options import Bytes, Format, foreman_option, open_client, output_option
 from gandy.cli.security import refuse_open_network
 from gandy.config import tell_home
 
@@ -31,13 +31,25 @@ def worker() -> None:
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Something that jobs may ask for.")
 @click.option("--name", metavar="TEXT", help="What people call it. Default: the name of this machine.")
 @click.option("--insecure", is_flag=True, help="Use TCP without keys: anybody on the network may give it work.")
-def run(foreman: str | None, slots: int | None, tags: tuple[str, ...], name: str | None, insecure: bool) -> None:
+@click.option(
+    "--keep-output",
+    type=Bytes(),
+    default="10G",
+    show_default=True,
+    metavar="SIZE",
+    help="How much output of tasks is kept here: 500M, 20G. Beyond, the oldest goes.",
+)
+def run(
+    foreman: str | None, slots: int | None, tags: tuple[str, ...], name: str | None, insecure: bool, keep_output: int
+) -> None:
     """Work for a foreman, in the foreground. Ctrl-C stops the worker and its tasks."""
     refuse_open_network(insecure, foreman)
     from gandy.worker import main
 
     home = tell_home(os.environ, sys.platform)
-    code = main.run(home=home, foreman=foreman, slots=slots, tags=tags, name=name, insecure=insecure)
+    code = main.run(
+        home=home, foreman=foreman, slots=slots, tags=tags, name=name, insecure=insecure, keep_output=keep_output
+    )
     raise click.exceptions.Exit(code)
 
 

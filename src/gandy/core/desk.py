@@ -6,6 +6,7 @@ Nothing above it knows which door a worker came in by. A plain peer, which has n
 import shlex
 from collections import deque
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from msgspec import UNSET
 
@@ -20,6 +21,7 @@ from gandy.talk.v1_foreman import V1ForemanSide
 from gandy.wire.messages import Extended, Extension, JobDescription, Orders, Status, Task, TaskPair, TaskResult
 
 Lines = Mapping[AttemptKey, str]
+CAUSES: Final = {int(cause): cause for cause in Cause}
 
 
 class Desk:
@@ -44,9 +46,16 @@ class Desk:
 
     def pull(self, reactor: Reactor, now: float) -> list[Effect]:
         effects: list[Effect] = []
+        ended: list[tuple[AttemptKey, Ending]] = []  # results that came together are one step for the reactor
         while (event := self.side.next_event()) is not None:
+            if isinstance(event, Reported):
+                ended.append(self._on_reported(event))
+                continue
+            if ended:
+                effects += reactor.on_results(self.worker, ended, now)
+                ended = []
             effects += self._on_event(event, reactor, now)
-        return effects
+        return effects + reactor.on_results(self.worker, ended, now) if ended else effects
 
     @property
     def agreed(self) -> Extension:
@@ -76,10 +85,11 @@ class Desk:
         assert isinstance(self.side, ForemanSide)
         self.side.recall(TaskPair(attempt.job, attempt.task) for attempt in attempts)
 
-    def acknowledge(self, attempt: AttemptKey) -> None:
-        report = self._reports.pop(attempt, None)
-        if report is not None:
-            self.side.acknowledge(report)
+    def acknowledge(self, attempts: Iterable[AttemptKey]) -> None:
+        for attempt in attempts:
+            report = self._reports.pop(attempt, None)
+            if report is not None:
+                self.side.acknowledge(report)
 
     def dismiss(self, immediate: bool) -> None:
         if immediate:
@@ -91,11 +101,6 @@ class Desk:
         match event:
             case Greeted():
                 return self._on_greeted(event, reactor, now)
-            case Reported(result):
-                attempt = self._find_attempt(result)
-                self._reports[attempt] = event
-                self._attempts.pop(result.pair, None)
-                return reactor.on_result(self.worker, attempt, _tell_ending(result), now)
             case Refused(tasks):
                 attempts = [self._attempts.pop(task.pair) for task in tasks]
                 return reactor.on_refused(attempts, now)
@@ -107,6 +112,12 @@ class Desk:
                 return []
             case _:
                 return []
+
+    def _on_reported(self, event: Reported) -> tuple[AttemptKey, Ending]:
+        attempt = self._find_attempt(event.result)
+        self._reports[attempt] = event
+        self._attempts.pop(event.result.pair, None)
+        return attempt, _tell_ending(event.result)
 
     def _on_greeted(self, event: Greeted, reactor: Reactor, now: float) -> list[Effect]:
         if Extension.CLIENT in event.extensions and event.about is UNSET:
@@ -154,7 +165,7 @@ def _tell_ending(result: TaskResult) -> Ending:
     report = result.report
     if report is UNSET:
         return Ending(cause=Cause.EXIT, exit_code=0 if result.success else 1, note=result.status)
-    cause = Cause(report.cause) if report.cause in set(Cause) else Cause.EXIT
+    cause = CAUSES.get(report.cause, Cause.EXIT)  # a younger worker may know more
     return Ending(
         cause=cause,
         exit_code=report.exit_code,

@@ -38,10 +38,10 @@ class Recall(Struct, frozen=True):
 
 
 class Acknowledge(Struct, frozen=True):
-    """Tell a worker that its result is safe, or that it came too late: either way it can be forgotten."""
+    """Tell a worker that its results are safe, or that they came too late: either way it can forget them."""
 
     worker: str
-    attempt: AttemptKey
+    attempts: tuple[AttemptKey, ...]
 
 
 class Dismiss(Struct, frozen=True):

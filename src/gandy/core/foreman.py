@@ -91,10 +91,10 @@ class Foreman:
                 desk = self.find_desk(worker)
                 if desk is not None:
                     desk.recall(attempts)
-            case Acknowledge(worker, attempt):
+            case Acknowledge(worker, attempts):
                 desk = self.find_desk(worker)
                 if desk is not None:
-                    desk.acknowledge(attempt)
+                    desk.acknowledge(attempts)
                     self.batch.add(desk.pull(self.reactor, now))
             case Dismiss(worker, immediate):
                 desk = self.find_desk(worker)

@@ -2,12 +2,15 @@
 
 from bisect import insort
 from collections.abc import Iterator
+from typing import Final
 
 from msgspec import Struct
 
-from gandy.core.model import Counts, JobSpec, JobState, TaskState
+from gandy.core.model import Cause, Counts, Ending, JobSpec, JobState, TaskState
 from gandy.core.tasks import TaskTable
 from gandy.ids import JobId
+
+PACE_MEMORY: Final = 8  # tasks; older ones are forgotten by and by
 
 
 class Job(Struct, eq=False):
@@ -21,6 +24,13 @@ class Job(Struct, eq=False):
     state: JobState = JobState.WAITING  # as recorded last
     awaited: set[JobId] = set()  # jobs that must finish first
     is_cancelled: bool = False
+    pace: float | None = None  # how many seconds a task takes, lately
+
+    def observe(self, ending: Ending) -> None:
+        """Learn from an attempt that ended by itself."""
+        if ending.cause is Cause.EXIT and ending.started is not None and ending.ended is not None:
+            seconds = max(0.0, ending.ended - ending.started)
+            self.pace = seconds if self.pace is None else self.pace + (seconds - self.pace) / PACE_MEMORY
 
     @property
     def rank(self) -> tuple[int, int]:

@@ -4,7 +4,7 @@ It holds all that is not final in memory and never waits. A result counts only f
 everything else is acknowledged, so that the worker can forget it, and changes nothing.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -28,13 +28,16 @@ from gandy.core.workers import Worker, WorkerInfo, WorkerTable
 from gandy.ids import JobId, TaskNumber
 
 MAX_RETRY_PAUSE: Final = 300.0  # seconds; a pause doubles until here
+MIN_PACE: Final = 1e-6  # seconds; no task is quicker
 
 
 class Policy(Struct, frozen=True):
     """What a foreman was told when it started. Times are in seconds."""
 
     grace: float = 15.0  # how long an absent worker keeps its tasks: longer than it pauses between two tries
-    crash_limit: int = 3  # a task that was lost with so many workers is not tried again
+    crash_limit: int = 5  # a task that was lost with so many workers is not tried again
+    look_ahead: float = 0.5  # work that waits on a worker for each slot, so that none is idle while we hear of its end
+    first_pace: float = 1.0  # how long a task of a job is thought to take as long as none has ended
 
 
 POLICY: Final = Policy()
@@ -70,7 +73,12 @@ class Reactor:
     # Clients
 
     def submit(
-        self, spec: JobSpec, now: float, lines: tuple[str, ...] = (), past: Mapping[JobId, JobState] | None = None
+        self,
+        spec: JobSpec,
+        now: float,
+        lines: tuple[str, ...] = (),
+        past: Mapping[JobId, JobState] | None = None,
+        upload: int = 0,
     ) -> tuple[JobId, list[Effect]]:
         """Take a job. `past` tells the states of jobs in `spec.after` that are final already."""
         number = self._next_job
@@ -79,7 +87,7 @@ class Reactor:
         awaited = {before for before in spec.after if self.jobs.find(before) is not None}
         job = Job(number, spec, TaskTable(spec.tasks), now, spec.held, awaited=awaited)
         self.jobs.add(job)
-        effects: list[Effect] = [JobAdded(number, spec, now, lines)]
+        effects: list[Effect] = [JobAdded(number, spec, now, lines, upload)]
         if any(states.get(before, JobState.FINISHED) is not JobState.FINISHED for before in spec.after):
             effects += self._cancel_tasks(job, None, now)
         return number, effects + self._settle_job(job, now) + self.dispatch(now)
@@ -204,19 +212,21 @@ class Reactor:
                 self.workers.settle(worker)
                 job.tasks.unstart(attempt.task)
 
-    def on_result(self, worker: str, attempt: AttemptKey, ending: Ending, now: float) -> list[Effect]:
-        """An attempt ended, says its worker."""
+    def on_results(self, worker: str, ended: Sequence[tuple[AttemptKey, Ending]], now: float) -> list[Effect]:
+        """Attempts ended, says their worker."""
+        thanks = Acknowledge(worker, tuple(attempt for attempt, _ in ended))
         owner = self.workers.find(worker)
         if owner is None:
-            return [Acknowledge(worker, attempt)]
+            return [thanks]
         effects: list[Effect] = []
-        if self._is_current(attempt, owner):
-            effects = self._end(attempt, ending, now)
-        if ending.cause is Cause.WORKER_STOPPED:
-            owner.draining = True  # it is about to leave
-        owner.release(attempt)
+        for attempt, ending in ended:
+            if self._is_current(attempt, owner):
+                effects += self._end(attempt, ending, now)
+            if ending.cause is Cause.WORKER_STOPPED:
+                owner.draining = True  # it is about to leave
+            owner.release(attempt)
         self.workers.settle(owner)
-        return [*effects, Acknowledge(worker, attempt), *self.dispatch(now)]
+        return [*effects, thanks, *self.dispatch(now)]
 
     def drain(self, worker: str, immediate: bool = False) -> list[Effect]:
         """Give a worker nothing new, and let it go when it has done what it holds, or now."""
@@ -252,26 +262,31 @@ class Reactor:
         ready = [job for job in self.jobs.in_order() if job.may_start and job.tasks.find_ready(now) is not None]
         if ready:
             # Free slots first, everywhere; only then places to wait.
-            self._fill(ready, lambda worker: worker.free, now, given)
-            self._fill(ready, lambda worker: worker.room, now, given)
+            self._fill(ready, lambda worker, _: worker.free, now, given)
+            self._fill(ready, self._tell_room, now, given)
             claims = [Claimed(a.attempt, worker, now) for worker, some in given.items() for a in some]
         effects = claims + self._tell_started(claims, now)
         gifts = [Give(worker, tuple(assignments)) for worker, assignments in given.items()]
         return [*effects, *gifts, *self._recall()]
 
     def _fill(
-        self, ready: list[Job], space: Callable[[Worker], int], now: float, given: dict[str, list[Assignment]]
+        self, ready: list[Job], space: Callable[[Worker, Job], int], now: float, given: dict[str, list[Assignment]]
     ) -> None:
         """One task to each worker in turn, round and round, as long as something fits."""
-        in_turn = [worker for worker in self.workers.in_turn() if space(worker)]
+        in_turn = self.workers.in_turn()
         while in_turn:
             lucky = []
             for worker in in_turn:
-                assignment = self._find_assignment(worker, space(worker), ready, now)
+                assignment = self._find_assignment(worker, space, ready, now)
                 if assignment is not None:
                     given.setdefault(worker.info.id, []).append(assignment)
                     lucky.append(worker)
-            in_turn = [worker for worker in lucky if space(worker)]
+            in_turn = lucky
+
+    def _tell_room(self, worker: Worker, job: Job) -> int:
+        """Free slots and places to wait. Long tasks do not wait on a worker: there is time to send the next."""
+        pace = self.policy.first_pace if job.pace is None else job.pace
+        return worker.tell_room(int(self.policy.look_ahead / max(pace, MIN_PACE)))
 
     def _recall(self) -> list[Effect]:
         """Where a worker is idle while tasks wait on another, have them back; those that have begun go on."""
@@ -305,9 +320,12 @@ class Reactor:
 
     # Inside
 
-    def _find_assignment(self, worker: Worker, space: int, ready: list[Job], now: float) -> Assignment | None:
+    def _find_assignment(
+        self, worker: Worker, space: Callable[[Worker, Job], int], ready: list[Job], now: float
+    ) -> Assignment | None:
         for job in ready:
-            fits = job.spec.slots <= min(space, worker.info.slots) and worker.info.tags.issuperset(job.spec.tags)
+            has_space = job.spec.slots <= min(space(worker, job), worker.info.slots)
+            fits = has_space and worker.info.tags.issuperset(job.spec.tags)
             if not fits or not job.may_start:
                 continue
             task = job.tasks.find_ready(now)
@@ -365,6 +383,7 @@ class Reactor:
         job = self.jobs.find(attempt.job)
         assert job is not None
         self._disown(attempt)
+        job.observe(ending)
         state, due = self._decide(job, attempt, ending, now) if is_suspect else (TaskState.WAITING, now)
         if state is TaskState.WAITING:
             job.tasks.wait(attempt.task, due)

@@ -41,8 +41,12 @@ class Worker(Struct, eq=False):
 
     @property
     def room(self) -> int:
-        """Free slots, and places to wait."""
+        """Free slots, and all places to wait."""
         return max(0, self.info.slots + self.info.ahead - self.used) if self.is_willing else 0
+
+    def tell_room(self, per_slot: int) -> int:
+        """Free slots, and places to wait, but not more than so many for each slot."""
+        return max(0, self.room - max(0, self.info.ahead - per_slot * self.info.slots))
 
     @property
     def is_willing(self) -> bool:

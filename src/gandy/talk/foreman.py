@@ -101,29 +101,30 @@ class ForemanSide:
         Raises: LocalProtocolError, when there are more tasks than `free`, or one that cannot be given.
         """
         tasks = tuple(tasks)
-        self._check_tasks(tasks)
+        sizes = [_size(task) for task in tasks]
+        self._check_tasks(tasks, sizes)
         self.slots.take(tasks)
-        for task in tasks:
-            self._queue_task(task)
+        for task, size in zip(tasks, sizes, strict=True):
+            self._queue_task(task, is_large=size > MAX_PAYLOAD_BYTES // (2 * MAX_BATCH))
 
-    def _queue_task(self, task: Task) -> None:
-        """Put a task into the JOB that waits, or into one of its own."""
+    def _queue_task(self, task: Task, is_large: bool) -> None:
+        """Put a task into the JOB that waits, or, where it is too large to share one, into one of its own."""
         last = self._queue[-1] if self._queue else None
         # The original starts some of a list and refuses the rest; of one task it is clear which.
         is_atomic = Extension.ATOMIC in self._exchange.agreed
-        if is_atomic and isinstance(last, Job) and len(last.tasks) < MAX_BATCH and not _is_large(task):
+        if is_atomic and isinstance(last, Job) and len(last.tasks) < MAX_BATCH and not is_large:
             self._queue[-1] = Job((*last.tasks, task))
         else:
             self._queue.append(Job((task,)))
 
-    def _check_tasks(self, tasks: tuple[Task, ...]) -> None:
+    def _check_tasks(self, tasks: tuple[Task, ...], sizes: list[int]) -> None:
         if len(tasks) > self.free:
             raise LocalProtocolError(f"{len(tasks)} tasks for {self.free} free slots")
         pairs = {task.pair for task in tasks}
         if len(pairs) < len(tasks) or not pairs.isdisjoint(self.slots.running):
             raise LocalProtocolError("a task is given twice")
-        for task in tasks:
-            if _size(task) > MAX_PAYLOAD_BYTES:
+        for task, size in zip(tasks, sizes, strict=True):
+            if size > MAX_PAYLOAD_BYTES:
                 raise LocalProtocolError(f"task {task.number} of job {task.job.job_id} is too large to send")
 
     def cancel(self, pairs: Iterable[TaskPair]) -> None:
@@ -305,8 +306,3 @@ class ForemanSide:
 
 def _size(task: Task) -> int:
     return len(v2.encode(0, Job((task,))))
-
-
-def _is_large(task: Task) -> bool:
-    """Too large to share a JOB with as many others as it may hold."""
-    return _size(task) > MAX_PAYLOAD_BYTES // (2 * MAX_BATCH)

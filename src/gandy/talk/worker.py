@@ -8,7 +8,7 @@ from collections import deque
 from itertools import islice
 from typing import Any, assert_never
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
 from gandy.errors import ErrorCode, LocalProtocolError
@@ -71,7 +71,7 @@ class WorkerSide:
         self._results: dict[TaskPair, TaskResult] = {}  # ended and not acknowledged, oldest first
         self._reported: Task | None = None  # what the outstanding UPDATE is about; its slot is free already
         self._batches: dict[int, tuple[Task, ...]] = {}  # what batches under way are about; their slots are free too
-        self._unsent: dict[TaskPair, None] = {}  # results that no batch holds, oldest first
+        self._unsent: dict[TaskPair, Raw] = {}  # results that no batch holds, packed, oldest first
         self._batch_count = 0
         self._acknowledged: deque[TaskResult] = deque()  # not told yet
         self._owes_hello = False
@@ -100,7 +100,7 @@ class WorkerSide:
         for tasks in self._batches.values():
             self.slots.take(tasks)
         self._batches.clear()
-        self._unsent = dict.fromkeys(self._results)
+        self._unsent = {pair: _pack(result) for pair, result in self._results.items()}
         self._exchange = Exchange(Role.WORKER, **self._exchange_options)
         self._greet()
 
@@ -111,21 +111,23 @@ class WorkerSide:
     def receive_data(self, data: bytes) -> None:
         self._exchange.receive_data(data)
 
-    def data_to_send(self) -> bytes:
-        """What is to be written to the link now: answers, and the next request where it may go out."""
-        self._advance()
+    def data_to_send(self, hold_results: bool = False) -> bytes:
+        """What is to be written to the link now: answers, and the next request where it may go out.
+
+        Results that are held wait for the next call without; they cost less together.
+        """
+        self._advance(hold_results)
         return self._exchange.data_to_send()
 
     def end(self, result: TaskResult) -> None:
         """A task ended.
 
-        Raises: LocalProtocolError, for one that does not run here, or a result that fits no frame.
+        Raises: LocalProtocolError, for one that does not run here, or a result that cannot be sent.
         """
         if result.pair not in self.slots.running or result.pair in self._results:
             raise LocalProtocolError(f"task {result.task} of job {result.job_id} does not run here")
-        v2.encode(0, Update(result))
+        self._unsent[result.pair] = _pack(result)
         self._results[result.pair] = result
-        self._unsent[result.pair] = None
 
     def reset(self) -> None:
         """Start the sequence numbers again, where that is possible now.
@@ -259,7 +261,7 @@ class WorkerSide:
             self.slots.take((self._reported,))
             self._reported = None
 
-    def _advance(self) -> None:
+    def _advance(self, hold_results: bool) -> None:
         """HELLO goes before anything else, then the oldest result."""
         if self._owes_hello:
             running = tuple(map(_slim, self.slots.running.values()))
@@ -268,6 +270,8 @@ class WorkerSide:
             if self._exchange.can_request(hello):
                 self._owes_hello = False
                 self._exchange.request(hello)
+        elif hold_results:
+            pass
         elif Extension.UPDATES in self._exchange.agreed:
             self._send_batch()
         elif self._results:
@@ -284,10 +288,9 @@ class WorkerSide:
         pairs = list(islice(self._unsent, MAX_BATCH))
         self._batch_count = (self._batch_count + 1) & LAST_NUMBER
         self._batches[self._batch_count] = tuple(self.slots.running[pair] for pair in pairs)
+        payload = payloads.encode([self._unsent.pop(pair) for pair in pairs])
         for pair in pairs:
-            del self._unsent[pair]
             self.slots.release(pair)
-        payload = payloads.encode([self._results[pair] for pair in pairs])
         self._exchange.send_extended(Extended(v2.RESULTS, payload), self._batch_count)
 
     def _maybe_leave(self) -> Leave | None:
@@ -295,6 +298,14 @@ class WorkerSide:
             return None
         self._has_left = True
         return Leave(immediate=False)
+
+
+def _pack(result: TaskResult) -> Raw:
+    """Raises: LocalProtocolError, for a result that cannot be sent."""
+    try:
+        return Raw(payloads.encode(result))
+    except (UnicodeEncodeError, OverflowError) as error:
+        raise LocalProtocolError(f"the result of task {result.task} cannot be sent: {error}") from None
 
 
 def _slim(task: Task) -> Task:

@@ -267,19 +267,20 @@ class SimulatedWorker:
         chance = self._simulation.random
         is_failure = chance.random() < self._luck.task_failure
         seconds = chance.expovariate(1 / self._luck.task_seconds)
-        self._later(seconds, lambda: self._finish(task, is_failure))
+        self._later(seconds, lambda: self._finish(task, is_failure, seconds))
 
-    def _finish(self, task: Task, is_failure: bool) -> None:
+    def _finish(self, task: Task, is_failure: bool, seconds: float) -> None:
         if self.running.get(task.pair) is task:
-            self._end(task.pair, Cause.EXIT, 1 if is_failure else 0)
+            self._end(task.pair, Cause.EXIT, 1 if is_failure else 0, seconds)
             if self._link is not None:
                 self._link.flush()
 
-    def _end(self, pair: TaskPair, cause: Cause, exit_code: int | None = None) -> None:
+    def _end(self, pair: TaskPair, cause: Cause, exit_code: int | None = None, seconds: float | None = None) -> None:
         task = self.running.pop(pair, None) or self.waiting.pop(pair, None)
         if task is None or task.orders is UNSET:
             return
-        report = Report(task.orders.attempt, int(cause), exit_code)
+        started = None if seconds is None else 0.0
+        report = Report(task.orders.attempt, int(cause), exit_code, started=started, ended=seconds)
         self.side.end(TaskResult(pair.job_id, pair.task, exit_code == 0, "", None, report))
         self._work()
 

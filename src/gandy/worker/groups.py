@@ -20,16 +20,21 @@ def ask_to_end(group: int) -> None:
     signal_group(group, signal.SIGCONT)
 
 
-def is_dead(group: int) -> bool:
-    """Whether no process of the group lives. Quick where nothing is left of it, slow otherwise."""
+def is_gone(group: int) -> bool:
+    """Whether nothing is left of the group, not even dead processes. Quick."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
         return True
     except PermissionError:
-        return False
+        pass
+    return False
+
+
+def is_dead(group: int) -> bool:
+    """Whether no process of the group lives. Slow where something is left of it."""
     # Dead processes stay in the group until process 1 takes note of them, and some take seconds.
-    return not any(map(_lives, list_members().get(group, ())))
+    return is_gone(group) or not any(map(_lives, list_members().get(group, ())))
 
 
 def list_members() -> dict[int, list[int]]:

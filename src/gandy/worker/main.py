@@ -20,8 +20,8 @@ OUTPUT_NAME = "output"
 
 # Tasks that wait on the worker for each slot, so that a slot is not idle while the foreman hears of its last task.
 # Should another worker be idle, the foreman has them back.
-AHEAD_PER_SLOT = 4
-MAX_AHEAD = 100
+AHEAD_PER_SLOT = 16
+MAX_AHEAD = 400
 
 
 def make_about(slots: int | None, tags: tuple[str, ...], name: str | None) -> About:
@@ -49,18 +49,25 @@ def tell_address(home: str, foreman: str | None, insecure: bool) -> Address:
 
 
 def run(
-    *, home: str, foreman: str | None, slots: int | None, tags: tuple[str, ...], name: str | None, insecure: bool
+    *,
+    home: str,
+    foreman: str | None,
+    slots: int | None,
+    tags: tuple[str, ...],
+    name: str | None,
+    insecure: bool,
+    keep_output: int,
 ) -> int:
     """Raises: ConfigError, GandyError."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     address = tell_address(home, foreman, insecure)
     about = make_about(slots, tags, name)
-    loop.run(_run(address, about, Path(home) / OUTPUT_NAME / about.name))
+    loop.run(_run(address, about, Path(home) / OUTPUT_NAME / about.name, keep_output))
     return 0
 
 
-async def _run(address: Address, about: About, folder: Path) -> None:
-    service = WorkerService(address, about, folder)
+async def _run(address: Address, about: About, folder: Path, keep_output: int) -> None:
+    service = WorkerService(address, about, folder, keep_output)
     running = asyncio.get_running_loop()
     stopping: set[asyncio.Task[None]] = set()
     for number in (signal.SIGINT, signal.SIGTERM):

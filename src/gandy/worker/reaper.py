@@ -35,6 +35,8 @@ class Reaper:
     def _on_ready(self) -> None:
         for descriptor, _events in self._epoll.poll(0):
             on_exit = self._watched.pop(descriptor)
+            # Closing is not enough: a child that is just being spawned may hold a copy for a moment, and as long as
+            # it does, the epoll would call whoever gets this number next dead.
             self._epoll.unregister(descriptor)
             os.close(descriptor)
             on_exit()

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Final
 
 from gandy.core.model import AttemptKey, Cause, Ending
-from gandy.worker.groups import ask_to_end, is_dead, reap_orphans, signal_group
+from gandy.worker.groups import ask_to_end, is_dead, is_gone, reap_orphans, signal_group
 from gandy.worker.oom import OomCounter
 from gandy.worker.order import Order
-from gandy.worker.output import Piece, Stream, create_output, finish_output, read_output
+from gandy.worker.output import Outputs, Piece, Sheets, Stream, output_path
 from gandy.worker.reaper import Reaper
 from gandy.worker.spawn import NotStartedError, Spawner
 from gandy.worker.table import GroupTable
@@ -34,8 +34,11 @@ KILLED_EXIT_CODE: Final = 128 + signal.SIGKILL  # how a shell says that its chil
 class _Task:
     """One running attempt."""
 
-    def __init__(self, order: Order, group: int, row: int, started: float, oom_count: int | None) -> None:
-        self.attempt = order.attempt
+    def __init__(
+        self, attempt: AttemptKey, sheets: Sheets, group: int, row: int, started: float, oom_count: int | None
+    ) -> None:
+        self.attempt = attempt
+        self.sheets = sheets
         self.group = group
         self.row = row
         self.started = started
@@ -62,10 +65,17 @@ class Runner:
     Raises: GandyError where another worker uses the folder.
     """
 
-    def __init__(self, folder: Path, on_end: Callable[[AttemptKey, Ending], None], grace: float = GRACE) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        on_end: Callable[[AttemptKey, Ending], None],
+        grace: float = GRACE,
+        on_free: Callable[[AttemptKey], None] = lambda _attempt: None,
+    ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._folder = folder
+        self.outputs = Outputs(folder)
         self._on_end = on_end
+        self._on_free = on_free
         self._grace = grace
         self._tasks: dict[AttemptKey, _Task] = {}
         self._idle = asyncio.Event()
@@ -77,6 +87,7 @@ class Runner:
         self._watchdog = Watchdog(self._table.path)
         self._reaper = Reaper(self._loop)
         self._oom = OomCounter()
+        self._memory = _MemoryMeter()
 
     @property
     def running(self) -> tuple[AttemptKey, ...]:
@@ -98,15 +109,18 @@ class Runner:
         try:
             task = self._launch(order)
         except NotStartedError as error:
-            finish_output(self._folder, order.attempt)
             ending = Ending(cause=Cause.NOT_STARTED, ended=time.time(), note=str(error))
-            self._loop.call_soon(self._on_end, order.attempt, ending)
+            self._loop.call_soon(self._end_unstarted, order.attempt, ending)
             return
         self._tasks[order.attempt] = task
         self._idle.clear()
         if order.timeout is not None:
             note = f"ran longer than {order.timeout:g} seconds"
             task.timeout = self._loop.call_later(order.timeout, self.kill, order.attempt, Cause.TIMEOUT, note)
+
+    def _end_unstarted(self, attempt: AttemptKey, ending: Ending) -> None:
+        self._on_free(attempt)
+        self._on_end(attempt, ending)
 
     def kill(self, attempt: AttemptKey, cause: Cause, note: str = "", *, immediate: bool = False) -> bool:
         """End the whole group: SIGTERM, and SIGKILL after the grace period or immediately. False: it does not run.
@@ -133,9 +147,13 @@ class Runner:
     def read(self, attempt: AttemptKey, stream: Stream, offset: int, limit: int) -> Piece:
         """Output of a running or an ended attempt, for somebody who follows it."""
         # Asked before the reading: what a task writes last must not be missed.
-        was_running = self.is_running(attempt)
-        data = read_output(self._folder, attempt, stream, offset, limit)
-        return Piece(data, is_last=not was_running and len(data) < limit)
+        task = self._tasks.get(attempt)
+        if task is None:
+            path = output_path(self.outputs.folder, attempt, stream)
+        else:
+            path = task.sheets.out if stream == "out" else task.sheets.err
+        data = self.outputs.read(path, offset, limit)
+        return Piece(data, is_last=task is None and len(data) < limit)
 
     async def wait_idle(self) -> None:
         """Return once nothing runs."""
@@ -160,23 +178,20 @@ class Runner:
         self._table.close()
 
     def _launch(self, order: Order) -> _Task:
-        started, oom_count = time.time(), self._oom.read()
+        started, oom_count = time.time(), self._oom.read_recent()
+        sheets = self.outputs.take()
         try:
-            out, err = create_output(self._folder, order.attempt)
-        except OSError as error:
-            raise NotStartedError(f"cannot keep its output: {error.strerror}: {error.filename}") from error
-        try:
-            group = self._spawner.spawn(order, out, err)
-        finally:
-            os.close(out)
-            os.close(err)
-        try:
-            task = _Task(order, group, self._table.add(group, order.attempt), started, oom_count)
-            self._reaper.watch(group, partial(self._on_exit, task))
-        except OSError as error:
-            signal_group(group, signal.SIGKILL)
-            os.waitpid(group, 0)
-            raise NotStartedError(f"cannot watch it: {error.strerror}") from error
+            group = self._spawner.spawn(order, sheets)
+            try:
+                task = _Task(order.attempt, sheets, group, self._table.add(group, order.attempt), started, oom_count)
+                self._reaper.watch(group, partial(self._on_exit, task))
+            except OSError as error:
+                signal_group(group, signal.SIGKILL)
+                os.waitpid(group, 0)
+                raise NotStartedError(f"cannot watch it: {error.strerror}") from error
+        except NotStartedError:
+            self.outputs.drop(sheets)
+            raise
         return task
 
     def _kill_now(self, task: _Task) -> None:
@@ -192,7 +207,7 @@ class Runner:
         _pid, status, usage = os.wait4(task.group, 0)
         task.ended = time.time()
         task.exit_code = os.waitstatus_to_exitcode(status)
-        task.peak_memory_bytes = _peak_memory(usage)
+        task.peak_memory_bytes = self._memory.read(usage)
         if task.timeout is not None:
             task.timeout.cancel()
         if task.cause is None:
@@ -208,25 +223,29 @@ class Runner:
             task.note = "killed by the kernel, which was out of memory"
 
     def _settle(self, task: _Task, pause: float = SETTLE_PAUSE) -> None:
-        if is_dead(task.group):
+        if is_gone(task.group):
+            self._finish(task)
+        elif is_dead(task.group):
+            reap_orphans(task.group)
             self._finish(task)
         elif self._loop.time() > task.patience:
-            task.note = f"{task.note}; some of its processes do not die".lstrip("; ")
+            task.note = "; ".join(filter(None, (task.note, "some of its processes do not die")))
             self._finish(task)
         else:
             task.settling = self._loop.call_later(pause, self._settle, task, min(2 * pause, LONGEST_PAUSE))
 
     def _finish(self, task: _Task) -> None:
         task.cancel_timers()
-        reap_orphans(task.group)
         self._table.remove(task.row)
         del self._tasks[task.attempt]
+        self._on_free(task.attempt)
         if not self._tasks:
             self._idle.set()
         self._on_end(task.attempt, self._make_ending(task))
 
     def _make_ending(self, task: _Task) -> Ending:
         assert task.cause is not None  # decided when its first process ended, if not before
+        tail, problem = self.outputs.finish(task.sheets, task.attempt)
         return Ending(
             cause=task.cause,
             exit_code=task.exit_code if task.exit_code >= 0 else None,
@@ -234,8 +253,8 @@ class Runner:
             started=task.started,
             ended=task.ended,
             peak_memory_bytes=task.peak_memory_bytes,
-            tail=finish_output(self._folder, task.attempt),
-            note=task.note,
+            tail=tail,
+            note="; ".join(filter(None, (task.note, problem))),
         )
 
 
@@ -245,10 +264,20 @@ def _listen_to_children() -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
-def _peak_memory(usage: resource.struct_rusage) -> int | None:
-    # Linux begins a child's count at what its parent had when it spawned it, so below that nothing is known.
-    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return usage.ru_maxrss * 1024 if usage.ru_maxrss > own else None
+class _MemoryMeter:
+    """Tells how much memory a child used, where that can be known.
+
+    Linux begins a child's count at what its parent had when it spawned it, so below that nothing is known.
+    """
+
+    def __init__(self) -> None:
+        self._own_kib = 0  # our own peak when we last looked; it only grows
+
+    def read(self, usage: resource.struct_rusage) -> int | None:
+        if usage.ru_maxrss <= self._own_kib:
+            return None
+        self._own_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return usage.ru_maxrss * 1024 if usage.ru_maxrss > self._own_kib else None
 
 
 def _name_signal(number: int) -> str:

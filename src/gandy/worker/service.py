@@ -24,6 +24,7 @@ from gandy.wire.messages import About, Extended, Extension, Report, Task, TaskPa
 from gandy.worker.order import Order
 from gandy.worker.output import Stream
 from gandy.worker.runner import Runner
+from gandy.worker.trim import trim, weigh
 
 log = logging.getLogger("gandy.worker")
 
@@ -31,17 +32,22 @@ MIN_PAUSE, MAX_PAUSE = 0.05, 5.0  # seconds between two tries to reach the forem
 HEARTBEAT_PERIOD = 5.0  # seconds between two PINGs
 HEARTBEAT_EXPIRY = 15.0  # seconds without a word from the foreman, after which the link is taken for dead
 FAREWELL_SECONDS = 5.0  # for the last results to be acknowledged when the worker stops
+HOLD_SECONDS = 0.02  # that a result may wait for others: a batch costs the foreman hardly more than one
 MAX_READ = 1 << 20  # bytes of output in one piece
+MAX_OUTPUT_BYTES = 10_000_000_000  # of output that is kept, unless somebody says otherwise
+TRIMMED = 0.9  # of this is left when there was too much output, so that the next trimming is far away
+TIDY_PERIOD = 10.0  # seconds between two looks at how much output there is
 
 
 class WorkerService:
     """One worker. `run` ends when the foreman sent it away, or after `stop`."""
 
-    def __init__(self, address: Address, about: About, folder: Path) -> None:
+    def __init__(self, address: Address, about: About, folder: Path, max_output_bytes: int = MAX_OUTPUT_BYTES) -> None:
         self._address = address
+        self._max_output_bytes = max_output_bytes
         self._about = about
         self._side = WorkerSide(about.slots, about, offers=WORKER_OFFERS)
-        self._runner = Runner(folder, self._on_end)
+        self._runner = Runner(folder, self._on_end, on_free=self._on_free)
         self._attempts: dict[TaskPair, AttemptKey] = {}  # of what runs or waits here
         self._waiting: OrderedDict[AttemptKey, tuple[Order, int]] = OrderedDict()  # for slots, so many each
         self._taken: dict[AttemptKey, int] = {}  # slots of what runs
@@ -51,19 +57,21 @@ class WorkerService:
         self._is_stopping = False
         self._side_was_welcome = False
         self._last_heard = 0.0
+        self._holding: asyncio.TimerHandle | None = None  # while results wait for others
 
     async def run(self) -> None:
         keeper = asyncio.create_task(self._keep_link())
         heart = asyncio.create_task(self._beat())
+        tidier = asyncio.create_task(self._tidy())
         ended = asyncio.create_task(self._done.wait())
         try:
             await asyncio.wait({keeper, ended}, return_when=asyncio.FIRST_COMPLETED)
             if keeper.done():
                 keeper.result()
         finally:
-            for task in (keeper, heart, ended):
+            for task in (keeper, heart, tidier, ended):
                 task.cancel()
-            await asyncio.gather(keeper, heart, ended, return_exceptions=True)
+            await asyncio.gather(keeper, heart, tidier, ended, return_exceptions=True)
             self._runner.close()
             if self._link is not None:
                 self._link.close()
@@ -131,7 +139,20 @@ class WorkerService:
 
     def _flush(self) -> None:
         if self._link is not None:
-            self._link.write(self._side.data_to_send())
+            self._link.write(self._side.data_to_send(hold_results=self._holding is not None))
+
+    def _flush_results(self, may_hold: bool) -> None:
+        """Send results, but as long as the next tasks are here already, let them wait a little for company."""
+        if not self._waiting or not may_hold:
+            self._stop_holding()
+        elif self._holding is None:
+            self._holding = asyncio.get_running_loop().call_later(HOLD_SECONDS, self._stop_holding)
+
+    def _stop_holding(self) -> None:
+        if self._holding is not None:
+            self._holding.cancel()
+            self._holding = None
+        self._flush()
 
     async def _beat(self) -> None:
         """PING now and then, and a link that is silent for too long is taken for dead."""
@@ -227,12 +248,26 @@ class WorkerService:
 
     # What the tasks do
 
-    def _on_end(self, attempt: AttemptKey, ending: Ending) -> None:
+    async def _tidy(self) -> None:
+        """Remove the oldest output whenever there is too much of it. Nothing is read from the disk until then."""
+        outputs = self._runner.outputs
+        before = await asyncio.to_thread(weigh, outputs.folder) - outputs.kept_bytes
+        while True:
+            if before + outputs.kept_bytes > self._max_output_bytes:
+                before -= await asyncio.to_thread(trim, outputs.folder, int(self._max_output_bytes * TRIMMED))
+            await asyncio.sleep(TIDY_PERIOD)
+
+    def _on_free(self, attempt: AttemptKey) -> None:
+        """The next task runs while we do the books of the last."""
         del self._taken[attempt]
         if not self._done.is_set():
+            self._start_waiting()
+
+    def _on_end(self, attempt: AttemptKey, ending: Ending) -> None:
+        if not self._done.is_set():
             self._report(attempt, ending)
-            self._work()
-            self._flush()
+            # A task that was lost before, perhaps with its worker, must not be lost again for want of a word.
+            self._flush_results(may_hold=attempt.attempt == 1)
 
     def _report(self, attempt: AttemptKey, ending: Ending) -> None:
         del self._attempts[TaskPair(attempt.job, attempt.task)]

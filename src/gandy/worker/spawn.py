@@ -8,11 +8,12 @@ import os
 import shutil
 import signal
 import subprocess
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
 from gandy.worker.order import Order, make_arguments, make_environment
+from gandy.worker.output import FLAGS, Sheets
 
 # Python ignores these two, and what is ignored stays so through exec: `yes | head` would never end well.
 RESTORED: Final = (signal.SIGPIPE, signal.SIGXFSZ)
@@ -27,18 +28,19 @@ class Spawner:
 
     def __init__(self) -> None:
         self._env = dict(os.environ)
+        self._here = Path.cwd().stat()
         self._stdin = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         _close_on_exec()
 
-    def spawn(self, order: Order, out: int, err: int) -> int:
+    def spawn(self, order: Order, sheets: Sheets) -> int:
         """The number of the first process and of its group. Raises: NotStartedError."""
         try:
             arguments, env = make_arguments(order), make_environment(self._env, order)
             if not arguments:
                 raise NotStartedError("cannot run: the command is empty")
-            if _is_here(order.cwd):
-                return self._spawn_here(arguments, env, out, err)
-            return self._spawn_elsewhere(arguments, env, order.cwd, out, err)
+            if not order.cwd or os.path.samestat(os.stat(order.cwd), self._here):  # noqa: PTH116 (a Path costs more)
+                return self._spawn_here(arguments, env, sheets)
+            return self._spawn_elsewhere(arguments, env, order.cwd, sheets)
         except OSError as error:
             raise NotStartedError(_explain(order, error)) from error
         except ValueError as error:  # a zero byte, a name with "=", text that is no text
@@ -47,32 +49,36 @@ class Spawner:
     def close(self) -> None:
         os.close(self._stdin)
 
-    def _spawn_here(self, arguments: list[str], env: dict[str, str], out: int, err: int) -> int:
+    def _spawn_here(self, arguments: list[str], env: dict[str, str], sheets: Sheets) -> int:
         return os.posix_spawn(
             _find_program(arguments[0], env),
             arguments,
             env,
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, self._stdin, 0),
-                (os.POSIX_SPAWN_DUP2, out, 1),
-                (os.POSIX_SPAWN_DUP2, err, 2),
+                (os.POSIX_SPAWN_OPEN, 1, sheets.out, FLAGS, 0o600),
+                (os.POSIX_SPAWN_OPEN, 2, sheets.err, FLAGS, 0o600),
             ],
             setpgroup=0,
             setsigdef=RESTORED,
         )
 
-    def _spawn_elsewhere(self, arguments: list[str], env: dict[str, str], cwd: str, out: int, err: int) -> int:
+    def _spawn_elsewhere(self, arguments: list[str], env: dict[str, str], cwd: str, sheets: Sheets) -> int:
         # posix_spawn cannot change folders. This takes 0.1 ms more; `env -C` or a second shell takes 1 ms more.
-        process = subprocess.Popen(  # noqa: S603
-            arguments,
-            env=env,
-            cwd=cwd,
-            stdin=self._stdin,
-            stdout=out,
-            stderr=err,
-            process_group=0,
-            close_fds=False,  # exec closes them all
-        )
+        with ExitStack() as held:
+            out, err = (os.open(path, FLAGS | os.O_CLOEXEC, 0o600) for path in (sheets.out, sheets.err))
+            held.callback(os.close, out)
+            held.callback(os.close, err)
+            process = subprocess.Popen(  # noqa: S603
+                arguments,
+                env=env,
+                cwd=cwd,
+                stdin=self._stdin,
+                stdout=out,
+                stderr=err,
+                process_group=0,
+                close_fds=False,  # exec closes them all
+            )
         # The runner waits for it. Without this Popen would too, and warn.
         process.returncode = 0
         return process.pid
@@ -84,10 +90,6 @@ def _close_on_exec() -> None:
         if descriptor > 2:
             with suppress(OSError):  # the one that listed the folder is closed by now
                 os.set_inheritable(descriptor, False)
-
-
-def _is_here(cwd: str) -> bool:
-    return not cwd or os.path.samestat(os.stat(cwd), os.stat("."))  # noqa: PTH116 (a Path costs more than the call)
 
 
 # Where programs were found last; a look at every folder of PATH for each task would cost a tenth of its time.

@@ -97,15 +97,15 @@ def test_what_cannot_start_says_why(tmp_path: Path, case: str) -> None:
     ending, _ = run_one(tmp_path, command, cwd=cwd)
     assert (ending.cause, ending.note) == (Cause.NOT_STARTED, note)
     assert ending.started is None
-    assert list((tmp_path / "1" / "0").iterdir()) == []
+    assert list((tmp_path / "open").iterdir()) == []
 
 
-def test_task_without_output_files_does_not_start(tmp_path: Path) -> None:
+def test_output_that_cannot_be_kept_is_told(tmp_path: Path) -> None:
     (tmp_path / "1").write_text("in the way")
-    ending, _ = run_one(tmp_path, f"touch {tmp_path}/ran")
-    assert ending.cause is Cause.NOT_STARTED
-    assert ending.note.startswith("cannot keep its output: Not a directory")
-    assert not (tmp_path / "ran").exists()
+    ending, out = run_one(tmp_path, "echo out; echo last words >&2")
+    assert (ending.cause, ending.exit_code, ending.tail, out) == (Cause.EXIT, 0, b"last words\n", b"")
+    assert ending.note == "its output could not be kept: Not a directory"
+    assert list((tmp_path / "open").iterdir()) == []
 
 
 def test_task_that_cannot_be_watched_does_not_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

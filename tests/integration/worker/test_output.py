@@ -9,9 +9,20 @@ import pytest
 from tests.integration.worker.crews import a_bench, an_attempt, an_order, run_one, until
 
 from gandy.core.model import AttemptKey
-from gandy.worker.output import Stream, create_output, output_path, read_output, trim
+from gandy.worker.output import Stream, output_path
+from gandy.worker.trim import trim, weigh
 
 HUNDRED_MB = 100_000_000
+
+
+def read_output(folder: Path, attempt: AttemptKey, stream: Stream, offset: int, limit: int) -> bytes:
+    """As it is on the disk once the task has ended."""
+    path = Path(output_path(folder, attempt, stream))
+    if not path.exists():
+        return b""
+    with path.open("rb") as file:
+        file.seek(offset)
+        return file.read(limit)
 
 
 def test_line_of_100_mb_is_kept_and_read_in_pieces(tmp_path: Path) -> None:
@@ -40,18 +51,62 @@ def test_streams_are_kept_apart(tmp_path: Path) -> None:
 
 def test_silent_task_leaves_no_file(tmp_path: Path) -> None:
     run_one(tmp_path, "true")
-    assert list((tmp_path / "1" / "0").iterdir()) == []
+    assert weigh(tmp_path) == 0
+    assert not (tmp_path / "1").exists()
+
+
+def inodes(folder: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_ino for path in (folder / "open").iterdir()}
+
+
+def test_files_that_stayed_empty_are_used_again_and_others_are_not(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with a_bench(tmp_path) as bench:
+            await bench.run("true")
+            first = inodes(tmp_path)
+            await bench.run("true", task=2)
+            assert inodes(tmp_path) == first
+            await bench.run("echo said", task=3)
+            assert inodes(tmp_path) == {"1.err": first["1.err"]}
+            assert read_output(tmp_path, an_attempt(3), "out", 0, 100) == b"said\n"
+
+    asyncio.run(go())
+
+
+def test_process_that_left_its_group_does_not_write_into_the_next_output(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with a_bench(tmp_path / "out") as bench:
+            ready, say, hold = (tmp_path / name for name in ("ready", "say", "hold"))
+            for fifo in (ready, say, hold):
+                os.mkfifo(fifo)
+            # The first task ends as soon as its child has left the group, and its output is empty then.
+            stray = f"echo > {ready}; read word < {say}; echo $word; : > {say}"
+            await bench.run(f"setsid sh -c '{stray}' & cat {ready}> /dev/null")
+            bench.runner.start(an_order(f"cat {hold}", task=2))
+            await asyncio.to_thread(say.write_text, "astray\n")
+            await asyncio.to_thread(say.read_text)  # it has written by now
+            await asyncio.to_thread(hold.write_text, "mine\n")
+            await bench.ending_of(an_attempt(2))
+            assert bench.output(2) == b"mine\n"
+
+    asyncio.run(go())
 
 
 def test_tasks_are_spread_over_folders(tmp_path: Path) -> None:
     assert output_path(tmp_path, an_attempt(1_234_567, job=8, attempt=3), "err") == f"{tmp_path}/8/1234/1234567.3.err"
 
 
-@pytest.mark.parametrize("removed", ["rm -f {line}; echo gone >&2", "rm -rf $(dirname {line})"])
+@pytest.mark.parametrize("removed", ["rm -f {line}/open/*.out; echo gone >&2", "rm -rf {line}/open"])
 def test_task_may_remove_its_own_output(tmp_path: Path, removed: str) -> None:
-    ending, out = run_one(tmp_path, f"echo x; {removed}", line=output_path(tmp_path, an_attempt(), "out"))
-    assert ending.is_success
-    assert out == b""
+    async def go() -> None:
+        async with a_bench(tmp_path) as bench:
+            ending = await bench.run(f"echo x; {removed}", line=str(tmp_path))
+            assert ending.is_success
+            assert bench.output() == b""
+            assert (await bench.run("echo on", task=2)).is_success
+            assert bench.output(2) == b"on\n"
+
+    asyncio.run(go())
 
 
 def test_output_can_be_followed_to_its_last_byte(tmp_path: Path) -> None:
@@ -71,37 +126,31 @@ def test_output_can_be_followed_to_its_last_byte(tmp_path: Path) -> None:
     asyncio.run(go())
 
 
-def write(folder: Path, attempt: AttemptKey, age: float, size: int = 10, stream: Stream = "out") -> Path:
-    for descriptor in create_output(folder, attempt):
-        os.close(descriptor)
-    path = Path(output_path(folder, attempt, stream))
+def write(folder: Path, attempt: AttemptKey, age: float, size: int = 10) -> Path:
+    path = Path(output_path(folder, attempt, "out"))
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(bytes(size))
     changed = path.stat().st_mtime - age
-    for name in ("out", "err"):
-        os.utime(path.with_suffix(f".{name}"), (changed, changed))
+    os.utime(path, (changed, changed))
     return path
 
 
-def test_trim_by_age_spares_what_runs(tmp_path: Path) -> None:
-    old, running, new = (write(tmp_path, an_attempt(task), age) for task, age in ((1, 99), (2, 99), (3, 1)))
-    assert trim(tmp_path, max_age=50, keep=[an_attempt(2)]) == 10
-    assert not old.exists()
-    assert running.exists()
-    assert new.exists()
-
-
-def test_trim_by_size_begins_with_the_oldest(tmp_path: Path) -> None:
+def test_trim_begins_with_the_oldest(tmp_path: Path) -> None:
     ages = {1: 10.0, 2: 30.0, 3001: 40.0, 3002: 20.0, 9000: 5.0}
     paths = {task: write(tmp_path, an_attempt(task), age) for task, age in ages.items()}
+    assert weigh(tmp_path) == 50
     assert trim(tmp_path, max_bytes=50) == 0
     assert trim(tmp_path, max_bytes=35) == 20
     assert {task for task, path in paths.items() if path.exists()} == {1, 2, 9000}
     assert not (tmp_path / "1" / "3").exists()
+    assert weigh(tmp_path) == 30
 
 
-def test_trim_of_everything_leaves_no_folders(tmp_path: Path) -> None:
+def test_trim_of_everything_leaves_no_folders_and_spares_what_runs(tmp_path: Path) -> None:
     for job in range(1, 4):
         write(tmp_path, an_attempt(job=job), 10)
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open" / "1.out").write_text("it runs")
     assert trim(tmp_path, max_bytes=0) == 30
-    assert list(tmp_path.iterdir()) == []
-    assert trim(tmp_path, max_bytes=0, max_age=0) == 0
+    assert [path.name for path in tmp_path.rglob("*")] == ["open", "1.out"]
+    assert trim(tmp_path, max_bytes=0) == 0

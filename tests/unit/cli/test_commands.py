@@ -75,10 +75,27 @@ def started(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         ),
         ("foreman run", {"store": None, "listen": None, "v1_listen": None, "grace": 10.0, "insecure": False}),
         (
-            "worker run --foreman tcp://h --slots 2 --tag a --tag b --name hut --insecure",
-            {"foreman": "tcp://h", "slots": 2, "tags": ("a", "b"), "name": "hut", "insecure": True},
+            "worker run --foreman tcp://h --slots 2 --tag a --tag b --name hut --insecure --keep-output 5M",
+            {
+                "foreman": "tcp://h",
+                "slots": 2,
+                "tags": ("a", "b"),
+                "name": "hut",
+                "insecure": True,
+                "keep_output": 5_000_000,
+            },
         ),
-        ("worker run", {"foreman": None, "slots": None, "tags": (), "name": None, "insecure": False}),
+        (
+            "worker run",
+            {
+                "foreman": None,
+                "slots": None,
+                "tags": (),
+                "name": None,
+                "insecure": False,
+                "keep_output": 10_000_000_000,
+            },
+        ),
     ],
 )
 def test_programs_are_told_what_the_command_line_says(started: dict[str, Any], line: str, told: dict[str, Any]) -> None:

@@ -42,7 +42,7 @@ class Room:
     """A foreman with one link, whose worker is played by hand."""
 
     def __init__(self, side: ForemanSide | V1ForemanSide | None = None) -> None:
-        self.foreman = Foreman(Reactor(Policy(grace=10.0)))
+        self.foreman = Foreman(Reactor(Policy(grace=10.0, first_pace=0.0)))
         self.side = side or ForemanSide(offers=FOREMAN_OFFERS)
         self.foreman.on_link("link", self.side)
 
@@ -259,7 +259,7 @@ def test_what_is_for_a_worker_that_is_gone_is_dropped() -> None:
         give,
         Kill("id1", (KEY,)),
         Recall("id1", (KEY,)),
-        Acknowledge("id1", KEY),
+        Acknowledge("id1", (KEY,)),
         Dismiss("id1", immediate=True),
     ):
         room.foreman.perform(send, {}, 3.0)
@@ -275,7 +275,7 @@ def test_more_than_a_worker_takes_is_not_sent() -> None:
 
 def test_an_acknowledgement_of_nothing_does_nothing() -> None:
     room = a_gandy_room()
-    room.foreman.perform(Acknowledge("id1", KEY), {}, 1.0)
+    room.foreman.perform(Acknowledge("id1", (KEY,)), {}, 1.0)
     room.foreman.perform(Reply("token", 1), {}, 1.0)
     room.foreman.perform(Publish(JobChanged(JobId(1), JobState.RUNNING)), {}, 1.0)
     assert room.said() == []

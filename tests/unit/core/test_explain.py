@@ -61,7 +61,7 @@ def test_everything_is_taken() -> None:
 def test_a_pause() -> None:
     reactor = a_crew(slots=1)
     job = submit(reactor, retries=1, retry_pause=30.0)
-    reactor.on_result("w", AttemptKey(job, ONE, 1), Ending(cause=Cause.EXIT, exit_code=1), 0.0)
+    reactor.on_results("w", [(AttemptKey(job, ONE, 1), Ending(cause=Cause.EXIT, exit_code=1))], 0.0)
     assert explain(reactor, job) == "The next task failed before and is tried again in 30 s."
 
 

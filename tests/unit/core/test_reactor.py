@@ -31,7 +31,7 @@ class Played:
     """A reactor that is checked after each step, with the clock in hand."""
 
     def __init__(self, *workers: WorkerInfo, policy: Policy | None = None) -> None:
-        self.reactor = Reactor(policy or Policy(grace=10.0, crash_limit=2))
+        self.reactor = Reactor(policy or Policy(grace=10.0, crash_limit=2, first_pace=0.0))
         for worker in workers:
             self.reactor.on_hello(worker, [], 0.0)
 
@@ -40,7 +40,7 @@ class Played:
         return self.seen(effects)
 
     def end(self, attempt: AttemptKey, ending: Ending = OK, worker: str = "w", now: float = 1.0) -> list[Effect]:
-        return self.seen(self.reactor.on_result(worker, attempt, ending, now))
+        return self.seen(self.reactor.on_results(worker, [(attempt, ending)], now))
 
     def seen(self, effects: list[Effect]) -> list[Effect]:
         self.reactor.check()
@@ -145,7 +145,7 @@ def test_a_result_is_recorded_before_it_is_acknowledged() -> None:
         Ended(key(), OK, TaskState.FINISHED, 1.0),
         JobSet(ONE, JobState.FINISHED, False, 1.0),
         Publish(JobChanged(ONE, JobState.FINISHED)),
-        Acknowledge("w", key()),
+        Acknowledge("w", (key(),)),
     ]
     assert crew.reactor.jobs.find(ONE) is None
 
@@ -177,14 +177,14 @@ def test_a_late_result_of_a_fenced_attempt_changes_nothing() -> None:
     crew.reactor.on_absent("a", 0.0)
     crew.seen(crew.reactor.on_time(10.0))  # attempt 2 goes to b
     assert crew.reactor.current_attempt(ONE, TaskNumber(1)) == key(1, 2)
-    assert crew.end(key(1, 1), OK, "a") == [Acknowledge("a", key(1, 1))]
+    assert crew.end(key(1, 1), OK, "a") == [Acknowledge("a", (key(1, 1),))]
     assert ended(crew.end(key(1, 2), OK, "b")) == [(key(1, 2), TaskState.FINISHED)]
 
 
 def test_a_result_from_the_wrong_worker_changes_nothing() -> None:
     crew = Played(a_worker("a"), a_worker("b"))
     crew.submit(a_spec(1))
-    assert crew.end(key(), OK, "b") == [Acknowledge("b", key())]
+    assert crew.end(key(), OK, "b") == [Acknowledge("b", (key(),))]
 
 
 # Workers that come and go
@@ -350,6 +350,23 @@ def test_free_slots_are_filled_before_places_to_wait() -> None:
 def test_a_worker_takes_no_more_than_it_has_places() -> None:
     crew = Played(an_eager_worker(ahead=2))
     assert given(crew.submit(a_spec(9))) == {"w": [key(1), key(2), key(3)]}
+
+
+def test_only_quick_tasks_wait_on_a_worker() -> None:
+    crew = Played(an_eager_worker(ahead=9), policy=Policy(look_ahead=0.5, first_pace=1.0))
+    assert given(crew.submit(a_spec(20))) == {"w": [key(1)]}  # nobody knows yet how long they take
+    slow = Ending(cause=Cause.EXIT, exit_code=0, started=5.0, ended=5.6)
+    assert given(crew.end(key(1), slow)) == {"w": [key(2)]}
+    quick = Ending(cause=Cause.EXIT, exit_code=0, started=5.0, ended=5.0)
+    assert given(crew.end(key(2), quick)) == {"w": [key(3)]}  # 0.525 s, on the average
+    assert given(crew.end(key(3), quick)) == {"w": [key(4), key(5)]}  # 0.46 s
+    backwards = Ending(cause=Cause.EXIT, exit_code=0, started=9.0, ended=1.0)
+    for task in range(4, 12):
+        crew.end(key(task), backwards)
+    assert crew.counts().running == 4  # 0.16 s: three wait, and one is in the slot
+    nothing_known = Ending(cause=Cause.SIGNAL, signal=9, started=1.0, ended=99.0)
+    crew.end(key(12), nothing_known)
+    assert crew.counts().running == 4
 
 
 def test_a_task_that_is_larger_than_a_worker_does_not_wait_there() -> None:

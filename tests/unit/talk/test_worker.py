@@ -381,6 +381,15 @@ def batches(worker: WorkerSide) -> list[tuple[int, Message]]:
     return found
 
 
+def test_results_that_are_held_go_out_together_later() -> None:
+    worker = a_batching_worker()
+    worker.end(a_result(1))
+    assert worker.data_to_send(hold_results=True) == b""
+    worker.end(a_result(2))
+    assert worker.slots.free == 0
+    assert batches(worker) == [(1, Extended(v2.RESULTS, payloads.encode((a_result(1), a_result(2)))))]
+
+
 def test_results_go_in_batches_of_what_ended_meanwhile() -> None:
     worker = a_batching_worker()
     worker.end(a_result(1))
@@ -462,7 +471,7 @@ def test_a_foreman_may_want_tasks_back() -> None:
 
 def test_a_result_that_fits_no_frame_is_our_own_mistake() -> None:
     worker = a_worker(running=1)
-    with pytest.raises(LocalProtocolError, match="does not fit"):
+    with pytest.raises(LocalProtocolError, match="cannot be sent"):
         worker.end(a_result(1, status="\udc80"))
     worker.end(a_result(1))
 
