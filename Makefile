@@ -2,7 +2,7 @@
 #
 #   make demo    a foreman and a worker at work        make test    all tests (under ten minutes)
 #   make check   format, lint, types, bands, spelling  make bench   measurements, as ratios
-#   make docs    draw the protocol pages anew          make fuzz    search the decoders for crashes (FUZZ_SECONDS=60)
+#   make docs    write what docs take from the code    make fuzz    search the decoders for crashes (FUZZ_SECONDS=60)
 #   make soak    the long runs of the simulator        make format  let ruff format and mend what it can
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)

@@ -1,4 +1,4 @@
-"""Writes what docs/protocol takes from the code: diagrams, tables, test vectors and transcripts.
+"""Writes what docs takes from the code: diagrams, tables, test vectors, transcripts and the command line.
 
 It owns the SVGs, and in pages the lines between `<!-- generated: NAME -->` and `<!-- end -->`. It leaves every other
 line alone, and refuses a page where a block is missing or unknown. `--check` only tells what is not current.
@@ -20,13 +20,15 @@ from gandy.talk.law import LAW, V1_LAW, State, V1State
 from gandy.testing.transcript import describe
 from gandy.wire import v1, v2
 from gandy.wire.messages import Extension
+from tools.describe_commands import describe_commands, list_commands, list_job_keys
 from tools.draw_states import Law, Plan, S, draw
+from tools.markdown import table
 
 Blocks: TypeAlias = Mapping[str, str]
 Vector: TypeAlias = dict[str, Any]
 
 ROOT: Final = Path(__file__).parent.parent
-PROTOCOL: Final = ROOT / "docs" / "protocol"
+DOCS: Final = ROOT / "docs"
 VECTORS: Final = ROOT / "tests" / "vectors"
 
 BLOCK: Final = re.compile(r"(<!-- generated: (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -73,9 +75,7 @@ EXTENSION_MEANINGS: Final[Mapping[Extension, str]] = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = ArgumentParser(
-        prog="python -m tools.build_docs", description="Write the generated parts of docs/protocol."
-    )
+    parser = ArgumentParser(prog="python -m tools.build_docs", description="Write the generated parts of docs.")
     parser.add_argument("--check", action="store_true", help="write nothing; fail where a file is not current")
     options = parser.parse_args(arguments)
     stale = {path: text for path, text in build().items() if not path.exists() or path.read_text() != text}
@@ -97,24 +97,26 @@ def report(stale: Iterable[Path]) -> int:
 def build() -> dict[Path, str]:
     """Every file with generated parts, as it should be."""
     pages: dict[str, Blocks] = {
-        "v1.md": {
+        "protocol/v1.md": {
             "types": list_types(v1.Type),
             "errors": list_errors(),
             "law": list_law(V1_LAW),
             "vectors": list_vectors("jobs-v1.json", v1.HEADER),
         },
-        "v2.md": {
+        "protocol/v2.md": {
             "types": list_types(v2.Type),
             "errors": list_errors(),
             "law": list_law(LAW),
             "vectors": list_vectors("jobs-v2.json", v2.HEADER),
         },
-        "extensions.md": {"extensions": list_extensions()},
-        "sessions.md": list_sessions("jobs-v2-sessions.json"),
+        "protocol/extensions.md": {"extensions": list_extensions()},
+        "protocol/sessions.md": list_sessions("jobs-v2-sessions.json"),
+        "reference/command-line.md": {"list": list_commands(), "commands": describe_commands()},
+        "reference/job-file.md": {"keys": list_job_keys()},
     }
-    files = {PROTOCOL / name: fill(PROTOCOL / name, blocks) for name, blocks in pages.items()}
-    files[PROTOCOL / "v1.svg"] = draw(V1_LAW, V1_PLAN)
-    files[PROTOCOL / "v2.svg"] = draw(LAW, V2_PLAN)
+    files = {DOCS / name: fill(DOCS / name, blocks) for name, blocks in pages.items()}
+    files[DOCS / "protocol" / "v1.svg"] = draw(V1_LAW, V1_PLAN)
+    files[DOCS / "protocol" / "v2.svg"] = draw(LAW, V2_PLAN)
     return files
 
 
@@ -136,11 +138,6 @@ def load(name: str) -> list[Vector]:
 
 
 # Tables
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 
 def list_types(types: type[IntEnum]) -> str:

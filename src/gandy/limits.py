@@ -8,8 +8,11 @@ MAX_PAYLOAD_BYTES: Final = 16 * 1024 * 1024
 # Processors of one worker. OK has 16 bits for them, and 0xFFFF twice already means "send HELLO again".
 MAX_SLOTS: Final = 0xFFFE
 
-# Results in one batch. With the last words of each, they stay far below the limit of a payload.
+# Results in one batch.
 MAX_BATCH: Final = 500
+
+# Bytes of results in one batch, unless a single one has more.
+MAX_BATCH_BYTES: Final = 4_000_000
 
 # Batches of results that are sent and not yet safe. More would only make them smaller.
 MAX_BATCHES_UNDER_WAY: Final = 2

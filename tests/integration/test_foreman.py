@@ -16,7 +16,7 @@ from gandy.core.model import AttemptKey, JobSpec, JobState
 from gandy.core.reactor import Policy
 from gandy.core.records import Record
 from gandy.errors import Rejected, StoreError
-from gandy.foreman import clerk, server
+from gandy.foreman import intake, server
 from gandy.foreman.main import ForemanProgram, socket_address
 from gandy.ids import TaskNumber
 from gandy.store.memory import MemoryStore
@@ -169,13 +169,13 @@ def test_lines_in_parts_belong_to_the_link_and_to_one_job(home: Path) -> None:
 
 
 def test_lines_in_parts_have_limits(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clerk, "MAX_LINE", 3)
+    monkeypatch.setattr(intake, "MAX_LINE", 3)
 
     async def test() -> None:
         async with a_foreman(home), a_client(home) as client:
             with pytest.raises(Rejected, match="lines of less than"):
                 await client.ask(ask.AddLines(1, ("long",)), ask.Done)
-            for upload in range(1, clerk.MAX_UPLOADS + 1):
+            for upload in range(1, intake.MAX_UPLOADS + 1):
                 await client.ask(ask.AddLines(upload, ("a",)), ask.Done)
             with pytest.raises(Rejected, match="at a time"):
                 await client.ask(ask.AddLines(99, ("a",)), ask.Done)

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gandy.core.model import AttemptKey, Cause, Counts, Ending, JobSpec, JobState, TaskState
-from gandy.core.records import Claimed, Ended, JobAdded, JobForgotten, JobSet, Record, TasksSet
+from gandy.core.model import AttemptKey, Cause, Counts, Ending, Input, JobSpec, JobState, TaskState
+from gandy.core.records import Claimed, Ended, JobAdded, JobClosed, JobForgotten, JobSet, Record, TasksAdded, TasksSet
 from gandy.ids import JobId, TaskNumber
 from gandy.store.base import JobRow, Recovered, RecoveredJob, Store, TaskRow
 from gandy.store.memory import MemoryStore
@@ -78,7 +78,7 @@ class Blocking:
     def list_attempts(self, task: int = 1, job: int = 1) -> list[TaskRow]:
         return self.runner.run(self.store.list_attempts(JobId(job), TaskNumber(task)))
 
-    def read_lines(self, first: int, count: int, job: int = 1) -> list[str]:
+    def read_lines(self, first: int, count: int, job: int = 1) -> list[Input]:
         return self.runner.run(self.store.read_lines(JobId(job), TaskNumber(first), count))
 
 
@@ -101,6 +101,18 @@ def a_spec(tasks: int = 3, **more: object) -> JobSpec:
 def added(job: int = 1, tasks: int = 3, at: float = 1.0, lines: tuple[str, ...] = (), upload: int = 0) -> JobAdded:
     count = len(lines) or tasks
     return JobAdded(JobId(job), a_spec(count, has_lines=bool(lines or upload)), at, lines, upload)
+
+
+def opened(job: int = 1, tasks: int = 0, at: float = 1.0) -> JobAdded:
+    return JobAdded(JobId(job), a_spec(tasks, has_lines=True, is_open=True), at)
+
+
+def tasks_added(first: int, *inputs: bytes, job: int = 1, at: float = 1.5) -> TasksAdded:
+    return TasksAdded(JobId(job), TaskNumber(first), inputs, at)
+
+
+def closed(job: int = 1, at: float = 5.0) -> JobClosed:
+    return JobClosed(JobId(job), at)
 
 
 def attempt_key(task: int = 1, attempt: int = 1, job: int = 1) -> AttemptKey:

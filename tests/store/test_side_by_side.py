@@ -11,9 +11,12 @@ from tests.store.builders import (
     Blocking,
     added,
     claimed,
+    closed,
     ended,
     forgotten,
     job_set,
+    opened,
+    tasks_added,
     tasks_set,
 )
 
@@ -44,9 +47,16 @@ def set_some(state: TaskState, some: list[int], job: int, at: float) -> Record:
     return tasks_set(state, *some, job=job, at=at)
 
 
+def add_some(first: int, inputs: list[bytes], job: int, at: float) -> Record:
+    return tasks_added(first, *inputs, job=job, at=at)
+
+
 additions = st.builds(added, job=jobs, tasks=st.integers(0, 5), at=times, lines=lines)
 keys = {"task": tasks, "attempt": attempts, "job": jobs}
+openings = st.builds(opened, job=jobs, at=times)
 records: st.SearchStrategy[Record] = st.one_of(
+    st.builds(add_some, st.integers(1, 9), st.lists(st.binary(max_size=3), max_size=3), jobs, times),
+    st.builds(closed, job=jobs, at=times),
     st.builds(claimed, worker=st.sampled_from("ab"), at=times, **keys),
     st.builds(ended, state=settable, at=times, due=times, failures=few, crashes=few, **keys),
     st.builds(set_some, settable, st.lists(tasks, max_size=3), jobs, times),
@@ -79,7 +89,7 @@ class SideBySide(RuleBasedStateMachine):
         self.memory = Blocking(MemoryStore())
         self.sqlite = Blocking(SqliteStore(Path(self.folder.name) / "jobs.db"))
         assert self.memory.open() == self.sqlite.open()
-        self.commit(added(1, tasks=3), added(2, tasks=4))
+        self.commit(added(1, tasks=3), added(2, tasks=4), opened(3))
 
     def teardown(self) -> None:
         for store in (self.memory, self.sqlite):
@@ -94,7 +104,13 @@ class SideBySide(RuleBasedStateMachine):
     def commit_anything(self, batch: list[Record]) -> None:
         self.commit(*batch)
 
-    @rule(record=additions, batch=st.lists(records, max_size=3))
+    @rule(job=jobs, inputs=st.lists(st.binary(max_size=3), min_size=1, max_size=3), at=times)
+    def grow(self, job: int, inputs: list[bytes], at: float) -> None:
+        row = self.memory.find_job(job)
+        if row is not None:
+            self.commit(tasks_added(row.spec.tasks + 1, *inputs, job=job, at=at))
+
+    @rule(record=additions | openings, batch=st.lists(records, max_size=3))
     def add_job(self, record: JobAdded, batch: list[Record]) -> None:
         self.try_commit(record, *batch)
 

@@ -15,10 +15,13 @@ from tests.store.builders import (
     attempt_key,
     blocking,
     claimed,
+    closed,
     ended,
     find_recovered,
     forgotten,
     job_set,
+    opened,
+    tasks_added,
     tasks_set,
 )
 
@@ -451,3 +454,31 @@ def test_stores_are_made_by_url(tmp_path: Path) -> None:
 def test_an_unknown_url_is_refused(url: str) -> None:
     with pytest.raises(StoreError, match="'memory:' or 'sqlite:PATH'"):
         make_store(url)
+
+
+# Jobs that grow
+
+
+def test_an_open_job_gets_more_tasks(store: Blocking) -> None:
+    store.commit(opened(), tasks_added(1, b"a", b"b"))
+    store.commit(tasks_added(3, b"c"), claimed(1), ended(), claimed(3))
+    row = store.get_job()
+    assert (row.spec.tasks, row.spec.is_open, row.counts) == (3, True, Counts(waiting=1, running=1, finished=1))
+    assert store.read_lines(1, 9) == [b"a", b"b", b"c"]
+    assert [task.task for task in store.list_tasks()] == [1, 2, 3]
+    (recovered,) = store.reopen().jobs
+    assert (recovered.row, [task.task for task in recovered.tasks]) == (store.get_job(), [1, 3])
+
+
+def test_tasks_that_are_not_the_next_are_not_added(store: Blocking) -> None:
+    store.commit(opened(), tasks_added(1, b"a"), tasks_added(1, b"again"), tasks_added(3, b"too soon"))
+    store.commit(added(2), tasks_added(4, b"not open", job=2), tasks_added(1, b"no such job", job=3))
+    assert store.get_counts() == Counts(waiting=1)
+    assert store.get_counts(2) == Counts(waiting=3)
+    assert store.read_lines(1, 9) == [b"a"]
+
+
+def test_a_closed_job_grows_no_more(store: Blocking) -> None:
+    store.commit(opened(), tasks_added(1, b"a"), closed(at=7.0), tasks_added(2, b"b"), closed(job=9))
+    row = store.get_job()
+    assert (row.spec.tasks, row.spec.is_open, row.changed) == (1, False, 7.0)

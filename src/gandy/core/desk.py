@@ -5,22 +5,35 @@ Nothing above it knows which door a worker came in by. A plain peer, which has n
 
 import shlex
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from gandy.core.effects import Assignment, Effect
 from gandy.core.extensions import PING, PONG
-from gandy.core.model import AttemptKey, Cause, Ending
+from gandy.core.model import AttemptKey, Cause, Ending, Input
 from gandy.core.reactor import Reactor
 from gandy.core.workers import WorkerInfo
+from gandy.ids import JobId
 from gandy.talk.events import ExtensionReceived, ForemanEvent, Greeted, Refused, Reported
 from gandy.talk.foreman import ForemanSide
 from gandy.talk.v1_foreman import V1ForemanSide
-from gandy.wire.messages import Extended, Extension, JobDescription, Orders, Status, Task, TaskPair, TaskResult
+from gandy.wire.messages import (
+    Extended,
+    Extension,
+    JobDescription,
+    Orders,
+    PythonOrders,
+    Status,
+    Task,
+    TaskPair,
+    TaskResult,
+)
 
-Lines = Mapping[AttemptKey, str]
+Inputs = Mapping[AttemptKey, Input]
+MAX_TOLD: Final = 1_000  # jobs whose shared part a worker must remember
 CAUSES: Final = {int(cause): cause for cause in Cause}
 
 
@@ -32,6 +45,7 @@ class Desk:
         self.worker = f"plain-{link}"  # until HELLO tells another name
         self._attempts: dict[TaskPair, AttemptKey] = {}  # what the worker holds
         self._reports: dict[AttemptKey, Reported] = {}  # results that are not acknowledged
+        self._told: set[JobId] = set()  # jobs whose shared part this worker has
         self.is_client = False
         self.inbox: deque[ExtensionReceived] = deque()  # for the program around: requests, pieces of output
 
@@ -67,11 +81,16 @@ class Desk:
         assert isinstance(self.side, ForemanSide)
         self.side.exchange.send_extended(Extended(kind, payload), seq)
 
-    def give(self, assignments: Iterable[Assignment], lines: Lines) -> None:
+    def give(self, assignments: Iterable[Assignment], inputs: Inputs) -> None:
         """Raises: LocalProtocolError, where nothing was given."""
         is_gandy = Extension.ATOMIC in self.agreed
-        tasks = [_make_task(assignment, lines.get(assignment.attempt), is_gandy) for assignment in assignments]
+        told = set(self._told)
+        tasks = []
+        for assignment in assignments:
+            tasks.append(_make_task(assignment, inputs.get(assignment.attempt), is_gandy, told))
+            told.add(assignment.attempt.job)
         self.side.give(tasks)
+        self._told = told if len(told) < MAX_TOLD else set()
         for task, assignment in zip(tasks, assignments, strict=True):
             self._attempts[task.pair] = assignment.attempt
 
@@ -102,6 +121,7 @@ class Desk:
             case Greeted():
                 return self._on_greeted(event, reactor, now)
             case Refused(tasks):
+                self._told.clear()
                 attempts = [self._attempts.pop(task.pair) for task in tasks]
                 return reactor.on_refused(attempts, now)
             case ExtensionReceived(seq, kind):
@@ -123,6 +143,7 @@ class Desk:
         if Extension.CLIENT in event.extensions and event.about is UNSET:
             self.is_client = True
             return []
+        self._told.clear()
         held = set(self.side.slots.running)
         self._attempts = {pair: attempt for pair, attempt in self._attempts.items() if pair in held}
         for task in event.running:
@@ -152,13 +173,19 @@ def _tell_attempt(task: Task, reactor: Reactor) -> AttemptKey:
     return reactor.current_attempt(task.job.job_id, task.number)
 
 
-def _make_task(assignment: Assignment, line: str | None, is_gandy: bool) -> Task:
+def _make_task(assignment: Assignment, given: Input | None, is_gandy: bool, told: Collection[JobId]) -> Task:
     attempt, spec = assignment.attempt, assignment.spec
     text = spec.command if isinstance(spec.command, str) else shlex.join(spec.command)
     job = JobDescription(attempt.job, spec.name, spec.tasks, spec.cwd, "", text, Status.RUNNING)
     if not is_gandy:
         return Task(attempt.task, job)
-    return Task(attempt.task, job, Orders(attempt.attempt, spec.command, spec.env, spec.timeout, line, spec.slots))
+    line = given if isinstance(given, str) else None
+    orders = Orders(attempt.attempt, spec.command, spec.env, spec.timeout, line, spec.slots)
+    if spec.python is not None:
+        pickled = given if isinstance(given, bytes) else b""
+        shared = None if attempt.job in told else spec.python.shared
+        orders = replace(orders, python=PythonOrders(pickled, shared, spec.python.fresh))
+    return Task(attempt.task, job, orders)
 
 
 def _tell_ending(result: TaskResult) -> Ending:
@@ -175,4 +202,5 @@ def _tell_ending(result: TaskResult) -> Ending:
         peak_memory_bytes=report.peak_memory_bytes,
         tail=report.tail,
         note=report.note,
+        result=report.result,
     )

@@ -7,7 +7,7 @@ server are both such programs.
 from collections.abc import Iterable
 from typing import TypeGuard, assert_never, get_args
 
-from gandy.core.desk import Desk, Lines
+from gandy.core.desk import Desk, Inputs
 from gandy.core.effects import Acknowledge, Assignment, Dismiss, Effect, Give, Kill, Publish, Recall, Reply, Send
 from gandy.core.reactor import Reactor
 from gandy.core.records import Record
@@ -78,11 +78,11 @@ class Foreman:
         taken, self.batch = self.batch, Batch()
         return taken
 
-    def perform(self, send: Send, lines: Lines, now: float) -> None:
+    def perform(self, send: Send, inputs: Inputs, now: float) -> None:
         """Do what the store now knows about. What is for a worker that is gone is dropped: HELLO will tell."""
         match send:
             case Give(worker, assignments):
-                self._give(worker, assignments, lines, now)
+                self._give(worker, assignments, inputs, now)
             case Kill(worker, attempts):
                 desk = self.find_desk(worker)
                 if desk is not None:
@@ -105,14 +105,14 @@ class Foreman:
             case _:
                 assert_never(send)
 
-    def _give(self, worker: str, assignments: tuple[Assignment, ...], lines: Lines, now: float) -> None:
+    def _give(self, worker: str, assignments: tuple[Assignment, ...], inputs: Inputs, now: float) -> None:
         current = self.reactor.on_given(worker, [assignment.attempt for assignment in assignments])
         wanted = [assignment for assignment in assignments if assignment.attempt in current]
         desk = self.find_desk(worker)
         if desk is None or not wanted:
             return
         try:
-            desk.give(wanted, lines)
+            desk.give(wanted, inputs)
         except LocalProtocolError:  # the worker has less room than we thought, or a command fits no frame
             self.batch.add(self.reactor.on_refused(current, now))
 

@@ -24,6 +24,7 @@ class Job(Struct, eq=False):
     state: JobState = JobState.WAITING  # as recorded last
     awaited: set[JobId] = set()  # jobs that must finish first
     is_cancelled: bool = False
+    is_open: bool = False  # may get more tasks
     pace: float | None = None  # how many seconds a task takes, lately
 
     def observe(self, ending: Ending) -> None:
@@ -46,7 +47,7 @@ class Job(Struct, eq=False):
     def tell_state(self) -> JobState:
         """The state that follows from the tasks and from what people asked for."""
         counts = self.tasks.counts
-        if self.tasks.is_done:
+        if self.tasks.is_done and not self.is_open:
             return _tell_final(counts, self.is_cancelled)
         if self.held and not counts.running:
             return JobState.PAUSED

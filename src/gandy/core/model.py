@@ -11,6 +11,7 @@ from msgspec import Struct
 from gandy.ids import JobId, TaskNumber
 
 Command = str | tuple[str, ...]  # a shell line for `sh -c`, or an argument vector without a shell
+Input = str | bytes  # what a task is about: a line, or the pickled arguments of a function
 
 
 class TaskState(IntEnum):
@@ -48,6 +49,14 @@ class Cause(IntEnum):
     WORKER_LOST = 5
     WORKER_STOPPED = 6
     RETURNED = 7  # it waited on its worker, and was wanted back before it began
+    RAISED = 8  # a Python function raised an exception
+
+
+class PythonSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The tasks are calls of Python functions. Only clients and workers open what is pickled here."""
+
+    shared: bytes = b""  # what all tasks have in common, usually the function
+    fresh: bool = False  # a new process for each task
 
 
 class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -68,6 +77,8 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     limit: int | None = None  # of tasks that run at the same time
     held: bool = False
     after: tuple[JobId, ...] = ()  # jobs that must have finished well before
+    python: PythonSpec | None = None  # then the command is only for people to read
+    is_open: bool = False  # tasks may still be added; until it is closed, the job does not end
 
 
 class TaskKey(NamedTuple):
@@ -100,6 +111,7 @@ class Ending(Struct, frozen=True, kw_only=True, omit_defaults=True):
     peak_memory_bytes: int | None = None
     tail: bytes = b""  # the last words on standard error
     note: str = ""  # who ended it, or why it could not start
+    result: bytes = b""  # of a Python function: its value or its exception, pickled
 
     @property
     def is_success(self) -> bool:

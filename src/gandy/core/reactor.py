@@ -21,8 +21,8 @@ from gandy.core.effects import (
     Recall,
 )
 from gandy.core.jobs import FINAL_JOB_STATES, Job, JobTable
-from gandy.core.model import AttemptKey, Cause, Ending, JobSpec, JobState, TaskKey, TaskState
-from gandy.core.records import Claimed, Ended, JobAdded, JobSet, TasksSet
+from gandy.core.model import AttemptKey, Cause, Ending, Input, JobSpec, JobState, TaskKey, TaskState
+from gandy.core.records import Claimed, Ended, JobAdded, JobClosed, JobSet, TasksAdded, TasksSet
 from gandy.core.tasks import TaskTable
 from gandy.core.workers import Worker, WorkerInfo, WorkerTable
 from gandy.ids import JobId, TaskNumber
@@ -85,12 +85,32 @@ class Reactor:
         self._next_job = JobId(number + 1)
         states = past or {}
         awaited = {before for before in spec.after if self.jobs.find(before) is not None}
-        job = Job(number, spec, TaskTable(spec.tasks), now, spec.held, awaited=awaited)
+        job = Job(number, spec, TaskTable(spec.tasks), now, spec.held, awaited=awaited, is_open=spec.is_open)
         self.jobs.add(job)
         effects: list[Effect] = [JobAdded(number, spec, now, lines, upload)]
         if any(states.get(before, JobState.FINISHED) is not JobState.FINISHED for before in spec.after):
             effects += self._cancel_tasks(job, None, now)
         return number, effects + self._settle_job(job, now) + self.dispatch(now)
+
+    def add_tasks(self, number: JobId, first: TaskNumber, inputs: tuple[Input, ...], now: float) -> list[Effect]:
+        """Give an open job more tasks, numbered from `first`. Those that it has already came twice, and are skipped."""
+        job = self.jobs.find(number)
+        if job is None or not job.is_open or first > job.tasks.count + 1:
+            return []
+        new = inputs[job.tasks.count + 1 - first :]
+        if not new:
+            return []
+        record = TasksAdded(number, TaskNumber(job.tasks.count + 1), new, now)
+        job.tasks.grow(len(new))
+        return [record, *self.dispatch(now)]
+
+    def close(self, number: JobId, now: float) -> list[Effect]:
+        """An open job gets no more tasks, and ends with its last one."""
+        job = self.jobs.find(number)
+        if job is None or not job.is_open:
+            return []
+        job.is_open = False
+        return [JobClosed(number, now), *self._settle_job(job, now)]
 
     def hold(self, number: JobId, now: float) -> list[Effect]:
         """Start no more tasks of this job; what runs goes on."""
@@ -412,6 +432,9 @@ class Reactor:
         chosen = None if tasks is None else [task for task in tasks if task in job.tasks]
         effects: list[Effect] = []
         if chosen is None:
+            if job.is_open:
+                job.is_open = False
+                effects.append(JobClosed(job.id, now))
             job.is_cancelled = True
             running = list(job.tasks.in_states(TaskState.RUNNING))
             if job.tasks.cancel_waiting():

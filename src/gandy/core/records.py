@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from gandy.core.model import AttemptKey, Ending, JobSpec, JobState, TaskState
+from gandy.core.model import AttemptKey, Ending, Input, JobSpec, JobState, TaskState
 from gandy.ids import JobId, TaskNumber
 
 
@@ -28,6 +28,22 @@ class JobAdded(Struct, frozen=True):
     at: float
     lines: tuple[str, ...] = ()
     upload: int = 0  # 0: none
+
+
+class TasksAdded(Struct, frozen=True):
+    """An open job has more tasks, one for each input. `first` is the number of the first."""
+
+    job: JobId
+    first: TaskNumber
+    inputs: tuple[Input, ...]
+    at: float
+
+
+class JobClosed(Struct, frozen=True):
+    """An open job gets no more tasks."""
+
+    job: JobId
+    at: float
 
 
 class Claimed(Struct, frozen=True):
@@ -74,4 +90,6 @@ class JobForgotten(Struct, frozen=True):
     job: JobId
 
 
-Record = LinesAdded | LinesDropped | JobAdded | Claimed | Ended | TasksSet | JobSet | JobForgotten
+Record = (
+    LinesAdded | LinesDropped | JobAdded | TasksAdded | JobClosed | Claimed | Ended | TasksSet | JobSet | JobForgotten
+)

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from gandy.core.model import JobSpec, JobState, TaskState
+from gandy.core.model import Cause, JobSpec, JobState, TaskState
 from gandy.core.snapshot import JobRow, TaskRow
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.ids import JobId, TaskNumber
@@ -37,6 +37,36 @@ class AddLines(_Request, frozen=True):
 
     upload: int
     lines: tuple[str, ...]
+
+
+class AddTasks(_Request, frozen=True):
+    """Answered with `Done`, when they are on disk. More tasks for an open job, numbered from `first`.
+
+    What came already is skipped, so that a client may send again what it has no answer for.
+    """
+
+    job: JobId
+    first: TaskNumber
+    inputs: tuple[bytes, ...]
+
+
+class CloseJob(_Request, frozen=True):
+    """Answered with `Done`. No more tasks will be added."""
+
+    job: JobId
+
+
+class WatchResults(_Request, frozen=True):
+    """Answered with `Done`; then come events, each `Results` with tasks that ended for good, until the job is final."""
+
+    job: JobId
+
+
+class ListResults(_Request, frozen=True):
+    """Answered with `Results`, in the order of task numbers: those above `after` that have ended for good."""
+
+    job: JobId
+    after: TaskNumber = TaskNumber(0)
 
 
 class ListJobs(_Request, frozen=True):
@@ -143,6 +173,10 @@ class StopForeman(_Request, frozen=True):
 Request = (
     Submit
     | AddLines
+    | AddTasks
+    | CloseJob
+    | WatchResults
+    | ListResults
     | ListJobs
     | ShowJob
     | WatchJob
@@ -194,6 +228,25 @@ class TaskList(_Answer, frozen=True):
     rows: tuple[TaskRow, ...]
 
 
+class ResultRow(Struct, frozen=True, omit_defaults=True):
+    """How a task ended for good. The result is the pickled value, or exception, of a Python function."""
+
+    task: TaskNumber
+    state: TaskState
+    attempt: int = 0
+    cause: Cause = Cause.EXIT
+    note: str = ""
+    tail: bytes = b""
+    result: bytes = b""
+
+
+class Results(_Answer, frozen=True):
+    """`after` continues a list that is not complete."""
+
+    rows: tuple[ResultRow, ...]
+    is_last: bool = True
+
+
 class Explained(_Answer, frozen=True):
     lines: tuple[str, ...]
 
@@ -240,7 +293,7 @@ class Output(_Answer, frozen=True):
     is_last: bool
 
 
-Answer = Done | Failure | Submitted | JobFound | JobList | TaskList | Explained | WorkerList | Status | Output
+Answer = Done | Failure | Submitted | JobFound | JobList | TaskList | Results | Explained | WorkerList | Status | Output
 
 encode: Final = msgspec.msgpack.Encoder().encode
 _requests: Final[msgspec.msgpack.Decoder[Request]] = msgspec.msgpack.Decoder(Request)

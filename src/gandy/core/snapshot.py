@@ -67,7 +67,7 @@ def restore_job(reactor: Reactor, found: RecoveredJob, others: set[JobId], now: 
     for task in found.tasks:
         tasks.restore(task.task, task.state, task.attempt, Strikes(task.failures, task.crashes), task.due)
     awaited = set(row.spec.after) & others
-    job = Job(row.job, row.spec, tasks, row.submitted, row.held, row.state, awaited)
+    job = Job(row.job, row.spec, tasks, row.submitted, row.held, row.state, awaited, is_open=row.spec.is_open)
     reactor.restore_job(job)
     for task in found.tasks:
         if task.state is TaskState.RUNNING:

@@ -34,6 +34,16 @@ class TaskTable:
         self._totals = [0] * len(TaskState)
         self._totals[TaskState.WAITING] = count
 
+    def grow(self, count: int) -> None:
+        """So many more tasks wait."""
+        self._states.extend(bytes(count))
+        if self.count + count >= len(self._attempts):
+            larger = memoryview(bytearray(8 * len(self._states))).cast("I")  # twice what is needed: it may grow again
+            larger[: self.count + 1] = self._attempts[: self.count + 1]
+            self._attempts = larger
+        self.count += count
+        self._totals[TaskState.WAITING] += count
+
     def __contains__(self, task: TaskNumber) -> bool:
         return 1 <= task <= self.count
 

@@ -4,10 +4,9 @@ import asyncio
 import os
 import time
 from collections.abc import Coroutine
-from typing import Any, Final
+from typing import Any
 
-from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict
 
 from gandy import __version__
 from gandy.core import requests as ask
@@ -17,61 +16,41 @@ from gandy.core.extensions import PIECE, READ, Read, decode_piece
 from gandy.core.extensions import encode as encode_extension
 from gandy.core.foreman import Batch
 from gandy.core.jobs import FINAL_JOB_STATES
-from gandy.core.model import FINAL_STATES, JobSpec, TaskState
-from gandy.core.records import Claimed, Ended, JobAdded, JobForgotten, JobSet, LinesAdded, LinesDropped, TasksSet
+from gandy.core.model import FINAL_STATES, TaskState
+from gandy.core.records import (
+    JobForgotten,
+)
 from gandy.core.snapshot import JobRow, restore_job
 from gandy.core.workers import Worker
-from gandy.errors import GandyError, RemoteProtocolError, StoreError
+from gandy.errors import RemoteProtocolError, StoreError
+from gandy.foreman.intake import Intake
+from gandy.foreman.news import News, Token, split_results, tell_row
+from gandy.foreman.refusal import Refusal
 from gandy.foreman.server import Server
 from gandy.ids import JobId, TaskNumber
 from gandy.talk.events import ExtensionReceived
 from gandy.wire.messages import Extension
 
-MAX_TASKS = 100_000_000  # of one job: at five bytes each, half a gigabyte
-MAX_SPEC_BYTES = 4_000_000  # no kernel runs a longer command, and a JOB carries it twice
-MAX_LINE = 1_000_000  # characters of one line of --each-line
-MAX_UPLOADS = 16  # jobs whose lines one client sends in parts at the same time
 MAX_PAGE = 10_000  # rows in one answer
-EVENT_PAUSE = 0.1  # seconds between two events about one job
+RESULTS_PAGE = 500  # results in one answer, at most
 DRAIN_PAUSE = 0.05  # seconds between two looks at whether the last worker has left
 PIECE_TIMEOUT = 10.0  # seconds that a worker has to send a piece of output
-
-
-class Refusal(GandyError):
-    """A request that cannot be granted, with the word that tells a program why."""
-
-    def __init__(self, kind: str, message: str, retryable: bool = False) -> None:
-        super().__init__(message)
-        self.kind = kind
-        self.retryable = retryable
-
-
-class Upload(Struct, frozen=True):
-    """Lines that came before their job: the store's number for them, and how many there are."""
-
-    number: int
-    count: int
-
-
-NO_UPLOAD: Final = Upload(0, 0)
 
 
 class Clerk:
     """One for each foreman."""
 
-    def __init__(self, store_name: str, insecure: bool) -> None:
-        self.server: Server
+    def __init__(self, server: Server, store_name: str, insecure: bool) -> None:
+        self.server = server
+        self._news = News(server)
+        self._intake = Intake(server)
         self.listening: list[str] = []
         self.should_stop = asyncio.Event()
         self._store_name = store_name
         self._insecure = insecure
         self._started = time.time()
-        self._watchers: dict[JobId, set[tuple[str, int]]] = {}
-        self._stale: set[JobId] = set()  # watched jobs about which there is news
         self._pieces: dict[int, asyncio.Future[bytes]] = {}
         self._piece_count = 0
-        self._uploads: dict[tuple[str, int], Upload] = {}  # by link, and the client's number
-        self._upload_count = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     def on_message(self, link: str, message: ExtensionReceived) -> None:
@@ -83,29 +62,19 @@ class Clerk:
         elif message.type == ask.REQUEST:
             self._spawn(self._serve(link, message))
 
+    def on_start(self) -> None:
+        self._intake.on_start()
+
     def on_commit(self, batch: Batch) -> None:
-        """News about jobs: tell those who watch them at once of an end, and else not more often than they can look."""
-        if not self._watchers:
-            return
-        for record in batch.records:
-            job = _job_of(record)
-            if job not in self._watchers:
-                continue
-            if isinstance(record, JobSet) and record.state in FINAL_JOB_STATES:
-                self._spawn(self._tell_watchers(record.job))
-            elif job not in self._stale:
-                self._stale.add(job)
-                self._spawn(self._tell_watchers(job, EVENT_PAUSE))
+        self._news.on_commit(batch)
 
     def on_gone(self, link: str) -> None:
-        """A client is gone: nobody watches there, and what it sent of a job that it did not submit is dropped."""
-        for watchers in self._watchers.values():
-            watchers.difference_update([token for token in watchers if token[0] == link])
-        self._watchers = {job: watchers for job, watchers in self._watchers.items() if watchers}
-        for key in [key for key in self._uploads if key[0] == link]:
-            self.server.decide([LinesDropped(self._uploads.pop(key).number)])
+        """A client is gone."""
+        self._news.on_gone(link)
+        self._intake.on_gone(link)
 
     async def close(self) -> None:
+        await self._news.close()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -128,14 +97,11 @@ class Clerk:
         if answer is not None:
             self.server.answer(*token, answer)
 
-    async def _answer(self, request: ask.Request, token: tuple[str, int]) -> ask.Answer | None:
+    async def _answer(self, request: ask.Request, token: Token) -> ask.Answer | None:
         """The answer, or None where it comes later, behind the records that make it true."""
         match request:
-            case ask.Submit():
-                await self._submit(request, token)
-                return None
-            case ask.AddLines(upload, lines):
-                self._add_lines(upload, lines, token)
+            case ask.Submit() | ask.AddLines() | ask.AddTasks() | ask.CloseJob():
+                await self._take(request, token)
                 return None
             case ask.CancelJob() | ask.HoldJob() | ask.ReleaseJob() | ask.RetryJob():
                 return await self._change(request)
@@ -147,11 +113,27 @@ class Clerk:
             case ask.StopForeman(drain):
                 return self._stop_foreman(drain)
             case ask.WatchJob(job):
-                return await self._watch(job, token)
+                return ask.JobFound(_check_found(job, await self._news.watch(job, token)))
+            case ask.WatchResults(job):
+                return ask.JobFound(_check_found(job, await self._news.listen(job, token)))
             case ask.ReadOutput():
                 return await self._read_output(request)
             case _:
                 return await self._look_up(request)
+
+    async def _take(self, request: ask.Submit | ask.AddLines | ask.AddTasks | ask.CloseJob, token: Token) -> None:
+        answer: ask.Answer = ask.Done()
+        match request:
+            case ask.Submit():
+                number, effects = await self._intake.submit(request, token)
+                answer = ask.Submitted(number)
+            case ask.AddLines():
+                effects = self._intake.add_lines(request, token)
+            case ask.AddTasks():
+                effects = self._intake.add_tasks(request, token)
+            case ask.CloseJob(job):
+                effects = self._intake.close_job(job)
+        self.server.decide([*effects, Reply(token, answer)])
 
     async def _look_up(self, request: ask.Request) -> ask.Answer:
         store = self.server.store
@@ -165,6 +147,8 @@ class Clerk:
                 await self._get_job(job)
                 found = None if states is None else frozenset(states)
                 return ask.TaskList(tuple(await store.list_tasks(job, found, min(limit, MAX_PAGE), after)))
+            case ask.ListResults(job, after):
+                return await self._list_results(job, after)
             case ask.ListAttempts(job, task):
                 await self._get_task(job, task)
                 return ask.TaskList(tuple(await store.list_attempts(job, task)))
@@ -178,17 +162,11 @@ class Clerk:
             case _:
                 raise Refusal("bad_request", f"this foreman cannot {type(request).__name__}")
 
-    async def _watch(self, job: JobId, token: tuple[str, int]) -> ask.JobFound:
-        # Before the look-up: what is committed while it goes on must not be missed.
-        watchers = self._watchers.setdefault(job, set())
-        watchers.add(token)
-        row = None
-        try:
-            row = await self._get_job(job)
-        finally:
-            if row is None or row.state in FINAL_JOB_STATES:
-                watchers.discard(token)
-        return ask.JobFound(row)
+    async def _list_results(self, job: JobId, after: TaskNumber) -> ask.Results:
+        await self._get_job(job)
+        rows = await self.server.store.list_tasks(job, FINAL_STATES, RESULTS_PAGE, after)
+        part = next(split_results([tell_row(row) for row in rows]), ())
+        return ask.Results(part, is_last=len(part) == len(rows) < RESULTS_PAGE)
 
     # Changing
 
@@ -196,42 +174,9 @@ class Clerk:
         if self.server.trouble:
             raise Refusal("store", f"no new work is taken: {self.server.trouble}", retryable=True)
 
-    async def _submit(self, request: ask.Submit, token: tuple[str, int]) -> None:
-        self._refuse_in_trouble()
-        reactor = self.server.foreman.reactor
-        before = {job: (await self._get_job(job)).state for job in request.spec.after}
-        # One that ended during the look-ups has left the reactor's memory: look again, at final states only.
-        past = {job: (await self._get_job(job)).state for job in before if reactor.jobs.find(job) is None}
-        upload = self._find_upload(token[0], request)
-        spec = _check_spec(request.spec, request.lines, upload.count)
-        self._uploads.pop((token[0], request.upload), None)
-        number, effects = reactor.submit(spec, time.time(), request.lines, past, upload.number)
-        self.server.decide([*effects, Reply(token, ask.Submitted(number))])
-
-    def _add_lines(self, upload: int, lines: tuple[str, ...], token: tuple[str, int]) -> None:
-        self._refuse_in_trouble()
-        _check_lines(lines)
-        key = (token[0], upload)
-        if key not in self._uploads and sum(link == token[0] for link, _ in self._uploads) >= MAX_UPLOADS:
-            raise Refusal("refused", f"only {MAX_UPLOADS} jobs at a time can be sent in parts")
-        known = self._uploads.get(key)
-        if known is None:
-            self._upload_count += 1
-            known = Upload(self._upload_count, 0)
-        self._uploads[key] = Upload(known.number, known.count + len(lines))
-        record = LinesAdded(known.number, TaskNumber(known.count + 1), lines)
-        self.server.decide([record, Reply(token, ask.Done())])
-
-    def _find_upload(self, link: str, request: ask.Submit) -> Upload:
-        if not request.upload:
-            return NO_UPLOAD
-        found = self._uploads.get((link, request.upload))
-        if found is None or request.lines:
-            raise Refusal("bad_request", f"no lines came for upload {request.upload}, or some came twice")
-        return found
-
     async def _change(self, request: ask.CancelJob | ask.HoldJob | ask.ReleaseJob | ask.RetryJob) -> ask.Answer:
-        self._refuse_in_trouble()
+        if self.server.trouble:
+            raise Refusal("store", f"nothing is changed now: {self.server.trouble}", retryable=True)
         row = await self._get_job(request.job)
         if row.state in FINAL_JOB_STATES and not isinstance(request, ask.RetryJob):
             raise Refusal("refused", f"job {request.job} is {row.state.name.lower()} already")
@@ -298,10 +243,7 @@ class Clerk:
     # Looking
 
     async def _get_job(self, job: JobId) -> JobRow:
-        row = await self.server.store.find_job(job)
-        if row is None:
-            raise Refusal("not_found", f"there is no job {job}")
-        return row
+        return _check_found(job, await self.server.store.find_job(job))
 
     async def _get_task(self, job: JobId, task: TaskNumber) -> JobRow:
         row = await self._get_job(job)
@@ -373,55 +315,11 @@ class Clerk:
             return _read_tail(request, row.ending.tail if row.ending is not None else b"", row.attempt)
         return ask.Output(piece.data, row.attempt, piece.is_last and row.state is not TaskState.RUNNING)
 
-    async def _tell_watchers(self, job: JobId, pause: float = 0.0) -> None:
-        await asyncio.sleep(pause)
-        self._stale.discard(job)
-        row = await self.server.store.find_job(job)
-        if row is None:
-            self._watchers.pop(job, None)
-            return
-        for link, seq in self._watchers.get(job, set()):
-            self.server.tell(link, seq, ask.JobFound(row))
-        if row.state in FINAL_JOB_STATES:
-            self._watchers.pop(job, None)
 
-
-def _job_of(record: object) -> JobId | None:
-    match record:
-        case JobAdded(job) | JobSet(job) | TasksSet(job) | JobForgotten(job):
-            return job
-        case Claimed(attempt) | Ended(attempt):
-            return attempt.job
-        case _:
-            return None
-
-
-def _check_lines(lines: tuple[str, ...]) -> None:
-    if any(len(line) > MAX_LINE for line in lines):
-        raise Refusal("refused", "a job needs lines of less than 1 MB")
-
-
-def _check_spec(spec: JobSpec, lines: tuple[str, ...], uploaded: int) -> JobSpec:
-    """The spec as it is kept.
-
-    Raises: Refusal.
-    """
-    _check_lines(lines)
-    if lines or uploaded:
-        spec = replace(spec, tasks=len(lines) or uploaded, has_lines=True)
-    problems = {
-        "a command": not spec.command,
-        "less than 4 MB of command, folder and environment": len(ask.encode(spec)) > MAX_SPEC_BYTES,
-        f"1 to {MAX_TASKS:,} tasks": not 1 <= spec.tasks <= MAX_TASKS,
-        "1 to 65,534 slots": not 1 <= spec.slots <= 0xFFFE,
-        "a number of retries from 0 to 10,000": not 0 <= spec.retries <= 10_000,
-        "a timeout above 0": spec.timeout is not None and spec.timeout <= 0,
-        "a limit above 0": spec.limit is not None and spec.limit <= 0,
-    }
-    wrong = [text for text, is_wrong in problems.items() if is_wrong]
-    if wrong:
-        raise Refusal("refused", f"a job needs {' and '.join(wrong)}")
-    return spec
+def _check_found(job: JobId, row: JobRow | None) -> JobRow:
+    if row is None:
+        raise Refusal("not_found", f"there is no job {job}")
+    return row
 
 
 def _worker_row(worker: Worker, now: float) -> ask.WorkerRow:

@@ -40,9 +40,9 @@ class ForemanProgram:
         make_home(home)
         self.home = home
         self.store_name = store or f"sqlite:{Path(home) / STORE_NAME}"
-        self.clerk = Clerk(self.store_name, insecure)
-        self.server = Server(make_store(self.store_name), policy, self.clerk.on_message)
-        self.clerk.server = self.server
+        self.server = Server(make_store(self.store_name), policy)
+        self.clerk = Clerk(self.server, self.store_name, insecure)
+        self.server.on_message = self.clerk.on_message
         self.server.on_commit.append(self.clerk.on_commit)
         self.server.on_failure = self.clerk.should_stop.set
         self.server.on_gone = self.clerk.on_gone
@@ -50,6 +50,7 @@ class ForemanProgram:
     async def start(self, listen: str | None = None, v1_listen: str | None = None) -> None:
         """Raises: StoreError, ConfigError."""
         await self.server.start()
+        self.clerk.on_start()
         await self._open_door(socket_address(self.home), 2)
         if listen is not None:
             await self._open_door(parse_address(listen), 2)

@@ -17,7 +17,7 @@ from gandy.core.reactor import Policy, Reactor
 from gandy.core.requests import EVENT, REPLY, Answer, encode
 from gandy.core.snapshot import restore
 from gandy.errors import RemoteProtocolError, StoreError
-from gandy.foreman.lines import LineCache
+from gandy.foreman.inputs import InputCache
 from gandy.net.links import Link, is_dead, listen
 from gandy.store.base import Store
 from gandy.talk.events import ExtensionReceived
@@ -39,15 +39,15 @@ OnMessage = Callable[[str, ExtensionReceived], None]
 class Server:
     """One foreman. `start` it, let it run, `stop` it."""
 
-    def __init__(self, store: Store, policy: Policy, on_message: OnMessage) -> None:
+    def __init__(self, store: Store, policy: Policy) -> None:
         self.store = store
         self.trouble = ""  # what the store complains about; while it does, no new work is taken
         self.on_commit: list[Callable[[Batch], None]] = []
+        self.on_message: OnMessage = lambda _link, _message: None
         self.on_failure: Callable[[], None] = lambda: None
         self.on_gone: Callable[[str], None] = lambda _link: None
         self._policy = policy
-        self._on_message = on_message
-        self._lines = LineCache(store)
+        self._inputs = InputCache(store)
         self._links: dict[str, Link] = {}
         self._pids: dict[str, int] = {}
         self._servers: list[asyncio.Server] = []
@@ -111,7 +111,7 @@ class Server:
             return
         desk = self.foreman.desks[link.name]
         while desk.inbox:
-            self._on_message(link.name, desk.inbox.popleft())
+            self.on_message(link.name, desk.inbox.popleft())
         self._flush_link(link.name)  # nothing in there waits for the store: what does is sent by `_perform`
         if self.foreman.batch:
             self.wake()
@@ -187,12 +187,13 @@ class Server:
     async def _perform(self, batch: Batch, lost: frozenset[AttemptKey]) -> None:
         now = time.time()
         self.foreman.reactor.on_claims_lost(lost)
-        lines = await self._lines.find(batch.sends)
+        self._inputs.note(batch.records)
+        inputs = await self._inputs.find(batch.sends)
         for send in batch.sends:
             if isinstance(send, Reply):
                 self._reply(send)
             else:
-                self.foreman.perform(send, lines, now)
+                self.foreman.perform(send, inputs, now)
         for listener in self.on_commit:
             listener(batch)
 

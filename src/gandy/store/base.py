@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from gandy.core.model import AttemptKey, JobState, TaskState
+from gandy.core.model import AttemptKey, Input, JobState, TaskState
 from gandy.core.records import Record
 from gandy.core.snapshot import JobRow, Recovered, RecoveredJob, TaskRow
 from gandy.ids import JobId, TaskNumber
@@ -41,5 +41,5 @@ class Store(Protocol):
     async def list_attempts(self, job: JobId, task: TaskNumber) -> list[TaskRow]:
         """Every attempt at a task, the first one first; each with the state its end led to."""
 
-    async def read_lines(self, job: JobId, first: TaskNumber, count: int) -> list[str]:
-        """The lines of so many tasks, beginning with this one."""
+    async def read_lines(self, job: JobId, first: TaskNumber, count: int) -> list[Input]:
+        """The lines or pickled arguments of so many tasks, beginning with this one."""

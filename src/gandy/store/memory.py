@@ -9,16 +9,18 @@ from itertools import islice
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gandy.core.model import AttemptKey, Counts, JobSpec, JobState, TaskState
+from gandy.core.model import AttemptKey, Counts, Input, JobSpec, JobState, TaskState
 from gandy.core.records import (
     Claimed,
     Ended,
     JobAdded,
+    JobClosed,
     JobForgotten,
     JobSet,
     LinesAdded,
     LinesDropped,
     Record,
+    TasksAdded,
     TasksSet,
 )
 from gandy.errors import StoreError
@@ -37,7 +39,7 @@ class _Kept(Struct):
 
 class _Job(Struct):
     spec: JobSpec
-    lines: tuple[str, ...]
+    lines: list[Input]
     state: JobState
     held: bool
     submitted: float
@@ -49,6 +51,10 @@ class _Job(Struct):
     @property
     def is_open(self) -> bool:
         return self.state not in FINAL_JOB_STATES or self.counts[TaskState.RUNNING] > 0
+
+    def grows_by(self, first: TaskNumber) -> bool:
+        is_next = first == self.spec.tasks + 1
+        return self.spec.is_open and is_next and self.fresh is TaskState.WAITING
 
     def has(self, task: TaskNumber) -> bool:
         return 1 <= task <= self.spec.tasks
@@ -114,6 +120,10 @@ class MemoryStore:
                 self._end(record)
             case JobAdded():
                 self._add(record)
+            case TasksAdded():
+                self._add_tasks(record)
+            case JobClosed(number, at):
+                self._close(number, at)
             case LinesAdded(upload, _, lines):
                 self._uploads.setdefault(upload, []).extend(lines)
             case LinesDropped(upload):
@@ -129,9 +139,24 @@ class MemoryStore:
     def _add(self, record: JobAdded) -> None:
         spec, at = record.spec, record.at
         counts = [spec.tasks, 0, 0, 0, 0]
-        lines = record.lines + tuple(self._uploads.pop(record.upload, ()))
+        lines: list[Input] = [*record.lines, *self._uploads.pop(record.upload, ())]
         self._jobs[record.job] = _Job(spec, lines, first_state(spec), spec.held, at, at, counts)
         self._last_job = max(self._last_job, record.job)
+
+    def _add_tasks(self, record: TasksAdded) -> None:
+        job = self._jobs.get(record.job)
+        if job is not None and job.grows_by(record.first):
+            count = len(record.inputs)
+            job.spec = replace(job.spec, tasks=job.spec.tasks + count)
+            job.lines.extend(record.inputs)
+            job.counts[TaskState.WAITING] += count
+            job.changed = record.at
+
+    def _close(self, number: JobId, at: float) -> None:
+        job = self._jobs.get(number)
+        if job is not None:
+            job.spec = replace(job.spec, is_open=False)
+            job.changed = at
 
     def _claim(self, record: Claimed) -> bool:
         number, task, attempt = record.attempt
@@ -227,9 +252,9 @@ class MemoryStore:
             kept = kept.before
         return attempts[::-1]
 
-    async def read_lines(self, job: JobId, first: TaskNumber, count: int) -> list[str]:
+    async def read_lines(self, job: JobId, first: TaskNumber, count: int) -> list[Input]:
         found = self._jobs.get(job)
-        return list(found.lines[first - 1 : first - 1 + count]) if found else []
+        return found.lines[first - 1 : first - 1 + count] if found else []
 
 
 def _untried(task: TaskNumber, state: TaskState) -> _Kept:

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
-from gandy.core.model import AttemptKey, JobState, TaskState
+from gandy.core.model import AttemptKey, Input, JobState, TaskState
 from gandy.core.records import Record
 from gandy.errors import StoreError
 from gandy.ids import JobId, TaskNumber
@@ -101,7 +101,7 @@ class SqliteStore:
     async def list_attempts(self, job: JobId, task: TaskNumber) -> list[TaskRow]:
         return await self._reader.run(read.list_attempts, job, task)
 
-    async def read_lines(self, job: JobId, first: TaskNumber, count: int) -> list[str]:
+    async def read_lines(self, job: JobId, first: TaskNumber, count: int) -> list[Input]:
         return await self._reader.run(read.read_lines, job, first, count)
 
     @property

@@ -7,27 +7,38 @@ from typing import Final
 
 import msgspec
 
+from gandy.core.model import Input
+
 # Enough that a row costs little beside its lines, and few enough that reading one line unpacks little.
 LINES_PER_CHUNK: Final = 1_000
 
 # Lines are much alike: the quickest level finds nearly all there is to gain.
 _LEVEL: Final = 1
 
-_decoder = msgspec.msgpack.Decoder(list[str])
+# What compressed bytes begin with; no list in msgpack does.
+ZLIB_MARK: Final = 0x78
+
+_decode_lines = msgspec.msgpack.Decoder(list[str]).decode
+_decode_pickled = msgspec.msgpack.Decoder(list[bytes]).decode
 
 
-def pack_lines(lines: Sequence[str], first: int = 1) -> Iterator[tuple[int, bytes]]:
+def pack_lines(lines: Sequence[Input], first: int = 1) -> Iterator[tuple[int, bytes]]:
     """Chunks, each with the number of its first line."""
     for start in range(0, len(lines), LINES_PER_CHUNK):
-        packed = zlib.compress(msgspec.msgpack.encode(lines[start : start + LINES_PER_CHUNK]), _LEVEL)
-        yield first + start, packed
+        packed = msgspec.msgpack.encode(lines[start : start + LINES_PER_CHUNK])
+        # Pickled arguments are not worth the time: they are read back within milliseconds, most of them once.
+        yield first + start, zlib.compress(packed, _LEVEL) if isinstance(lines[start], str) else packed
 
 
-def unpack_lines(chunks: Iterable[tuple[int, bytes]], first: int, count: int) -> list[str]:
+def _unpack(packed: bytes) -> Sequence[Input]:
+    return _decode_lines(zlib.decompress(packed)) if packed[0] == ZLIB_MARK else _decode_pickled(packed)
+
+
+def unpack_lines(chunks: Iterable[tuple[int, bytes]], first: int, count: int) -> list[Input]:
     """These lines, out of chunks that follow one another and hold at least these."""
     found = list(chunks)
     if not found or count <= 0:
         return []
-    lines = chain.from_iterable(_decoder.decode(zlib.decompress(packed)) for _, packed in found)
+    lines = chain.from_iterable(_unpack(packed) for _, packed in found)
     start = first - found[0][0]
     return list(lines)[start : start + count]

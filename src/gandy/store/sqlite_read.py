@@ -9,8 +9,9 @@ from itertools import islice
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
-from gandy.core.model import Counts, Ending, JobSpec, JobState, TaskState
+from gandy.core.model import Counts, Ending, Input, JobSpec, JobState, TaskState
 from gandy.ids import JobId, TaskNumber
 from gandy.store.base import JobRow, Recovered, RecoveredJob, TaskRow
 from gandy.store.law import FINAL_JOB_STATES
@@ -19,13 +20,13 @@ from gandy.store.sqlite_write import roll_back
 
 # One job as it is listed.
 FIND_JOB: Final = """
-SELECT job, spec, state, held, submitted, changed, waiting, running, finished, failed, cancelled
+SELECT job, spec, tasks, open, state, held, submitted, changed, waiting, running, finished, failed, cancelled
 FROM jobs JOIN specs USING (job) WHERE job = ?
 """
 
 # Jobs below a number and in some states, the newest first. NULL stands for any number, and for any state.
 LIST_JOBS: Final = """
-SELECT job, spec, state, held, submitted, changed, waiting, running, finished, failed, cancelled
+SELECT job, spec, tasks, open, state, held, submitted, changed, waiting, running, finished, failed, cancelled
 FROM jobs JOIN specs USING (job)
 WHERE (?1 IS NULL OR job < ?1) AND (?2 IS NULL OR state IN (SELECT value FROM json_each(?2)))
 ORDER BY job DESC LIMIT ?3
@@ -139,7 +140,7 @@ def list_attempts(db: sqlite3.Connection, job: JobId, task: TaskNumber) -> list[
     return list(map(_to_task, db.execute(LIST_ATTEMPTS, (job, task))))
 
 
-def read_lines(db: sqlite3.Connection, job: JobId, first: TaskNumber, count: int) -> list[str]:
+def read_lines(db: sqlite3.Connection, job: JobId, first: TaskNumber, count: int) -> list[Input]:
     return unpack_lines(db.execute(READ_CHUNKS, (job, first, count)), first, count)
 
 
@@ -186,8 +187,11 @@ def _list_fresh(db: sqlite3.Connection, job: JobId, fresh: TaskState, after: int
 
 
 def _to_job(row: tuple[Any, ...]) -> JobRow:
-    job, spec, state, held, submitted, changed, *counts = row
-    return JobRow(job, _decode_spec(spec), JobState(state), bool(held), submitted, changed, Counts(*counts))
+    job, text, tasks, is_open, state, held, submitted, changed, *counts = row
+    spec = _decode_spec(text)
+    if spec.is_open:
+        spec = replace(spec, tasks=tasks, is_open=bool(is_open))
+    return JobRow(job, spec, JobState(state), bool(held), submitted, changed, Counts(*counts))
 
 
 def _to_task(row: tuple[Any, ...]) -> TaskRow:

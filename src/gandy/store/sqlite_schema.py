@@ -106,8 +106,11 @@ CREATE TABLE uploads (
 );
 """
 
+# Jobs to which tasks may be added.
+_OPEN_JOBS: Final = "ALTER TABLE jobs ADD COLUMN open INTEGER NOT NULL DEFAULT 0;"
+
 # In order, each makes the next version out of the one before. Files are out there: never change one, only append.
-MIGRATIONS: Final = (_JOBS_AND_TASKS, _LINES_IN_PARTS)
+MIGRATIONS: Final = (_JOBS_AND_TASKS, _LINES_IN_PARTS, _OPEN_JOBS)
 
 
 def migrate(db: sqlite3.Connection, version: int) -> None:

@@ -16,11 +16,13 @@ from gandy.core.records import (
     Claimed,
     Ended,
     JobAdded,
+    JobClosed,
     JobForgotten,
     JobSet,
     LinesAdded,
     LinesDropped,
     Record,
+    TasksAdded,
     TasksSet,
 )
 from gandy.ids import JobId, TaskNumber
@@ -29,7 +31,7 @@ from gandy.store.sqlite_lines import pack_lines
 
 # A job with all its tasks, none of which has a row.
 ADD_JOB: Final = """
-INSERT INTO jobs (job, tasks, state, held, submitted, changed, waiting) VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?2)
+INSERT INTO jobs (job, tasks, state, held, submitted, changed, waiting, open) VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?2, ?6)
 """
 
 # What was asked for.
@@ -47,6 +49,15 @@ TAKE_UPLOAD: Final = "INSERT INTO lines (job, first, packed) SELECT ?, first, pa
 # Nobody needs them any more.
 DROP_UPLOAD: Final = "DELETE FROM uploads WHERE upload = ?"
 DROP_UPLOADS: Final = "DELETE FROM uploads"
+
+# An open job grows; where it is gone, or does not expect these tasks, nothing happens.
+ADD_TASKS: Final = """
+UPDATE jobs SET tasks = tasks + ?3, waiting = waiting + ?3
+WHERE job = ?1 AND tasks = ?2 - 1 AND open = 1 AND fresh = 0
+"""
+
+# It gets no more tasks.
+CLOSE_JOB: Final = "UPDATE jobs SET open = 0 WHERE job = ?"
 
 # The first claim of a task that is as submitted.
 CLAIM_FRESH: Final = """
@@ -179,6 +190,11 @@ class _Batch:
                 self._end(record)
             case JobAdded():
                 self._add(record)
+            case TasksAdded():
+                self._add_tasks(record)
+            case JobClosed(job, at):
+                self._execute(CLOSE_JOB, (job,))
+                self._moved[job].at = at
             case LinesAdded(upload, first, lines):
                 self._executemany(UPLOAD_LINES, ((upload, *chunk) for chunk in pack_lines(lines, first)))
             case LinesDropped(upload):
@@ -204,12 +220,18 @@ class _Batch:
     def _add(self, record: JobAdded) -> None:
         job, spec = record.job, record.spec
         self._moved.pop(job, None)  # records that came before the job did not mean it
-        self._execute(ADD_JOB, (job, spec.tasks, first_state(spec), spec.held, record.at))
+        self._execute(ADD_JOB, (job, spec.tasks, first_state(spec), spec.held, record.at, spec.is_open))
         self._execute(ADD_SPEC, (job, msgspec.json.encode(spec).decode()))
         self._executemany(ADD_LINES, ((job, *chunk) for chunk in pack_lines(record.lines)))
         if record.upload:
             self._execute(TAKE_UPLOAD, (job, record.upload))
             self._execute(DROP_UPLOAD, (record.upload,))
+
+    def _add_tasks(self, record: TasksAdded) -> None:
+        job, first, inputs = record.job, record.first, record.inputs
+        if self._execute(ADD_TASKS, (job, first, len(inputs))).rowcount:
+            self._moved[job].at = record.at
+            self._executemany(ADD_LINES, ((job, *chunk) for chunk in pack_lines(inputs, first)))
 
     def _claim(self, record: Claimed) -> None:
         if self._claim_fresh(record) or self._claim_again(record):

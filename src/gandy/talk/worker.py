@@ -12,7 +12,7 @@ from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
 from gandy.errors import ErrorCode, LocalProtocolError
-from gandy.limits import LAST_NUMBER, MAX_BATCH, MAX_BATCHES_UNDER_WAY, MAX_SLOTS
+from gandy.limits import LAST_NUMBER, MAX_BATCH, MAX_BATCH_BYTES, MAX_BATCHES_UNDER_WAY, MAX_SLOTS
 from gandy.talk.events import (
     Acknowledged,
     Answered,
@@ -285,13 +285,23 @@ class WorkerSide:
         """All results at once, as long as not too many batches are under way: what ends meanwhile is the next one."""
         if not self._unsent or len(self._batches) >= MAX_BATCHES_UNDER_WAY or self.state is not State.OPEN:
             return
-        pairs = list(islice(self._unsent, MAX_BATCH))
+        pairs = self._choose_batch()
         self._batch_count = (self._batch_count + 1) & LAST_NUMBER
         self._batches[self._batch_count] = tuple(self.slots.running[pair] for pair in pairs)
         payload = payloads.encode([self._unsent.pop(pair) for pair in pairs])
         for pair in pairs:
             self.slots.release(pair)
         self._exchange.send_extended(Extended(v2.RESULTS, payload), self._batch_count)
+
+    def _choose_batch(self) -> list[TaskPair]:
+        """The oldest results, as many as may go together. A single one always may."""
+        size, pairs = 0, []
+        for pair, packed in islice(self._unsent.items(), MAX_BATCH):
+            size += len(packed)
+            if size > MAX_BATCH_BYTES and pairs:
+                break
+            pairs.append(pair)
+        return pairs
 
     def _maybe_leave(self) -> Leave | None:
         if self._has_left or not self.slots.is_done or self._results:

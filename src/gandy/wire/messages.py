@@ -62,6 +62,14 @@ class JobDescription(Struct, frozen=True, gc=False, rename="pascal"):
     status: Status
 
 
+class PythonOrders(Struct, frozen=True, gc=False, omit_defaults=True):
+    """A call of a Python function, pickled. `shared` is told once for each job on a link, and then left out."""
+
+    input: bytes
+    shared: bytes | None = None
+    fresh: bool = False
+
+
 class Orders(Struct, frozen=True, gc=False, omit_defaults=True):
     """What gandy tells a gandy worker about a task beyond what the original knows. Times are in seconds."""
 
@@ -71,6 +79,7 @@ class Orders(Struct, frozen=True, gc=False, omit_defaults=True):
     timeout: Seconds | None = None
     line: str | None = None
     slots: int = 1
+    python: PythonOrders | None = None
 
 
 class Task(Struct, frozen=True, gc=False, rename={"number": "Task", "job": "JobDescription", "orders": "Gandy"}):
@@ -103,6 +112,7 @@ class Report(Struct, frozen=True, gc=False, omit_defaults=True):
     peak_memory_bytes: int | None = None
     tail: bytes = b""
     note: str = ""
+    result: bytes = b""
 
 
 class TaskResult(

@@ -6,6 +6,7 @@ import os
 import secrets
 import signal
 import socket
+import sys
 from pathlib import Path
 
 from gandy import __version__
@@ -34,7 +35,12 @@ def make_about(slots: int | None, tags: tuple[str, ...], name: str | None) -> Ab
         raise ConfigError(f"a worker has 1 to {MAX_SLOTS} slots, not {count}")
     name = name or socket.gethostname()
     ahead = min(MAX_AHEAD, count * AHEAD_PER_SLOT)
-    return About(f"{name}-{secrets.token_hex(6)}", name, count, tuple(tags), __version__, ahead)
+    return About(f"{name}-{secrets.token_hex(6)}", name, count, (*tags, tell_python()), __version__, ahead)
+
+
+def tell_python() -> str:
+    """The tag of a worker that runs functions for clients with the same Python: pickled code fits no other."""
+    return f"python{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def tell_address(home: str, foreman: str | None, insecure: bool) -> Address:

@@ -17,6 +17,14 @@ SHELL: Final = "/bin/sh"
 PLACES: Final = re.compile(r"\{(?:task|line)\}")
 
 
+class PythonOrder(Struct, frozen=True):
+    """A call of a Python function, pickled; see `gandy.functions`."""
+
+    input: bytes
+    shared: bytes = b""  # what all tasks of the job have in common
+    fresh: bool = False  # wants a process that has run nothing
+
+
 class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One attempt at one task, with all that is needed to run it. `timeout` is in seconds."""
 
@@ -28,6 +36,7 @@ class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cwd: str = ""  # empty: where the worker is
     env: dict[str, str] = {}
     timeout: float | None = None
+    python: PythonOrder | None = None  # then there is no command to run
 
 
 def make_arguments(order: Order) -> list[str]:

@@ -11,17 +11,19 @@ from collections import OrderedDict
 from pathlib import Path
 
 from msgspec import UNSET
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from gandy.config import Address
+from gandy.core.desk import MAX_TOLD
 from gandy.core.extensions import PIECE, PING, READ, WORKER_OFFERS, Piece, Read, decode_read, encode
 from gandy.core.model import AttemptKey, Cause, Ending
 from gandy.errors import LinkError, RemoteProtocolError
+from gandy.ids import JobId
 from gandy.net.links import Link, connect
 from gandy.talk.events import ExtensionReceived, HelloRefused, Kill, Leave, Recalled, Start, Welcomed, WorkerEvent
 from gandy.talk.worker import WorkerSide
-from gandy.wire.messages import About, Extended, Extension, Report, Task, TaskPair, TaskResult
-from gandy.worker.order import Order
+from gandy.wire.messages import About, Extended, Extension, PythonOrders, Report, Task, TaskPair, TaskResult
+from gandy.worker.order import Order, PythonOrder
 from gandy.worker.output import Stream
 from gandy.worker.runner import Runner
 from gandy.worker.trim import trim, weigh
@@ -51,6 +53,7 @@ class WorkerService:
         self._attempts: dict[TaskPair, AttemptKey] = {}  # of what runs or waits here
         self._waiting: OrderedDict[AttemptKey, tuple[Order, int]] = OrderedDict()  # for slots, so many each
         self._taken: dict[AttemptKey, int] = {}  # slots of what runs
+        self._shared: OrderedDict[JobId, bytes] = OrderedDict()  # what the calls of a job have in common
         self._link: Link | None = None
         self._cut = asyncio.Event()
         self._done = asyncio.Event()
@@ -203,8 +206,19 @@ class WorkerService:
 
     def _start(self, task: Task) -> None:
         attempt, order = _make_order(task)
+        if task.orders is not UNSET and task.orders.python is not None:
+            order = replace(order, python=self._make_call(attempt.job, task.orders.python))
         self._attempts[task.pair] = attempt
         self._waiting[attempt] = (order, 1 if task.orders is UNSET else task.orders.slots)
+
+    def _make_call(self, job: JobId, orders: PythonOrders) -> PythonOrder:
+        """What the calls of a job share is told once on a link, with the first of them."""
+        if orders.shared is not None:
+            self._shared[job] = orders.shared
+            self._shared.move_to_end(job)
+            if len(self._shared) > 2 * MAX_TOLD:  # long before, the foreman has forgotten that it told us
+                self._shared.popitem(last=False)
+        return PythonOrder(orders.input, self._shared.get(job, b""), orders.fresh)
 
     def _start_waiting(self) -> None:
         """Start what fits, the oldest first. A worker that was told to stop gives back what has not begun."""

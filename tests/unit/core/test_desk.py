@@ -7,15 +7,15 @@ from tests.builders import a_job, a_pair
 from gandy.core.effects import Acknowledge, Assignment, Dismiss, Give, JobChanged, Kill, Publish, Recall, Reply
 from gandy.core.extensions import FOREMAN_OFFERS, PING, PONG
 from gandy.core.foreman import Foreman
-from gandy.core.model import AttemptKey, Cause, JobSpec, JobState, TaskState
+from gandy.core.model import AttemptKey, Cause, Input, JobSpec, JobState, PythonSpec, TaskState
 from gandy.core.reactor import Policy, Reactor
-from gandy.core.records import Ended
+from gandy.core.records import Ended, JobSet
 from gandy.core.requests import REQUEST
-from gandy.errors import RemoteProtocolError
+from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.ids import JobId, TaskNumber
 from gandy.talk.foreman import ForemanSide
 from gandy.talk.v1_foreman import V1ForemanSide
-from gandy.wire import v1, v2
+from gandy.wire import payloads, v1, v2
 from gandy.wire.messages import (
     About,
     Cancel,
@@ -27,6 +27,7 @@ from gandy.wire.messages import (
     Message,
     Ok,
     Orders,
+    PythonOrders,
     Report,
     Stop,
     Task,
@@ -45,6 +46,7 @@ class Room:
         self.foreman = Foreman(Reactor(Policy(grace=10.0, first_pace=0.0)))
         self.side = side or ForemanSide(offers=FOREMAN_OFFERS)
         self.foreman.on_link("link", self.side)
+        self.inputs: dict[AttemptKey, Input] = {KEY: "a line"}
 
     def hear(self, seq: int, message: Message) -> None:
         self.foreman.on_data("link", v2.encode(seq, message), 1.0)
@@ -56,7 +58,7 @@ class Room:
             batch = self.foreman.take_batch()
             records += batch.records
             for send in batch.sends:
-                self.foreman.perform(send, {KEY: "a line"}, 1.0)
+                self.foreman.perform(send, self.inputs, 1.0)
         return records
 
     def said(self) -> list[tuple[int, Message]]:
@@ -94,6 +96,58 @@ def test_a_gandy_worker_gets_orders() -> None:
     ((_, message),) = room.said()
     assert isinstance(message, Job)
     assert message.tasks[0].orders == Orders(1, "true", {"A": "1"}, 5.0, "a line")
+
+
+def python_orders(room: Room) -> list[PythonOrders | None]:
+    return [
+        task.orders.python
+        for _, message in room.said()
+        if isinstance(message, Job)
+        for task in message.tasks
+        if task.orders is not UNSET
+    ]
+
+
+def test_what_the_calls_of_a_job_share_is_told_once_on_a_link() -> None:
+    room = a_gandy_room()
+    spec = JobSpec(command="f", tasks=3, has_lines=True, python=PythonSpec(shared=b"function", fresh=True))
+    _, effects = room.foreman.reactor.submit(spec, 0.0)
+    room.foreman.batch.add(effects)
+    room.inputs = {KEY: b"input"}
+    room.work()
+    assert python_orders(room) == [PythonOrders(b"input", b"function", True), PythonOrders(b"", None, True)]
+    room.hear(3, Ok(0, 2))
+    room.hear(8, Hello(2, (), FOREMAN_OFFERS & ~Extension.CLIENT, ABOUT))  # it has forgotten everything
+    room.work()
+    assert [orders and orders.shared for orders in python_orders(room)] == [b"function", None]
+
+
+def test_a_worker_that_refused_is_told_again_what_calls_share() -> None:
+    room = a_gandy_room()
+    spec = JobSpec(command="f", tasks=1, has_lines=True, python=PythonSpec(shared=b"function"))
+    _, effects = room.foreman.reactor.submit(spec, 0.0)
+    room.foreman.batch.add(effects)
+    room.work()
+    ((number, _),) = room.said()
+    room.hear(number, Error(ErrorCode.ALREADY_RUNNING, 0))
+    room.hear(5, Extended(PING, b""))
+    room.foreman.on_time(2.0)
+    room.work()
+    assert [orders and orders.shared for orders in python_orders(room)] == [b"function"]
+
+
+def test_a_worker_need_not_remember_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gandy.core.desk.MAX_TOLD", 1)
+    room = a_gandy_room()
+    room.submit(tasks=2, python=PythonSpec(shared=b"function"))
+    assert [orders and orders.shared for orders in python_orders(room)] == [b"function", None]
+    room.hear(3, Ok(0, 2))
+    room.hear(
+        1, Extended(v2.RESULTS, payloads.encode([TaskResult(JobId(1), TaskNumber(1), True, "", None, Report(1, 0, 0))]))
+    )
+    room.submit(python=PythonSpec(shared=b"other"))
+    room.work()
+    assert [orders and orders.shared for orders in python_orders(room)] == [b"other"]
 
 
 def test_a_plain_worker_gets_what_it_knows() -> None:
@@ -249,6 +303,21 @@ def test_tasks_are_had_back_from_a_worker_that_lets_them_wait() -> None:
     ((_, message),) = room.said()
     assert isinstance(message, Extended)
     assert message.type == v2.RECALL
+
+
+def test_results_count_before_what_comes_behind_them() -> None:
+    room = a_gandy_room()
+    room.submit(tasks=2)
+    ((number, _),) = room.said()
+    results = [TaskResult(JobId(1), TaskNumber(task), True, "", None, Report(1, Cause.EXIT, 0)) for task in (1, 2)]
+    words = [
+        v2.encode(number, Ok(0, 2)),
+        v2.encode(1, Extended(v2.RESULTS, payloads.encode(results))),
+        v2.encode(5, Extended(PING, b"")),
+    ]
+    room.foreman.on_data("link", b"".join(words), 1.0)
+    assert [type(record) for record in room.work()] == [Ended, Ended, JobSet]
+    assert [message for _, message in room.said()] == [Extended(PONG, b""), Extended(v2.RECORDED, b"")]
 
 
 def test_what_is_for_a_worker_that_is_gone_is_dropped() -> None:

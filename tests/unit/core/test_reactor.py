@@ -6,7 +6,7 @@ from gandy.core.effects import Acknowledge, Assignment, Dismiss, Effect, Give, J
 from gandy.core.foreman import is_record
 from gandy.core.model import AttemptKey, Cause, Counts, Ending, JobSpec, JobState, TaskState
 from gandy.core.reactor import Policy, Reactor
-from gandy.core.records import Claimed, Ended, JobAdded, JobSet, TasksSet
+from gandy.core.records import Claimed, Ended, JobAdded, JobClosed, JobSet, TasksAdded, TasksSet
 from gandy.core.workers import WorkerInfo
 from gandy.ids import JobId, TaskNumber
 
@@ -510,3 +510,54 @@ def test_pauses_of_held_jobs_wake_nobody() -> None:
     crew.end(key(), FAILED)
     crew.reactor.hold(ONE, 1.0)
     assert crew.reactor.next_deadline() is None
+
+
+# Jobs that grow
+
+
+def an_open_job(crew: Played) -> None:
+    crew.submit(a_spec(0, is_open=True, has_lines=True))
+
+
+def test_an_open_job_runs_what_is_added_and_ends_when_it_is_closed() -> None:
+    crew = Played(a_worker(slots=2))
+    an_open_job(crew)
+    effects = crew.seen(crew.reactor.add_tasks(ONE, TaskNumber(1), (b"a", b"b", b"c"), 1.0))
+    assert effects[0] == TasksAdded(ONE, TaskNumber(1), (b"a", b"b", b"c"), 1.0)
+    assert given(effects) == {"w": [key(1), key(2)]}
+    assert given(crew.end(key(1))) == {"w": [key(3)]}
+    crew.end(key(2))
+    assert states(crew.end(key(3))) == []
+    assert crew.seen(crew.reactor.close(ONE, 2.0))[0] == JobClosed(ONE, 2.0)
+    assert crew.reactor.jobs.find(ONE) is None
+    assert crew.reactor.close(ONE, 2.0) == []
+
+
+def test_a_job_that_is_closed_first_ends_with_its_last_task() -> None:
+    crew = Played(a_worker())
+    an_open_job(crew)
+    crew.reactor.add_tasks(ONE, TaskNumber(1), (b"a",), 1.0)
+    assert states(crew.reactor.close(ONE, 1.0)) == []
+    assert crew.reactor.add_tasks(ONE, TaskNumber(2), (b"b",), 1.0) == []
+    assert states(crew.end(key(1))) == [JobState.FINISHED]
+
+
+def test_tasks_that_come_twice_are_added_once() -> None:
+    crew = Played()
+    an_open_job(crew)
+    crew.reactor.add_tasks(ONE, TaskNumber(1), (b"a", b"b"), 1.0)
+    assert crew.seen(crew.reactor.add_tasks(ONE, TaskNumber(1), (b"a", b"b"), 2.0)) == []
+    assert crew.seen(crew.reactor.add_tasks(ONE, TaskNumber(4), (b"d",), 2.0)) == []
+    effects = crew.seen(crew.reactor.add_tasks(ONE, TaskNumber(2), (b"b", b"c"), 3.0))
+    assert effects == [TasksAdded(ONE, TaskNumber(3), (b"c",), 3.0)]
+    assert crew.counts() == Counts(waiting=3)
+    assert crew.reactor.add_tasks(JobId(9), TaskNumber(1), (b"a",), 1.0) == []
+
+
+def test_cancel_closes_an_open_job() -> None:
+    crew = Played(a_worker(slots=1))
+    an_open_job(crew)
+    crew.reactor.add_tasks(ONE, TaskNumber(1), (b"a", b"b"), 1.0)
+    effects = crew.seen(crew.reactor.cancel(ONE, None, 2.0))
+    assert effects[0] == JobClosed(ONE, 2.0)
+    assert states(effects) == [JobState.CANCELLED]

@@ -1,5 +1,8 @@
 import sys
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from gandy.core.model import Counts, TaskState
 from gandy.core.tasks import NO_STRIKES, Strikes, TaskTable
 from gandy.ids import TaskNumber
@@ -103,3 +106,20 @@ def test_a_store_can_put_tasks_back() -> None:
 def test_a_million_tasks_are_small() -> None:
     table = TaskTable(1_000_000)
     assert sys.getsizeof(table._states) + table._attempts.nbytes < 6_000_000
+
+
+@given(st.lists(st.integers(0, 40), max_size=8))
+def test_a_table_that_grew_is_as_one_that_was_made_so(steps: list[int]) -> None:
+    grown = TaskTable(3)
+    grown.end(TaskNumber(2), TaskState.FAILED)
+    assert grown.start(TaskNumber(3)) == 1
+    for step in steps:
+        grown.grow(step)
+        grown.check()
+    made = TaskTable(3 + sum(steps))
+    made.end(TaskNumber(2), TaskState.FAILED)
+    made.start(TaskNumber(3))
+    assert (grown.count, grown.counts) == (made.count, made.counts)
+    for task in map(TaskNumber, range(1, made.count + 1)):
+        assert (grown.state(task), grown.attempts(task)) == (made.state(task), made.attempts(task))
+    assert grown.find_ready(0.0) == made.find_ready(0.0) == 1

@@ -1,0 +1,68 @@
+"""What tasks are about, lines or pickled arguments, fetched from the store when the tasks are given out."""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from gandy.core.effects import Give, Send
+from gandy.core.model import AttemptKey, Input, TaskKey
+from gandy.core.records import Record, TasksAdded
+from gandy.ids import TaskNumber
+from gandy.store.base import Store
+
+CHUNK = 200  # read at once; each may have up to a quarter of a megabyte
+MAX_BYTES = 32_000_000  # of what was read before it was needed
+MAX_NEW_BYTES = 16_000_000  # of tasks that were just added, and are likely to be given out before anybody else looks
+
+
+class InputCache:
+    """The inputs that are needed now, and their neighbours, which will be next."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._chunks: OrderedDict[tuple[int, int], list[Input]] = OrderedDict()
+        self._bytes = 0  # in these
+        self._new: dict[TaskKey, Input] = {}
+        self._new_bytes = 0
+
+    def note(self, records: Iterable[Record]) -> None:
+        """Keep the inputs of tasks that were just committed: as a rule they are asked for next."""
+        for record in records:
+            if isinstance(record, TasksAdded):
+                for task, given in enumerate(record.inputs, record.first):
+                    if self._new_bytes + len(given) > MAX_NEW_BYTES:
+                        return
+                    self._new[TaskKey(record.job, TaskNumber(task))] = given
+                    self._new_bytes += len(given)
+
+    async def find(self, sends: Iterable[Send]) -> dict[AttemptKey, Input]:
+        """The inputs of all tasks that are about to be given out."""
+        inputs = {}
+        for send in sends:
+            if isinstance(send, Give):
+                for assignment in send.assignments:
+                    if assignment.spec.has_lines:
+                        given = self._take_new(assignment.attempt.task_key)
+                        inputs[assignment.attempt] = await self._get(assignment.attempt) if given is None else given
+        return inputs
+
+    def _take_new(self, task: TaskKey) -> Input | None:
+        given = self._new.pop(task, None)
+        if given is not None:
+            self._new_bytes -= len(given)
+        return given
+
+    async def _get(self, attempt: AttemptKey) -> Input:
+        chunk, place = divmod(attempt.task - 1, CHUNK)
+        key = (attempt.job, chunk)
+        if key not in self._chunks or place >= len(self._chunks[key]):  # an open job may have grown
+            found = await self._store.read_lines(attempt.job, TaskNumber(chunk * CHUNK + 1), CHUNK)
+            self._bytes += _weigh(found) - _weigh(self._chunks.pop(key, []))
+            self._chunks[key] = found
+            while self._bytes > MAX_BYTES and len(self._chunks) > 1:
+                self._bytes -= _weigh(self._chunks.popitem(last=False)[1])
+        self._chunks.move_to_end(key)
+        return self._chunks[key][place]
+
+
+def _weigh(inputs: Iterable[Input]) -> int:
+    return sum(map(len, inputs))

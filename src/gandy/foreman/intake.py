@@ -1,0 +1,159 @@
+"""Takes new work from clients: jobs, their lines in parts, and tasks for jobs that are open. Checks every limit."""
+
+import asyncio
+import time
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gandy.core import requests as ask
+from gandy.core.effects import Effect
+from gandy.core.jobs import Job
+from gandy.core.model import JobSpec, JobState
+from gandy.core.records import LinesAdded, LinesDropped
+from gandy.foreman.news import Token
+from gandy.foreman.refusal import Refusal
+from gandy.foreman.server import Server
+from gandy.ids import JobId, TaskNumber
+
+MAX_TASKS: Final = 100_000_000  # of one job: at five bytes each, half a gigabyte
+MAX_SPEC_BYTES: Final = 4_000_000  # no kernel runs a longer command, and a JOB carries it twice
+MAX_LINE: Final = 1_000_000  # characters of one line of --each-line
+MAX_UPLOADS: Final = 16  # jobs whose lines one client sends in parts at the same time
+MAX_INPUT_BYTES: Final = 262_144  # of the pickled arguments of one task
+ORPHAN_GRACE: Final = 60.0  # seconds that an open job waits for a client that is gone
+
+
+class Upload(Struct, frozen=True):
+    """Lines that came before their job: the store's number for them, and how many there are."""
+
+    number: int
+    count: int
+
+
+NO_UPLOAD: Final = Upload(0, 0)
+
+
+class Intake:
+    """One for each foreman. Every method gives the effects of what was taken.
+
+    Raises: Refusal.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._uploads: dict[Token, Upload] = {}  # by link, and the client's number
+        self._upload_count = 0
+        self._owners: dict[JobId, str] = {}  # of open jobs: the link over which tasks come
+
+    async def submit(self, request: ask.Submit, token: Token) -> tuple[JobId, list[Effect]]:
+        self._refuse_in_trouble()
+        reactor = self._server.foreman.reactor
+        before = {job: await self._get_state(job) for job in request.spec.after}
+        # One that ended during the look-ups has left the reactor's memory: look again, at final states only.
+        past = {job: await self._get_state(job) for job in before if reactor.jobs.find(job) is None}
+        upload = self._find_upload(token[0], request)
+        spec = _check_spec(request.spec, request.lines, upload.count)
+        self._uploads.pop((token[0], request.upload), None)
+        number, effects = reactor.submit(spec, time.time(), request.lines, past, upload.number)
+        if spec.is_open:
+            self._owners[number] = token[0]
+        return number, effects
+
+    def add_lines(self, request: ask.AddLines, token: Token) -> list[Effect]:
+        self._refuse_in_trouble()
+        _check_lines(request.lines)
+        key = (token[0], request.upload)
+        known = self._uploads.get(key)
+        if known is None:
+            if sum(link == token[0] for link, _ in self._uploads) >= MAX_UPLOADS:
+                raise Refusal("refused", f"only {MAX_UPLOADS} jobs at a time can be sent in parts")
+            self._upload_count += 1
+            known = Upload(self._upload_count, 0)
+        self._uploads[key] = Upload(known.number, known.count + len(request.lines))
+        return [LinesAdded(known.number, TaskNumber(known.count + 1), request.lines)]
+
+    def add_tasks(self, request: ask.AddTasks, token: Token) -> list[Effect]:
+        self._refuse_in_trouble()
+        job = self._get_open(request.job)
+        count = job.tasks.count
+        if not 1 <= request.first <= count + 1:
+            raise Refusal("bad_request", f"job {job.id} has {count} tasks, and {request.first} is not the next")
+        if count + len(request.inputs) > MAX_TASKS:
+            raise Refusal("refused", f"a job has at most {MAX_TASKS:,} tasks")
+        if any(len(given) > MAX_INPUT_BYTES for given in request.inputs):
+            raise Refusal("refused", f"the arguments of one task have at most {MAX_INPUT_BYTES:,} bytes")
+        self._owners[job.id] = token[0]
+        return self._server.foreman.reactor.add_tasks(job.id, request.first, request.inputs, time.time())
+
+    def close_job(self, job: JobId) -> list[Effect]:
+        self._owners.pop(job, None)
+        return self._server.foreman.reactor.close(job, time.time())
+
+    def on_start(self) -> None:
+        """Clients of the last foreman may find their way back to this one."""
+        for job in self._server.foreman.reactor.jobs:
+            if job.is_open:
+                self._owners[job.id] = ""
+        self.on_gone("")
+
+    def on_gone(self, link: str) -> None:
+        """What the client sent of a job that it did not submit is dropped; its open jobs wait for it a while."""
+        for key in [key for key in self._uploads if key[0] == link]:
+            self._server.decide([LinesDropped(self._uploads.pop(key).number)])
+        for job in [job for job, owner in self._owners.items() if owner == link]:
+            asyncio.get_running_loop().call_later(ORPHAN_GRACE, self._close_orphan, job, link)
+
+    def _close_orphan(self, job: JobId, owner: str) -> None:
+        if self._owners.get(job) == owner:
+            self._server.decide(self.close_job(job))
+
+    def _refuse_in_trouble(self) -> None:
+        if self._server.trouble:
+            raise Refusal("store", f"no new work is taken: {self._server.trouble}", retryable=True)
+
+    async def _get_state(self, job: JobId) -> JobState:
+        row = await self._server.store.find_job(job)
+        if row is None:
+            raise Refusal("not_found", f"there is no job {job}")
+        return row.state
+
+    def _get_open(self, number: JobId) -> Job:
+        job = self._server.foreman.reactor.jobs.find(number)
+        if job is None or not job.is_open:
+            raise Refusal("refused", f"job {number} takes no more tasks: it is closed, cancelled or has ended")
+        return job
+
+    def _find_upload(self, link: str, request: ask.Submit) -> Upload:
+        if not request.upload:
+            return NO_UPLOAD
+        found = self._uploads.get((link, request.upload))
+        if found is None or request.lines:
+            raise Refusal("bad_request", f"no lines came for upload {request.upload}, or some came twice")
+        return found
+
+
+def _check_lines(lines: tuple[str, ...]) -> None:
+    if any(len(line) > MAX_LINE for line in lines):
+        raise Refusal("refused", "a job needs lines of less than 1 MB")
+
+
+def _check_spec(spec: JobSpec, lines: tuple[str, ...], uploaded: int) -> JobSpec:
+    """The spec as it is kept."""
+    _check_lines(lines)
+    if lines or uploaded:
+        spec = replace(spec, tasks=len(lines) or uploaded, has_lines=True)
+    problems = {
+        "a command": not spec.command,
+        "less than 4 MB of command, folder and environment": len(ask.encode(spec)) > MAX_SPEC_BYTES,
+        f"1 to {MAX_TASKS:,} tasks": not (0 if spec.is_open else 1) <= spec.tasks <= MAX_TASKS,
+        "1 to 65,534 slots": not 1 <= spec.slots <= 0xFFFE,
+        "a number of retries from 0 to 10,000": not 0 <= spec.retries <= 10_000,
+        "a timeout above 0": spec.timeout is not None and spec.timeout <= 0,
+        "a limit above 0": spec.limit is not None and spec.limit <= 0,
+    }
+    wrong = [text for text, is_wrong in problems.items() if is_wrong]
+    if wrong:
+        raise Refusal("refused", f"a job needs {' and '.join(wrong)}")
+    return spec
