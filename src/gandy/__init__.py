@@ -4,10 +4,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gandy.client import AsyncClient, AsyncJob, Client, Job
+    from gandy.client import AsyncClient, AsyncJob, Client, Job, JobState, TaskState
 
 __version__ = "0.1.0"
-__all__ = ["AsyncClient", "AsyncJob", "Client", "Job"]
+__all__ = ["AsyncClient", "AsyncJob", "Client", "Job", "JobState", "TaskState"]
 
 
 def __getattr__(name: str) -> Any:

@@ -209,6 +209,24 @@ def test_every_task_finishes_once_whoever_is_killed(tmp_path: Path) -> None:
         check_runs(site, book, job, rows)
 
 
+def test_output_is_followed_over_the_death_of_the_foreman(tmp_path: Path) -> None:
+    with a_site(tmp_path, workers=1) as site:
+        go, more = tmp_path / "go", tmp_path / "more"
+        wait = "until [ -e {path} ]; do sleep 0.02; done"
+        line = f"echo one; {wait.format(path=go)}; echo two; {wait.format(path=more)}; echo three"
+        job = site.submit(line)
+        with site.start("job", "output", job, "--task", "1", "-f", stdout=subprocess.PIPE) as follower:
+            assert follower.stdout is not None
+            assert follower.stdout.readline() == b"one\n"
+            site.foreman.kill()
+            go.touch()
+            site.restart_foreman()
+            assert follower.stdout.readline() == b"two\n"
+            more.touch()
+            assert follower.stdout.read() == b"three\n"
+            assert follower.wait(PATIENCE) == 0
+
+
 def test_worker_looks_for_the_foreman_more_often_than_the_grace_period_ends() -> None:
     """However long the foreman was away: a worker that comes back too late has its tasks run twice."""
     assert POLICY.grace >= 2 * MAX_PAUSE

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from gandy import AsyncClient
+from gandy import AsyncClient, AsyncJob
 from gandy.core import requests as ask
 from gandy.core.extensions import WORKER_OFFERS
 from gandy.core.model import AttemptKey, JobSpec, JobState
 from gandy.core.reactor import Policy
-from gandy.core.records import Record
-from gandy.errors import Rejected, StoreError
+from gandy.core.records import JobSet, Record
+from gandy.errors import GandyError, JobNotFound, Rejected, StoreError
 from gandy.foreman import intake, server
 from gandy.foreman.main import ForemanProgram, socket_address
 from gandy.ids import TaskNumber
@@ -199,5 +199,85 @@ def test_output_beyond_the_limit_goes_the_oldest_first(home: Path, monkeypatch: 
             assert b"".join([piece async for piece in job.output(4)]) == bytes(10_000)
             await worker.stop()
             await working
+
+    run(test())
+
+
+class GatedStore(MemoryStore):
+    """A disk that takes its time with the end of a job."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reached, self.gate = asyncio.Event(), asyncio.Event()
+
+    async def commit(self, records: Sequence[Record]) -> frozenset[AttemptKey]:
+        if any(isinstance(record, JobSet) and record.state is JobState.FINISHED for record in records):
+            self.reached.set()
+            await self.gate.wait()
+        return await super().commit(records)
+
+
+@asynccontextmanager
+async def a_worker(home: Path, life: int = 1) -> AsyncIterator[None]:
+    worker = WorkerService(socket_address(str(home)), About(f"hut-{life}", "hut", 1), home / "out")
+    working = asyncio.create_task(worker.run())
+    try:
+        yield
+    finally:
+        await worker.stop()
+        await working
+
+
+def test_job_after_one_whose_end_is_just_being_written_runs(home: Path) -> None:
+    async def test() -> None:
+        async with a_foreman(home) as program, a_client(home) as client, a_worker(home):
+            store = GatedStore()
+            await store.open()
+            program.server.store = store
+            first = await client.submit("true")
+            await store.reached.wait()
+            submitting = asyncio.create_task(client.submit("true", after=[first.id]))
+            while program.server.foreman.reactor.jobs.find(first.id) is not None:
+                await asyncio.sleep(0)
+            await client.status()  # the foreman has seen the submit
+            store.gate.set()
+            assert (await (await submitting).wait()).state is JobState.FINISHED
+            with pytest.raises(JobNotFound):
+                await client.submit("true", after=[first.id, 99])
+
+    run(test())
+
+
+def test_output_is_there_when_its_worker_is_started_again_and_else_it_is_told_where(home: Path) -> None:
+    async def read(job: AsyncJob, stream: str = "out") -> bytes:
+        return b"".join([piece async for piece in job.output(1, stream)])
+
+    async def test() -> None:
+        async with a_foreman(home), a_client(home) as client:
+            async with a_worker(home, life=1):
+                job = await client.submit("echo out; echo err >&2")
+                await job.wait()
+                assert await read(job) == b"out\n"
+            while (await client.status()).workers:
+                await asyncio.sleep(0)
+            with pytest.raises(GandyError, match="is on worker hut, which is not here"):
+                await read(job)
+            assert await read(job, "err") == b"err\n"
+            async with a_worker(home, life=2):
+                while not (await client.status()).workers:
+                    await asyncio.sleep(0)
+                assert await read(job) == b"out\n"
+
+    run(test())
+
+
+def test_why_a_dependent_job_was_cancelled_is_explained(home: Path) -> None:
+    async def test() -> None:
+        async with a_foreman(home), a_client(home) as client, a_worker(home):
+            first = await client.submit("exit 3")
+            await first.wait()
+            second = await client.submit("true", after=[first.id])
+            assert (await second.wait()).state is JobState.CANCELLED
+            assert f"It was to run after job {first.id}, which is failed." in await second.explain()
 
     run(test())

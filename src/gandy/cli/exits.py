@@ -30,7 +30,7 @@ WAIT_EXIT_HELP: Final = (
   After waiting for jobs:
   0    every task finished
   1    some task failed
-  3    a job was cancelled, and no task failed
+  3    a job was cancelled
   130  Ctrl-C; the jobs go on
 """
 )

@@ -29,7 +29,7 @@ def foreman() -> None:
 @click.option(
     "--grace",
     type=Seconds(),
-    default="10s",
+    default="15s",
     show_default=True,
     metavar="TIME",
     help="How long a worker that went away keeps its tasks.",

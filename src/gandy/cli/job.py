@@ -49,7 +49,7 @@ def job() -> None:
 @job.command(
     "list",
     epilog=make_epilog("gandy job list", "gandy job list --all", "gandy job list --state failed --output json"),
-    help=f"List jobs, the newest first: those that have not ended.\n\n{JOB_JSON}",
+    help=f"List jobs, the newest first: those that have not ended, or, with --state, all in some states.\n\n{JOB_JSON}",
 )
 @click.option("--all", "show_all", is_flag=True, help="Also those that have ended.")
 @click.option(
@@ -162,7 +162,12 @@ def _wait_for_one(found: Job, output: Format) -> JobRow:
 )
 @task_option("Only what this task wrote. Default: all tasks, in order.")
 @click.option("--stderr", "is_error", is_flag=True, help="Standard error instead of standard output.")
-@click.option("-f", "--follow", is_flag=True, help="Go on until the task has ended.")
+@click.option(
+    "-f",
+    "--follow",
+    is_flag=True,
+    help="Go on until the attempt has ended.",
+)
 @job_argument
 @foreman_option
 def output(number: int, task: int | None, is_error: bool, follow: bool, foreman: str | None) -> None:
@@ -253,7 +258,9 @@ def _change(numbers: Iterable[int], foreman: str | None, output: Format, change:
 @foreman_option
 @output_option
 def forget(numbers: tuple[int, ...], foreman: str | None, output: Format) -> None:
-    """Delete all that is kept about jobs that have ended.
+    """Delete all that the foreman keeps about jobs that have ended.
+
+    What their tasks wrote stays on the workers until there is too much of it: see 'gandy worker run --keep-output'.
 
     With --output json, an object {"job": NUMBER, "forgotten": true} is printed for each.
     """

@@ -66,7 +66,9 @@ def _to_options(file: JobFile, folder: Path, path: str) -> SubmitOptions:
 
 
 def _to_lines(each_line: str | tuple[str, ...] | None, folder: Path) -> tuple[str, ...] | None:
-    return read_lines(str(folder / each_line)) if isinstance(each_line, str) else each_line
+    if not isinstance(each_line, str):
+        return each_line
+    return read_lines(each_line if each_line == "-" else str(folder / each_line))
 
 
 def _to_timeout(timeout: float | str | None, path: str) -> float | None:

@@ -33,9 +33,9 @@ First steps:
 
 EXAMPLES: Final = """\b
 Examples:
-  gandy --version
-  gandy wire decode 47c00100020000000000000005001100
-  gandy wire decode --help
+  gandy submit --each-line urls.txt --retries 3 -- 'curl -fsSO {line}'
+  gandy job list --all
+  gandy job explain 7
 """
 
 

@@ -46,7 +46,7 @@ def foreman_option(command: F) -> F:
         "--foreman",
         metavar="URL",
         envvar="GANDY_FOREMAN",
-        help="Where the foreman is: unix:PATH or tcp://HOST:PORT. Default: the one on this machine.",
+        help="Where the foreman is: unix:PATH or tcp://HOST:PORT. Default: GANDY_FOREMAN, or the one on this machine.",
     )
     return option(command)
 

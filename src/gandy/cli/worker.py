@@ -80,7 +80,7 @@ def list_workers(foreman: str | None, output: Format) -> None:
 
 @worker.command(epilog=make_epilog("gandy worker stop hut", "gandy worker stop hut --now"))
 @click.argument("name")
-@click.option("--now", is_flag=True, help="Kill its tasks; they are started again elsewhere.")
+@click.option("--now", is_flag=True, help="Kill its tasks; other workers start them again.")
 @foreman_option
 @output_option
 def stop(name: str, now: bool, foreman: str | None, output: Format) -> None:

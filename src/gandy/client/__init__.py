@@ -2,5 +2,6 @@
 
 from gandy.client.aio import AsyncClient, AsyncJob
 from gandy.client.blocking import Client, Job
+from gandy.core.model import JobState, TaskState
 
-__all__ = ["AsyncClient", "AsyncJob", "Client", "Job"]
+__all__ = ["AsyncClient", "AsyncJob", "Client", "Job", "JobState", "TaskState"]

@@ -32,7 +32,7 @@ def _explain_workers(reactor: Reactor, job: Job) -> list[str]:
     missing = set(job.spec.tags)
     able = [worker for worker in here if worker.info.tags >= missing]
     if not able:
-        return [f"None of the {len(here)} workers has all of its tags: {', '.join(sorted(missing))}."]
+        return [f"No worker here has all of its tags: {', '.join(sorted(missing))}."]
     large = max(worker.info.slots for worker in able)
     if large < job.spec.slots:
         return [f"Each task needs {job.spec.slots} slots, and the largest worker that could take it has {large}."]

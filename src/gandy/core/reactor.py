@@ -196,7 +196,8 @@ class Reactor:
         found.connected = False
         found.absent_since = now
         self.workers.settle(found)
-        return [] if found.held else self._forget_worker(found, now) + self.dispatch(now)
+        is_over = found.dismissed or not found.held
+        return self._forget_worker(found, now) + self.dispatch(now) if is_over else []
 
     def on_gone(self, worker: str, now: float) -> list[Effect]:
         """A worker is known to be dead, or has left for good: what it held is lost."""
@@ -254,6 +255,7 @@ class Reactor:
         if found is None:
             return []
         found.draining = True
+        found.dismissed = found.dismissed or immediate
         self.workers.settle(found)
         return [Dismiss(worker, immediate)]
 
@@ -487,6 +489,8 @@ class Reactor:
     def _forget_worker(self, worker: Worker, now: float) -> list[Effect]:
         self.workers.remove(worker)
         ending = Ending(cause=Cause.WORKER_LOST, note=f"worker {worker.info.name} was lost")
+        if worker.dismissed:
+            ending = Ending(cause=Cause.WORKER_STOPPED, note=f"worker {worker.info.name} was stopped")
         effects: list[Effect] = []
         begun = 0  # slots of what had begun, as far as can be told: it begins in the order in which it was given
         for attempt, slots in worker.held.items():

@@ -21,12 +21,18 @@ class WorkerInfo(Struct, frozen=True):
     ahead: int = 0  # slots' worth of tasks that it takes beyond its slots, and gives back if asked
 
 
+def tell_name(worker: str) -> str:
+    """The name in a gandy worker's id, which is the name and a number for each start."""
+    return worker.rpartition("-")[0] or worker
+
+
 class Worker(Struct, eq=False):
     """A worker and what it holds."""
 
     info: WorkerInfo
     connected: bool = False
     draining: bool = False  # gets nothing new
+    dismissed: bool = False  # was told to leave at once; what it held is not lost by accident
     refusing: bool = False  # gets nothing new until it says something
     absent_since: float = 0.0  # where it is not connected
     last_heard: float = 0.0

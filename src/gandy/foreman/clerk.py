@@ -10,18 +10,19 @@ from msgspec.structs import asdict
 
 from gandy import __version__
 from gandy.core import requests as ask
+from gandy.core.desk import Desk
 from gandy.core.effects import Effect, Reply
 from gandy.core.explain import explain_ends, explain_waiting
 from gandy.core.extensions import PIECE, READ, Read, decode_piece
 from gandy.core.extensions import encode as encode_extension
 from gandy.core.foreman import Batch
 from gandy.core.jobs import FINAL_JOB_STATES
-from gandy.core.model import FINAL_STATES, TaskState
+from gandy.core.model import FINAL_STATES, JobState, TaskState
 from gandy.core.records import (
     JobForgotten,
 )
-from gandy.core.snapshot import JobRow, restore_job
-from gandy.core.workers import Worker
+from gandy.core.snapshot import JobRow, TaskRow, restore_job
+from gandy.core.workers import Worker, tell_name
 from gandy.errors import RemoteProtocolError, StoreError
 from gandy.foreman.intake import Intake
 from gandy.foreman.news import News, Token, split_results, tell_row
@@ -180,7 +181,7 @@ class Clerk:
         row = await self._get_job(request.job)
         if row.state in FINAL_JOB_STATES and not isinstance(request, ask.RetryJob):
             raise Refusal("refused", f"job {request.job} is {row.state.name.lower()} already")
-        await self._commit(await self._decide(request))
+        await self.server.commit(await self._decide(request))
         return ask.JobFound(await self._get_job(request.job))
 
     async def _decide(self, request: ask.CancelJob | ask.HoldJob | ask.ReleaseJob | ask.RetryJob) -> list[Effect]:
@@ -202,12 +203,6 @@ class Clerk:
         found = await self.server.store.load_job(job)
         if found is not None and self.server.foreman.reactor.jobs.find(job) is None:
             restore_job(self.server.foreman.reactor, found, set(), time.time())
-
-    async def _commit(self, effects: list[Effect]) -> None:
-        """Wait until the store knows."""
-        done = asyncio.get_running_loop().create_future()
-        self.server.decide([*effects, Reply(done, None)])
-        await done
 
     async def _forget(self, job: JobId, token: tuple[str, int]) -> None:
         row = await self._get_job(job)
@@ -259,6 +254,8 @@ class Clerk:
         lines = [f"Job {job} is {row.state.name.lower()}: {told}."]
         if known is not None and counts.waiting:
             lines += explain_waiting(self.server.foreman.reactor, known, time.time())
+        if row.state is JobState.CANCELLED:
+            lines += [await self._explain_after(before) for before in row.spec.after]
         if self.server.trouble:
             lines.append(f"The store has a problem: {self.server.trouble}")
         if task is not None:
@@ -267,6 +264,10 @@ class Clerk:
             failed = frozenset({TaskState.FAILED})
             lines += explain_ends(await self.server.store.list_tasks(job, failed, 5, TaskNumber(0)))
         return ask.Explained(tuple(lines))
+
+    async def _explain_after(self, job: JobId) -> str:
+        row = await self.server.store.find_job(job)
+        return f"It was to run after job {job}, which is {'forgotten' if row is None else row.state.name.lower()}."
 
     def _status(self) -> ask.Status:
         reactor = self.server.foreman.reactor
@@ -287,6 +288,14 @@ class Clerk:
             running=sum(job.tasks.running for job in reactor.jobs),
         )
 
+    def _find_keeper(self, worker: str) -> Desk | None:
+        """The worker that has the output of an attempt: the same, or one that was started again in its place."""
+        desk = self.server.foreman.find_desk(worker)
+        if desk is not None:
+            return desk
+        same = (w for w in self.server.foreman.reactor.workers if w.connected and w.info.name == tell_name(worker))
+        return next((self.server.foreman.find_desk(w.info.id) for w in same), None)
+
     async def _read_output(self, request: ask.ReadOutput) -> ask.Output:
         await self._get_task(request.job, request.task)
         attempts = await self.server.store.list_attempts(request.job, request.task)
@@ -295,9 +304,9 @@ class Clerk:
             (task,) = await self.server.store.list_tasks(request.job, None, 1, TaskNumber(request.task - 1))
             return ask.Output(b"", 0, is_last=task.state in FINAL_STATES)
         row = wanted[-1]
-        desk = self.server.foreman.find_desk(row.worker)
+        desk = self._find_keeper(row.worker)
         if desk is None or Extension.OUTPUT not in desk.agreed:
-            return _read_tail(request, row.ending.tail if row.ending is not None else b"", row.attempt)
+            return _read_without_worker(request, row, is_here=desk is not None)
         read = Read(request.job, request.task, row.attempt, request.stream, request.offset, min(request.limit, 1 << 20))
         self._piece_count = (self._piece_count + 1) & 0xFFFF_FFFF
         number = self._piece_count
@@ -312,7 +321,7 @@ class Clerk:
         finally:
             del self._pieces[number]
         if piece.problem:
-            return _read_tail(request, row.ending.tail if row.ending is not None else b"", row.attempt)
+            raise Refusal("gone", f"worker {row.worker} cannot read what task {request.task} wrote: {piece.problem}")
         return ask.Output(piece.data, row.attempt, piece.is_last and row.state is not TaskState.RUNNING)
 
 
@@ -336,7 +345,12 @@ def _worker_row(worker: Worker, now: float) -> ask.WorkerRow:
     )
 
 
-def _read_tail(request: ask.ReadOutput, tail: bytes, attempt: int) -> ask.Output:
-    """What is left where the worker is gone: the last words on standard error."""
-    data = tail[request.offset : request.offset + request.limit] if request.stream == "err" else b""
-    return ask.Output(data, attempt, is_last=True)
+def _read_without_worker(request: ask.ReadOutput, row: TaskRow, is_here: bool) -> ask.Output:
+    """What is known where the worker is away, or keeps no output: the last words on standard error."""
+    if row.state is TaskState.RUNNING and not is_here:
+        return ask.Output(b"", row.attempt, is_last=False)  # it may come back
+    if request.stream == "out" and not is_here:
+        name = tell_name(row.worker)
+        raise Refusal("gone", f"what task {request.task} wrote is on worker {name}, which is not here", retryable=True)
+    tail = row.ending.tail if row.ending is not None and request.stream == "err" else b""
+    return ask.Output(tail[request.offset : request.offset + request.limit], row.attempt, is_last=True)

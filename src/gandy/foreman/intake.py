@@ -50,9 +50,7 @@ class Intake:
     async def submit(self, request: ask.Submit, token: Token) -> tuple[JobId, list[Effect]]:
         self._refuse_in_trouble()
         reactor = self._server.foreman.reactor
-        before = {job: await self._get_state(job) for job in request.spec.after}
-        # One that ended during the look-ups has left the reactor's memory: look again, at final states only.
-        past = {job: await self._get_state(job) for job in before if reactor.jobs.find(job) is None}
+        past = await self._find_past(request.spec.after)
         upload = self._find_upload(token[0], request)
         spec = _check_spec(request.spec, request.lines, upload.count)
         self._uploads.pop((token[0], request.upload), None)
@@ -112,6 +110,15 @@ class Intake:
     def _refuse_in_trouble(self) -> None:
         if self._server.trouble:
             raise Refusal("store", f"no new work is taken: {self._server.trouble}", retryable=True)
+
+    async def _find_past(self, after: tuple[JobId, ...]) -> dict[JobId, JobState]:
+        """How the jobs ended that are final; the reactor knows all others. Nothing is awaited behind the last look."""
+        jobs = self._server.foreman.reactor.jobs
+        past: dict[JobId, JobState] = {}
+        while ended := [job for job in after if jobs.find(job) is None and job not in past]:
+            await self._server.commit([])  # what has just left the reactor's memory is in the store after this
+            past |= {job: await self._get_state(job) for job in ended}
+        return past
 
     async def _get_state(self, job: JobId) -> JobState:
         row = await self._server.store.find_job(job)

@@ -44,8 +44,13 @@ class ForemanProgram:
         self.clerk = Clerk(self.server, self.store_name, insecure)
         self.server.on_message = self.clerk.on_message
         self.server.on_commit.append(self.clerk.on_commit)
-        self.server.on_failure = self.clerk.should_stop.set
+        self.server.on_failure = self._fail
+        self.has_failed = False
         self.server.on_gone = self.clerk.on_gone
+
+    def _fail(self) -> None:
+        self.has_failed = True
+        self.clerk.should_stop.set()
 
     async def start(self, listen: str | None = None, v1_listen: str | None = None) -> None:
         """Raises: StoreError, ConfigError."""
@@ -81,13 +86,12 @@ def run(
 ) -> int:
     """Raises: StoreError, ConfigError."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    loop.run(_run(home, store, listen, v1_listen, grace, insecure))
-    return 0
+    return loop.run(_run(home, store, listen, v1_listen, grace, insecure))
 
 
 async def _run(
     home: str, store: str | None, listen: str | None, v1_listen: str | None, grace: float, insecure: bool
-) -> None:
+) -> int:
     if (listen or v1_listen) and not insecure:
         raise ConfigError(
             "a foreman that listens on the network has no keys yet: with --insecure, everybody who can reach it "
@@ -101,4 +105,5 @@ async def _run(
     )
     await program.wait()
     await program.stop()
-    log.info("the foreman has stopped; workers go on and will find the next one")
+    log.info("the foreman has stopped")
+    return 1 if program.has_failed else 0

@@ -149,6 +149,12 @@ class Server:
         self.foreman.batch.add(effects)
         self.wake()
 
+    async def commit(self, effects: list[Effect]) -> None:
+        """Take what the reactor decided, and wait until the store knows it, and everything before."""
+        done = asyncio.get_running_loop().create_future()
+        self.decide([*effects, Reply(done, None)])
+        await done
+
     def wake(self) -> None:
         self._work.set()
 

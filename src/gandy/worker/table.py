@@ -66,7 +66,7 @@ def _lock_folder(folder: Path) -> int:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(descriptor)
-        raise GandyError(f"another worker uses {folder}: stop it, or give this one a folder of its own") from error
+        raise GandyError(f"another worker uses {folder}: stop it, or give this one another name with --name") from error
     return descriptor
 
 

@@ -73,7 +73,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
             "foreman run --store memory: --listen tcp://[::]:1 --v1-listen h:1 --grace 2min --insecure",
             {"store": "memory:", "listen": "tcp://[::]:1", "v1_listen": "h:1", "grace": 120.0, "insecure": True},
         ),
-        ("foreman run", {"store": None, "listen": None, "v1_listen": None, "grace": 10.0, "insecure": False}),
+        ("foreman run", {"store": None, "listen": None, "v1_listen": None, "grace": 15.0, "insecure": False}),
         (
             "worker run --foreman tcp://h --slots 2 --tag a --tag b --name hut --insecure --keep-output 5M",
             {

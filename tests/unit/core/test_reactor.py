@@ -512,6 +512,15 @@ def test_pauses_of_held_jobs_wake_nobody() -> None:
     assert crew.reactor.next_deadline() is None
 
 
+def test_what_a_worker_held_that_was_told_to_leave_at_once_is_no_crash() -> None:
+    crew = Played(a_worker("a", 1), policy=Policy(crash_limit=1))
+    crew.submit(a_spec(1))
+    assert crew.reactor.drain("a", immediate=True) == [Dismiss("a", immediate=True)]
+    effects = crew.seen(crew.reactor.on_absent("a", 2.0))  # nobody waits for it
+    (record,) = [effect for effect in effects if isinstance(effect, Ended)]
+    assert (record.ending.cause, record.state, record.crashes) == (Cause.WORKER_STOPPED, TaskState.WAITING, 0)
+
+
 # Jobs that grow
 
 

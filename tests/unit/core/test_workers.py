@@ -1,5 +1,5 @@
 from gandy.core.model import AttemptKey
-from gandy.core.workers import Worker, WorkerInfo, WorkerTable
+from gandy.core.workers import Worker, WorkerInfo, WorkerTable, tell_name
 from gandy.ids import JobId, TaskNumber
 
 
@@ -56,3 +56,7 @@ def test_a_worker_can_leave() -> None:
     table.remove(get(table, "a"))
     assert (len(table), turns(table), [worker.info.id for worker in table]) == (1, ["b"], ["b"])
     assert table.find("a") is None
+
+
+def test_a_name_is_in_the_id() -> None:
+    assert [tell_name(worker) for worker in ("big-hut-1f2e", "link1", "plain-link1-2")] == ["big-hut", "link1", "plain-link1"]
