@@ -295,7 +295,8 @@ class WorkerSide:
 
     def _choose_batch(self) -> list[TaskPair]:
         """The oldest results, as many as may go together. A single one always may."""
-        size, pairs = 0, []
+        size = 0
+        pairs: list[TaskPair] = []
         for pair, packed in islice(self._unsent.items(), MAX_BATCH):
             size += len(packed)
             if size > MAX_BATCH_BYTES and pairs:

@@ -390,6 +390,17 @@ def test_results_that_are_held_go_out_together_later() -> None:
     assert batches(worker) == [(1, Extended(v2.RESULTS, payloads.encode((a_result(1), a_result(2)))))]
 
 
+def test_large_results_go_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gandy.talk.worker.MAX_BATCH_BYTES", 1_000)
+    worker = a_batching_worker()
+    for task, size in ((1, 5_000), (2, 10), (3, 10)):
+        worker.end(a_result(task, status="x" * size))
+    sizes = [
+        len(payloads.decode_results(m.payload)) for _, m in batches(worker) + batches(worker) if isinstance(m, Extended)
+    ]
+    assert sizes == [1, 2]
+
+
 def test_results_go_in_batches_of_what_ended_meanwhile() -> None:
     worker = a_batching_worker()
     worker.end(a_result(1))
