@@ -5,6 +5,7 @@ GandyError
 ├── LinkError                     no link to the foreman, or it broke; try again
 ├── JobError
 │   ├── JobNotFound
+│   ├── TaskFailed                a call gave no value: its process died, it took too long, its worker was lost
 │   └── JobTimeout                it did not end within the time given to `wait`; it goes on
 ├── Rejected                      the foreman refuses, and will refuse again
 ├── ProtocolError
@@ -65,6 +66,10 @@ class JobError(GandyError):
 
 class JobNotFound(JobError):
     """No such job, or no such task in it."""
+
+
+class TaskFailed(JobError):
+    """A call of a function gave neither a value nor an exception: its process died, or it took too long."""
 
 
 class JobTimeout(JobError):

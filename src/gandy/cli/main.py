@@ -15,6 +15,9 @@ from gandy.errors import GandyError
 COMMANDS: Final[Mapping[str, LazyCommand]] = {
     "foreman": LazyCommand("gandy.cli.foreman:foreman", "Start a foreman here, or stop the one that runs."),
     "job": LazyCommand("gandy.cli.job:job", "Look at jobs, and change their course."),
+    "run": LazyCommand(
+        "gandy.cli.run:run", "Call a Python function on a worker that has it, and print the job's number."
+    ),
     "status": LazyCommand("gandy.cli.status:status", "Tell how the foreman and its crew are."),
     "submit": LazyCommand(
         "gandy.cli.submit:submit", "Queue a command, once or many times, and print the job's number."

@@ -2,6 +2,7 @@
 
 from gandy.client.aio import AsyncClient, AsyncJob
 from gandy.client.blocking import Client, Job
+from gandy.client.decorator import task
 from gandy.core.model import JobState, TaskState
 
-__all__ = ["AsyncClient", "AsyncJob", "Client", "Job", "JobState", "TaskState"]
+__all__ = ["AsyncClient", "AsyncJob", "Client", "Job", "JobState", "TaskState", "task"]

@@ -7,13 +7,15 @@ again, except for what only looks: `wait`, `watch`, and output that is followed.
 import asyncio
 import os
 import sys
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
+from gandy.client.decorator import tell_options
 from gandy.client.link import Link, connect
+from gandy.client.options import FunctionOptions
 from gandy.client.spec import SubmitOptions, make_submit, split_lines
 from gandy.config import Address, parse_address, tell_home
 from gandy.core.jobs import FINAL_JOB_STATES
@@ -32,12 +34,14 @@ from gandy.core.requests import (
     JobList,
     ListAttempts,
     ListJobs,
+    ListResults,
     ListTasks,
     ListWorkers,
     Output,
     ReadOutput,
     ReleaseJob,
     Request,
+    Results,
     RetryJob,
     ShowJob,
     Status,
@@ -54,6 +58,9 @@ from gandy.core.snapshot import JobRow, TaskRow
 from gandy.errors import ConfigError, ErrorCode, JobTimeout, LinkError, RemoteProtocolError
 from gandy.ids import JobId, TaskNumber
 
+if TYPE_CHECKING:
+    from gandy.client.functions import AsyncFunctions, Functions
+
 # Seconds before the next try to reach a foreman that went away: from here, doubling, to there.
 RETURN_PAUSES: Final = (0.1, 5.0)
 
@@ -63,7 +70,11 @@ OUTPUT_PAUSES: Final = (0.05, 1.0)
 # Jobs or tasks in one answer. With the last words of each, an answer stays far below the limit of a payload.
 PAGE: Final = 200
 
+# Seconds for the last calls of functions to reach the foreman when a client is closed.
+SEND_PATIENCE: Final = 5.0
+
 A = TypeVar("A", bound=Answer)
+T = TypeVar("T")
 
 
 class AsyncClient:
@@ -74,6 +85,8 @@ class AsyncClient:
         self._link: Link | None = None
         self._connecting = asyncio.Lock()
         self._upload_count = 0
+        self._functions: list[Functions] = []
+        self._by_options: dict[str, AsyncFunctions] = {}
 
     async def __aenter__(self) -> Self:
         await self.connect()
@@ -86,9 +99,16 @@ class AsyncClient:
 
     async def connect(self) -> None:
         """Raises: LinkError, when nobody listens."""
-        await self._get_link()
+        await self.get_link()
 
     async def close(self) -> None:
+        """Calls of functions that were queued go on; nobody here will hear of their values any more."""
+        for functions in self._functions:
+            await functions.end(SEND_PATIENCE)
+        self._functions.clear()
+        await self._drop_link()
+
+    async def _drop_link(self) -> None:
         link, self._link = self._link, None
         if link is not None:
             await link.end()
@@ -107,13 +127,50 @@ class AsyncClient:
         return self.job(answer.job)
 
     async def _submit_in_parts(self, spec: JobSpec, parts: Iterable[tuple[str, ...]]) -> "AsyncJob":
-        link = await self._get_link()  # all over the same one: the foreman forgets the parts when it breaks
+        link = await self.get_link()  # all over the same one: the foreman forgets the parts when it breaks
         self._upload_count += 1
         upload = self._upload_count
         for part in parts:
-            _check(await link.ask(AddLines(upload, part)), Done)
-        answer = _check(await link.ask(Submit(spec, upload=upload)), Submitted)
+            check(await link.ask(AddLines(upload, part)), Done)
+        answer = check(await link.ask(Submit(spec, upload=upload)), Submitted)
         return self.job(answer.job)
+
+    def make_functions(self, loop: asyncio.AbstractEventLoop, **options: Unpack[FunctionOptions]) -> "Functions":
+        """For faces: calls as futures that any thread can wait for. They end with this client."""
+        from gandy.client.functions import Functions  # for programs that want none, it costs time
+
+        functions = Functions(self, loop, **options)
+        self._functions.append(functions)
+        return functions
+
+    def functions(self, **options: Unpack[FunctionOptions]) -> "AsyncFunctions":
+        """Calls of Python functions with the same options: `retries`, `timeout`, `slots`, `tags` and others."""
+        from gandy.client.functions import AsyncFunctions
+
+        return AsyncFunctions(self.make_functions(asyncio.get_running_loop(), **options))
+
+    def run(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> asyncio.Future[T]:
+        """Call a Python function somewhere in the crew.
+
+        Raises: NotPicklable, ConfigError.
+        """
+        return self._get_functions(function).run(function, *args, **kwargs)
+
+    def map(
+        self, function: Callable[..., T], *iterables: Iterable[Any], chunksize: int = 1, ordered: bool = True
+    ) -> AsyncGenerator[T, None]:
+        """The values of a Python function for all items, in order or as they come.
+
+        Raises: NotPicklable, ConfigError, and what the function raises.
+        """
+        return self._get_functions(function).map(function, *iterables, chunksize=chunksize, ordered=ordered)
+
+    def _get_functions(self, function: Callable[..., Any]) -> "AsyncFunctions":
+        options = tell_options(function)
+        key = repr(sorted(options.items()))
+        if key not in self._by_options:
+            self._by_options[key] = self.functions(**options)
+        return self._by_options[key]
 
     def job(self, job: int) -> "AsyncJob":
         """A job by its number. Whether there is one shows when something is asked about it."""
@@ -148,26 +205,30 @@ class AsyncClient:
 
         Raises: LinkError; and what the foreman says no with: JobNotFound, Rejected, StoreError, GandyError.
         """
-        link = await self._get_link()
-        return _check(await link.ask(request), expected)
+        link = await self.get_link()
+        return check(await link.ask(request), expected)
 
     async def watch(self, request: Request, expected: type[A]) -> AsyncGenerator[A, None]:
         """Make one request that goes on: its answer and all that follows, skipping what is out of date.
 
         Raises: as `ask`. There is no end but an error.
         """
-        link = await self._get_link()
+        link = await self.get_link()
         watch = link.watch(request)
         try:
             while True:
-                yield _check(await watch.take(), expected)
+                yield check(await watch.take(), expected)
         finally:
             link.unwatch(watch)
 
-    async def _get_link(self) -> Link:
+    async def get_link(self) -> Link:
+        """The link to the foreman, a new one if the last one broke.
+
+        Raises: LinkError.
+        """
         async with self._connecting:
             if self._link is None or not self._link.is_open:
-                await self.close()
+                await self._drop_link()
                 self._link = await connect(self.address)
             return self._link
 
@@ -246,6 +307,25 @@ class AsyncJob:
             if not piece.data:
                 await asyncio.sleep(next(pauses))
 
+    async def results(self) -> AsyncGenerator[Any, None]:
+        """The values of a job of Python functions when it has ended, in the order of the calls.
+
+        Raises: at its place, what a function raised, or TaskFailed; ConfigError for a job of commands.
+        """
+        from gandy.client.results import open_row  # for programs that want none, it costs time
+
+        spec = (await self.wait()).spec
+        if spec.python is None:
+            raise ConfigError(f"job {self.id} runs commands, which have no values; read its output")
+        after, is_last = TaskNumber(0), False
+        while not is_last:
+            found = await self._client.ask(ListResults(self.id, after), Results)
+            for row in found.rows:
+                for value in open_row(row, is_chunk=bool(spec.python.shared)):
+                    yield value
+                after = row.task
+            is_last = found.is_last
+
     async def cancel(self, tasks: Iterable[int] | None = None) -> JobRow:
         """End the whole job, or some of its tasks. What runs is killed."""
         return (await self._client.ask(CancelJob(self.id, _to_tasks(tasks)), JobFound)).row
@@ -299,7 +379,7 @@ def growing(first: float, last: float) -> Iterator[float]:
         pause = min(2 * pause, last)
 
 
-def _check(answer: Answer, expected: type[A]) -> A:
+def check(answer: Answer, expected: type[A]) -> A:
     if not isinstance(answer, expected):
         text = f"the foreman answered {type(answer).__name__} where {expected.__name__} was due"
         raise RemoteProtocolError(text, ErrorCode.BAD_PAYLOAD)

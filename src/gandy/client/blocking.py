@@ -4,18 +4,25 @@ It owns the thread and nothing else. Any number of threads may use one client.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Sequence
 from threading import Lock, Thread
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack, cast
 
 from gandy.client.aio import AsyncClient, AsyncJob
+from gandy.client.decorator import tell_options
+from gandy.client.options import FunctionOptions
 from gandy.client.spec import SubmitOptions
 from gandy.config import Address
 from gandy.core.model import JobState, TaskState
 from gandy.core.requests import Status, WorkerRow
 from gandy.core.snapshot import JobRow, TaskRow
 from gandy.ids import JobId
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from gandy.client.functions import Functions
 
 T = TypeVar("T")
 
@@ -29,7 +36,7 @@ class _Background:
         self._starting = Lock()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        future = asyncio.run_coroutine_threadsafe(work, self._get_loop())
+        future = asyncio.run_coroutine_threadsafe(work, self.get_loop())
         try:
             return future.result()
         except BaseException:
@@ -38,8 +45,8 @@ class _Background:
 
     def iterate(self, items: AsyncGenerator[T, None]) -> Iterator[T]:
         try:
-            while (item := self.run(_step(items))) is not None:
-                yield item
+            while (item := self.run(_step(items))) is not _END:
+                yield cast("T", item)
         except GeneratorExit:  # whoever looped over it stopped half way
             if self._loop is not None:
                 self.run(items.aclose())
@@ -54,7 +61,7 @@ class _Background:
         self._loop.close()
         self._loop = self._thread = None
 
-    def _get_loop(self) -> asyncio.AbstractEventLoop:
+    def get_loop(self) -> asyncio.AbstractEventLoop:
         with self._starting:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
@@ -64,8 +71,11 @@ class _Background:
             return self._loop
 
 
-async def _step(items: AsyncGenerator[T, None]) -> T | None:
-    return await anext(items, None)
+_END: Final = object()
+
+
+async def _step(items: AsyncGenerator[T, None]) -> object:
+    return await anext(items, _END)
 
 
 class Client:
@@ -74,6 +84,8 @@ class Client:
     def __init__(self, foreman: str | None = None) -> None:
         self._client = AsyncClient(foreman)
         self._background = _Background()
+        self._by_options: dict[str, Functions] = {}
+        self._making = Lock()
 
     def __enter__(self) -> Self:
         try:
@@ -97,8 +109,47 @@ class Client:
         self._background.run(self._client.connect())
 
     def close(self) -> None:
+        """Calls of functions that were queued go on; nobody here will hear of their values any more."""
         self._background.run(self._client.close())
         self._background.close()
+
+    def functions(self, **options: Unpack[FunctionOptions]) -> "Functions":
+        """Calls of Python functions with the same options: `retries`, `timeout`, `slots`, `tags` and others."""
+        return self._client.make_functions(self._background.get_loop(), **options)
+
+    def run(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> "Future[T]":
+        """Call a Python function somewhere in the crew.
+
+        Raises: NotPicklable, ConfigError.
+        """
+        return self._get_functions(function).run(function, *args, **kwargs)
+
+    def map(
+        self,
+        function: Callable[..., T],
+        *iterables: Iterable[Any],
+        chunksize: int = 1,
+        ordered: bool = True,
+        timeout: float | None = None,
+    ) -> Iterator[T]:
+        """The values of a Python function for all items, in order or as they come.
+
+        Raises: NotPicklable, ConfigError; TimeoutError, and what the function raises.
+        """
+        functions = self._get_functions(function)
+        return functions.map(function, *iterables, chunksize=chunksize, ordered=ordered, timeout=timeout)
+
+    def wait_functions(self, functions: "Functions") -> None:
+        """Until all its calls have ended. It must be closed."""
+        self._background.run(functions.wait_closed())
+
+    def _get_functions(self, function: Callable[..., Any]) -> "Functions":
+        options = tell_options(function)
+        key = repr(sorted(options.items()))
+        with self._making:
+            if key not in self._by_options:
+                self._by_options[key] = self.functions(**options)
+            return self._by_options[key]
 
     def submit(self, command: str | Sequence[str], **options: Unpack[SubmitOptions]) -> "Job":
         """Queue a shell line, or an argument vector that no shell sees. When this returns, the job is on disk.
@@ -173,6 +224,13 @@ class Job:
         Raises: JobNotFound, Rejected, LinkError; none of the latter where it follows.
         """
         return self._background.iterate(self._job.output(task, stream, follow))
+
+    def results(self) -> Iterator[Any]:
+        """The values of a job of Python functions when it has ended, in the order of the calls.
+
+        Raises: at its place, what a function raised, or TaskFailed; ConfigError for a job of commands.
+        """
+        return self._background.iterate(self._job.results())
 
     def cancel(self, tasks: Iterable[int] | None = None) -> JobRow:
         """End the whole job, or some of its tasks. What runs is killed."""

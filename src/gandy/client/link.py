@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from collections import deque
 from typing import Final, cast
 
 from gandy.client.conversation import Conversation, Happened, Replied, Welcomed, make_error
@@ -47,6 +48,35 @@ class Watch:
         return newest
 
 
+class Feed:
+    """All that one request is told as time goes by, in order."""
+
+    def __init__(self) -> None:
+        self._answers: deque[Answer] = deque()
+        self._error: GandyError | None = None
+        self._wake = asyncio.Event()
+
+    def put(self, answer: Answer) -> None:
+        self._answers.append(answer)
+        self._wake.set()
+
+    def fail(self, error: GandyError) -> None:
+        self._error = error
+        self._wake.set()
+
+    async def take(self) -> Answer:
+        """The next answer.
+
+        Raises: LinkError, when there can be no more.
+        """
+        while not self._answers:
+            if self._error is not None:
+                raise self._error
+            self._wake.clear()
+            await self._wake.wait()
+        return self._answers.popleft()
+
+
 class Link(asyncio.Protocol):
     """One connection. Requests made in one turn of the loop leave in one write."""
 
@@ -58,7 +88,7 @@ class Link(asyncio.Protocol):
         self._flush_is_due = False
         self._error: GandyError | None = None  # why nothing more can be asked
         self._asked: dict[int, asyncio.Future[Answer]] = {}
-        self._watches: dict[int, Watch] = {}
+        self._watches: dict[int, Watch | Feed] = {}
         self.welcome: asyncio.Future[None] = self._loop.create_future()
         self._gone: asyncio.Future[None] = self._loop.create_future()
 
@@ -78,7 +108,13 @@ class Link(asyncio.Protocol):
         self._watches[self._send(request)] = watch
         return watch
 
-    def unwatch(self, watch: Watch) -> None:
+    def feed(self, request: Request) -> Feed:
+        """Raises: LinkError."""
+        feed = Feed()
+        self._watches[self._send(request)] = feed
+        return feed
+
+    def unwatch(self, watch: Watch | Feed) -> None:
         """Nobody listens any more; what the foreman still tells is dropped."""
         self._watches = {number: other for number, other in self._watches.items() if other is not watch}
 

@@ -57,7 +57,7 @@ class CloseJob(_Request, frozen=True):
 
 
 class WatchResults(_Request, frozen=True):
-    """Answered with `Done`; then come events, each `Results` with tasks that ended for good, until the job is final."""
+    """Answered with `JobFound`; until the job is final come events, each `Results` with what started and ended."""
 
     job: JobId
 
@@ -241,10 +241,11 @@ class ResultRow(Struct, frozen=True, omit_defaults=True):
 
 
 class Results(_Answer, frozen=True):
-    """`after` continues a list that is not complete."""
+    """In a list, `is_last` says that there are no more yet; in an event, that there will be no more."""
 
     rows: tuple[ResultRow, ...]
     is_last: bool = True
+    started: tuple[TaskNumber, ...] = ()  # in an event: tasks that were given to a worker
 
 
 class Explained(_Answer, frozen=True):

@@ -21,7 +21,7 @@ from gandy.core.records import (
 )
 from gandy.core.snapshot import JobRow, TaskRow
 from gandy.foreman.server import Server
-from gandy.ids import JobId
+from gandy.ids import JobId, TaskNumber
 
 EVENT_PAUSE: Final = 0.1  # seconds between two events about how one job stands
 PART_BYTES: Final = 4_000_000  # of results in one answer or event, unless a single one is larger
@@ -135,13 +135,19 @@ class News:
 
     def _tell_results(self, records: Sequence[Record]) -> None:
         news: dict[JobId, list[ask.ResultRow]] = {}
+        started: dict[JobId, list[TaskNumber]] = {}
         final: list[JobId] = []
         for record in records:
-            if isinstance(record, Ended):
+            if isinstance(record, Claimed):
+                if record.attempt.job in self._listeners:
+                    started.setdefault(record.attempt.job, []).append(record.attempt.task)
+            elif isinstance(record, Ended):
                 if record.attempt.job in self._listeners and record.state in FINAL_STATES:
                     news.setdefault(record.attempt.job, []).append(_tell_end(record))
             elif isinstance(record, JobSet) and record.state in FINAL_JOB_STATES and record.job in self._listeners:
                 final.append(record.job)
+        for job, tasks in started.items():
+            self._tell_listeners(job, ask.Results((), is_last=False, started=tuple(tasks)))
         for job, rows in news.items():
             for part in split_results(rows):
                 self._tell_listeners(job, ask.Results(part, is_last=False))

@@ -31,6 +31,7 @@ HEARTBEAT_EXPIRY = 15.0  # seconds of silence after which a worker's link is cut
 BURIAL_PAUSE = 0.1  # seconds between two looks at whether a worker's process is gone
 GREETING_PAUSE = 0.5  # seconds until a worker that waits for the foreman's OK(0) gets it
 COMMIT_INTERVAL = 0.004  # seconds from one commit to the next: busy crews share commits, idle ones do not wait
+FEW_RECORDS = 8  # in a commit; a crew that has no more to tell at a time is not busy
 STORE_RETRY = 1.0  # seconds between tries of a commit that failed
 
 OnMessage = Callable[[str, ExtensionReceived], None]
@@ -165,9 +166,9 @@ class Server:
         while True:
             await self._work.wait()
             await asyncio.sleep(next_commit - loop.time())
-            next_commit = loop.time() + COMMIT_INTERVAL
             self._work.clear()
             batch = self.foreman.take_batch()
+            next_commit = loop.time() + (COMMIT_INTERVAL if len(batch.records) > FEW_RECORDS else 0.0)
             lost = await self._commit(batch)
             await self._perform(batch, lost)
             self._flush()

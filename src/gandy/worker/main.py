@@ -21,8 +21,8 @@ OUTPUT_NAME = "output"
 
 # Tasks that wait on the worker for each slot, so that a slot is not idle while the foreman hears of its last task.
 # Should another worker be idle, the foreman has them back.
-AHEAD_PER_SLOT = 16
-MAX_AHEAD = 400
+AHEAD_PER_SLOT = 100
+MAX_AHEAD = 1_000
 
 
 def make_about(slots: int | None, tags: tuple[str, ...], name: str | None) -> About:

@@ -146,7 +146,7 @@ class WorkerService:
 
     def _flush_results(self, may_hold: bool) -> None:
         """Send results, but as long as the next tasks are here already, let them wait a little for company."""
-        if not self._waiting or not may_hold:
+        if len(self._waiting) <= self._about.ahead // 2 or not may_hold:
             self._stop_holding()
         elif self._holding is None:
             self._holding = asyncio.get_running_loop().call_later(HOLD_SECONDS, self._stop_holding)

@@ -8,10 +8,12 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
+from gandy.worker.frames import DESCRIPTOR
 from gandy.worker.order import Order, make_arguments, make_environment
 from gandy.worker.output import FLAGS, Sheets
 
@@ -46,10 +48,21 @@ class Spawner:
         except ValueError as error:  # a zero byte, a name with "=", text that is no text
             raise NotStartedError(f"cannot run: {error}") from error
 
+    def spawn_slot(self, preload: tuple[str, ...], env: dict[str, str], sheets: Sheets, link: int) -> int:
+        """A process for Python calls, with our interpreter and the other end of its link. Raises: NotStartedError."""
+        # -P: should a folder here be called gandy, it is not the one that is meant.
+        arguments = [sys.executable, "-P", "-m", "gandy.worker.slot", *preload]
+        try:
+            return self._spawn_here(arguments, {**self._env, **env}, sheets, (os.POSIX_SPAWN_DUP2, link, DESCRIPTOR))
+        except OSError as error:
+            raise NotStartedError(f"cannot run {sys.executable}: {error.strerror}") from error
+
     def close(self) -> None:
         os.close(self._stdin)
 
-    def _spawn_here(self, arguments: list[str], env: dict[str, str], sheets: Sheets) -> int:
+    def _spawn_here(
+        self, arguments: list[str], env: dict[str, str], sheets: Sheets, *more: tuple[int, int, int]
+    ) -> int:
         return os.posix_spawn(
             _find_program(arguments[0], env),
             arguments,
@@ -58,6 +71,7 @@ class Spawner:
                 (os.POSIX_SPAWN_DUP2, self._stdin, 0),
                 (os.POSIX_SPAWN_OPEN, 1, sheets.out, FLAGS, 0o600),
                 (os.POSIX_SPAWN_OPEN, 2, sheets.err, FLAGS, 0o600),
+                *more,
             ],
             setpgroup=0,
             setsigdef=RESTORED,

@@ -1,10 +1,12 @@
 """Which process groups run for which attempts, in a file, so that none outlives its worker for long.
 
+A slot process runs for many attempts, so its row has the worker's mark instead, with 0 for job and task.
 One worker per folder: the table holds a lock on it. What a killed worker left running there is killed first.
 """
 
 import fcntl
 import os
+import secrets
 import signal
 import time
 from pathlib import Path
@@ -17,11 +19,12 @@ from gandy.worker.groups import is_dead, list_members, signal_group
 
 ROW_BYTES: Final = 96  # four numbers of 20 digits, spaces and a newline, rounded up
 EMPTY_ROW: Final = b"\n".rjust(ROW_BYTES)
+SLOT_MARK: Final = "GANDY_SLOT_OF"  # in the environment of slot processes and of what they start
 SWEEP_SECONDS: Final = 2.0  # killed processes are dead in milliseconds, unless the kernel is stuck in a disk
 
 
 class Row(NamedTuple):
-    """A process group and the attempt that it runs."""
+    """A process group and the attempt that it runs, or (0, 0, mark)."""
 
     group: int
     attempt: AttemptKey
@@ -35,6 +38,7 @@ class GroupTable:
 
     def __init__(self, folder: Path) -> None:
         self._lock = _lock_folder(folder)
+        self.mark = secrets.randbits(63)
         self.path = folder / "running"
         self.swept = _sweep(self.path)
         # A new file, since the watchdog of the former worker may still read the old one and kill what it finds there.
@@ -50,6 +54,10 @@ class GroupTable:
         os.pwrite(self._file, text.ljust(ROW_BYTES - 1) + b"\n", row * ROW_BYTES)
         self._rows = max(self._rows, row + 1)
         return row
+
+    def add_slot(self, group: int) -> int:
+        """As `add`, for a slot process that was started with `SLOT_MARK` set to the mark."""
+        return self.add(group, AttemptKey(JobId(0), TaskNumber(0), self.mark))
 
     def remove(self, row: int) -> None:
         os.pwrite(self._file, EMPTY_ROW, row * ROW_BYTES)
@@ -80,7 +88,7 @@ def _sweep(path: Path) -> list[AttemptKey]:
     for row in found:
         signal_group(row.group, signal.SIGKILL)
     _wait_until_dead([row.group for row in found])
-    return [row.attempt for row in found]
+    return [row.attempt for row in found if row.attempt.job]
 
 
 def _read_rows(path: Path) -> list[Row]:
@@ -102,6 +110,8 @@ def _runs(pid: int, attempt: AttemptKey) -> bool:
         environment = set(Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
     except OSError:
         return False
+    if not attempt.job:
+        return b"%s=%d" % (SLOT_MARK.encode(), attempt.attempt) in environment
     wanted = {b"GANDY_JOB=%d" % attempt.job, b"GANDY_TASK=%d" % attempt.task, b"GANDY_ATTEMPT=%d" % attempt.attempt}
     return wanted <= environment
 

@@ -27,10 +27,10 @@ def an_order(command: Command, task: int = 1, **more: Any) -> Order:
 class Bench:
     """A runner and the endings that it told."""
 
-    def __init__(self, folder: Path, grace: float = DEADLINE) -> None:
+    def __init__(self, folder: Path, grace: float = DEADLINE, **more: Any) -> None:
         self.folder = folder
         self.endings: dict[AttemptKey, Ending] = {}
-        self.runner = Runner(folder, self.on_end, grace)
+        self.runner = Runner(folder, self.on_end, grace, **more)
         self._futures: dict[AttemptKey, asyncio.Future[Ending]] = {}
 
     def on_end(self, attempt: AttemptKey, ending: Ending) -> None:
@@ -52,8 +52,8 @@ class Bench:
 
 
 @asynccontextmanager
-async def a_bench(folder: Path, grace: float = DEADLINE) -> AsyncIterator[Bench]:
-    bench = Bench(folder, grace)
+async def a_bench(folder: Path, grace: float = DEADLINE, **more: Any) -> AsyncIterator[Bench]:
+    bench = Bench(folder, grace, **more)
     try:
         async with asyncio.timeout(DEADLINE):
             yield bench

@@ -1,0 +1,39 @@
+"""What became of calls, as values and exceptions."""
+
+from collections.abc import Iterator
+from concurrent.futures import CancelledError
+from typing import Any, Final
+
+from gandy.core.model import Cause, TaskState
+from gandy.core.requests import ResultRow
+from gandy.errors import TaskFailed
+from gandy.functions import open_error, open_result
+
+DIED: Final = {
+    Cause.EXIT: "its process ended before the function returned",
+    Cause.SIGNAL: "its process died",
+    Cause.TIMEOUT: "it took too long and was killed",
+    Cause.NOT_STARTED: "it could not start",
+    Cause.WORKER_LOST: "it was lost with its worker, again and again",
+}
+
+
+def open_row(row: ResultRow, is_chunk: bool) -> Iterator[Any]:
+    """The value of a call, or the values of a chunk. Raises: what the function raised, TaskFailed, CancelledError."""
+    if row.state is TaskState.CANCELLED:
+        raise CancelledError(f"task {row.task} was cancelled")
+    if row.state is not TaskState.FINISHED:
+        raise make_error(row)
+    value = open_result(row.result)
+    yield from value if is_chunk else (value,)
+
+
+def make_error(row: ResultRow) -> BaseException:
+    """What became of a call that gave no value."""
+    if row.cause is Cause.RAISED:
+        return open_error(row.result)
+    how = DIED.get(row.cause, row.cause.name.lower())
+    error = TaskFailed(f"task {row.task}: {how}" + (f" ({row.note})" if row.note else ""))
+    if row.tail:
+        error.add_note(row.tail.decode(errors="replace").rstrip())
+    return error

@@ -1,0 +1,246 @@
+"""Calls of Python functions as tasks of an open job: sent in batches, and what became of them handed out as it comes.
+
+It outlives links and foremen: what has no answer is sent again, and what was missed is asked for. It opens no pickle.
+"""
+
+import asyncio
+from collections import deque
+from concurrent.futures import Future
+from contextlib import suppress
+from itertools import islice
+from threading import Lock
+from typing import Any, Final, Protocol
+
+from gandy.client.aio import RETURN_PAUSES, AsyncClient, check, growing
+from gandy.client.link import Feed, Link
+from gandy.core.jobs import FINAL_JOB_STATES
+from gandy.core.model import JobSpec
+from gandy.core.requests import (
+    AddTasks,
+    CancelJob,
+    CloseJob,
+    Done,
+    JobFound,
+    ListResults,
+    ResultRow,
+    Results,
+    Submit,
+    Submitted,
+    WatchResults,
+)
+from gandy.errors import GandyError, LinkError, Rejected
+from gandy.ids import JobId, TaskNumber
+
+MAX_PART: Final = 1_000  # calls in one request
+MAX_PART_BYTES: Final = 4_000_000  # of calls in one request, unless a single one has more
+
+
+class Caller(Protocol):
+    """Who waits for one call. Everything is told on the loop."""
+
+    def cancel(self) -> bool: ...
+
+    def on_start(self) -> None: ...
+
+    def on_end(self, row: ResultRow) -> None: ...
+
+    def on_failure(self, error: GandyError) -> None:
+        """Nothing more will be told: the foreman refuses the job, or somebody cancelled it."""
+
+
+class CallStream:
+    """One open job, made and used from any thread; its work is done on the loop."""
+
+    def __init__(self, client: AsyncClient, loop: asyncio.AbstractEventLoop, spec: JobSpec) -> None:
+        self._client = client
+        self._loop = loop
+        self._spec = spec
+        self.job: Future[JobId] = Future()
+        self._lock = Lock()
+        self._calls: deque[bytes] = deque()  # that the foreman does not have for sure, oldest first
+        self._first = 1  # the number of the first of these
+        self._callers: dict[int, Caller] = {}  # of calls that have not ended
+        self._cancelled: list[TaskNumber] = []  # that the foreman is still to be told of
+        self._error: GandyError | None = None  # why nothing more is taken
+        self._is_closing = False
+        self._is_waking = False
+        self._wake = asyncio.Event()
+        self._sent = asyncio.Event()  # all calls, and that there are no more
+        self._running = asyncio.run_coroutine_threadsafe(self._run(), loop)
+
+    def add(self, call: bytes, caller: Caller) -> int:
+        """Queue a call. Gives its number.
+
+        Raises: RuntimeError after `close`; what `on_failure` was told, after that.
+        """
+        with self._lock:
+            if self._error is not None:
+                raise self._error
+            if self._is_closing:
+                raise RuntimeError("no more calls are taken: it was closed")
+            self._calls.append(call)
+            number = self._first + len(self._calls) - 1
+            self._callers[number] = caller
+        self._wake_up()
+        return number
+
+    def cancel(self, number: int) -> None:
+        """Nobody waits for this call any more. It is not started, or killed."""
+        with self._lock:
+            if self._callers.pop(number, None) is None:
+                return
+            self._cancelled.append(TaskNumber(number))
+        self._wake_up()
+
+    def cancel_waiting(self) -> None:
+        """Cancel every call that has not begun, as far as we know."""
+        for caller in list(self._callers.values()):
+            caller.cancel()
+
+    @property
+    def is_over(self) -> bool:
+        return self._running.done()
+
+    def close(self) -> None:
+        """No more calls will be added. The job ends with its last one."""
+        with self._lock:
+            self._is_closing = True
+        self._wake_up()
+
+    async def wait_closed(self) -> None:
+        """Until every call has ended and no more can come, or nothing more will be told."""
+        await asyncio.wait({asyncio.wrap_future(self._running)})
+
+    async def wait_sent(self) -> None:
+        """Until the foreman has every call and knows that no more will come, or nothing more will be told."""
+        sent = asyncio.ensure_future(self._sent.wait())
+        either: set[asyncio.Future[Any]] = {sent, asyncio.wrap_future(self._running)}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        sent.cancel()
+
+    def abort(self) -> None:
+        """Forget everything here. What the foreman has goes on."""
+        self._running.cancel()
+
+    def _wake_up(self) -> None:
+        if not self._is_waking:  # a wake-up costs more than the rest of `add`
+            self._is_waking = True
+            self._loop.call_soon_threadsafe(self._wake.set)
+
+    async def _run(self) -> None:
+        pauses = growing(*RETURN_PAUSES)
+        try:
+            while True:
+                try:
+                    await self._serve(await self._client.get_link())
+                except LinkError:
+                    await asyncio.sleep(next(pauses))
+                except GandyError as error:
+                    if not error.retryable:
+                        raise
+                    await asyncio.sleep(next(pauses))
+                else:
+                    return
+        except GandyError as error:
+            self._fail(error)
+
+    def _fail(self, error: GandyError) -> None:
+        with self._lock:
+            self._error = error
+            callers, self._callers = self._callers, {}
+        if not self.job.done():
+            self.job.set_exception(error)
+        for caller in callers.values():
+            caller.on_failure(error)
+
+    async def _serve(self, link: Link) -> None:
+        """Over one link, until the job is final."""
+        is_new = not self.job.done()
+        if is_new:
+            self.job.set_result(check(await link.ask(Submit(self._spec)), Submitted).job)
+        feed = link.feed(WatchResults(self.job.result()))
+        sending = asyncio.ensure_future(self._send(link, feed))
+        try:
+            is_over = False
+            while not is_over:
+                answer = await feed.take()  # the first news may come before the answer to our request
+                if isinstance(answer, JobFound):
+                    if not is_new:
+                        await self._catch_up(link)
+                    is_over = answer.row.state in FINAL_JOB_STATES
+                else:
+                    is_over = self._hear(check(answer, Results))
+            await self._catch_up(link)
+        finally:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+        if self._callers:
+            raise Rejected(f"job {self.job.result()} was cancelled")
+
+    async def _catch_up(self, link: Link) -> None:
+        """Ask for what ended while nobody told us."""
+        after = TaskNumber(min(self._callers, default=1) - 1)
+        while self._callers:
+            found = check(await link.ask(ListResults(self.job.result(), after)), Results)
+            self._tell(found.rows)
+            if found.is_last or not found.rows:
+                return
+            after = found.rows[-1].task
+
+    def _hear(self, results: Results) -> bool:
+        """What started and what ended. Gives whether there will be no more."""
+        for number in results.started:
+            if (caller := self._callers.get(number)) is not None:
+                caller.on_start()
+        self._tell(results.rows)
+        return results.is_last
+
+    def _tell(self, rows: tuple[ResultRow, ...]) -> None:
+        for row in rows:
+            with self._lock:
+                caller = self._callers.pop(row.task, None)
+            if caller is not None:
+                caller.on_end(row)
+
+    async def _send(self, link: Link, feed: Feed) -> None:
+        """Calls as they come, many at a time, until something is wrong: then whoever reads the feed learns it."""
+        try:
+            await self._send_calls(link)
+        except GandyError as error:
+            feed.fail(error)
+
+    async def _send_calls(self, link: Link) -> None:
+        job = self.job.result()
+        is_closed = False
+        while True:
+            self._is_waking = False
+            self._wake.clear()
+            part = self._choose_part()
+            if part:
+                check(await link.ask(AddTasks(job, TaskNumber(self._first), part)), Done)
+                with self._lock:
+                    for _ in part:
+                        self._calls.popleft()
+                    self._first += len(part)
+            elif self._cancelled:
+                with self._lock:
+                    cancelled, self._cancelled = tuple(self._cancelled), []
+                with suppress(Rejected):  # the job is over
+                    await link.ask(CancelJob(job, cancelled))
+            elif self._is_closing and not is_closed:
+                check(await link.ask(CloseJob(job)), Done)
+                is_closed = True
+                self._sent.set()
+            else:
+                await self._wake.wait()
+
+    def _choose_part(self) -> tuple[bytes, ...]:
+        size = 0
+        part: list[bytes] = []
+        with self._lock:
+            for call in islice(self._calls, MAX_PART):
+                size += len(call)
+                if size > MAX_PART_BYTES and part:
+                    break
+                part.append(call)
+        return tuple(part)

@@ -1,0 +1,118 @@
+"""Calls of functions: one with its arguments, or a chunk of a map, whose function travels apart."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, cast
+
+from gandy.functions.packing import Packed, pack, unpack
+
+Function = Callable[..., Any]
+
+ADVICE = (
+    "The worker could not open the call. A module that only the client has can travel along: "
+    "cloudpickle.register_pickle_by_value(module)"
+)
+
+
+class Call(NamedTuple):
+    """What a slot process is to do: one call, or one for each tuple of arguments in a chunk."""
+
+    function: Function
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    chunk: list[tuple[Any, ...]] | None = None
+
+    def run(self) -> Any:
+        """The value; of a chunk, the list of values."""
+        function = self.function
+        if self.chunk is None:
+            return function(*self.args, **self.kwargs)
+        return [function(*args) for args in self.chunk]
+
+
+def pack_call(function: Function, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> bytes:
+    """A call that needs nothing else. Raises: NotPicklable."""
+    kwargs = kwargs or {}
+    try:
+        return pack((function, args, kwargs))
+    except Exception as error:
+        from gandy.functions.culprit import blame
+
+        name = name_function(function)
+        parts = [(f"the function {name}", function)]
+        parts += [(f"argument {number} of {name}", value) for number, value in enumerate(args, 1)]
+        parts += [(f"argument {key!r} of {name}", value) for key, value in kwargs.items()]
+        raise blame(parts, error) from error
+
+
+def pack_function(function: Function) -> bytes:
+    """What the chunks of a map have in common. Raises: NotPicklable."""
+    try:
+        return pack(function)
+    except Exception as error:
+        from gandy.functions.culprit import blame
+
+        raise blame([(f"the function {name_function(function)}", function)], error) from error
+
+
+def pack_items(items: Sequence[tuple[Any, ...]]) -> bytes:
+    """One chunk of a map: the arguments of each call. Raises: NotPicklable."""
+    items = list(items)
+    try:
+        return pack(items)
+    except Exception as error:
+        from gandy.functions.culprit import blame
+
+        parts = [
+            (f"argument {number} of item {index} of the chunk", value)
+            for index, args in enumerate(items)
+            for number, value in enumerate(args, 1)
+        ]
+        raise blame(parts, error) from error
+
+
+def pack_value(value: Any, function: Function | None = None) -> bytes:
+    """What a function returned; an error will name it. Raises: NotPicklable."""
+    try:
+        return pack(value)
+    except Exception as error:
+        from gandy.functions.culprit import blame
+
+        where = "the result" if function is None else f"the result of {name_function(function)}"
+        raise blame([(where, value)], error) from error
+
+
+def open_function(packed: Packed) -> Function:
+    return cast("Function", _open(packed))
+
+
+def open_call(packed: Packed, function: Function | None = None) -> Call:
+    """The call in the bytes, or with the shared function of its map, the chunk in them."""
+    opened = _open(packed)
+    if function is not None:
+        return Call(function, (), {}, opened)
+    return Call(*opened)
+
+
+def run_call(packed: Packed, function: Function | None = None) -> Any:
+    """The value of the call in the bytes; with the shared function of a map, the list of values of the chunk."""
+    return open_call(packed, function).run()
+
+
+def open_result(packed: Packed) -> Any:
+    """What `pack_value` packed. Raises: whatever the value makes pickle raise."""
+    return unpack(packed)
+
+
+def name_function(function: Any) -> str:
+    """What people call it."""
+    while (inner := getattr(function, "func", None)) is not None:  # functools.partial
+        function = inner
+    return str(getattr(function, "__qualname__", None) or type(function).__qualname__)
+
+
+def _open(packed: Packed) -> Any:
+    try:
+        return unpack(packed)
+    except (ImportError, AttributeError) as error:
+        error.add_note(ADVICE)
+        raise

@@ -1,0 +1,103 @@
+"""Any Python value as bytes and back. Says only that something failed; `culprit` finds out what.
+
+Bytes that begin with 0x80 are a plain pickle. Others begin with an envelope: what pickle keeps out of band (the memory
+of arrays) follows the pickle in sections, so that it is copied once into the bytes, and not at all out of a bytearray.
+"""
+
+import pickle
+import struct
+import sys
+from collections.abc import Callable
+from itertools import accumulate
+from typing import Any, Final
+
+from gandy.functions.errors import WrongPython
+
+Packed = bytes | bytearray | memoryview
+
+PROTOCOL: Final = 5
+PLAIN: Final = 0x80  # how every pickle of protocol 2 and above begins
+MAGIC: Final = 0x47
+BY_VALUE: Final = 1  # the pickle contains code, which belongs to one version of Python
+ENVELOPE: Final = struct.Struct(
+    "<BBBBI"
+)  # magic, flags, two numbers of the version of Python, sections after the first
+ALIGNMENT: Final = 16  # bytes, as malloc gives: arrays are used where they lie
+
+# Pickle writes the names of modules so, at least the first time. What lives in __main__ it would send by name, and
+# elsewhere __main__ is another program. A string in the data that looks the same only costs time.
+MAIN: Final = b"\x8c\x08__main__"
+
+
+def pack(value: Any) -> bytes:
+    """Pickle by name what can be imported, and all else by value. Raises: whatever the value makes pickle raise."""
+    buffers: list[pickle.PickleBuffer] = []
+    if not _has_modules_by_value():
+        try:
+            data = pickle.dumps(value, PROTOCOL, buffer_callback=buffers.append)
+        except Exception:  # noqa: BLE001 - values may raise anything here, and cloudpickle has the last word
+            buffers.clear()
+        else:
+            if MAIN not in data:
+                return _wrap(0, data, buffers) if buffers else data
+            buffers.clear()
+    return _wrap(BY_VALUE, dump_by_value(value, buffers.append), buffers)
+
+
+def dump_by_value(value: Any, buffer_callback: Callable[[pickle.PickleBuffer], Any] | None = None) -> bytes:
+    # Imported late: it takes longer than all the rest, and importable functions do without.
+    import cloudpickle  # type: ignore[import-untyped]
+
+    data: bytes = cloudpickle.dumps(value, PROTOCOL, buffer_callback)
+    return data
+
+
+def unpack(packed: Packed) -> Any:
+    """The value. Out of a bytearray, arrays stay where they are. Raises: whatever the value makes pickle raise."""
+    if packed[0] == PLAIN:
+        return pickle.loads(packed)  # noqa: S301 - whoever may send calls may run code, see the package
+    view = memoryview(packed)
+    magic, flags, major, minor, count = ENVELOPE.unpack_from(view)
+    if magic != MAGIC:
+        raise ValueError("these bytes are no packed value")
+    if flags & BY_VALUE and (major, minor) != sys.version_info[:2]:
+        raise WrongPython(
+            f"a function or class travelled as code from Python {major}.{minor} to {sys.version.split()[0]}, which "
+            "cannot run it: use the same version on both sides, or put it into a module that both can import"
+        )
+    lengths = struct.unpack_from(f"<{count + 1}Q", view, ENVELOPE.size)
+    starts = _place(lengths)
+    data, *buffers = (view[start : start + length] for start, length in zip(starts, lengths, strict=False))
+    # Arrays may be written to; bytes may not.
+    return pickle.loads(data, buffers=map(bytearray, buffers) if view.readonly else buffers)  # noqa: S301
+
+
+def _wrap(flags: int, data: bytes, buffers: list[pickle.PickleBuffer]) -> bytes:
+    sections = [memoryview(data), *(buffer.raw() for buffer in buffers)]
+    lengths = [section.nbytes for section in sections]
+    parts: list[bytes | memoryview] = [
+        ENVELOPE.pack(MAGIC, flags, *sys.version_info[:2], len(buffers)),
+        struct.pack(f"<{len(lengths)}Q", *lengths),
+    ]
+    end = ENVELOPE.size + 8 * len(lengths)
+    for start, section in zip(_place(lengths), sections, strict=False):
+        parts += (bytes(start - end), section)
+        end = start + section.nbytes
+    return b"".join(parts)
+
+
+def _place(lengths: list[int] | tuple[int, ...]) -> list[int]:
+    """Where each section begins, and where one more would."""
+    return list(
+        accumulate(lengths, lambda at, length: _align(at + length), initial=_align(ENVELOPE.size + 8 * len(lengths)))
+    )
+
+
+def _align(offset: int) -> int:
+    return -(-offset // ALIGNMENT) * ALIGNMENT
+
+
+def _has_modules_by_value() -> bool:
+    """Whether the program asked cloudpickle to send the code of some modules along."""
+    module = sys.modules.get("cloudpickle")
+    return module is not None and bool(module.list_registry_pickle_by_value())

@@ -1,0 +1,96 @@
+"""The worker's end of the link to one slot process: assignments out, answers in. Never blocks, knows no tasks."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Final
+
+from gandy.worker.frames import Answer, AnswerReader, FrameError
+
+FIRST_BYTES: Final = 1 << 13  # in one read, while nothing long comes: memory for more would cost more than the read
+PIECE_BYTES: Final = 1 << 18  # in one read of something long; the kernel keeps about as much
+
+
+class Channel:
+    """Calls back for each answer, and once when nothing more can come."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        link: socket.socket,
+        on_answer: Callable[[Answer], None],
+        on_broken: Callable[[str], None],
+    ) -> None:
+        self._loop = loop
+        self._socket = link
+        self._on_answer = on_answer
+        self._on_broken = on_broken
+        self._reader = AnswerReader()
+        self._unsent: list[memoryview] = []
+        self._is_open = True
+        link.setblocking(False)
+        loop.add_reader(link.fileno(), self._read)
+
+    def send(self, *parts: bytes) -> None:
+        """Send one message, now or piece by piece. Raises: OSError where nobody is there any more."""
+        self._unsent = [memoryview(part) for part in parts if part]
+        if self._write():
+            self._loop.add_writer(self._socket.fileno(), self._write_more)
+
+    def drain(self) -> None:
+        """Read what a process said before it died."""
+        while self._is_open and self._read():
+            pass
+
+    def close(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            self._stop_writing()
+            self._loop.remove_reader(self._socket.fileno())
+            self._socket.close()
+
+    def _write(self) -> bool:
+        """Whether something is left."""
+        try:
+            sent = self._socket.sendmsg(self._unsent)
+        except BlockingIOError:
+            return True
+        while self._unsent and sent >= len(self._unsent[0]):
+            sent -= len(self._unsent.pop(0))
+        if self._unsent:
+            self._unsent[0] = self._unsent[0][sent:]
+        return bool(self._unsent)
+
+    def _write_more(self) -> None:
+        try:
+            is_left = self._write()
+        except OSError:  # it died, and its exit code will say more
+            is_left = False
+        if not is_left:
+            self._stop_writing()
+
+    def _stop_writing(self) -> None:
+        self._loop.remove_writer(self._socket.fileno())
+        self._unsent.clear()
+
+    def _read(self) -> bool:
+        """Whether there may be more."""
+        try:
+            data = self._socket.recv(PIECE_BYTES if self._reader.is_within else FIRST_BYTES)
+        except BlockingIOError:
+            return False
+        except OSError:
+            data = b""
+        if not data:
+            self.close()
+            self._on_broken("closed its link to the worker")
+            return False
+        try:
+            answer = self._reader.maybe_answer(data)
+        except FrameError as error:
+            self.close()
+            self._on_broken(str(error))
+            return False
+        if answer is not None:
+            self._on_answer(answer)
+        return True

@@ -1,0 +1,176 @@
+"""The program of a slot process: runs Python calls, one at a time, for the worker that started it.
+
+    python -m gandy.worker.slot [MODULE to import first]...
+
+It trusts its worker and nobody else, and ends when the link does. What a function leaves in the process (modules, open
+files, threads) stays; its environment, folder, output and child processes do not.
+"""
+
+import faulthandler
+import gc
+import os
+import sys
+from collections import OrderedDict
+from contextlib import suppress
+from importlib import import_module
+
+from gandy.functions import Function, describe_error, format_error, open_call, open_function, pack_error, pack_value
+from gandy.worker.frames import (
+    ASSIGNMENT,
+    DESCRIPTOR,
+    HAS_CHILDREN,
+    KEPT_JOBS,
+    MAX_BODY_BYTES,
+    MEASURES,
+    PRINTED,
+    RAISED,
+    READY,
+    REFUSED,
+    VALUE,
+    Head,
+    decode_head,
+    encode_answer,
+)
+from gandy.worker.surroundings import MemoryMeter, Output, Place, has_children
+
+INBOX_BYTES = 1 << 14  # more than an ordinary assignment has
+
+Outcome = tuple[int, str, bytes]  # kind, note and body of an answer
+
+
+class Slot:
+    """One process and its link."""
+
+    def __init__(self) -> None:
+        self._shared: OrderedDict[int, bytearray | Function] = OrderedDict()  # by job; bytes until they are first used
+        self._inbox = Inbox()
+        self._place = Place()
+        self._output = Output()
+        self._memory = MemoryMeter()
+        # What the preloaded modules started belongs to no task, and then nobody can tell what does.
+        self._watches_children = not has_children()
+
+    def serve(self) -> None:
+        """Until the link ends."""
+        _send(encode_answer(READY, MEASURES if self._memory.can_measure else 0, "", b""))
+        while data := self._inbox.take(ASSIGNMENT.size):
+            head_bytes, shared_bytes, call_bytes = ASSIGNMENT.unpack(data)
+            head = decode_head(self._inbox.take(head_bytes))
+            if head.has_shared:
+                self._keep_shared(head.job, self._inbox.take(shared_bytes))
+            self._assign(head, self._inbox.take(call_bytes))
+
+    def _assign(self, head: Head, call: bytearray) -> None:
+        try:
+            if head.sheets is not None:
+                self._output.open(head.sheets)
+            self._place.enter(head.job, head.cwd, head.env)
+        except (OSError, ValueError) as error:
+            kind, note, body = REFUSED, f"cannot run: {error}", b""
+            self._output.give_up()
+            has_printed = True
+        else:
+            self._output.begin()
+            self._memory.begin()
+            kind, note, body = self._run(head, call)
+            has_printed = self._output.end()
+        flags = PRINTED if has_printed else 0
+        self._place.leave()
+        if self._watches_children and has_children():
+            flags |= HAS_CHILDREN
+        _send(encode_answer(kind, flags, note, body, self._memory.read()), body)
+
+    def _run(self, head: Head, packed: bytearray) -> Outcome:
+        try:
+            call = open_call(packed, self._find_shared(head.job) if head.has_shared else None)
+            if len(packed) > INBOX_BYTES:
+                with suppress(BufferError):  # unless arrays are still in it
+                    packed.clear()
+            value, function = call.run(), call.function
+            del call  # and its arguments, before the result is there twice
+            body = pack_value(value, function)
+            if len(body) > MAX_BODY_BYTES:
+                raise ValueError(f"a result may have {MAX_BODY_BYTES:,} bytes, not {len(body):,}: use a file")
+        except BaseException as error:  # noqa: BLE001 - also SystemExit: the process stays, and the caller gets it
+            trace = format_error(error)
+            self._output.complain(trace)
+            return RAISED, describe_error(error), pack_error(error, trace)
+        return VALUE, "", body
+
+    def _keep_shared(self, job: int, shared: bytearray) -> None:
+        """Exactly as the worker does, which sends nothing where it knows that we have it."""
+        if shared:
+            self._shared[job] = shared
+        self._shared.move_to_end(job)
+        while len(self._shared) > KEPT_JOBS:
+            self._shared.popitem(last=False)
+
+    def _find_shared(self, job: int) -> Function:
+        shared = self._shared[job]
+        if isinstance(shared, bytearray):
+            shared = self._shared[job] = open_function(shared)
+        return shared
+
+
+class Inbox:
+    """What the worker sends. A short assignment costs one system call, a long one goes straight to where it stays."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray(INBOX_BYTES)
+        self._begin = self._end = 0
+
+    def take(self, size: int) -> bytearray:
+        """So many bytes; none once the link has ended. A bytearray, so that arrays can stay in it and be written to."""
+        if self._begin == self._end and size:
+            self._begin, self._end = 0, os.readv(DESCRIPTOR, [self._buffer])
+        data = self._buffer[self._begin : min(self._begin + size, self._end)]
+        self._begin += len(data)
+        return data if len(data) == size else self._take_rest(data, size)
+
+    def _take_rest(self, data: bytearray, size: int) -> bytearray:
+        have = len(data)
+        data.extend(bytes(size - have))
+        view = memoryview(data)[have:]
+        while view:
+            count = os.readv(DESCRIPTOR, [view])
+            if count == 0:
+                return bytearray()
+            view = view[count:]
+        return data
+
+
+def _send(head: bytes, body: bytes = b"") -> None:
+    sent = os.writev(DESCRIPTOR, [head, body])
+    if sent < len(head) + len(body):
+        _send_rest(memoryview(head)[sent:], memoryview(body)[max(0, sent - len(head)) :])
+
+
+def _send_rest(*parts: memoryview) -> None:
+    for part in parts:
+        while part:
+            part = part[os.write(DESCRIPTOR, part) :]
+
+
+def _preload(modules: list[str]) -> None:
+    for name in modules:
+        try:
+            import_module(name)
+        except BaseException as error:
+            _send(encode_answer(REFUSED, 0, f"cannot preload {name}: {describe_error(error)}", b""))
+            raise
+
+
+def main(modules: list[str]) -> None:
+    os.set_inheritable(DESCRIPTOR, False)
+    faulthandler.enable()  # a crash says where, in the output of its task
+    # Modules are found where the task is, as a program started there would find them.
+    sys.path.insert(0, "")
+    sys.argv = [""]
+    _preload(modules)
+    gc.collect()
+    gc.freeze()  # nothing of this is ever garbage, so no collection needs to look at it
+    Slot().serve()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

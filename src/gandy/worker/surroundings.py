@@ -1,0 +1,171 @@
+"""What a slot process has around a call: environment, folder, output, children, memory. Runs in slot processes only.
+
+It starts for every crash and every fresh task, so this module imports next to nothing.
+"""
+
+import ctypes
+import io
+import os
+import resource
+import sys
+import time
+from contextlib import suppress
+from typing import Final
+
+# As in gandy.worker.output, which would import far more than this process needs.
+FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+RESET_PEAK: Final = b"5"  # to /proc/PID/clear_refs: the peak of the memory becomes what is used now
+WORTHY_SECONDS: Final = 0.001  # nobody asks for the memory of a call that takes no time
+
+LIBC: Final = ctypes.PyDLL(None)
+
+
+class Place:
+    """The environment and the folder of the current task, and the way back."""
+
+    def __init__(self) -> None:
+        self._home = os.open(".", os.O_PATH | os.O_CLOEXEC)
+        self._base = dict(os.environ)
+        self._job = 0  # of the last task
+        self._env: dict[str, str] = {}  # that it had on top
+
+    def enter(self, job: int, cwd: str, env: dict[str, str]) -> None:
+        """Raises: OSError, ValueError."""
+        if cwd:
+            try:
+                os.chdir(cwd)
+            except OSError as error:
+                raise OSError(f"cannot go to {cwd}: {error.strerror}") from error
+        # Tasks of one job follow each other, and little changes between them.
+        if job != self._job or env.keys() != self._env.keys():
+            self._restore()
+        self._job, before, self._env = job, self._env, env
+        for name, value in env.items():
+            if before.get(name) != value:
+                os.environ[name] = value
+
+    def leave(self) -> None:
+        os.fchdir(self._home)
+
+    def _restore(self) -> None:
+        """Undo also what functions did to it."""
+        for name in os.environ.keys() - self._base.keys():
+            del os.environ[name]
+        for name, value in self._base.items():
+            if os.environ.get(name) != value:
+                os.environ[name] = value
+        self._env = {}
+
+
+class Output:
+    """Descriptors 1 and 2 and what Python has on top of them. A task that prints nothing leaves its files to the next.
+
+    Whoever starts with files in place of 1 and 2 keeps them for the first task.
+    """
+
+    def __init__(self) -> None:
+        self._null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        self._files = [os.dup(1), os.dup(2)]
+        self._texts = [_open_text(1), _open_text(2)]
+        self._wear()
+
+    def open(self, sheets: tuple[str, str]) -> None:
+        """Raises: OSError."""
+        self._close()
+        for path in sheets:
+            self._files.append(os.open(path, FLAGS, 0o600))
+
+    def begin(self) -> None:
+        # A task may have closed, replaced or redirected any of this.
+        for number, file in enumerate(self._files, 1):
+            os.dup2(file, number)
+            if self._texts[number - 1].closed:
+                self._texts[number - 1] = _open_text(number)
+        self._wear()
+
+    def complain(self, text: str) -> None:
+        """Print something where the task's errors go."""
+        self._flush()
+        data = text.encode(errors="backslashreplace")
+        with suppress(OSError):  # a full disk
+            while data:
+                data = data[os.write(2, data) :]
+
+    def end(self) -> bool:
+        """Whether anything was printed. Then the files are given up."""
+        self._flush()
+        has_printed = any(map(_is_used, self._files))
+        if has_printed:
+            self.give_up()
+        return has_printed
+
+    def give_up(self) -> None:
+        self._close()
+        for number in (1, 2):
+            os.dup2(self._null, number)
+
+    def _flush(self) -> None:
+        for text in (sys.stdout, sys.stderr):
+            with suppress(Exception):  # it may be anything by now
+                text.flush()
+        LIBC.fflush(None)  # what C code printed
+
+    def _wear(self) -> None:
+        sys.stdout, sys.stderr = self._texts
+        sys.__stdout__, sys.__stderr__ = self._texts  # type: ignore[misc]
+
+    def _close(self) -> None:
+        for file in self._files:
+            os.close(file)
+        self._files = []
+
+
+def _open_text(number: int) -> io.TextIOWrapper:
+    # By lines, so that what was printed before a crash or a kill is there, and can be followed.
+    return open(number, "w", encoding="utf-8", errors="backslashreplace", closefd=False, buffering=1)
+
+
+def _is_used(file: int) -> bool:
+    return os.lseek(file, 0, os.SEEK_END) > 0
+
+
+class MemoryMeter:
+    """The peak memory of each task, where the kernel lets us begin the count anew."""
+
+    def __init__(self) -> None:
+        try:
+            self._reset: int | None = os.open("/proc/self/clear_refs", os.O_WRONLY | os.O_CLOEXEC)
+        except OSError:
+            self._reset = None
+        self._began = 0.0
+        self.begin()
+        self._floor = _read_peak()  # Linux begins our count at what the worker had
+
+    @property
+    def can_measure(self) -> bool:
+        return self._reset is not None
+
+    def begin(self) -> None:
+        if self._reset is not None:
+            os.write(self._reset, RESET_PEAK)
+            self._began = time.monotonic()
+
+    def read(self) -> int:
+        """In bytes; 0: unknown, and less than what the worker had when it started this process."""
+        if self._reset is None or time.monotonic() - self._began < WORTHY_SECONDS:
+            return 0
+        peak = _read_peak()
+        return peak * 1024 if peak > self._floor else 0
+
+
+def _read_peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def has_children() -> bool:
+    """Whether this process has children, alive or dead and not waited for."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True

@@ -1,0 +1,222 @@
+"""Python functions through a real crew: values, exceptions, maps, an executor, and kills in the middle of it."""
+
+import asyncio
+import json
+import math
+import operator
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import CancelledError, as_completed
+from pathlib import Path
+
+import pytest
+from tests.e2e.test_jobs_command import PATIENCE, Crew
+from tests.e2e.test_kills import a_site
+
+import gandy
+from gandy.errors import ConfigError, TaskFailed
+from gandy.functions import NotPicklable, RemoteTraceback
+
+
+@pytest.fixture(scope="module")
+def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
+    crew = Crew(tmp_path_factory.mktemp("home"))
+    with crew.running("up", "--slots", "2"):
+        yield crew
+
+
+@pytest.fixture
+def client(crew: Crew) -> Iterator[gandy.Client]:
+    with gandy.Client(f"unix:{crew.home}/foreman.sock") as client:
+        yield client
+
+
+def fail(text: str) -> None:
+    raise ValueError(text)
+
+
+def test_call_gives_its_value(client: gandy.Client) -> None:
+    assert client.run(math.hypot, 3, 4).result(PATIENCE) == 5.0
+    assert client.run(int, "ff", base=16).result(PATIENCE) == 255
+    twice = 2
+    assert client.run(lambda value: value * twice, 21).result(PATIENCE) == 42
+
+
+def test_exception_comes_back_as_itself_with_where_it_was_raised(client: gandy.Client) -> None:
+    error = client.run(fail, "no").exception(PATIENCE)
+    assert isinstance(error, ValueError)
+    assert str(error) == "no"
+    assert isinstance(error.__cause__, RemoteTraceback)
+    assert "in fail" in str(error.__cause__)
+
+
+def test_what_cannot_travel_is_named(client: gandy.Client) -> None:
+    with pytest.raises(NotPicklable, match=r"argument 1 of print: a _thread\.lock"):
+        client.run(print, threading.Lock())
+    with pytest.raises(NotPicklable, match="lock"):
+        client.run(threading.Lock).result(PATIENCE)
+    with pytest.raises(ConfigError, match="is the limit"):
+        client.run(len, bytes(300_000))
+
+
+def test_map_keeps_the_order(client: gandy.Client) -> None:
+    assert list(client.map(pow, range(50), [2] * 50)) == [number**2 for number in range(50)]
+    assert list(client.map(operator.neg, range(100), chunksize=7)) == [-number for number in range(100)]
+    assert sorted(client.map(operator.neg, range(20), ordered=False)) == sorted(-number for number in range(20))
+    assert list(client.map(operator.neg, [])) == []
+
+
+def test_error_in_a_map_comes_at_its_place(client: gandy.Client) -> None:
+    values = client.map(operator.truediv, [6, 6, 6], [3, 0, 2])
+    assert next(values) == 2.0
+    with pytest.raises(ZeroDivisionError):
+        next(values)
+
+
+def test_dead_process_fails_its_call_only(client: gandy.Client) -> None:
+    dead, alive = client.run(os._exit, 3), client.run(abs, -1)
+    with pytest.raises(TaskFailed):
+        dead.result(PATIENCE)
+    assert alive.result(PATIENCE) == 1
+    with pytest.raises(TaskFailed, match="SIGSEGV"):
+        client.run(_kill_myself).result(PATIENCE)
+
+
+def _kill_myself() -> None:
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def test_options_hold_for_their_calls(client: gandy.Client, tmp_path: Path) -> None:
+    with pytest.raises(TaskFailed, match="took too long"):
+        client.functions(timeout=0.2).run(time.sleep, 600).result(PATIENCE)
+    marks = tmp_path / "marks"
+    assert client.functions(retries=2).run(_fail_twice, str(marks)).result(PATIENCE) == 3
+    assert client.functions(fresh=True).run(os.getpid).result(PATIENCE) != client.run(os.getpid).result(PATIENCE)
+
+
+def _fail_twice(path: str) -> int:
+    with Path(path).open("a+") as file:
+        file.write("x")
+        file.seek(0)
+        count = len(file.read())
+    if count < 3:
+        raise RuntimeError("again")
+    return count
+
+
+def test_call_that_waits_can_be_cancelled(client: gandy.Client, tmp_path: Path) -> None:
+    functions = client.functions(limit=1)
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    first, second = functions.run(Path.read_text, go), functions.run(abs, -1)
+    while not first.running():
+        time.sleep(0.01)
+    assert second.cancel()
+    assert not first.cancel()
+    go.write_text("done")
+    assert first.result(PATIENCE) == "done"
+    with pytest.raises(CancelledError):
+        second.result(PATIENCE)
+
+
+def test_what_a_function_prints_is_the_output_of_its_task(client: gandy.Client, crew: Crew) -> None:
+    functions = client.functions(name="chatty")
+    functions.run(print, "hello").result(PATIENCE)
+    (row,) = [row for row in client.jobs() if row.spec.name == "chatty"]
+    assert b"".join(client.job(row.job).output(1)) == b"hello\n"
+    assert row.spec.is_open
+    functions.close()
+    assert client.job(row.job).wait(PATIENCE).state is gandy.JobState.FINISHED
+
+
+def test_results_can_be_had_later_from_another_process(client: gandy.Client, crew: Crew) -> None:
+    with gandy.Client(f"unix:{crew.home}/foreman.sock") as other:
+        list(other.functions(name="later").map(operator.neg, [1, None, 3][::2], chunksize=1))
+        other.functions(name="nothing").run(print).result(PATIENCE)
+    (later,) = [row.job for row in client.jobs() if row.spec.name == "later"]
+    (nothing,) = [row.job for row in client.jobs() if row.spec.name == "nothing"]
+    assert list(client.job(later).results()) == [-1, -3]
+    assert list(client.job(nothing).results()) == [None]
+    with pytest.raises(ConfigError, match="runs commands"):
+        list(client.submit("true").results())
+
+
+def test_executor_is_one(crew: Crew) -> None:
+    with gandy.Executor(f"unix:{crew.home}/foreman.sock") as executor:
+        futures = [executor.submit(pow, number, 2) for number in range(10)]
+        assert sorted(future.result() for future in as_completed(futures)) == [number**2 for number in range(10)]
+        assert list(executor.map(operator.add, range(5), range(5), chunksize=2)) == [0, 2, 4, 6, 8]
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        executor.submit(abs, 1)
+
+
+@gandy.task(retries=2, name="stubborn")
+def stubborn(path: str) -> int:
+    return _fail_twice(path)
+
+
+def test_task_knows_its_options(client: gandy.Client, tmp_path: Path) -> None:
+    assert client.run(stubborn, str(tmp_path / "marks")).result(PATIENCE) == 3
+    assert [row.spec.retries for row in client.jobs() if row.spec.name == "stubborn"] == [2]
+    assert stubborn(str(tmp_path / "marks")) == 4  # it is still a function
+    with pytest.raises(ConfigError, match="no option speed"):
+        gandy.task(speed=9)  # type: ignore[call-arg]
+
+
+def test_function_from_the_command_line(crew: Crew, tmp_path: Path) -> None:
+    assert crew.run("run", "--wait", "math:hypot", "3", "4").stdout == b"5.0\n"
+    assert crew.run("run", "--wait", "os:path.join", "a", '"b"').stdout == b'"a/b"\n'
+    assert crew.run("run", "--wait", "builtins:complex", "1").stdout == b"(1+0j)\n"
+    (tmp_path / "mine.py").write_text("def shout(word, line):\n    return (word + line).upper()\n")
+    said = ("run", "--wait", "--cwd", str(tmp_path), "--each-line", "-", "mine:shout", "oh ")
+    assert crew.run(*said, data=b"no\nyes\n").stdout == b'"OH NO"\n"OH YES"\n'
+
+
+def test_function_that_fails_from_the_command_line(crew: Crew) -> None:
+    done = crew.run("run", "--wait", "--each-line", "-", "builtins:int", data=b"1\nx\n3\n", code=1)
+    assert done.stdout == b"1\n3\n"
+    assert b"gandy: call 2: ValueError: invalid literal for int()" in done.stderr
+    job = crew.run("run", "--output", "quiet", "os:no_such_function").stdout.decode().strip()
+    crew.run("job", "wait", job, code=1)
+    assert b"raised an exception (AttributeError: module 'os'" in crew.run("job", "explain", job).stdout
+    assert b"is not a function" in crew.run("run", "math", code=1).stderr
+    assert json.loads(crew.run("run", "--output", "json", "time:time").stdout)["job"] > int(job)
+
+
+def test_async_twins(crew: Crew) -> None:
+    async def go() -> None:
+        async with gandy.AsyncClient(f"unix:{crew.home}/foreman.sock") as client:
+            assert await asyncio.gather(*(client.run(pow, number, 2) for number in range(5))) == [0, 1, 4, 9, 16]
+            assert [value async for value in client.map(operator.neg, range(10), chunksize=3)] == [
+                -number for number in range(10)
+            ]
+            later = client.map(operator.neg, range(10), ordered=False)
+            assert sorted([value async for value in later]) == sorted(-number for number in range(10))
+            with pytest.raises(ZeroDivisionError):
+                await client.functions(retries=0).run(operator.truediv, 1, 0)
+
+    asyncio.run(asyncio.wait_for(go(), PATIENCE))
+
+
+def _square(number: int) -> int:
+    time.sleep(0.001)
+    return number * number
+
+
+def test_map_survives_the_death_of_everybody(tmp_path: Path) -> None:
+    with a_site(tmp_path, workers=2) as site, gandy.Client(f"unix:{site.home}/foreman.sock") as client:
+        count = 1_000
+        values = client.functions(retries=3).map(_square, range(count), chunksize=2)
+        seen = []
+        for number, value in enumerate(values):
+            seen.append(value)
+            if number in (100, 500):
+                site.foreman.kill()
+                site.foreman.start()
+            if number in (200, 700):
+                site.workers[number % 2].kill()
+                site.workers[number % 2].start()
+        assert seen == [number * number for number in range(count)]

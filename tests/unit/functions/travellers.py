@@ -1,0 +1,5 @@
+"""A module that can be imported, or travel by value."""
+
+
+def greet() -> str:
+    return "hello"
