@@ -2,9 +2,9 @@
 
 import sys
 
-from bench import decoding, jobs, spawning
+from bench import decoding, functions, jobs, spawning
 
-WORKLOADS = {"decoding": decoding.run, "spawning": spawning.run, "jobs": jobs.run}
+WORKLOADS = {"decoding": decoding.run, "spawning": spawning.run, "jobs": jobs.run, "functions": functions.run}
 
 
 def main() -> None:

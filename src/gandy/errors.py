@@ -2,6 +2,7 @@
 
 GandyError
 ├── ConfigError                   what somebody wrote makes no sense: an address, an option, a job file
+│   └── CallTooLarge              a pickled call has more bytes than the foreman takes
 ├── LinkError                     no link to the foreman, or it broke; try again
 ├── JobError
 │   ├── JobNotFound
@@ -48,6 +49,10 @@ class GandyError(Exception):
 
 class ConfigError(GandyError):
     """What somebody wrote makes no sense."""
+
+
+class CallTooLarge(ConfigError):
+    """A pickled call has more bytes than the foreman takes."""
 
 
 class LinkError(GandyError):

@@ -13,18 +13,19 @@ from gandy.worker.main import OUTPUT_NAME, make_about
 from gandy.worker.service import WorkerService
 
 
-def run(*, home: str, slots: int | None, store: str | None) -> int:
+def run(*, home: str, slots: int | None, store: str | None, preload: tuple[str, ...] = ()) -> int:
     """Raises: GandyError."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    loop.run(_run(home, slots, store))
+    loop.run(_run(home, slots, store, preload))
     return 0
 
 
-async def _run(home: str, slots: int | None, store: str | None) -> None:
+async def _run(home: str, slots: int | None, store: str | None, preload: tuple[str, ...]) -> None:
     about = make_about(slots, (), None)
     program = ForemanProgram(home, store, Policy())
     await program.start()
-    worker = WorkerService(socket_address(home), about, Path(home) / OUTPUT_NAME / about.name)
+    folder = Path(home) / OUTPUT_NAME / about.name
+    worker = WorkerService(socket_address(home), about, folder, preload=preload)
     running = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         running.add_signal_handler(number, program.clerk.should_stop.set)

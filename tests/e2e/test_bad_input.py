@@ -156,12 +156,12 @@ def test_unreadable_lines_are_told(tmp_path: Path, name: str, content: bytes | N
 
 def test_second_foreman_on_a_store_is_refused(pair: Pair, tmp_path: Path) -> None:
     other = Crew(tmp_path)
-    expected = (
-        f"gandy: {pair.home}/jobs.sqlite: another foreman uses it (process {pair.foreman.pid}); stop that one first"
-    )
-    assert tell_error(other, "foreman", "run", "--store", f"sqlite:{pair.home}/jobs.sqlite", code=1) == expected
-    assert tell_error(pair, "foreman", "run", code=1) == expected
-    assert tell_error(pair, "up", code=1) == expected
+    expected = f"gandy: {pair.home}/{{}}: another foreman uses it (process {pair.foreman.pid}); stop that one first"
+    found = tell_error(other, "foreman", "run", "--store", f"sqlite:{pair.home}/jobs.sqlite", code=1)
+    assert found == expected.format("jobs.sqlite")
+    assert tell_error(pair, "foreman", "run", code=1) == expected.format("foreman.sock")
+    assert tell_error(pair, "foreman", "run", "--store", "memory:", code=1) == expected.format("foreman.sock")
+    assert tell_error(pair, "up", code=1) == expected.format("foreman.sock")
     pair.submit("--wait", "true")
 
 

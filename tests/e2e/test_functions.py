@@ -6,6 +6,8 @@ import math
 import operator
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -60,6 +62,22 @@ def test_what_cannot_travel_is_named(client: gandy.Client) -> None:
         client.run(threading.Lock).result(PATIENCE)
     with pytest.raises(ConfigError, match="is the limit"):
         client.run(len, bytes(300_000))
+
+
+def test_result_that_is_too_large_is_told(client: gandy.Client) -> None:
+    with pytest.raises(ValueError, match=r"the result has 5,000,0\d\d bytes"):
+        client.run(bytes, 5_000_000).result(PATIENCE)
+    assert len(client.run(bytes, 3_000_000).result(PATIENCE)) == 3_000_000
+
+
+def test_modules_beside_the_program_are_found(crew: Crew, tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("def double(number):\n    return 2 * number\n")
+    program = "import beside, gandy\nwith gandy.Executor() as crew:\n    print(list(crew.map(beside.double, [1, 2])))\n"
+    (tmp_path / "program.py").write_text(program)
+    done = subprocess.run(
+        [sys.executable, tmp_path / "program.py"], cwd="/", env=crew.environment, capture_output=True, check=False
+    )
+    assert (done.stdout, done.stderr) == (b"[2, 4]\n", b"")
 
 
 def test_map_keeps_the_order(client: gandy.Client) -> None:

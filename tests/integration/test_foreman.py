@@ -15,7 +15,7 @@ from gandy.core.extensions import WORKER_OFFERS
 from gandy.core.model import AttemptKey, JobSpec, JobState
 from gandy.core.reactor import Policy
 from gandy.core.records import JobSet, Record
-from gandy.errors import GandyError, JobNotFound, Rejected, StoreError
+from gandy.errors import ConfigError, GandyError, JobNotFound, Rejected, StoreError
 from gandy.foreman import intake, server
 from gandy.foreman.main import ForemanProgram, socket_address
 from gandy.ids import TaskNumber
@@ -279,5 +279,20 @@ def test_why_a_dependent_job_was_cancelled_is_explained(home: Path) -> None:
             second = await client.submit("true", after=[first.id])
             assert (await second.wait()).state is JobState.CANCELLED
             assert f"It was to run after job {first.id}, which is failed." in await second.explain()
+
+    run(test())
+
+
+def test_one_foreman_per_home_whatever_their_stores(home: Path) -> None:
+    async def test() -> None:
+        async with a_foreman(home):
+            with pytest.raises(StoreError, match="another foreman uses it"):
+                await ForemanProgram(str(home), "memory:", Policy()).start()
+        async with a_foreman(home):
+            pass
+        with pytest.raises(ConfigError):
+            await ForemanProgram(str(home), "memory:", Policy()).start("tcp://192.0.2.1:1")
+        async with a_foreman(home):
+            pass
 
     run(test())

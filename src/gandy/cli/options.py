@@ -51,6 +51,16 @@ def foreman_option(command: F) -> F:
     return option(command)
 
 
+def preload_option(command: F) -> F:
+    option = click.option(
+        "--preload",
+        multiple=True,
+        metavar="MODULE",
+        help="Import this before the first Python function comes, once in each slot's process.",
+    )
+    return option(command)
+
+
 def output_option(command: F) -> F:
     option = click.option(
         "--output",

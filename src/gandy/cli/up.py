@@ -6,14 +6,18 @@ import sys
 import click
 
 from gandy.cli.exits import make_epilog
+from gandy.cli.options import preload_option
 from gandy.config import tell_home
 
 
 @click.command(epilog=make_epilog("gandy up", "gandy up --slots 4", "gandy up --store memory:"))
 @click.option("--slots", type=click.IntRange(1, 0xFFFE), metavar="N", help="Tasks at once. Default: one per processor.")
 @click.option("--store", metavar="STORE", help="sqlite:PATH or memory:. Default: a file under GANDY_HOME.")
-def up(slots: int | None, store: str | None) -> None:
+@preload_option
+def up(slots: int | None, store: str | None, preload: tuple[str, ...]) -> None:
     """Start a foreman and a worker here, in the foreground. Ctrl-C stops both and leaves no process behind."""
     from gandy.up import run
 
-    raise click.exceptions.Exit(run(home=tell_home(os.environ, sys.platform), slots=slots, store=store))
+    raise click.exceptions.Exit(
+        run(home=tell_home(os.environ, sys.platform), slots=slots, store=store, preload=preload)
+    )

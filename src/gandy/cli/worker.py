@@ -2,12 +2,12 @@
 
 import os
 import sys
-from typing import Final
+from typing import Any, Final
 
 import click
 
 from gandy.cli.exits import make_epilog
-from gandy.cli.options import Bytes, Format, foreman_option, open_client, output_option
+from gandy.cli.options import Bytes, Format, foreman_option, open_client, output_option, preload_option
 from gandy.cli.security import refuse_open_network
 from gandy.config import tell_home
 
@@ -39,18 +39,14 @@ def worker() -> None:
     metavar="SIZE",
     help="How much output of tasks is kept here: 500M, 20G. Beyond, the oldest goes.",
 )
-def run(
-    foreman: str | None, slots: int | None, tags: tuple[str, ...], name: str | None, insecure: bool, keep_output: int
-) -> None:
+@preload_option
+def run(foreman: str | None, insecure: bool, **told: Any) -> None:
     """Work for a foreman, in the foreground. Ctrl-C stops the worker and its tasks."""
     refuse_open_network(insecure, foreman)
     from gandy.worker import main
 
     home = tell_home(os.environ, sys.platform)
-    code = main.run(
-        home=home, foreman=foreman, slots=slots, tags=tags, name=name, insecure=insecure, keep_output=keep_output
-    )
-    raise click.exceptions.Exit(code)
+    raise click.exceptions.Exit(main.run(home=home, foreman=foreman, insecure=insecure, **told))
 
 
 @worker.command(

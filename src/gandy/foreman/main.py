@@ -13,6 +13,7 @@ from gandy.foreman.clerk import Clerk
 from gandy.foreman.server import Server
 from gandy.net import loop
 from gandy.store import make_store
+from gandy.store.lock import FileLock
 
 SOCKET_NAME = "foreman.sock"
 STORE_NAME = "jobs.sqlite"
@@ -46,6 +47,7 @@ class ForemanProgram:
         self.server.on_commit.append(self.clerk.on_commit)
         self.server.on_failure = self._fail
         self.has_failed = False
+        self._lock: FileLock | None = None
         self.server.on_gone = self.clerk.on_gone
 
     def _fail(self) -> None:
@@ -54,6 +56,17 @@ class ForemanProgram:
 
     async def start(self, listen: str | None = None, v1_listen: str | None = None) -> None:
         """Raises: StoreError, ConfigError."""
+        # One foreman per home, also where two that start at the same moment have different stores.
+        lock = FileLock(Path(socket_address(self.home).host))
+        try:
+            await self._open_doors(listen, v1_listen)
+        except BaseException:
+            await self.server.stop()
+            lock.release()
+            raise
+        self._lock = lock
+
+    async def _open_doors(self, listen: str | None, v1_listen: str | None) -> None:
         await self.server.start()
         self.clerk.on_start()
         await self._open_door(socket_address(self.home), 2)
@@ -73,6 +86,8 @@ class ForemanProgram:
         await self.clerk.close()
         await self.server.stop()
         Path(socket_address(self.home).host).unlink(missing_ok=True)
+        if self._lock is not None:
+            self._lock.release()
 
 
 def stop_on_signals(stop: Callable[[], None]) -> None:

@@ -1,6 +1,5 @@
 """A function that is known by its name only: whoever calls it imports it, and nobody else needs to have it."""
 
-from functools import reduce
 from importlib import import_module
 from typing import Any
 
@@ -23,5 +22,7 @@ class Named:
         return Named, (f"{self.module}:{self.function}",)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        function = reduce(getattr, self.function.split("."), import_module(self.module))
+        function: Any = import_module(self.module)
+        for name in self.function.split("."):
+            function = getattr(function, name)
         return function(*args, **kwargs)

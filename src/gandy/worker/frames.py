@@ -53,9 +53,7 @@ class FrameError(Exception):
 
 
 def encode_assignment(head: Head, shared: bytes, call: bytes) -> bytes:
-    """What goes before the two pickles. Raises: ValueError where something is too long."""
-    if max(len(shared), len(call)) > MAX_BODY_BYTES:
-        raise ValueError(f"a call may have {MAX_BODY_BYTES:,} bytes, not {max(len(shared), len(call)):,}")
+    """What goes before the two pickles."""
     # The same interpreter reads it, so marshal will do. Importing msgspec takes longer than starting Python.
     data = marshal.dumps(tuple(head))
     return ASSIGNMENT.pack(len(data), len(shared), len(call)) + data

@@ -63,17 +63,18 @@ def run(
     name: str | None,
     insecure: bool,
     keep_output: int,
+    preload: tuple[str, ...],
 ) -> int:
     """Raises: ConfigError, GandyError."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     address = tell_address(home, foreman, insecure)
     about = make_about(slots, tags, name)
-    loop.run(_run(address, about, Path(home) / OUTPUT_NAME / about.name, keep_output))
+    loop.run(_run(address, about, Path(home) / OUTPUT_NAME / about.name, keep_output, preload))
     return 0
 
 
-async def _run(address: Address, about: About, folder: Path, keep_output: int) -> None:
-    service = WorkerService(address, about, folder, keep_output)
+async def _run(address: Address, about: About, folder: Path, keep_output: int, preload: tuple[str, ...]) -> None:
+    service = WorkerService(address, about, folder, keep_output, preload)
     running = asyncio.get_running_loop()
     stopping: set[asyncio.Task[None]] = set()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -5,6 +5,7 @@ were calls at the same time, and those that nobody needs any more end after a wh
 """
 
 import asyncio
+import logging
 from contextlib import suppress
 from typing import Final, Protocol
 
@@ -15,6 +16,8 @@ from gandy.worker.output import Outputs
 from gandy.worker.slot_process import SlotProcess
 from gandy.worker.spawn import NotStartedError, Spawner
 from gandy.worker.task import Task
+
+log = logging.getLogger("gandy.worker")
 
 IDLE_SECONDS: Final = 300.0  # that an unused process is kept: people think between two calls
 
@@ -101,6 +104,8 @@ class SlotPool:
             self._idle.remove(process)
         if process.task is not None:
             self._listener.on_call_exit(process.task, process)
+        elif process.problem:
+            log.warning("a process for Python calls did not become ready: %s", process.problem)
 
     def on_gone(self, process: SlotProcess) -> None:
         self._processes.discard(process)

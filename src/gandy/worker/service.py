@@ -18,7 +18,9 @@ from gandy.core.desk import MAX_TOLD
 from gandy.core.extensions import PIECE, PING, READ, WORKER_OFFERS, Piece, Read, decode_read, encode
 from gandy.core.model import AttemptKey, Cause, Ending
 from gandy.errors import LinkError, RemoteProtocolError
+from gandy.functions import pack_error
 from gandy.ids import JobId
+from gandy.limits import MAX_RESULT_BYTES
 from gandy.net.links import Link, connect
 from gandy.talk.events import ExtensionReceived, HelloRefused, Kill, Leave, Recalled, Start, Welcomed, WorkerEvent
 from gandy.talk.worker import WorkerSide
@@ -44,12 +46,19 @@ TIDY_PERIOD = 10.0  # seconds between two looks at how much output there is
 class WorkerService:
     """One worker. `run` ends when the foreman sent it away, or after `stop`."""
 
-    def __init__(self, address: Address, about: About, folder: Path, max_output_bytes: int = MAX_OUTPUT_BYTES) -> None:
+    def __init__(
+        self,
+        address: Address,
+        about: About,
+        folder: Path,
+        max_output_bytes: int = MAX_OUTPUT_BYTES,
+        preload: tuple[str, ...] = (),
+    ) -> None:
         self._address = address
         self._max_output_bytes = max_output_bytes
         self._about = about
         self._side = WorkerSide(about.slots, about, offers=WORKER_OFFERS)
-        self._runner = Runner(folder, self._on_end, on_free=self._on_free)
+        self._runner = Runner(folder, self._on_end, on_free=self._on_free, preload=preload)
         self._attempts: dict[TaskPair, AttemptKey] = {}  # of what runs or waits here
         self._waiting: OrderedDict[AttemptKey, tuple[Order, int]] = OrderedDict()  # for slots, so many each
         self._taken: dict[AttemptKey, int] = {}  # slots of what runs
@@ -279,7 +288,7 @@ class WorkerService:
 
     def _on_end(self, attempt: AttemptKey, ending: Ending) -> None:
         if not self._done.is_set():
-            self._report(attempt, ending)
+            self._report(attempt, _limit_result(ending))
             # A task that was lost before, perhaps with its worker, must not be lost again for want of a word.
             self._flush_results(may_hold=attempt.attempt == 1)
 
@@ -309,6 +318,16 @@ def _make_order(task: Task) -> tuple[AttemptKey, Order]:
         env=orders.env,
         timeout=orders.timeout,
     )
+
+
+def _limit_result(ending: Ending) -> Ending:
+    """A value that is too large to be kept with the attempt becomes an exception that says so."""
+    size = len(ending.result)
+    if size <= MAX_RESULT_BYTES:
+        return ending
+    text = f"the result has {size:,} bytes, and {MAX_RESULT_BYTES:,} is the limit for now: write it to a file"
+    error = pack_error(ValueError(text))
+    return replace(ending, cause=Cause.RAISED, exit_code=None, note=f"ValueError: {text}", result=error)
 
 
 def _make_result(attempt: AttemptKey, ending: Ending) -> TaskResult:

@@ -20,6 +20,12 @@ WORTHY_SECONDS: Final = 0.001  # nobody asks for the memory of a call that takes
 LIBC: Final = ctypes.PyDLL(None)
 
 
+def _add_path(folder: str) -> None:
+    """Where the client's program is: modules beside it are found there, after those of the task's folder."""
+    if folder and folder not in sys.path:
+        sys.path.insert(1, folder)
+
+
 class Place:
     """The environment and the folder of the current task, and the way back."""
 
@@ -40,6 +46,7 @@ class Place:
         if job != self._job or env.keys() != self._env.keys():
             self._restore()
         self._job, before, self._env = job, self._env, env
+        _add_path(env.get("GANDY_PATH", ""))
         for name, value in env.items():
             if before.get(name) != value:
                 os.environ[name] = value

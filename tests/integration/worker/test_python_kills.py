@@ -202,6 +202,15 @@ def test_preload_that_fails_is_told_each_time(tmp_path: Path) -> None:
     run_with_bench(tmp_path, go, preload=("no_such_module",))
 
 
+def test_preload_that_fails_when_nobody_waits_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def go(bench: PythonBench) -> None:
+        bench.runner.warm(1)
+        await until(lambda: bench.runner.slot_pids == [])
+
+    run_with_bench(tmp_path, go, preload=("no_such_module",))
+    assert "cannot preload no_such_module: ModuleNotFoundError" in caplog.text
+
+
 def test_process_that_dies_before_it_is_ready_is_told(tmp_path: Path) -> None:
     async def go(bench: PythonBench) -> None:
         ending = await bench.end(errands.nothing)

@@ -67,15 +67,15 @@ def started(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("up --slots 4 --store memory:", {"slots": 4, "store": "memory:"}),
-        ("up", {"slots": None, "store": None}),
+        ("up --slots 4 --store memory:", {"slots": 4, "store": "memory:", "preload": ()}),
+        ("up", {"slots": None, "store": None, "preload": ()}),
         (
             "foreman run --store memory: --listen tcp://[::]:1 --v1-listen h:1 --grace 2min --insecure",
             {"store": "memory:", "listen": "tcp://[::]:1", "v1_listen": "h:1", "grace": 120.0, "insecure": True},
         ),
         ("foreman run", {"store": None, "listen": None, "v1_listen": None, "grace": 15.0, "insecure": False}),
         (
-            "worker run --foreman tcp://h --slots 2 --tag a --tag b --name hut --insecure --keep-output 5M",
+            "worker run --foreman tcp://h --slots 2 --tag a --tag b --name hut --insecure --keep-output 5M --preload m",
             {
                 "foreman": "tcp://h",
                 "slots": 2,
@@ -83,6 +83,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
                 "name": "hut",
                 "insecure": True,
                 "keep_output": 5_000_000,
+                "preload": ("m",),
             },
         ),
         (
@@ -94,6 +95,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
                 "name": None,
                 "insecure": False,
                 "keep_output": 10_000_000_000,
+                "preload": (),
             },
         ),
     ],

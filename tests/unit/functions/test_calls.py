@@ -67,6 +67,12 @@ def make_closure() -> Any:
     return lambda: (lock, unset)
 
 
+def make_function_of_a_program() -> Any:
+    program: dict[str, Any] = {"__name__": "__main__", "lock": threading.Lock()}
+    exec("def use(): return len, lock", program)
+    return program["use"]
+
+
 def iter_nothing() -> Iterator[None]:
     yield None
 
@@ -80,6 +86,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "set": ({threading.Lock()}, f"{LOCK} inside item 0 of a set"),
     "attribute": (Keeper(), f"{LOCK} inside attribute 'lock' of a {Keeper.__module__}.Keeper"),
     "closure": (make_closure(), f"{LOCK} inside variable 'lock' of function <lambda>"),
+    "global": (make_function_of_a_program(), f"{LOCK} inside global 'lock' of function use"),
     "default": (lambda lock=threading.Lock(): lock, f"{LOCK} inside a default of function <lambda>"),  # noqa: B008
     "method": (Keeper().use, f"{LOCK} inside the object of method use, attribute 'lock' of"),
     "partial": (functools.partial(take, 1, threading.Lock()), f"{LOCK} inside argument 2 of a partial"),
