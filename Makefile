@@ -52,6 +52,7 @@ fuzz: $(VENV)/.fuzz
 soak: $(VENV)/.dev
 	@GANDY_SIM_SEEDS=$(SOAK_SEEDS) $(BIN)/python -m pytest -n auto tests/sim
 	@GANDY_KILLS=20 GANDY_KILL_TASKS=2000 $(BIN)/python -m pytest tests/e2e/test_kills.py
+	@GANDY_KILL_CALLS=5000 $(BIN)/python -m pytest tests/e2e/test_functions.py
 	@GANDY_HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest tests/property
 
 clean:

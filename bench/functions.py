@@ -1,21 +1,25 @@
-"""Python functions that do nothing: through client, foreman, SQLite with full sync and worker, beside pools and peers."""
+"""Python functions that do nothing, through client, foreman, SQLite with full sync and worker, beside peers."""
 
 import operator
+import os
 import statistics
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, ProcessPoolExecutor, wait
 from contextlib import ExitStack
+from importlib import import_module
 from importlib.util import find_spec
+from multiprocessing import get_context
 from typing import Any
 
 import gandy
 from bench.harness import race, report
-from bench.jobs import SLOTS, crew
+from bench.jobs import SLOTS, crew, memory_kib
 
 CALLS = 5_000
 CHUNK = 50
 LATENCIES = 200
+ITEMS = 100_000
 
 
 def submits(executor: Executor | Any) -> Callable[[], int]:
@@ -35,10 +39,9 @@ def dask_submits(client: Any) -> Callable[[], int]:
 
 
 def loky_calls() -> int:
-    from joblib import Parallel, delayed
-
-    with Parallel(n_jobs=SLOTS, batch_size=1) as parallel:
-        parallel(delayed(operator.neg)(number) for number in range(CALLS))
+    joblib: Any = import_module("joblib")
+    with joblib.Parallel(n_jobs=SLOTS, batch_size=1) as parallel:
+        parallel(joblib.delayed(operator.neg)(number) for number in range(CALLS))
     return CALLS
 
 
@@ -59,9 +62,23 @@ def tell_latency(name: str, call: Callable[[], Any]) -> None:
     print(f"  {name:34} one call at a time: p50 {statistics.median(times) * 1e3:.2f} ms")
 
 
+def tell_memory(foreman: int, address: str) -> None:
+    """In a process of its own, whose memory nobody else has used."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as alone:
+        ours = alone.submit(map_many, address).result()
+    theirs = memory_kib(foreman) / 1024
+    print(f"  after a map of {ITEMS:,} items of 1 KB: client {ours:.0f} MiB, foreman {theirs:.0f} MiB")
+
+
+def map_many(address: str) -> float:
+    with gandy.Client(address) as client:
+        assert sum(client.map(len, (bytes(1_000) for _ in range(ITEMS)))) == 1_000 * ITEMS
+    return memory_kib(os.getpid()) / 1024
+
+
 def run() -> None:
     with ExitStack() as held:
-        client, _ = held.enter_context(crew())
+        client, foreman = held.enter_context(crew())
         ours = held.enter_context(gandy.Executor(str(client.address)))
         pool = held.enter_context(ProcessPoolExecutor(SLOTS))
         limit = f"ProcessPoolExecutor({SLOTS})"
@@ -73,9 +90,8 @@ def run() -> None:
         if find_spec("joblib"):
             contestants["joblib, loky"] = loky_calls
         if find_spec("distributed"):
-            from distributed import Client
-
-            dask = held.enter_context(Client(n_workers=SLOTS, threads_per_worker=1, dashboard_address=None))
+            make_client: Any = import_module("distributed").Client
+            dask = held.enter_context(make_client(n_workers=SLOTS, threads_per_worker=1, dashboard_address=None))
             contestants["Dask distributed"] = dask_submits(dask)
             calls["Dask distributed"] = lambda: dask.submit(abs, 1, pure=False).result()
         else:
@@ -85,5 +101,6 @@ def run() -> None:
         report("Python functions", "calls", race(contestants, repeats=3), limit)
         for name, call in calls.items():
             tell_latency(name, call)
+        tell_memory(foreman, str(client.address))
         chunks = {limit: maps(pool), "gandy, durable": maps(ours)}
         report(f"Map with chunks of {CHUNK}", "items", race(chunks, repeats=5), limit)

@@ -16,11 +16,13 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.test_jobs_command import PATIENCE, Crew
-from tests.e2e.test_kills import a_site
+from tests.e2e.test_kills import Member, Site, a_site, list_descendants
 
 import gandy
 from gandy.errors import ConfigError, TaskFailed
 from gandy.functions import NotPicklable, RemoteTraceback
+
+CALLS = int(os.environ.get("GANDY_KILL_CALLS", "800"))
 
 
 @pytest.fixture(scope="module")
@@ -224,17 +226,32 @@ def _square(number: int) -> int:
     return number * number
 
 
+def _find_slots(worker: Member) -> list[int]:
+    lines = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in list_descendants(worker.process.pid)}
+    return [pid for pid, line in lines.items() if b"gandy.worker.slot" in line]
+
+
+def _kill_some(site: Site, step: int) -> None:
+    """In turns a foreman, a worker, and a process in which a function runs."""
+    worker = site.workers[step % len(site.workers)]
+    match step % 3:
+        case 0:
+            site.foreman.kill()
+            site.foreman.start()
+        case 1:
+            worker.kill()
+            worker.start()
+        case _:
+            for pid in _find_slots(worker)[:1]:
+                os.kill(pid, signal.SIGKILL)
+
+
 def test_map_survives_the_death_of_everybody(tmp_path: Path) -> None:
     with a_site(tmp_path, workers=2) as site, gandy.Client(f"unix:{site.home}/foreman.sock") as client:
-        count = 1_000
-        values = client.functions(retries=3).map(_square, range(count), chunksize=2)
-        seen = []
+        values = client.functions(retries=10).map(_square, range(CALLS), chunksize=2)
+        seen, kills = [], -1
         for number, value in enumerate(values):
             seen.append(value)
-            if number in (100, 500):
-                site.foreman.kill()
-                site.foreman.start()
-            if number in (200, 700):
-                site.workers[number % 2].kill()
-                site.workers[number % 2].start()
-        assert seen == [number * number for number in range(count)]
+            if number % (CALLS // 8) == CALLS // 10:
+                _kill_some(site, kills := kills + 1)
+        assert seen == [number * number for number in range(CALLS)]
