@@ -221,6 +221,18 @@ def test_async_twins(crew: Crew) -> None:
     asyncio.run(asyncio.wait_for(go(), PATIENCE))
 
 
+def test_values_are_kept_for_a_while_only(tmp_path: Path) -> None:
+    crew = Crew(tmp_path)
+    address = f"unix:{crew.home}/foreman.sock"
+    forgetful = ("foreman", "run", "--keep-results", "0")
+    with crew.running(*forgetful), crew.running("worker", "run"), gandy.Client(address) as client:
+        functions = client.functions(name="old")
+        assert functions.run(abs, -1).result(PATIENCE) == 1  # whoever waits gets it
+        functions.close()
+    with crew.running(*forgetful), gandy.Client(address) as client, pytest.raises(TaskFailed, match="no longer kept"):
+        list(client.job(1).results())
+
+
 def _square(number: int) -> int:
     time.sleep(0.001)
     return number * number

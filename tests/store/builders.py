@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from gandy.core.model import AttemptKey, Cause, Counts, Ending, Input, JobSpec, JobState, TaskState
 from gandy.core.records import Claimed, Ended, JobAdded, JobClosed, JobForgotten, JobSet, Record, TasksAdded, TasksSet
 from gandy.ids import JobId, TaskNumber
@@ -78,6 +80,9 @@ class Blocking:
     def list_attempts(self, task: int = 1, job: int = 1) -> list[TaskRow]:
         return self.runner.run(self.store.list_attempts(JobId(job), TaskNumber(task)))
 
+    def list_results(self, job: int = 1, limit: int = 100, after: int = 0) -> list[TaskRow]:
+        return self.runner.run(self.store.list_results(JobId(job), limit, TaskNumber(after)))
+
     def read_lines(self, first: int, count: int, job: int = 1) -> list[Input]:
         return self.runner.run(self.store.read_lines(JobId(job), TaskNumber(first), count))
 
@@ -133,8 +138,9 @@ def ended(
     due: float = 0.0,
     failures: int = 0,
     crashes: int = 0,
+    result: bytes = b"",
 ) -> Ended:
-    ending = WELL if state is TaskState.FINISHED else BADLY
+    ending = replace(WELL if state is TaskState.FINISHED else BADLY, result=result)
     return Ended(attempt_key(task, attempt, job), ending, state, at, due, failures, crashes)
 
 

@@ -21,7 +21,7 @@ from tests.store.builders import (
 )
 
 from gandy.core.model import Counts, JobState, TaskState
-from gandy.core.records import JobAdded, Record
+from gandy.core.records import JobAdded, Record, ResultsDropped
 from gandy.errors import StoreError
 from gandy.store.base import TaskRow
 from gandy.store.memory import MemoryStore
@@ -57,6 +57,8 @@ openings = st.builds(opened, job=jobs, at=times)
 records: st.SearchStrategy[Record] = st.one_of(
     st.builds(add_some, st.integers(1, 9), st.lists(st.binary(max_size=3), max_size=3), jobs, times),
     st.builds(closed, job=jobs, at=times),
+    st.builds(ended, state=settable, at=times, result=st.binary(max_size=3), **keys),
+    st.builds(ResultsDropped, times),
     st.builds(claimed, worker=st.sampled_from("ab"), at=times, **keys),
     st.builds(ended, state=settable, at=times, due=times, failures=few, crashes=few, **keys),
     st.builds(set_some, settable, st.lists(tasks, max_size=3), jobs, times),
@@ -147,6 +149,10 @@ class SideBySide(RuleBasedStateMachine):
     @rule(states=job_filters, limit=st.integers(0, 4), before=st.none() | jobs)
     def list_some_jobs(self, states: set[JobState] | None, limit: int, before: int | None) -> None:
         assert self.memory.list_jobs(states, limit, before) == self.sqlite.list_jobs(states, limit, before)
+
+    @rule(job=jobs, limit=st.integers(0, 7), after=tasks)
+    def list_some_results(self, job: int, limit: int, after: int) -> None:
+        assert self.memory.list_results(job, limit, after) == self.sqlite.list_results(job, limit, after)
 
     @rule(job=jobs, first=st.integers(1, 6), count=st.integers(0, 6))
     def read_some_lines(self, job: int, first: int, count: int) -> None:

@@ -358,7 +358,15 @@ def test_a_commit_is_synced_before_it_returns(store: Blocking) -> None:
 
 def test_a_million_tasks_are_one_row_and_a_million_lines_a_thousand(store: Blocking, path: Path) -> None:
     store.commit(added(1, tasks=1_000_000), added(2, lines=("line",) * 1_000_000), tasks_set(TaskState.CANCELLED))
-    assert count_rows(path) == {"jobs": 2, "specs": 2, "lines": 1_000, "uploads": 0, "tasks": 0, "attempts": 0}
+    assert count_rows(path) == {
+        "jobs": 2,
+        "specs": 2,
+        "lines": 1_000,
+        "uploads": 0,
+        "tasks": 0,
+        "attempts": 0,
+        "results": 0,
+    }
     assert store.read_lines(1_000_000, 1, job=2) == ["line"]
 
 
@@ -371,5 +379,5 @@ def test_a_forgotten_job_leaves_no_row(store: Blocking, path: Path) -> None:
 
 def count_rows(path: Path) -> dict[str, int]:
     with closing(sqlite3.connect(path)) as db:
-        tables = ("jobs", "specs", "lines", "uploads", "tasks", "attempts")
+        tables = ("jobs", "specs", "lines", "uploads", "tasks", "attempts", "results")
         return {table: db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables}

@@ -26,7 +26,7 @@ from tests.store.builders import (
 )
 
 from gandy.core.model import Counts, JobState, TaskState
-from gandy.core.records import JobAdded, LinesAdded, LinesDropped
+from gandy.core.records import JobAdded, LinesAdded, LinesDropped, ResultsDropped
 from gandy.errors import StoreError
 from gandy.ids import JobId, TaskNumber
 from gandy.store import make_store
@@ -482,3 +482,41 @@ def test_a_closed_job_grows_no_more(store: Blocking) -> None:
     store.commit(opened(), tasks_added(1, b"a"), closed(at=7.0), tasks_added(2, b"b"), closed(job=9))
     row = store.get_job()
     assert (row.spec.tasks, row.spec.is_open, row.changed) == (1, False, 7.0)
+
+
+# What functions gave back
+
+
+def results(store: Blocking, after: int = 0, limit: int = 100) -> dict[int, bytes]:
+    return {row.task: row.ending.result for row in store.list_results(1, limit, after) if row.ending is not None}
+
+
+def test_results_are_listed_apart(store: Blocking) -> None:
+    store.commit(added(tasks=5), *(claimed(task) for task in (1, 2, 3, 4)))
+    store.commit(
+        ended(task=1, result=b"one"), ended(FAILED, 2, result=b"error"), ended(task=3), tasks_set(CANCELLED, 5)
+    )
+    assert results(store) == {1: b"one", 2: b"error", 3: b""}
+    assert [row.task for row in store.list_results()] == [1, 2, 3, 5]
+    assert results(store, after=1, limit=1) == {2: b"error"}
+    assert store.list_results(9) == []
+    assert {row.ending and row.ending.result for row in store.list_tasks()} == {None, b""}
+    (recovered,) = store.reopen().jobs
+    assert {task.ending and task.ending.result for task in recovered.tasks} == {None, b""}
+
+
+def test_only_the_last_attempt_has_a_result(store: Blocking) -> None:
+    store.commit(added(tasks=1), claimed(), ended(WAITING, result=b"error"), claimed(attempt=2))
+    assert results(store) == {}
+    store.commit(ended(attempt=2))
+    assert results(store) == {1: b""}
+    store.commit(ended(attempt=1, result=b"too late"))
+    assert results(store) == {1: b""}
+
+
+def test_results_are_dropped_by_age(store: Blocking) -> None:
+    store.commit(added(tasks=3), *(claimed(task) for task in (1, 2, 3)))
+    store.commit(*(ended(task=task, at=10.0 * task, result=b"x") for task in (1, 2, 3)), ResultsDropped(20.0))
+    assert results(store) == {1: b"", 2: b"x", 3: b"x"}
+    store.commit(ResultsDropped(99.0), forgotten())
+    assert results(store) == {}

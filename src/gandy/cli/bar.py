@@ -1,22 +1,14 @@
-"""The progress bar of a job on a terminal, drawn by rich: how far, how fast, how long still."""
+"""The progress bar of a job on a terminal: its state, how far it is, what failed."""
 
 from collections.abc import Iterator
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.text import Text
+from rich.progress import Progress
 
+from gandy.bar import make_progress
 from gandy.cli.people import format_count
 from gandy.cli.progress import count_done
 from gandy.core.snapshot import JobRow
-
-
-class RateColumn(ProgressColumn):
-    """Tasks that end in a second."""
-
-    def render(self, task: Task) -> Text:
-        speed = task.finished_speed or task.speed
-        return Text("" if speed is None else f"{speed:,.1f} tasks/s", style="progress.data.speed")
 
 
 def draw_bar(rows: Iterator[JobRow]) -> JobRow:
@@ -26,20 +18,6 @@ def draw_bar(rows: Iterator[JobRow]) -> JobRow:
         for row in rows:
             show(progress, bar, row)
     return row
-
-
-def make_progress(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TextColumn("{task.fields[done]}", style="progress.download"),
-        TextColumn("{task.fields[failed]}", style="red"),
-        RateColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(compact=True),
-        console=console,
-    )
 
 
 def show(progress: Progress, bar: int, row: JobRow) -> None:

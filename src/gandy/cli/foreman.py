@@ -2,6 +2,7 @@
 
 import os
 import sys
+from typing import Any
 
 import click
 
@@ -34,15 +35,22 @@ def foreman() -> None:
     metavar="TIME",
     help="How long a worker that went away keeps its tasks.",
 )
+@click.option(
+    "--keep-results",
+    type=Seconds(),
+    default="30d",
+    show_default=True,
+    metavar="TIME",
+    help="How long values of Python functions are kept.",
+)
 @click.option("--insecure", is_flag=True, help="Use TCP without keys: anybody on the network can run commands.")
-def run(store: str | None, listen: str | None, v1_listen: str | None, grace: float, insecure: bool) -> None:
+def run(listen: str | None, v1_listen: str | None, insecure: bool, **told: Any) -> None:
     """Run a foreman in the foreground. Ctrl-C stops it; workers keep their tasks until it is back."""
     refuse_open_network(insecure, listen, v1_listen)
     from gandy.foreman import main
 
     home = tell_home(os.environ, sys.platform)
-    code = main.run(home=home, store=store, listen=listen, v1_listen=v1_listen, grace=grace, insecure=insecure)
-    raise click.exceptions.Exit(code)
+    raise click.exceptions.Exit(main.run(home=home, listen=listen, v1_listen=v1_listen, insecure=insecure, **told))
 
 
 @foreman.command(epilog=make_epilog("gandy foreman stop", "gandy foreman stop --drain"))

@@ -12,6 +12,7 @@ from gandy.functions import open_error, open_result
 DIED: Final = {
     Cause.EXIT: "its process ended before the function returned",
     Cause.SIGNAL: "its process died",
+    Cause.RAISED: "it raised an exception, which is no longer kept",
     Cause.TIMEOUT: "it took too long and was killed",
     Cause.NOT_STARTED: "it could not start",
     Cause.WORKER_LOST: "it was lost with its worker, again and again",
@@ -24,13 +25,15 @@ def open_row(row: ResultRow, is_chunk: bool) -> Iterator[Any]:
         raise CancelledError(f"task {row.task} was cancelled")
     if row.state is not TaskState.FINISHED:
         raise make_error(row)
+    if not row.result:
+        raise TaskFailed(f"task {row.task}: its value is no longer kept")
     value = open_result(row.result)
     yield from value if is_chunk else (value,)
 
 
 def make_error(row: ResultRow) -> BaseException:
     """What became of a call that gave no value."""
-    if row.cause is Cause.RAISED:
+    if row.cause is Cause.RAISED and row.result:
         return open_error(row.result)
     how = DIED.get(row.cause, row.cause.name.lower())
     error = TaskFailed(f"task {row.task}: {how}" + (f" ({row.note})" if row.note else ""))

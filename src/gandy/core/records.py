@@ -84,6 +84,12 @@ class JobSet(Struct, frozen=True):
     at: float
 
 
+class ResultsDropped(Struct, frozen=True):
+    """Values of functions that ended before this time are no longer kept."""
+
+    before: float
+
+
 class JobForgotten(Struct, frozen=True):
     """Nobody wants to know about this job any more."""
 
@@ -91,5 +97,15 @@ class JobForgotten(Struct, frozen=True):
 
 
 Record = (
-    LinesAdded | LinesDropped | JobAdded | TasksAdded | JobClosed | Claimed | Ended | TasksSet | JobSet | JobForgotten
+    LinesAdded
+    | LinesDropped
+    | JobAdded
+    | TasksAdded
+    | JobClosed
+    | Claimed
+    | Ended
+    | TasksSet
+    | JobSet
+    | ResultsDropped
+    | JobForgotten
 )

@@ -165,7 +165,7 @@ class Clerk:
 
     async def _list_results(self, job: JobId, after: TaskNumber) -> ask.Results:
         await self._get_job(job)
-        rows = await self.server.store.list_tasks(job, FINAL_STATES, RESULTS_PAGE, after)
+        rows = await self.server.store.list_results(job, RESULTS_PAGE, after)
         part = next(split_results([tell_row(row) for row in rows]), ())
         return ask.Results(part, is_last=len(part) == len(rows) < RESULTS_PAGE)
 

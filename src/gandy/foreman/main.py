@@ -10,7 +10,7 @@ from gandy.config import Address, parse_address
 from gandy.core.reactor import Policy
 from gandy.errors import ConfigError
 from gandy.foreman.clerk import Clerk
-from gandy.foreman.server import Server
+from gandy.foreman.server import KEEP_RESULTS, Server
 from gandy.net import loop
 from gandy.store import make_store
 from gandy.store.lock import FileLock
@@ -37,11 +37,18 @@ def make_home(home: str) -> None:
 class ForemanProgram:
     """A foreman with its doors. `start` gives control back; `wait` ends when somebody wants it to stop."""
 
-    def __init__(self, home: str, store: str | None, policy: Policy, insecure: bool = False) -> None:
+    def __init__(
+        self,
+        home: str,
+        store: str | None,
+        policy: Policy,
+        insecure: bool = False,
+        keep_results: float = KEEP_RESULTS,
+    ) -> None:
         make_home(home)
         self.home = home
         self.store_name = store or f"sqlite:{Path(home) / STORE_NAME}"
-        self.server = Server(make_store(self.store_name), policy)
+        self.server = Server(make_store(self.store_name), policy, keep_results)
         self.clerk = Clerk(self.server, self.store_name, insecure)
         self.server.on_message = self.clerk.on_message
         self.server.on_commit.append(self.clerk.on_commit)
@@ -97,22 +104,27 @@ def stop_on_signals(stop: Callable[[], None]) -> None:
 
 
 def run(
-    *, home: str, store: str | None, listen: str | None, v1_listen: str | None, grace: float, insecure: bool
+    *,
+    home: str,
+    store: str | None,
+    listen: str | None,
+    v1_listen: str | None,
+    grace: float,
+    insecure: bool,
+    keep_results: float,
 ) -> int:
     """Raises: StoreError, ConfigError."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    return loop.run(_run(home, store, listen, v1_listen, grace, insecure))
-
-
-async def _run(
-    home: str, store: str | None, listen: str | None, v1_listen: str | None, grace: float, insecure: bool
-) -> int:
     if (listen or v1_listen) and not insecure:
         raise ConfigError(
             "a foreman that listens on the network has no keys yet: with --insecure, everybody who can reach it "
             "can run commands as you"
         )
-    program = ForemanProgram(home, store, Policy(grace=grace), insecure)
+    program = ForemanProgram(home, store, Policy(grace=grace), insecure, keep_results)
+    return loop.run(_run(program, listen, v1_listen))
+
+
+async def _run(program: ForemanProgram, listen: str | None, v1_listen: str | None) -> int:
     await program.start(listen, v1_listen)
     stop_on_signals(program.clerk.should_stop.set)
     log.info(

@@ -14,6 +14,7 @@ from gandy.core.extensions import FOREMAN_OFFERS
 from gandy.core.foreman import Batch, Foreman
 from gandy.core.model import AttemptKey
 from gandy.core.reactor import Policy, Reactor
+from gandy.core.records import ResultsDropped
 from gandy.core.requests import EVENT, REPLY, Answer, encode
 from gandy.core.snapshot import restore
 from gandy.errors import RemoteProtocolError, StoreError
@@ -31,6 +32,8 @@ HEARTBEAT_EXPIRY = 15.0  # seconds of silence after which a worker's link is cut
 BURIAL_PAUSE = 0.1  # seconds between two looks at whether a worker's process is gone
 GREETING_PAUSE = 0.5  # seconds until a worker that waits for the foreman's OK(0) gets it
 COMMIT_INTERVAL = 0.004  # seconds from one commit to the next: busy crews share commits, idle ones do not wait
+KEEP_RESULTS = 30 * 86_400.0  # seconds that values of functions are kept, unless somebody says otherwise
+DROP_PERIOD = 600.0  # seconds between two looks for those that are too old
 FEW_RECORDS = 8  # in a commit; a crew that has no more to tell at a time is not busy
 STORE_RETRY = 1.0  # seconds between tries of a commit that failed
 
@@ -40,7 +43,7 @@ OnMessage = Callable[[str, ExtensionReceived], None]
 class Server:
     """One foreman. `start` it, let it run, `stop` it."""
 
-    def __init__(self, store: Store, policy: Policy) -> None:
+    def __init__(self, store: Store, policy: Policy, keep_results: float = KEEP_RESULTS) -> None:
         self.store = store
         self.trouble = ""  # what the store complains about; while it does, no new work is taken
         self.on_commit: list[Callable[[Batch], None]] = []
@@ -48,6 +51,7 @@ class Server:
         self.on_failure: Callable[[], None] = lambda: None
         self.on_gone: Callable[[str], None] = lambda _link: None
         self._policy = policy
+        self._keep_results = keep_results
         self._inputs = InputCache(store)
         self._links: dict[str, Link] = {}
         self._pids: dict[str, int] = {}
@@ -63,7 +67,8 @@ class Server:
         recovered = await self.store.open()
         self.foreman = Foreman(Reactor(self._policy, recovered.next_job))
         restore(self.foreman.reactor, recovered, time.time())
-        self._tasks = [asyncio.create_task(self._commit_loop()), asyncio.create_task(self._clock_loop())]
+        loops = (self._commit_loop(), self._clock_loop(), self._drop_loop())
+        self._tasks = [asyncio.create_task(loop) for loop in loops]
         for task in self._tasks:
             task.add_done_callback(self._on_loop_end)
 
@@ -245,6 +250,12 @@ class Server:
             self._cut_silent(now)
             if self.foreman.batch:
                 self.wake()
+
+    async def _drop_loop(self) -> None:
+        """Values of functions are not kept for ever."""
+        while True:
+            self.decide([ResultsDropped(time.time() - self._keep_results)])
+            await asyncio.sleep(DROP_PERIOD)
 
     def _seconds_to_next(self) -> float:
         deadline = self.foreman.reactor.next_deadline()

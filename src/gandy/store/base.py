@@ -38,6 +38,9 @@ class Store(Protocol):
     ) -> list[TaskRow]:
         """Tasks above `after` in the order of their numbers, those without a row of their own included."""
 
+    async def list_results(self, job: JobId, limit: int, after: TaskNumber) -> list[TaskRow]:
+        """Tasks above `after` that have ended for good, with their results, which all other lists leave out."""
+
     async def list_attempts(self, job: JobId, task: TaskNumber) -> list[TaskRow]:
         """Every attempt at a task, the first one first; each with the state its end led to."""
 

@@ -9,7 +9,7 @@ from itertools import islice
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gandy.core.model import AttemptKey, Counts, Input, JobSpec, JobState, TaskState
+from gandy.core.model import FINAL_STATES, AttemptKey, Counts, Input, JobSpec, JobState, TaskState
 from gandy.core.records import (
     Claimed,
     Ended,
@@ -20,6 +20,7 @@ from gandy.core.records import (
     LinesAdded,
     LinesDropped,
     Record,
+    ResultsDropped,
     TasksAdded,
     TasksSet,
 )
@@ -37,6 +38,14 @@ class _Kept(Struct):
     before: "_Kept | None" = None
 
 
+class _Result(Struct, frozen=True):
+    """What a function gave back, in which attempt and when."""
+
+    attempt: int
+    at: float
+    value: bytes
+
+
 class _Job(Struct):
     spec: JobSpec
     lines: list[Input]
@@ -47,6 +56,7 @@ class _Job(Struct):
     counts: list[int]  # by state
     fresh: TaskState = TaskState.WAITING  # the state of every task that is not kept below
     kept: dict[TaskNumber, _Kept] = field(default_factory=dict)
+    results: dict[TaskNumber, _Result] = field(default_factory=dict)
 
     @property
     def is_open(self) -> bool:
@@ -132,6 +142,8 @@ class MemoryStore:
                 self._set_tasks(record)
             case JobSet():
                 self._set_job(record)
+            case ResultsDropped(before):
+                self._drop_results(before)
             case JobForgotten():
                 self._jobs.pop(record.job, None)
         return None
@@ -195,8 +207,10 @@ class MemoryStore:
             due=record.due,
             failures=record.failures,
             crashes=record.crashes,
-            ending=record.ending,
+            ending=replace(record.ending, result=b""),
         )
+        if record.ending.result:
+            job.results[record.attempt.task] = _Result(record.attempt.attempt, record.at, record.ending.result)
         job.move(TaskState.RUNNING, record.state)
         job.changed = record.at
 
@@ -215,6 +229,10 @@ class MemoryStore:
         job = self._jobs.get(record.job)
         if job is not None:
             job.state, job.held, job.changed = record.state, record.held, record.at
+
+    def _drop_results(self, before: float) -> None:
+        for job in self._jobs.values():
+            job.results = {task: result for task, result in job.results.items() if result.at >= before}
 
     # Reading
 
@@ -243,6 +261,10 @@ class MemoryStore:
             rows = (row for row in found.sorted_rows() if row.task > after)
         return list(islice((row for row in rows if states is None or row.state in states), limit))
 
+    async def list_results(self, job: JobId, limit: int, after: TaskNumber) -> list[TaskRow]:
+        rows = await self.list_tasks(job, FINAL_STATES, limit, after)
+        return [_with_result(row, self._jobs[job].results.get(row.task)) for row in rows]
+
     async def list_attempts(self, job: JobId, task: TaskNumber) -> list[TaskRow]:
         found = self._jobs.get(job)
         kept = found and found.kept.get(task)
@@ -255,6 +277,12 @@ class MemoryStore:
     async def read_lines(self, job: JobId, first: TaskNumber, count: int) -> list[Input]:
         found = self._jobs.get(job)
         return found.lines[first - 1 : first - 1 + count] if found else []
+
+
+def _with_result(row: TaskRow, result: _Result | None) -> TaskRow:
+    if result is None or row.ending is None or result.attempt != row.attempt:
+        return row
+    return replace(row, ending=replace(row.ending, result=result.value))
 
 
 def _untried(task: TaskNumber, state: TaskState) -> _Kept:

@@ -98,6 +98,9 @@ class SqliteStore:
     ) -> list[TaskRow]:
         return await self._reader.run(read.list_tasks, job, states, limit, after)
 
+    async def list_results(self, job: JobId, limit: int, after: TaskNumber) -> list[TaskRow]:
+        return await self._reader.run(read.list_results, job, limit, after)
+
     async def list_attempts(self, job: JobId, task: TaskNumber) -> list[TaskRow]:
         return await self._reader.run(read.list_attempts, job, task)
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from gandy.core.model import Counts, Ending, Input, JobSpec, JobState, TaskState
+from gandy.core.model import FINAL_STATES, Counts, Ending, Input, JobSpec, JobState, TaskState
 from gandy.ids import JobId, TaskNumber
 from gandy.store.base import JobRow, Recovered, RecoveredJob, TaskRow
 from gandy.store.law import FINAL_JOB_STATES
@@ -69,6 +69,11 @@ FIND_RUN_END: Final = """
 SELECT task FROM tasks AS this WHERE job = ?1 AND task >= ?2
     AND (task >= ?3 OR NOT EXISTS (SELECT 1 FROM tasks WHERE job = ?1 AND task = this.task + 1))
 ORDER BY task LIMIT 1
+"""
+
+# Results of some tasks, where the last attempt is the one that gave it.
+LIST_RESULTS: Final = """
+SELECT task, result FROM results JOIN tasks USING (job, task, attempt) WHERE job = ? AND task BETWEEN ? AND ?
 """
 
 # Every attempt at a task, with the state it led to.
@@ -134,6 +139,20 @@ def list_tasks(
             skipped = after if states is None else max(after, _find_full_end(db, job))
             sources.append(_list_fresh(db, job, fresh, skipped, last))
         return list(islice(heapq.merge(*sources, key=lambda row: row.task), limit))
+
+
+def list_results(db: sqlite3.Connection, job: JobId, limit: int, after: TaskNumber) -> list[TaskRow]:
+    rows = list_tasks(db, job, FINAL_STATES, limit, after)
+    if not rows:
+        return []
+    results = dict(db.execute(LIST_RESULTS, (job, rows[0].task, rows[-1].task)))
+    return [_with_result(row, results.get(row.task)) for row in rows]
+
+
+def _with_result(row: TaskRow, result: bytes | None) -> TaskRow:
+    if result is None or row.ending is None:
+        return row
+    return replace(row, ending=replace(row.ending, result=result))
 
 
 def list_attempts(db: sqlite3.Connection, job: JobId, task: TaskNumber) -> list[TaskRow]:

@@ -109,8 +109,22 @@ CREATE TABLE uploads (
 # Jobs to which tasks may be added.
 _OPEN_JOBS: Final = "ALTER TABLE jobs ADD COLUMN open INTEGER NOT NULL DEFAULT 0;"
 
+# What functions gave back, apart from the tasks: it may be large, and is not kept as long.
+_RESULTS: Final = """
+CREATE TABLE results (
+    job INTEGER NOT NULL REFERENCES jobs ON DELETE CASCADE,
+    task INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    at REAL NOT NULL,
+    result BLOB NOT NULL,
+    PRIMARY KEY (job, task)
+);
+
+CREATE INDEX results_by_age ON results (at);
+"""
+
 # In order, each makes the next version out of the one before. Files are out there: never change one, only append.
-MIGRATIONS: Final = (_JOBS_AND_TASKS, _LINES_IN_PARTS, _OPEN_JOBS)
+MIGRATIONS: Final = (_JOBS_AND_TASKS, _LINES_IN_PARTS, _OPEN_JOBS, _RESULTS)
 
 
 def migrate(db: sqlite3.Connection, version: int) -> None:

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from gandy.core.model import AttemptKey, TaskState
 from gandy.core.records import (
@@ -22,6 +23,7 @@ from gandy.core.records import (
     LinesAdded,
     LinesDropped,
     Record,
+    ResultsDropped,
     TasksAdded,
     TasksSet,
 )
@@ -84,6 +86,12 @@ END: Final = """
 UPDATE tasks SET state = ?4, outcome = ?4, ended = ?5, due = ?6, failures = ?7, crashes = ?8, ending = ?9
 WHERE job = ?1 AND task = ?2 AND attempt = ?3 AND state = 1
 """
+
+# What a function gave back. Only the last attempt's is kept.
+KEEP_RESULT: Final = "INSERT OR REPLACE INTO results (job, task, attempt, at, result) VALUES (?, ?, ?, ?, ?)"
+
+# Results are not kept for ever.
+DROP_RESULTS: Final = "DELETE FROM results WHERE at < ?"
 
 # Where a task stands, with or without a row.
 GET_STATE: Final = """
@@ -204,6 +212,8 @@ class _Batch:
             case JobSet():
                 self._execute(SET_JOB, (record.state, record.held, record.job))
                 self._moved[record.job].at = record.at
+            case ResultsDropped(before):
+                self._execute(DROP_RESULTS, (before,))
             case JobForgotten():
                 self._execute(FORGET_JOB, (record.job,))
                 self._moved.pop(record.job, None)
@@ -248,9 +258,12 @@ class _Batch:
         return self._execute(CLAIM_AGAIN, (*record.attempt, record.worker, record.at)).rowcount > 0
 
     def _end(self, record: Ended) -> None:
-        ending = self._encode_ending(record.ending)
+        result = record.ending.result
+        ending = self._encode_ending(replace(record.ending, result=b"") if result else record.ending)
         values = (*record.attempt, record.state, record.at, record.due, record.failures, record.crashes, ending)
         if self._execute(END, values).rowcount:
+            if result:
+                self._execute(KEEP_RESULT, (*record.attempt, record.at, result))
             self._move(record.attempt.job, TaskState.RUNNING, record.state).at = record.at
 
     def _set_tasks(self, record: TasksSet) -> None:

@@ -71,9 +71,26 @@ def started(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         ("up", {"slots": None, "store": None, "preload": ()}),
         (
             "foreman run --store memory: --listen tcp://[::]:1 --v1-listen h:1 --grace 2min --insecure",
-            {"store": "memory:", "listen": "tcp://[::]:1", "v1_listen": "h:1", "grace": 120.0, "insecure": True},
+            {
+                "store": "memory:",
+                "listen": "tcp://[::]:1",
+                "v1_listen": "h:1",
+                "grace": 120.0,
+                "insecure": True,
+                "keep_results": 2_592_000.0,
+            },
         ),
-        ("foreman run", {"store": None, "listen": None, "v1_listen": None, "grace": 15.0, "insecure": False}),
+        (
+            "foreman run",
+            {
+                "store": None,
+                "listen": None,
+                "v1_listen": None,
+                "grace": 15.0,
+                "insecure": False,
+                "keep_results": 2_592_000.0,
+            },
+        ),
         (
             "worker run --foreman tcp://h --slots 2 --tag a --tag b --name hut --insecure --keep-output 5M --preload m",
             {

@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 from tests.unit.client.builders import a_row
 
+from gandy.bar import make_progress
 from gandy.cli import bar, progress
 from gandy.cli.exits import ExitCode
 from gandy.core.model import Counts, JobState
@@ -43,7 +44,7 @@ def test_a_log_has_a_line_for_each_tenth(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_a_bar_tells_how_far_and_what_failed() -> None:
     screen = io.StringIO()
-    with bar.make_progress(Console(file=screen, force_terminal=True, width=120)) as drawn:
+    with make_progress(Console(file=screen, force_terminal=True, width=120)) as drawn:
         task = drawn.add_task("", total=None, done="", failed="")
         for row in a_run(2_000):
             bar.show(drawn, task, row)
