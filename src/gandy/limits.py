@@ -17,8 +17,8 @@ MAX_BATCH_BYTES: Final = 4_000_000
 # Batches of results that are sent and not yet safe. More would only make them smaller.
 MAX_BATCHES_UNDER_WAY: Final = 2
 
-# Bytes of what a Python function gives back. It is kept with the attempt.
-MAX_RESULT_BYTES: Final = 4_000_000
+# Bytes of what a Python function gives back that are kept with the attempt. More stays on the worker.
+MAX_RESULT_BYTES: Final = 1_000_000
 
 # Requests of a peer that wait for their turn, each as large as a payload may be. A gandy peer has one under way.
 MAX_HELD_REQUESTS: Final = 4

@@ -59,7 +59,7 @@ def task_to_json(job: int, row: TaskRow) -> dict[str, Any]:
     values: dict[str, Any] = dict.fromkeys(TASK_KEYS.split())
     if row.ending is not None:
         values |= asdict(row.ending)
-        del values["result"]  # pickled, and perhaps large
+        del values["result"], values["result_bytes"]  # pickled, and perhaps large
         values |= {
             "cause": row.ending.cause.name.lower(),
             "tail": row.ending.tail.decode(errors="replace"),

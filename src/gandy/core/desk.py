@@ -203,4 +203,5 @@ def _tell_ending(result: TaskResult) -> Ending:
         tail=report.tail,
         note=report.note,
         result=report.result,
+        result_bytes=report.result_bytes,
     )

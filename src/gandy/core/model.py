@@ -112,6 +112,7 @@ class Ending(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tail: bytes = b""  # the last words on standard error
     note: str = ""  # who ended it, or why it could not start
     result: bytes = b""  # of a Python function: its value or its exception, pickled
+    result_bytes: int = 0  # of a result that is too large to travel along: its worker keeps it, with the output
 
     @property
     def is_success(self) -> bool:

@@ -158,7 +158,7 @@ class ReadOutput(_Request, frozen=True):
 
     job: JobId
     task: TaskNumber
-    stream: str = "out"  # or "err"
+    stream: str = "out"  # or "err", or "result" for a large result
     attempt: int = 0
     offset: int = 0
     limit: int = 65_536
@@ -238,6 +238,7 @@ class ResultRow(Struct, frozen=True, omit_defaults=True):
     note: str = ""
     tail: bytes = b""
     result: bytes = b""
+    result_bytes: int = 0  # of a large result: read it as the output "result" of the attempt
 
 
 class Results(_Answer, frozen=True):

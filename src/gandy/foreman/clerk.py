@@ -349,7 +349,7 @@ def _read_without_worker(request: ask.ReadOutput, row: TaskRow, is_here: bool) -
     """What is known where the worker is away, or keeps no output: the last words on standard error."""
     if row.state is TaskState.RUNNING and not is_here:
         return ask.Output(b"", row.attempt, is_last=False)  # it may come back
-    if request.stream == "out" and not is_here:
+    if request.stream != "err" and not is_here:
         name = tell_name(row.worker)
         raise Refusal("gone", f"what task {request.task} wrote is on worker {name}, which is not here", retryable=True)
     tail = row.ending.tail if row.ending is not None and request.stream == "err" else b""

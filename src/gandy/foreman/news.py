@@ -7,7 +7,7 @@ from typing import Any, Final
 from gandy.core import requests as ask
 from gandy.core.foreman import Batch
 from gandy.core.jobs import FINAL_JOB_STATES
-from gandy.core.model import FINAL_STATES, Cause
+from gandy.core.model import FINAL_STATES, Cause, Ending, TaskState
 from gandy.core.records import (
     Claimed,
     Ended,
@@ -161,8 +161,7 @@ class News:
 
 
 def _tell_end(record: Ended) -> ask.ResultRow:
-    ending, (_, task, attempt) = record.ending, record.attempt
-    return ask.ResultRow(task, record.state, attempt, ending.cause, ending.note, ending.tail, ending.result)
+    return _make_row(record.attempt.task, record.state, record.attempt.attempt, record.ending)
 
 
 def tell_row(row: TaskRow) -> ask.ResultRow:
@@ -170,7 +169,13 @@ def tell_row(row: TaskRow) -> ask.ResultRow:
     ending = row.ending
     if ending is None:  # cancelled before it began
         return ask.ResultRow(row.task, row.state, row.attempt, Cause.CANCELLED)
-    return ask.ResultRow(row.task, row.state, row.attempt, ending.cause, ending.note, ending.tail, ending.result)
+    return _make_row(row.task, row.state, row.attempt, ending)
+
+
+def _make_row(task: TaskNumber, state: TaskState, attempt: int, ending: Ending) -> ask.ResultRow:
+    return ask.ResultRow(
+        task, state, attempt, ending.cause, ending.note, ending.tail, ending.result, ending.result_bytes
+    )
 
 
 def split_results(rows: Sequence[ask.ResultRow]) -> Iterator[tuple[ask.ResultRow, ...]]:

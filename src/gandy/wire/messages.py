@@ -113,6 +113,7 @@ class Report(Struct, frozen=True, gc=False, omit_defaults=True):
     tail: bytes = b""
     note: str = ""
     result: bytes = b""
+    result_bytes: int = 0
 
 
 class TaskResult(

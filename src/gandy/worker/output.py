@@ -15,7 +15,7 @@ from typing import Final, Literal, NamedTuple
 
 from gandy.core.model import AttemptKey
 
-Stream = Literal["out", "err"]
+Stream = Literal["out", "err", "result"]
 
 TASKS_PER_SHARD: Final = 1000  # a folder with a million files is slow to list and to remove
 TAIL_BYTES: Final = 4096  # of standard error; goes with every ending, so it stays small
@@ -80,6 +80,13 @@ class Outputs:
         err = self._keep(sheets.err, output_path(self.folder, attempt, "err"), with_tail=True)
         self._free.append(sheets)
         return Kept(err.tail, out.problem or err.problem)
+
+    def keep_result(self, attempt: AttemptKey, result: bytes) -> None:
+        """A result that is too large to travel with its ending. Raises: OSError."""
+        path = Path(output_path(self.folder, attempt, "result"))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(result)
+        self.kept_bytes += len(result)
 
     def drop(self, sheets: Sheets) -> None:
         """The task never ran."""

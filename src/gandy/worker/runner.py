@@ -129,7 +129,7 @@ class Runner:
         if task is None:
             path = output_path(self.outputs.folder, attempt, stream)
         else:
-            path = task.sheets.out if stream == "out" else task.sheets.err
+            path = task.sheets.err if stream == "err" else task.sheets.out
         data = self.outputs.read(path, offset, limit)
         return Piece(data, is_last=task is None and len(data) < limit)
 

@@ -261,7 +261,7 @@ class WorkerService:
 
     def _send_piece(self, seq: int, read: Read) -> None:
         attempt = AttemptKey(read.job, read.task, read.attempt)
-        stream: Stream = "err" if read.stream == "err" else "out"
+        stream: Stream = read.stream if read.stream in ("err", "result") else "out"  # type: ignore[assignment]
         try:
             data, is_last = self._runner.read(attempt, stream, max(0, read.offset), min(read.limit, MAX_READ))
             piece = Piece(data, is_last)
@@ -288,9 +288,23 @@ class WorkerService:
 
     def _on_end(self, attempt: AttemptKey, ending: Ending) -> None:
         if not self._done.is_set():
-            self._report(attempt, _limit_result(ending))
+            self._report(attempt, self._keep_result(attempt, ending))
             # A task that was lost before, perhaps with its worker, must not be lost again for want of a word.
             self._flush_results(may_hold=attempt.attempt == 1)
+
+    def _keep_result(self, attempt: AttemptKey, ending: Ending) -> Ending:
+        """A result that is too large to travel with the ending stays here; clients read it like output."""
+        size = len(ending.result)
+        if size <= MAX_RESULT_BYTES:
+            return ending
+        try:
+            self._runner.outputs.keep_result(attempt, ending.result)
+        except OSError as error:
+            text = f"the result of {size:,} bytes could not be kept: {error.strerror}"
+            return replace(
+                ending, cause=Cause.RAISED, exit_code=None, note=f"OSError: {text}", result=pack_error(OSError(text))
+            )
+        return replace(ending, result=b"", result_bytes=size)
 
     def _report(self, attempt: AttemptKey, ending: Ending) -> None:
         del self._attempts[TaskPair(attempt.job, attempt.task)]
@@ -318,16 +332,6 @@ def _make_order(task: Task) -> tuple[AttemptKey, Order]:
         env=orders.env,
         timeout=orders.timeout,
     )
-
-
-def _limit_result(ending: Ending) -> Ending:
-    """A value that is too large to be kept with the attempt becomes an exception that says so."""
-    size = len(ending.result)
-    if size <= MAX_RESULT_BYTES:
-        return ending
-    text = f"the result has {size:,} bytes, and {MAX_RESULT_BYTES:,} is the limit for now: write it to a file"
-    error = pack_error(ValueError(text))
-    return replace(ending, cause=Cause.RAISED, exit_code=None, note=f"ValueError: {text}", result=error)
 
 
 def _make_result(attempt: AttemptKey, ending: Ending) -> TaskResult:
