@@ -85,6 +85,17 @@ def test_modules_beside_the_program_are_found(crew: Crew, tmp_path: Path) -> Non
     assert (done.stdout, done.stderr) == (b"[2, 4]\n", b"")
 
 
+def test_edited_module_is_imported_anew(crew: Crew, tmp_path: Path) -> None:
+    program = "import edited, gandy\nwith gandy.Executor() as crew:\n    print(crew.submit(edited.tell).result())\n"
+    (tmp_path / "program.py").write_text(program)
+    for word in ("before", "after it was edited"):
+        (tmp_path / "edited.py").write_text(f"def tell():\n    return {word!r}\n")
+        done = subprocess.run(
+            [sys.executable, tmp_path / "program.py"], env=crew.environment, capture_output=True, check=False
+        )
+        assert (done.stdout.decode(), done.stderr) == (f"{word}\n", b"")
+
+
 def test_map_keeps_the_order(client: gandy.Client) -> None:
     assert list(client.map(pow, range(50), [2] * 50)) == [number**2 for number in range(50)]
     assert list(client.map(operator.neg, range(100), chunksize=7)) == [-number for number in range(100)]

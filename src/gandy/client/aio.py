@@ -13,6 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
+from msgspec.structs import replace
+
 from gandy.client.decorator import tell_options
 from gandy.client.link import Link, connect
 from gandy.client.options import FunctionOptions
@@ -41,6 +43,7 @@ from gandy.core.requests import (
     ReadOutput,
     ReleaseJob,
     Request,
+    ResultRow,
     Results,
     RetryJob,
     ShowJob,
@@ -55,7 +58,7 @@ from gandy.core.requests import (
     WorkerRow,
 )
 from gandy.core.snapshot import JobRow, TaskRow
-from gandy.errors import ConfigError, ErrorCode, JobTimeout, LinkError, RemoteProtocolError
+from gandy.errors import ConfigError, ErrorCode, JobTimeout, LinkError, RemoteProtocolError, TaskFailed
 from gandy.ids import JobId, TaskNumber
 
 if TYPE_CHECKING:
@@ -69,6 +72,9 @@ OUTPUT_PAUSES: Final = (0.05, 1.0)
 
 # Jobs or tasks in one answer. With the last words of each, an answer stays far below the limit of a payload.
 PAGE: Final = 200
+
+# Bytes of a large result that are asked for at once.
+RESULT_PIECE: Final = 1 << 20
 
 # Seconds for the last calls of functions to reach the foreman when a client is closed.
 SEND_PATIENCE: Final = 5.0
@@ -157,13 +163,19 @@ class AsyncClient:
         return self._get_functions(function).run(function, *args, **kwargs)
 
     def map(
-        self, function: Callable[..., T], *iterables: Iterable[Any], chunksize: int = 1, ordered: bool = True
+        self,
+        function: Callable[..., T],
+        *iterables: Iterable[Any],
+        chunksize: int = 1,
+        ordered: bool = True,
+        progress: bool = False,
     ) -> AsyncGenerator[T, None]:
-        """The values of a Python function for all items, in order or as they come.
+        """The values of a Python function for all items, in order or as they come, with a progress bar if so wanted.
 
         Raises: NotPicklable, ConfigError, and what the function raises.
         """
-        return self._get_functions(function).map(function, *iterables, chunksize=chunksize, ordered=ordered)
+        functions = self._get_functions(function)
+        return functions.map(function, *iterables, chunksize=chunksize, ordered=ordered, progress=progress)
 
     def _get_functions(self, function: Callable[..., Any]) -> "AsyncFunctions":
         options = tell_options(function)
@@ -321,10 +333,25 @@ class AsyncJob:
         while not is_last:
             found = await self._client.ask(ListResults(self.id, after), Results)
             for row in found.rows:
-                for value in open_row(row, is_chunk=bool(spec.python.shared)):
+                whole = await self.fetch_result(row)
+                for value in open_row(whole, is_chunk=bool(spec.python.shared)):
                     yield value
                 after = row.task
             is_last = found.is_last
+
+    async def fetch_result(self, row: ResultRow) -> ResultRow:
+        """With a result that was too large to be told, which its worker keeps. A foreman that goes away is waited for.
+
+        Raises: TaskFailed, GandyError.
+        """
+        result = bytearray()
+        while len(result) < row.result_bytes:
+            request = ReadOutput(self.id, row.task, "result", row.attempt, len(result), RESULT_PIECE)
+            piece = await self._read(request, follow=True)
+            if not piece.data:
+                raise TaskFailed(f"task {row.task}: its value of {row.result_bytes:,} bytes is no longer kept")
+            result += piece.data
+        return replace(row, result=bytes(result)) if result else row
 
     async def cancel(self, tasks: Iterable[int] | None = None) -> JobRow:
         """End the whole job, or some of its tasks. What runs is killed."""

@@ -131,13 +131,16 @@ class Client:
         chunksize: int = 1,
         ordered: bool = True,
         timeout: float | None = None,
+        progress: bool = False,
     ) -> Iterator[T]:
-        """The values of a Python function for all items, in order or as they come.
+        """The values of a Python function for all items, in order or as they come, with a progress bar if so wanted.
 
         Raises: NotPicklable, ConfigError; TimeoutError, and what the function raises.
         """
         functions = self._get_functions(function)
-        return functions.map(function, *iterables, chunksize=chunksize, ordered=ordered, timeout=timeout)
+        return functions.map(
+            function, *iterables, chunksize=chunksize, ordered=ordered, timeout=timeout, progress=progress
+        )
 
     def wait_functions(self, functions: "Functions") -> None:
         """Until all its calls have ended. It must be closed."""

@@ -1,30 +1,70 @@
 """A crew as a `concurrent.futures.Executor`: what runs on a process pool runs here, with one changed line."""
 
 import concurrent.futures
+import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from typing import Any, TypeVar, Unpack
+from contextlib import suppress
+from threading import Lock, Thread
+from types import TracebackType
+from typing import Any, Final, TypeVar, Unpack
+from weakref import finalize
 
 from gandy.client.blocking import Client
+from gandy.client.functions import Functions
 from gandy.client.options import FunctionOptions
+from gandy.errors import ConfigError
+from gandy.functions import NotPicklable
 
 T = TypeVar("T")
+
+# What pools take and a crew cannot: its processes were there before the program, and serve others too.
+REFUSED: Final = {
+    "initializer": "set up what is needed in the function, or in a module that it imports",
+    "initargs": "there is no initializer",
+    "mp_context": "processes are started by the workers",
+    "max_tasks_per_child": "fresh=True gives each call a new process",
+    "thread_name_prefix": "calls run in processes",
+}
 
 
 class Executor(concurrent.futures.Executor):
     """Runs functions on the crew of a foreman: at `foreman`, else at GANDY_FOREMAN, else on this machine.
 
-    The options hold for every call: `retries`, `timeout`, `slots`, `tags`, `priority`, `name`, `fresh`, `limit`.
+    The options hold for every call: `retries`, `timeout`, `slots`, `tags`, `priority`, `name`, `fresh`, `limit`, which
+    is also called `max_workers`. Unlike a pool it is not broken by a call that kills its process, and a program that
+    ends does not wait for it: the foreman has the calls, and they go on.
     """
 
-    def __init__(self, foreman: str | None = None, **options: Unpack[FunctionOptions]) -> None:
-        self._client = Client(foreman)
-        self._functions = self._client.functions(**options)
-        self._is_shut = False
+    def __init__(
+        self, foreman: str | None = None, *, max_workers: int | None = None, **options: Unpack[FunctionOptions]
+    ) -> None:
+        """Raises: LinkError, when nobody listens; ConfigError, ValueError, TypeError."""
+        _check_arguments(foreman, max_workers, options)
+        if max_workers is not None:
+            options["limit"] = max_workers
+        client = Client(foreman)
+        try:
+            client.connect()  # calls would wait for ever for a foreman that was never there
+            self._functions = client.functions(**options)
+        except BaseException:
+            client.close()
+            raise
+        self._ending = _Ending(client, self._functions)
+        self._abandon = finalize(self, self._ending.start_soon)
+        self._abandon.atexit = False  # `Functions` see to that
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """Call `fn` on some worker. Raises: NotPicklable, RuntimeError after `shutdown`."""
-        return self._functions.run(fn, *args, **kwargs)
+        """Call `fn` on some worker. As in a pool, the future tells what cannot be pickled.
+
+        Raises: ConfigError, RuntimeError after `shutdown`.
+        """
+        try:
+            return self._functions.run(fn, *args, **kwargs)
+        except NotPicklable as error:
+            future: Future[T] = Future()
+            future.set_exception(error)
+            return future
 
     def map(
         self, fn: Callable[..., T], *iterables: Iterable[Any], timeout: float | None = None, chunksize: int = 1
@@ -35,9 +75,54 @@ class Executor(concurrent.futures.Executor):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more calls. Those that are queued go on, unless they are cancelled, and are waited for or not."""
         self._functions.close(cancel=cancel_futures)
-        if self._is_shut:
-            return
-        self._is_shut = True
         if wait:
+            self._ending.run()
+        elif self._abandon.detach():
+            self._ending.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Whoever interrupts a program does not want to wait for calls that may take hours elsewhere.
+        self.shutdown(wait=not isinstance(error, KeyboardInterrupt))
+
+
+class _Ending:
+    """Waits for the last call and closes the client, once. It does not know the executor, which may be gone."""
+
+    def __init__(self, client: Client, functions: Functions) -> None:
+        self._client = client
+        self._functions = functions
+        self._process = os.getpid()
+        self._lock = Lock()
+        self._is_done = False
+
+    def run(self) -> None:
+        if os.getpid() != self._process:  # forked: the loop and the link are the parent's
+            return
+        with self._lock:
+            if self._is_done:
+                return
+            self._functions.close()
             self._client.wait_functions(self._functions)
             self._client.close()
+            self._is_done = True
+
+    def start(self) -> None:
+        Thread(target=self.run, name="gandy-ending", daemon=True).start()
+
+    def start_soon(self) -> None:
+        """For the garbage collector, which may come at any moment, whatever locks are held."""
+        with suppress(RuntimeError):  # the loop is closed, and all is done
+            self._functions.loop.call_soon_threadsafe(self.start)
+
+
+def _check_arguments(foreman: object, max_workers: int | None, options: FunctionOptions) -> None:
+    if isinstance(foreman, int):
+        raise TypeError(f"the first argument is the foreman's address; say max_workers={foreman}")
+    if max_workers is not None and max_workers <= 0:
+        raise ValueError("max_workers must be greater than 0")
+    if max_workers is not None and "limit" in options:
+        raise ConfigError("max_workers and limit are the same: give one of them")
+    for name in options.keys() & REFUSED.keys():
+        raise ConfigError(f"a crew takes no {name}: {REFUSED[name]}")

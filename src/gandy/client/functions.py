@@ -1,24 +1,30 @@
 """Python functions on the crew: calls become futures. It pickles and opens, and leaves the sending to `stream`."""
 
 import asyncio
+import atexit
+import logging
 import os
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future, InvalidStateError, as_completed
-from contextlib import suppress
+from concurrent.futures._base import CANCELLED, PENDING
+from contextlib import nullcontext, suppress
 from itertools import islice
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final, Unpack
+from weakref import WeakSet
 
-from gandy.client.aio import AsyncClient
+from gandy.client.aio import SEND_PATIENCE, AsyncClient
+from gandy.client.code import tell_code
 from gandy.client.options import FunctionOptions
+from gandy.client.progress import showing
 from gandy.client.results import make_error
 from gandy.client.stream import CallStream
 from gandy.core.model import JobSpec, PythonSpec, TaskState
 from gandy.core.requests import ResultRow
-from gandy.errors import ConfigError, GandyError
+from gandy.errors import CallTooLarge, ConfigError, GandyError
 from gandy.functions import open_result, pack_call, pack_function, pack_items
 from gandy.functions.calls import name_function
 from gandy.ids import JobId
@@ -26,14 +32,18 @@ from gandy.ids import JobId
 PYTHON: Final = f"python{sys.version_info.major}.{sys.version_info.minor}"  # the tag of workers that fit
 MAX_CALL_BYTES: Final = 262_144  # of one pickled call; the foreman takes no more
 
+log = logging.getLogger("gandy.client")
+
 
 class CallFuture(Future[Any]):
     """The value of a call that runs elsewhere. `cancel` reaches the call as long as it has not begun."""
 
-    def __init__(self, stream: CallStream, call: bytes) -> None:
+    def __init__(self, stream: CallStream, call: bytes, size: int = 1) -> None:
         super().__init__()
+        self.size = size  # items of a map in it
         self._stream = stream
-        self._number = stream.add(call, self)
+        self.number = 0
+        stream.add(call, self)
 
     @property
     def job(self) -> JobId:
@@ -41,40 +51,49 @@ class CallFuture(Future[Any]):
         return self._stream.job.result()
 
     def cancel(self) -> bool:
-        was_cancelled = self.cancelled()
         if not super().cancel():
             return False
-        if not was_cancelled:
-            self._stream.cancel(self._number)
+        if self._stream.cancel(self.number):
+            self._start_or_notify()
         return True
+
+    def _start_or_notify(self) -> None:
+        """It runs; or whoever waits for several futures learns that this one was cancelled."""
+        with self._condition:  # a second attempt may start, and two threads may cancel
+            if self._state in (PENDING, CANCELLED):
+                self.set_running_or_notify_cancel()
+
+    def abandon(self) -> None:
+        """Nobody wants the value any more: the call is not started, or killed."""
+        if not self.cancel() and self._stream.cancel(self.number):
+            self._settle(None, CancelledError())
 
     # What the stream tells
 
     def on_start(self) -> None:
-        with suppress(InvalidStateError, RuntimeError):  # a second attempt, or nobody wants it any more
-            if not self.running():
-                self.set_running_or_notify_cancel()
+        self._start_or_notify()
 
     def on_end(self, row: ResultRow) -> None:
-        with suppress(InvalidStateError):  # cancelled just now
-            if row.state is TaskState.FINISHED:
-                self._open(row.result)
-            elif row.state is TaskState.CANCELLED:
-                self.set_exception(CancelledError())
-            else:
-                self.set_exception(make_error(row))
+        if row.state is TaskState.FINISHED:
+            self._settle(*_open(row.result))
+        elif row.state is not TaskState.CANCELLED:
+            self._settle(None, make_error(row))
+        elif super().cancel():
+            self._start_or_notify()
+        else:
+            self._settle(None, CancelledError(f"task {row.task} was cancelled"))
 
     def on_failure(self, error: GandyError) -> None:
-        with suppress(InvalidStateError):
-            self.set_exception(error)
+        self._settle(None, error)
 
-    def _open(self, result: bytes) -> None:
+    def _settle(self, value: Any, error: BaseException | None) -> None:
         try:
-            value = open_result(result)
-        except Exception as error:  # noqa: BLE001 - opening runs what the value wants to run
-            self.set_exception(error)
-        else:
-            self.set_result(value)
+            if error is None:
+                self.set_result(value)
+            else:
+                self.set_exception(error)
+        except InvalidStateError:  # cancelled just now
+            self._start_or_notify()
 
 
 class Functions:
@@ -83,23 +102,27 @@ class Functions:
     def __init__(
         self, client: AsyncClient, loop: asyncio.AbstractEventLoop, **options: Unpack[FunctionOptions]
     ) -> None:
+        """Raises: ConfigError."""
+        unknown = options.keys() - FunctionOptions.__annotations__.keys()
+        if unknown:
+            raise ConfigError(f"functions have no option {', '.join(sorted(unknown))}")
         self._client = client
-        self._loop = loop
+        self.loop = loop
         self._options = options
         self._lock = Lock()
         self._single: CallStream | None = None  # calls that are queued one by one
         self._streams: list[CallStream] = []
-        self._is_closed = False
+        self._refusal = ""  # why no more calls are taken
+        _living.add(self)
 
     def run(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> CallFuture:
         """Call it somewhere. Raises: NotPicklable, ConfigError, RuntimeError after `close`."""
         call = _check_size(pack_call(function, args, kwargs))
         with self._lock:
-            if self._is_closed:
-                raise RuntimeError("cannot schedule new futures after shutdown")
-            if self._single is None:
+            if self._single is None or not self._single.takes_calls:
                 self._single = self._open("functions")
-        return CallFuture(self._single, call)
+            single = self._single
+        return CallFuture(single, call)
 
     def map(
         self,
@@ -108,14 +131,18 @@ class Functions:
         chunksize: int = 1,
         ordered: bool = True,
         timeout: float | None = None,
+        progress: bool = False,
     ) -> Iterator[Any]:
         """The values for all items, in order or as they come. All calls are queued now, `chunksize` items to a task.
 
-        Whoever stops half way, or sees an error, cancels the rest. Raises: TimeoutError, and what the function raises.
+        Whoever stops half way, or sees an error, cancels the rest. `progress` draws a bar in a terminal or a notebook.
+
+        Raises: TimeoutError, and what the function raises.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         futures = self.run_chunks(function, *iterables, chunksize=chunksize)
-        return _iterate(futures, deadline) if ordered else _iterate_as_they_come(futures, timeout)
+        values = _iterate(futures, deadline) if ordered else _iterate_as_they_come(futures, deadline)
+        return _show(values, name_function(function), futures) if progress else values
 
     def run_chunks(
         self, function: Callable[..., Any], *iterables: Iterable[Any], chunksize: int = 1
@@ -128,23 +155,24 @@ class Functions:
     ) -> list[CallFuture]:
         """The same, with all arguments of a call in one tuple."""
         if chunksize < 1:
-            raise ValueError("chunksize must be at least 1")
+            raise ValueError("chunksize must be >= 1.")
         shared = pack_function(function)
         with self._lock:
-            if self._is_closed:
-                raise RuntimeError("cannot schedule new futures after shutdown")
             stream = self._open(name_function(function), shared)
         left = iter(items)
         chunks = iter(lambda: list(islice(left, chunksize)), [])
         try:
-            return [CallFuture(stream, _check_size(pack_items(chunk))) for chunk in chunks]
+            return [CallFuture(stream, _check_size(pack_items(chunk)), len(chunk)) for chunk in chunks]
+        except BaseException:
+            stream.cancel_waiting()  # nobody will have their futures
+            raise
         finally:
             stream.close()
 
     def close(self, cancel: bool = False) -> None:
         """Take no more calls; those that wait are cancelled if so wanted, the others go on."""
         with self._lock:
-            self._is_closed = True
+            self._refusal = self._refusal or "cannot schedule new futures after shutdown"
             streams = list(self._streams)
         for stream in streams:
             if cancel:
@@ -165,11 +193,27 @@ class Functions:
         with suppress(TimeoutError):
             async with asyncio.timeout(patience):
                 await self.wait_sent()
+        if unsent := sum(stream.unsent for stream in self._streams):
+            log.warning("%d calls have not reached the foreman at %s", unsent, self._client.address)
         for stream in self._streams:
             stream.abort()
 
+    def end_from_outside(self, patience: float) -> None:
+        """The same for another thread than the loop's. A loop that does not run has nothing to send."""
+        if self.loop.is_running():
+            asyncio.run_coroutine_threadsafe(self.end(patience), self.loop).result()
+
+    def forget(self) -> None:
+        """In a process that was forked: the loop runs in the parent only, and a lock may be held for ever."""
+        self._lock = Lock()
+        self._single = None
+        self._streams = []
+        self._refusal = "this belongs to the process that was forked: make another one here"
+
     def _open(self, label: str, shared: bytes = b"") -> CallStream:
-        stream = CallStream(self._client, self._loop, make_spec(label, shared, **self._options))
+        if self._refusal:
+            raise RuntimeError(self._refusal)
+        stream = CallStream(self._client, self.loop, make_spec(label, shared, **self._options))
         self._streams = [known for known in self._streams if not known.is_over] + [stream]
         return stream
 
@@ -185,15 +229,21 @@ class AsyncFunctions:
         return asyncio.wrap_future(self._functions.run(function, *args, **kwargs))
 
     async def map(
-        self, function: Callable[..., Any], *iterables: Iterable[Any], chunksize: int = 1, ordered: bool = True
+        self,
+        function: Callable[..., Any],
+        *iterables: Iterable[Any],
+        chunksize: int = 1,
+        ordered: bool = True,
+        progress: bool = False,
     ) -> AsyncGenerator[Any, None]:
         """The values for all items, in order or as they come. Whoever stops half way cancels the rest."""
         chunks = self._functions.run_chunks(function, *iterables, chunksize=chunksize)
         futures = [asyncio.wrap_future(chunk) for chunk in chunks]
         try:
-            for future in futures if ordered else asyncio.as_completed(futures):
-                for value in await future:
-                    yield value
+            with showing(name_function(function), chunks) if progress else nullcontext():
+                for future in futures if ordered else asyncio.as_completed(futures):
+                    for value in await future:
+                        yield value
         finally:
             for future in futures:
                 future.cancel()
@@ -219,7 +269,7 @@ def make_spec(label: str, shared: bytes, **options: Unpack[FunctionOptions]) -> 
         has_lines=True,
         is_open=True,
         cwd=str(Path(options.get("cwd") or ".").absolute()),
-        env={**_tell_path(), **options.get("env", {})},
+        env={**tell_code(), **options.get("env", {})},
         retries=options.get("retries", 0),
         timeout=timeout,
         priority=options.get("priority", 0),
@@ -230,35 +280,77 @@ def make_spec(label: str, shared: bytes, **options: Unpack[FunctionOptions]) -> 
     )
 
 
-def _tell_path() -> dict[str, str]:
-    """Where this program finds modules beside its own: a worker on this machine finds them there too."""
-    main = getattr(sys.modules.get("__main__"), "__file__", None)
-    return {"GANDY_PATH": os.path.dirname(os.path.abspath(main))} if main else {}  # noqa: PTH100, PTH120
-
-
 def _check_size(call: bytes) -> bytes:
     if len(call) > MAX_CALL_BYTES:
-        raise ConfigError(
+        raise CallTooLarge(
             f"the pickled call has {len(call):,} bytes, and {MAX_CALL_BYTES:,} is the limit for now: pass a file's name"
         )
     return call
+
+
+def _show(values: Iterator[Any], label: str, futures: list[CallFuture]) -> Iterator[Any]:
+    with showing(label, futures):
+        yield from values
+
+
+def _open(result: bytes) -> tuple[Any, BaseException | None]:
+    try:
+        return open_result(result), None
+    except BaseException as error:  # noqa: BLE001 - opening runs what the value wants to run, in our thread
+        return None, error
 
 
 def _iterate(futures: list[CallFuture], deadline: float | None) -> Iterator[Any]:
     futures.reverse()
     try:
         while futures:
-            left = None if deadline is None else deadline - time.monotonic()
-            yield from futures.pop().result(left)
+            values = futures[-1].result(_tell_left(deadline))
+            del futures[-1]
+            yield from _hand_out(values)
     finally:
         for future in futures:
             future.cancel()
 
 
-def _iterate_as_they_come(futures: list[CallFuture], timeout: float | None) -> Iterator[Any]:
+def _iterate_as_they_come(futures: list[CallFuture], deadline: float | None) -> Iterator[Any]:
+    waiting = set(futures)
+    futures.clear()
     try:
-        for future in as_completed(futures, timeout):
-            yield from future.result()
+        for future in as_completed(waiting, _tell_left(deadline)):
+            waiting.discard(future)
+            values = future.result()
+            del future
+            yield from _hand_out(values)
     finally:
-        for future in futures:
+        for future in waiting:
             future.cancel()
+
+
+def _hand_out(values: list[Any]) -> Iterator[Any]:
+    """Keep none: each may be large."""
+    values.reverse()
+    while values:
+        yield values.pop()
+
+
+def _tell_left(deadline: float | None) -> float | None:
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+_living: Final[WeakSet[Functions]] = WeakSet()
+
+
+def _end_all() -> None:
+    """A program that ends without closing its client has queued its calls all the same."""
+    for functions in list(_living):
+        functions.end_from_outside(SEND_PATIENCE)
+
+
+def _forget_all() -> None:
+    for functions in list(_living):
+        functions.forget()
+    _living.clear()
+
+
+atexit.register(_end_all)
+os.register_at_fork(after_in_child=_forget_all)

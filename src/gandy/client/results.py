@@ -25,7 +25,7 @@ def open_row(row: ResultRow, is_chunk: bool) -> Iterator[Any]:
         raise CancelledError(f"task {row.task} was cancelled")
     if row.state is not TaskState.FINISHED:
         raise make_error(row)
-    if not row.result:
+    if not row.result:  # and it was not too large to be sent: then it has been fetched
         raise TaskFailed(f"task {row.task}: its value is no longer kept")
     value = open_result(row.result)
     yield from value if is_chunk else (value,)

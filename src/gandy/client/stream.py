@@ -38,6 +38,8 @@ MAX_PART_BYTES: Final = 4_000_000  # of calls in one request, unless a single on
 class Caller(Protocol):
     """Who waits for one call. Everything is told on the loop."""
 
+    number: int  # of the call in its job; the stream sets it
+
     def cancel(self) -> bool: ...
 
     def on_start(self) -> None: ...
@@ -45,7 +47,7 @@ class Caller(Protocol):
     def on_end(self, row: ResultRow) -> None: ...
 
     def on_failure(self, error: GandyError) -> None:
-        """Nothing more will be told: the foreman refuses the job, or somebody cancelled it."""
+        """Nothing more will be told: the foreman refuses the job, somebody cancelled it, or the client is closed."""
 
 
 class CallStream:
@@ -64,12 +66,13 @@ class CallStream:
         self._error: GandyError | None = None  # why nothing more is taken
         self._is_closing = False
         self._is_waking = False
+        self._fetches: set[asyncio.Future[None]] = set()  # of large results
         self._wake = asyncio.Event()
         self._sent = asyncio.Event()  # all calls, and that there are no more
         self._running = asyncio.run_coroutine_threadsafe(self._run(), loop)
 
-    def add(self, call: bytes, caller: Caller) -> int:
-        """Queue a call. Gives its number.
+    def add(self, call: bytes, caller: Caller) -> None:
+        """Queue a call.
 
         Raises: RuntimeError after `close`; what `on_failure` was told, after that.
         """
@@ -77,20 +80,20 @@ class CallStream:
             if self._error is not None:
                 raise self._error
             if self._is_closing:
-                raise RuntimeError("no more calls are taken: it was closed")
+                raise RuntimeError("cannot schedule new futures after shutdown")
+            caller.number = self._first + len(self._calls)
             self._calls.append(call)
-            number = self._first + len(self._calls) - 1
-            self._callers[number] = caller
+            self._callers[caller.number] = caller
         self._wake_up()
-        return number
 
-    def cancel(self, number: int) -> None:
-        """Nobody waits for this call any more. It is not started, or killed."""
+    def cancel(self, number: int) -> bool:
+        """Nobody waits for this call any more: it is not started, or killed. False if its end was told already."""
         with self._lock:
             if self._callers.pop(number, None) is None:
-                return
+                return False
             self._cancelled.append(TaskNumber(number))
         self._wake_up()
+        return True
 
     def cancel_waiting(self) -> None:
         """Cancel every call that has not begun, as far as we know."""
@@ -100,6 +103,15 @@ class CallStream:
     @property
     def is_over(self) -> bool:
         return self._running.done()
+
+    @property
+    def takes_calls(self) -> bool:
+        return self._error is None and not self._is_closing
+
+    @property
+    def unsent(self) -> int:
+        """How many calls the foreman may not have."""
+        return len(self._calls)
 
     def close(self) -> None:
         """No more calls will be added. The job ends with its last one."""
@@ -125,7 +137,8 @@ class CallStream:
     def _wake_up(self) -> None:
         if not self._is_waking:  # a wake-up costs more than the rest of `add`
             self._is_waking = True
-            self._loop.call_soon_threadsafe(self._wake.set)
+            with suppress(RuntimeError):  # the loop is closed, and everybody was told so
+                self._loop.call_soon_threadsafe(self._wake.set)
 
     async def _run(self) -> None:
         pauses = growing(*RETURN_PAUSES)
@@ -140,14 +153,23 @@ class CallStream:
                         raise
                     await asyncio.sleep(next(pauses))
                 else:
+                    # Closed by us, and all have ended; or cancelled by somebody, and no call may come too late.
+                    self._fail(Rejected(f"job {self.job.result()} was cancelled"))
                     return
         except GandyError as error:
             self._fail(error)
+        except asyncio.CancelledError:
+            self._fail(LinkError("the client is closed; what the foreman has goes on"))
+            raise
+        except BaseException as error:
+            self._fail(GandyError(f"the client broke: {type(error).__name__}: {error}"))  # nobody may wait for ever
+            raise
 
     def _fail(self, error: GandyError) -> None:
         with self._lock:
             self._error = error
             callers, self._callers = self._callers, {}
+            self._calls.clear()
         if not self.job.done():
             self.job.set_exception(error)
         for caller in callers.values():
@@ -171,11 +193,10 @@ class CallStream:
                 else:
                     is_over = self._hear(check(answer, Results))
             await self._catch_up(link)
+            await asyncio.gather(*self._fetches)
         finally:
             sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)
-        if self._callers:
-            raise Rejected(f"job {self.job.result()} was cancelled")
 
     async def _catch_up(self, link: Link) -> None:
         """Ask for what ended while nobody told us."""
@@ -199,8 +220,21 @@ class CallStream:
         for row in rows:
             with self._lock:
                 caller = self._callers.pop(row.task, None)
-            if caller is not None:
+            if caller is not None and row.result_bytes:
+                fetching = asyncio.ensure_future(self._fetch(row, caller))
+                self._fetches.add(fetching)
+                fetching.add_done_callback(self._fetches.discard)
+            elif caller is not None:
                 caller.on_end(row)
+
+    async def _fetch(self, row: ResultRow, caller: Caller) -> None:
+        """A large result comes in pieces, while others go on."""
+        try:
+            whole = await self._client.job(self.job.result()).fetch_result(row)
+        except GandyError as error:
+            caller.on_failure(error)
+        else:
+            caller.on_end(whole)
 
     async def _send(self, link: Link, feed: Feed) -> None:
         """Calls as they come, many at a time, until something is wrong: then whoever reads the feed learns it."""
@@ -223,10 +257,11 @@ class CallStream:
                         self._calls.popleft()
                     self._first += len(part)
             elif self._cancelled:
-                with self._lock:
-                    cancelled, self._cancelled = tuple(self._cancelled), []
+                cancelled = tuple(self._cancelled)
                 with suppress(Rejected):  # the job is over
                     await link.ask(CancelJob(job, cancelled))
+                with self._lock:
+                    del self._cancelled[: len(cancelled)]
             elif self._is_closing and not is_closed:
                 check(await link.ask(CloseJob(job)), Done)
                 is_closed = True

@@ -65,10 +65,12 @@ class SlotPool:
         size = max(len(python.input), len(python.shared))
         if size > MAX_BODY_BYTES:
             raise NotStartedError(f"cannot run: a call may have {MAX_BODY_BYTES:,} bytes, not {size:,}")
-        while (idle := self._find_idle(python.fresh)) is not None:
+        code = task.order.env.get("GANDY_CODE", "")
+        while (idle := self._find_idle(python.fresh, code)) is not None:
             with suppress(OSError):  # it died, and the reaper will tell
                 self._begin(idle, task, python)
                 return
+        self._retire_outdated(code)
         self._spawn().take(task)
 
     def close(self) -> None:
@@ -118,16 +120,24 @@ class SlotPool:
         return process
 
     def _begin(self, process: SlotProcess, task: Task, python: PythonOrder) -> None:
+        process.code = task.order.env.get("GANDY_CODE", "")
         process.begin(task, python)
         self._listener.on_begin(task)
 
-    def _find_idle(self, fresh: bool) -> SlotProcess | None:
-        if not fresh:
-            return self._idle.pop() if self._idle else None
-        unused = next((process for process in self._idle if not process.has_run), None)
-        if unused is not None:
-            self._idle.remove(unused)
-        return unused
+    def _find_idle(self, fresh: bool, code: str) -> SlotProcess | None:
+        """One that has run nothing, or only calls of the same code: modules that it has imported may have changed."""
+        fitting = (p for p in reversed(self._idle) if not p.has_run or (p.code == code and not fresh))
+        found = next(fitting, None)
+        if found is not None:
+            self._idle.remove(found)
+        return found
+
+    def _retire_outdated(self, code: str) -> None:
+        """A new process takes the place of one that has run other code, so that there are not more and more."""
+        outdated = next((process for process in self._idle if process.has_run and process.code != code), None)
+        if outdated is not None:
+            self._idle.remove(outdated)
+            outdated.retire()
 
     def _rest(self, process: SlotProcess) -> None:
         process.idle_since = self._families.loop.time()

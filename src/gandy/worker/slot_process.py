@@ -40,6 +40,7 @@ class SlotProcess:
         self.is_ready = False
         self.is_ending = False
         self.has_run = False  # anything
+        self.code = ""  # which code it has run, as clients tell it
         self.measures_memory = False
         self.problem = ""  # why it did not become ready
         self.idle_since = 0.0  # in the loop's time
