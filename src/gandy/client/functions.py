@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
-from concurrent.futures import CancelledError, Future, InvalidStateError, as_completed
+from concurrent.futures import CancelledError, Future, InvalidStateError, as_completed, wait
 from concurrent.futures._base import CANCELLED, PENDING
 from contextlib import nullcontext, suppress
 from itertools import islice
@@ -198,11 +198,6 @@ class Functions:
         for stream in self._streams:
             stream.abort()
 
-    def end_from_outside(self, patience: float) -> None:
-        """The same for another thread than the loop's. A loop that does not run has nothing to send."""
-        if self.loop.is_running():
-            asyncio.run_coroutine_threadsafe(self.end(patience), self.loop).result()
-
     def forget(self) -> None:
         """In a process that was forked: the loop runs in the parent only, and a lock may be held for ever."""
         self._lock = Lock()
@@ -342,8 +337,9 @@ _living: Final[WeakSet[Functions]] = WeakSet()
 
 def _end_all() -> None:
     """A program that ends without closing its client has queued its calls all the same."""
-    for functions in list(_living):
-        functions.end_from_outside(SEND_PATIENCE)
+    running = [functions for functions in list(_living) if functions.loop.is_running()]
+    ending = [asyncio.run_coroutine_threadsafe(functions.end(SEND_PATIENCE), functions.loop) for functions in running]
+    wait(ending, SEND_PATIENCE + 1)
 
 
 def _forget_all() -> None:

@@ -50,6 +50,15 @@ class AddTasks(_Request, frozen=True):
     inputs: tuple[bytes, ...]
 
 
+class PutArguments(_Request, frozen=True):
+    """Answered with `Done`. A piece of arguments that are too large for a task; a name is 32 hexadecimal digits."""
+
+    name: str
+    offset: int
+    data: bytes
+    is_last: bool = False
+
+
 class CloseJob(_Request, frozen=True):
     """Answered with `Done`. No more tasks will be added."""
 
@@ -174,6 +183,7 @@ Request = (
     Submit
     | AddLines
     | AddTasks
+    | PutArguments
     | CloseJob
     | WatchResults
     | ListResults

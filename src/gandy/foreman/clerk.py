@@ -13,7 +13,7 @@ from gandy.core import requests as ask
 from gandy.core.desk import Desk
 from gandy.core.effects import Effect, Reply
 from gandy.core.explain import explain_ends, explain_waiting
-from gandy.core.extensions import PIECE, READ, Read, decode_piece
+from gandy.core.extensions import ARGUMENTS, FETCH, PIECE, READ, Piece, Read, decode_fetch, decode_piece
 from gandy.core.extensions import encode as encode_extension
 from gandy.core.foreman import Batch
 from gandy.core.jobs import FINAL_JOB_STATES
@@ -24,6 +24,7 @@ from gandy.core.records import (
 from gandy.core.snapshot import JobRow, TaskRow, restore_job
 from gandy.core.workers import Worker, tell_name
 from gandy.errors import RemoteProtocolError, StoreError
+from gandy.foreman.blobs import Blobs
 from gandy.foreman.intake import Intake
 from gandy.foreman.news import News, Token, split_results, tell_row
 from gandy.foreman.refusal import Refusal
@@ -41,8 +42,9 @@ PIECE_TIMEOUT = 10.0  # seconds that a worker has to send a piece of output
 class Clerk:
     """One for each foreman."""
 
-    def __init__(self, server: Server, store_name: str, insecure: bool) -> None:
+    def __init__(self, server: Server, blobs: Blobs, store_name: str, insecure: bool) -> None:
         self.server = server
+        self._blobs = blobs
         self._news = News(server)
         self._intake = Intake(server)
         self.listening: list[str] = []
@@ -60,6 +62,8 @@ class Clerk:
             waiting = self._pieces.get(message.seq)
             if waiting is not None and not waiting.done():
                 waiting.set_result(message.payload)
+        elif message.type == FETCH:
+            self._spawn(self._send_arguments(link, message))
         elif message.type == ask.REQUEST:
             self._spawn(self._serve(link, message))
 
@@ -119,6 +123,9 @@ class Clerk:
                 return ask.JobFound(_check_found(job, await self._news.listen(job, token)))
             case ask.ReadOutput():
                 return await self._read_output(request)
+            case ask.PutArguments(name, offset, data, is_last):
+                await asyncio.to_thread(self._blobs.put, name, offset, data, is_last)
+                return ask.Done()
             case _:
                 return await self._look_up(request)
 
@@ -287,6 +294,19 @@ class Clerk:
             waiting=sum(job.tasks.counts.waiting for job in reactor.jobs),
             running=sum(job.tasks.running for job in reactor.jobs),
         )
+
+    async def _send_arguments(self, link: str, message: ExtensionReceived) -> None:
+        """A worker wants a piece of large arguments."""
+        fetch = decode_fetch(message.payload)
+        try:
+            data = await asyncio.to_thread(self._blobs.read, fetch.name, fetch.offset, fetch.limit)
+            piece = Piece(data, is_last=len(data) < fetch.limit)
+        except Refusal as error:
+            piece = Piece(b"", is_last=True, problem=str(error))
+        desk = self.server.foreman.desks.get(link)
+        if desk is not None:
+            desk.send(ARGUMENTS, encode_extension(piece), message.seq)
+            self.server.flush_link(link)
 
     def _find_keeper(self, worker: str) -> Desk | None:
         """The worker that has the output of an attempt: the same, or one that was started again in its place."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from gandy.config import Address, parse_address
 from gandy.core.reactor import Policy
 from gandy.errors import ConfigError
+from gandy.foreman.blobs import Blobs
 from gandy.foreman.clerk import Clerk
 from gandy.foreman.server import KEEP_RESULTS, Server
 from gandy.net import loop
@@ -16,6 +17,7 @@ from gandy.store import make_store
 from gandy.store.lock import FileLock
 
 SOCKET_NAME = "foreman.sock"
+BLOBS_NAME = "arguments"
 STORE_NAME = "jobs.sqlite"
 
 log = logging.getLogger("gandy.foreman")
@@ -49,7 +51,9 @@ class ForemanProgram:
         self.home = home
         self.store_name = store or f"sqlite:{Path(home) / STORE_NAME}"
         self.server = Server(make_store(self.store_name), policy, keep_results)
-        self.clerk = Clerk(self.server, self.store_name, insecure)
+        blobs = Blobs(Path(home) / BLOBS_NAME)
+        self.clerk = Clerk(self.server, blobs, self.store_name, insecure)
+        self.server.on_drop = blobs.drop
         self.server.on_message = self.clerk.on_message
         self.server.on_commit.append(self.clerk.on_commit)
         self.server.on_failure = self._fail

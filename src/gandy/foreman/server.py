@@ -50,6 +50,7 @@ class Server:
         self.on_message: OnMessage = lambda _link, _message: None
         self.on_failure: Callable[[], None] = lambda: None
         self.on_gone: Callable[[str], None] = lambda _link: None
+        self.on_drop: Callable[[float], None] = lambda _seconds: None
         self._policy = policy
         self._keep_results = keep_results
         self._inputs = InputCache(store)
@@ -105,7 +106,7 @@ class Server:
         if (pid := link.peer_pid) is not None:
             self._pids[link.name] = pid
         self.foreman.on_link(link.name, side)
-        self._flush_link(link.name)
+        self.flush_link(link.name)
 
     def on_data(self, link: Link, data: bytes) -> None:
         try:
@@ -118,7 +119,7 @@ class Server:
         desk = self.foreman.desks[link.name]
         while desk.inbox:
             self.on_message(link.name, desk.inbox.popleft())
-        self._flush_link(link.name)  # nothing in there waits for the store: what does is sent by `_perform`
+        self.flush_link(link.name)  # nothing in there waits for the store: what does is sent by `_perform`
         if self.foreman.batch:
             self.wake()
 
@@ -146,7 +147,7 @@ class Server:
         desk = self.foreman.desks.get(name)
         if desk is not None and isinstance(desk.side, ForemanSide):
             desk.side.greet()
-            self._flush_link(name)
+            self.flush_link(name)
 
     # Deciding and doing
 
@@ -220,10 +221,10 @@ class Server:
 
     def _flush(self) -> None:
         for name in self.foreman.dirty:
-            self._flush_link(name)
+            self.flush_link(name)
         self.foreman.dirty.clear()
 
-    def _flush_link(self, name: str) -> None:
+    def flush_link(self, name: str) -> None:
         link = self._links.get(name)
         if link is not None:
             link.write(self.foreman.desks[name].side.data_to_send())
@@ -233,7 +234,7 @@ class Server:
         desk = self.foreman.desks.get(link)
         if desk is not None:
             desk.send(kind, encode(value), seq)
-            self._flush_link(link)
+            self.flush_link(link)
 
     def tell(self, link: str, seq: int, value: Answer) -> None:
         """Send a client an event that it asked for."""
@@ -255,6 +256,7 @@ class Server:
         """Values of functions are not kept for ever."""
         while True:
             self.decide([ResultsDropped(time.time() - self._keep_results)])
+            self.on_drop(self._keep_results)
             await asyncio.sleep(DROP_PERIOD)
 
     def _seconds_to_next(self) -> float:

@@ -15,9 +15,23 @@ from msgspec.structs import asdict, replace
 
 from gandy.config import Address
 from gandy.core.desk import MAX_TOLD
-from gandy.core.extensions import PIECE, PING, READ, WORKER_OFFERS, Piece, Read, decode_read, encode
+from gandy.core.extensions import (
+    ARGUMENTS,
+    FETCH,
+    PIECE,
+    PING,
+    READ,
+    WORKER_OFFERS,
+    Fetch,
+    Piece,
+    Read,
+    decode_piece,
+    decode_read,
+    encode,
+    read_reference,
+)
 from gandy.core.model import AttemptKey, Cause, Ending
-from gandy.errors import LinkError, RemoteProtocolError
+from gandy.errors import GandyError, LinkError, RemoteProtocolError
 from gandy.functions import pack_error
 from gandy.ids import JobId
 from gandy.limits import MAX_RESULT_BYTES
@@ -25,6 +39,7 @@ from gandy.net.links import Link, connect
 from gandy.talk.events import ExtensionReceived, HelloRefused, Kill, Leave, Recalled, Start, Welcomed, WorkerEvent
 from gandy.talk.worker import WorkerSide
 from gandy.wire.messages import About, Extended, Extension, PythonOrders, Report, Task, TaskPair, TaskResult
+from gandy.worker.fetch import Fetcher
 from gandy.worker.order import Order, PythonOrder
 from gandy.worker.output import Stream
 from gandy.worker.runner import Runner
@@ -62,6 +77,8 @@ class WorkerService:
         self._attempts: dict[TaskPair, AttemptKey] = {}  # of what runs or waits here
         self._waiting: OrderedDict[AttemptKey, tuple[Order, int]] = OrderedDict()  # for slots, so many each
         self._taken: dict[AttemptKey, int] = {}  # slots of what runs
+        self._fetcher = Fetcher(self._send_fetch)
+        self._fetching: dict[AttemptKey, asyncio.Task[None]] = {}  # calls whose arguments are on their way
         self._shared: OrderedDict[JobId, bytes] = OrderedDict()  # what the calls of a job have in common
         self._link: Link | None = None
         self._cut = asyncio.Event()
@@ -147,6 +164,7 @@ class WorkerService:
     def on_cut(self, _link: Link) -> None:
         self._link = None
         self._side.disconnect()
+        self._fetcher.on_cut()
         self._cut.set()
 
     def _flush(self) -> None:
@@ -201,8 +219,10 @@ class WorkerService:
                     self._kill(self._attempts[pair])
             case Recalled(pairs):
                 for attempt in [self._attempts.get(pair) for pair in pairs]:
-                    if attempt is not None and attempt in self._waiting:
+                    if attempt is not None and (attempt in self._waiting or attempt in self._fetching):
                         self._give_back(attempt)
+            case ExtensionReceived(seq, kind, payload) if kind == ARGUMENTS:
+                self._fetcher.on_piece(seq, decode_piece(payload))
             case ExtensionReceived(seq, kind, payload) if kind == READ:
                 self._send_piece(seq, decode_read(payload))
             case HelloRefused():
@@ -218,6 +238,9 @@ class WorkerService:
         if task.orders is not UNSET and task.orders.python is not None:
             order = replace(order, python=self._make_call(attempt.job, task.orders.python))
         self._attempts[task.pair] = attempt
+        if order.python is not None and has_reference(order.python):
+            self._fetching[attempt] = asyncio.create_task(self._fetch(attempt, order, task))
+            return
         self._waiting[attempt] = (order, 1 if task.orders is UNSET else task.orders.slots)
 
     def _make_call(self, job: JobId, orders: PythonOrders) -> PythonOrder:
@@ -229,10 +252,42 @@ class WorkerService:
                 self._shared.popitem(last=False)
         return PythonOrder(orders.input, self._shared.get(job, b""), orders.fresh)
 
+    async def _fetch(self, attempt: AttemptKey, order: Order, task: Task) -> None:
+        """Large arguments come before the call can begin."""
+        assert order.python is not None
+        try:
+            python = await self._open_references(attempt.job, order.python)
+        except GandyError as error:
+            del self._fetching[attempt]
+            self._report(attempt, Ending(cause=Cause.NOT_STARTED, ended=time.time(), note=str(error)))
+            self._flush()
+            return
+        del self._fetching[attempt]
+        slots = 1 if task.orders is UNSET else task.orders.slots
+        self._waiting[attempt] = (replace(order, python=python), slots)
+        self._start_waiting()
+        self._flush()
+
+    async def _open_references(self, job: JobId, python: PythonOrder) -> PythonOrder:
+        name = read_reference(python.shared)
+        if name is not None:
+            shared = await self._fetcher.fetch(name)
+            self._shared[job] = shared
+            python = replace(python, shared=shared)
+        name = read_reference(python.input)
+        return python if name is None else replace(python, input=await self._fetcher.fetch(name))
+
+    def _send_fetch(self, fetch: Fetch, number: int) -> bool:
+        if self._link is None or Extension.OUTPUT not in self._side.exchange.agreed:
+            return False
+        self._side.exchange.send_extended(Extended(FETCH, encode(fetch)), number)
+        self._flush()
+        return True
+
     def _start_waiting(self) -> None:
         """Start what fits, the oldest first. A worker that was told to stop gives back what has not begun."""
         if self._side.slots.limit == 0 or self._is_stopping:
-            for attempt in list(self._waiting):
+            for attempt in [*self._waiting, *self._fetching]:
                 self._give_back(attempt)
         while self._waiting:
             attempt, (order, slots) = next(iter(self._waiting.items()))
@@ -242,13 +297,19 @@ class WorkerService:
             self._taken[attempt] = slots
             self._runner.start(order)
 
+    def _drop_waiting(self, attempt: AttemptKey) -> bool:
+        """Whether it had not begun."""
+        fetching = self._fetching.pop(attempt, None)
+        if fetching is not None:
+            fetching.cancel()
+        return self._waiting.pop(attempt, None) is not None or fetching is not None
+
     def _give_back(self, attempt: AttemptKey) -> None:
-        del self._waiting[attempt]
+        self._drop_waiting(attempt)
         self._report(attempt, Ending(cause=Cause.WORKER_STOPPED if self._is_stopping else Cause.RETURNED))
 
     def _kill(self, attempt: AttemptKey) -> None:
-        if attempt in self._waiting:
-            del self._waiting[attempt]
+        if self._drop_waiting(attempt):
             self._report(attempt, Ending(cause=Cause.CANCELLED, note="cancelled before it began"))
         else:
             self._runner.kill(attempt, Cause.CANCELLED, "cancelled")
@@ -309,6 +370,10 @@ class WorkerService:
     def _report(self, attempt: AttemptKey, ending: Ending) -> None:
         del self._attempts[TaskPair(attempt.job, attempt.task)]
         self._side.end(_make_result(attempt, ending))
+
+
+def has_reference(python: PythonOrder) -> bool:
+    return read_reference(python.input) is not None or read_reference(python.shared) is not None
 
 
 def _make_order(task: Task) -> tuple[AttemptKey, Order]:
