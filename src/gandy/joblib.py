@@ -3,11 +3,10 @@
     import gandy.joblib
     with joblib.parallel_config("gandy"): ...
 
-Batches become calls of one job for each `Parallel` call. It decides nothing about batches but how large they may be.
+Batches become calls of one job for each `Parallel` call.
 """
 
 import os
-import sys
 import warnings
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -28,13 +27,13 @@ from joblib.parallel import (
 from gandy.client import Client
 from gandy.client.functions import PYTHON, CallFuture
 from gandy.client.options import FunctionOptions
-from gandy.errors import CallTooLarge, ConfigError
+from gandy.errors import ConfigError
 from gandy.worker.table import SLOT_MARK
 
 NAME: Final = "gandy"
 OPTIONS: Final = frozenset(FunctionOptions.__annotations__)
 
-Parts = list[Future[list[Any]]]
+Batch = Future[list[Any]]  # the values of its items
 
 
 class GandyBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]  # joblib has no types
@@ -55,7 +54,6 @@ class GandyBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc
         self._foreman = foreman
         self._options = cast("FunctionOptions", {"name": "joblib", **options})
         self._crew: _Crew | None = None  # from `configure` to `terminate`
-        self._max_batch = sys.maxsize  # items that fit into a call, as far as we know
 
     def effective_n_jobs(self, n_jobs: int | None) -> int:
         """How many calls may run at once: what was asked for, or for -1 all slots of the crew. Raises: LinkError."""
@@ -90,31 +88,24 @@ class GandyBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc
         self.parallel = parallel
         return count
 
-    def submit(self, func: BatchedCalls, callback: Callable[[Parts], None] | None = None) -> Parts:
+    def submit(self, func: BatchedCalls, callback: Callable[[Batch], None] | None = None) -> Batch:
         """Never fails: joblib may call it on a thread where nobody would see that."""
-        crew, parts = self._crew, cast("Parts", [])
+        crew = self._crew
         if crew is None:  # it was terminated just now
-            return parts
+            return Future()
+        batch: Batch
         try:
-            self._queue(crew, func, parts)
+            batch = crew.run(func)
         except Exception as error:  # noqa: BLE001 - pickling runs what the arguments want to run
-            parts.append(Future())
-            parts[-1].set_exception(error)
+            batch = Future()
+            batch.set_exception(error)
         if callback is not None:
-            crew.tell_when_done(parts, callback)
-        return parts
+            crew.tell_when_done(batch, callback)
+        return batch
 
-    def retrieve_result_callback(self, parts: Parts) -> list[Any]:
+    def retrieve_result_callback(self, batch: Batch) -> list[Any]:
         """The values of a batch. Raises: what a function raised, TaskFailed."""
-        errors = [error for part in parts if (error := part.exception()) is not None]
-        if errors:
-            raise errors[0]
-        return [value for part in parts for value in part.result()]
-
-    def compute_batch_size(self) -> int:
-        size = min(int(super().compute_batch_size()), self._max_batch)
-        self._effective_batch_size = size
-        return size
+        return batch.result()
 
     def abort_everything(self, ensure_ready: bool = True) -> None:
         """What waits is not started, and what runs is killed."""
@@ -127,20 +118,7 @@ class GandyBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc
         crew, self._crew = self._crew, None
         if crew is not None:
             crew.close()
-        self._max_batch = sys.maxsize
         self.reset_batch_stats()
-
-    def _queue(self, crew: "_Crew", batch: BatchedCalls, parts: Parts) -> None:
-        """In halves, and halves of these, where it is too large for one call."""
-        try:
-            parts.append(crew.run(batch))
-        except CallTooLarge:
-            middle = len(batch) // 2
-            if not middle:
-                raise
-            self._max_batch = min(self._max_batch, middle)
-            for items in (batch.items[:middle], batch.items[middle:]):
-                self._queue(crew, BatchedCalls(items, self.get_nested_backend()), parts)
 
     def _count_slots(self) -> int:
         """Of workers that can run our calls."""
@@ -168,7 +146,7 @@ class _Crew:
         self._aborts = 0
 
     def run(self, batch: BatchedCalls) -> CallFuture:
-        """Raises: CallTooLarge, NotPicklable, RuntimeError after `close`."""
+        """Raises: NotPicklable, RuntimeError after `close`."""
         with self._lock:
             if self._is_closed:
                 raise RuntimeError("this call of joblib.Parallel is over")
@@ -177,21 +155,18 @@ class _Crew:
         future.add_done_callback(self._futures.discard)
         return future
 
-    def tell_when_done(self, parts: Parts, callback: Callable[[Parts], None]) -> None:
-        left, aborts = len(parts), self._aborts
+    def tell_when_done(self, batch: Batch, callback: Callable[[Batch], None]) -> None:
+        aborts = self._aborts
 
-        def count_down() -> None:
-            nonlocal left  # on one thread only
-            left -= 1
-            if left == 0 and aborts == self._aborts:
-                callback(parts)
+        def tell() -> None:
+            if aborts == self._aborts:
+                callback(batch)
 
-        def on_done(_: Future[list[Any]]) -> None:
+        def on_done(_: Batch) -> None:
             with suppress(RuntimeError):  # it was shut down: nobody listens any more
-                self._telling.submit(count_down)
+                self._telling.submit(tell)
 
-        for part in parts:
-            part.add_done_callback(on_done)
+        batch.add_done_callback(on_done)
 
     def abandon_all(self) -> None:
         self._aborts += 1

@@ -1,6 +1,7 @@
 """Python functions through a real crew: values, exceptions, maps, an executor, and kills in the middle of it."""
 
 import asyncio
+import hashlib
 import json
 import math
 import operator
@@ -62,8 +63,35 @@ def test_what_cannot_travel_is_named(client: gandy.Client) -> None:
         client.run(print, threading.Lock())
     with pytest.raises(NotPicklable, match="lock"):
         client.run(threading.Lock).result(PATIENCE)
-    with pytest.raises(ConfigError, match="is the limit"):
-        client.run(len, bytes(300_000))
+
+
+def test_large_arguments_go_whole(client: gandy.Client, crew: Crew) -> None:
+    large = [os.urandom(size) for size in (100, 300_000, 5_000_000, 200)]
+    calls = [client.run(_sum, data) for data in large]
+    assert [call.result(PATIENCE) for call in calls] == [_sum(data) for data in large]
+    table = os.urandom(2_000_000)
+    assert list(client.map(lambda place: table[place], range(0, 100, 7))) == [
+        table[place] for place in range(0, 100, 7)
+    ]
+    (crew.home / "arguments").chmod(0o700)  # they are there, and nobody else's
+    assert {path.stat().st_mode & 0o777 for path in (crew.home / "arguments").iterdir()} == {0o600}
+
+
+def _sum(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def test_arguments_that_are_gone_are_told(client: gandy.Client, crew: Crew) -> None:
+    functions = client.functions(limit=1, tags=["nobody"], name="gone")
+    call = functions.run(len, bytes(300_000))
+    job = client.job(call.job)
+    while not job.status().spec.tasks:
+        time.sleep(0.01)
+    for path in (crew.home / "arguments").iterdir():
+        path.unlink()
+    other = crew.running("worker", "run", "--name", "other", "--tag", "nobody")
+    with other, pytest.raises(TaskFailed, match="no longer kept"):
+        call.result(PATIENCE)
 
 
 def test_large_results_come_whole(client: gandy.Client) -> None:

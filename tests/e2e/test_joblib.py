@@ -119,22 +119,10 @@ def test_what_cannot_travel_is_an_error_wherever_it_is_found(foreman: str, count
         Parallel()(items_with_a_lock(count))
 
 
-def test_batches_are_cut_where_single_items_fit(foreman: str, client: gandy.Client) -> None:
-    items = [bytes([number]) * 20_000 for number in range(100)]
-    with joblib.parallel_config("gandy", foreman=foreman, name="large batches"):
-        assert Parallel(batch_size=40)(delayed(bytes)(item) for item in items) == items
-        assert Parallel()(delayed(bytes)(item) for item in items) == items
-        with pytest.raises(ConfigError, match="is the limit"):
-            Parallel(batch_size=3)(delayed(len)(bytes(300_000 * (number == 7))) for number in range(9))
-
-
-def test_cut_batch_is_learnt_from() -> None:
-    backend = gandy.joblib.GandyBackend()
-    backend._max_batch = 8
-    backend._effective_batch_size, backend._smoothed_batch_duration = 6, 0.01
-    backend.parallel = Parallel()
-    assert backend.compute_batch_size() == 8
-    assert backend.compute_batch_size() == 8
+def test_large_items_travel_too(foreman: str) -> None:
+    items = [bytes([number]) * 400_000 for number in range(5)]
+    with joblib.parallel_config("gandy", foreman=foreman):
+        assert Parallel(batch_size=2)(delayed(bytes)(item) for item in items) == items
 
 
 def test_generators_give_values_as_they_come(foreman: str) -> None:

@@ -30,7 +30,7 @@ from gandy.functions.calls import name_function
 from gandy.ids import JobId
 
 PYTHON: Final = f"python{sys.version_info.major}.{sys.version_info.minor}"  # the tag of workers that fit
-MAX_CALL_BYTES: Final = 262_144  # of one pickled call; the foreman takes no more
+MAX_CALL_BYTES: Final = 2 << 30  # of one pickled call; the foreman takes no more
 
 log = logging.getLogger("gandy.client")
 
@@ -278,7 +278,7 @@ def make_spec(label: str, shared: bytes, **options: Unpack[FunctionOptions]) -> 
 def _check_size(call: bytes) -> bytes:
     if len(call) > MAX_CALL_BYTES:
         raise CallTooLarge(
-            f"the pickled call has {len(call):,} bytes, and {MAX_CALL_BYTES:,} is the limit for now: pass a file's name"
+            f"the pickled call has {len(call):,} bytes, and {MAX_CALL_BYTES:,} is the limit: pass a file's name"
         )
     return call
 

@@ -4,6 +4,7 @@ It outlives links and foremen: what has no answer is sent again, and what was mi
 """
 
 import asyncio
+import secrets
 from collections import deque
 from concurrent.futures import Future
 from contextlib import suppress
@@ -11,8 +12,11 @@ from itertools import islice
 from threading import Lock
 from typing import Any, Final, Protocol
 
+from msgspec.structs import replace
+
 from gandy.client.aio import RETURN_PAUSES, AsyncClient, check, growing
 from gandy.client.link import Feed, Link
+from gandy.core.extensions import make_reference
 from gandy.core.jobs import FINAL_JOB_STATES
 from gandy.core.model import JobSpec
 from gandy.core.requests import (
@@ -22,6 +26,7 @@ from gandy.core.requests import (
     Done,
     JobFound,
     ListResults,
+    PutArguments,
     ResultRow,
     Results,
     Submit,
@@ -32,6 +37,8 @@ from gandy.errors import GandyError, LinkError, Rejected
 from gandy.ids import JobId, TaskNumber
 
 MAX_PART: Final = 1_000  # calls in one request
+MAX_CALL_BYTES: Final = 262_144  # of a call in a request; larger ones are put apart
+PIECE_BYTES: Final = 4 << 20  # of those, in one request
 MAX_PART_BYTES: Final = 4_000_000  # of calls in one request, unless a single one has more
 
 
@@ -179,6 +186,7 @@ class CallStream:
         """Over one link, until the job is final."""
         is_new = not self.job.done()
         if is_new:
+            await self._shrink_shared(link)
             self.job.set_result(check(await link.ask(Submit(self._spec)), Submitted).job)
         feed = link.feed(WatchResults(self.job.result()))
         sending = asyncio.ensure_future(self._send(link, feed))
@@ -249,6 +257,7 @@ class CallStream:
         while True:
             self._is_waking = False
             self._wake.clear()
+            await self._shrink_calls(link)
             part = self._choose_part()
             if part:
                 check(await link.ask(AddTasks(job, TaskNumber(self._first), part)), Done)
@@ -269,13 +278,37 @@ class CallStream:
             else:
                 await self._wake.wait()
 
+    async def _shrink_shared(self, link: Link) -> None:
+        python = self._spec.python
+        if python is not None and len(python.shared) > MAX_CALL_BYTES:
+            reference = await _put(link, python.shared)
+            self._spec = replace(self._spec, python=replace(python, shared=reference))
+
+    async def _shrink_calls(self, link: Link) -> None:
+        """Put the next call apart, in pieces, if it is too large for a request, and leave a reference in its place."""
+        if self._calls and len(self._calls[0]) > MAX_CALL_BYTES:
+            reference = await _put(link, self._calls[0])
+            with self._lock:
+                if self._calls:  # it may have failed meanwhile
+                    self._calls[0] = reference
+
     def _choose_part(self) -> tuple[bytes, ...]:
         size = 0
         part: list[bytes] = []
         with self._lock:
             for call in islice(self._calls, MAX_PART):
                 size += len(call)
-                if size > MAX_PART_BYTES and part:
+                if part and (size > MAX_PART_BYTES or len(call) > MAX_CALL_BYTES):
                     break
                 part.append(call)
         return tuple(part)
+
+
+async def _put(link: Link, data: bytes) -> bytes:
+    """Put large arguments where workers find them. Gives a reference to them."""
+    name = secrets.token_hex(16)
+    for offset in range(0, len(data), PIECE_BYTES):
+        piece = data[offset : offset + PIECE_BYTES]
+        is_last = offset + PIECE_BYTES >= len(data)
+        check(await link.ask(PutArguments(name, offset, piece, is_last)), Done)
+    return make_reference(name)

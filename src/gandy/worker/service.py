@@ -221,10 +221,8 @@ class WorkerService:
                 for attempt in [self._attempts.get(pair) for pair in pairs]:
                     if attempt is not None and (attempt in self._waiting or attempt in self._fetching):
                         self._give_back(attempt)
-            case ExtensionReceived(seq, kind, payload) if kind == ARGUMENTS:
-                self._fetcher.on_piece(seq, decode_piece(payload))
-            case ExtensionReceived(seq, kind, payload) if kind == READ:
-                self._send_piece(seq, decode_read(payload))
+            case ExtensionReceived():
+                self._on_extension(event)
             case HelloRefused():
                 log.error("the foreman does not want this worker")
                 self._done.set()
@@ -232,6 +230,12 @@ class WorkerService:
                 self._leave(immediate)
             case _:
                 pass
+
+    def _on_extension(self, message: ExtensionReceived) -> None:
+        if message.type == READ:
+            self._send_piece(message.seq, decode_read(message.payload))
+        elif message.type == ARGUMENTS:
+            self._fetcher.on_piece(message.seq, decode_piece(message.payload))
 
     def _start(self, task: Task) -> None:
         attempt, order = _make_order(task)
