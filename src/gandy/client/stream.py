@@ -134,8 +134,10 @@ class CallStream:
         """Until the foreman has every call and knows that no more will come, or nothing more will be told."""
         sent = asyncio.ensure_future(self._sent.wait())
         either: set[asyncio.Future[Any]] = {sent, asyncio.wrap_future(self._running)}
-        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        sent.cancel()
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sent.cancel()
 
     def abort(self) -> None:
         """Forget everything here. What the foreman has goes on."""

@@ -23,14 +23,27 @@ def test_output_comes_back_as_it_went() -> None:
     assert extensions.decode_read(extensions.encode(read)) == read
     piece = extensions.Piece(b"\xff\x00", True)
     assert extensions.decode_piece(extensions.encode(piece)) == piece
+    fetch = extensions.Fetch("0f" * 16, 5, 6)
+    assert extensions.decode_fetch(extensions.encode(fetch)) == fetch
 
 
 @pytest.mark.parametrize(
     "decode",
-    [requests.decode_request, requests.decode_answer, extensions.decode_read, extensions.decode_piece],
+    [
+        requests.decode_request,
+        requests.decode_answer,
+        extensions.decode_read,
+        extensions.decode_piece,
+        extensions.decode_fetch,
+    ],
 )
 def test_nonsense_is_the_peers_error(decode: object) -> None:
     assert callable(decode)
     for payload in (b"", b"\xc1", b"\x81\xa4type\xa3foo", b"\x91" * 100_000, b"\xa2\xff\xff"):
         with pytest.raises(RemoteProtocolError):
             decode(payload)
+
+
+def test_a_reference_stands_for_arguments() -> None:
+    assert extensions.read_reference(extensions.make_reference("0f" * 16)) == "0f" * 16
+    assert extensions.read_reference(b"\x80\x05K\x01.") is None
