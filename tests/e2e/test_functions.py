@@ -6,6 +6,7 @@ import json
 import math
 import operator
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -111,6 +112,24 @@ def test_modules_beside_the_program_are_found(crew: Crew, tmp_path: Path) -> Non
         [sys.executable, tmp_path / "program.py"], cwd="/", env=crew.environment, capture_output=True, check=False
     )
     assert (done.stdout, done.stderr) == (b"[2, 4]\n", b"")
+
+
+def test_module_that_only_the_client_has_is_told(crew: Crew, tmp_path: Path) -> None:
+    (tmp_path / "only_here.py").write_text("def tell():\n    return 1\n")
+    program = (
+        "import sys, gandy\n"
+        f"sys.path.append({str(tmp_path)!r})\n"
+        "import only_here\n"
+        "with gandy.Executor() as crew:\n"
+        "    print('\\n'.join(crew.submit(only_here.tell).exception().__notes__))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd="/", env=crew.environment, capture_output=True, check=False, text=True
+    )
+    advice, there, here = done.stdout.splitlines()
+    assert "A module that only the client has can travel along" in advice
+    assert re.fullmatch(r"On the worker there is Python 3\.\d+\.\S+, no installed package 'only_here'\.", there)
+    assert re.fullmatch(r"Here there is Python 3\.\d+\.\S+, no installed package 'only_here'\.", here)
 
 
 def test_edited_module_is_imported_anew(crew: Crew, tmp_path: Path) -> None:

@@ -114,5 +114,8 @@ def _open(packed: Packed) -> Any:
     try:
         return unpack(packed)
     except (ImportError, AttributeError) as error:
+        from gandy.functions.versions import tell_versions  # imported late: most processes never need it
+
         error.add_note(ADVICE)
+        error.add_note(f"On the worker there is {tell_versions(error)}.")
         raise

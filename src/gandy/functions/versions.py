@@ -1,0 +1,28 @@
+"""Which package an error is about, and which version of it there is here: told, so that nobody has to guess."""
+
+import platform
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from types import ModuleType
+
+
+def tell_versions(error: BaseException) -> str:
+    """Of Python, and of the package whose module or name was missing, if that can be told."""
+    package = find_package(error)
+    here = f"Python {platform.python_version()}"
+    return here if package is None else f"{here}, {_tell_version(package)}"
+
+
+def find_package(error: BaseException) -> str | None:
+    missing = getattr(error, "name", None) if isinstance(error, ImportError) else None
+    owner = getattr(error, "obj", None)  # of an AttributeError
+    if isinstance(owner, ModuleType):
+        missing = owner.__name__
+    return missing.partition(".")[0] if missing else None
+
+
+def _tell_version(package: str) -> str:
+    names = packages_distributions().get(package, [package])
+    try:
+        return f"{names[0]} {version(names[0])}"
+    except PackageNotFoundError:
+        return f"no installed package {package!r}"
