@@ -2,9 +2,12 @@
 
 import os
 from collections import Counter
+from collections.abc import Callable
+from random import Random
 
 import pytest
 
+from gandy.core.effects import Effect
 from gandy.core.jobs import FINAL_JOB_STATES
 from gandy.core.model import AttemptKey, JobSpec, TaskState
 from gandy.core.reactor import Policy
@@ -16,6 +19,55 @@ from gandy.testing.crew import Luck, SimulatedForeman, SimulatedWorker, run_sync
 
 SEEDS = int(os.environ.get("GANDY_SIM_SEEDS", "1000"))
 MAX_SECONDS = 300.0  # of simulated time: by then every crew must be done
+
+
+class Caller:
+    """A client that adds calls to an open job, some at a time, and again what it has no answer for."""
+
+    def __init__(self, foreman: SimulatedForeman, calls: int) -> None:
+        self._foreman = foreman
+        self._calls = calls
+        self._waits_in = -1  # the life of the foreman in which an answer is due
+        self._sure = 0  # calls that the foreman has
+        self.job: JobId | None = None
+        self.is_closed = False
+
+    def tick(self, now: float, chance: Random) -> None:
+        if self._waits_in == self._foreman.life or self.is_closed:
+            return
+        reactor = self._foreman.foreman.reactor
+        if self.job is None:
+            spec = JobSpec(command="f", tasks=0, is_open=True, has_lines=True, retries=3, retry_pause=0.05)
+            job, effects = reactor.submit(spec, now)
+            self._ask(effects, lambda: setattr(self, "job", job))
+        elif self._sure < self._calls:
+            first = chance.randint(max(1, self._sure - 2), self._sure + 1)
+            last = min(self._calls, first + chance.randint(1, 5))
+            inputs = tuple(b"%d" % number for number in range(first, last + 1))
+            effects = reactor.add_tasks(self.job, TaskNumber(first), inputs, now)
+            self._ask(effects, lambda: setattr(self, "_sure", max(self._sure, last)))
+        else:
+            # A job that was opened just before a crash may be nobody's.
+            mine = [job.id for job in reactor.jobs if job.is_open]
+            effects = [effect for job in mine for effect in reactor.close(job, now)]
+            self._ask(effects, lambda: setattr(self, "is_closed", True))
+
+    def _ask(self, effects: list[Effect], on_done: Callable[[], None]) -> None:
+        self._waits_in = self._foreman.life
+
+        def finish() -> None:
+            self._waits_in = -1
+            on_done()
+
+        self._foreman.decide(effects, finish)
+
+    def check_end(self, store: MemoryStore) -> None:
+        assert self.job is not None
+        row = run_sync(store.find_job(self.job))
+        assert row is not None
+        assert (row.spec.tasks, row.spec.is_open) == (self._calls, False)
+        lines = run_sync(store.read_lines(self.job, TaskNumber(1), self._calls + 1))
+        assert lines == [b"%d" % number for number in range(1, self._calls + 1)]
 
 
 class Crew:
@@ -47,6 +99,7 @@ class Crew:
             worker.start()
         self.trouble = chance.choice([0.0, 0.02, 0.1])
         self.submit(tasks or chance.randint(1, 40))
+        self.caller = Caller(self.foreman, chance.randint(1, 20))
         self.simulation.call_later(0.05, self.tick)
 
     def submit(self, tasks: int) -> None:
@@ -70,6 +123,8 @@ class Crew:
             self.foreman.start()
         elif chance.random() < self.trouble:
             self.foreman.crash()
+        if self.foreman.is_up:
+            self.caller.tick(self.simulation.now, chance)
         for worker in self.workers:
             if not worker.is_up:
                 worker.start()
@@ -81,7 +136,7 @@ class Crew:
     def is_done(self) -> bool:
         rows = run_sync(self.store.list_jobs(None, 1_000, None))
         is_submitted = self.foreman.is_up and not self.foreman.foreman.batch and self.simulation.now > 1
-        return is_submitted and all(row.state in FINAL_JOB_STATES for row in rows)
+        return is_submitted and self.caller.is_closed and all(row.state in FINAL_JOB_STATES for row in rows)
 
     def run(self) -> None:
         while not self.is_done() and self.simulation.now < MAX_SECONDS:
@@ -89,7 +144,9 @@ class Crew:
 
     def check_end(self) -> None:
         assert self.is_done(), f"seed {self.simulation.seed} is not done"
-        for job in self.foreman.acknowledged:
+        self.caller.check_end(self.store)
+        assert self.caller.job is not None
+        for job in [*self.foreman.acknowledged, self.caller.job]:
             row = run_sync(self.store.find_job(job))
             assert row is not None
             for task in range(1, row.spec.tasks + 1):

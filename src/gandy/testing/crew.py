@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from msgspec import UNSET, Struct
 
-from gandy.core.effects import Give, Reply
+from gandy.core.effects import Effect, Give, Reply
 from gandy.core.extensions import FOREMAN_OFFERS, WORKER_OFFERS
 from gandy.core.foreman import Batch, Foreman
 from gandy.core.model import AttemptKey, Cause, JobSpec
@@ -58,7 +58,7 @@ class SimulatedForeman:
         self._luck = luck
         self._policy = policy
         self._links: dict[str, WeatheredLink] = {}
-        self._life = 0  # of things that were begun in an earlier life, nothing may follow
+        self.life = 0  # of things that were begun in an earlier life, nothing may follow
         self._is_committing = False
         self._link_count = 0
         self.is_up = False
@@ -77,7 +77,7 @@ class SimulatedForeman:
         if not self.is_up:
             return
         self.is_up = False
-        self._life += 1
+        self.life += 1
         for link in list(self._links.values()):
             link.cut()
         run_sync(self._store.close())
@@ -97,6 +97,11 @@ class SimulatedForeman:
     def submit(self, spec: JobSpec) -> None:
         job, effects = self.foreman.reactor.submit(spec, self._simulation.now)
         self.foreman.batch.add([*effects, Reply("client", job)])
+        self.pump()
+
+    def decide(self, effects: list[Effect], on_done: Callable[[], None]) -> None:
+        """Take what the reactor decided for a client, and tell it when the store knows; never, after a crash."""
+        self.foreman.batch.add([*effects, Reply(on_done, None)])
         self.pump()
 
     def cancel(self, job: JobId) -> None:
@@ -140,7 +145,10 @@ class SimulatedForeman:
         self.foreman.reactor.on_claims_lost(lost)
         for send in batch.sends:
             if isinstance(send, Reply):
-                self.acknowledged.append(send.value)
+                if callable(send.token):
+                    send.token()
+                else:
+                    self.acknowledged.append(send.value)
             if isinstance(send, Give) and any(assignment.attempt in lost for assignment in send.assignments):
                 continue
             self.foreman.perform(send, {}, self._simulation.now)
@@ -156,9 +164,9 @@ class SimulatedForeman:
         self._later(0.1, self._wake)
 
     def _later(self, most: float, action: Callable[[], None]) -> None:
-        life = self._life
+        life = self.life
         delay = self._simulation.random.uniform(0, most)
-        self._simulation.call_later(delay, lambda: action() if life == self._life and self.is_up else None)
+        self._simulation.call_later(delay, lambda: action() if life == self.life and self.is_up else None)
 
 
 class _ForemanEnd:
