@@ -6,7 +6,7 @@ import signal
 import sys
 from pathlib import Path
 
-from gandy.core.reactor import Policy
+from gandy.core.policy import Policy
 from gandy.foreman.main import ForemanProgram, socket_address
 from gandy.net import loop
 from gandy.worker.main import OUTPUT_NAME, make_about

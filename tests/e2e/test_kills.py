@@ -21,7 +21,7 @@ from tests.e2e.test_jobs_command import PATIENCE, Crew
 from gandy import Client
 from gandy.client import Job
 from gandy.core.model import Cause, JobState, TaskState
-from gandy.core.reactor import POLICY
+from gandy.core.policy import POLICY
 from gandy.core.snapshot import TaskRow
 from gandy.worker.service import MAX_PAUSE
 

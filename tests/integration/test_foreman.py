@@ -13,7 +13,7 @@ from gandy import AsyncClient, AsyncJob
 from gandy.core import requests as ask
 from gandy.core.extensions import WORKER_OFFERS
 from gandy.core.model import AttemptKey, JobSpec, JobState
-from gandy.core.reactor import Policy
+from gandy.core.policy import Policy
 from gandy.core.records import JobSet, Record
 from gandy.errors import ConfigError, GandyError, JobNotFound, Rejected, StoreError
 from gandy.foreman import intake, server

@@ -20,7 +20,7 @@ from gandy.client import AsyncClient
 from gandy.client.aio import AsyncJob
 from gandy.config import Address
 from gandy.core.model import JobState, TaskState
-from gandy.core.reactor import Policy
+from gandy.core.policy import Policy
 from gandy.foreman.main import ForemanProgram
 from gandy.worker.main import make_about
 from gandy.worker.service import WorkerService

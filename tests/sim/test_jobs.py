@@ -10,7 +10,7 @@ import pytest
 from gandy.core.effects import Effect
 from gandy.core.jobs import FINAL_JOB_STATES
 from gandy.core.model import AttemptKey, JobSpec, TaskState
-from gandy.core.reactor import Policy
+from gandy.core.policy import Policy
 from gandy.core.records import Record
 from gandy.ids import JobId, TaskNumber
 from gandy.store.memory import MemoryStore

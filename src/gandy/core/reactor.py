@@ -4,43 +4,28 @@ It holds all that is not final in memory and never waits. A result counts only f
 everything else is acknowledged, so that the worker can forget it, and changes nothing.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from msgspec import Struct
-
+from gandy.core.dispatch import Dispatcher
 from gandy.core.effects import (
     Acknowledge,
-    Assignment,
     Dismiss,
     Effect,
-    Give,
     JobChanged,
     Kill,
     Publish,
-    Recall,
 )
 from gandy.core.jobs import FINAL_JOB_STATES, Job, JobTable
 from gandy.core.model import AttemptKey, Cause, Ending, Input, JobSpec, JobState, TaskKey, TaskState
+from gandy.core.owners import Owners
+from gandy.core.policy import POLICY, Policy
 from gandy.core.records import Claimed, Ended, JobAdded, JobClosed, JobSet, TasksAdded, TasksSet
 from gandy.core.tasks import TaskTable
 from gandy.core.workers import Worker, WorkerInfo, WorkerTable
 from gandy.ids import JobId, TaskNumber
 
 MAX_RETRY_PAUSE: Final = 300.0  # seconds; a pause doubles until here
-MIN_PACE: Final = 1e-6  # seconds; no task is quicker
-
-
-class Policy(Struct, frozen=True):
-    """What a foreman was told when it started. Times are in seconds."""
-
-    grace: float = 15.0  # how long an absent worker keeps its tasks: longer than it pauses between two tries
-    crash_limit: int = 5  # a task that was lost with so many workers is not tried again
-    look_ahead: float = 0.5  # work that waits on a worker for each slot, so that none is idle while we hear of its end
-    first_pace: float = 1.0  # how long a task of a job is thought to take as long as none has ended
-
-
-POLICY: Final = Policy()
 FIRST_JOB: Final = JobId(1)
 
 
@@ -52,7 +37,8 @@ class Reactor:
         self.jobs = JobTable()
         self.workers = WorkerTable()
         self._next_job = next_job
-        self._owners: dict[TaskKey, tuple[AttemptKey, Worker]] = {}  # of every task that runs
+        self._owners = Owners()
+        self._dispatcher = Dispatcher(policy, self.jobs, self.workers, self._owners)
 
     # Beginning again
 
@@ -68,7 +54,8 @@ class Reactor:
         owner = self.workers.find(worker)
         if owner is None:
             owner = self.workers.add(Worker(WorkerInfo(worker, worker, 0), absent_since=now))
-        self._take(owner, attempt, job.spec.slots)
+        self._owners.take(owner, attempt, job.spec.slots)
+        self.workers.use(owner)
 
     # Clients
 
@@ -146,13 +133,13 @@ class Reactor:
 
     def current_attempt(self, job: JobId, task: TaskNumber) -> AttemptKey:
         """The attempt that runs now, for peers that have no attempts; one that never was where none runs."""
-        owned, _ = self._owners.get(TaskKey(job, task), (None, None))
+        owned, _ = self._owners.find(TaskKey(job, task))
         return owned or AttemptKey(job, task, 0)
 
     def find_absent_owner(self, attempts: Iterable[AttemptKey]) -> str | None:
         """The worker that these attempts belong to, if it is away: whoever has them must be it."""
         for attempt in attempts:
-            owned, worker = self._owners.get(attempt.task_key, (None, None))
+            owned, worker = self._owners.find(attempt.task_key)
             if owned == attempt and worker is not None and not worker.connected:
                 return worker.info.id
         return None
@@ -172,7 +159,7 @@ class Reactor:
         ):  # it never heard of these, or has done with them
             effects += self._return(attempt, now)
             worker.release(attempt)
-        strange = sorted(attempt for attempt in told if not self._is_current(attempt, worker))
+        strange = sorted(attempt for attempt in told if not self._owners.is_current(attempt, worker))
         for attempt in strange:  # until it says that they are over, they hold slots
             worker.take(attempt, 1)
         if strange:
@@ -209,7 +196,9 @@ class Reactor:
         found = self.workers.find(worker)
         if found is None:
             return []
-        current = [attempt for attempt in attempts if self._is_current(attempt, found) and attempt in found.ungiven]
+        current = [
+            attempt for attempt in attempts if self._owners.is_current(attempt, found) and attempt in found.ungiven
+        ]
         found.ungiven.difference_update(current)
         return current
 
@@ -217,7 +206,7 @@ class Reactor:
         """A worker has not started these attempts. It gets nothing until it says something else."""
         effects: list[Effect] = []
         for attempt in attempts:
-            _, worker = self._owners.get(attempt.task_key, (None, None))
+            _, worker = self._owners.find(attempt.task_key)
             if worker is not None:
                 worker.refusing = True
             effects += self._return(attempt, now)
@@ -226,7 +215,7 @@ class Reactor:
     def on_claims_lost(self, attempts: Iterable[AttemptKey]) -> None:
         """Another foreman got these first: here they neither run nor wait."""
         for attempt in attempts:
-            worker = self._disown(attempt)
+            worker = self._owners.drop(attempt)
             job = self.jobs.find(attempt.job)
             if worker is not None and job is not None:
                 worker.release(attempt)
@@ -241,7 +230,7 @@ class Reactor:
             return [thanks]
         effects: list[Effect] = []
         for attempt, ending in ended:
-            if self._is_current(attempt, owner):
+            if self._owners.is_current(attempt, owner):
                 effects += self._end(attempt, ending, now)
             if ending.cause is Cause.WORKER_STOPPED:
                 owner.draining = True  # it is about to leave
@@ -278,55 +267,12 @@ class Reactor:
         return effects + self.dispatch(now)
 
     def dispatch(self, now: float) -> list[Effect]:
-        """Give what is ready to whom it is the turn of, one task at a time, until nothing fits."""
-        given: dict[str, list[Assignment]] = {}
-        claims: list[Effect] = []
-        ready = [job for job in self.jobs.in_order() if job.may_start and job.tasks.find_ready(now) is not None]
-        if ready:
-            # Free slots first, everywhere; only then places to wait.
-            self._fill(ready, lambda worker, _: worker.free, now, given)
-            self._fill(ready, self._tell_room, now, given)
-            claims = [Claimed(a.attempt, worker, now) for worker, some in given.items() for a in some]
-        effects = claims + self._tell_started(claims, now)
-        gifts = [Give(worker, tuple(assignments)) for worker, assignments in given.items()]
-        return [*effects, *gifts, *self._recall()]
-
-    def _fill(
-        self, ready: list[Job], space: Callable[[Worker, Job], int], now: float, given: dict[str, list[Assignment]]
-    ) -> None:
-        """One task to each worker in turn, round and round, as long as something fits."""
-        in_turn = self.workers.in_turn()
-        while in_turn:
-            lucky = []
-            for worker in in_turn:
-                assignment = self._find_assignment(worker, space, ready, now)
-                if assignment is not None:
-                    given.setdefault(worker.info.id, []).append(assignment)
-                    lucky.append(worker)
-            in_turn = lucky
-
-    def _tell_room(self, worker: Worker, job: Job) -> int:
-        """Free slots and places to wait. Long tasks do not wait on a worker: there is time to send the next."""
-        pace = self.policy.first_pace if job.pace is None else job.pace
-        return worker.tell_room(int(self.policy.look_ahead / max(pace, MIN_PACE)))
-
-    def _recall(self) -> list[Effect]:
-        """Where a worker is idle while tasks wait on another, have them back; those that have begun go on."""
-        idle = sum(worker.free for worker in self.workers.in_turn())
-        if not idle:
-            return []
-        effects: list[Effect] = []
-        for worker in self.workers:
-            waiting = worker.used - worker.info.slots - len(worker.recalled)
-            if idle <= 0 or waiting <= 0 or not worker.connected:
-                continue
-            last = [a for a in reversed(worker.held) if a not in worker.recalled and self._is_current(a, worker)]
-            wanted = last[: min(idle, waiting)]
-            worker.recalled.update(wanted)
-            idle -= len(wanted)
-            if wanted:
-                effects.append(Recall(worker.info.id, tuple(wanted)))
-        return effects
+        """Give what is ready to whom it is the turn of."""
+        gifts = self._dispatcher.give(now)
+        claims = [Claimed(a.attempt, gift.worker, now) for gift in gifts for a in gift.assignments]
+        started = sorted({claim.attempt.job for claim in claims})
+        changes = [effect for job in started for effect in self._settle_job(self._get_job(job), now)]
+        return [*claims, *changes, *gifts, *self._dispatcher.recall()]
 
     def check(self) -> None:
         """What must hold after every step; for tests."""
@@ -334,62 +280,21 @@ class Reactor:
         self.workers.check()
         running = sum(job.tasks.running for job in self.jobs)
         assert running == len(self._owners)
-        for task, (attempt, worker) in self._owners.items():
-            job = self.jobs.find(task.job)
-            assert job is not None
-            assert job.tasks.attempts(task.task) == attempt.attempt
+        for attempt, worker in self._owners:
+            assert self._get_job(attempt.job).tasks.attempts(attempt.task) == attempt.attempt
             assert attempt in worker.held
 
     # Inside
 
-    def _find_assignment(
-        self, worker: Worker, space: Callable[[Worker, Job], int], ready: list[Job], now: float
-    ) -> Assignment | None:
-        for job in ready:
-            has_space = job.spec.slots <= min(space(worker, job), worker.info.slots)
-            fits = has_space and worker.info.tags.issuperset(job.spec.tags)
-            if not fits or not job.may_start:
-                continue
-            task = job.tasks.find_ready(now)
-            if task is not None and not self._is_haunted(worker, job, task):
-                attempt = AttemptKey(job.id, task, job.tasks.start(task))
-                worker.ungiven.add(attempt)
-                self._take(worker, attempt, job.spec.slots)
-                return Assignment(attempt, job.spec)
-        return None
-
-    def _is_haunted(self, worker: Worker, job: Job, task: TaskNumber) -> bool:
-        """Whether an older attempt at this task is not over yet on this worker."""
-        return job.tasks.attempts(task) > 0 and worker.holds(TaskKey(job.id, task))
-
-    def _tell_started(self, claims: list[Effect], now: float) -> list[Effect]:
-        effects: list[Effect] = []
-        for number in sorted({claim.attempt.job for claim in claims if isinstance(claim, Claimed)}):
-            job = self.jobs.find(number)
-            assert job is not None
-            effects += self._settle_job(job, now)
-        return effects
-
-    def _take(self, worker: Worker, attempt: AttemptKey, slots: int) -> None:
-        worker.take(attempt, slots)
-        self._owners[attempt.task_key] = (attempt, worker)
-        self.workers.use(worker)
-
-    def _disown(self, attempt: AttemptKey) -> Worker | None:
-        """The attempt is no longer current. Gives its worker, or None where it was not."""
-        owned, worker = self._owners.get(attempt.task_key, (None, None))
-        if owned != attempt:
-            return None
-        del self._owners[attempt.task_key]
-        return worker
-
-    def _is_current(self, attempt: AttemptKey, worker: Worker) -> bool:
-        return self._owners.get(attempt.task_key) == (attempt, worker)
+    def _get_job(self, number: JobId) -> Job:
+        job = self.jobs.find(number)
+        assert job is not None
+        return job
 
     def _return(self, attempt: AttemptKey, now: float) -> list[Effect]:
         """The attempt never began. The task waits again; the number of the attempt is used up, for the fence."""
-        _, worker = self._owners.get(attempt.task_key, (None, None))
-        if worker is None or not self._is_current(attempt, worker):
+        _, worker = self._owners.find(attempt.task_key)
+        if worker is None or not self._owners.is_current(attempt, worker):
             return []
         effects = self._end(attempt, Ending(cause=Cause.RETURNED), now)
         worker.release(attempt)
@@ -404,7 +309,7 @@ class Reactor:
         """
         job = self.jobs.find(attempt.job)
         assert job is not None
-        self._disown(attempt)
+        self._owners.drop(attempt)
         job.observe(ending)
         state, due = self._decide(job, attempt, ending, now) if is_suspect else (TaskState.WAITING, now)
         if state is TaskState.WAITING:
@@ -496,6 +401,6 @@ class Reactor:
         for attempt, slots in worker.held.items():
             is_suspect = begun < max(1, worker.info.slots)
             begun += slots
-            if self._is_current(attempt, worker):
+            if self._owners.is_current(attempt, worker):
                 effects += self._end(attempt, ending, now, is_suspect)
         return effects

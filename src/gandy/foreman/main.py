@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gandy.config import Address, parse_address
-from gandy.core.reactor import Policy
+from gandy.core.policy import Policy
 from gandy.errors import ConfigError
 from gandy.foreman.blobs import Blobs
 from gandy.foreman.clerk import Clerk

@@ -13,7 +13,8 @@ from gandy.core.effects import Effect, Reply
 from gandy.core.extensions import FOREMAN_OFFERS
 from gandy.core.foreman import Batch, Foreman
 from gandy.core.model import AttemptKey
-from gandy.core.reactor import Policy, Reactor
+from gandy.core.policy import Policy
+from gandy.core.reactor import Reactor
 from gandy.core.records import ResultsDropped
 from gandy.core.requests import EVENT, REPLY, Answer, encode
 from gandy.core.snapshot import restore

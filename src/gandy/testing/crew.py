@@ -13,7 +13,8 @@ from gandy.core.effects import Effect, Give, Reply
 from gandy.core.extensions import FOREMAN_OFFERS, WORKER_OFFERS
 from gandy.core.foreman import Batch, Foreman
 from gandy.core.model import AttemptKey, Cause, JobSpec
-from gandy.core.reactor import Policy, Reactor
+from gandy.core.policy import Policy
+from gandy.core.reactor import Reactor
 from gandy.core.snapshot import restore
 from gandy.errors import RemoteProtocolError
 from gandy.ids import JobId

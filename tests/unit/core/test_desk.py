@@ -8,7 +8,8 @@ from gandy.core.effects import Acknowledge, Assignment, Dismiss, Give, JobChange
 from gandy.core.extensions import FOREMAN_OFFERS, PING, PONG
 from gandy.core.foreman import Foreman
 from gandy.core.model import AttemptKey, Cause, Input, JobSpec, JobState, PythonSpec, TaskState
-from gandy.core.reactor import Policy, Reactor
+from gandy.core.policy import Policy
+from gandy.core.reactor import Reactor
 from gandy.core.records import Ended, JobSet
 from gandy.core.requests import REQUEST
 from gandy.errors import ErrorCode, RemoteProtocolError

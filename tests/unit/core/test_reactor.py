@@ -5,7 +5,8 @@ import pytest
 from gandy.core.effects import Acknowledge, Assignment, Dismiss, Effect, Give, JobChanged, Kill, Publish, Recall
 from gandy.core.foreman import is_record
 from gandy.core.model import AttemptKey, Cause, Counts, Ending, JobSpec, JobState, TaskState
-from gandy.core.reactor import Policy, Reactor
+from gandy.core.policy import Policy
+from gandy.core.reactor import Reactor
 from gandy.core.records import Claimed, Ended, JobAdded, JobClosed, JobSet, TasksAdded, TasksSet
 from gandy.core.workers import WorkerInfo
 from gandy.ids import JobId, TaskNumber

@@ -1,5 +1,6 @@
 from gandy.core.model import AttemptKey, Counts, JobSpec, JobState, TaskState
-from gandy.core.reactor import Policy, Reactor
+from gandy.core.policy import Policy
+from gandy.core.reactor import Reactor
 from gandy.core.snapshot import JobRow, Recovered, RecoveredJob, TaskRow, restore
 from gandy.core.workers import WorkerInfo
 from gandy.ids import JobId, TaskNumber
