@@ -14,7 +14,6 @@ from msgspec import UNSET
 from msgspec.structs import asdict, replace
 
 from gandy.config import Address
-from gandy.core.desk import MAX_TOLD
 from gandy.core.extensions import (
     ARGUMENTS,
     FETCH,
@@ -28,19 +27,17 @@ from gandy.core.extensions import (
     decode_piece,
     decode_read,
     encode,
-    read_reference,
 )
 from gandy.core.model import AttemptKey, Cause, Ending
 from gandy.errors import GandyError, LinkError, RemoteProtocolError
 from gandy.functions import pack_error
-from gandy.ids import JobId
 from gandy.limits import MAX_RESULT_BYTES
 from gandy.net.links import Link, connect
 from gandy.talk.events import ExtensionReceived, HelloRefused, Kill, Leave, Recalled, Start, Welcomed, WorkerEvent
 from gandy.talk.worker import WorkerSide
-from gandy.wire.messages import About, Extended, Extension, PythonOrders, Report, Task, TaskPair, TaskResult
-from gandy.worker.fetch import Fetcher
-from gandy.worker.order import Order, PythonOrder
+from gandy.wire.messages import About, Extended, Extension, Report, Task, TaskPair, TaskResult
+from gandy.worker.calls import Calls, is_complete
+from gandy.worker.order import Order
 from gandy.worker.output import Stream
 from gandy.worker.runner import Runner
 from gandy.worker.trim import trim, weigh
@@ -77,9 +74,8 @@ class WorkerService:
         self._attempts: dict[TaskPair, AttemptKey] = {}  # of what runs or waits here
         self._waiting: OrderedDict[AttemptKey, tuple[Order, int]] = OrderedDict()  # for slots, so many each
         self._taken: dict[AttemptKey, int] = {}  # slots of what runs
-        self._fetcher = Fetcher(self._send_fetch)
+        self._calls = Calls(self._send_fetch)
         self._fetching: dict[AttemptKey, asyncio.Task[None]] = {}  # calls whose arguments are on their way
-        self._shared: OrderedDict[JobId, bytes] = OrderedDict()  # what the calls of a job have in common
         self._link: Link | None = None
         self._cut = asyncio.Event()
         self._done = asyncio.Event()
@@ -164,7 +160,7 @@ class WorkerService:
     def on_cut(self, _link: Link) -> None:
         self._link = None
         self._side.disconnect()
-        self._fetcher.on_cut()
+        self._calls.fetcher.on_cut()
         self._cut.set()
 
     def _flush(self) -> None:
@@ -235,32 +231,23 @@ class WorkerService:
         if message.type == READ:
             self._send_piece(message.seq, decode_read(message.payload))
         elif message.type == ARGUMENTS:
-            self._fetcher.on_piece(message.seq, decode_piece(message.payload))
+            self._calls.fetcher.on_piece(message.seq, decode_piece(message.payload))
 
     def _start(self, task: Task) -> None:
         attempt, order = _make_order(task)
         if task.orders is not UNSET and task.orders.python is not None:
-            order = replace(order, python=self._make_call(attempt.job, task.orders.python))
+            order = replace(order, python=self._calls.make(attempt.job, task.orders.python))
         self._attempts[task.pair] = attempt
-        if order.python is not None and has_reference(order.python):
+        if not is_complete(order.python):
             self._fetching[attempt] = asyncio.create_task(self._fetch(attempt, order, task))
             return
         self._waiting[attempt] = (order, 1 if task.orders is UNSET else task.orders.slots)
-
-    def _make_call(self, job: JobId, orders: PythonOrders) -> PythonOrder:
-        """What the calls of a job share is told once on a link, with the first of them."""
-        if orders.shared is not None:
-            self._shared[job] = orders.shared
-            self._shared.move_to_end(job)
-            if len(self._shared) > 2 * MAX_TOLD:  # long before, the foreman has forgotten that it told us
-                self._shared.popitem(last=False)
-        return PythonOrder(orders.input, self._shared.get(job, b""), orders.fresh)
 
     async def _fetch(self, attempt: AttemptKey, order: Order, task: Task) -> None:
         """Large arguments come before the call can begin."""
         assert order.python is not None
         try:
-            python = await self._open_references(attempt.job, order.python)
+            python = await self._calls.complete(attempt.job, order.python)
         except GandyError as error:
             del self._fetching[attempt]
             self._report(attempt, Ending(cause=Cause.NOT_STARTED, ended=time.time(), note=str(error)))
@@ -271,15 +258,6 @@ class WorkerService:
         self._waiting[attempt] = (replace(order, python=python), slots)
         self._start_waiting()
         self._flush()
-
-    async def _open_references(self, job: JobId, python: PythonOrder) -> PythonOrder:
-        name = read_reference(python.shared)
-        if name is not None:
-            shared = await self._fetcher.fetch(name)
-            self._shared[job] = shared
-            python = replace(python, shared=shared)
-        name = read_reference(python.input)
-        return python if name is None else replace(python, input=await self._fetcher.fetch(name))
 
     def _send_fetch(self, fetch: Fetch, number: int) -> bool:
         if self._link is None or Extension.OUTPUT not in self._side.exchange.agreed:
@@ -374,10 +352,6 @@ class WorkerService:
     def _report(self, attempt: AttemptKey, ending: Ending) -> None:
         del self._attempts[TaskPair(attempt.job, attempt.task)]
         self._side.end(_make_result(attempt, ending))
-
-
-def has_reference(python: PythonOrder) -> bool:
-    return read_reference(python.input) is not None or read_reference(python.shared) is not None
 
 
 def _make_order(task: Task) -> tuple[AttemptKey, Order]:
