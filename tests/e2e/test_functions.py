@@ -319,6 +319,20 @@ def _kill_some(site: Site, step: int) -> None:
                 os.kill(pid, signal.SIGKILL)
 
 
+def test_large_results_survive_the_death_of_the_foreman(tmp_path: Path) -> None:
+    with a_site(tmp_path, workers=1) as site, gandy.Client(f"unix:{site.home}/foreman.sock") as client:
+        values = client.map(_repeat, range(6))
+        for number, value in enumerate(values):
+            assert value == _repeat(number)
+            if number % 2 == 0:
+                site.foreman.kill()
+                site.foreman.start()
+
+
+def _repeat(number: int) -> bytes:
+    return bytes([number]) * 6_000_000
+
+
 def test_map_survives_the_death_of_everybody(tmp_path: Path) -> None:
     with a_site(tmp_path, workers=2) as site, gandy.Client(f"unix:{site.home}/foreman.sock") as client:
         values = client.functions(retries=10).map(_square, range(CALLS), chunksize=2)

@@ -58,7 +58,7 @@ from gandy.core.requests import (
     WorkerRow,
 )
 from gandy.core.snapshot import JobRow, TaskRow
-from gandy.errors import ConfigError, ErrorCode, JobTimeout, LinkError, RemoteProtocolError, TaskFailed
+from gandy.errors import ConfigError, ErrorCode, GandyError, JobTimeout, LinkError, RemoteProtocolError, TaskFailed
 from gandy.ids import JobId, TaskNumber
 
 if TYPE_CHECKING:
@@ -75,6 +75,9 @@ PAGE: Final = 200
 
 # Bytes of a large result that are asked for at once.
 RESULT_PIECE: Final = 1 << 20
+
+# Seconds that a worker may be away while it is asked for a large result.
+RESULT_PATIENCE: Final = 30.0
 
 # Seconds for the last calls of functions to reach the foreman when a client is closed.
 SEND_PATIENCE: Final = 5.0
@@ -345,9 +348,16 @@ class AsyncJob:
         Raises: TaskFailed, GandyError.
         """
         result = bytearray()
+        patience = asyncio.get_running_loop().time() + RESULT_PATIENCE
         while len(result) < row.result_bytes:
             request = ReadOutput(self.id, row.task, "result", row.attempt, len(result), RESULT_PIECE)
-            piece = await self._read(request, follow=True)
+            try:
+                piece = await self._read(request, follow=True)
+            except GandyError as error:
+                if not error.retryable or asyncio.get_running_loop().time() > patience:
+                    raise
+                await asyncio.sleep(RETURN_PAUSES[0])  # its worker may be on its way back to a new foreman
+                continue
             if not piece.data:
                 raise TaskFailed(f"task {row.task}: its value of {row.result_bytes:,} bytes is no longer kept")
             result += piece.data

@@ -142,10 +142,6 @@ class Client:
             function, *iterables, chunksize=chunksize, ordered=ordered, timeout=timeout, progress=progress
         )
 
-    def wait_functions(self, functions: "Functions") -> None:
-        """Until all its calls have ended. It must be closed."""
-        self._background.run(functions.wait_closed())
-
     def _get_functions(self, function: Callable[..., Any]) -> "Functions":
         options = tell_options(function)
         key = repr(sorted(options.items()))

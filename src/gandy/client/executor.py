@@ -104,7 +104,7 @@ class _Ending:
             if self._is_done:
                 return
             self._functions.close()
-            self._client.wait_functions(self._functions)
+            self._functions.wait()
             self._client.close()
             self._is_done = True
 

@@ -183,6 +183,10 @@ class Functions:
         for stream in self._streams:
             await stream.wait_sent()
 
+    def wait(self) -> None:
+        """Until all calls have ended, for other threads than the loop's. It must be closed."""
+        wait([stream.running for stream in self._streams])
+
     async def wait_closed(self) -> None:
         for stream in self._streams:
             await stream.wait_closed()

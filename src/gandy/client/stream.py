@@ -76,7 +76,7 @@ class CallStream:
         self._fetches: set[asyncio.Future[None]] = set()  # of large results
         self._wake = asyncio.Event()
         self._sent = asyncio.Event()  # all calls, and that there are no more
-        self._running = asyncio.run_coroutine_threadsafe(self._run(), loop)
+        self.running = asyncio.run_coroutine_threadsafe(self._run(), loop)  # done when nothing more will be told
 
     def add(self, call: bytes, caller: Caller) -> None:
         """Queue a call.
@@ -109,7 +109,7 @@ class CallStream:
 
     @property
     def is_over(self) -> bool:
-        return self._running.done()
+        return self.running.done()
 
     @property
     def takes_calls(self) -> bool:
@@ -128,12 +128,12 @@ class CallStream:
 
     async def wait_closed(self) -> None:
         """Until every call has ended and no more can come, or nothing more will be told."""
-        await asyncio.wait({asyncio.wrap_future(self._running)})
+        await asyncio.wait({asyncio.wrap_future(self.running)})
 
     async def wait_sent(self) -> None:
         """Until the foreman has every call and knows that no more will come, or nothing more will be told."""
         sent = asyncio.ensure_future(self._sent.wait())
-        either: set[asyncio.Future[Any]] = {sent, asyncio.wrap_future(self._running)}
+        either: set[asyncio.Future[Any]] = {sent, asyncio.wrap_future(self.running)}
         try:
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -141,7 +141,7 @@ class CallStream:
 
     def abort(self) -> None:
         """Forget everything here. What the foreman has goes on."""
-        self._running.cancel()
+        self.running.cancel()
 
     def _wake_up(self) -> None:
         if not self._is_waking:  # a wake-up costs more than the rest of `add`
@@ -175,6 +175,8 @@ class CallStream:
             raise
 
     def _fail(self, error: GandyError) -> None:
+        for fetching in self._fetches:
+            fetching.cancel()
         with self._lock:
             self._error = error
             callers, self._callers = self._callers, {}
@@ -243,6 +245,9 @@ class CallStream:
             whole = await self._client.job(self.job.result()).fetch_result(row)
         except GandyError as error:
             caller.on_failure(error)
+        except asyncio.CancelledError:
+            caller.on_failure(LinkError("the client is closed; its worker keeps the value"))
+            raise
         else:
             caller.on_end(whole)
 
