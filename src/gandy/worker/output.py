@@ -9,7 +9,6 @@ import fcntl
 import os
 import shutil
 import signal
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -76,8 +75,8 @@ class Outputs:
 
     def finish(self, sheets: Sheets, attempt: AttemptKey) -> Kept:
         """Keep what the task wrote, once it has ended."""
-        out = self._keep(sheets.out, output_path(self.folder, attempt, "out"))
-        err = self._keep(sheets.err, output_path(self.folder, attempt, "err"), with_tail=True)
+        out = self._keep(sheets.out, attempt, "out")
+        err = self._keep(sheets.err, attempt, "err")
         self._free.append(sheets)
         return Kept(err.tail, out.problem or err.problem)
 
@@ -106,19 +105,24 @@ class Outputs:
         finally:
             os.close(descriptor)
 
-    def _keep(self, path: str, kept: str, with_tail: bool = False) -> Kept:
+    def _keep(self, path: str, attempt: AttemptKey, stream: Stream) -> Kept:
         try:
-            size = os.stat(path).st_size  # noqa: PTH116 (see output_path)
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:  # the task removed it, and perhaps the folder
             self._open.mkdir(parents=True, exist_ok=True)
             return NOTHING
-        if size == 0:
-            if not _is_unused(path):
-                os.unlink(path)  # noqa: PTH108
-            return NOTHING
-        tail = _read_tail(path) if with_tail else b""
         try:
-            _move(path, kept)
+            size = os.fstat(descriptor).st_size
+            if size == 0 and _is_unused(descriptor):
+                return NOTHING
+            tail = os.pread(descriptor, TAIL_BYTES, max(0, size - TAIL_BYTES)) if stream == "err" else b""
+        finally:
+            os.close(descriptor)
+        try:
+            if size:
+                _move(path, output_path(self.folder, attempt, stream))
+            else:
+                os.unlink(path)  # noqa: PTH108 (see output_path)
         except OSError as error:
             Path(path).unlink(missing_ok=True)
             return Kept(tail, f"its output could not be kept: {error.strerror}")
@@ -134,27 +138,16 @@ def _move(path: str, kept: str) -> None:
         os.rename(path, kept)  # noqa: PTH104
 
 
-def _is_unused(path: str) -> bool:
-    """Whether nobody has the file open. A process that left its group lives on, and could write into the next output.
+def _is_unused(descriptor: int) -> bool:
+    """Whether nobody has the file open but us, who are about to close it.
 
-    The kernel tells: it grants a lease only where there is no other descriptor. Without a lease we do not know.
+    A process that left its group lives on, and could write into the next output. The kernel tells: it grants a lease
+    only where there is no other descriptor. Without a lease we do not know.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         # Should somebody open it while we have the lease, we get a signal, and this one is ignored unless asked for.
         fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
-        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     except OSError:
         return False
-    else:
-        return True
-    finally:
-        os.close(descriptor)
-
-
-def _read_tail(path: str) -> bytes:
-    with suppress(OSError), Path(path).open("rb", buffering=0) as file:
-        size = os.fstat(file.fileno()).st_size
-        return os.pread(file.fileno(), TAIL_BYTES, max(0, size - TAIL_BYTES))
-    return b""
+    return True

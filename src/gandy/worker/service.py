@@ -11,7 +11,7 @@ from collections import OrderedDict
 from pathlib import Path
 
 from msgspec import UNSET
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from gandy.config import Address
 from gandy.core.extensions import (
@@ -379,5 +379,17 @@ def _make_order(task: Task) -> tuple[AttemptKey, Order]:
 
 def _make_result(attempt: AttemptKey, ending: Ending) -> TaskResult:
     status = "done" if ending.is_success else ending.note or f"exit status {ending.exit_code}"
-    fields = {**asdict(ending), "cause": int(ending.cause)}
-    return TaskResult(attempt.job, attempt.task, ending.is_success, status, None, Report(attempt.attempt, **fields))
+    report = Report(
+        attempt.attempt,
+        int(ending.cause),
+        ending.exit_code,
+        ending.signal,
+        ending.started,
+        ending.ended,
+        ending.peak_memory_bytes,
+        ending.tail,
+        ending.note,
+        ending.result,
+        ending.result_bytes,
+    )
+    return TaskResult(attempt.job, attempt.task, ending.is_success, status, None, report)
