@@ -79,7 +79,10 @@ def memory_kib(pid: int) -> int:
 def run() -> None:
     with crew() as (client, pid):
         limit = f"xargs -P{SLOTS}"
-        rates = race({limit: xargs_tasks, "gandy, durable": gandy_tasks(client)}, repeats=5)
+        contestants = {limit: xargs_tasks, "gandy, durable": gandy_tasks(client)}
+        for work in contestants.values():
+            work()  # what is needed once is there
+        rates = race(contestants, repeats=5)
         report("Shell tasks", "tasks", rates, limit)
         before = memory_kib(pid)
         one, many = "submit of 1 task", "submit of 1,000,000 tasks"

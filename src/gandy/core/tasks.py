@@ -1,4 +1,4 @@
-"""The tasks of one job, a few bytes each: a million of them wait in three megabytes."""
+"""The tasks of one job, two bytes each: a million of them wait in two megabytes."""
 
 import heapq
 from collections.abc import Iterator
@@ -15,6 +15,7 @@ class Strikes(NamedTuple):
     crashes: int = 0  # attempts that were lost with their worker
 
 
+MANY: Final = 255  # attempts; of a task that has fewer, a byte tells how many
 NO_STRIKES: Final = Strikes()
 _CANCEL_WAITING: Final = bytes([TaskState.CANCELLED, *range(1, 256)])
 
@@ -25,8 +26,8 @@ class TaskTable:
     def __init__(self, count: int) -> None:
         self.count = count
         self._states = bytearray(count + 1)
-        # Zeros that nobody has touched cost neither time nor memory.
-        self._attempts = memoryview(bytearray(4 * (count + 1))).cast("I")
+        self._attempts = bytearray(count + 1)  # up to MANY
+        self._many: dict[TaskNumber, int] = {}  # attempts of tasks that have so many
         self._strikes: dict[TaskNumber, Strikes] = {}  # of tasks that have any
         self._fresh = 1  # all tasks below have been looked at; above, those that wait have never run
         self._due: dict[TaskNumber, float] = {}  # tasks that wait again, and when they may start
@@ -37,10 +38,7 @@ class TaskTable:
     def grow(self, count: int) -> None:
         """So many more tasks wait."""
         self._states.extend(bytes(count))
-        if self.count + count >= len(self._attempts):
-            larger = memoryview(bytearray(8 * len(self._states))).cast("I")  # twice what is needed: it may grow again
-            larger[: self.count + 1] = self._attempts[: self.count + 1]
-            self._attempts = larger
+        self._attempts.extend(bytes(count))
         self.count += count
         self._totals[TaskState.WAITING] += count
 
@@ -63,14 +61,15 @@ class TaskTable:
         return TaskState(self._states[task])
 
     def attempts(self, task: TaskNumber) -> int:
-        return self._attempts[task]
+        count = self._attempts[task]
+        return count if count < MANY else self._many[task]
 
     def strikes(self, task: TaskNumber) -> Strikes:
         return self._strikes.get(task, NO_STRIKES)
 
     def restore(self, task: TaskNumber, state: TaskState, attempts: int, strikes: Strikes, due: float) -> None:
         """Put a task where a store says it stands."""
-        self._attempts[task] = attempts
+        self._set_attempts(task, attempts)
         if strikes != NO_STRIKES:
             self._strikes[task] = strikes
         if state is TaskState.WAITING:
@@ -96,12 +95,13 @@ class TaskTable:
     def start(self, task: TaskNumber) -> int:
         """The task runs. Gives the number of the attempt."""
         self._move(task, TaskState.RUNNING)
-        self._attempts[task] += 1
-        return self._attempts[task]
+        attempt = self.attempts(task) + 1
+        self._set_attempts(task, attempt)
+        return attempt
 
     def unstart(self, task: TaskNumber) -> None:
         """The attempt never reached a worker, so it never was."""
-        self._attempts[task] -= 1
+        self._set_attempts(task, self.attempts(task) - 1)
         self.wait(task, 0.0)
 
     def end(self, task: TaskNumber, state: TaskState) -> None:
@@ -150,6 +150,11 @@ class TaskTable:
         assert set(self._due.items()) <= {(task, due) for due, task in self._again}
         for task in self.in_states(TaskState.WAITING):
             assert task in self._due or (task >= self._fresh and self._attempts[task] == 0)
+
+    def _set_attempts(self, task: TaskNumber, count: int) -> None:
+        self._attempts[task] = min(count, MANY)
+        if count >= MANY:
+            self._many[task] = count
 
     def _move(self, task: TaskNumber, state: TaskState) -> None:
         self._totals[self._states[task]] -= 1

@@ -17,7 +17,7 @@ from gandy.foreman.refusal import Refusal
 from gandy.foreman.server import Server
 from gandy.ids import JobId, TaskNumber
 
-MAX_TASKS: Final = 100_000_000  # of one job: at five bytes each, half a gigabyte
+MAX_TASKS: Final = 100_000_000  # of one job: at two bytes each, 200 MB
 MAX_SPEC_BYTES: Final = 4_000_000  # no kernel runs a longer command, and a JOB carries it twice
 MAX_LINE: Final = 1_000_000  # characters of one line of --each-line
 MAX_UPLOADS: Final = 16  # jobs whose lines one client sends in parts at the same time
