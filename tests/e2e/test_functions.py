@@ -188,6 +188,18 @@ def _fail_twice(path: str) -> int:
     return count
 
 
+def test_call_that_uses_too_much_memory_is_killed(client: gandy.Client) -> None:
+    greedy = client.functions(memory=300_000_000)
+    with pytest.raises(TaskFailed, match="used too much memory and was killed"):
+        greedy.run(_hold, 400_000_000).result(PATIENCE)
+    assert greedy.run(abs, -1).result(PATIENCE) == 1
+
+
+def _hold(size: int) -> None:
+    _held = bytearray(size)
+    time.sleep(600)
+
+
 def test_call_that_waits_can_be_cancelled(client: gandy.Client, tmp_path: Path) -> None:
     functions = client.functions(limit=1)
     go = tmp_path / "go"

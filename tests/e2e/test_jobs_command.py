@@ -5,6 +5,7 @@ import os
 import pty
 import signal
 import subprocess
+import sys
 import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -97,6 +98,13 @@ def test_more_lines_than_fit_a_frame_are_one_job(crew: Crew) -> None:
     crew.run("job", "release", job)
     crew.run("job", "wait", job, code=3)
     assert crew.run("job", "output", job, "--task", "18000").stdout == b"18000x\n"
+
+
+def test_task_that_uses_too_much_memory_is_killed(crew: Crew) -> None:
+    greedy = f"{sys.executable} -c 'held = bytearray(400_000_000); import time; time.sleep(600)'"
+    job = crew.submit("--memory", "300M", greedy)
+    crew.run("job", "wait", job, code=1)
+    assert b"used too much memory and was killed (4" in crew.run("job", "explain", job).stdout
 
 
 def test_output_is_byte_for_byte(crew: Crew) -> None:

@@ -8,7 +8,7 @@ from typing import BinaryIO, cast
 import click
 import msgspec
 
-from gandy.cli.people import parse_seconds
+from gandy.cli.people import parse_bytes, parse_seconds
 from gandy.client.spec import SubmitOptions
 
 
@@ -23,6 +23,7 @@ class JobFile(msgspec.Struct, forbid_unknown_fields=True, rename="kebab", frozen
     env: dict[str, str] = {}
     retries: int | None = None
     timeout: float | str | None = None
+    memory: int | str | None = None
     priority: int | None = None
     slots: int | None = None
     tag: tuple[str, ...] = ()
@@ -55,6 +56,7 @@ def _to_options(file: JobFile, folder: Path, path: str) -> SubmitOptions:
         "env": file.env,
         "retries": file.retries,
         "timeout": _to_timeout(file.timeout, path),
+        "memory": _to_bytes(file.memory, path),
         "priority": file.priority,
         "slots": file.slots,
         "tags": file.tag,
@@ -78,6 +80,15 @@ def _to_timeout(timeout: float | str | None, path: str) -> float | None:
     if seconds is None:
         raise click.UsageError(f"{path}: {timeout!r} is not a time; write 90, '1.5s', '5min', '2h' or '1d'")
     return seconds
+
+
+def _to_bytes(size: int | str | None, path: str) -> int | None:
+    if size is None:
+        return None
+    count = parse_bytes(str(size))
+    if count is None:
+        raise click.UsageError(f"{path}: {size!r} is not a size; write 4096, '500M' or '2G'")
+    return count
 
 
 def read_lines(path: str) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from gandy.cli.exits import WAIT_EXIT_HELP, ExitCode, make_epilog
-from gandy.cli.options import Format, Seconds, foreman_option, open_client, output_option
+from gandy.cli.options import Bytes, Format, Seconds, foreman_option, open_client, output_option
 
 if TYPE_CHECKING:
     from gandy.client.functions import CallFuture
@@ -26,6 +26,7 @@ EPILOG: Final = make_epilog(
 @click.option("--cwd", metavar="FOLDER", help="Where it runs, and finds modules. Default: the current folder.")
 @click.option("--retries", type=click.IntRange(min=0), metavar="N", help="How often a call that fails is tried again.")
 @click.option("--timeout", type=Seconds(), metavar="TIME", help="Kill an attempt after this time: 90, 5min, 2h.")
+@click.option("--memory", type=Bytes(), metavar="SIZE", help="Kill an attempt whose process uses more: 500M, 2G.")
 @click.option("--priority", type=int, metavar="N", help="Higher goes first. Default: 0.")
 @click.option("--slots", type=click.IntRange(min=1), metavar="N", help="Slots that each call takes. Default: 1.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="A tag that a worker must have.")

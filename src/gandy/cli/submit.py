@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 
 from gandy.cli.exits import WAIT_EXIT_HELP, ExitCode, make_epilog
-from gandy.cli.options import JOB, Format, Seconds, foreman_option, open_client, output_option
+from gandy.cli.options import JOB, Bytes, Format, Seconds, foreman_option, open_client, output_option
 
 if TYPE_CHECKING:
     from gandy.client import Job
@@ -38,6 +38,7 @@ def _parse_env(_context: click.Context, _option: click.Parameter, pairs: tuple[s
 @click.option("--env", multiple=True, metavar="NAME=VALUE", callback=_parse_env, help="A variable for the tasks.")
 @click.option("--retries", type=click.IntRange(min=0), metavar="N", help="How often a task that fails is tried again.")
 @click.option("--timeout", type=Seconds(), metavar="TIME", help="Kill an attempt after this time: 90, 5min, 2h.")
+@click.option("--memory", type=Bytes(), metavar="SIZE", help="Kill an attempt that uses more: 500M, 2G.")
 @click.option("--priority", type=int, metavar="N", help="Higher goes first. Default: 0.")
 @click.option("--slots", type=click.IntRange(min=1), metavar="N", help="Slots that each task takes. Default: 1.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="A tag that a worker must have.")

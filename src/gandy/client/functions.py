@@ -271,6 +271,7 @@ def make_spec(label: str, shared: bytes, **options: Unpack[FunctionOptions]) -> 
         env={**tell_code(), **options.get("env", {})},
         retries=options.get("retries", 0),
         timeout=timeout,
+        memory=options.get("memory"),
         priority=options.get("priority", 0),
         slots=options.get("slots", 1),
         tags=(*options.get("tags", ()), PYTHON),

@@ -10,6 +10,7 @@ class FunctionOptions(TypedDict, total=False):
     name: str
     retries: int
     timeout: float | None  # of each attempt
+    memory: int | None  # bytes that an attempt may use, with its process
     priority: int  # higher goes first
     slots: int  # of each call
     tags: Iterable[str]  # that a worker must have

@@ -14,6 +14,7 @@ DIED: Final = {
     Cause.EXIT: "its process ended before the function returned",
     Cause.SIGNAL: "its process died",
     Cause.RAISED: "it raised an exception, which is no longer kept",
+    Cause.MEMORY: "it used too much memory and was killed",
     Cause.TIMEOUT: "it took too long and was killed",
     Cause.NOT_STARTED: "it could not start",
     Cause.WORKER_LOST: "it was lost with its worker, again and again",

@@ -22,6 +22,7 @@ class SubmitOptions(TypedDict, total=False):
     env: Mapping[str, str] | None  # beside the worker's own
     retries: int
     timeout: float | None  # of each attempt
+    memory: int | None  # bytes that an attempt may use
     priority: int  # higher goes first
     slots: int  # of each task
     tags: Iterable[str]  # that a worker must have
@@ -40,6 +41,7 @@ def make_submit(
     env: Mapping[str, str] | None = None,
     retries: int = 0,
     timeout: float | None = None,
+    memory: int | None = None,
     priority: int = 0,
     slots: int = 1,
     tags: Iterable[str] = (),
@@ -58,6 +60,7 @@ def make_submit(
         env=dict(env or {}),
         retries=_check_least("retries", retries, 0),
         timeout=_check_timeout(timeout),
+        memory=None if memory is None else _check_least("memory", memory, 1),
         priority=priority,
         slots=_check_least("slots", slots, 1),
         tags=_to_strings("tags", tags),

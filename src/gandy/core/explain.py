@@ -70,6 +70,8 @@ def describe_ending(ending: Ending) -> str:
             return f"lost with its worker{note}"
         case Cause.WORKER_STOPPED:
             return f"its worker was stopped{note}"
+        case Cause.MEMORY:
+            return f"used too much memory and was killed{note}"
         case Cause.RAISED:
             return f"raised an exception{note}"
         case Cause.RETURNED:

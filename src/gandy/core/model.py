@@ -50,6 +50,7 @@ class Cause(IntEnum):
     WORKER_STOPPED = 6
     RETURNED = 7  # it waited on its worker, and was wanted back before it began
     RAISED = 8  # a Python function raised an exception
+    MEMORY = 9  # it used more than it may
 
 
 class PythonSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -78,6 +79,7 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     held: bool = False
     after: tuple[JobId, ...] = ()  # jobs that must have finished well before
     python: PythonSpec | None = None  # then the command is only for people to read
+    memory: int | None = None  # bytes that an attempt may use
     is_open: bool = False  # tasks may still be added; until it is closed, the job does not end
 
 

@@ -158,6 +158,7 @@ def _check_spec(spec: JobSpec, lines: tuple[str, ...], uploaded: int) -> JobSpec
         "1 to 65,534 slots": not 1 <= spec.slots <= 0xFFFE,
         "a number of retries from 0 to 10,000": not 0 <= spec.retries <= 10_000,
         "a timeout above 0": spec.timeout is not None and spec.timeout <= 0,
+        "a memory limit above 0": spec.memory is not None and spec.memory <= 0,
         "a limit above 0": spec.limit is not None and spec.limit <= 0,
     }
     wrong = [text for text, is_wrong in problems.items() if is_wrong]

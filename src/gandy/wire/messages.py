@@ -79,6 +79,7 @@ class Orders(Struct, frozen=True, gc=False, omit_defaults=True):
     timeout: Seconds | None = None
     line: str | None = None
     slots: int = 1
+    memory: int | None = None
     python: PythonOrders | None = None
 
 

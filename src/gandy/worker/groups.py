@@ -5,6 +5,9 @@ import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
+
+PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 def signal_group(group: int, number: signal.Signals) -> None:
@@ -44,6 +47,14 @@ def list_members() -> dict[int, list[int]]:
         with suppress(ProcessLookupError):
             members.setdefault(os.getpgid(pid), []).append(pid)
     return members
+
+
+def read_memory(pid: int) -> int:
+    """Bytes that a process has in memory; nothing once it is gone."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_BYTES
+    except (OSError, IndexError):
+        return 0
 
 
 def _list_processes() -> Iterator[int]:

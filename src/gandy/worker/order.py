@@ -36,6 +36,7 @@ class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cwd: str = ""  # empty: where the worker is
     env: dict[str, str] = {}
     timeout: float | None = None
+    memory: int | None = None  # bytes that it may use
     python: PythonOrder | None = None  # then there is no command to run
 
 

@@ -15,6 +15,7 @@ from typing import Final
 from gandy.core.model import AttemptKey, Cause, Ending
 from gandy.worker.families import Families
 from gandy.worker.frames import RAISED, REFUSED, Answer
+from gandy.worker.groups import list_members, read_memory
 from gandy.worker.oom import OomCounter
 from gandy.worker.order import Order
 from gandy.worker.output import NOTHING, Outputs, Piece, Stream, output_path
@@ -27,6 +28,8 @@ from gandy.worker.watchdog import Watchdog
 
 GRACE: Final = 5.0  # seconds between SIGTERM and SIGKILL, for a task to tidy up
 KILLED_EXIT_CODE: Final = 128 + signal.SIGKILL  # how a shell says that its child was killed
+
+MEMORY_PERIOD: Final = 0.25  # seconds between two looks at the memory of tasks that have a limit
 
 
 class Runner:
@@ -49,6 +52,7 @@ class Runner:
         self._on_free = on_free
         self._tasks: dict[AttemptKey, Task] = {}
         self._idle = asyncio.Event()
+        self._looking: asyncio.TimerHandle | None = None  # at the memory of tasks that have a limit
         self._idle.set()
         folder.mkdir(parents=True, exist_ok=True)
         self._table = GroupTable(folder)
@@ -96,6 +100,23 @@ class Runner:
             return
         self._tasks[order.attempt] = task
         self._idle.clear()
+        if order.memory is not None and self._looking is None:
+            self._looking = self._loop.call_later(MEMORY_PERIOD, self._look_at_memory)
+
+    def _look_at_memory(self) -> None:
+        """Kill what uses more memory than it may. One timer for all, and none while nobody has a limit."""
+        self._looking = None
+        limited = [task for task in self._tasks.values() if task.order.memory is not None and task.cause is None]
+        if not limited:
+            return
+        members = list_members()
+        for task in limited:
+            used = sum(map(read_memory, members.get(task.family.group, ())))
+            limit = task.order.memory or 0
+            if used > limit:
+                note = f"{used:,} bytes, and {limit:,} is its limit"
+                self.kill(task.order.attempt, Cause.MEMORY, note, immediate=True)
+        self._looking = self._loop.call_later(MEMORY_PERIOD, self._look_at_memory)
 
     def _end_unstarted(self, attempt: AttemptKey, ending: Ending) -> None:
         self._on_free(attempt)
@@ -140,6 +161,8 @@ class Runner:
 
     def close(self) -> None:
         """Give everything back. What still runs is killed, and its ending is not told."""
+        if self._looking is not None:
+            self._looking.cancel()
         for task in self._tasks.values():
             task.cancel_timeout()
         self._families.kill_all()

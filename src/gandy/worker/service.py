@@ -374,6 +374,7 @@ def _make_order(task: Task) -> tuple[AttemptKey, Order]:
         cwd=job.working_dir,
         env=orders.env,
         timeout=orders.timeout,
+        memory=orders.memory,
     )
 
 

@@ -77,6 +77,7 @@ def test_a_pause() -> None:
         (Ending(cause=Cause.WORKER_LOST), "lost with its worker"),
         (Ending(cause=Cause.WORKER_STOPPED), "its worker was stopped"),
         (Ending(cause=Cause.RETURNED), "given back before it began"),
+        (Ending(cause=Cause.MEMORY, note="9 bytes"), "used too much memory and was killed (9 bytes)"),
         (Ending(cause=Cause.RAISED, note="ValueError: no"), "raised an exception (ValueError: no)"),
     ],
 )
