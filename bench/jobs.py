@@ -72,8 +72,9 @@ def submits(client: Client, tasks: int) -> Callable[[], int]:
 
 
 def memory_kib(pid: int) -> int:
+    """The most that the process has had in memory."""
     text = Path(f"/proc/{pid}/status").read_text()
-    return int(text.partition("VmRSS:")[2].split()[0])
+    return int(text.partition("VmHWM:")[2].split()[0])
 
 
 def run() -> None:

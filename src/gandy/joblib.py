@@ -25,9 +25,10 @@ from joblib.parallel import (
 )
 
 from gandy.client import Client
-from gandy.client.functions import PYTHON, CallFuture
+from gandy.client.functions import CallFuture
 from gandy.client.options import FunctionOptions
 from gandy.errors import ConfigError
+from gandy.functions.tag import PYTHON_TAG
 from gandy.worker.table import SLOT_MARK
 
 NAME: Final = "gandy"
@@ -124,7 +125,7 @@ class GandyBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc
         """Of workers that can run our calls."""
         with Client(self._foreman) as client:
             rows = client.workers()
-        tags = {*self._options.get("tags", ()), PYTHON}
+        tags = {*self._options.get("tags", ()), PYTHON_TAG}
         fitting = [row.slots for row in rows if row.connected and not row.draining and tags <= set(row.tags)]
         if not fitting:
             warnings.warn(f"no worker with the tags {', '.join(sorted(tags))} is connected: calls wait", stacklevel=2)

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, as_completed
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.e2e.test_jobs_command import PATIENCE, Crew
@@ -168,6 +169,12 @@ def test_dead_process_fails_its_call_only(client: gandy.Client) -> None:
 
 def _kill_myself() -> None:
     os.kill(os.getpid(), signal.SIGSEGV)
+
+
+@pytest.mark.parametrize("wrong", [{"timeout": 0}, {"retries": -1}, {"slots": 0}, {"memory": 0}, {"tags": "gpu"}])
+def test_options_that_make_no_sense_are_told_at_once(client: gandy.Client, wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        client.functions(**wrong).run(abs, -1)
 
 
 def test_options_hold_for_their_calls(client: gandy.Client, tmp_path: Path) -> None:

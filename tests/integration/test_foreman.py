@@ -11,14 +11,17 @@ import pytest
 
 from gandy import AsyncClient, AsyncJob
 from gandy.core import requests as ask
+from gandy.core.effects import Assignment, Give
 from gandy.core.extensions import WORKER_OFFERS
 from gandy.core.model import AttemptKey, JobSpec, JobState
 from gandy.core.policy import Policy
-from gandy.core.records import JobSet, Record
+from gandy.core.records import JobSet, Record, TasksAdded
 from gandy.errors import ConfigError, GandyError, JobNotFound, Rejected, StoreError
-from gandy.foreman import intake, server
+from gandy.foreman import inputs, intake, server
+from gandy.foreman.blobs import MAX_BYTES, Blobs
 from gandy.foreman.main import ForemanProgram, socket_address
-from gandy.ids import TaskNumber
+from gandy.foreman.refusal import Refusal
+from gandy.ids import JobId, TaskNumber
 from gandy.store.memory import MemoryStore
 from gandy.wire import v2
 from gandy.wire.messages import About, Hello, Ok
@@ -294,5 +297,58 @@ def test_one_foreman_per_home_whatever_their_stores(home: Path) -> None:
             await ForemanProgram(str(home), "memory:", Policy()).start("tcp://192.0.2.1:1")
         async with a_foreman(home):
             pass
+
+    run(test())
+
+
+def test_open_job_whose_client_stays_away_is_closed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake, "ORPHAN_GRACE", 0.05)
+    spec = JobSpec(command="f", tasks=0, is_open=True, has_lines=True, held=True)
+
+    async def test() -> None:
+        async with a_foreman(home), a_client(home) as other:
+            async with a_client(home) as client:
+                job = (await client.ask(ask.Submit(spec), ask.Submitted)).job
+                kept = (await other.ask(ask.Submit(spec), ask.Submitted)).job
+            assert (await other.job(job).wait()).state is JobState.FINISHED
+            assert (await other.job(kept).status()).spec.is_open
+            with pytest.raises(Rejected, match="takes no more tasks"):
+                await other.ask(ask.AddTasks(job, TaskNumber(1), (b"",)), ask.Done)
+
+    run(test())
+
+
+def test_large_arguments_are_files_that_only_their_names_open(tmp_path: Path) -> None:
+    blobs = Blobs(tmp_path / "arguments")
+    blobs.drop(0.0)  # before there is a folder
+    name = "0f" * 16
+    blobs.put(name, 0, b"abc", is_last=False)
+    blobs.put(name, 3, b"de", is_last=True)
+    blobs.put(name, 3, b"de", is_last=True)  # again, after a break
+    assert (blobs.read(name, 1, 3), blobs.read(name, 5, 3)) == (b"bcd", b"")
+    for wrong in ("", "../" + name, name.upper(), name + "0"):
+        with pytest.raises(Refusal, match="not the name"):
+            blobs.read(wrong, 0, 1)
+    with pytest.raises(Refusal, match="may have"):
+        blobs.put(name, MAX_BYTES, b"x", is_last=True)
+    (tmp_path / "arguments" / "folder").mkdir()  # cannot be removed like a file, and must not stop the rest
+    blobs.drop(3_600.0)
+    assert blobs.read(name, 0, 9) == b"abcde"
+    blobs.drop(-1.0)
+    with pytest.raises(Refusal, match="no longer kept"):
+        blobs.read(name, 0, 1)
+
+
+def test_inputs_of_a_job_that_never_runs_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inputs, "MAX_NEW_BYTES", 10)
+    cache = inputs.InputCache(MemoryStore())
+    spec = JobSpec(command="f", has_lines=True)
+
+    async def test() -> None:
+        for job in (1, 2):
+            cache.note([TasksAdded(JobId(job), TaskNumber(1), (b"12345", b"67890"), 0.0)])
+        second = [AttemptKey(JobId(2), TaskNumber(task), 1) for task in (1, 2)]
+        found = await cache.find([Give("w", tuple(Assignment(attempt, spec) for attempt in second))])
+        assert found == {second[0]: b"12345", second[1]: b"67890"}  # the store is empty: these were kept
 
     run(test())

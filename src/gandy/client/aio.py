@@ -127,7 +127,7 @@ class AsyncClient:
 
         Raises: ConfigError, Rejected, StoreError, LinkError. After a LinkError nobody knows whether it was taken.
         """
-        options["cwd"] = _tell_folder(options.get("cwd"))
+        options["cwd"] = tell_folder(options.get("cwd"))
         submit = make_submit(command, **options)
         parts = list(split_lines(submit.lines))
         if len(parts) > 1:
@@ -427,7 +427,7 @@ def _to_tasks(tasks: Iterable[int] | None) -> tuple[TaskNumber, ...] | None:
     return None if tasks is None else tuple(TaskNumber(task) for task in tasks)
 
 
-def _tell_folder(cwd: str | None) -> str:
+def tell_folder(cwd: str | None) -> str:
     try:
         return str(Path(cwd or ".").absolute())
     except OSError:

@@ -4,32 +4,33 @@ import asyncio
 import atexit
 import logging
 import os
-import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future, InvalidStateError, as_completed, wait
 from concurrent.futures._base import CANCELLED, PENDING
 from contextlib import nullcontext, suppress
 from itertools import islice
-from pathlib import Path
 from threading import Lock
-from typing import Any, Final, Unpack
+from typing import Any, Final, Unpack, cast
 from weakref import WeakSet
 
-from gandy.client.aio import SEND_PATIENCE, AsyncClient
+from msgspec.structs import replace
+
+from gandy.client.aio import SEND_PATIENCE, AsyncClient, tell_folder
 from gandy.client.code import tell_code
 from gandy.client.options import FunctionOptions
 from gandy.client.progress import showing
 from gandy.client.results import make_error
+from gandy.client.spec import SubmitOptions, make_submit
 from gandy.client.stream import CallStream
 from gandy.core.model import JobSpec, PythonSpec, TaskState
 from gandy.core.requests import ResultRow
 from gandy.errors import CallTooLarge, ConfigError, GandyError
 from gandy.functions import open_result, pack_call, pack_function, pack_items
 from gandy.functions.calls import name_function
+from gandy.functions.tag import PYTHON_TAG
 from gandy.ids import JobId
 
-PYTHON: Final = f"python{sys.version_info.major}.{sys.version_info.minor}"  # the tag of workers that fit
 MAX_CALL_BYTES: Final = 2 << 30  # of one pickled call; the foreman takes no more
 
 log = logging.getLogger("gandy.client")
@@ -258,26 +259,12 @@ class AsyncFunctions:
 
 def make_spec(label: str, shared: bytes, **options: Unpack[FunctionOptions]) -> JobSpec:
     """Raises: ConfigError."""
-    timeout = options.get("timeout")
-    if timeout is not None and not timeout > 0:
-        raise ConfigError(f"a timeout of {timeout} seconds leaves no time for anything")
-    return JobSpec(
-        command=("python", label),
-        name=options.get("name", ""),
-        tasks=0,
-        has_lines=True,
-        is_open=True,
-        cwd=str(Path(options.get("cwd") or ".").absolute()),
-        env={**tell_code(), **options.get("env", {})},
-        retries=options.get("retries", 0),
-        timeout=timeout,
-        memory=options.get("memory"),
-        priority=options.get("priority", 0),
-        slots=options.get("slots", 1),
-        tags=(*options.get("tags", ()), PYTHON),
-        limit=options.get("limit"),
-        python=PythonSpec(shared=shared, fresh=options.get("fresh", False)),
-    )
+    said = dict(options)
+    python = PythonSpec(shared=shared, fresh=bool(said.pop("fresh", False)))
+    said["cwd"] = tell_folder(options.get("cwd"))
+    said["env"] = {**tell_code(), **options.get("env", {})}
+    spec = make_submit(("python", label), **cast("SubmitOptions", said)).spec
+    return replace(spec, tasks=0, has_lines=True, is_open=True, python=python, tags=(*spec.tags, PYTHON_TAG))
 
 
 def _check_size(call: bytes) -> bytes:

@@ -3,6 +3,7 @@
 import os
 import re
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -54,13 +55,13 @@ class Blobs:
             raise Refusal("not_found", "the arguments of this call are no longer kept") from None
 
     def drop(self, seconds: float) -> None:
-        """Remove what nobody has put or read for so long."""
-        if not self._folder.is_dir():
-            return
+        """Remove what nobody has put or read for so long. What cannot be removed stays until the next time."""
         before = time.time() - seconds
-        for path in self._folder.iterdir():
-            if path.stat().st_mtime < before:
-                path.unlink(missing_ok=True)
+        with suppress(OSError):  # there is no such folder yet
+            for path in self._folder.iterdir():
+                with suppress(OSError):
+                    if path.stat().st_mtime < before:
+                        path.unlink()
 
     def _find(self, name: str) -> Path:
         if NAME.fullmatch(name) is None:

@@ -18,9 +18,7 @@ from gandy.core.extensions import encode as encode_extension
 from gandy.core.foreman import Batch
 from gandy.core.jobs import FINAL_JOB_STATES
 from gandy.core.model import FINAL_STATES, JobState, TaskState
-from gandy.core.records import (
-    JobForgotten,
-)
+from gandy.core.records import JobForgotten
 from gandy.core.snapshot import JobRow, TaskRow, restore_job
 from gandy.core.workers import Worker, tell_name
 from gandy.errors import RemoteProtocolError, StoreError
@@ -178,10 +176,6 @@ class Clerk:
 
     # Changing
 
-    def _refuse_in_trouble(self) -> None:
-        if self.server.trouble:
-            raise Refusal("store", f"no new work is taken: {self.server.trouble}", retryable=True)
-
     async def _change(self, request: ask.CancelJob | ask.HoldJob | ask.ReleaseJob | ask.RetryJob) -> ask.Answer:
         if self.server.trouble:
             raise Refusal("store", f"nothing is changed now: {self.server.trouble}", retryable=True)
@@ -211,7 +205,7 @@ class Clerk:
         if found is not None and self.server.foreman.reactor.jobs.find(job) is None:
             restore_job(self.server.foreman.reactor, found, set(), time.time())
 
-    async def _forget(self, job: JobId, token: tuple[str, int]) -> None:
+    async def _forget(self, job: JobId, token: Token) -> None:
         row = await self._get_job(job)
         if row.state not in FINAL_JOB_STATES or self.server.foreman.reactor.jobs.find(job) is not None:
             raise Refusal("refused", f"job {job} is {row.state.name.lower()}; cancel it first")
@@ -297,11 +291,11 @@ class Clerk:
 
     async def _send_arguments(self, link: str, message: ExtensionReceived) -> None:
         """A worker wants a piece of large arguments."""
-        fetch = decode_fetch(message.payload)
         try:
+            fetch = decode_fetch(message.payload)
             data = await asyncio.to_thread(self._blobs.read, fetch.name, fetch.offset, fetch.limit)
             piece = Piece(data, is_last=len(data) < fetch.limit)
-        except Refusal as error:
+        except (Refusal, RemoteProtocolError) as error:
             piece = Piece(b"", is_last=True, problem=str(error))
         desk = self.server.foreman.desks.get(link)
         if desk is not None:

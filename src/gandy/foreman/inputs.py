@@ -29,10 +29,10 @@ class InputCache:
         for record in records:
             if isinstance(record, TasksAdded):
                 for task, given in enumerate(record.inputs, record.first):
-                    if self._new_bytes + len(given) > MAX_NEW_BYTES:
-                        return
                     self._new[TaskKey(record.job, TaskNumber(task))] = given
                     self._new_bytes += len(given)
+        while self._new_bytes > MAX_NEW_BYTES:  # the oldest may be of a job that was cancelled
+            self._new_bytes -= len(self._new.pop(next(iter(self._new))))
 
     async def find(self, sends: Iterable[Send]) -> dict[AttemptKey, Input]:
         """The inputs of all tasks that are about to be given out."""

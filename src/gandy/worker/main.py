@@ -6,12 +6,12 @@ import os
 import secrets
 import signal
 import socket
-import sys
 from pathlib import Path
 
 from gandy import __version__
 from gandy.config import Address, parse_address
 from gandy.errors import ConfigError
+from gandy.functions.tag import PYTHON_TAG
 from gandy.limits import MAX_SLOTS
 from gandy.net import loop
 from gandy.wire.messages import About
@@ -35,12 +35,7 @@ def make_about(slots: int | None, tags: tuple[str, ...], name: str | None) -> Ab
         raise ConfigError(f"a worker has 1 to {MAX_SLOTS} slots, not {count}")
     name = name or socket.gethostname()
     ahead = min(MAX_AHEAD, count * AHEAD_PER_SLOT)
-    return About(f"{name}-{secrets.token_hex(6)}", name, count, (*tags, tell_python()), __version__, ahead)
-
-
-def tell_python() -> str:
-    """The tag of a worker that runs functions for clients with the same Python: pickled code fits no other."""
-    return f"python{sys.version_info.major}.{sys.version_info.minor}"
+    return About(f"{name}-{secrets.token_hex(6)}", name, count, (*tags, PYTHON_TAG), __version__, ahead)
 
 
 def tell_address(home: str, foreman: str | None, insecure: bool) -> Address:
