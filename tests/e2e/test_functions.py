@@ -268,7 +268,9 @@ def test_task_knows_its_options(client: gandy.Client, tmp_path: Path) -> None:
 
 def test_function_from_the_command_line(crew: Crew, tmp_path: Path) -> None:
     assert crew.run("run", "--wait", "math:hypot", "3", "4").stdout == b"5.0\n"
-    assert crew.run("run", "--wait", "os:path.join", "a", '"b"').stdout == b'"a/b"\n'
+    assert crew.run("run", "os:path.join", "a", '"b"', "--wait").stdout == b'"a/b"\n'
+    assert crew.run("run", "--wait", "builtins:abs", "--", "-7").stdout == b"7\n"
+    assert b"--wiat" in crew.run("run", "builtins:abs", "7", "--wiat", code=2).stderr
     assert crew.run("run", "--wait", "builtins:complex", "1").stdout == b"(1+0j)\n"
     (tmp_path / "mine.py").write_text("def shout(word, line):\n    return (word + line).upper()\n")
     said = ("run", "--wait", "--cwd", str(tmp_path), "--each-line", "-", "mine:shout", "oh ")

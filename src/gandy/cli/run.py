@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from gandy.client.functions import CallFuture
 
 EPILOG: Final = make_epilog(
-    "gandy run --wait math:hypot 3 4",
+    "gandy run math:hypot 3 4 --wait",
     "gandy run --wait os:path.join '\"/tmp\"' x",
     "gandy run --each-line urls.txt --retries 3 mymodule:fetch",
     "gandy run --name nightly mymodule:report '{\"year\": 2026}'",
@@ -20,7 +20,7 @@ EPILOG: Final = make_epilog(
 )
 
 
-@click.command(context_settings={"allow_interspersed_args": False}, epilog=EPILOG)
+@click.command(epilog=EPILOG)
 @click.option("--name", metavar="TEXT", help="A name for people to know it by.")
 @click.option("--each-line", metavar="FILE|-", help="One call for each line of a file or of standard input.")
 @click.option("--cwd", metavar="FOLDER", help="Where it runs, and finds modules. Default: the current folder.")
@@ -48,7 +48,7 @@ def run(
 ) -> None:
     """Call a Python function on a worker that has it, and print the job's number.
 
-    An ARGUMENT that is JSON is that value, any other is a text. With --each-line, the line follows them as the last
+    An ARGUMENT that is JSON is that value, any other is a text; behind -- it may begin with a dash. With --each-line, the line follows them as the last
     argument. With --wait, the values are printed in the order of the lines instead of the number; a call that raises
     is told on standard error, and the rest goes on. 'gandy job' shows the job like any other.
     """
