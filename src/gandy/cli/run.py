@@ -48,9 +48,10 @@ def run(
 ) -> None:
     """Call a Python function on a worker that has it, and print the job's number.
 
-    An ARGUMENT that is JSON is that value, any other is a text; behind -- it may begin with a dash. With --each-line, the
-    line follows them as the last argument. With --wait, the values are printed in the order of the lines instead of the
-    number; a call that raises is told on standard error, and the rest goes on. 'gandy job' shows the job like any other.
+    An ARGUMENT that is JSON is that value, any other is a text; behind -- it may begin with a dash. With
+    --each-line, the line follows them as the last argument. With --wait, the values are printed in the order of the
+    lines instead of the number; a call that raises is told on standard error, and the rest goes on. 'gandy job'
+    shows the job like any other.
     """
     from gandy.cli.jobfile import read_lines
     from gandy.functions.named import Named
