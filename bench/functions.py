@@ -16,7 +16,7 @@ import gandy
 from bench.harness import race, report
 from bench.jobs import SLOTS, crew, memory_kib
 
-CALLS = 5_000
+CALLS = 10_000
 CHUNK = 50
 LATENCIES = 200
 ITEMS = 100_000

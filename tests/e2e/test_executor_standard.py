@@ -191,6 +191,9 @@ def _translating(run_python: Callable[..., Any]) -> Callable[..., Any]:
 class _NoStream:
     """For futures that belong to nobody."""
 
+    def __init__(self) -> None:
+        self.callers_lock = threading.RLock()
+
     def add(self, call: bytes, caller: object) -> None: ...
 
     def cancel(self, number: int) -> bool:

@@ -262,6 +262,16 @@ def test_task_knows_its_options(client: gandy.Client, tmp_path: Path) -> None:
     assert client.run(stubborn, str(tmp_path / "marks")).result(PATIENCE) == 3
     assert [row.spec.retries for row in client.jobs() if row.spec.name == "stubborn"] == [2]
     assert stubborn(str(tmp_path / "marks")) == 4  # it is still a function
+
+
+def test_task_knows_its_options_in_an_executor(crew: Crew, tmp_path: Path) -> None:
+    with gandy.Executor(f"unix:{crew.home}/foreman.sock", retries=0) as executor:
+        assert executor.submit(stubborn, str(tmp_path / "marks")).result(PATIENCE) == 3
+        assert list(executor.map(stubborn, [str(tmp_path / "others")])) == [3]
+        assert executor.submit(abs, -1).result(PATIENCE) == 1
+
+
+def test_unknown_options_of_tasks_are_refused() -> None:
     with pytest.raises(ConfigError, match="no option speed"):
         gandy.task(speed=9)  # type: ignore[call-arg]
 

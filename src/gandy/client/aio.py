@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
 from msgspec.structs import replace
 
-from gandy.client.decorator import tell_options
 from gandy.client.link import Link, connect
 from gandy.client.options import FunctionOptions
 from gandy.client.spec import SubmitOptions, make_submit, split_lines
@@ -95,7 +94,7 @@ class AsyncClient:
         self._connecting = asyncio.Lock()
         self._upload_count = 0
         self._functions: list[Functions] = []
-        self._by_options: dict[str, AsyncFunctions] = {}
+        self._plain_functions: AsyncFunctions | None = None  # without options
 
     async def __aenter__(self) -> Self:
         await self.connect()
@@ -163,7 +162,7 @@ class AsyncClient:
 
         Raises: NotPicklable, ConfigError.
         """
-        return self._get_functions(function).run(function, *args, **kwargs)
+        return self._plain.run(function, *args, **kwargs)
 
     def map(
         self,
@@ -177,15 +176,13 @@ class AsyncClient:
 
         Raises: NotPicklable, ConfigError, and what the function raises.
         """
-        functions = self._get_functions(function)
-        return functions.map(function, *iterables, chunksize=chunksize, ordered=ordered, progress=progress)
+        return self._plain.map(function, *iterables, chunksize=chunksize, ordered=ordered, progress=progress)
 
-    def _get_functions(self, function: Callable[..., Any]) -> "AsyncFunctions":
-        options = tell_options(function)
-        key = repr(sorted(options.items()))
-        if key not in self._by_options:
-            self._by_options[key] = self.functions(**options)
-        return self._by_options[key]
+    @property
+    def _plain(self) -> "AsyncFunctions":
+        if self._plain_functions is None:
+            self._plain_functions = self.functions()
+        return self._plain_functions
 
     def job(self, job: int) -> "AsyncJob":
         """A job by its number. Whether there is one shows when something is asked about it."""

@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack, cast
 
 from gandy.client.aio import AsyncClient, AsyncJob
-from gandy.client.decorator import tell_options
 from gandy.client.options import FunctionOptions
 from gandy.client.spec import SubmitOptions
 from gandy.config import Address
@@ -84,7 +83,7 @@ class Client:
     def __init__(self, foreman: str | None = None) -> None:
         self._client = AsyncClient(foreman)
         self._background = _Background()
-        self._by_options: dict[str, Functions] = {}
+        self._plain_functions: Functions | None = None  # without options
         self._making = Lock()
 
     def __enter__(self) -> Self:
@@ -122,7 +121,7 @@ class Client:
 
         Raises: NotPicklable, ConfigError.
         """
-        return self._get_functions(function).run(function, *args, **kwargs)
+        return self._plain.run(function, *args, **kwargs)
 
     def map(
         self,
@@ -137,18 +136,16 @@ class Client:
 
         Raises: NotPicklable, ConfigError; TimeoutError, and what the function raises.
         """
-        functions = self._get_functions(function)
-        return functions.map(
+        return self._plain.map(
             function, *iterables, chunksize=chunksize, ordered=ordered, timeout=timeout, progress=progress
         )
 
-    def _get_functions(self, function: Callable[..., Any]) -> "Functions":
-        options = tell_options(function)
-        key = repr(sorted(options.items()))
+    @property
+    def _plain(self) -> "Functions":
         with self._making:
-            if key not in self._by_options:
-                self._by_options[key] = self.functions(**options)
-            return self._by_options[key]
+            if self._plain_functions is None:
+                self._plain_functions = self.functions()
+            return self._plain_functions
 
     def submit(self, command: str | Sequence[str], **options: Unpack[SubmitOptions]) -> "Job":
         """Queue a shell line, or an argument vector that no shell sees. When this returns, the job is on disk.

@@ -12,7 +12,7 @@ ATTRIBUTE: Final = "__gandy_task__"
 
 
 def task(**options: Unpack[FunctionOptions]) -> Callable[[F], F]:
-    """Mark a function. It stays what it is; `Client.run` and `Client.map` call it with these options.
+    """Mark a function. It stays what it is, and whoever calls it on a crew does so with these options.
 
     Raises: ConfigError.
     """

@@ -10,7 +10,7 @@ from concurrent.futures import CancelledError, Future, InvalidStateError, as_com
 from concurrent.futures._base import CANCELLED, PENDING
 from contextlib import nullcontext, suppress
 from itertools import islice
-from threading import Lock
+from threading import Condition, Lock, RLock
 from typing import Any, Final, Unpack, cast
 from weakref import WeakSet
 
@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from gandy.client.aio import SEND_PATIENCE, AsyncClient, tell_folder
 from gandy.client.code import tell_code
+from gandy.client.decorator import tell_options
 from gandy.client.options import FunctionOptions
 from gandy.client.progress import showing
 from gandy.client.results import make_error
@@ -36,11 +37,46 @@ MAX_CALL_BYTES: Final = 2 << 30  # of one pickled call; the foreman takes no mor
 log = logging.getLogger("gandy.client")
 
 
+class LightCondition:
+    """What a future needs of a `threading.Condition`, in a tenth of its memory as long as nobody waits.
+
+    Futures of one stream share a lock: each holds it for a moment.
+    """
+
+    __slots__ = ("_full", "_lock")
+
+    def __init__(self, lock: "RLock") -> None:
+        self._lock = lock
+        self._full: Condition | None = None
+
+    def acquire(self) -> bool:
+        return self._lock.acquire()
+
+    def release(self) -> None:
+        self._lock.release()
+
+    def __enter__(self) -> bool:
+        return self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        if self._full is None:
+            self._full = Condition(self._lock)
+        return self._full.wait(timeout)
+
+    def notify_all(self) -> None:
+        if self._full is not None:
+            self._full.notify_all()
+
+
 class CallFuture(Future[Any]):
     """The value of a call that runs elsewhere. `cancel` reaches the call as long as it has not begun."""
 
     def __init__(self, stream: CallStream, call: bytes, size: int = 1) -> None:
         super().__init__()
+        self._condition = LightCondition(stream.callers_lock)  # type: ignore[assignment]
         self.size = size  # items of a map in it
         self._stream = stream
         self.number = 0
@@ -98,7 +134,10 @@ class CallFuture(Future[Any]):
 
 
 class Functions:
-    """Calls with the same options. Any thread may use it; the loop must run in another one, or be awaited on."""
+    """Calls with the same options, unless `@gandy.task` says otherwise about a function.
+
+    Any thread may use it; the loop must run in another one, or be awaited on.
+    """
 
     def __init__(
         self, client: AsyncClient, loop: asyncio.AbstractEventLoop, **options: Unpack[FunctionOptions]
@@ -111,7 +150,7 @@ class Functions:
         self.loop = loop
         self._options = options
         self._lock = Lock()
-        self._single: CallStream | None = None  # calls that are queued one by one
+        self._singles: dict[str, CallStream] = {}  # calls that are queued one by one, by what their functions want
         self._streams: list[CallStream] = []
         self._refusal = ""  # why no more calls are taken
         _living.add(self)
@@ -120,9 +159,11 @@ class Functions:
         """Call it somewhere. Raises: NotPicklable, ConfigError, RuntimeError after `close`."""
         call = _check_size(pack_call(function, args, kwargs))
         with self._lock:
-            if self._single is None or not self._single.takes_calls:
-                self._single = self._open("functions")
-            single = self._single
+            wish = tell_options(function)
+            key = repr(sorted(wish.items())) if wish else ""
+            single = self._singles.get(key)
+            if single is None or not single.takes_calls:
+                single = self._singles[key] = self._open("functions", wish)
         return CallFuture(single, call)
 
     def map(
@@ -159,7 +200,7 @@ class Functions:
             raise ValueError("chunksize must be >= 1.")
         shared = pack_function(function)
         with self._lock:
-            stream = self._open(name_function(function), shared)
+            stream = self._open(name_function(function), tell_options(function), shared)
         left = iter(items)
         chunks = iter(lambda: list(islice(left, chunksize)), [])
         try:
@@ -206,14 +247,14 @@ class Functions:
     def forget(self) -> None:
         """In a process that was forked: the loop runs in the parent only, and a lock may be held for ever."""
         self._lock = Lock()
-        self._single = None
+        self._singles = {}
         self._streams = []
         self._refusal = "this belongs to the process that was forked: make another one here"
 
-    def _open(self, label: str, shared: bytes = b"") -> CallStream:
+    def _open(self, label: str, wish: FunctionOptions, shared: bytes = b"") -> CallStream:
         if self._refusal:
             raise RuntimeError(self._refusal)
-        stream = CallStream(self._client, self.loop, make_spec(label, shared, **self._options))
+        stream = CallStream(self._client, self.loop, make_spec(label, shared, **(self._options | wish)))
         self._streams = [known for known in self._streams if not known.is_over] + [stream]
         return stream
 

@@ -9,7 +9,7 @@ from collections import deque
 from concurrent.futures import Future
 from contextlib import suppress
 from itertools import islice
-from threading import Lock
+from threading import Lock, RLock
 from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
@@ -69,6 +69,7 @@ class CallStream:
         self._calls: deque[bytes] = deque()  # that the foreman does not have for sure, oldest first
         self._first = 1  # the number of the first of these
         self._callers: dict[int, Caller] = {}  # of calls that have not ended
+        self.callers_lock = RLock()  # for them to use
         self._cancelled: list[TaskNumber] = []  # that the foreman is still to be told of
         self._error: GandyError | None = None  # why nothing more is taken
         self._is_closing = False

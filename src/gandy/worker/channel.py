@@ -38,7 +38,8 @@ class Channel:
             self._loop.add_writer(self._socket.fileno(), self._write_more)
 
     def drain(self) -> None:
-        """Read what a process said before it died."""
+        """Hear everything that the process has said."""
+        self._deliver()
         while self._is_open and self._read():
             pass
 
@@ -86,11 +87,16 @@ class Channel:
             self._on_broken("closed its link to the worker")
             return False
         try:
-            answer = self._reader.maybe_answer(data)
+            self._reader.receive_data(data)
         except FrameError as error:
+            self._deliver()
             self.close()
             self._on_broken(str(error))
             return False
-        if answer is not None:
-            self._on_answer(answer)
+        self._deliver()
         return True
+
+    def _deliver(self) -> None:
+        # Whoever hears an answer may want to hear the next ones at once, and calls `drain`.
+        while self._reader.answers:
+            self._on_answer(self._reader.answers.popleft())

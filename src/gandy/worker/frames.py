@@ -1,14 +1,19 @@
 """What a worker and its slot processes say to each other, through one socket for each. Reads and writes nothing.
 
 A slot process says READY, or why it cannot be. Then it gets an assignment, answers, and gets the next; the end of the
-link is the end of the process. It starts for every crash and every fresh task, so this module imports next to nothing.
+link is the end of the process. Short assignments go into its box, a socket of packets that both can read: there the
+next ones may wait while it is busy, so that it goes on without waiting for the worker, who can also have them back.
+A process starts for every crash and every fresh task, so this module imports next to nothing.
 """
 
 import marshal
 import struct
+from collections import deque
 from typing import Final, NamedTuple
 
 DESCRIPTOR: Final = 3  # of the link, in the slot process
+BOX: Final = 4  # the descriptor of its box, which never blocks
+MAX_BOX_BYTES: Final = 1 << 13  # of an assignment that goes there
 KEPT_JOBS: Final = 4  # whose shared function a slot process keeps, and the worker knows that it does
 
 # Bytes of a call, of what a job shares, or of a result. They are in memory here: more belongs into a file.
@@ -20,11 +25,11 @@ VALUE: Final = 1  # the body is what the function returned
 RAISED: Final = 2  # the body is the exception, the note its description
 REFUSED: Final = 3  # it could not even begin; the note says why
 
-PRINTED: Final = 1  # there is output, and the files are the worker's again; else the process keeps them
+PRINTED: Final = 1  # there is output, and the files are the worker's now; the process goes on with the next two
 HAS_CHILDREN: Final = 2  # the function left processes behind: they end with its task, so this one must end too
 MEASURES: Final = 4  # with READY: knows the peak memory of each task
 
-ASSIGNMENT: Final = struct.Struct("<IQQ")  # bytes of: the head, what the job shares, the call
+ASSIGNMENT: Final = struct.Struct("<QIQQ")  # its number, then bytes of: the head, what the job shares, the call
 ANSWER: Final = struct.Struct("<BBIQQ")  # kind, flags, bytes of the note, bytes of the body, peak memory or 0
 
 
@@ -35,7 +40,6 @@ class Head(NamedTuple):
     has_shared: bool  # the call is a chunk, and needs what its job shares
     env: dict[str, str]
     cwd: str
-    sheets: tuple[str, str] | None  # for output and errors; None: those it has
 
 
 class Answer(NamedTuple):
@@ -52,11 +56,16 @@ class FrameError(Exception):
     """What came cannot be from a slot process of ours."""
 
 
-def encode_assignment(head: Head, shared: bytes, call: bytes) -> bytes:
+def encode_assignment(number: int, head: Head, shared: bytes, call: bytes) -> bytes:
     """What goes before the two pickles."""
     # The same interpreter reads it, so marshal will do. Importing msgspec takes longer than starting Python.
     data = marshal.dumps(tuple(head))
-    return ASSIGNMENT.pack(len(data), len(shared), len(call)) + data
+    return ASSIGNMENT.pack(number, len(data), len(shared), len(call)) + data
+
+
+def read_number(assignment: bytes) -> int:
+    """Which one it is."""
+    return int(ASSIGNMENT.unpack_from(assignment)[0])
 
 
 def decode_head(data: bytes | bytearray) -> Head:
@@ -73,6 +82,7 @@ class AnswerReader:
     """Puts one answer after the other together from the pieces that arrive. A long body is copied once."""
 
     def __init__(self) -> None:
+        self.answers: deque[Answer] = deque()  # that are complete
         self._begun = b""  # of a head that is not complete
         self._head: tuple[int, int, str, int | None] | None = None  # whose body is not complete
         self._pieces: list[bytes] = []
@@ -83,19 +93,20 @@ class AnswerReader:
         """Whether a body has begun and not ended."""
         return self._head is not None
 
-    def maybe_answer(self, data: bytes) -> Answer | None:
-        """The answer that this piece completes. Raises: FrameError."""
-        if self._head is None:
-            data = self._read_head(data)
+    def receive_data(self, data: bytes) -> None:
+        """Raises: FrameError."""
+        while data or self._head is not None:
             if self._head is None:
-                return None
-        self._missing -= len(data)
-        if self._missing < 0:
-            raise FrameError("said more than it was asked")
-        if self._missing:
-            self._pieces.append(data)
-            return None
-        return self._complete(self._head, data)
+                data = self._read_head(data)
+                if self._head is None:
+                    return
+            missing = self._missing
+            if len(data) < missing:
+                self._pieces.append(data)
+                self._missing = missing - len(data)
+                return
+            self.answers.append(self._complete(self._head, data[:missing]))
+            data = data[missing:]
 
     def _read_head(self, data: bytes) -> bytes:
         """What follows the head, if that is complete."""

@@ -42,9 +42,9 @@ NOTHING: Final = Kept(b"", "")
 class Sheets(NamedTuple):
     """The two files that a running task writes to."""
 
-    number: int
     out: str
     err: str
+    is_ours: bool = True  # so another task can have them; else a slot process counts them
 
 
 def output_path(folder: Path, attempt: AttemptKey, stream: Stream) -> str:
@@ -52,6 +52,11 @@ def output_path(folder: Path, attempt: AttemptKey, stream: Stream) -> str:
     # Not a Path: these are made for every task, and a Path costs more than the system call it is for.
     shard = attempt.task // TASKS_PER_SHARD
     return f"{folder}/{attempt.job}/{shard}/{attempt.task}.{attempt.attempt}.{stream}"
+
+
+def name_sheets(series: str, number: int) -> Sheets:
+    """The files of a slot process: it takes the next two by itself whenever a call has printed something."""
+    return Sheets(f"{series}.{number}.out", f"{series}.{number}.err", is_ours=False)
 
 
 class Outputs:
@@ -71,13 +76,19 @@ class Outputs:
         if self._free:
             return self._free.pop()
         self._count += 1
-        return Sheets(self._count, f"{self._open}/{self._count}.out", f"{self._open}/{self._count}.err")
+        return Sheets(f"{self._open}/{self._count}.out", f"{self._open}/{self._count}.err")
+
+    def begin_series(self) -> str:
+        """For the sheets of a new slot process."""
+        self._count += 1
+        return f"{self._open}/{self._count}"
 
     def finish(self, sheets: Sheets, attempt: AttemptKey) -> Kept:
         """Keep what the task wrote, once it has ended."""
         out = self._keep(sheets.out, attempt, "out")
         err = self._keep(sheets.err, attempt, "err")
-        self._free.append(sheets)
+        if sheets.is_ours:
+            self._free.append(sheets)
         return Kept(err.tail, out.problem or err.problem)
 
     def keep_result(self, attempt: AttemptKey, result: bytes) -> None:
@@ -92,7 +103,8 @@ class Outputs:
         for path in (sheets.out, sheets.err):
             Path(path).unlink(missing_ok=True)
         self._open.mkdir(parents=True, exist_ok=True)
-        self._free.append(sheets)
+        if sheets.is_ours:
+            self._free.append(sheets)
 
     def read(self, path: str, offset: int, limit: int) -> bytes:
         """At most `limit` bytes from `offset`; nothing where there is no (more) output."""

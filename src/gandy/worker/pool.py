@@ -1,14 +1,17 @@
 """Slot processes: which one gets a call, and which ones stay. Decides nothing about endings.
 
 A call gets the process that was used last, whose memory is warmest; else a new one. So there are never more than there
-were calls at the same time, and those that nobody needs any more end after a while.
+were calls at the same time, and those that nobody needs any more end after a while. A few calls may wait behind each
+that runs, so that a process need not wait for us between short calls; nobody waits long behind a long one.
 """
 
 import asyncio
 import logging
+import time
 from contextlib import suppress
 from typing import Final, Protocol
 
+from gandy.core.model import AttemptKey
 from gandy.worker.families import Families
 from gandy.worker.frames import HAS_CHILDREN, MAX_BODY_BYTES, Answer
 from gandy.worker.order import PythonOrder
@@ -19,6 +22,8 @@ from gandy.worker.task import Task
 
 log = logging.getLogger("gandy.worker")
 
+MAX_BEHIND: Final = 8  # calls that wait behind one
+BEHIND_SECONDS: Final = 0.05  # that a call may wait behind another one; then it is had back, for whoever is free first
 IDLE_SECONDS: Final = 300.0  # that an unused process is kept: people think between two calls
 
 
@@ -26,6 +31,9 @@ class Listener(Protocol):
     """Who wants to know how calls fare."""
 
     def on_begin(self, task: Task) -> None: ...
+
+    def on_returned(self, task: Task) -> None:
+        """It has not begun in its process, and has to begin elsewhere."""
 
     def on_answer(self, task: Task, answer: Answer, is_over: bool) -> None:
         """Unless it `is_over`, `on_call_exit` and `on_gone` follow."""
@@ -49,6 +57,9 @@ class SlotPool:
         self._processes: set[SlotProcess] = set()
         self._idle: list[SlotProcess] = []  # the one used last at the end
         self._tidying: asyncio.TimerHandle | None = None  # while there are idle ones
+        self._open: dict[SlotProcess, None] = {}  # whose call may have another one behind it
+        self._behind: dict[AttemptKey, SlotProcess] = {}  # where calls wait
+        self._looking: asyncio.TimerHandle | None = None  # at those who wait
 
     @property
     def pids(self) -> list[int]:
@@ -73,10 +84,61 @@ class SlotPool:
         self._retire_outdated(code)
         self._spawn().take(task)
 
+    def put_behind(self, task: Task, python: PythonOrder) -> bool:
+        """Let a call wait behind one that runs. False: there is no place for it."""
+        if python.fresh or task.order.memory is not None:
+            return False
+        code = task.order.env.get("GANDY_CODE", "")
+        for process in self._open:
+            if process.code == code and process.put_behind(task, python):
+                break
+        else:
+            return False
+        self._behind[task.attempt] = process
+        del self._open[process]
+        if len(process.following) < MAX_BEHIND:
+            self._open[process] = None  # the others first
+        if self._looking is None:
+            self._looking = self._families.loop.call_later(BEHIND_SECONDS, self._look_behind)
+        return True
+
+    def take_back(self, attempt: AttemptKey) -> None:
+        """Neither this call nor its neighbours shall wait behind others. What has not returned then has begun."""
+        self._settle(self._behind[attempt])
+
+    def clear_behind(self, task: Task) -> None:
+        """Nothing shall wait behind this call, which may have ended afterwards, or returned too."""
+        process = next((process for process in self._processes if process.task is task), None)
+        if process is not None:
+            self._open.pop(process, None)
+            self._settle(process)
+
+    def _settle(self, process: SlotProcess) -> None:
+        """Know for sure what it runs, if anything: all the rest returns."""
+        was_busy = process.task is not None
+        self._return(process.take_back())
+        if process.following and process.task is None:
+            self._follow(process)
+        elif was_busy and process.task is None:
+            self._rest(process)
+        process.hear()
+
+    def _return(self, tasks: list[Task]) -> None:
+        """From the last to the first, so that each can go before the others."""
+        for task in tasks:
+            self._behind.pop(task.attempt, None)
+            self._listener.on_returned(task)
+
+    def _follow(self, process: SlotProcess) -> None:
+        task = process.follow()
+        del self._behind[task.attempt]
+        self._on_begun(process, task)
+
     def close(self) -> None:
         """When the processes are dead or dying. Nothing is told any more."""
-        if self._tidying is not None:
-            self._tidying.cancel()
+        for timer in (self._tidying, self._looking):
+            if timer is not None:
+                timer.cancel()
         for process in self._processes:
             process.close()
         self._processes.clear()
@@ -93,17 +155,26 @@ class SlotPool:
 
     def on_answer(self, process: SlotProcess, task: Task, answer: Answer) -> None:
         assert task.order.python is not None
-        can_stay = not (process.is_ending or task.order.python.fresh or answer.flags & HAS_CHILDREN)
-        if can_stay:
+        self._open.pop(process, None)
+        can_stay = not (task.order.python.fresh or answer.flags & HAS_CHILDREN)
+        if not can_stay:
+            self._return(process.take_back())
+        if process.following:
+            self._follow(process)
+        elif can_stay and not process.is_ending:
             process.task = None
             self._rest(process)
         else:
             process.retire()
-        self._listener.on_answer(task, answer, can_stay)
+        self._listener.on_answer(task, answer, is_over=process.task is not task)
 
     def on_exit(self, process: SlotProcess) -> None:
         if process in self._idle:
             self._idle.remove(process)
+        self._open.pop(process, None)
+        self._return(process.take_back())
+        if process.task is None and process.following:
+            self._follow(process)
         if process.task is not None:
             self._listener.on_call_exit(process.task, process)
         elif process.problem:
@@ -122,7 +193,24 @@ class SlotPool:
     def _begin(self, process: SlotProcess, task: Task, python: PythonOrder) -> None:
         process.code = task.order.env.get("GANDY_CODE", "")
         process.begin(task, python)
+        self._on_begun(process, task)
+
+    def _on_begun(self, process: SlotProcess, task: Task) -> None:
+        if process.can_be_followed:
+            self._open[process] = None
         self._listener.on_begin(task)
+
+    def _look_behind(self) -> None:
+        """One timer for all of them."""
+        self._looking = None
+        limit = time.time() - BEHIND_SECONDS
+        for process in set(self._behind.values()):
+            task = process.task
+            if task is not None and task.started is not None and task.started < limit:
+                self._open.pop(process, None)
+                self._settle(process)
+        if self._behind:
+            self._looking = self._families.loop.call_later(BEHIND_SECONDS, self._look_behind)
 
     def _find_idle(self, fresh: bool, code: str) -> SlotProcess | None:
         """One that has run nothing, or only calls of the same code: modules that it has imported may have changed."""

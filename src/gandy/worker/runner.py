@@ -44,12 +44,17 @@ class Runner:
         on_end: Callable[[AttemptKey, Ending], None],
         grace: float = GRACE,
         on_free: Callable[[AttemptKey], None] = lambda _attempt: None,
+        on_followed: Callable[[AttemptKey], None] = lambda _attempt: None,
+        on_returned: Callable[[Order], None] | None = None,
         preload: tuple[str, ...] = (),
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self.outputs = Outputs(folder)
         self._on_end = on_end
         self._on_free = on_free
+        self._on_followed = on_followed
+        self._on_returned = on_returned or self._start_again
+        self._behind: dict[AttemptKey, Task] = {}  # calls that wait behind others
         self._tasks: dict[AttemptKey, Task] = {}
         self._idle = asyncio.Event()
         self._looking: asyncio.TimerHandle | None = None  # at the memory of tasks that have a limit
@@ -103,6 +108,23 @@ class Runner:
         if order.memory is not None and self._looking is None:
             self._looking = self._loop.call_later(MEMORY_PERIOD, self._look_at_memory)
 
+    def put_behind(self, order: Order) -> bool:
+        """Let a call wait behind one that runs, and begin when that ends. False: there is no place for it.
+
+        `on_followed` is called when it begins, `on_returned` when it cannot begin there: never from within this.
+        """
+        if order.python is None or order.attempt in self._tasks:
+            return False
+        task = Task(order, self._oom.read_recent())
+        if not self._pool.put_behind(task, order.python):
+            return False
+        self._behind[order.attempt] = task
+        return True
+
+    def take_back(self, attempt: AttemptKey) -> None:
+        """Have back a call that waits behind another one: `on_returned` is called, unless it has just begun."""
+        self._pool.take_back(attempt)
+
     def _look_at_memory(self) -> None:
         """Kill what uses more memory than it may. One timer for all, and none while nobody has a limit."""
         self._looking = None
@@ -128,6 +150,9 @@ class Runner:
         The first cause stands.
         """
         task = self._tasks.get(attempt)
+        if task is not None and task.order.python is not None:
+            self._pool.clear_behind(task)
+            task = self._tasks.get(attempt)  # it may have ended long ago
         if task is None:
             return False
         is_first = task.cause is None
@@ -170,6 +195,7 @@ class Runner:
         self._watchdog.close()
         self._families.close()
         self._tasks.clear()
+        self._behind.clear()
         self._idle.set()
         self._spawner.close()
         self._oom.close()
@@ -230,14 +256,26 @@ class Runner:
                 task.exit_code = code or None
                 task.note = task.note or f"its process ended with exit code {code} before the function did"
 
+    def _start_again(self, order: Order) -> None:
+        self._loop.call_soon(self.start, order)
+
     # Both
 
     def on_begin(self, task: Task) -> None:
         task.started = time.time()
+        if self._behind.pop(task.attempt, None) is not None:
+            self._tasks[task.attempt] = task
+            self._on_followed(task.attempt)
         seconds = task.order.timeout
         if seconds is not None:
             note = f"ran longer than {seconds:g} seconds"
             task.timeout = self._loop.call_later(seconds, self.kill, task.attempt, Cause.TIMEOUT, note)
+
+    def on_returned(self, task: Task) -> None:
+        if self._behind.pop(task.attempt, None) is None:
+            task.cancel_timeout()
+            del self._tasks[task.attempt]  # though we thought that it had begun
+        self._on_returned(task.order)
 
     def on_gone(self, task: Task) -> None:
         task.note = "; ".join(filter(None, (task.note, task.family.note)))

@@ -8,6 +8,7 @@ import logging
 import random
 import time
 from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from msgspec import UNSET
@@ -70,10 +71,18 @@ class WorkerService:
         self._max_output_bytes = max_output_bytes
         self._about = about
         self._side = WorkerSide(about.slots, about, offers=WORKER_OFFERS)
-        self._runner = Runner(folder, self._on_end, on_free=self._on_free, preload=preload)
+        self._runner = Runner(
+            folder,
+            self._on_end,
+            on_free=self._on_free,
+            on_followed=self._on_followed,
+            on_returned=self._on_returned,
+            preload=preload,
+        )
         self._attempts: dict[TaskPair, AttemptKey] = {}  # of what runs or waits here
         self._waiting: OrderedDict[AttemptKey, tuple[Order, int]] = OrderedDict()  # for slots, so many each
         self._taken: dict[AttemptKey, int] = {}  # slots of what runs
+        self._behind: dict[AttemptKey, Order] = {}  # calls that wait in a slot, behind another one
         self._calls = Calls(self._send_fetch)
         self._fetching: dict[AttemptKey, asyncio.Task[None]] = {}  # calls whose arguments are on their way
         self._link: Link | None = None
@@ -169,7 +178,7 @@ class WorkerService:
 
     def _flush_results(self, may_hold: bool) -> None:
         """Send results, but as long as the next tasks are here already, let them wait a little for company."""
-        if len(self._waiting) <= self._about.ahead // 2 or not may_hold:
+        if len(self._waiting) + len(self._behind) <= self._about.ahead // 2 or not may_hold:
             self._stop_holding()
         elif self._holding is None:
             self._holding = asyncio.get_running_loop().call_later(HOLD_SECONDS, self._stop_holding)
@@ -211,12 +220,9 @@ class WorkerService:
                 for task in tasks:
                     self._start(task)
             case Kill(pairs):
-                for pair in pairs:
-                    self._kill(self._attempts[pair])
+                self._for_each(pairs, self._kill)
             case Recalled(pairs):
-                for attempt in [self._attempts.get(pair) for pair in pairs]:
-                    if attempt is not None and (attempt in self._waiting or attempt in self._fetching):
-                        self._give_back(attempt)
+                self._for_each(pairs, self._give_back)
             case ExtensionReceived():
                 self._on_extension(event)
             case HelloRefused():
@@ -226,6 +232,11 @@ class WorkerService:
                 self._leave(immediate)
             case _:
                 pass
+
+    def _for_each(self, pairs: Iterable[TaskPair], act: Callable[[AttemptKey], None]) -> None:
+        for pair in pairs:
+            if pair in self._attempts:  # else it has ended, perhaps while we looked at another one
+                act(self._attempts[pair])
 
     def _on_extension(self, message: ExtensionReceived) -> None:
         if message.type == READ:
@@ -269,32 +280,75 @@ class WorkerService:
     def _start_waiting(self) -> None:
         """Start what fits, the oldest first. A worker that was told to stop gives back what has not begun."""
         if self._side.slots.limit == 0 or self._is_stopping:
-            for attempt in [*self._waiting, *self._fetching]:
+            for attempt in [*self._waiting, *self._fetching, *self._behind]:
                 self._give_back(attempt)
-        while self._waiting:
+        while self._waiting or self._has_idle_slot():
+            if not self._waiting:
+                self._have_back()
+                continue
             attempt, (order, slots) = next(iter(self._waiting.items()))
             if self._taken and sum(self._taken.values()) + slots > self._about.slots:
+                self._put_behind()
                 return
             del self._waiting[attempt]
             self._taken[attempt] = slots
             self._runner.start(order)
+
+    def _has_idle_slot(self) -> bool:
+        """While calls wait behind others."""
+        return bool(self._behind) and sum(self._taken.values()) < self._about.slots
+
+    def _have_back(self) -> None:
+        """Nothing else waits, so a free slot gets what waits in a busy one."""
+        attempt = next(iter(self._behind))
+        self._runner.take_back(attempt)
+        assert attempt not in self._behind, f"{attempt} neither waits nor runs"
+
+    def _put_behind(self) -> None:
+        """Calls may wait in busy slots, so that those need not wait for us."""
+        while self._waiting:
+            attempt, (order, slots) = next(iter(self._waiting.items()))
+            if slots != 1 or not self._runner.put_behind(order):
+                return
+            del self._waiting[attempt]
+            self._behind[attempt] = order
+
+    def _on_followed(self, attempt: AttemptKey) -> None:
+        del self._behind[attempt]
+        self._taken[attempt] = 1
+
+    def _on_returned(self, order: Order) -> None:
+        """A call that cannot begin where it waited is the next one to begin, when a slot is free."""
+        self._behind.pop(order.attempt, None)
+        self._waiting[order.attempt] = (order, self._taken.pop(order.attempt, 1))
+        self._waiting.move_to_end(order.attempt, last=False)
+        asyncio.get_running_loop().call_soon(self._start_returned)
+
+    def _start_returned(self) -> None:
+        if not self._done.is_set():
+            self._start_waiting()
+            self._flush()
 
     def _drop_waiting(self, attempt: AttemptKey) -> bool:
         """Whether it had not begun."""
         fetching = self._fetching.pop(attempt, None)
         if fetching is not None:
             fetching.cancel()
+        if attempt in self._behind:
+            self._runner.take_back(attempt)
         return self._waiting.pop(attempt, None) is not None or fetching is not None
 
     def _give_back(self, attempt: AttemptKey) -> None:
-        self._drop_waiting(attempt)
-        self._report(attempt, Ending(cause=Cause.WORKER_STOPPED if self._is_stopping else Cause.RETURNED))
+        """Unless it has begun."""
+        if self._drop_waiting(attempt):
+            self._report(attempt, Ending(cause=Cause.WORKER_STOPPED if self._is_stopping else Cause.RETURNED))
 
     def _kill(self, attempt: AttemptKey) -> None:
-        if self._drop_waiting(attempt):
+        # A call that has not begun, though we thought so, waits once more when we try to kill it.
+        if self._drop_waiting(attempt) or (
+            not self._runner.kill(attempt, Cause.CANCELLED, "cancelled") and self._drop_waiting(attempt)
+        ):
             self._report(attempt, Ending(cause=Cause.CANCELLED, note="cancelled before it began"))
-        else:
-            self._runner.kill(attempt, Cause.CANCELLED, "cancelled")
 
     def _leave(self, immediate: bool) -> None:
         if immediate:

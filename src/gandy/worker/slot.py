@@ -1,6 +1,6 @@
 """The program of a slot process: runs Python calls, one at a time, for the worker that started it.
 
-    python -m gandy.worker.slot [MODULE to import first]...
+    python -m gandy.worker.slot OUTPUT [MODULE to import first]...
 
 It trusts its worker and nobody else, and ends when the link does. What a function leaves in the process (modules, open
 files, threads) stays; its environment, folder, output and child processes do not.
@@ -9,6 +9,7 @@ files, threads) stays; its environment, folder, output and child processes do no
 import faulthandler
 import gc
 import os
+import select
 import sys
 from collections import OrderedDict
 from contextlib import suppress
@@ -17,10 +18,12 @@ from importlib import import_module
 from gandy.functions import Function, describe_error, format_error, open_call, open_function, pack_error, pack_value
 from gandy.worker.frames import (
     ASSIGNMENT,
+    BOX,
     DESCRIPTOR,
     HAS_CHILDREN,
     KEPT_JOBS,
     MAX_BODY_BYTES,
+    MAX_BOX_BYTES,
     MEASURES,
     PRINTED,
     RAISED,
@@ -33,7 +36,7 @@ from gandy.worker.frames import (
 )
 from gandy.worker.surroundings import MemoryMeter, Output, Place, has_children
 
-INBOX_BYTES = 1 << 14  # more than an ordinary assignment has
+INBOX_BYTES = 2 * MAX_BOX_BYTES  # more than an ordinary assignment has
 
 Outcome = tuple[int, str, bytes]  # kind, note and body of an answer
 
@@ -41,11 +44,11 @@ Outcome = tuple[int, str, bytes]  # kind, note and body of an answer
 class Slot:
     """One process and its link."""
 
-    def __init__(self) -> None:
+    def __init__(self, output: str) -> None:
         self._shared: OrderedDict[int, bytearray | Function] = OrderedDict()  # by job; bytes until they are first used
         self._inbox = Inbox()
         self._place = Place()
-        self._output = Output()
+        self._output = Output(output)
         self._memory = MemoryMeter()
         # What the preloaded modules started belongs to no task, and then nobody can tell what does.
         self._watches_children = not has_children()
@@ -54,7 +57,7 @@ class Slot:
         """Until the link ends."""
         _send(encode_answer(READY, MEASURES if self._memory.can_measure else 0, "", b""))
         while data := self._inbox.take(ASSIGNMENT.size):
-            head_bytes, shared_bytes, call_bytes = ASSIGNMENT.unpack(data)
+            _number, head_bytes, shared_bytes, call_bytes = ASSIGNMENT.unpack(data)
             head = decode_head(self._inbox.take(head_bytes))
             if head.has_shared:
                 self._keep_shared(head.job, self._inbox.take(shared_bytes))
@@ -62,8 +65,7 @@ class Slot:
 
     def _assign(self, head: Head, call: bytearray) -> None:
         try:
-            if head.sheets is not None:
-                self._output.open(head.sheets)
+            self._output.open()
             self._place.enter(head.job, head.cwd, head.env)
         except (OSError, ValueError) as error:
             kind, note, body = REFUSED, f"cannot run: {error}", b""
@@ -78,6 +80,7 @@ class Slot:
         self._place.leave()
         if self._watches_children and has_children():
             flags |= HAS_CHILDREN
+            self._inbox.ignores_box = True  # the worker will end this process
         _send(encode_answer(kind, flags, note, body, self._memory.read()), body)
 
     def _run(self, head: Head, packed: bytearray) -> Outcome:
@@ -118,11 +121,27 @@ class Inbox:
     def __init__(self) -> None:
         self._buffer = bytearray(INBOX_BYTES)
         self._begin = self._end = 0
+        self.ignores_box = False
+        self._poll = select.poll()
+        for descriptor in (DESCRIPTOR, BOX):
+            self._poll.register(descriptor, select.POLLIN)
+
+    def _wait(self) -> None:
+        """For an assignment. The worker never has one on the link and others in the box at the same time."""
+        while not self.ignores_box:
+            try:
+                self._begin, self._end = 0, os.readv(BOX, [self._buffer])
+            except BlockingIOError:
+                if self._poll.poll()[0][0] == DESCRIPTOR:
+                    break
+            else:
+                return
+        self._begin, self._end = 0, os.readv(DESCRIPTOR, [self._buffer])
 
     def take(self, size: int) -> bytearray:
         """So many bytes; none once the link has ended. A bytearray, so that arrays can stay in it and be written to."""
         if self._begin == self._end and size:
-            self._begin, self._end = 0, os.readv(DESCRIPTOR, [self._buffer])
+            self._wait()
         data = self._buffer[self._begin : min(self._begin + size, self._end)]
         self._begin += len(data)
         return data if len(data) == size else self._take_rest(data, size)
@@ -160,8 +179,9 @@ def _preload(modules: list[str]) -> None:
             raise
 
 
-def main(modules: list[str]) -> None:
+def main(output: str, modules: list[str]) -> None:
     os.set_inheritable(DESCRIPTOR, False)
+    os.set_inheritable(BOX, False)
     faulthandler.enable()  # a crash says where, in the output of its task
     # Modules are found where the task is, as a program started there would find them.
     sys.path.insert(0, "")
@@ -169,8 +189,8 @@ def main(modules: list[str]) -> None:
     _preload(modules)
     gc.collect()
     gc.freeze()  # nothing of this is ever garbage, so no collection needs to look at it
-    Slot().serve()
+    Slot(output).serve()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(sys.argv[1], sys.argv[2:])

@@ -6,11 +6,22 @@ from typing import Final, Protocol
 
 from gandy.core.model import Cause
 from gandy.ids import JobId
+from gandy.worker.box import Box
 from gandy.worker.channel import Channel
 from gandy.worker.families import Families
-from gandy.worker.frames import KEPT_JOBS, MEASURES, PRINTED, READY, Answer, Head, encode_assignment
+from gandy.worker.frames import (
+    KEPT_JOBS,
+    MAX_BOX_BYTES,
+    MEASURES,
+    PRINTED,
+    READY,
+    Answer,
+    Head,
+    encode_assignment,
+    read_number,
+)
 from gandy.worker.order import PythonOrder, make_environment
-from gandy.worker.output import Outputs, Sheets
+from gandy.worker.output import Outputs, name_sheets
 from gandy.worker.spawn import Spawner
 from gandy.worker.table import SLOT_MARK
 from gandy.worker.task import Task
@@ -37,6 +48,8 @@ class SlotProcess:
         self, owner: Owner, families: Families, spawner: Spawner, outputs: Outputs, preload: tuple[str, ...]
     ) -> None:
         self.task: Task | None = None  # that it runs, or was started for
+        self.following: dict[int, Task] = {}  # wait in its box, by number, in the order in which they will run
+        self.can_be_followed = False  # its task
         self.is_ready = False
         self.is_ending = False
         self.has_run = False  # anything
@@ -48,20 +61,26 @@ class SlotProcess:
         self._families = families
         self._outputs = outputs
         self._known: OrderedDict[JobId, bytes] = OrderedDict()  # what jobs share, exactly as the process keeps it
-        self._sheets: Sheets | None = outputs.take()  # that it has open
-        self._start(spawner, preload, self._sheets)
+        self._box = Box()
+        self._last = 0  # number that an assignment had
+        self._current = 0  # number of the task
+        self._series = outputs.begin_series()
+        self._printed = 0  # calls that did
+        self._sheets = name_sheets(self._series, 0)  # that it has open
+        self._start(spawner, preload)
         self._timer = families.loop.call_later(START_SECONDS, self._sever, f"was not ready in {START_SECONDS:.0f} s")
 
-    def _start(self, spawner: Spawner, preload: tuple[str, ...], sheets: Sheets) -> None:
+    def _start(self, spawner: Spawner, preload: tuple[str, ...]) -> None:
         ours, theirs = socket.socketpair()
         try:
             with theirs:
                 env = {SLOT_MARK: str(self._families.table.mark)}
-                group = spawner.spawn_slot(preload, env, sheets, theirs.fileno())
+                group = spawner.spawn_slot(self._series, preload, env, theirs.fileno(), self._box.theirs)
             self.family = self._families.adopt(group, None, self._on_exit, self._on_gone)
         except BaseException:
             ours.close()
-            self._outputs.drop(sheets)
+            self._box.close()
+            self._outputs.drop(self._sheets)
             raise
         self._channel = Channel(self._families.loop, ours, self._on_answer, self._on_broken)
 
@@ -69,29 +88,67 @@ class SlotProcess:
         """Run it as soon as the process is ready."""
         self.task = task
         task.family = self.family
-        if self._sheets is not None:
-            task.sheets = self._sheets
+        task.sheets = self._sheets
 
     def begin(self, task: Task, python: PythonOrder) -> None:
         """Raises: OSError where the process has died."""
-        order, job = task.order, task.attempt.job
-        sheets = self._sheets or self._outputs.take()
-        head = Head(
-            job=job,
-            has_shared=bool(python.shared),
-            env=make_environment({}, order),
-            cwd=order.cwd,
-            sheets=None if sheets is self._sheets else (sheets.out, sheets.err),
-        )
-        self._sheets = sheets
-        shared = python.shared
+        self.has_run = True
+        self.can_be_followed = not python.fresh and task.order.memory is None and self._put(task, python)
+        if not self.can_be_followed:
+            self._send(task, python)
+        self._current = self._last
+        self.take(task)
+
+    def put_behind(self, task: Task, python: PythonOrder) -> bool:
+        """Let it wait in the box, behind the task that runs. False: it does not fit there."""
+        if not self._put(task, python):
+            return False
+        self.following[self._last] = task
+        return True
+
+    def take_back(self) -> list[Task]:
+        """Have back from the box what has not begun, the last one first. Perhaps not even the current task has."""
+        tasks = []
+        # The process may take one while we do, so their numbers matter and not how many they are.
+        for number in map(read_number, reversed(self._box.take_back())):
+            if number != self._current:
+                tasks.append(self.following.pop(number))
+            elif self.task is not None:
+                tasks.append(self.task)
+                self.task = None
+        return tasks
+
+    def follow(self) -> Task:
+        """The next task has begun, for the last one is over."""
+        self._current = next(iter(self.following))
+        task = self.following.pop(self._current)
+        self.take(task)
+        return task
+
+    def hear(self) -> None:
+        """Everything that it has said."""
+        self._channel.drain()
+
+    def _put(self, task: Task, python: PythonOrder) -> bool:
+        if python.shared and not self._has_just_used(task.attempt.job, python.shared):
+            return False
+        self._last += 1
+        data = encode_assignment(self._last, _make_head(task, python), b"", python.input) + python.input
+        return len(data) <= MAX_BOX_BYTES and self._box.put(data)
+
+    def _send(self, task: Task, python: PythonOrder) -> None:
+        job, shared = task.attempt.job, python.shared
         if shared and self._known.get(job) == shared:
             shared = b""
-        self._channel.send(encode_assignment(head, shared, python.input), shared, python.input)
-        self.take(task)
-        self.has_run = True
+        self._last += 1
+        data = encode_assignment(self._last, _make_head(task, python), shared, python.input)
+        self._channel.send(data, shared, python.input)
         if python.shared:
             self._keep_shared(job, python.shared)
+
+    def _has_just_used(self, job: JobId, shared: bytes) -> bool:
+        """Only then an assignment that we have back leaves no trace in what the process keeps."""
+        return next(reversed(self._known), None) == job and self._known[job] == shared
 
     def _keep_shared(self, job: JobId, shared: bytes) -> None:
         self._known[job] = shared
@@ -109,6 +166,7 @@ class SlotProcess:
     def close(self) -> None:
         self._timer.cancel()
         self._channel.close()
+        self._box.close()
 
     def _on_answer(self, answer: Answer) -> None:
         if not self.is_ready:
@@ -121,7 +179,8 @@ class SlotProcess:
         else:
             task = self.task
             if answer.flags & PRINTED:
-                self._sheets = None
+                self._printed += 1
+                self._sheets = name_sheets(self._series, self._printed)
             else:
                 task.is_silent = True
             self._owner.on_answer(self, task, answer)
@@ -150,11 +209,16 @@ class SlotProcess:
     def _on_exit(self) -> None:
         self.is_ending = True
         self._channel.drain()
-        self.close()
         self._owner.on_exit(self)
+        self.close()
 
     def _on_gone(self) -> None:
         # Sheets of a task that wrote, or died, are the task's to keep.
-        if self._sheets is not None and (self.task is None or self.task.is_silent):
+        if self.task is None or self.task.sheets is not self._sheets or self.task.is_silent:
             self._outputs.drop(self._sheets)
         self._owner.on_gone(self)
+
+
+def _make_head(task: Task, python: PythonOrder) -> Head:
+    order = task.order
+    return Head(task.attempt.job, bool(python.shared), make_environment({}, order), order.cwd)

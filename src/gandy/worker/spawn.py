@@ -4,6 +4,7 @@ A group and not a session: on Linux each new session gets a scheduling group (au
 rest of a spawn. A task that makes a session of its own leaves its group, and then nobody kills it.
 """
 
+import fcntl
 import os
 import shutil
 import signal
@@ -13,9 +14,9 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
-from gandy.worker.frames import DESCRIPTOR
+from gandy.worker.frames import BOX, DESCRIPTOR
 from gandy.worker.order import Order, make_arguments, make_environment
-from gandy.worker.output import FLAGS, Sheets
+from gandy.worker.output import FLAGS, Sheets, name_sheets
 
 # Python ignores these two, and what is ignored stays so through exec: `yes | head` would never end well.
 RESTORED: Final = (signal.SIGPIPE, signal.SIGXFSZ)
@@ -48,12 +49,21 @@ class Spawner:
         except ValueError as error:  # a zero byte, a name with "=", text that is no text
             raise NotStartedError(f"cannot run: {error}") from error
 
-    def spawn_slot(self, preload: tuple[str, ...], env: dict[str, str], sheets: Sheets, link: int) -> int:
-        """A process for Python calls, with our interpreter and the other end of its link. Raises: NotStartedError."""
+    def spawn_slot(self, series: str, preload: tuple[str, ...], env: dict[str, str], link: int, box: int) -> int:
+        """A process for Python calls, with our interpreter, the other end of its link, and its box.
+
+        Raises: NotStartedError.
+        """
         # -P: should a folder here be called gandy, it is not the one that is meant.
-        arguments = [sys.executable, "-P", "-m", "gandy.worker.slot", *preload]
+        arguments = [sys.executable, "-P", "-m", "gandy.worker.slot", series, *preload]
         try:
-            return self._spawn_here(arguments, {**self._env, **env}, sheets, (os.POSIX_SPAWN_DUP2, link, DESCRIPTOR))
+            with ExitStack() as held:
+                given = []
+                for ours, theirs in ((link, DESCRIPTOR), (box, BOX)):
+                    high = fcntl.fcntl(ours, fcntl.F_DUPFD_CLOEXEC, BOX + 1)  # out of the way of the other one
+                    held.callback(os.close, high)
+                    given.append((os.POSIX_SPAWN_DUP2, high, theirs))
+                return self._spawn_here(arguments, {**self._env, **env}, name_sheets(series, 0), *given)
         except OSError as error:
             raise NotStartedError(f"cannot run {sys.executable}: {error.strerror}") from error
 

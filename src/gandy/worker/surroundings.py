@@ -67,20 +67,23 @@ class Place:
 class Output:
     """Descriptors 1 and 2 and what Python has on top of them. A task that prints nothing leaves its files to the next.
 
-    Whoever starts with files in place of 1 and 2 keeps them for the first task.
+    Whoever starts with files in place of 1 and 2 keeps them for the first task; the next ones are called as
+    `gandy.worker.output.name_sheets` says.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, series: str) -> None:
+        self._series = series
+        self._count = 0  # of files that were given up
         self._null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
         self._files = [os.dup(1), os.dup(2)]
         self._texts = [_open_text(1), _open_text(2)]
         self._wear()
 
-    def open(self, sheets: tuple[str, str]) -> None:
-        """Raises: OSError."""
-        self._close()
-        for path in sheets:
-            self._files.append(os.open(path, FLAGS, 0o600))
+    def open(self) -> None:
+        """Have files. Raises: OSError."""
+        if not self._files:
+            for stream in ("out", "err"):
+                self._files.append(os.open(f"{self._series}.{self._count}.{stream}", FLAGS, 0o600))
 
     def begin(self) -> None:
         # A task may have closed, replaced or redirected any of this.
@@ -107,6 +110,7 @@ class Output:
         return has_printed
 
     def give_up(self) -> None:
+        self._count += 1
         self._close()
         for number in (1, 2):
             os.dup2(self._null, number)

@@ -166,7 +166,7 @@ def test_silent_calls_leave_no_files(tmp_path: Path) -> None:
     async def go(bench: PythonBench) -> None:
         for _ in range(5):
             await bench.value(errands.nothing)
-        assert {path.name for path in (tmp_path / "open").iterdir()} == {"1.out", "1.err"}
+        assert {path.name for path in (tmp_path / "open").iterdir()} == {"1.0.out", "1.0.err"}
         assert not (tmp_path / "1").exists()
 
     run_with_bench(tmp_path, go)

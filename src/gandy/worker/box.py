@@ -1,0 +1,38 @@
+"""Where assignments wait for a slot process: it takes them, or the worker has them back. Never blocks."""
+
+import socket
+from contextlib import suppress
+
+from gandy.worker.frames import MAX_BOX_BYTES
+
+
+class Box:
+    """A socket of packets. The worker keeps both ends: whoever reads first has the whole packet, the other nothing."""
+
+    def __init__(self) -> None:
+        self._in, self._out = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._in.setblocking(False)
+        self._out.setblocking(False)
+
+    @property
+    def theirs(self) -> int:
+        """The descriptor to read from."""
+        return self._out.fileno()
+
+    def put(self, data: bytes) -> bool:
+        """Whether there was room."""
+        with suppress(BlockingIOError):
+            return self._in.send(data) > 0
+        return False
+
+    def take_back(self) -> list[bytes]:
+        """What nobody has taken, the oldest first."""
+        packets = []
+        with suppress(BlockingIOError):
+            while packet := self._out.recv(MAX_BOX_BYTES):
+                packets.append(packet)
+        return packets
+
+    def close(self) -> None:
+        self._in.close()
+        self._out.close()

@@ -1,0 +1,182 @@
+"""Calls that wait behind others in a slot process: they begin there, or are had back, and never both."""
+
+import asyncio
+import random
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.integration.worker import errands
+from tests.integration.worker.crews import an_attempt, until
+from tests.integration.worker.python_crews import PythonBench, a_call, run_with_bench
+
+from gandy.core.model import AttemptKey, Cause
+from gandy.functions import open_result
+from gandy.worker import pool
+from gandy.worker.order import Order
+
+
+class Notes:
+    """What a runner tells about calls that wait."""
+
+    def __init__(self) -> None:
+        self.followed: list[AttemptKey] = []
+        self.returned: list[Order] = []
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {"on_followed": self.followed.append, "on_returned": self.returned.append}
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is had back because it waits for long, unless a test wants it."""
+    monkeypatch.setattr(pool, "BEHIND_SECONDS", 1000.0)
+
+
+def test_calls_behind_others_end_in_order_in_the_same_process(tmp_path: Path) -> None:
+    notes = Notes()
+
+    async def go(bench: PythonBench) -> None:
+        pid = await bench.value(errands.who)
+        first = bench.start(errands.who)
+        orders = [a_call(errands.who, task=task) for task in range(100, 100 + pool.MAX_BEHIND)]
+        assert all(map(bench.runner.put_behind, orders))
+        assert not bench.runner.put_behind(a_call(errands.who, task=99))
+        endings = [await first, *[await bench.bench.ending_of(order.attempt) for order in orders]]
+        assert {open_result(ending.result) for ending in endings} == {pid}
+        assert notes.followed == [order.attempt for order in orders]
+        assert notes.returned == []
+        times = [(ending.started, ending.ended) for ending in endings]
+        assert times == sorted(times)
+
+    run_with_bench(tmp_path, go, **notes.options)
+
+
+def test_output_goes_to_the_call_that_printed_it(tmp_path: Path) -> None:
+    async def go(bench: PythonBench) -> None:
+        await bench.value(errands.nothing)
+        running = bench.start(errands.say, "first")
+        texts = ["second", "", "fourth"]
+        orders = [a_call(errands.say, text, task=task) for task, text in enumerate(texts, 100)]
+        assert all(map(bench.runner.put_behind, orders))
+        await running
+        for order, text in zip(orders, texts, strict=True):
+            await bench.bench.ending_of(order.attempt)
+            assert bench.runner.read(order.attempt, "out", 0, 100).data.strip() == text.encode()
+
+    run_with_bench(tmp_path, go)
+
+
+def test_call_is_had_back_from_behind_a_long_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "BEHIND_SECONDS", 0.01)
+    notes = Notes()
+
+    async def go(bench: PythonBench) -> None:
+        await bench.value(errands.nothing)
+        bench.start(errands.doze, str(tmp_path / "pid"))
+        orders = [a_call(errands.nothing, task=task) for task in (100, 101)]
+        assert all(map(bench.runner.put_behind, orders))
+        await until(lambda: len(notes.returned) == 2)
+        assert notes.returned == orders[::-1]  # each goes before those that came back before it
+        assert notes.followed == []
+        assert not bench.runner.put_behind(orders[0])  # it has shown that it is slow
+
+    run_with_bench(tmp_path, go, grace=0.1, **notes.options)
+
+
+@pytest.mark.parametrize("killer", [errands.crash, errands.abandon_child])
+def test_calls_behind_one_that_takes_its_process_along_come_back(tmp_path: Path, killer: Any) -> None:
+    notes = Notes()
+
+    async def go(bench: PythonBench) -> None:
+        await bench.value(errands.nothing)
+        running = bench.start(killer)
+        orders = [a_call(errands.nothing, task=task) for task in (100, 101)]
+        assert all(map(bench.runner.put_behind, orders))
+        await running
+        assert notes.returned == orders[::-1]
+        assert notes.followed == []
+
+    run_with_bench(tmp_path, go, **notes.options)
+
+
+def test_killing_one_call_spares_those_behind_it(tmp_path: Path) -> None:
+    notes = Notes()
+
+    async def go(bench: PythonBench) -> None:
+        await bench.value(errands.nothing)
+        running = bench.start(errands.doze, str(tmp_path / "pid"))
+        killed = an_attempt(bench.last)
+        orders = [a_call(errands.nothing, task=task) for task in (100, 101)]
+        assert all(map(bench.runner.put_behind, orders))
+        await until((tmp_path / "pid").exists)
+        assert bench.runner.kill(killed, Cause.CANCELLED)
+        assert notes.returned == orders[::-1]
+        assert (await running).cause is Cause.CANCELLED
+
+    run_with_bench(tmp_path, go, grace=0.1, **notes.options)
+
+
+def test_call_that_ended_unnoticed_is_not_killed_and_nor_is_the_next(tmp_path: Path) -> None:
+    notes = Notes()
+
+    async def go(bench: PythonBench) -> None:
+        await bench.value(errands.nothing)
+        running = bench.start(errands.nothing)
+        ended = an_attempt(bench.last)
+        order = a_call(errands.tell_pid, str(tmp_path / "pid"), task=100)
+        assert bench.runner.put_behind(order)
+        while not (tmp_path / "pid").exists():  # the loop does not run meanwhile, so nobody has heard the answers
+            pass
+        assert not bench.runner.kill(ended, Cause.CANCELLED)
+        assert (await running).cause is Cause.EXIT
+        assert notes.followed == [order.attempt]
+        assert (await bench.bench.ending_of(order.attempt)).cause is Cause.EXIT
+
+    run_with_bench(tmp_path, go, **notes.options)
+
+
+@pytest.mark.parametrize("options", [{"fresh": True}, {"memory": 1 << 30}])
+def test_special_calls_wait_for_nobody_and_nobody_for_them(tmp_path: Path, options: dict[str, Any]) -> None:
+    async def go(bench: PythonBench) -> None:
+        await bench.value(errands.nothing)
+        plain, special = a_call(errands.nothing, task=100), a_call(errands.nothing, task=101, **options)
+        bench.start(errands.doze, str(tmp_path / "pid"))
+        assert not bench.runner.put_behind(special)
+        assert bench.runner.put_behind(plain)
+        bench.start(errands.doze, str(tmp_path / "other"), **options)
+        assert bench.runner.put_behind(a_call(errands.nothing, task=102))
+        bench.runner.take_back(plain.attempt)
+        await until((tmp_path / "other").exists)
+
+    run_with_bench(tmp_path, go, grace=0.1)
+
+
+def test_each_call_ends_once_with_its_own_value_however_often_it_is_had_back(tmp_path: Path) -> None:
+    """The process and the worker take from the box at the same time, as often as they can."""
+    count, waiting, behind = 3_000, deque[Order](), dict[AttemptKey, None]()
+
+    def return_order(order: Order) -> None:
+        behind.pop(order.attempt, None)
+        waiting.appendleft(order)
+
+    async def go(bench: PythonBench) -> None:
+        orders = [a_call(errands.echo, task, task=task) for task in range(1, count + 1)]
+        waiting.extend(orders)
+        chance = random.Random(7)
+        while len(bench.bench.endings) < count:
+            while waiting and len(bench.runner.running) < 2:
+                bench.runner.start(waiting.popleft())
+            while waiting and bench.runner.put_behind(waiting[0]):
+                behind[waiting.popleft().attempt] = None
+            await asyncio.sleep(0)
+            if behind and chance.random() < 0.5:
+                bench.runner.take_back(next(iter(behind)))
+        values = [open_result(bench.bench.endings[order.attempt].result) for order in orders]
+        assert values == list(range(1, count + 1))
+        assert not behind
+        assert not bench.runner.running
+
+    run_with_bench(tmp_path, go, on_followed=lambda attempt: behind.pop(attempt), on_returned=return_order)
