@@ -2,9 +2,16 @@
 
 import sys
 
-from bench import decoding, functions, jobs, spawning
+from bench import calls, decoding, functions, jobs, spawning, switching
 
-WORKLOADS = {"decoding": decoding.run, "spawning": spawning.run, "jobs": jobs.run, "functions": functions.run}
+WORKLOADS = {
+    "decoding": decoding.run,
+    "spawning": spawning.run,
+    "jobs": jobs.run,
+    "functions": functions.run,
+    "calls": calls.run,
+    "switching": switching.run,
+}
 
 
 def main() -> None:

@@ -38,6 +38,19 @@ def report(title: str, unit: str, rates: dict[str, list[float]], limit: str) -> 
     _keep(title, {"unit": unit, "limit": limit, "rows": rows, **_where()})
 
 
+def report_times(title: str, times: dict[str, list[float]], limit: str) -> None:
+    """Print medians and 99th percentiles of single operations, with ratios to the limit, and keep them."""
+    print(f"\n{title} (microseconds, {len(times[limit]):,} each, in turns)")
+    print(f"  {'':34} {'p50':>12} {'p99':>12} {'of the limit':>13}")
+    rows = {}
+    for name, seconds in times.items():
+        median, late = (statistics.quantiles(seconds, n=100)[at] * 1e6 for at in (49, 98))
+        ratio = statistics.median(seconds) / statistics.median(times[limit])
+        print(f"  {name:34} {median:12,.0f} {late:12,.0f} {ratio:13.2f}")
+        rows[name] = {"p50": round(median), "p99": round(late), "ratio": round(ratio, 3)}
+    _keep(title, {"unit": "microseconds", "limit": limit, "rows": rows, **_where()})
+
+
 def _keep(title: str, result: dict[str, Any]) -> None:
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{title.replace(' ', '-').lower()}.json"

@@ -69,7 +69,7 @@ EXTENSION_MEANINGS: Final[Mapping[Extension, str]] = {
     Extension.HEARTBEAT: "Signs of life: PING (0x20) is answered by PONG (0x21).",
     Extension.UPDATES: "Many results at once, and tasks that wait on a worker can be had back.",
     Extension.CLIENT: "What clients ask of a foreman.",
-    Extension.CALLS: "Reserved for calls, casts and streams.",
+    Extension.CALLS: "Calls of commands, casts and streams.",
     Extension.OUTPUT: "The foreman asks a worker for pieces of a task's output.",
 }
 

@@ -6,15 +6,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gandy.client import AsyncClient, AsyncJob, Client, Job, JobState, TaskState, task
     from gandy.client.executor import Executor
+    from gandy.worker.program import Worker
 
 __version__ = "0.1.0"
-__all__ = ["AsyncClient", "AsyncJob", "Client", "Executor", "Job", "JobState", "TaskState", "task"]
+__all__ = ["AsyncClient", "AsyncJob", "Client", "Executor", "Job", "JobState", "TaskState", "Worker", "task"]
 
 
 def __getattr__(name: str) -> Any:
     """Clients are imported when somebody asks for one: `gandy --help` and the pure bands need none."""
     if name == "Executor":
         return import_module("gandy.client.executor").Executor
+    if name == "Worker":
+        return import_module("gandy.worker.program").Worker
     if name in __all__:
         return getattr(import_module("gandy.client"), name)
     raise AttributeError(f"module 'gandy' has no attribute {name!r}")

@@ -8,6 +8,12 @@ GandyError
 │   ├── JobNotFound
 │   ├── TaskFailed                a call gave no value: its process died, it took too long, its worker was lost
 │   └── JobTimeout                it did not end within the time given to `wait`; it goes on
+├── CallError
+│   ├── CallFailed                the command raised
+│   ├── Busy                      no slot is free, and too many calls wait already
+│   ├── WorkerLost                the worker was lost while it had the call
+│   ├── UnknownCommand            no worker offers the command
+│   └── CallTimeout               it did not end in time
 ├── Rejected                      the foreman refuses, and will refuse again
 ├── ProtocolError
 │   ├── LocalProtocolError    our side broke the protocol: a bug in gandy or in the program around it
@@ -106,3 +112,38 @@ class StoreError(GandyError):
     def __init__(self, message: str, retryable: bool = False) -> None:
         super().__init__(message)
         self.retryable = retryable
+
+
+class CallError(GandyError):
+    """A call of a command gave no value."""
+
+
+class CallFailed(CallError):
+    """The command raised. `kind` is the name of what it raised, `trace` its traceback on the worker."""
+
+    def __init__(self, message: str, kind: str = "", trace: str = "") -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.trace = trace
+
+
+class Busy(CallError):
+    """No slot is free, and too many calls wait already."""
+
+    retryable = True
+
+
+class WorkerLost(CallError):
+    """The worker was lost while it had the call. Nobody knows how far it came."""
+
+    retryable = True
+
+
+class UnknownCommand(CallError):
+    """No worker offers the command."""
+
+
+class CallTimeout(CallError, TimeoutError):
+    """The call did not end in time; its worker was told to stop."""
+
+    retryable = True

@@ -25,3 +25,22 @@ MAX_HELD_REQUESTS: Final = 4
 
 # The greatest sequence number: the header has 32 bits for it.
 LAST_NUMBER: Final = 0xFFFF_FFFF
+
+# Bytes of a command's name: one byte on the wire tells how many there are.
+MAX_COMMAND_NAME: Final = 255
+
+# Commands of one worker.
+MAX_COMMANDS: Final = 10_000
+
+# Bytes of the names of all commands of one worker: a list of all workers must fit a payload.
+MAX_OFFER_BYTES: Final = 256 * 1024
+
+# Bytes of arguments or of a value in one frame. A frame that is longer would keep small calls waiting.
+MAX_PIECE_BYTES: Final = 64 * 1024
+
+# Bytes of the arguments of one call, or of one value: they are in memory at both ends.
+MAX_VALUE_BYTES: Final = 1 << 30
+
+# Calls that wait in a foreman for a free slot, and the bytes that they may have.
+MAX_QUEUED_CALLS: Final = 200_000
+MAX_QUEUED_BYTES: Final = 256 * 1024 * 1024

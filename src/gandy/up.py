@@ -9,28 +9,40 @@ from pathlib import Path
 from gandy.core.policy import Policy
 from gandy.foreman.main import ForemanProgram, socket_address
 from gandy.net import loop
+from gandy.wire.messages import About
+from gandy.worker.commands import Commands, load_all
 from gandy.worker.main import OUTPUT_NAME, make_about
 from gandy.worker.service import WorkerService
 
 
-def run(*, home: str, slots: int | None, store: str | None, preload: tuple[str, ...] = ()) -> int:
+def run(
+    *,
+    home: str,
+    slots: int | None,
+    store: str | None,
+    preload: tuple[str, ...] = (),
+    commands: tuple[str, ...] = (),
+    reserve: int = 0,
+) -> int:
     """Raises: GandyError."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    loop.run(_run(home, slots, store, preload))
+    about = make_about(slots, (), None, reserve)
+    loop.run(_run(home, about, store, preload, load_all(commands), reserve))
     return 0
 
 
-async def _run(home: str, slots: int | None, store: str | None, preload: tuple[str, ...]) -> None:
-    about = make_about(slots, (), None)
+async def _run(
+    home: str, about: About, store: str | None, preload: tuple[str, ...], commands: Commands, reserve: int
+) -> None:
     program = ForemanProgram(home, store, Policy())
     await program.start()
     folder = Path(home) / OUTPUT_NAME / about.name
-    worker = WorkerService(socket_address(home), about, folder, preload=preload)
+    worker = WorkerService(socket_address(home), about, folder, preload=preload, commands=commands, reserved=reserve)
     running = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         running.add_signal_handler(number, program.clerk.should_stop.set)
     working = asyncio.create_task(worker.run())
-    print(f"A crew of one machine with {about.slots} slots is up. In another terminal, try:", file=sys.stderr)
+    print(f"A crew of one machine with {about.slots + reserve} slots is up. In another terminal, try:", file=sys.stderr)
     print("    gandy submit --tasks 10 --wait -- sh -c 'echo task $GANDY_TASK'", file=sys.stderr)
     print("Ctrl-C stops it; jobs that are not done go on when it is started again.", file=sys.stderr)
     await program.wait()

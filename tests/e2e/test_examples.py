@@ -1,15 +1,20 @@
 """The examples run as they stand."""
 
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from tests.e2e.test_jobs_command import Crew
+from tests.e2e.kitchens import until
+from tests.e2e.test_jobs_command import PATIENCE, Crew
+
+from gandy import Client
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 OF_A_CREW = ["monte_carlo.py", "grid_search.py", "asyncio_client.py"]
+OF_A_KITCHEN = ["kitchen_guest.py", "kitchen_asyncio.py", "kitchen_stream.py"]
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +60,63 @@ def test_an_example_runs_on_a_crew(crew: Crew, name: str, texts: list[str]) -> N
     assert done.stderr == ""  # no bar where nobody looks, and no warnings
 
 
-@pytest.mark.parametrize("name", OF_A_CREW)
+@pytest.fixture(scope="module")
+def kitchen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
+    """A foreman, and the worker among the examples."""
+    crew = Crew(tmp_path_factory.mktemp("home"))
+    command = [sys.executable, str(EXAMPLES / "kitchen.py")]
+    with (
+        crew.running("foreman", "run"),
+        Client(f"unix:{crew.home}/foreman.sock") as client,
+        subprocess.Popen(command, env=crew.environment, stderr=subprocess.PIPE) as worker,
+    ):
+        try:
+            until(lambda: any("cook" in row.commands for row in client.workers()))
+            yield crew
+        finally:
+            worker.send_signal(signal.SIGTERM)
+            _, said = worker.communicate(timeout=PATIENCE)
+    assert (worker.returncode, b"Traceback" in said) == (0, False)
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        (
+            "kitchen_guest.py",
+            [
+                "1 + 2 = 3",
+                "here comes one soup",
+                "sum of squares: 332833500",
+                "kitchen says pong",
+                "the kitchen says TypeError",
+                "the roast takes too long",
+            ],
+        ),
+        (
+            "kitchen_asyncio.py",
+            ["the sum of a thousand sums is 999000", "here comes one soup", "no roast today"],
+        ),
+        (
+            "kitchen_stream.py",
+            ["served: one soup, one roast, one cake", "10 MB in 306 pieces", "that is enough at 999999995"],
+        ),
+    ],
+)
+def test_an_example_calls_the_kitchen(kitchen: Crew, name: str, lines: list[str]) -> None:
+    done = run(name, env=kitchen.environment)
+    assert (done.stdout.splitlines(), done.stderr) == (lines, "")
+
+
+def test_the_kitchen_serves_the_command_line_too(tmp_path: Path) -> None:
+    crew = Crew(tmp_path)
+    crew.environment["PYTHONPATH"] = str(EXAMPLES)
+    with crew.running("foreman", "run"), crew.running("worker", "run", "--commands", "kitchen"):
+        assert crew.run("call", "add", "1", "2").stdout == b"3\n"
+        assert crew.run("call", "--stream", "countdown", "3").stdout == b"3\n2\n1\n"
+
+
+@pytest.mark.parametrize("name", [*OF_A_CREW, *OF_A_KITCHEN])
 def test_an_example_without_a_crew_says_how_to_start_one(tmp_path: Path, name: str) -> None:
     done = run(name, env=Crew(tmp_path).environment, code=1)
     assert "start one with 'gandy up'" in done.stderr

@@ -7,7 +7,7 @@ import msgspec
 from tests.builders import a_pair, a_result, a_task, some_tasks
 
 from gandy.ids import JobId, TaskNumber
-from gandy.wire import payloads, plain, v1, v2
+from gandy.wire import calls, payloads, plain, v1, v2
 from gandy.wire.messages import (
     GREETING,
     RESEND_HELLO,
@@ -76,6 +76,24 @@ WORKER_SAYS: Final = (
 V1_FOREMAN_SAYS: Final = v1.encode(Ok(0)) + v1.encode(Ok(2)) + v1.encode(Job((a_task(),))) + v1.encode(Stop(2))
 V1_WORKER_SAYS: Final = v1.encode(Ok(2)) + v1.encode(Update(a_result())) + v1.encode(Error(2))
 
+# As the strangers of `boards` would say it: a client, and a worker.
+ANNOUNCEMENT: Final = calls.encode_announcement(3, 1, [calls.Offer("add", 2), calls.Offer("ping")])
+CLIENT_CALLS: Final = [
+    calls.encode(calls.CALL, 0, 20, 1_000, calls.encode_target("ping") + b"\x90"),
+    calls.encode(calls.CALL, calls.DIRECT | calls.MORE, 21, 0, calls.encode_target("ping", "w1") + b"\x91"),
+    calls.encode(calls.CALL, calls.CAST | calls.MORE, 22, 0, calls.encode_target("add")),
+    calls.encode(calls.BODY, calls.LAST, 21, 0, b"\x01"),
+    calls.encode(calls.CREDIT, 0, 20, 1_000),
+    calls.encode(calls.CANCEL, 0, 20),
+]
+WORKER_CALLS: Final = [
+    calls.encode(calls.RESULT, calls.WHOLE, 0, 0, b"\x01"),
+    calls.encode(calls.CREDIT, 0, 0, 1_000),
+    calls.encode(calls.YIELDED, 0, 0, 1),
+    calls.encode(calls.ANNOUNCE, 0, 0, 0, ANNOUNCEMENT),
+    calls.encode(calls.RESULT, calls.LAST | calls.WHOLE, 0, 0, b"\x01"),
+]
+
 
 def list_seeds(target: str) -> list[bytes]:
     """Good input for a target. Choices of a talk have no form, so anything is as good."""
@@ -122,4 +140,7 @@ _SEEDS: Final = {
     "foreman_bytes": [WORKER_SAYS],
     "v1_worker_bytes": [V1_FOREMAN_SAYS],
     "v1_foreman_bytes": [V1_WORKER_SAYS],
+    "announcement": [ANNOUNCEMENT, calls.encode_failure(calls.Failure("ValueError", "no", "Traceback", b"pickle"))],
+    "calls": [*CLIENT_CALLS, *WORKER_CALLS, b"".join(CLIENT_CALLS + WORKER_CALLS)],
+    "calls_bytes": [b"\x00" + b"".join(WORKER_CALLS), b"\x02" + b"".join(CLIENT_CALLS)],
 }

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 import click
-from tests.fuzz import talks
+from tests.fuzz import boards, talks
 
 from gandy.cli.text import parse_json
 from gandy.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
@@ -138,6 +138,7 @@ PAYLOADS: Final[Mapping[str, Target]] = {
     "v2_cancel": partial(fuzz_v2_payload, v2.Type.CANCEL),
     "results": talks.fuzz_results,
     "recall": talks.fuzz_recall,
+    "announcement": boards.fuzz_announcement,
 }
 TARGETS: Final[Mapping[str, Target]] = {
     "v1": fuzz_v1,
@@ -155,4 +156,7 @@ TARGETS: Final[Mapping[str, Target]] = {
     "foreman_talk": talks.fuzz_foreman_talk,
     "v1_worker_talk": talks.fuzz_v1_worker_talk,
     "v1_foreman_talk": talks.fuzz_v1_foreman_talk,
+    "calls": boards.fuzz_calls,
+    "calls_bytes": boards.fuzz_calls_bytes,
+    "calls_talk": boards.fuzz_calls_talk,
 }

@@ -1,4 +1,14 @@
-from gandy.errors import ErrorCode, GandyError, LocalProtocolError, RemoteProtocolError, name_code
+from gandy.errors import (
+    Busy,
+    CallError,
+    CallFailed,
+    ErrorCode,
+    GandyError,
+    LocalProtocolError,
+    RemoteProtocolError,
+    WorkerLost,
+    name_code,
+)
 
 
 def test_codes_of_the_original_keep_their_numbers() -> None:
@@ -18,3 +28,15 @@ def test_a_remote_error_says_where() -> None:
 def test_a_broken_protocol_is_not_worth_a_retry() -> None:
     assert not RemoteProtocolError("bad", ErrorCode.BAD_SEQ).retryable
     assert issubclass(LocalProtocolError, GandyError)
+
+
+def test_a_failed_call_says_what_was_raised_and_where() -> None:
+    error = CallFailed("no", "ValueError", "Traceback")
+    assert (str(error), error.kind, error.trace) == ("no", "ValueError", "Traceback")
+    assert not error.retryable
+
+
+def test_a_call_that_found_no_worker_or_lost_it_is_worth_a_retry() -> None:
+    assert Busy("full").retryable
+    assert WorkerLost("gone").retryable
+    assert not CallError("no").retryable

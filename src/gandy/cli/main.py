@@ -13,6 +13,7 @@ from gandy.cli.lazy import LazyCommand, LazyGroup
 from gandy.errors import GandyError
 
 COMMANDS: Final[Mapping[str, LazyCommand]] = {
+    "call": LazyCommand("gandy.cli.call:call", "Call a command that workers have installed, and print its value."),
     "foreman": LazyCommand("gandy.cli.foreman:foreman", "Start a foreman here, or stop the one that runs."),
     "job": LazyCommand("gandy.cli.job:job", "Look at jobs, and change their course."),
     "run": LazyCommand(

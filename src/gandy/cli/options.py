@@ -61,6 +61,27 @@ def preload_option(command: F) -> F:
     return option(command)
 
 
+def commands_option(command: F) -> F:
+    option = click.option(
+        "--commands",
+        multiple=True,
+        metavar="MODULE[:NAME]",
+        help="Offer the commands of the gandy.Worker in this module.",
+    )
+    return option(command)
+
+
+def reserve_option(command: F) -> F:
+    option = click.option(
+        "--reserve",
+        type=click.IntRange(0),
+        default=0,
+        metavar="N",
+        help="Slots that are for calls of commands alone.",
+    )
+    return option(command)
+
+
 def output_option(command: F) -> F:
     option = click.option(
         "--output",

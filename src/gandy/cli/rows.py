@@ -28,11 +28,11 @@ JOB_KEYS: Final = (
 TASK_KEYS: Final = (
     "job task state attempt worker claimed started ended cause exit_code signal peak_memory_bytes note tail"
 )
-WORKER_KEYS: Final = "id name slots used running tags connected draining silent_seconds"
+WORKER_KEYS: Final = "id name slots used running tags connected draining silent_seconds calls commands"
 
 JOB_HEADERS: Final = (">job", "name", "state", ">tasks", ">finished", ">failed", ">running", "submitted", "command")
 TASK_HEADERS: Final = (">task", ">attempt", "state", "worker", ">took", ">memory", "end")
-WORKER_HEADERS: Final = ("name", "state", ">slots", ">used", ">tasks", ">last word", "tags", "id")
+WORKER_HEADERS: Final = ("name", "state", ">slots", ">used", ">tasks", ">calls", ">last word", "tags", "commands", "id")
 
 
 def print_json(value: object) -> None:
@@ -130,7 +130,8 @@ def worker_to_cells(row: WorkerRow) -> Sequence[str]:
     state = "absent" if not row.connected else "draining" if row.draining else "ready"
     slots, used, running = map(format_count, (row.slots, row.used, row.running))
     silence = f"{format_seconds(row.silent_seconds)} ago"
-    return row.name, state, slots, used, running, silence, ", ".join(row.tags), row.id
+    tags, commands = ", ".join(row.tags), ", ".join(row.commands)
+    return row.name, state, slots, used, running, format_count(row.calls), silence, tags, commands, row.id
 
 
 def status_to_fields(status: Status) -> list[tuple[str, str]]:

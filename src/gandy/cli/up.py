@@ -2,22 +2,25 @@
 
 import os
 import sys
+from typing import Any
 
 import click
 
 from gandy.cli.exits import make_epilog
-from gandy.cli.options import preload_option
+from gandy.cli.options import commands_option, preload_option, reserve_option
 from gandy.config import tell_home
 
 
-@click.command(epilog=make_epilog("gandy up", "gandy up --slots 4", "gandy up --store memory:"))
+@click.command(
+    epilog=make_epilog("gandy up", "gandy up --slots 4", "gandy up --store memory:", "gandy up --commands kitchen")
+)
 @click.option("--slots", type=click.IntRange(1, 0xFFFE), metavar="N", help="Tasks at once. Default: one per processor.")
 @click.option("--store", metavar="STORE", help="sqlite:PATH or memory:. Default: a file under GANDY_HOME.")
+@commands_option
+@reserve_option
 @preload_option
-def up(slots: int | None, store: str | None, preload: tuple[str, ...]) -> None:
+def up(**told: Any) -> None:
     """Start a foreman and a worker here, in the foreground. Ctrl-C stops both and leaves no process behind."""
     from gandy.up import run
 
-    raise click.exceptions.Exit(
-        run(home=tell_home(os.environ, sys.platform), slots=slots, store=store, preload=preload)
-    )
+    raise click.exceptions.Exit(run(home=tell_home(os.environ, sys.platform), **told))

@@ -7,11 +7,20 @@ from typing import Any, Final
 import click
 
 from gandy.cli.exits import make_epilog
-from gandy.cli.options import Bytes, Format, foreman_option, open_client, output_option, preload_option
+from gandy.cli.options import (
+    Bytes,
+    Format,
+    commands_option,
+    foreman_option,
+    open_client,
+    output_option,
+    preload_option,
+    reserve_option,
+)
 from gandy.cli.security import refuse_open_network
 from gandy.config import tell_home
 
-LIST_KEYS: Final = "id, name, slots, used, running, tags, connected, draining, silent_seconds"
+LIST_KEYS: Final = "id, name, slots, used, running, tags, connected, draining, silent_seconds, calls, commands"
 
 
 @click.group(epilog=make_epilog("gandy worker run --slots 4", "gandy worker list", "gandy worker drain hut"))
@@ -23,6 +32,7 @@ def worker() -> None:
     epilog=make_epilog(
         "gandy worker run",
         "gandy worker run --slots 4 --tag gpu --name hut",
+        "gandy worker run --commands kitchen --reserve 1",
         "gandy worker run --foreman tcp://10.0.0.7:5429 --insecure",
     )
 )
@@ -39,6 +49,8 @@ def worker() -> None:
     metavar="SIZE",
     help="How much output of tasks is kept here: 500M, 20G. Beyond, the oldest goes.",
 )
+@commands_option
+@reserve_option
 @preload_option
 def run(foreman: str | None, insecure: bool, **told: Any) -> None:
     """Work for a foreman, in the foreground. Ctrl-C stops the worker and its tasks."""

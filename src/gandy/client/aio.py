@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
 from msgspec.structs import replace
 
+from gandy.client.caller import Caller
+from gandy.client.calling import AsyncCalls
 from gandy.client.link import Link, connect
 from gandy.client.options import FunctionOptions
 from gandy.client.spec import SubmitOptions, make_submit, split_lines
@@ -85,12 +87,13 @@ A = TypeVar("A", bound=Answer)
 T = TypeVar("T")
 
 
-class AsyncClient:
+class AsyncClient(AsyncCalls):
     """Talks to one foreman: at `foreman`, else at GANDY_FOREMAN, else on this machine under GANDY_HOME."""
 
     def __init__(self, foreman: str | None = None) -> None:
         self.address = find_foreman(foreman, os.environ, sys.platform)
         self._link: Link | None = None
+        self.caller = Caller(self.get_link, lambda: self._link)
         self._connecting = asyncio.Lock()
         self._upload_count = 0
         self._functions: list[Functions] = []
@@ -107,6 +110,7 @@ class AsyncClient:
 
     async def connect(self) -> None:
         """Raises: LinkError, when nobody listens."""
+        self.caller.open()
         await self.get_link()
 
     async def close(self) -> None:
@@ -114,6 +118,9 @@ class AsyncClient:
         for functions in self._functions:
             await functions.end(SEND_PATIENCE)
         self._functions.clear()
+        self.caller.close()
+        if self._link is not None:
+            await self._link.wait_written(SEND_PATIENCE)
         await self._drop_link()
 
     async def _drop_link(self) -> None:

@@ -10,6 +10,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack, cast
 
 from gandy.client.aio import AsyncClient, AsyncJob
+from gandy.client.caller import CallOptions
+from gandy.client.calling import Reply
 from gandy.client.options import FunctionOptions
 from gandy.client.spec import SubmitOptions
 from gandy.config import Address
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from gandy.client.functions import Functions
+    from gandy.client.pending import CallStream
 
 T = TypeVar("T")
 
@@ -75,6 +78,16 @@ _END: Final = object()
 
 async def _step(items: AsyncGenerator[T, None]) -> object:
     return await anext(items, _END)
+
+
+async def _await(start: Callable[[], "asyncio.Future[T]"]) -> T:
+    return await start()
+
+
+async def _stream(start: "Callable[[], CallStream]") -> AsyncGenerator[Any, None]:
+    async with start() as values:
+        async for value in values:
+            yield value
 
 
 class Client:
@@ -146,6 +159,29 @@ class Client:
             if self._plain_functions is None:
                 self._plain_functions = self.functions()
             return self._plain_functions
+
+    def call(self, name: str, /, *args: Any, **options: Unpack[CallOptions]) -> Any:
+        """The value of a command that workers have installed.
+
+        Raises: CallFailed, with what the command raised; UnknownCommand, WorkerLost, Busy, CallTimeout; LinkError;
+        TypeError, ValueError, NotPicklable, where the arguments cannot be sent.
+        """
+        return self._background.run(_await(lambda: self._client.call(name, *args, **options)))
+
+    def cast(self, name: str, /, *args: Any, pickle: bool = False) -> None:
+        """Have a command run, and never hear of it. It still takes a slot. Raises: LinkError."""
+        self._background.run(self._client.cast(name, *args, pickle=pickle))
+
+    def stream(self, name: str, /, *args: Any, **options: Unpack[CallOptions]) -> Iterator[Any]:
+        """The values of a command as they come. Whoever stops early ends it on the worker.
+
+        Raises, after the values before it: what `call` raises.
+        """
+        return self._background.iterate(_stream(lambda: self._client.stream(name, *args, **options)))
+
+    def call_all(self, name: str, /, *args: Any, **options: Unpack[CallOptions]) -> "list[Reply]":
+        """What every worker that offers the command says, in the order of their names. Raises: UnknownCommand."""
+        return self._background.run(self._client.call_all(name, *args, **options))
 
     def submit(self, command: str | Sequence[str], **options: Unpack[SubmitOptions]) -> "Job":
         """Queue a shell line, or an argument vector that no shell sees. When this returns, the job is on disk.

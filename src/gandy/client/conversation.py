@@ -20,9 +20,10 @@ from gandy.limits import LAST_NUMBER, MAX_PAYLOAD_BYTES
 from gandy.talk.events import Answered, ExchangeEvent, ExtensionReceived, Overflowed, Requested, Restarted
 from gandy.talk.exchange import Exchange
 from gandy.talk.law import Role
+from gandy.wire.calls import OnFrame
 from gandy.wire.messages import Error, Extended, Extension, Hello, Job, Ok
 
-OFFERS: Final = Extension.ATOMIC | Extension.CLIENT
+OFFERS: Final = Extension.ATOMIC | Extension.CLIENT | Extension.CALLS
 
 
 class Welcomed(NamedTuple):
@@ -49,8 +50,8 @@ ClientEvent = Welcomed | Replied | Happened
 class Conversation:
     """One for each link. `ask` and `receive_data`, then pull `next_event` until it is None and write `data_to_send`."""
 
-    def __init__(self, last_number: int = LAST_NUMBER) -> None:
-        self._exchange = Exchange(Role.WORKER, offers=OFFERS)
+    def __init__(self, last_number: int = LAST_NUMBER, on_call: OnFrame = lambda *_frame: None) -> None:
+        self._exchange = Exchange(Role.WORKER, offers=OFFERS, on_call=on_call)
         self._last_number = last_number
         self._number = 0
         self._greet()
@@ -65,12 +66,21 @@ class Conversation:
         self._exchange.send_extended(Extended(REQUEST, payload), self._number)
         return self._number
 
-    def receive_data(self, data: bytes) -> None:
-        self._exchange.receive_data(data)
+    def receive_data(self, data: bytes) -> bool:
+        """Whether there were calls in it and nothing else, so that there is no event.
+
+        Raises: RemoteProtocolError. Close the link.
+        """
+        return self._exchange.receive_calls(data)
 
     def data_to_send(self) -> bytes:
         """What is to be written to the link now. Asking takes it."""
         return self._exchange.data_to_send()
+
+    @property
+    def takes_calls(self) -> bool:
+        """Whether the foreman has calls for us to make."""
+        return Extension.CALLS in self._exchange.agreed
 
     def next_event(self) -> ClientEvent | None:
         """What happened; None until more bytes come.

@@ -3,15 +3,21 @@
 import asyncio
 import socket
 from collections import deque
+from functools import partial
 from typing import Final, cast
 
+from gandy.client.caller import on_frame
 from gandy.client.conversation import Conversation, Happened, Replied, Welcomed, make_error
+from gandy.client.pending import Pending
 from gandy.config import Address
 from gandy.core.requests import Answer, Failure, Request
 from gandy.errors import GandyError, LinkError, RemoteProtocolError
 
 # Seconds until a peer that accepts the connection and says nothing is given up.
 WELCOME_PATIENCE: Final = 10.0
+
+# Frames that wait for others to leave with: more would keep the foreman waiting.
+MAX_PARTS: Final = 128
 
 # Seconds of silence after which the kernel asks a peer on the network whether it is still there.
 KEEPALIVE_SECONDS: Final = 15
@@ -83,10 +89,13 @@ class Link(asyncio.Protocol):
     def __init__(self, address: Address) -> None:
         self._address = address
         self._loop = asyncio.get_running_loop()
-        self._conversation = Conversation()
+        self._conversation = Conversation(on_call=partial(on_frame, self))
         self._transport: asyncio.Transport | None = None
         self._flush_is_due = False
         self._error: GandyError | None = None  # why nothing more can be asked
+        self._parts: list[bytes] = []  # frames of calls that are to be written
+        self.calls: dict[int, Pending] = {}  # under way, by number
+        self.takes_calls = False
         self._asked: dict[int, asyncio.Future[Answer]] = {}
         self._watches: dict[int, Watch | Feed] = {}
         self.welcome: asyncio.Future[None] = self._loop.create_future()
@@ -118,6 +127,15 @@ class Link(asyncio.Protocol):
         """Nobody listens any more; what the foreman still tells is dropped."""
         self._watches = {number: other for number, other in self._watches.items() if other is not watch}
 
+    async def wait_written(self, patience: float) -> None:
+        """Until what was said has left, for a while: casts have no answer that somebody could wait for."""
+        self._flush()
+        deadline = self._loop.time() + patience
+        while self.is_open and self._transport is not None and self._transport.get_write_buffer_size():
+            if self._loop.time() > deadline:
+                return
+            await asyncio.sleep(0.005)
+
     async def end(self) -> None:
         """Break off. What was not written yet is dropped: a peer that reads nothing must not keep us here."""
         self._fail(LinkError("the client is closed"))
@@ -129,14 +147,24 @@ class Link(asyncio.Protocol):
         if self._error is not None:
             raise self._error
         number = self._conversation.ask(request)
+        self.write_soon(b"")
+        return number
+
+    def write_soon(self, data: bytes) -> None:
+        """A frame of a call, with whatever else is written in this turn of the loop."""
+        self._parts.append(data)
+        if len(self._parts) >= MAX_PARTS:
+            self._flush()
         if not self._flush_is_due:
             self._flush_is_due = True
             self._loop.call_soon(self._flush)
-        return number
 
     def _flush(self) -> None:
         self._flush_is_due = False
         data = self._conversation.data_to_send()
+        if self._parts:
+            data += b"".join(self._parts)
+            self._parts.clear()
         if data and self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
 
@@ -151,6 +179,9 @@ class Link(asyncio.Protocol):
                 answer.set_exception(error)
         for watch in self._watches.values():
             watch.fail(error)
+        calls, self.calls = self.calls, {}
+        for pending in calls.values():
+            pending.on_failure(error)
         if self._transport is not None:
             self._transport.close()
 
@@ -158,12 +189,14 @@ class Link(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(0)  # what we write goes out now, and not at the end of the turn
         _keep_alive(transport.get_extra_info("socket"))
         self._flush()
 
     def data_received(self, data: bytes) -> None:
         try:
-            self._conversation.receive_data(data)
+            if self._conversation.receive_data(data):
+                return
             self._pull()
         except RemoteProtocolError as error:
             self._flush()  # the last word tells the peer why
@@ -188,6 +221,7 @@ class Link(asyncio.Protocol):
         while (event := self._conversation.next_event()) is not None:
             match event:
                 case Welcomed():
+                    self.takes_calls = self._conversation.takes_calls
                     if not self.welcome.done():
                         self.welcome.set_result(None)
                 case Replied(number, answer) if number in self._watches:

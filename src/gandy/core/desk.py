@@ -49,16 +49,20 @@ class Desk:
         self.is_client = False
         self.inbox: deque[ExtensionReceived] = deque()  # for the program around: requests, pieces of output
 
-    def receive(self, data: bytes, reactor: Reactor, now: float) -> list[Effect]:
-        """What follows from these bytes.
+    def receive(self, data: bytes, reactor: Reactor, now: float) -> bool:
+        """Take bytes; `pull` tells what follows. Whether they were calls and nothing else: then nothing does.
 
         Raises: RemoteProtocolError. Close the link.
         """
+        if not self.is_client:
+            reactor.on_heard(self.worker, now)
+        if isinstance(self.side, ForemanSide):
+            return self.side.exchange.receive_calls(data)
         self.side.receive_data(data)
-        reactor.on_heard(self.worker, now)
-        return self.pull(reactor, now)
+        return False
 
     def pull(self, reactor: Reactor, now: float) -> list[Effect]:
+        """Raises: RemoteProtocolError. Close the link."""
         effects: list[Effect] = []
         ended: list[tuple[AttemptKey, Ending]] = []  # results that came together are one step for the reactor
         while (event := self.side.next_event()) is not None:

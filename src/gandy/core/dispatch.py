@@ -40,7 +40,7 @@ class Dispatcher:
         idle = sum(worker.free for worker in self._workers.in_turn())
         recalls: list[Recall] = []
         for worker in self._workers if idle else ():
-            waiting = worker.used - worker.info.slots - len(worker.recalled)
+            waiting = worker.used + worker.lent - worker.info.slots - len(worker.recalled)
             if idle <= 0 or waiting <= 0 or not worker.connected:
                 continue
             last = [a for a in reversed(worker.held) if a not in worker.recalled and self._owners.is_current(a, worker)]

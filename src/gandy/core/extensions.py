@@ -26,9 +26,11 @@ FETCH: Final = 0x62
 ARGUMENTS: Final = 0x63
 
 # What a gandy foreman offers.
-FOREMAN_OFFERS: Final = Extension.ATOMIC | Extension.HEARTBEAT | Extension.UPDATES | Extension.CLIENT | Extension.OUTPUT
+FOREMAN_OFFERS: Final = (
+    Extension.ATOMIC | Extension.HEARTBEAT | Extension.UPDATES | Extension.CLIENT | Extension.CALLS | Extension.OUTPUT
+)
 # What a gandy worker offers.
-WORKER_OFFERS: Final = Extension.ATOMIC | Extension.HEARTBEAT | Extension.UPDATES | Extension.OUTPUT
+WORKER_OFFERS: Final = Extension.ATOMIC | Extension.HEARTBEAT | Extension.UPDATES | Extension.CALLS | Extension.OUTPUT
 
 
 class Read(Struct, frozen=True):

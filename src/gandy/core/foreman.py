@@ -53,15 +53,18 @@ class Foreman:
     def on_link(self, link: str, side: ForemanSide | V1ForemanSide) -> None:
         self.desks[link] = Desk(side, link)
 
-    def on_data(self, link: str, data: bytes, now: float) -> None:
-        """Bytes came from a worker.
+    def on_data(self, link: str, data: bytes, now: float) -> bool:
+        """Bytes came from a worker or a client. Whether they were calls and nothing else, so that nothing follows.
 
         Raises: RemoteProtocolError. Close the link, and say so with `on_cut`.
         """
         desk = self.desks[link]
+        if desk.receive(data, self.reactor, now):
+            return True
         self.dirty.add(link)
-        self.batch.add(desk.receive(data, self.reactor, now))
+        self.batch.add(desk.pull(self.reactor, now))
         self._links[desk.worker] = link
+        return False
 
     def on_cut(self, link: str, now: float) -> None:
         desk = self.desks.pop(link)

@@ -275,6 +275,8 @@ class WorkerRow(Struct, frozen=True):
     connected: bool
     draining: bool
     silent_seconds: float  # since its last word
+    calls: int = 0  # of commands, that run
+    commands: tuple[str, ...] = ()  # that it offers
 
 
 class WorkerList(_Answer, frozen=True):

@@ -37,13 +37,14 @@ class Worker(Struct, eq=False):
     absent_since: float = 0.0  # where it is not connected
     last_heard: float = 0.0
     used: int = 0  # slots taken by what it holds
+    lent: int = 0  # slots for tasks that calls of commands have
     held: dict[AttemptKey, int] = field(default_factory=dict)  # attempts, with the slots of each
     recalled: set[AttemptKey] = field(default_factory=set)  # of these, the ones that are wanted back
     ungiven: set[AttemptKey] = field(default_factory=set)  # of these, the ones that are not sent to it yet
 
     @property
     def free(self) -> int:
-        return max(0, self.info.slots - self.used) if self.is_willing else 0
+        return max(0, self.info.slots - self.used - self.lent) if self.is_willing else 0
 
     @property
     def room(self) -> int:

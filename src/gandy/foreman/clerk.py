@@ -20,6 +20,7 @@ from gandy.core.jobs import FINAL_JOB_STATES
 from gandy.core.model import FINAL_STATES, JobState, TaskState
 from gandy.core.records import JobForgotten
 from gandy.core.snapshot import JobRow, TaskRow, restore_job
+from gandy.core.switchboard import Switchboard
 from gandy.core.workers import Worker, tell_name
 from gandy.errors import RemoteProtocolError, StoreError
 from gandy.foreman.blobs import Blobs
@@ -162,7 +163,8 @@ class Clerk:
                 return await self._explain(job, task)
             case ask.ListWorkers():
                 now = time.time()
-                return ask.WorkerList(tuple(_worker_row(worker, now) for worker in self.server.foreman.reactor.workers))
+                board = self.server.lane.switchboard
+                return ask.WorkerList(tuple(_worker_row(w, board, now) for w in self.server.foreman.reactor.workers))
             case ask.GetStatus():
                 return self._status()
             case _:
@@ -345,7 +347,7 @@ def _check_found(job: JobId, row: JobRow | None) -> JobRow:
     return row
 
 
-def _worker_row(worker: Worker, now: float) -> ask.WorkerRow:
+def _worker_row(worker: Worker, board: Switchboard, now: float) -> ask.WorkerRow:
     return ask.WorkerRow(
         id=worker.info.id,
         name=worker.info.name,
@@ -356,6 +358,8 @@ def _worker_row(worker: Worker, now: float) -> ask.WorkerRow:
         connected=worker.connected,
         draining=worker.draining,
         silent_seconds=max(0.0, now - worker.last_heard),
+        calls=board.count_running(worker.info.id),
+        commands=tuple(board.list_offers(worker.info.id)),
     )
 
 

@@ -20,6 +20,7 @@ from gandy.core.requests import EVENT, REPLY, Answer, encode
 from gandy.core.snapshot import restore
 from gandy.errors import RemoteProtocolError, StoreError
 from gandy.foreman.inputs import InputCache
+from gandy.foreman.lane import Lane
 from gandy.net.links import Link, is_dead, listen
 from gandy.store.base import Store
 from gandy.talk.events import ExtensionReceived
@@ -68,6 +69,7 @@ class Server:
         """
         recovered = await self.store.open()
         self.foreman = Foreman(Reactor(self._policy, recovered.next_job))
+        self.lane = Lane(self._links)
         restore(self.foreman.reactor, recovered, time.time())
         loops = (self._commit_loop(), self._clock_loop(), self._drop_loop())
         self._tasks = [asyncio.create_task(loop) for loop in loops]
@@ -90,6 +92,8 @@ class Server:
             server.close()
         for task in self._tasks:
             task.cancel()
+        if self._tasks:
+            self.lane.close()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for link in list(self._links.values()):
             link.close()
@@ -107,17 +111,25 @@ class Server:
         if (pid := link.peer_pid) is not None:
             self._pids[link.name] = pid
         self.foreman.on_link(link.name, side)
+        if isinstance(side, ForemanSide):
+            self.lane.add_link(link.name, side.exchange)
         self.flush_link(link.name)
 
     def on_data(self, link: Link, data: bytes) -> None:
+        desk = self.foreman.desks[link.name]
         try:
-            self.foreman.on_data(link.name, data, time.time())
+            self.lane.begin()
+            if self.foreman.on_data(link.name, data, time.time()):
+                self.lane.end()
+                return
+            if not desk.is_client:
+                self.lane.introduce(link.name, self.foreman.reactor.workers.find(desk.worker))
+            self.lane.end()
         except RemoteProtocolError as error:
             log.warning("%s is cut: %s", link.name, error)
-            link.write(self.foreman.desks[link.name].side.data_to_send())
+            link.write(desk.side.data_to_send())
             link.close()
             return
-        desk = self.foreman.desks[link.name]
         while desk.inbox:
             self.on_message(link.name, desk.inbox.popleft())
         self.flush_link(link.name)  # nothing in there waits for the store: what does is sent by `_perform`
@@ -127,6 +139,7 @@ class Server:
     def on_cut(self, link: Link) -> None:
         del self._links[link.name]
         self.on_gone(link.name)
+        self.lane.on_cut(link.name)
         worker = self.foreman.desks[link.name].worker
         self.foreman.on_cut(link.name, time.time())
         pid = self._pids.pop(link.name, None)
@@ -179,6 +192,7 @@ class Server:
             lost = await self._commit(batch)
             await self._perform(batch, lost)
             self._flush()
+            self.lane.on_room()
             if self.foreman.batch:
                 self.wake()
 

@@ -12,7 +12,7 @@ from gandy.limits import LAST_NUMBER, MAX_HELD_REQUESTS, MAX_PAYLOAD_BYTES
 from gandy.talk.events import Answered, ExchangeEvent, ExtensionReceived, Overflowed, Requested, Restarted
 from gandy.talk.law import LAW, Role, State, Step
 from gandy.talk.numbers import Numbers
-from gandy.wire import v2
+from gandy.wire import calls, v2
 from gandy.wire.messages import (
     GREETING,
     Answer,
@@ -50,8 +50,11 @@ class Exchange:
         held_limit: int = MAX_HELD_REQUESTS,
         last_number: int = LAST_NUMBER,
         payload_limit: int = MAX_PAYLOAD_BYTES,
+        on_call: calls.OnFrame = lambda *_frame: None,
     ) -> None:
+        """`on_call` is told of frames of calls on the way to the next event; no rule of numbers is about them."""
         self.role = role
+        self.on_call = on_call
         self.state = State.GREETING
         self.offers = offers
         self.agreed = Extension.NONE
@@ -59,6 +62,7 @@ class Exchange:
         self._last_number = last_number
         self._decoder = v2.V2Decoder(payload_limit)
         self._output = bytearray()
+        self._takes_calls = False
         self._restart()
 
     def _restart(self) -> None:
@@ -77,6 +81,21 @@ class Exchange:
     def receive_data(self, data: bytes) -> None:
         if self.state is not State.CLOSED:
             self._decoder.receive_data(data)
+
+    def receive_calls(self, data: bytes) -> bool:
+        """Receive data, and tell of the calls in it at once if it begins with one. Whether nothing else was in it.
+
+        Raises: RemoteProtocolError. The link is closed then.
+        """
+        self.receive_data(data)
+        if not self._takes_calls or self.state is State.CLOSED:
+            return False
+        try:
+            self._decoder.take_with(self._read_calls)
+        except RemoteProtocolError as error:
+            self._give_up(error.code)
+            raise
+        return self._decoder.unread == 0
 
     def data_to_send(self) -> bytes:
         """What is to be written to the link now. Asking takes it."""
@@ -156,6 +175,7 @@ class Exchange:
         """From now on these extensions are spoken, in both directions, as long as the link is up."""
         self.agreed |= extensions
         self._decoder.allow(self.agreed)
+        self._takes_calls = Extension.CALLS in self.agreed
 
     def send_extended(self, message: Extended, seq: int = 0) -> None:
         """Send a message of an extension; it is outside all rules of numbers.
@@ -167,6 +187,9 @@ class Exchange:
         self._output += v2.encode(seq, message)
 
     # Theirs
+
+    def _read_calls(self, data: bytes | bytearray, at: int) -> int:
+        return calls.read_frames(data, at, self.on_call)
 
     def next_event(self) -> ExchangeEvent | None:
         """What follows from the bytes received and the answers given so far; None when there is no more.
@@ -196,6 +219,8 @@ class Exchange:
                 return self._give_out(*self._held.popleft())
             if self._can_finish_reset():
                 return self._finish_reset()
+            if self._takes_calls:
+                self._decoder.take_with(self._read_calls)
             numbered = self._decoder.next_message()
             if numbered is None:
                 return None

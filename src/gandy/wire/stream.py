@@ -12,6 +12,9 @@ from gandy.wire.payloads import BROKEN, Payload
 # Both generations begin a frame with it: 47 c0 on the wire.
 MAGIC: Final = 0xC047
 
+# Bytes of a frame that is not complete and that are copied when more of it comes. A large one grows where it is.
+SMALL_REST: Final = 4096
+
 # The payload of a type that has none.
 _NOTHING: Final[Payload] = b""
 
@@ -55,12 +58,21 @@ class Decoder(Generic[M]):
             self._forgotten += self._position
             self._buffer, self._position = data, 0
             return
+        rest = len(self._buffer) - self._position
+        if rest < SMALL_REST:  # the beginning of a frame: cheaper than to move everything
+            self._forgotten += self._position
+            self._buffer, self._position = bytes(self._buffer[self._position :]) + data, 0
+            return
         if not isinstance(self._buffer, bytearray):
             self._buffer = bytearray(self._buffer)
         del self._buffer[: self._position]
         self._forgotten += self._position
         self._position = 0
         self._buffer += data
+
+    def take_with(self, take: Callable[[Payload, int], int]) -> None:
+        """Let somebody else read from the buffer: it is told where, and tells where it stopped, between two frames."""
+        self._position = take(self._buffer, self._position)
 
     def next_message(self) -> M | None:
         """The next message, or None until more bytes come.

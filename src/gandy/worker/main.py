@@ -6,6 +6,7 @@ import os
 import secrets
 import signal
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 from gandy import __version__
@@ -15,6 +16,7 @@ from gandy.functions.tag import PYTHON_TAG
 from gandy.limits import MAX_SLOTS
 from gandy.net import loop
 from gandy.wire.messages import About
+from gandy.worker.commands import load_all
 from gandy.worker.service import WorkerService
 
 OUTPUT_NAME = "output"
@@ -25,14 +27,19 @@ AHEAD_PER_SLOT = 100
 MAX_AHEAD = 1_000
 
 
-def make_about(slots: int | None, tags: tuple[str, ...], name: str | None) -> About:
-    """Who this worker is. The id is new for each start: what an earlier one ran died with it.
+def make_about(slots: int | None, tags: tuple[str, ...], name: str | None, reserved: int = 0) -> About:
+    """Who this worker is; slots that are reserved for calls are not mentioned to jobs.
+
+    The id is new for each start: what an earlier one ran died with it.
 
     Raises: ConfigError.
     """
     count = len(os.sched_getaffinity(0)) if slots is None else slots
     if not 1 <= count <= MAX_SLOTS:
         raise ConfigError(f"a worker has 1 to {MAX_SLOTS} slots, not {count}")
+    if not 0 <= reserved < count:
+        raise ConfigError(f"a worker with {count} slots can reserve 0 to {count - 1} of them for calls, not {reserved}")
+    count -= reserved
     name = name or socket.gethostname()
     ahead = min(MAX_AHEAD, count * AHEAD_PER_SLOT)
     return About(f"{name}-{secrets.token_hex(6)}", name, count, (*tags, PYTHON_TAG), __version__, ahead)
@@ -59,17 +66,22 @@ def run(
     insecure: bool,
     keep_output: int,
     preload: tuple[str, ...],
+    commands: tuple[str, ...] = (),
+    reserve: int = 0,
 ) -> int:
     """Raises: ConfigError, GandyError."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     address = tell_address(home, foreman, insecure)
-    about = make_about(slots, tags, name)
-    loop.run(_run(address, about, Path(home) / OUTPUT_NAME / about.name, keep_output, preload))
+    about = make_about(slots, tags, name, reserve)
+    installed = load_all(commands)
+    folder = Path(home) / OUTPUT_NAME / about.name
+    loop.run(serve(lambda: WorkerService(address, about, folder, keep_output, preload, installed, reserve)))
     return 0
 
 
-async def _run(address: Address, about: About, folder: Path, keep_output: int, preload: tuple[str, ...]) -> None:
-    service = WorkerService(address, about, folder, keep_output, preload)
+async def serve(make_service: Callable[[], WorkerService]) -> None:
+    """Until a signal or the foreman ends it."""
+    service = make_service()
     running = asyncio.get_running_loop()
     stopping: set[asyncio.Task[None]] = set()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -38,9 +38,12 @@ from gandy.talk.events import ExtensionReceived, HelloRefused, Kill, Leave, Reca
 from gandy.talk.worker import WorkerSide
 from gandy.wire.messages import About, Extended, Extension, Report, Task, TaskPair, TaskResult
 from gandy.worker.calls import Calls, is_complete
+from gandy.worker.commands import Commands
+from gandy.worker.isolated import IsolatedCalls
 from gandy.worker.order import Order
 from gandy.worker.output import Stream
 from gandy.worker.runner import Runner
+from gandy.worker.serving import Serving
 from gandy.worker.trim import trim, weigh
 
 log = logging.getLogger("gandy.worker")
@@ -48,7 +51,7 @@ log = logging.getLogger("gandy.worker")
 MIN_PAUSE, MAX_PAUSE = 0.05, 5.0  # seconds between two tries to reach the foreman; it doubles. See `Policy.grace`.
 HEARTBEAT_PERIOD = 5.0  # seconds between two PINGs
 HEARTBEAT_EXPIRY = 15.0  # seconds without a word from the foreman, after which the link is taken for dead
-FAREWELL_SECONDS = 5.0  # for the last results to be acknowledged when the worker stops
+FAREWELL_SECONDS = 5.0  # for the last results to be acknowledged, and calls to end, when the worker stops
 HOLD_SECONDS = 0.02  # that a result may wait for others: a batch costs the foreman hardly more than one
 MAX_READ = 1 << 20  # bytes of output in one piece
 MAX_OUTPUT_BYTES = 10_000_000_000  # of output that is kept, unless somebody says otherwise
@@ -66,11 +69,12 @@ class WorkerService:
         folder: Path,
         max_output_bytes: int = MAX_OUTPUT_BYTES,
         preload: tuple[str, ...] = (),
+        commands: Commands | None = None,
+        reserved: int = 0,
     ) -> None:
         self._address = address
         self._max_output_bytes = max_output_bytes
         self._about = about
-        self._side = WorkerSide(about.slots, about, offers=WORKER_OFFERS)
         self._runner = Runner(
             folder,
             self._on_end,
@@ -83,12 +87,17 @@ class WorkerService:
         self._waiting: OrderedDict[AttemptKey, tuple[Order, int]] = OrderedDict()  # for slots, so many each
         self._taken: dict[AttemptKey, int] = {}  # slots of what runs
         self._behind: dict[AttemptKey, Order] = {}  # calls that wait in a slot, behind another one
+        self._serving = Serving(commands or Commands(), about.slots + reserved, reserved, self._write)
+        self._serving.on_room = self._on_call_room
+        self._side = WorkerSide(about.slots, about, offers=WORKER_OFFERS, on_call=self._serving.on_frame)
+        self._isolated = IsolatedCalls(self._serving, self._runner)
         self._calls = Calls(self._send_fetch)
         self._fetching: dict[AttemptKey, asyncio.Task[None]] = {}  # calls whose arguments are on their way
         self._link: Link | None = None
         self._cut = asyncio.Event()
         self._done = asyncio.Event()
         self._is_stopping = False
+        self._is_leaving = False  # and waits for calls to end
         self._side_was_welcome = False
         self._last_heard = 0.0
         self._holding: asyncio.TimerHandle | None = None  # while results wait for others
@@ -106,6 +115,7 @@ class WorkerService:
             for task in (keeper, heart, tidier, ended):
                 task.cancel()
             await asyncio.gather(keeper, heart, tidier, ended, return_exceptions=True)
+            self._serving.close()
             self._runner.close()
             if self._link is not None:
                 self._link.close()
@@ -119,14 +129,15 @@ class WorkerService:
         self._is_stopping = True
         self._start_waiting()
         self._flush()
+        self._serving.leave()
         self._runner.kill_all(Cause.WORKER_STOPPED, f"worker {self._about.name} was stopped")
         await self._runner.wait_idle()
         try:
             async with asyncio.timeout(FAREWELL_SECONDS):
-                while self._side.has_results and self._link is not None:
+                while (self._side.has_results or not self._serving.is_idle) and self._link is not None:
                     await asyncio.sleep(0.01)
         except TimeoutError:
-            log.warning("the foreman did not take the last results")
+            log.warning("calls that did not end are broken off, and results may be lost")
         self._done.set()
 
     # The link
@@ -156,8 +167,10 @@ class WorkerService:
 
     def on_data(self, link: Link, data: bytes) -> None:
         self._last_heard = time.monotonic()
-        self._side.receive_data(data)
         try:
+            if self._side.exchange.receive_calls(data):
+                self._serving.flush()
+                return
             self._work()
         except RemoteProtocolError as error:
             log.warning("the foreman broke the protocol: %s", error)
@@ -166,10 +179,15 @@ class WorkerService:
             return
         self._flush()
 
+    def _write(self, data: bytes) -> None:
+        if self._link is not None:
+            self._link.write(data)
+
     def on_cut(self, _link: Link) -> None:
         self._link = None
         self._side.disconnect()
         self._calls.fetcher.on_cut()
+        self._serving.on_cut()
         self._cut.set()
 
     def _flush(self) -> None:
@@ -207,14 +225,20 @@ class WorkerService:
     # What the foreman says
 
     def _work(self) -> None:
+        is_about_jobs = False
         while (event := self._side.next_event()) is not None:
+            is_about_jobs = True
             self._on_event(event)
-        self._start_waiting()
+        if is_about_jobs:
+            self._start_waiting()
+        self._serving.flush()
 
     def _on_event(self, event: WorkerEvent) -> None:
         match event:
-            case Welcomed():
+            case Welcomed(extensions):
                 self._side_was_welcome = True
+                if Extension.CALLS in extensions:
+                    self._serving.on_welcome()
                 log.info("at work for the foreman at %s", self._address)
             case Start(tasks):
                 for task in tasks:
@@ -287,16 +311,31 @@ class WorkerService:
                 self._have_back()
                 continue
             attempt, (order, slots) = next(iter(self._waiting.items()))
-            if self._taken and sum(self._taken.values()) + slots > self._about.slots:
-                self._put_behind()
-                return
+            borrowed = self._serving.borrowed
+            if (self._taken or borrowed) and self._running_slots() + slots > self._about.slots - borrowed:
+                if not borrowed:
+                    self._put_behind()
+                break
             del self._waiting[attempt]
             self._taken[attempt] = slots
             self._runner.start(order)
+        if self._serving.wanted:
+            self._serving.tell_yielded(self._about.slots - self._running_slots())
+
+    def _running_slots(self) -> int:
+        return sum(self._taken.values())
+
+    def _on_call_room(self) -> None:
+        """A call of a command has ended, or slots are wanted for some."""
+        if self._is_leaving and self._serving.is_idle:
+            asyncio.get_running_loop().call_soon(self._done.set)  # its result is written first
+        if (self._waiting or self._behind or self._serving.wanted) and not self._done.is_set():
+            self._start_waiting()
+            self._flush()
 
     def _has_idle_slot(self) -> bool:
         """While calls wait behind others."""
-        return bool(self._behind) and sum(self._taken.values()) < self._about.slots
+        return bool(self._behind) and self._running_slots() < self._about.slots - self._serving.borrowed
 
     def _have_back(self) -> None:
         """Nothing else waits, so a free slot gets what waits in a busy one."""
@@ -319,6 +358,9 @@ class WorkerService:
 
     def _on_returned(self, order: Order) -> None:
         """A call that cannot begin where it waited is the next one to begin, when a slot is free."""
+        if self._isolated.knows(order.attempt):
+            self._isolated.on_returned(order)
+            return
         self._behind.pop(order.attempt, None)
         self._waiting[order.attempt] = (order, self._taken.pop(order.attempt, 1))
         self._waiting.move_to_end(order.attempt, last=False)
@@ -354,7 +396,11 @@ class WorkerService:
         if immediate:
             self._runner.kill_all(Cause.WORKER_STOPPED, "stopped by the foreman", immediate=True)
         log.info("sent away by the foreman")
-        self._done.set()
+        if immediate or self._serving.is_idle:
+            self._done.set()
+        else:
+            self._serving.leave()
+            self._is_leaving = True
 
     def _send_piece(self, seq: int, read: Read) -> None:
         attempt = AttemptKey(read.job, read.task, read.attempt)
@@ -379,11 +425,16 @@ class WorkerService:
 
     def _on_free(self, attempt: AttemptKey) -> None:
         """The next task runs while we do the books of the last."""
+        if self._isolated.knows(attempt):
+            return
         del self._taken[attempt]
         if not self._done.is_set():
             self._start_waiting()
 
     def _on_end(self, attempt: AttemptKey, ending: Ending) -> None:
+        if self._isolated.knows(attempt):
+            self._isolated.on_end(attempt, ending)
+            return
         if not self._done.is_set():
             self._report(attempt, self._keep_result(attempt, ending))
             # A task that was lost before, perhaps with its worker, must not be lost again for want of a word.

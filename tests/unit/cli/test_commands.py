@@ -67,8 +67,11 @@ def started(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("up --slots 4 --store memory:", {"slots": 4, "store": "memory:", "preload": ()}),
-        ("up", {"slots": None, "store": None, "preload": ()}),
+        (
+            "up --slots 4 --store memory: --commands kitchen --reserve 2",
+            {"slots": 4, "store": "memory:", "preload": (), "commands": ("kitchen",), "reserve": 2},
+        ),
+        ("up", {"slots": None, "store": None, "preload": (), "commands": (), "reserve": 0}),
         (
             "foreman run --store memory: --listen tcp://[::]:1 --v1-listen h:1 --grace 2min --insecure",
             {
@@ -92,7 +95,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
             },
         ),
         (
-            "worker run --foreman tcp://h --slots 2 --tag a --tag b --name hut --insecure --keep-output 5M --preload m",
+            "worker run --foreman tcp://h --slots 2 --tag a --tag b --name hut --insecure --keep-output 5M "  # noqa: ISC004
+            "--preload m --commands kitchen:cook --reserve 1",
             {
                 "foreman": "tcp://h",
                 "slots": 2,
@@ -101,6 +105,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
                 "insecure": True,
                 "keep_output": 5_000_000,
                 "preload": ("m",),
+                "commands": ("kitchen:cook",),
+                "reserve": 1,
             },
         ),
         (
@@ -113,6 +119,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
                 "insecure": False,
                 "keep_output": 10_000_000_000,
                 "preload": (),
+                "commands": (),
+                "reserve": 0,
             },
         ),
     ],

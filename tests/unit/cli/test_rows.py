@@ -83,8 +83,9 @@ def test_task_as_a_row_of_a_table(row: TaskRow, cells: tuple[str, ...]) -> None:
     [({}, "ready"), ({"draining": True}, "draining"), ({"connected": False, "draining": True}, "absent")],
 )
 def test_worker_as_a_row_of_a_table(changes: dict[str, Any], state: str) -> None:
-    cells = rows.worker_to_cells(a_worker_row(**changes))
-    assert cells == ("hut", state, "4", "2", "2", "0.5 s ago", "gpu", "hut-1")
+    cells = rows.worker_to_cells(a_worker_row(calls=3, commands=("add", "ping"), **changes))
+    assert cells == ("hut", state, "4", "2", "2", "3", "0.5 s ago", "gpu", "add, ping", "hut-1")
+    assert len(cells) == len(rows.WORKER_HEADERS)
 
 
 def test_status_says_what_is_wrong() -> None:

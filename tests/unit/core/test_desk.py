@@ -3,6 +3,7 @@
 import pytest
 from msgspec import UNSET
 from tests.builders import a_job, a_pair
+from tests.crews import Frame
 
 from gandy.core.effects import Acknowledge, Assignment, Dismiss, Give, JobChanged, Kill, Publish, Recall, Reply
 from gandy.core.extensions import FOREMAN_OFFERS, PING, PONG
@@ -16,7 +17,7 @@ from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.ids import JobId, TaskNumber
 from gandy.talk.foreman import ForemanSide
 from gandy.talk.v1_foreman import V1ForemanSide
-from gandy.wire import payloads, v1, v2
+from gandy.wire import calls, payloads, v1, v2
 from gandy.wire.messages import (
     About,
     Cancel,
@@ -359,6 +360,21 @@ def test_a_client_is_not_a_worker() -> None:
     assert desk.is_client
     assert len(room.foreman.reactor.workers) == 0
     assert [(message.seq, message.payload) for message in desk.inbox] == [(7, b"request")]
+
+
+def test_after_calls_and_nothing_else_there_is_nothing_to_do() -> None:
+    room = a_gandy_room()
+    heard: list[Frame] = []
+    room.side.exchange.on_call = lambda *frame: heard.append(Frame(*frame))  # type: ignore[union-attr]
+    room.foreman.dirty.clear()
+    assert room.foreman.on_data("link", calls.encode(calls.CANCEL, 0, 7), 2.0)
+    assert (room.foreman.dirty, heard) == (set(), [Frame(calls.CANCEL, 0, 7)])
+    worker = room.foreman.reactor.workers.find("id1")
+    assert worker is not None
+    assert worker.last_heard == 2.0  # they are a sign of life too
+    ping = v2.encode(5, Extended(PING, b""))
+    assert not room.foreman.on_data("link", calls.encode(calls.CANCEL, 0, 8) + ping, 3.0)
+    assert (room.foreman.dirty, len(heard), room.said()) == ({"link"}, 2, [(5, Extended(PONG, b""))])
 
 
 def test_time_and_links_pass_through() -> None:

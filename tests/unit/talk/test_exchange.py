@@ -2,12 +2,13 @@
 
 import pytest
 from tests.builders import a_result, a_task, decode_all
+from tests.crews import Frame
 
 from gandy.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
 from gandy.talk.events import Answered, ExchangeEvent, ExtensionReceived, Overflowed, Requested, Restarted
 from gandy.talk.exchange import Exchange
 from gandy.talk.law import Role, State
-from gandy.wire import v2
+from gandy.wire import calls, v2
 from gandy.wire.messages import (
     GREETING,
     STOP_IMMEDIATELY,
@@ -521,3 +522,79 @@ def test_answers_that_the_law_does_not_know_are_our_own_mistake() -> None:
     assert isinstance(event, Requested)
     with pytest.raises(LocalProtocolError, match="cannot say RESET to JOB"):
         worker.exchange.answer(event, Reset())
+
+
+# Calls, which are outside the rules of numbers
+
+PONG = Frame(calls.RESULT, calls.LAST, 3, 0, b"pong")
+PING = Frame(calls.CALL, 0, 4, 0, calls.encode_target("ping"))
+
+
+def a_worker_with_calls() -> tuple[Side, list[Frame]]:
+    side, heard = an_open_worker(), list[Frame]()
+    side.exchange.agree(Extension.CALLS)
+    side.exchange.on_call = lambda *frame: heard.append(Frame(*frame))
+    return side, heard
+
+
+def test_calls_are_told_at_once_and_are_no_events() -> None:
+    worker, heard = a_worker_with_calls()
+    assert worker.exchange.receive_calls(calls.encode(*PING) + calls.encode(*PONG))
+    assert (heard, worker.pull()) == ([PING, PONG], [])
+
+
+def test_what_is_no_call_is_left_for_events() -> None:
+    worker, heard = a_worker_with_calls()
+    data = calls.encode(*PING) + v2.encode(3, JOB) + calls.encode(*PONG)
+    assert not worker.exchange.receive_calls(data)
+    assert heard == [PING]
+    assert asked(worker.pull()) == [(3, JOB)]
+    assert heard == [PING, PONG]
+
+
+def test_calls_may_come_in_pieces() -> None:
+    worker, heard = a_worker_with_calls()
+    data = calls.encode(*PING) + calls.encode(*PONG)
+    whole = [worker.exchange.receive_calls(data[at : at + 1]) for at in range(len(data))]
+    ends = [at for at, is_whole in enumerate(whole) if is_whole]
+    assert (heard, ends) == ([PING, PONG], [len(calls.encode(*PING)) - 1, len(data) - 1])
+    assert worker.pull() == []
+
+
+def test_calls_pass_while_a_request_is_outstanding() -> None:
+    worker, heard = a_worker_with_calls()
+    worker.exchange.request(UPDATE)
+    assert worker.exchange.receive_calls(calls.encode(*PING))
+    worker.exchange.receive_data(calls.encode(*PONG) + v2.encode(2, Ok(1)))
+    assert worker.pull() == [Answered(UPDATE, Ok(1))]
+    assert heard == [PING, PONG]
+
+
+def test_calls_that_were_not_agreed_on_end_the_link() -> None:
+    worker = an_open_worker()
+    assert not worker.exchange.receive_calls(calls.encode(*PING))
+    with pytest.raises(RemoteProtocolError, match="unknown message type 0x40"):
+        worker.pull()
+    assert not worker.exchange.receive_calls(calls.encode(*PING))  # it is closed
+
+
+def test_calls_that_nobody_listens_to_are_dropped() -> None:
+    worker = an_open_worker()
+    worker.exchange.agree(Extension.CALLS)
+    assert worker.exchange.receive_calls(calls.encode(*PING))
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_call_that_breaks_a_rule_ends_the_link_and_a_gandy_peer_is_told(at_once: bool) -> None:
+    worker, heard = a_worker_with_calls()
+    worker.exchange.agree(Extension.ATOMIC)
+    data = calls.encode(*PING) + v2.HEADER.pack(0xC047, calls.BODY, 0, 1, 0, 1 << 30)
+    if not at_once:
+        worker.exchange.receive_data(data)
+    with pytest.raises(RemoteProtocolError, match="claims") as caught:
+        worker.exchange.receive_calls(data) if at_once else worker.pull()
+    assert (heard, caught.value.code) == ([PING], ErrorCode.TOO_LONG)
+    assert worker.said() == [(0, Error(ErrorCode.TOO_LONG))]
+    assert worker.exchange.state is State.CLOSED
+    assert not worker.exchange.receive_calls(calls.encode(*PONG))
+    assert heard == [PING]

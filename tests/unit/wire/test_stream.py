@@ -9,7 +9,7 @@ from tests.builders import a_result, a_task, some_tasks
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.wire import v1, v2
 from gandy.wire.messages import Job, Message, Ok, Update
-from gandy.wire.stream import Decoder
+from gandy.wire.stream import SMALL_REST, Decoder
 
 M = TypeVar("M")
 
@@ -59,6 +59,29 @@ def test_bytes_may_come_in_before_the_last_ones_were_taken_out() -> None:
     decoder.receive_data(V2_STREAM[60:])
     assert drain(decoder) == V2_FRAMES[1:]
     assert (decoder.offset, decoder.unread) == (len(V2_STREAM), 0)
+
+
+@pytest.mark.parametrize("size", [100, SMALL_REST - 1, SMALL_REST, SMALL_REST + 1, 10 * SMALL_REST])
+def test_a_large_frame_grows_where_it_is(size: int) -> None:
+    large = (5, Update(a_result(status="x" * 20 * SMALL_REST)))
+    stream = V2_STREAM + v2.encode(*large) + V2_STREAM
+    assert feed(stream, size) == [*V2_FRAMES, large, *V2_FRAMES]
+
+
+def test_somebody_else_may_read_from_the_buffer_between_two_frames() -> None:
+    decoder = v2.V2Decoder()
+    told: list[bytes] = []
+
+    def take_until_frame(data: bytes | bytearray, at: int) -> int:
+        end = data.index(b"\x47\xc0", at)
+        told.append(bytes(data[at:end]))
+        return end
+
+    decoder.receive_data(b"foreign" + V2_STREAM)
+    decoder.take_with(take_until_frame)
+    decoder.take_with(take_until_frame)
+    assert (told, decoder.offset, decoder.unread) == ([b"foreign", b""], 7, len(V2_STREAM))
+    assert drain(decoder) == V2_FRAMES
 
 
 def test_unread_counts_the_bytes_of_an_incomplete_frame() -> None:

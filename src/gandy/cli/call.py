@@ -1,0 +1,120 @@
+"""`gandy call`: a command that workers have installed, from the command line."""
+
+import base64
+import json
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from gandy.cli.exits import ExitCode, make_epilog
+from gandy.cli.options import Seconds, foreman_option, open_client
+
+if TYPE_CHECKING:
+    from gandy.client import Client
+
+EPILOG: Final = make_epilog(
+    "gandy call ping",
+    "gandy call add 1 2",
+    "gandy call --all ping",
+    "gandy call --stream stream 1024 > ones",
+    "gandy call --timeout 5 cook '\"soup\"'",
+)
+
+
+@click.command(epilog=EPILOG)
+@click.option("--json", "as_json", is_flag=True, help="Print values as JSON also where they are text or bytes.")
+@click.option("--stream", is_flag=True, help="Print each value of a stream when it comes.")
+@click.option("--cast", is_flag=True, help="Do not wait for a value: there will be none.")
+@click.option("--all", "every", is_flag=True, help="Call every worker that offers it, and print one line for each.")
+@click.option("--timeout", type=Seconds(), metavar="TIME", help="Give up after this time: 0.5, 90, 5min.")
+@foreman_option
+@click.argument("name")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENT]...")
+def call(
+    name: str,
+    arguments: tuple[str, ...],
+    as_json: bool,
+    stream: bool,
+    cast: bool,
+    every: bool,
+    timeout: float | None,
+    foreman: str | None,
+) -> None:
+    """Call a command that workers have installed, and print its value.
+
+    An ARGUMENT that is JSON is that value, any other is a text; behind -- it may begin with a dash. Text and bytes are
+    printed as they are, other values as JSON. With --json, bytes become base64 text.
+    """
+    if stream + cast + every > 1:
+        raise click.UsageError("only one of --stream, --cast and --all can be")
+    if cast and timeout is not None:
+        raise click.UsageError("--cast waits for nothing, so it has no --timeout")
+    from gandy.functions.values import encode_value
+    from gandy.wire.calls import encode_target
+
+    args = tuple(map(_parse, arguments))
+    try:
+        encode_target(name)
+        encode_value(args)
+    except (TypeError, ValueError) as error:
+        raise click.UsageError(str(error)) from None
+    with open_client(foreman) as client:
+        if cast:
+            client.cast(name, *args)
+        elif stream:
+            for value in client.stream(name, *args, timeout=timeout):
+                _print(value, as_json)
+        elif every:
+            raise click.exceptions.Exit(_call_all(client, name, args, timeout))
+        else:
+            _print(client.call(name, *args, timeout=timeout), as_json)
+
+
+def _call_all(client: "Client", name: str, args: tuple[Any, ...], timeout: float | None) -> ExitCode:
+    code = ExitCode.DONE
+    for reply in client.call_all(name, *args, timeout=timeout):
+        if reply.error is None:
+            click.echo(f"{reply.worker}: {_format(reply.value)}")
+        else:
+            click.echo(f"gandy: {reply.worker}: {reply.error}", err=True)
+            code = ExitCode.FAILED
+    return code
+
+
+def _parse(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _print(value: Any, as_json: bool) -> None:
+    if isinstance(value, bytes) and not as_json:
+        sys.stdout.buffer.write(value)
+        sys.stdout.buffer.flush()
+    elif isinstance(value, str) and not as_json:
+        click.echo(value)
+    else:
+        click.echo(_format(value))
+
+
+def _format(value: Any) -> str:
+    return json.dumps(_simplify(value), ensure_ascii=False)
+
+
+def _simplify(value: Any) -> Any:
+    """The same, as far as JSON knows it."""
+    match value:
+        case dict():
+            return {
+                key if isinstance(key, str) else str(_simplify(key)): _simplify(item) for key, item in value.items()
+            }
+        case list():
+            return [_simplify(item) for item in value]
+        case bytes():
+            return base64.b64encode(value).decode()
+        case None | str() | bool() | int() | float():
+            return value
+        case _:
+            return str(value)

@@ -1,0 +1,250 @@
+"""Sends calls of commands over whatever link there is, with numbers and credit, and hands results to their futures.
+
+One for each client; it outlives links. What a result means is the business of `pending`.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from itertools import count
+from math import inf
+from typing import Any, Final, Protocol, TypedDict
+
+from gandy.client.pending import CallFuture, CallStream, Pending
+from gandy.errors import GandyError, LinkError, Rejected
+from gandy.functions.values import encode_value
+from gandy.limits import LAST_NUMBER, MAX_PIECE_BYTES, MAX_VALUE_BYTES
+from gandy.wire.calls import (
+    BODY,
+    CALL,
+    CANCEL,
+    CAST,
+    CREDIT,
+    DIRECT,
+    FRAME_COST,
+    LAST,
+    MORE,
+    PICKLED,
+    RESULT,
+    STREAM,
+    WHOLE,
+    WINDOW_BYTES,
+    encode_target,
+)
+from gandy.wire.stream import MAGIC
+from gandy.wire.v2 import HEADER
+
+MAX_LEFT_MS: Final = 0xFFFF_FFFF
+MAX_TARGETS: Final = 10_000  # names of commands that are kept as they are sent
+
+_pack: Final = HEADER.pack
+_DONE: Final = LAST | WHOLE
+
+
+class CallOptions(TypedDict, total=False):
+    """What may be said about a call."""
+
+    timeout: float | None  # seconds; then its worker is told to stop
+    wait: bool  # where too many calls wait already, try again instead of raising Busy; so it is, if left out
+    repeatable: bool  # it does no harm twice: where its worker or the link is lost, it goes out again
+    pickle: bool  # arguments and values are pickles, and errors come back as themselves
+
+
+class CallsLink(Protocol):
+    """What is needed of a link."""
+
+    calls: dict[int, Pending]
+    takes_calls: bool
+
+    @property
+    def is_open(self) -> bool: ...
+
+    def write_soon(self, data: bytes) -> None: ...
+
+
+class Caller:
+    """Makes calls."""
+
+    def __init__(self, get_link: Callable[[], Awaitable[CallsLink]], find_link: Callable[[], CallsLink | None]) -> None:
+        self._get_link = get_link
+        self._find_link = find_link
+        self._numbers = count(1)
+        self._targets: dict[str, bytes] = {}
+        self._connecting: set[asyncio.Task[None]] = set()
+        self._is_closed = False
+
+    def call(self, name: str, args: tuple[Any, ...], options: CallOptions, worker: str = "") -> CallFuture:
+        """Raises: TypeError, ValueError, NotPicklable."""
+        call = CallFuture()
+        if options or worker:
+            self._fill(call, name, args, options, worker)
+        else:  # the usual case
+            call.caller = self
+            call.is_simple = True
+            call.target = self._targets.get(name) or self._make_target(name)
+            call.body = _encode_args(args)
+        self._start(call)
+        return call
+
+    def stream(self, name: str, args: tuple[Any, ...], options: CallOptions) -> CallStream:
+        """Raises: TypeError, ValueError, NotPicklable."""
+        call = CallStream()
+        call.flags = STREAM
+        self._fill(call, name, args, options)
+        self._start(call)
+        return call
+
+    async def cast(self, name: str, args: tuple[Any, ...], options: CallOptions) -> None:
+        """Raises: TypeError, ValueError, NotPicklable, LinkError."""
+        call = CallFuture()
+        call.flags = CAST
+        self._fill(call, name, args, options)
+        call.can_wait = False  # only its arguments are sent, and nobody would send them again
+        link = await self._get_link()
+        self._send(link, call)
+        if call.sender is not None:
+            await asyncio.wait({call.sender})
+        link.calls.pop(call.number, None)
+        call.forget()
+        error = call.exception() if call.done() else None
+        if isinstance(error, LinkError):  # else nobody takes it, and a small cast would not hear of that either
+            raise error
+
+    def _fill(self, call: Pending, name: str, args: tuple[Any, ...], options: CallOptions, worker: str = "") -> None:
+        call.caller = self
+        call.target = self._targets.get(name) or self._make_target(name)
+        self._fill_flags(call, options, worker)
+        call.body = _encode_args(args, call.is_pickled)
+        timeout = options.get("timeout")
+        if timeout is not None and timeout != inf:
+            if not timeout >= 0:
+                raise ValueError(f"a call cannot end in {timeout} seconds")
+            loop = asyncio.get_running_loop()
+            call.deadline = loop.time() + timeout
+            call.timer = loop.call_at(call.deadline, call.on_deadline)
+
+    def _make_target(self, name: str) -> bytes:
+        if len(self._targets) >= MAX_TARGETS:
+            self._targets.clear()
+        target = self._targets[name] = encode_target(name)
+        return target
+
+    def _fill_flags(self, call: Pending, options: CallOptions, worker: str) -> None:
+        if unknown := options.keys() - CallOptions.__annotations__.keys():
+            raise TypeError(f"a call has no option {', '.join(sorted(unknown))}")
+        call.can_wait = options.get("wait", True)
+        call.is_repeatable = options.get("repeatable", False)
+        if options.get("pickle"):
+            call.flags |= PICKLED
+        if worker:
+            call.flags |= DIRECT
+            call.target += encode_target(worker)
+
+    def open(self) -> None:
+        """After `close`."""
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Nothing goes out any more."""
+        self._is_closed = True
+
+    def _start(self, call: Pending) -> None:
+        link = self._find_link()
+        if self._is_closed:
+            call.is_repeatable = False
+            call.on_failure(LinkError("the client is closed"))
+            return
+        if link is not None and link.is_open:
+            self._send(link, call)
+            return
+        task = asyncio.get_running_loop().create_task(self._connect(call))
+        self._connecting.add(task)
+        task.add_done_callback(self._connecting.discard)
+
+    def start_again(self, call: Pending) -> None:
+        if not call.done():
+            self._start(call)
+
+    async def _connect(self, call: Pending) -> None:
+        try:
+            link = await self._get_link()
+        except GandyError as error:
+            call.on_failure(error)
+        else:
+            if not call.done():
+                self._send(link, call)
+
+    def _send(self, link: CallsLink, call: Pending) -> None:
+        if not link.takes_calls:
+            call.on_failure(Rejected("the foreman takes no calls: it is older than this client"))
+            return
+        number = next(self._numbers) & LAST_NUMBER
+        while number in link.calls:
+            number = next(self._numbers) & LAST_NUMBER
+        call.number = number
+        link.calls[number] = call
+        body, target = call.body, call.target
+        if len(body) > MAX_PIECE_BYTES:
+            call.room, call.credit = asyncio.Event(), WINDOW_BYTES
+            call.sender = asyncio.get_running_loop().create_task(self._send_pieces(link, call, call.room))
+            return
+        left_ms = 0 if call.deadline is None else _tell_left(call.deadline)
+        link.write_soon(_pack(MAGIC, CALL, call.flags, number, left_ms, len(target) + len(body)) + target + body)
+
+    async def _send_pieces(self, link: CallsLink, call: Pending, room: asyncio.Event) -> None:
+        """Large arguments, as fast as the worker takes them."""
+        number, body = call.number, call.body
+        left_ms = 0 if call.deadline is None else _tell_left(call.deadline)
+        head = _pack(MAGIC, CALL, call.flags | MORE, number, left_ms, len(call.target) + MAX_PIECE_BYTES)
+        link.write_soon(head + call.target + body[:MAX_PIECE_BYTES])
+        call.credit -= MAX_PIECE_BYTES + FRAME_COST
+        for at in range(MAX_PIECE_BYTES, len(body), MAX_PIECE_BYTES):
+            piece = body[at : at + MAX_PIECE_BYTES]
+            is_last = at + MAX_PIECE_BYTES >= len(body)
+            while call.credit <= 0:
+                room.clear()
+                await room.wait()
+            if link.calls.get(number) is not call:
+                return
+            call.credit -= len(piece) + FRAME_COST
+            link.write_soon(_pack(MAGIC, BODY, LAST if is_last else 0, number, 0, len(piece)) + piece)
+            await asyncio.sleep(0)  # others may write in between
+
+    def grant(self, call: Pending, size: int) -> None:
+        link = self._find_link()
+        if link is not None and link.calls.get(call.number) is call:
+            link.write_soon(_pack(MAGIC, CREDIT, 0, call.number, size, 0))
+
+    def cancel(self, call: Pending) -> None:
+        link = self._find_link()
+        if link is not None and link.calls.get(call.number) is call:
+            del link.calls[call.number]
+            link.write_soon(_pack(MAGIC, CANCEL, 0, call.number, 0, 0))
+
+
+def on_frame(link: CallsLink, kind: int, flags: int, number: int, padding: int, payload: bytes) -> None:
+    """What the foreman said about a call."""
+    if kind == RESULT:
+        call = link.calls.pop(number, None) if flags & LAST else link.calls.get(number)
+        if call is None:
+            return
+        if flags == _DONE and call.is_simple and isinstance(call, CallFuture):  # the usual case
+            call.on_value(payload)
+        else:
+            call.on_result(flags, payload)
+    elif kind == CREDIT:
+        call = link.calls.get(number)
+        if call is not None and call.room is not None:
+            call.credit += padding
+            call.room.set()
+
+
+def _encode_args(args: tuple[Any, ...], is_pickled: bool = False) -> bytes:
+    body = encode_value(args, is_pickled)
+    if len(body) > MAX_VALUE_BYTES:
+        raise ValueError(f"arguments may have {MAX_VALUE_BYTES:,} bytes, not {len(body):,}: use a file")
+    return body
+
+
+def _tell_left(deadline: float) -> int:
+    """Milliseconds that are left."""
+    return int(min(MAX_LEFT_MS, max(1, (deadline - asyncio.get_running_loop().time()) * 1000)))

@@ -1,0 +1,102 @@
+"""Calls under way, the commands that they are for, and the links over which they come and go. Records; others act."""
+
+from collections import OrderedDict
+from math import inf
+
+from gandy.core.workers import Worker
+from gandy.wire.calls import WINDOW_BYTES
+
+
+class Peer:
+    """A link to a client or to a worker. What is to be sent to it collects in `out`."""
+
+    __slots__ = (
+        "asked",
+        "asked_count",
+        "asked_since",
+        "calls",
+        "direct",
+        "id",
+        "in_use",
+        "missing",
+        "next_id",
+        "number",
+        "offers",
+        "out",
+        "reserved",
+        "serves",
+        "slots",
+        "stamp",
+        "worker",
+        "yielded",
+    )
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.id = ""  # of the worker
+        self.out: list[bytes] = []
+        self.calls: dict[int, Call] = {}  # that it made, by its own numbers
+        # What follows is about workers.
+        self.worker: Worker | None = None  # its account of jobs
+        self.serves: dict[int, Call] = {}  # that it runs, by our numbers
+        self.offers: dict[bytes, int] = {}  # commands, with the slots of a call
+        self.missing: set[Command] = set()  # those in whose heap it is not, for want of a free slot
+        self.direct: OrderedDict[int, Call] = OrderedDict()  # calls that wait for this worker and no other
+        self.slots = 0
+        self.reserved = 0  # of these, for calls alone
+        self.in_use = 0  # by calls
+        self.yielded = 0  # that tasks of jobs have left to calls
+        self.asked = 0  # that they were asked to leave
+        self.asked_since = -inf  # or have left them, or are not asked any more
+        self.asked_count = 0
+        self.stamp = 0  # of its last use
+        self.next_id = 0
+
+    @property
+    def shared(self) -> int:
+        """Slots that tasks of jobs may have."""
+        return self.slots - self.reserved
+
+    @property
+    def free(self) -> int:
+        """Slots for calls. What jobs hold is taken, up to the slots that they may have."""
+        worker = self.worker
+        if worker is None or not worker.used:
+            return self.slots - self.in_use if worker is None or not worker.draining else 0
+        if worker.draining:
+            return 0
+        return self.slots - self.in_use - min(worker.used, self.shared - self.yielded)
+
+
+class Command:
+    """A name, who offers it, and the calls that wait for one of them."""
+
+    __slots__ = ("gone_since", "heap", "name", "offers", "queue")
+
+    def __init__(self, name: bytes, now: float) -> None:
+        self.name = name
+        self.offers: dict[Peer, int] = {}
+        self.heap: list[tuple[int, int, Peer]] = []  # workers that may have a free slot, by their last use
+        self.queue: OrderedDict[int, Call] = OrderedDict()
+        self.gone_since = now  # where nobody offers it
+
+
+class Call:
+    """One call under way. What most calls never need is the class's."""
+
+    peer: Peer | None = None  # the worker, once it has the call
+    target: Peer | None = None  # the worker that it waits for, if there is only one
+    id = 0  # there
+    slots = 1
+    order = 0  # when it came, among those that wait
+    is_complete = False  # the last of arguments that go on in BODY has come
+    credit = WINDOW_BYTES  # that its worker may still send, beside the last frame
+    client_credit = WINDOW_BYTES  # that its client may still send of the arguments
+    pending: list[tuple[int, int, bytes]]  # while it waits: kind, subtype and payload of what is to be sent
+
+    def __init__(self, client: Peer | None, client_id: int, command: Command, flags: int, deadline: float) -> None:
+        self.client = client  # None: nobody wants the result
+        self.client_id = client_id
+        self.command = command
+        self.flags = flags
+        self.deadline = deadline

@@ -1,0 +1,551 @@
+"""Calls on their way: which worker gets one, which ones wait, and whose result it is. No clock, no sockets, no values.
+
+Seed 002 with its weak places mended. A call goes to the least recently used worker that offers its command and has a
+free slot; a slot is taken when the call goes out, and returned when the worker says that the work has ended. What finds
+no slot waits, first come first served for each command, and goes out as soon as a slot is returned.
+
+This is the hot path: plain calls on plain data, frames in and frames out, and nothing is opened but the header.
+"""
+
+from collections import OrderedDict
+from heapq import heappop, heappush, heapreplace
+from math import inf
+from typing import Final
+
+from gandy.core.calls import Call, Command, Peer
+from gandy.core.workers import Worker
+from gandy.errors import ErrorCode, RemoteProtocolError
+from gandy.limits import MAX_QUEUED_BYTES, MAX_QUEUED_CALLS
+from gandy.wire.calls import (
+    ANNOUNCE,
+    BODY,
+    BUSY,
+    CALL,
+    CANCEL,
+    CAST,
+    CREDIT,
+    DIRECT,
+    EXPIRED,
+    FRAME_COST,
+    LAST,
+    LOST,
+    MORE,
+    REFUSED,
+    RESULT,
+    UNKNOWN,
+    YIELD,
+    YIELDED,
+    Announcement,
+    decode_announcement,
+    encode,
+    encode_refusal,
+    read_name,
+)
+from gandy.wire.stream import MAGIC
+from gandy.wire.v2 import HEADER
+
+GRACE: Final = 6.0  # seconds that a command whose last worker left is still expected back; see the worker's pauses
+PATIENCE: Final = 0.02  # seconds that calls wait before tasks of jobs are asked to leave slots to them
+TURN: Final = 1.0  # seconds that calls may keep the only slot of a worker from tasks that wait for it, and back
+LAST_ID: Final = 0xFFFF_FFFF
+MAX_CREDIT: Final = 1 << 30  # bytes that may be granted in advance
+
+_pack: Final = HEADER.pack
+_COST: Final = FRAME_COST
+_LATE: Final = "its time was over before a slot was free"
+
+
+class Switchboard:
+    """All calls of one foreman. Whatever is in `touched` after a step has something to send."""
+
+    def __init__(self, now: float = 0.0, max_queued: int = MAX_QUEUED_CALLS, max_bytes: int = MAX_QUEUED_BYTES) -> None:
+        self.touched: set[Peer] = set()
+        self.now = now  # of the frames that come; a step is short
+        self._opened = now
+        self._commands: dict[bytes, Command] = {}
+        self._waiting: dict[bytes, Command] = {}  # those whose queue is not empty
+        self._workers: dict[str, Peer] = {}
+        self._asked: set[Peer] = set()
+        self._stamp = 0
+        self._peers = 0
+        self._order = 0
+        self._queued = 0
+        self._queued_bytes = 0
+        self._max_queued = max_queued
+        self._max_bytes = max_bytes
+
+    @property
+    def queued(self) -> int:
+        return self._queued
+
+    @property
+    def needs_ticks(self) -> bool:
+        """Whether `on_time` has something to look after."""
+        return bool(self._queued or self._asked)
+
+    def add_peer(self) -> Peer:
+        self._peers += 1
+        return Peer(self._peers)
+
+    def list_offers(self, worker: str) -> list[str]:
+        peer = self._workers.get(worker)
+        return [] if peer is None else sorted(name.decode(errors="replace") for name in peer.offers)
+
+    def count_running(self, worker: str) -> int:
+        peer = self._workers.get(worker)
+        return 0 if peer is None else len(peer.serves)
+
+    # Frames
+
+    def on_frame(self, peer: Peer, kind: int, subtype: int, seq: int, padding: int, payload: bytes) -> None:
+        """At `now`. Raises: RemoteProtocolError. Close the link."""
+        if kind == CALL:
+            self._on_call(peer, subtype, seq, padding, payload, self.now)
+        elif kind == RESULT:
+            self._on_result(peer, subtype, seq, payload, self.now)
+        else:
+            self._on_rare(peer, kind, subtype, seq, padding, payload, self.now)
+
+    def _on_call(self, client: Peer, flags: int, seq: int, age_ms: int, payload: bytes, now: float) -> None:
+        end = payload[0] + 1 if payload else 0
+        name = payload[1:end]
+        command = self._commands.get(name)
+        if command is None or end > len(payload):
+            command = self._add_unknown(client, flags, seq, payload, now)
+            if command is None:
+                return
+        worker = read_name(payload, end)[0] if flags & DIRECT else b""
+        call = Call(client, seq, command, flags, now + age_ms * 0.001 if age_ms else inf)
+        if flags & CAST and not flags & MORE:
+            call.client = None
+        elif seq in client.calls:
+            raise RemoteProtocolError(f"call {seq} is under way already", ErrorCode.BAD_SEQ)
+        else:
+            client.calls[seq] = call
+        if worker:
+            self._on_direct(call, worker.decode(errors="replace"), payload, now)
+        elif command.queue or (peer := self._find_worker(command)) is None:
+            self._wait(call, payload)
+        else:
+            self._send(call, peer, payload, now)
+
+    def _send(self, call: Call, peer: Peer, payload: bytes, now: float) -> None:
+        """A slot is taken when the call goes out."""
+        number = peer.next_id
+        while number in peer.serves:
+            number = (number + 1) & LAST_ID
+        peer.next_id = (number + 1) & LAST_ID
+        call.peer, call.id, call.slots = peer, number, peer.offers[call.command.name]
+        peer.serves[number] = call
+        peer.in_use += call.slots
+        if peer.in_use > peer.reserved:
+            self._account(peer)
+        left = 0 if call.deadline == inf else max(1, int((call.deadline - now) * 1000))
+        out = peer.out
+        if not out:
+            self.touched.add(peer)
+        out.append(_pack(MAGIC, CALL, call.flags, number, left, len(payload)))
+        out.append(payload)
+
+    def _on_result(self, peer: Peer, flags: int, seq: int, payload: bytes, now: float) -> None:
+        call = peer.serves.get(seq)
+        if call is None:
+            raise RemoteProtocolError(f"a result of call {seq}, which is not under way", ErrorCode.BAD_SEQ)
+        client = call.client
+        if client is not None and (flags & LAST or not call.flags & CAST):  # who still sends a cast hears of its end
+            out = client.out
+            if not out:
+                self.touched.add(client)
+            out.append(_pack(MAGIC, RESULT, flags, call.client_id, 0, len(payload)))
+            out.append(payload)
+        if flags & LAST:
+            del peer.serves[seq]
+            peer.in_use -= call.slots
+            self._account(peer)
+            if client is not None:
+                del client.calls[call.client_id]
+            if peer.missing or self._queued:
+                self._drain(peer, now)
+            return
+        if call.credit <= 0:  # whoever has some left may send one frame more, however long
+            raise RemoteProtocolError(f"call {seq} has sent more than it may", ErrorCode.TOO_LONG)
+        call.credit -= len(payload) + _COST
+
+    def _on_rare(self, peer: Peer, kind: int, subtype: int, seq: int, padding: int, payload: bytes, now: float) -> None:
+        if kind == BODY:
+            self._on_body(peer, subtype, seq, payload, now)
+        elif kind == CREDIT:
+            self._on_credit(peer, seq, padding)
+        elif kind == CANCEL:
+            self._on_cancel(peer, seq, now)
+        elif kind == ANNOUNCE:
+            self._on_announcement(peer, decode_announcement(payload), now)
+        elif kind == YIELDED:
+            if padding > peer.shared:
+                raise RemoteProtocolError("more slots are left to calls than there are", ErrorCode.BAD_PAYLOAD)
+            if seq == peer.asked_count:  # else it answers what was asked before
+                if peer.yielded < peer.asked <= padding:
+                    peer.asked_since = now  # the turn of calls begins: a task may have taken long to leave
+                peer.yielded = padding
+                self._drain(peer, now)
+        else:
+            raise RemoteProtocolError(f"unknown message type 0x{kind:02x}", ErrorCode.UNKNOWN_TYPE)
+
+    def _on_body(self, client: Peer, subtype: int, seq: int, payload: bytes, now: float) -> None:
+        call = client.calls.get(seq)
+        if call is None:
+            return  # it is over already, and the client is about to hear of it
+        if call.is_complete or not call.flags & MORE:
+            raise RemoteProtocolError(f"call {seq} has all its arguments", ErrorCode.BAD_STATE)
+        if call.client_credit <= 0:  # as with results: one frame more than there is credit for
+            raise RemoteProtocolError(f"call {seq} has sent more than it may", ErrorCode.TOO_LONG)
+        call.client_credit -= len(payload) + _COST
+        call.is_complete = bool(subtype & LAST)
+        if call.peer is not None:
+            self._tell(call.peer, BODY, subtype, call.id, 0, payload)
+        elif self._queued_bytes + len(payload) > self._max_bytes:
+            self._leave(call, now)
+            self._end(call, BUSY, f"calls that wait have {self._queued_bytes:,} bytes already")
+            return
+        else:
+            call.pending.append((BODY, subtype, payload))
+            self._queued_bytes += len(payload)
+        if call.is_complete and call.flags & CAST:
+            # That was all of a cast: nothing comes back.
+            del client.calls[seq]
+            call.client = None
+
+    def _on_credit(self, peer: Peer, seq: int, count: int) -> None:
+        """From a client for its call, or from a worker for the arguments of one: nobody is both."""
+        call = peer.calls.get(seq)
+        if call is not None and call.peer is not None:
+            count = min(count, MAX_CREDIT - call.credit)
+            call.credit += count
+            self._tell(call.peer, CREDIT, 0, call.id, count)
+            return
+        call = peer.serves.get(seq)
+        if call is not None and call.client is not None:
+            count = min(count, MAX_CREDIT - call.client_credit)
+            call.client_credit += count
+            self._tell(call.client, CREDIT, 0, call.client_id, count)
+
+    def _on_cancel(self, client: Peer, seq: int, now: float) -> None:
+        call = client.calls.pop(seq, None)
+        if call is not None:
+            self._abandon(call, now)
+
+    def _abandon(self, call: Call, now: float) -> None:
+        """Nobody wants its result. The slot is free when the worker says so."""
+        call.client = None
+        if call.peer is None:
+            self._leave(call, now)
+        else:
+            self._tell(call.peer, CANCEL, 0, call.id)
+
+    def _tell(self, peer: Peer, kind: int, subtype: int, seq: int, padding: int = 0, payload: bytes = b"") -> None:
+        self.touched.add(peer)
+        peer.out.append(encode(kind, subtype, seq, padding, payload))
+
+    def _refuse(self, client: Peer, seq: int, code: int, text: str) -> None:
+        self._tell(client, RESULT, LAST | REFUSED, seq, 0, encode_refusal(code, text))
+
+    def _end(self, call: Call, code: int, text: str) -> None:
+        """The call is over, and not because its worker said so."""
+        client, call.client = call.client, None
+        if client is not None:
+            del client.calls[call.client_id]
+            if not call.flags & CAST or not call.is_complete:  # a client that still sends a cast must know
+                self._refuse(client, call.client_id, code, text)
+
+    def _account(self, peer: Peer) -> None:
+        """Let jobs know what calls hold of their slots."""
+        assert peer.worker is not None
+        peer.worker.lent = max(0, peer.in_use - peer.reserved)
+
+    # Who gets a call
+
+    def _find_worker(self, command: Command) -> Peer | None:
+        """The least recently used one with a free slot; now it is the last in line."""
+        heap = command.heap
+        while heap:
+            stamp, number, peer = heap[0]
+            slots = command.offers[peer]
+            if peer.free < slots:
+                heappop(heap)
+                peer.missing.add(command)
+            elif stamp != peer.stamp:  # it was used for another command
+                heapreplace(heap, (peer.stamp, number, peer))
+            else:
+                self._use(command, peer)
+                return peer
+        return None
+
+    def _use(self, command: Command, peer: Peer) -> None:
+        self._stamp += 1
+        peer.stamp = self._stamp
+        heapreplace(command.heap, (self._stamp, peer.number, peer))
+
+    def _on_direct(self, call: Call, worker: str, payload: bytes, now: float) -> None:
+        peer = self._workers.get(worker)
+        if peer is None or call.command.name not in peer.offers:
+            self._end(call, LOST, f"worker {worker} is not here, or does not offer it any more")
+        elif peer.direct or peer.free < peer.offers[call.command.name]:
+            self._wait(call, payload, peer)
+        else:
+            self._send(call, peer, payload, now)
+
+    # Those who wait
+
+    def _wait(self, call: Call, payload: bytes, peer: Peer | None = None) -> None:
+        if self._queued >= self._max_queued or self._queued_bytes + len(payload) > self._max_bytes:
+            name = call.command.name.decode(errors="replace")
+            self._end(call, BUSY, f"{self._queued:,} calls wait already, and no slot is free for {name}")
+            return
+        self._order += 1
+        call.order = self._order
+        call.pending = [(CALL, call.flags, payload)]
+        self._queued += 1
+        self._queued_bytes += len(payload)
+        if peer is not None:
+            peer.direct[call.order] = call
+            call.target = peer
+        else:
+            call.command.queue[call.order] = call
+            self._waiting[call.command.name] = call.command
+
+    def _unqueue(self, call: Call) -> None:
+        command = call.command
+        if call.target is not None:
+            del call.target.direct[call.order]
+            call.target = None
+        else:
+            del command.queue[call.order]
+            if not command.queue:
+                del self._waiting[command.name]
+        self._queued -= 1
+        self._queued_bytes -= sum(len(data) for _, _, data in call.pending)
+
+    def _leave(self, call: Call, now: float) -> None:
+        """It waits no longer, and gets no slot. Those behind it may need fewer slots than it did."""
+        target = call.target
+        self._unqueue(call)
+        if target is not None:
+            self._drain(target, now)
+
+    def _drain(self, peer: Peer, now: float) -> None:
+        """A worker may have free slots: whoever has waited longest gets them."""
+        for command in peer.missing:
+            heappush(command.heap, (peer.stamp, peer.number, peer))
+        peer.missing.clear()
+        while self._queued and (call := self._find_waiting(peer)) is not None:
+            self._unqueue(call)
+            if call.deadline <= now:
+                self._end(call, EXPIRED, _LATE)
+                continue
+            (_, _, payload), *more = call.pending
+            call.pending.clear()
+            if not call.flags & DIRECT:
+                self._stamp += 1
+                peer.stamp = self._stamp
+            self._send(call, peer, payload, now)
+            for kind, subtype, data in more:
+                self._tell(peer, kind, subtype, call.id, 0, data)
+
+    def _find_waiting(self, peer: Peer) -> Call | None:
+        """The call that came first, of those that this worker can take now."""
+        found: Call | None = None
+        free = peer.free
+        if free <= 0:
+            return None
+        if peer.direct:
+            call = next(iter(peer.direct.values()))
+            if peer.offers[call.command.name] <= free:
+                found = call
+        names = peer.offers if len(peer.offers) < len(self._waiting) else self._waiting
+        for name in names:
+            command = self._waiting.get(name)
+            if command is None or command.offers.get(peer, LAST_ID) > free:
+                continue
+            call = next(iter(command.queue.values()))
+            if found is None or call.order < found.order:
+                found = call
+        return found
+
+    def on_room(self, worker: str, now: float) -> None:
+        """Jobs have left slots of this worker."""
+        peer = self._workers.get(worker)
+        if peer is not None and (self._queued or peer.missing):
+            self._drain(peer, now)
+
+    # Who is here
+
+    def _on_announcement(self, peer: Peer, said: Announcement, now: float) -> None:
+        """What a worker offers from now on, and what no more."""
+        if not peer.id:
+            raise RemoteProtocolError("an announcement of somebody who is no worker", ErrorCode.BAD_STATE)
+        offers = {offer.name.encode(): offer.slots for offer in said.offers}
+        for name in peer.offers.keys() - offers.keys():
+            self._withdraw(peer, self._commands[name], now)
+        peer.slots, peer.reserved = said.slots, said.reserved
+        peer.asked, peer.yielded = min(peer.asked, peer.shared), min(peer.yielded, peer.shared)
+        self._account(peer)
+        before, peer.offers = peer.offers, offers
+        for name, slots in offers.items():
+            command = self._commands.get(name)
+            if command is None:
+                command = self._commands[name] = Command(name, now)
+            command.offers[peer] = slots
+            if name not in before:
+                peer.missing.add(command)
+        self._drain(peer, now)
+
+    def _withdraw(self, peer: Peer, command: Command, now: float) -> None:
+        del command.offers[peer]
+        peer.missing.discard(command)
+        command.heap = [entry for entry in command.heap if entry[2] is not peer]
+        command.heap.sort()
+        for call in [call for call in peer.direct.values() if call.command is command]:
+            self._unqueue(call)
+            self._end(call, LOST, "its worker does not offer the command any more")
+        if not command.offers:
+            command.gone_since = now
+
+    def on_worker(self, peer: Peer, worker: Worker) -> Peer | None:
+        """A link turned out to be a worker's. Its announcement follows. Gives the link that it had before, if any."""
+        before = self._workers.get(worker.info.id)
+        if before is not None:
+            self.on_cut(before, self.now)
+        peer.id, peer.worker = worker.info.id, worker
+        self._workers[peer.id] = peer
+        return before
+
+    def on_cut(self, peer: Peer, now: float) -> None:
+        """The link is gone: calls that it made are not wanted, and those that it ran are lost."""
+        while peer.calls:
+            self._abandon(peer.calls.popitem()[1], now)
+        for name in peer.offers:
+            self._withdraw(peer, self._commands[name], now)
+        peer.offers = {}
+        for call in peer.serves.values():
+            call.peer = None
+            self._end(call, LOST, f"worker {peer.id} was lost while it had the call")
+        peer.serves.clear()
+        peer.in_use = 0
+        self._asked.discard(peer)
+        self.touched.discard(peer)
+        if self._workers.get(peer.id) is peer:  # else the account is that of a newer link
+            self._account(peer)
+            del self._workers[peer.id]
+
+    def _add_unknown(self, client: Peer, flags: int, seq: int, payload: bytes, now: float) -> Command | None:
+        """Nobody offers it. Just after the start of a foreman, workers are still on their way."""
+        name, _ = read_name(payload)
+        if now - self._opened >= GRACE or len(self._commands) >= self._max_queued:
+            if not flags & CAST or flags & MORE:
+                self._refuse(client, seq, UNKNOWN, _tell_unknown(name))
+            return None
+        command = self._commands[name] = Command(name, now)
+        return command
+
+    # Time
+
+    def on_time(self, now: float) -> None:
+        """Now and then: calls that wait too long, commands that nobody offers any more, slots to be shared."""
+        for command in list(self._waiting.values()):
+            self._expire(command.queue, now)
+        for peer in self._workers.values():
+            if self._expire(peer.direct, now):
+                self._drain(peer, now)
+        for command in [command for command in self._commands.values() if not command.offers]:
+            if now - command.gone_since >= GRACE:
+                self._forget(command)
+
+    def _expire(self, queue: OrderedDict[int, Call], now: float) -> bool:
+        late = [call for call in queue.values() if call.deadline <= now]
+        for call in late:
+            self._unqueue(call)
+            self._end(call, EXPIRED, _LATE)
+        return bool(late)
+
+    def _forget(self, command: Command) -> None:
+        for call in list(command.queue.values()):
+            self._unqueue(call)
+            self._end(call, UNKNOWN, _tell_unknown(command.name))
+        del self._commands[command.name]
+
+    def share(self, now: float) -> None:
+        """Calls that find no slot have tasks of jobs leave some, but never all that a task needs for long."""
+        wanted = self._find_wanted()
+        for peer in list(self._asked):
+            has_turn = peer.yielded >= peer.asked and not _leaves_enough(peer, peer.asked)
+            if (has_turn and now - peer.asked_since >= TURN) or peer not in wanted:
+                self._ask(peer, 0, now)
+        for peer, slots in wanted.items():
+            count = max(1, peer.shared // 2, slots - peer.reserved)
+            if count > peer.asked and (_leaves_enough(peer, count) or now - peer.asked_since >= TURN):
+                self._ask(peer, count, now)
+
+    def _find_wanted(self) -> dict[Peer, int]:
+        """Workers whose slots are held by jobs while calls wait for them, with the slots that such a call needs."""
+        wanted: dict[Peer, int] = {}
+        for command in self._waiting.values():
+            for peer, slots in command.offers.items():
+                if _holds_jobs(peer):
+                    wanted[peer] = max(slots, wanted.get(peer, 0))
+        for peer in self._workers.values():
+            if peer.direct and _holds_jobs(peer):
+                slots = peer.offers[next(iter(peer.direct.values())).command.name]
+                wanted[peer] = max(slots, wanted.get(peer, 0))
+        return wanted
+
+    def _ask(self, peer: Peer, slots: int, now: float) -> None:
+        peer.asked, peer.asked_since = slots, now
+        if slots:
+            self._asked.add(peer)
+        else:
+            self._asked.discard(peer)
+            peer.yielded = 0
+        peer.asked_count = (peer.asked_count + 1) & LAST_ID
+        self._tell(peer, YIELD, 0, peer.asked_count, slots)
+
+    def check(self) -> None:
+        """What must hold after every step; for tests."""
+        queued = [call for command in self._waiting.values() for call in command.queue.values()]
+        queued += [call for peer in self._workers.values() for call in peer.direct.values()]
+        assert len(queued) == self._queued
+        assert sum(len(data) for call in queued for _, _, data in call.pending) == self._queued_bytes
+        assert all(call.peer is None for call in queued)
+        for command in self._commands.values():
+            assert bool(command.queue) == (command.name in self._waiting)
+            orders = list(command.queue)
+            assert orders == sorted(orders)
+            places = [entry[2] for entry in command.heap]
+            places += [peer for peer in command.offers if command in peer.missing]
+            assert len(places) == len(set(places))
+            assert set(places) == set(command.offers)
+        assert {peer for command in self._commands.values() for peer in command.offers} <= set(self._workers.values())
+        for peer in self._workers.values():
+            assert peer.in_use == sum(call.slots for call in peer.serves.values())
+            assert peer.worker is not None
+            assert peer.worker.lent == max(0, peer.in_use - peer.reserved)
+            for number, call in peer.serves.items():
+                assert (call.peer, call.id) == (peer, number)
+                assert call.client is None or call.client.calls[call.client_id] is call
+            for name, slots in peer.offers.items():
+                assert not (self._commands[name].queue and peer.free >= slots), "a slot is free and a call waits"
+            first = next(iter(peer.direct.values()), None)
+            assert first is None or peer.free < peer.offers[first.command.name], "a slot is free and a call waits"
+
+
+def _tell_unknown(name: bytes) -> str:
+    return f"no worker offers the command {name.decode(errors='replace')}"
+
+
+def _holds_jobs(peer: Peer) -> bool:
+    return peer.worker is not None and peer.worker.used > 0 and peer.shared > 0
+
+
+def _leaves_enough(peer: Peer, count: int) -> bool:
+    """Whether every task that the worker holds can run while calls have so many of the shared slots."""
+    largest = max(peer.worker.held.values(), default=1) if peer.worker is not None else 1
+    return largest <= peer.shared - count

@@ -1,0 +1,93 @@
+"""The foreman's lane for calls: frames from links to the switchboard and back, one write for each link in a step.
+
+Decides nothing and touches no disk. It owns the timers of the switchboard, whose time is the loop's.
+"""
+
+import asyncio
+from functools import partial
+from typing import Final
+
+from gandy.core.calls import Peer
+from gandy.core.switchboard import PATIENCE, Switchboard
+from gandy.core.workers import Worker
+from gandy.net.links import Link
+from gandy.talk.exchange import Exchange
+
+LOOK_PERIOD: Final = 1.0  # seconds between two looks at calls that wait and commands that are gone
+
+
+class Lane:
+    """One for each foreman."""
+
+    def __init__(self, links: dict[str, Link]) -> None:
+        self._links = links
+        self._loop = asyncio.get_running_loop()
+        self.switchboard = Switchboard(self._loop.time())
+        self._peers: dict[str, Peer] = {}  # by link
+        self._names: dict[Peer, str] = {}
+        self._sharing: asyncio.TimerHandle | None = None
+        self._is_closed = False
+        self._looking = self._loop.call_later(LOOK_PERIOD, self._look)
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._looking.cancel()
+        if self._sharing is not None:
+            self._sharing.cancel()
+
+    def add_link(self, link: str, exchange: Exchange) -> None:
+        """Frames of calls that come over it go to the switchboard, after `begin` and before `end` of a step."""
+        peer = self._peers[link] = self.switchboard.add_peer()
+        self._names[peer] = link
+        exchange.on_call = partial(self.switchboard.on_frame, peer)
+
+    def begin(self) -> None:
+        self.switchboard.now = self._loop.time()
+
+    def end(self) -> None:
+        if self.switchboard.touched or (self._sharing is None and self.switchboard.needs_ticks):
+            self._flush()
+
+    def introduce(self, link: str, worker: Worker | None) -> None:
+        """At the other end of a link is a worker, once it has said HELLO."""
+        peer = self._peers.get(link)
+        if peer is None or worker is None or peer.id:
+            return
+        before = self.switchboard.on_worker(peer, worker)
+        if before is not None:  # a link that broke, and we have not noticed
+            self._links[self._names[before]].abort()
+
+    def on_cut(self, link: str) -> None:
+        peer = self._peers.pop(link, None)
+        if peer is not None:
+            del self._names[peer]
+            self.switchboard.on_cut(peer, self._loop.time())
+            self._flush()
+
+    def on_room(self) -> None:
+        """Jobs may have left slots."""
+        now = self._loop.time()
+        for peer in self._names:
+            if peer.missing or peer.direct:
+                self.switchboard.on_room(peer.id, now)
+        self._flush()
+
+    def _flush(self) -> None:
+        touched = self.switchboard.touched
+        while touched:
+            peer = touched.pop()
+            data = b"".join(peer.out)
+            peer.out.clear()
+            self._links[self._names[peer]].write(data)
+        if self._sharing is None and self.switchboard.needs_ticks and not self._is_closed:
+            self._sharing = self._loop.call_later(PATIENCE, self._share)
+
+    def _share(self) -> None:
+        self._sharing = None
+        self.switchboard.share(self._loop.time())
+        self._flush()
+
+    def _look(self) -> None:
+        self.switchboard.on_time(self._loop.time())
+        self._flush()
+        self._looking = self._loop.call_later(LOOK_PERIOD, self._look)

@@ -1,0 +1,10 @@
+"""What a slot process runs for an isolated command: bytes in and bytes out, so that the worker opens no value."""
+
+from collections.abc import Callable
+from typing import Any
+
+from gandy.functions.values import decode_args, encode_value
+
+
+def run(function: Callable[..., Any], body: bytes, is_pickled: bool) -> bytes:
+    return encode_value(function(*decode_args(body, is_pickled)), is_pickled)

@@ -1,0 +1,180 @@
+"""Frames of the CALLS extension: calls of commands, their results, and who offers what. Opens no values.
+
+Calls are no requests in the sense of seed 001: each has a number of its own on each link (`seq`), any number may be
+under way, and they end in any order. Pieces of large arguments and results are sent as the other side grants credit.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from gandy.errors import ErrorCode, RemoteProtocolError
+from gandy.limits import MAX_COMMAND_NAME, MAX_COMMANDS, MAX_OFFER_BYTES, MAX_PAYLOAD_BYTES, MAX_PIECE_BYTES, MAX_SLOTS
+from gandy.wire.messages import Extension
+from gandy.wire.stream import MAGIC
+from gandy.wire.v2 import EXTENSION_TYPES, HEADER
+
+KINDS: Final = EXTENSION_TYPES[Extension.CALLS]
+FIRST_KIND: Final = KINDS.start
+END_KIND: Final = KINDS.stop
+
+CALL: Final = 0x40  # caller to worker: a command, and the beginning of its arguments; padding: ms to its deadline, or 0
+BODY: Final = 0x41  # caller to worker: more of the arguments
+RESULT: Final = 0x42  # worker to caller: (a piece of) a value, or how the call ended without one
+CREDIT: Final = 0x43  # either way: so many bytes more may be sent, in the padding
+CANCEL: Final = 0x44  # caller to worker: nobody wants the result any more
+ANNOUNCE: Final = 0x45  # worker to foreman: what it offers from now on
+YIELD: Final = 0x46  # foreman to worker: slots that tasks of jobs should leave to calls, in the padding
+YIELDED: Final = 0x47  # worker to foreman: slots that they have left, in the padding
+
+# Subtype of CALL.
+CAST: Final = 1  # no result is wanted
+STREAM: Final = 2  # values are wanted as they come
+MORE: Final = 4  # arguments go on in BODY
+PICKLED: Final = 8  # arguments and values are pickles
+DIRECT: Final = 16  # for one worker only, whose id follows the command's name
+
+# Subtype of BODY and RESULT.
+LAST: Final = 1  # nothing follows
+FAILED: Final = 2  # RESULT: the command raised; the payload tells what
+REFUSED: Final = 4  # RESULT: from the foreman, and the call is over; see `Refusal`
+WHOLE: Final = 8  # RESULT: with this piece a value is complete
+
+WINDOW_BYTES: Final = 256 * 1024  # that may be sent for a call, either way, before the first credit
+FRAME_COST: Final = 64  # bytes of credit that a frame takes beside its payload: many small values cost memory too
+
+# Codes of a refusal.
+UNKNOWN: Final = 1
+BUSY: Final = 2
+LOST: Final = 3
+EXPIRED: Final = 4
+
+OnFrame = Callable[[int, int, int, int, bytes], None]  # kind, subtype, seq, padding, payload
+
+_pack: Final = HEADER.pack
+_unpack_from: Final = HEADER.unpack_from
+_HEAD: Final = HEADER.size
+MAX_CALL_PAYLOAD: Final = 2 * (MAX_COMMAND_NAME + 1) + MAX_PIECE_BYTES
+
+
+class Offer(NamedTuple):
+    """A command that a worker has installed, and the slots that a call of it takes."""
+
+    name: str
+    slots: int = 1
+
+
+class Announcement(Struct, frozen=True, array_like=True):
+    """All that a worker offers, and its slots: those that it has, and those of them that are for calls alone."""
+
+    slots: int
+    reserved: int
+    offers: tuple[Offer, ...] = ()
+
+
+class Failure(Struct, frozen=True, array_like=True):
+    """What a command raised. `pickled` only where the caller asked for pickles."""
+
+    kind: str
+    message: str
+    trace: str = ""
+    pickled: bytes = b""
+
+
+def encode(kind: int, subtype: int, seq: int, padding: int = 0, payload: bytes = b"") -> bytes:
+    return _pack(MAGIC, kind, subtype, seq, padding, len(payload)) + payload
+
+
+def read_frames(data: bytes | bytearray, at: int, on_frame: OnFrame) -> int:
+    """Tell of the frames of calls that stand one behind the other. Gives where something else begins, or a part.
+
+    Raises: RemoteProtocolError.
+    """
+    # No list of frames: thousands of small objects that live for a moment make the garbage collector run and run.
+    end = len(data)
+    body = at + _HEAD
+    is_growing = type(data) is bytearray  # a large frame that came in pieces; slices of it would not be bytes
+    while body <= end:
+        magic, kind, subtype, seq, padding, size = _unpack_from(data, at)
+        if magic != MAGIC or not FIRST_KIND <= kind < END_KIND:
+            break
+        if size > MAX_CALL_PAYLOAD and (kind != ANNOUNCE or size > MAX_PAYLOAD_BYTES):
+            raise RemoteProtocolError(f"a piece of a call claims {size} bytes", ErrorCode.TOO_LONG)
+        stop = body + size
+        if stop > end:
+            break
+        if is_growing:  # once, and only when a frame is complete
+            data, is_growing = bytes(data), False
+        on_frame(kind, subtype, seq, padding, data[body:stop])  # type: ignore[arg-type]
+        at = stop
+        body = at + _HEAD
+    return at
+
+
+def encode_target(name: str, worker: str = "") -> bytes:
+    """What goes before the arguments: whom the call is for. Raises: ValueError."""
+    data = _encode_name(name)
+    return data + _encode_name(worker) if worker else data
+
+
+def _encode_name(name: str) -> bytes:
+    data = name.encode()
+    if not 0 < len(data) <= MAX_COMMAND_NAME:
+        raise ValueError(f"a command's name has 1 to {MAX_COMMAND_NAME} bytes: {name[:40]!r} has {len(data)}")
+    return bytes((len(data),)) + data
+
+
+def read_name(payload: bytes, at: int = 0) -> tuple[bytes, int]:
+    """A name, and where it ends. Raises: RemoteProtocolError."""
+    end = at + 1 + payload[at] if at < len(payload) else 0
+    if not at + 1 < end <= len(payload):
+        raise RemoteProtocolError("a call without the name of a command", ErrorCode.BAD_PAYLOAD)
+    return payload[at + 1 : end], end
+
+
+def encode_refusal(code: int, text: str) -> bytes:
+    return bytes((code,)) + text.encode(errors="replace")
+
+
+def decode_refusal(payload: bytes) -> tuple[int, str]:
+    return (payload[0], payload[1:].decode(errors="replace")) if payload else (0, "")
+
+
+_encoder: Final = msgspec.msgpack.Encoder()
+_announcements: Final = msgspec.msgpack.Decoder(Announcement)
+_failures: Final = msgspec.msgpack.Decoder(Failure)
+
+
+def encode_announcement(slots: int, reserved: int, offers: Iterable[Offer]) -> bytes:
+    return _encoder.encode(Announcement(slots, reserved, tuple(offers)))
+
+
+def decode_announcement(payload: bytes) -> Announcement:
+    """Raises: RemoteProtocolError."""
+    try:
+        said = _announcements.decode(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RemoteProtocolError(f"an announcement: {error}", ErrorCode.BAD_PAYLOAD) from None
+    is_sane = 0 <= said.reserved <= said.slots <= MAX_SLOTS and len(said.offers) <= MAX_COMMANDS
+    names = [len(offer.name.encode()) for offer in said.offers]
+    is_sane = is_sane and all(0 < size <= MAX_COMMAND_NAME for size in names) and sum(names) <= MAX_OFFER_BYTES
+    if not is_sane or not all(1 <= offer.slots <= said.slots for offer in said.offers):
+        raise RemoteProtocolError("an announcement makes no sense", ErrorCode.BAD_PAYLOAD)
+    return said
+
+
+def encode_failure(failure: Failure) -> bytes:
+    """Its texts may be no texts: file names are often told in them."""
+    texts = (failure.kind, failure.message, failure.trace)
+    kind, message, trace = (text.encode(errors="backslashreplace").decode() for text in texts)
+    return _encoder.encode(Failure(kind, message, trace, failure.pickled))
+
+
+def decode_failure(payload: bytes) -> Failure:
+    """Also of bytes that are none: then it says so."""
+    try:
+        return _failures.decode(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return Failure("Exception", "the command failed, and nobody can tell why")

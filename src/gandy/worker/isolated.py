@@ -1,0 +1,68 @@
+"""Calls of isolated commands: they run in slot processes like Python functions of jobs, and can be killed."""
+
+import asyncio
+from typing import Final
+
+from gandy.core.model import AttemptKey, Cause, Ending
+from gandy.errors import GandyError
+from gandy.functions import open_result, pack_call
+from gandy.functions.isolated import run
+from gandy.ids import JobId, TaskNumber
+from gandy.wire.calls import LOST, Failure
+from gandy.worker.order import Order, PythonOrder
+from gandy.worker.runner import Runner
+from gandy.worker.serving import Call, Serving
+
+NO_JOB: Final = JobId(0)  # jobs begin with 1
+
+
+class IsolatedCalls:
+    """Between the calls of a worker and what runs processes."""
+
+    def __init__(self, serving: Serving, runner: Runner) -> None:
+        self._serving = serving
+        self._runner = runner
+        self._calls: dict[AttemptKey, Call] = {}
+        self._count = 0
+        serving.run_isolated = self._run
+        serving.kill_isolated = self._kill
+
+    def knows(self, attempt: AttemptKey) -> bool:
+        return attempt.job == NO_JOB
+
+    def _run(self, call: Call, body: bytes) -> None:
+        """Raises: NotPicklable."""
+        self._count += 1
+        attempt = AttemptKey(NO_JOB, TaskNumber(self._count), 1)
+        python = PythonOrder(pack_call(run, (call.command.function, body, call.is_pickled)))
+        self._calls[attempt] = call
+        self._runner.start(Order(attempt=attempt, command=("command", call.command.name), python=python))
+
+    def _kill(self, call: Call) -> None:
+        for attempt, other in self._calls.items():
+            if other is call:
+                self._runner.kill(attempt, Cause.CANCELLED, "the call was cancelled", immediate=True)
+                return
+
+    def on_returned(self, order: Order) -> None:
+        """It has not begun in its process, and begins elsewhere if anybody still wants it."""
+        if self._calls[order.attempt].is_cancelled:
+            ending = Ending(cause=Cause.CANCELLED, note="cancelled before it began")
+            self.on_end(order.attempt, ending)
+        else:
+            asyncio.get_running_loop().call_soon(self._runner.start, order)
+
+    def on_end(self, attempt: AttemptKey, ending: Ending) -> None:
+        call = self._calls.pop(attempt)
+        if ending.is_success:
+            self._serving.finish_encoded(call, open_result(ending.result))
+            return
+        if ending.cause is Cause.WORKER_STOPPED:
+            self._serving.refuse(call, LOST, ending.note)
+            return
+        kind, _, text = ending.note.partition(": ")
+        if ending.cause is not Cause.RAISED:
+            kind, text = GandyError.__name__, f"its process died: {ending.note}"
+        trace = ending.tail.decode(errors="replace")
+        pickled = ending.result if call.is_pickled else b""
+        self._serving.fail_with(call, Failure(kind, f"{kind}: {text}" if text else kind, trace, pickled))

@@ -1,0 +1,97 @@
+"""`gandy.Worker`: a worker inside somebody's program, with commands of its own."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, overload
+
+from gandy.config import tell_home
+from gandy.net import loop
+from gandy.worker.commands import Commands
+from gandy.worker.main import OUTPUT_NAME, make_about, serve, tell_address
+from gandy.worker.service import MAX_OUTPUT_BYTES, WorkerService
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Worker:
+    """A worker for the foreman at `foreman`, else at GANDY_FOREMAN, else on this machine.
+
+    It runs jobs like any other, and calls of the functions that are marked as its commands. So many slots as `reserve`
+    says are for calls alone.
+    """
+
+    def __init__(
+        self,
+        foreman: str | None = None,
+        *,
+        slots: int | None = None,
+        name: str | None = None,
+        tags: tuple[str, ...] = (),
+        reserve: int = 0,
+        insecure: bool = False,
+    ) -> None:
+        """Raises: ConfigError."""
+        self.commands = Commands()
+        home = tell_home(os.environ, sys.platform)
+        address = tell_address(home, foreman or os.environ.get("GANDY_FOREMAN"), insecure)
+        about = make_about(slots, tags, name, reserve)
+        folder = Path(home) / OUTPUT_NAME / about.name
+        self._make: Callable[[], WorkerService] = lambda: WorkerService(
+            address, about, folder, MAX_OUTPUT_BYTES, (), commands=self.commands, reserved=reserve
+        )
+        self._stop: Callable[[], None] = _do_nothing
+
+    @overload
+    def command(self, function: F, /) -> F: ...
+
+    @overload
+    def command(self, /, *, name: str = "", slots: int = 1, isolate: bool = False) -> Callable[[F], F]: ...
+
+    def command(self, function: Any = None, /, **options: Any) -> Any:
+        """Offer the function below, under its own name or another one.
+
+        A coroutine function runs on the worker's loop, a plain one in a thread, or with `isolate` in a process that can
+        be killed. A generator of either kind is a stream. A call takes one slot, or `slots`.
+
+        Raises: ConfigError.
+        """
+        return self.commands.command(function, **options) if function is not None else self.commands.command(**options)
+
+    def remove(self, name: str) -> None:
+        """Offer a command no more. Raises: ConfigError."""
+        self.commands.remove(name)
+
+    def run(self) -> None:
+        """Work until a signal, `stop` or the foreman ends it. Raises: GandyError."""
+        try:
+            loop.run(serve(self._start))
+        finally:
+            self._stop = _do_nothing
+
+    async def serve(self) -> None:
+        """The same on a loop that runs already, which keeps its signals."""
+        service = self._start()
+        try:
+            await service.run()
+        finally:
+            self._stop = _do_nothing
+
+    def stop(self) -> None:
+        """From any thread: end what runs, tell the foreman, and go."""
+        self._stop()
+
+    def _start(self) -> WorkerService:
+        service = self._make()
+        running = asyncio.get_running_loop()
+
+        def stop() -> None:
+            asyncio.run_coroutine_threadsafe(service.stop(), running)
+
+        self._stop = stop
+        return service
+
+
+def _do_nothing() -> None: ...

@@ -1,0 +1,171 @@
+"""Clients and workers at a switchboard, played by hand."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from gandy.core.switchboard import Switchboard
+from gandy.core.workers import Worker, WorkerInfo
+from gandy.limits import MAX_QUEUED_BYTES, MAX_QUEUED_CALLS
+from gandy.wire import calls
+from gandy.wire.calls import Offer
+
+
+class Frame(NamedTuple):
+    """One message of the CALLS extension."""
+
+    kind: int
+    subtype: int = 0
+    seq: int = 0
+    padding: int = 0
+    payload: bytes = b""
+
+
+def read_all(data: bytes) -> list[Frame]:
+    """Every frame in the bytes, which hold whole frames of calls and nothing else."""
+    frames: list[Frame] = []
+    assert calls.read_frames(data, 0, lambda *frame: frames.append(Frame(*frame))) == len(data)
+    return frames
+
+
+class Seat:
+    """A link to the switchboard, and a hand that plays whoever is at its other end."""
+
+    def __init__(self, board: Switchboard) -> None:
+        self.board = board
+        self.peer = board.add_peer()
+
+    def say(self, kind: int, subtype: int = 0, seq: int = 0, padding: int = 0, payload: bytes = b"") -> None:
+        self.board.on_frame(self.peer, kind, subtype, seq, padding, payload)
+        self.board.check()
+
+    def hear(self) -> list[Frame]:
+        """What it was sent since the last look."""
+        assert (self.peer in self.board.touched) == bool(self.peer.out)
+        data = b"".join(self.peer.out)
+        self.peer.out.clear()
+        self.board.touched.discard(self.peer)
+        return read_all(data)
+
+    def cut(self) -> None:
+        self.board.on_cut(self.peer, self.board.now)
+        self.board.check()
+
+
+class ClientSeat(Seat):
+    """Makes calls. The body of each is its number, so that workers can tell which one they got."""
+
+    def call(self, seq: int, name: str = "ping", flags: int = 0, age_ms: int = 0, worker: str = "") -> None:
+        flags |= calls.DIRECT if worker else 0
+        self.say(calls.CALL, flags, seq, age_ms, calls.encode_target(name, worker) + b"%d" % seq)
+
+    def cast(self, seq: int, name: str = "ping", flags: int = 0, age_ms: int = 0, worker: str = "") -> None:
+        self.call(seq, name, flags | calls.CAST, age_ms, worker)
+
+    def body(self, seq: int, payload: bytes = b"", last: bool = False) -> None:
+        self.say(calls.BODY, calls.LAST if last else 0, seq, 0, payload)
+
+    def cancel(self, seq: int) -> None:
+        self.say(calls.CANCEL, 0, seq)
+
+    def results(self) -> list[tuple[int, bytes | int]]:
+        """The numbers of calls with (a piece of) a value, or the code of a refusal."""
+        heard: list[tuple[int, bytes | int]] = []
+        for frame in self.hear():
+            assert frame.kind == calls.RESULT
+            is_refused = frame.subtype & calls.REFUSED
+            heard.append((frame.seq, calls.decode_refusal(frame.payload)[0] if is_refused else frame.payload))
+        return heard
+
+
+class WorkerSeat(Seat):
+    """Runs calls, and knows them by their callers' numbers."""
+
+    def __init__(
+        self, board: Switchboard, name: str, slots: int, reserved: int = 0, account: Worker | None = None
+    ) -> None:
+        super().__init__(board)
+        self.name = name
+        self.slots = slots
+        self.reserved = reserved
+        self.account = account or Worker(WorkerInfo(name, name, slots), connected=True)
+        self.numbers: dict[int, int] = {}  # from callers' numbers to those of this link
+        self.others: list[Frame] = []  # all that it heard beside calls
+        self.before = board.on_worker(self.peer, self.account)  # the link that it had, if any
+
+    def announce(self, *offers: str | Offer) -> None:
+        said = [Offer(offer) if isinstance(offer, str) else offer for offer in offers]
+        self.say(calls.ANNOUNCE, payload=calls.encode_announcement(self.slots, self.reserved, said))
+
+    def take(self) -> list[int]:
+        """The calls that it got since the last look."""
+        taken = []
+        for frame in self.hear():
+            if frame.kind != calls.CALL:
+                self.others.append(frame)
+                continue
+            _, end = calls.read_name(frame.payload)
+            if frame.subtype & calls.DIRECT:
+                _, end = calls.read_name(frame.payload, end)
+            caller = int(frame.payload[end:])
+            self.numbers[caller] = frame.seq
+            taken.append(caller)
+        return taken
+
+    def take_others(self) -> list[Frame]:
+        """What else it heard."""
+        assert self.take() == []
+        heard, self.others = self.others, []
+        return heard
+
+    def give(self, call: int, piece: bytes) -> None:
+        """A piece of a result."""
+        self.say(calls.RESULT, calls.WHOLE, self.numbers[call], 0, piece)
+
+    def end(self, *ended: int) -> None:
+        for call in ended:
+            self.say(calls.RESULT, calls.LAST | calls.WHOLE, self.numbers.pop(call), 0, b"done")
+
+    def credit(self, call: int, count: int) -> None:
+        self.say(calls.CREDIT, 0, self.numbers[call], count)
+
+    def yield_slots(self, slots: int, number: int) -> None:
+        self.say(calls.YIELDED, 0, number, slots)
+
+    def use(self, slots: int) -> None:
+        """Jobs have so many of its slots from now on."""
+        has_room = slots < self.account.used
+        self.account.used = slots
+        if has_room:
+            self.board.on_room(self.name, self.board.now)
+            self.board.check()
+
+
+class Crew:
+    """A switchboard long after its start, and everybody at it."""
+
+    def __init__(
+        self, now: float = 100.0, max_queued: int = MAX_QUEUED_CALLS, max_bytes: int = MAX_QUEUED_BYTES
+    ) -> None:
+        self.board = Switchboard(0.0, max_queued, max_bytes)
+        self.board.now = now
+
+    def client(self) -> ClientSeat:
+        return ClientSeat(self.board)
+
+    def worker(
+        self, name: str = "w", slots: int = 1, offers: Iterable[str | Offer] = ("ping",), reserved: int = 0
+    ) -> WorkerSeat:
+        worker = WorkerSeat(self.board, name, slots, reserved)
+        worker.announce(*offers)
+        return worker
+
+    def pass_time(self, seconds: float) -> None:
+        """Time goes by, and the switchboard looks around."""
+        self.board.now += seconds
+        self.board.on_time(self.board.now)
+        self.board.check()
+
+    def share(self, seconds: float = 0.0) -> None:
+        self.board.now += seconds
+        self.board.share(self.board.now)
+        self.board.check()

@@ -1,0 +1,1256 @@
+"""The laws of calls, one by one. Time is a number, and frames go in and come out as they would on links."""
+
+import pytest
+from tests.crews import ClientSeat, Crew, Frame, WorkerSeat
+
+from gandy.core.model import AttemptKey
+from gandy.core.switchboard import GRACE, LAST_ID, MAX_CREDIT, TURN, Switchboard
+from gandy.errors import ErrorCode, RemoteProtocolError
+from gandy.ids import JobId, TaskNumber
+from gandy.limits import MAX_PIECE_BYTES
+from gandy.wire import calls
+from gandy.wire.calls import BUSY, EXPIRED, FRAME_COST, LOST, MORE, UNKNOWN, WINDOW_BYTES, Offer
+
+DONE = b"done"
+
+
+def a_full_crew(waiting: int = 0, **limits: int) -> tuple[Crew, ClientSeat, WorkerSeat]:
+    """A client, and a worker whose one slot has call 0; behind it calls from 1 on wait."""
+    crew = Crew(**limits)
+    client, worker = crew.client(), crew.worker()
+    for seq in range(waiting + 1):
+        client.call(seq)
+    assert worker.take() == [0]
+    return crew, client, worker
+
+
+def used_by_jobs(crew: Crew, slots: int = 1, reserved: int = 0) -> WorkerSeat:
+    """A worker whose slots jobs have, all that they may have."""
+    worker = crew.worker(slots=slots, reserved=reserved)
+    worker.use(slots - reserved)
+    return worker
+
+
+# A call and its result
+
+
+def test_a_call_goes_to_a_worker_and_its_result_comes_back() -> None:
+    crew = Crew()
+    client, worker = crew.client(), crew.worker()
+    payload = calls.encode_target("ping") + b"body"
+    client.say(calls.CALL, calls.PICKLED, 77, 0, payload)
+    assert worker.hear() == [Frame(calls.CALL, calls.PICKLED, 0, 0, payload)]
+    worker.say(calls.RESULT, calls.LAST | calls.FAILED, 0, 0, b"failure")
+    assert client.hear() == [Frame(calls.RESULT, calls.LAST | calls.FAILED, 77, 0, b"failure")]
+    assert client.peer.calls == worker.peer.serves == {}
+
+
+def test_frames_of_one_step_leave_together() -> None:
+    crew = Crew()
+    client, worker = crew.client(), crew.worker(slots=3)
+    for seq in range(3):
+        client.call(seq)
+    assert crew.board.touched == {worker.peer}
+    assert worker.take() == [0, 1, 2]
+    worker.end(2, 0, 1)
+    assert crew.board.touched == {client.peer}
+    assert client.results() == [(2, DONE), (0, DONE), (1, DONE)]
+
+
+def test_two_clients_may_use_the_same_number() -> None:
+    crew = Crew()
+    one, other, worker = crew.client(), crew.client(), crew.worker(slots=2)
+    one.call(5)
+    assert worker.take() == [5]
+    number = worker.numbers[5]
+    other.call(5)
+    assert worker.take() == [5]
+    worker.end(5)
+    assert (one.results(), other.results()) == ([], [(5, DONE)])
+    worker.numbers[5] = number
+    worker.end(5)
+    assert (one.results(), other.results()) == ([(5, DONE)], [])
+
+
+def test_pieces_come_in_order_and_the_slot_is_returned_with_the_last() -> None:
+    _, client, worker = a_full_crew(waiting=1)
+    worker.give(0, b"a")
+    worker.give(0, b"b")
+    assert worker.take() == []
+    worker.end(0)
+    assert client.results() == [(0, b"a"), (0, b"b"), (0, DONE)]
+    assert worker.take() == [1]
+
+
+def test_numbers_wrap_and_those_in_use_are_passed_over() -> None:
+    crew = Crew()
+    client, worker = crew.client(), crew.worker(slots=4)
+    client.call(1)
+    worker.peer.next_id = LAST_ID
+    client.call(2)
+    client.call(3)
+    assert worker.take() == [1, 2, 3]
+    assert worker.numbers == {1: 0, 2: LAST_ID, 3: 1}
+
+
+# Slots
+
+
+def test_a_slot_is_taken_when_the_call_goes_out_and_returned_when_the_work_ends() -> None:
+    crew = Crew()
+    client, worker = crew.client(), crew.worker(slots=2)
+    client.call(1)
+    assert worker.peer.free == 1
+    assert worker.take() == [1]
+    worker.give(1, b"piece")
+    assert worker.peer.free == 1
+    worker.end(1)
+    assert worker.peer.free == 2
+
+
+def test_a_call_takes_the_slots_of_its_command() -> None:
+    crew = Crew()
+    client, worker = crew.client(), crew.worker(slots=3, offers=[Offer("big", 2), "ping"])
+    client.call(1, "big")
+    client.call(2, "big")
+    client.call(3)
+    assert worker.take() == [1, 3]
+    worker.end(3)
+    assert worker.take() == []
+    worker.end(1)
+    assert worker.take() == [2]
+    assert worker.peer.free == 1
+
+
+def test_a_large_call_waits_for_the_worker_that_has_enough_slots() -> None:
+    crew = Crew()
+    client, small = crew.client(), crew.worker("small", slots=1)
+    large = crew.worker("large", slots=2, offers=[Offer("big", 2), "ping"])
+    client.call(1)
+    client.call(2)
+    client.call(3, "big")
+    assert (small.take(), large.take()) == ([1], [2])
+    small.end(1)
+    assert small.take() == []
+    large.end(2)
+    assert large.take() == [3]
+
+
+def test_the_least_recently_used_worker_gets_the_call() -> None:
+    crew = Crew()
+    client, workers = crew.client(), [crew.worker(name, slots=2) for name in "abc"]
+    for seq in range(6):
+        client.call(seq)
+    assert [worker.take() for worker in workers] == [[0, 3], [1, 4], [2, 5]]
+    workers[2].end(2)
+    workers[0].end(0)
+    client.call(6)  # a was used before c
+    client.call(7)
+    assert [worker.take() for worker in workers] == [[6], [], [7]]
+
+
+def test_use_counts_across_commands() -> None:
+    crew = Crew()
+    client = crew.client()
+    a, b = crew.worker("a", slots=9, offers=["ping", "echo"]), crew.worker("b", slots=9, offers=["ping", "echo"])
+    client.call(1, "ping")
+    client.call(2, "echo")
+    client.call(3, "echo")
+    client.call(4, "ping")
+    assert (a.take(), b.take()) == ([1, 3], [2, 4])
+
+
+def test_a_full_worker_keeps_its_place() -> None:
+    crew = Crew()
+    client, a, b = crew.client(), crew.worker("a"), crew.worker("b", slots=9)
+    for seq in range(4):
+        client.call(seq)
+    assert (a.take(), b.take()) == ([0], [1, 2, 3])
+    a.end(0)
+    client.call(4)
+    assert a.take() == [4]
+
+
+def test_a_call_from_the_queue_is_a_use() -> None:
+    crew = Crew()
+    client, a, b = crew.client(), crew.worker("a"), crew.worker("b")
+    for seq in range(3):
+        client.call(seq)
+    assert (a.take(), b.take()) == ([0], [1])
+    a.end(0)
+    assert a.take() == [2]
+    b.end(1)
+    a.end(2)
+    client.call(3)
+    assert (a.take(), b.take()) == ([], [3])
+
+
+# Those who wait
+
+
+def test_calls_wait_first_in_first_out() -> None:
+    _, client, worker = a_full_crew(waiting=3)
+    for seq in range(4):
+        worker.end(seq)
+        assert worker.take() == [seq + 1][: 3 - seq]
+    assert client.results() == [(seq, DONE) for seq in range(4)]
+
+
+def test_waiting_calls_go_before_newcomers() -> None:
+    crew = Crew()
+    client, worker = crew.client(), crew.worker(slots=2, offers=[Offer("big", 2), "ping"])
+    client.call(1)
+    client.call(2, "big")
+    client.call(3, "big")
+    worker.take()
+    worker.end(1)
+    client.call(4, "big")
+    assert worker.take() == [2]
+    worker.end(2)
+    assert worker.take() == [3]
+
+
+def test_a_returned_slot_goes_to_whoever_came_first_of_all_commands() -> None:
+    crew = Crew()
+    client, worker = crew.client(), crew.worker(offers=["ping", "echo", "add"])
+    for seq, name in enumerate(["ping", "echo", "add", "echo", "ping"]):
+        client.call(seq, name)
+    order = worker.take()
+    while worker.numbers:
+        worker.end(order[-1])
+        order += worker.take()
+    assert order == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("offers", [("echo",), ("echo", "a", "b", "c")])
+def test_a_returned_slot_goes_only_to_what_its_worker_offers(offers: tuple[str, ...]) -> None:
+    crew = Crew()
+    client, ping, echo = crew.client(), crew.worker("p"), crew.worker("e", offers=offers)
+    for seq, name in enumerate(["ping", "echo", "ping", "echo"]):
+        client.call(seq, name)
+    assert (ping.take(), echo.take()) == ([0], [1])
+    echo.end(1)
+    assert echo.take() == [3]
+    echo.end(3)
+    assert echo.take() == []
+    ping.end(0)
+    assert ping.take() == [2]
+
+
+def test_a_new_worker_drains_the_queue_at_once() -> None:
+    crew, _, _ = a_full_crew(waiting=3)
+    assert crew.worker("new", slots=2).take() == [1, 2]
+    assert crew.board.queued == 1
+
+
+def test_one_call_too_many_is_busy() -> None:
+    crew, client, worker = a_full_crew(waiting=2, max_queued=2)
+    client.call(3)
+    (frame,) = client.hear()
+    assert frame[:3] == (calls.RESULT, calls.LAST | calls.REFUSED, 3)
+    code, text = calls.decode_refusal(frame.payload)
+    assert (code, text) == (BUSY, "2 calls wait already, and no slot is free for ping")
+    worker.end(0)
+    client.call(4)
+    assert (client.results(), crew.board.queued) == ([(0, DONE)], 2)
+
+
+def test_one_byte_too_many_is_busy() -> None:
+    size = len(calls.encode_target("ping")) + 1
+    crew, client, _ = a_full_crew(waiting=2, max_bytes=2 * size)
+    client.call(3)
+    assert client.results() == [(3, BUSY)]
+    client.cancel(1)
+    client.call(4)
+    assert (client.results(), crew.board.queued) == ([], 2)
+
+
+def test_a_cast_that_finds_no_place_is_dropped() -> None:
+    crew, client, worker = a_full_crew(waiting=1, max_queued=1)
+    client.cast(2)
+    assert (client.results(), list(client.peer.calls)) == ([], [0, 1])
+    worker.end(0)
+    assert (worker.take(), crew.board.queued) == ([1], 0)
+
+
+def test_a_client_that_still_sends_a_cast_hears_that_it_was_refused() -> None:
+    _, client, worker = a_full_crew(waiting=1, max_queued=1)
+    client.cast(2, flags=MORE)
+    client.cast(3, "nonsense", flags=MORE)
+    client.cast(4, "nonsense")
+    assert (client.results(), list(client.peer.calls)) == ([(2, BUSY), (3, UNKNOWN)], [0, 1])
+    client.body(2, b"under way", last=True)
+    assert worker.take_others() == []
+
+
+# Deadlines
+
+
+def test_a_deadline_travels_with_the_call() -> None:
+    crew = Crew()
+    client, worker = crew.client(), crew.worker()
+    client.call(1, age_ms=2_500)
+    client.call(2, age_ms=4_000)
+    client.call(3, age_ms=5_000)
+    (frame,) = worker.hear()
+    assert frame.padding == 2_500
+    crew.board.now += 3
+    worker.numbers[1] = frame.seq
+    worker.end(1)
+    (frame,) = worker.hear()
+    assert frame.padding == 1_000
+    crew.board.now += 1.9999
+    worker.numbers[2] = frame.seq
+    worker.end(2)
+    assert [frame.padding for frame in worker.hear()] == [1]  # 0 would mean that it has none
+
+
+def test_an_expired_call_is_not_drained_to_a_worker() -> None:
+    crew, client, worker = a_full_crew()
+    client.call(1, age_ms=1_000)
+    client.cast(2, age_ms=1_000)
+    client.call(3)
+    crew.board.now += 1
+    worker.end(0)
+    assert worker.take() == [3]
+    assert client.results() == [(0, DONE), (1, EXPIRED)]
+
+
+def test_an_expired_call_is_told_in_time() -> None:
+    crew, client, worker = a_full_crew()
+    client.call(1, age_ms=1_000)
+    client.call(2, age_ms=3_000)
+    client.call(3, worker="w", age_ms=1_000)
+    client.call(4)
+    crew.pass_time(0.9)
+    assert client.results() == []
+    crew.pass_time(0.1)
+    assert client.results() == [(1, EXPIRED), (3, EXPIRED)]
+    assert crew.board.queued == 2
+    worker.end(0)
+    assert worker.take() == [2]
+
+
+def test_a_running_call_does_not_expire_here() -> None:
+    crew, client, worker = a_full_crew()
+    worker.end(0)
+    client.results()
+    client.call(1, age_ms=1)
+    worker.take()
+    crew.pass_time(10)
+    assert client.results() == []
+
+
+# Cancelling
+
+
+def test_a_cancelled_call_that_waits_is_gone() -> None:
+    crew, client, worker = a_full_crew(waiting=2)
+    client.cancel(1)
+    assert crew.board.queued == 1
+    worker.end(0)
+    assert worker.take() == [2]
+    assert client.results() == [(0, DONE)]
+
+
+def test_a_cancelled_call_that_runs_keeps_its_slot_until_the_worker_says_so() -> None:
+    _, client, worker = a_full_crew(waiting=1)
+    client.cancel(0)
+    assert worker.take_others() == [Frame(calls.CANCEL, 0, worker.numbers[0])]
+    worker.give(0, b"a piece that was under way")
+    worker.end(0)
+    assert worker.take() == [1]
+    assert client.results() == []
+
+
+def test_what_is_not_under_way_cannot_be_cancelled() -> None:
+    _, client, worker = a_full_crew()
+    client.cancel(9)
+    worker.end(0)
+    client.cancel(0)
+    assert worker.take_others() == []
+
+
+def test_a_client_that_is_gone_frees_what_waits_and_cancels_what_runs() -> None:
+    crew, client, worker = a_full_crew(waiting=2)
+    other = crew.client()
+    other.call(7)
+    client.cut()
+    assert crew.board.queued == 1
+    assert worker.take_others() == [Frame(calls.CANCEL, 0, worker.numbers[0])]
+    worker.end(0)
+    assert worker.take() == [7]
+    assert client.peer.out == []
+    assert client.peer not in crew.board.touched
+
+
+def test_casts_outlive_their_client() -> None:
+    _, client, worker = a_full_crew()
+    client.cast(1)
+    client.cut()
+    worker.end(0)
+    assert worker.take() == [1]
+
+
+# Lost workers
+
+
+def test_calls_of_a_lost_worker_are_lost() -> None:
+    crew = Crew()
+    client, worker = crew.client(), crew.worker(slots=4)
+    client.call(1)
+    client.call(2)
+    client.cast(3)
+    client.cast(4, flags=MORE)  # its client still sends, and must know
+    worker.cut()
+    assert client.results() == [(1, LOST), (2, LOST), (4, LOST)]
+    assert not any((client.peer.calls, worker.peer.serves, worker.peer.offers, worker.peer.in_use))
+    assert worker.peer not in crew.board.touched
+
+
+def test_what_waits_is_not_lost_with_a_worker() -> None:
+    crew, client, worker = a_full_crew(waiting=1)
+    worker.cut()
+    assert client.results() == [(0, LOST)]
+    assert crew.worker("other").take() == [1]
+
+
+def test_a_worker_that_came_back_is_not_forgotten_with_its_old_link() -> None:
+    crew = Crew()
+    client, old = crew.client(), crew.worker()
+    client.call(1)
+    client.call(2, worker="w")
+    new = crew.worker(offers=["echo"])
+    assert client.results() == [(2, LOST), (1, LOST)]  # the old link broke, and nobody has noticed
+    assert crew.board.list_offers("w") == ["echo"]
+    old.cut()
+    assert crew.board.list_offers("w") == ["echo"]
+    new.cut()
+    assert crew.board.list_offers("w") == []
+
+
+def test_a_link_that_called_itself_can_be_cut() -> None:
+    crew = Crew()
+    worker = crew.worker()
+    for seq in range(3):
+        worker.say(calls.CALL, 0, seq, 0, calls.encode_target("ping"))
+    worker.say(calls.CALL, calls.DIRECT, 3, 0, calls.encode_target("ping", "w"))
+    worker.cut()
+    assert (crew.board.queued, crew.board.touched) == (0, set())
+    assert worker.peer.calls == worker.peer.serves == {}
+
+
+# Calls for one worker
+
+
+def test_a_direct_call_goes_to_its_worker_and_no_other() -> None:
+    crew = Crew()
+    client, a, b = crew.client(), crew.worker("a", slots=9), crew.worker("b", slots=9)
+    client.call(1, worker="b")
+    client.call(2, worker="b")
+    assert (a.take(), b.take()) == ([], [1, 2])
+    b.end(2)
+    assert client.results() == [(2, DONE)]
+
+
+def test_a_direct_call_is_no_turn() -> None:
+    crew = Crew()
+    client, a, b = crew.client(), crew.worker("a", slots=9), crew.worker("b", slots=9)
+    client.call(1, worker="a")
+    client.call(2)
+    client.call(3)
+    assert (a.take(), b.take()) == ([1, 2], [3])
+
+
+def test_a_direct_call_waits_for_its_worker_in_order() -> None:
+    crew = Crew()
+    client, a, b = crew.client(), crew.worker("a"), crew.worker("b")
+    client.call(1, worker="a")
+    client.call(2, worker="a")
+    client.call(3, worker="a")
+    assert (a.take(), b.take(), crew.board.queued) == ([1], [], 2)
+    client.call(4)
+    client.call(5)
+    assert b.take() == [4]
+    a.end(1)
+    assert a.take() == [2]
+    a.end(2)
+    assert a.take() == [3]
+    a.end(3)
+    assert a.take() == [5]
+
+
+def test_direct_calls_and_others_go_in_the_order_in_which_they_came() -> None:
+    _, client, worker = a_full_crew()
+    client.call(1)
+    client.call(2, worker="w")
+    client.call(3)
+    order = []
+    for seq in (0, 1, 2):
+        worker.end(seq)
+        order += worker.take()
+    assert order == [1, 2, 3]
+
+
+@pytest.mark.parametrize("worker", ["nobody", "w"])
+def test_a_direct_call_that_its_worker_does_not_offer_is_lost(worker: str) -> None:
+    crew = Crew()
+    client = crew.client()
+    crew.worker()
+    crew.worker("other", offers=["echo"])
+    client.call(1, "echo", worker=worker)
+    client.cast(2, "echo", worker=worker)
+    assert client.results() == [(1, LOST)]
+
+
+def test_a_waiting_direct_call_is_lost_when_its_worker_withdraws_the_command() -> None:
+    crew = Crew()
+    client, worker = crew.client(), crew.worker(offers=["ping", "echo"])
+    client.call(1, "echo", worker="w")
+    client.call(2, "ping", worker="w")
+    client.call(3, "echo", worker="w")
+    worker.announce("echo")
+    assert client.results() == [(2, LOST)]
+    worker.take()
+    worker.end(1)
+    assert worker.take() == [3]
+
+
+def test_a_waiting_direct_call_is_lost_with_its_worker() -> None:
+    crew, client, worker = a_full_crew()
+    client.call(1, worker="w")
+    client.cast(2, worker="w")
+    worker.cut()
+    assert client.results() == [(1, LOST), (0, LOST)]
+    assert crew.board.queued == 0
+
+
+def test_a_cancelled_direct_call_waits_no_more() -> None:
+    crew, client, worker = a_full_crew()
+    client.call(1, worker="w")
+    client.call(2, worker="w")
+    client.cancel(1)
+    assert crew.board.queued == 1
+    worker.end(0)
+    assert worker.take() == [2]
+
+
+def a_blocked_crew() -> tuple[Crew, ClientSeat, WorkerSeat]:
+    """One of two slots is free. Direct call 1 needs both, and direct call 2, which needs one, waits behind it."""
+    crew = Crew()
+    client, worker = crew.client(), crew.worker(slots=2, offers=["ping", Offer("big", 2)])
+    client.call(0)
+    client.call(1, "big", MORE, age_ms=1_000, worker="w")
+    client.call(2, worker="w")
+    assert worker.take() == [0]
+    return crew, client, worker
+
+
+def test_a_large_direct_call_is_not_overtaken_by_small_ones() -> None:
+    _, _, worker = a_blocked_crew()
+    worker.end(0)
+    assert worker.take() == [1]
+    worker.end(1)
+    assert worker.take() == [2]
+
+
+def test_when_a_large_direct_call_is_cancelled_those_behind_it_go_at_once() -> None:
+    _, client, worker = a_blocked_crew()
+    client.cancel(1)
+    assert worker.take() == [2]
+
+
+def test_when_a_large_direct_call_expires_those_behind_it_go_at_once() -> None:
+    crew, client, worker = a_blocked_crew()
+    crew.pass_time(1)
+    assert (worker.take(), client.results()) == ([2], [(1, EXPIRED)])
+
+
+def test_when_the_client_of_a_large_direct_call_is_gone_those_behind_it_go_at_once() -> None:
+    crew, client, worker = a_blocked_crew()
+    crew.client().call(3, worker="w")
+    client.cut()
+    assert worker.take() == [3]
+
+
+# Unknown commands
+
+
+def test_an_unknown_command_is_answered_at_once() -> None:
+    crew = Crew()
+    client = crew.client()
+    client.call(1, "nonsense")
+    client.cast(2, "nonsense")
+    (frame,) = client.hear()
+    assert calls.decode_refusal(frame.payload) == (UNKNOWN, "no worker offers the command nonsense")
+
+
+def test_after_a_foremans_start_workers_are_expected_for_a_while() -> None:
+    crew = Crew(now=GRACE - 0.1)
+    client = crew.client()
+    client.call(1)
+    client.call(2, "nonsense")
+    client.call(3, worker="w")
+    assert client.results() == [(3, LOST)]
+    assert crew.worker().take() == [1]
+    crew.pass_time(GRACE)
+    assert client.results() == [(2, UNKNOWN)]
+    client.call(4, "nonsense")
+    assert client.results() == [(4, UNKNOWN)]
+
+
+def test_commands_that_nobody_offers_have_a_limit() -> None:
+    crew = Crew(now=0.0, max_queued=2)
+    client = crew.client()
+    for seq, name in enumerate("abc"):
+        client.call(seq, name)
+    assert client.results() == [(2, UNKNOWN)]
+
+
+def test_a_command_whose_last_worker_left_is_expected_back() -> None:
+    crew = Crew()
+    client, worker = crew.client(), crew.worker()
+    worker.cut()
+    client.call(1)
+    crew.pass_time(GRACE - 0.1)
+    assert client.results() == []
+    worker = crew.worker()
+    assert worker.take() == [1]
+    worker.cut()
+    client.call(2)
+    crew.pass_time(GRACE)
+    assert client.results() == [(1, LOST), (2, UNKNOWN)]
+
+
+def test_a_name_that_is_no_text_is_a_name_too() -> None:
+    crew = Crew(now=0.0, max_queued=1)
+    client = crew.client()
+    for seq in range(2):
+        client.say(calls.CALL, 0, seq, 0, b"\x01\xff")
+    assert client.results() == [(1, BUSY)]
+    crew.pass_time(GRACE)
+    assert client.results() == [(0, UNKNOWN)]
+
+
+# Announcements
+
+
+def test_a_withdrawn_command_gets_no_new_calls_and_running_ones_go_on() -> None:
+    crew = Crew()
+    client, worker = crew.client(), crew.worker(slots=2, offers=["ping", "echo"])
+    client.call(1)
+    worker.announce("echo")
+    client.call(2)
+    client.call(3, "echo")
+    assert worker.take() == [1, 3]
+    worker.end(1)
+    assert client.results() == [(1, DONE)]
+    worker.announce("ping")
+    assert worker.take() == [2]
+
+
+def test_a_full_worker_can_withdraw_and_offer_again() -> None:
+    _, client, worker = a_full_crew(waiting=1)
+    worker.announce()
+    worker.announce("ping")
+    assert worker.take() == []
+    worker.end(0)
+    assert worker.take() == [1]
+    worker.end(1)
+    client.call(2)
+    assert worker.take() == [2]
+
+
+def test_a_call_may_need_more_slots_from_now_on() -> None:
+    crew = Crew()
+    client, worker = crew.client(), crew.worker(slots=2)
+    client.call(1)
+    worker.announce(Offer("ping", 2))
+    client.call(2)
+    assert worker.take() == [1]
+    worker.end(1)
+    assert (worker.take(), worker.peer.free) == ([2], 0)
+    worker.end(2)
+    assert worker.peer.free == 2
+
+
+def test_a_worker_may_have_more_slots_or_fewer() -> None:
+    crew, _, worker = a_full_crew(waiting=3)
+    worker.slots = 3
+    worker.announce("ping")
+    assert worker.take() == [1, 2]
+    worker.slots = 1
+    worker.announce("ping")
+    assert worker.peer.free == -2
+    worker.end(0, 1)
+    assert (worker.take(), crew.board.queued) == ([], 1)
+    worker.end(2)
+    assert worker.take() == [3]
+
+
+def test_fewer_slots_mean_that_fewer_are_left_by_jobs() -> None:
+    crew = Crew()
+    client, worker = crew.client(), used_by_jobs(crew, 4)
+    client.call(1)
+    crew.share()
+    worker.yield_slots(2, 1)
+    assert worker.peer.yielded == 2
+    worker.reserved = 3
+    worker.announce("ping")
+    assert worker.peer.yielded == 1
+
+
+def test_offers_and_running_calls_can_be_listed() -> None:
+    crew = Crew()
+    client, worker = crew.client(), crew.worker(slots=2, offers=["ping", "echo"])
+    client.call(1)
+    client.cast(2)
+    assert crew.board.list_offers("w") == ["echo", "ping"]
+    assert crew.board.count_running("w") == 2
+    worker.take()
+    worker.end(1)
+    assert crew.board.count_running("w") == 1
+    assert (crew.board.list_offers("nobody"), crew.board.count_running("nobody")) == ([], 0)
+
+
+# Casts
+
+
+def test_a_cast_costs_a_slot_and_has_no_result() -> None:
+    crew, client, worker = a_full_crew()
+    client.cast(0)
+    client.cast(0)  # it needs no number of its own
+    worker.end(0)
+    assert worker.take() == [0]
+    worker.give(0, b"a value that nobody wants")
+    worker.end(0)
+    assert worker.take() == [0]
+    worker.end(0)
+    assert client.results() == [(0, DONE)]
+    assert crew.board.count_running("w") == 0
+
+
+def test_a_large_cast_is_known_until_all_of_it_has_come() -> None:
+    crew = Crew()
+    client, worker = crew.client(), crew.worker()
+    client.cast(1, flags=MORE)
+    assert worker.take() == [1]
+    client.body(1, b"a")
+    worker.credit(1, 1000)
+    assert client.hear() == [Frame(calls.CREDIT, 0, 1, 1000)]
+    client.body(1, b"b", last=True)
+    number = worker.numbers[1]
+    assert worker.take_others() == [
+        Frame(calls.BODY, 0, number, 0, b"a"),
+        Frame(calls.BODY, calls.LAST, number, 0, b"b"),
+    ]
+    assert client.peer.calls == {}
+    worker.credit(1, 1000)
+    worker.end(1)
+    assert client.hear() == []
+
+
+def test_a_large_cast_may_end_before_all_of_it_has_come() -> None:
+    crew = Crew()
+    client, worker = crew.client(), crew.worker()
+    client.cast(1, flags=MORE)
+    assert worker.take() == [1]
+    worker.give(1, b"a value that nobody wants")
+    worker.end(1)
+    assert client.results() == [(1, DONE)]  # it still sends, and must know
+    client.body(1, b"late", last=True)
+    assert (client.peer.calls, worker.take_others()) == ({}, [])
+
+
+def test_a_large_cast_that_waits_outlives_its_client_only_if_all_of_it_has_come() -> None:
+    _, client, worker = a_full_crew()
+    for seq in (1, 2):
+        client.cast(seq, flags=MORE)
+    client.body(1, b"all", last=True)
+    client.cut()
+    worker.end(0)
+    assert worker.take() == [1]
+
+
+# Large arguments
+
+
+def test_arguments_that_come_while_the_call_waits_follow_it() -> None:
+    crew, client, worker = a_full_crew()
+    client.call(1, flags=MORE)
+    client.body(1, b"a")
+    client.body(1, b"b", last=True)
+    client.call(2)
+    worker.end(0)
+    assert worker.take() == [1]
+    number = worker.numbers[1]
+    assert worker.others[-2:] == [Frame(calls.BODY, 0, number, 0, b"a"), Frame(calls.BODY, calls.LAST, number, 0, b"b")]
+    assert client.results() == [(0, DONE)]
+    client.cancel(1)
+    client.cancel(2)
+    assert crew.board.queued == 0
+
+
+def test_arguments_of_a_call_that_is_over_are_dropped() -> None:
+    _, client, worker = a_full_crew()
+    client.body(9, b"of nothing")
+    assert worker.take_others() == []
+
+
+def test_arguments_that_are_complete_do_not_go_on() -> None:
+    crew = Crew()
+    client, worker = crew.client(), crew.worker()
+    client.call(1)
+    with pytest.raises(RemoteProtocolError, match="has all its arguments") as caught:
+        client.body(1, last=True)
+    assert caught.value.code is ErrorCode.BAD_STATE
+    client.call(2, flags=MORE)
+    client.body(2, last=True)
+    with pytest.raises(RemoteProtocolError, match="has all its arguments"):
+        client.body(2, last=True)
+    client.cut()
+    assert [frame.kind for frame in worker.hear()] == [calls.CALL, calls.CANCEL]
+
+
+@pytest.mark.parametrize("is_waiting", [False, True])
+def test_arguments_are_sent_as_there_is_credit_and_one_frame_more(is_waiting: bool) -> None:
+    crew = Crew()
+    client, worker = crew.client(), crew.worker(slots=2 - is_waiting)
+    client.call(0)
+    client.call(1, flags=MORE)
+    pieces = WINDOW_BYTES // MAX_PIECE_BYTES
+    for _ in range(pieces):
+        client.body(1, bytes(MAX_PIECE_BYTES))
+    with pytest.raises(RemoteProtocolError, match="more than it may") as caught:
+        client.body(1)
+    assert caught.value.code is ErrorCode.TOO_LONG
+    client.cut()
+    assert crew.board.queued == 0
+    bodies = [frame for frame in worker.hear() if frame.kind == calls.BODY]
+    assert len(bodies) == (0 if is_waiting else pieces)
+
+
+def test_credit_lets_arguments_go_on() -> None:
+    crew = Crew()
+    client, worker = crew.client(), crew.worker()
+    client.call(1, flags=MORE)
+    worker.take()
+    for _ in range(8):
+        client.body(1, bytes(MAX_PIECE_BYTES))
+        worker.credit(1, MAX_PIECE_BYTES + FRAME_COST)
+    assert client.hear() == 8 * [Frame(calls.CREDIT, 0, 1, MAX_PIECE_BYTES + FRAME_COST)]
+    assert client.peer.calls[1].client_credit == WINDOW_BYTES
+    worker.credit(1, LAST_ID)
+    assert client.peer.calls[1].client_credit == MAX_CREDIT
+
+
+def test_arguments_of_calls_that_wait_have_a_limit_together() -> None:
+    crew, client, worker = a_full_crew(max_bytes=100)
+    client.call(1, flags=MORE)
+    client.cast(2, flags=MORE)
+    client.cast(3, flags=MORE)
+    client.body(1, bytes(50))
+    client.body(2, bytes(50))
+    assert (client.results(), crew.board.queued) == ([(2, BUSY)], 2)
+    client.body(3, bytes(50), last=True)
+    assert (client.results(), crew.board.queued) == ([], 1)  # nobody waits for the end of a whole cast
+    client.body(1, bytes(50))
+    assert (client.results(), crew.board.queued) == ([(1, BUSY)], 0)
+    client.body(1, b"under way", last=True)
+    worker.end(0)
+    assert worker.take() == []
+
+
+# Credit for results
+
+
+def test_a_worker_may_send_as_there_is_credit_and_one_frame_more() -> None:
+    _, client, worker = a_full_crew()
+    for _ in range(WINDOW_BYTES // MAX_PIECE_BYTES):
+        worker.give(0, bytes(MAX_PIECE_BYTES))
+    assert client.peer.calls[0].credit <= 0
+    with pytest.raises(RemoteProtocolError, match="more than it may") as caught:
+        worker.give(0, b"")
+    assert caught.value.code is ErrorCode.TOO_LONG
+
+
+def test_small_values_cost_credit_too() -> None:
+    _, _, worker = a_full_crew()
+    for _ in range(WINDOW_BYTES // FRAME_COST):
+        worker.give(0, b"")
+    with pytest.raises(RemoteProtocolError, match="more than it may"):
+        worker.give(0, b"")
+
+
+def test_the_last_frame_needs_no_credit() -> None:
+    _, client, worker = a_full_crew()
+    client.peer.calls[0].credit = 0
+    worker.end(0)
+    assert client.results() == [(0, DONE)]
+
+
+def test_credit_goes_from_the_client_to_its_worker() -> None:
+    _, client, worker = a_full_crew()
+    worker.give(0, bytes(1000))
+    client.say(calls.CREDIT, 0, 0, 1000 + FRAME_COST)
+    assert worker.take_others() == [Frame(calls.CREDIT, 0, worker.numbers[0], 1000 + FRAME_COST)]
+    assert client.peer.calls[0].credit == WINDOW_BYTES
+    client.say(calls.CREDIT, 0, 0, LAST_ID)
+    assert client.peer.calls[0].credit == MAX_CREDIT
+
+
+def test_credit_for_what_is_not_under_way_is_dropped() -> None:
+    _, client, worker = a_full_crew(waiting=1)
+    client.say(calls.CREDIT, 0, 1, 1000)
+    client.say(calls.CREDIT, 0, 9, 1000)
+    worker.say(calls.CREDIT, 0, 9, 1000)
+    client.cancel(0)
+    worker.credit(0, 1000)
+    assert [frame.kind for frame in worker.take_others()] == [calls.CANCEL]
+    assert client.hear() == []
+
+
+# Slots shared with jobs
+
+
+def test_slots_that_jobs_have_are_not_free() -> None:
+    crew = Crew()
+    client, worker = crew.client(), crew.worker(slots=3)
+    worker.use(2)
+    client.call(1)
+    client.call(2)
+    assert worker.take() == [1]
+    worker.use(1)
+    assert worker.take() == [2]
+
+
+def test_room_that_nobody_waits_for_is_found_by_the_next_call() -> None:
+    crew = Crew()
+    client, worker = crew.client(), used_by_jobs(crew)
+    client.call(1)
+    client.cancel(1)
+    worker.use(0)
+    client.call(2)
+    assert worker.take() == [2]
+
+
+def test_room_on_a_worker_that_is_not_here_is_nobodys() -> None:
+    crew, _, _ = a_full_crew(waiting=1)
+    crew.board.on_room("nobody", 1.0)
+    assert crew.board.queued == 1
+
+
+def test_nothing_happens_when_jobs_leave_slots_that_nobody_needs() -> None:
+    crew = Crew()
+    worker = crew.worker(slots=2)
+    worker.use(2)
+    worker.use(0)
+    assert worker.take_others() == []
+
+
+def test_reserved_slots_are_free_however_many_jobs_there_are() -> None:
+    crew = Crew()
+    client, worker = crew.client(), crew.worker(slots=4, reserved=1)
+    worker.use(9)  # with those that wait on it
+    client.call(1)
+    client.call(2)
+    assert (worker.take(), crew.board.queued) == ([1], 1)
+
+
+def test_calls_that_wait_have_jobs_leave_half_of_their_slots() -> None:
+    crew = Crew()
+    client, worker = crew.client(), used_by_jobs(crew, 5, reserved=1)
+    for seq in range(4):
+        client.call(seq)
+    assert worker.take() == [0]
+    assert crew.board.needs_ticks
+    crew.share()
+    assert worker.take_others() == [Frame(calls.YIELD, 0, 1, 2)]
+    crew.share(TURN)
+    assert worker.take_others() == []  # once is enough
+    worker.yield_slots(1, 1)
+    assert worker.take() == [1]
+    worker.yield_slots(2, 1)
+    assert worker.take() == [2]
+
+
+def test_slots_go_back_to_jobs_when_no_call_needs_them() -> None:
+    crew = Crew()
+    client, worker = crew.client(), used_by_jobs(crew, 2)
+    client.call(1)
+    crew.share()
+    worker.yield_slots(1, 1)
+    assert worker.take() == [1]
+    assert crew.board.needs_ticks
+    crew.share()
+    assert [frame[2:4] for frame in worker.take_others()] == [(1, 1), (2, 0)]
+    assert (worker.peer.yielded, crew.board.needs_ticks) == (0, False)
+
+
+def test_jobs_know_what_calls_have_of_their_slots() -> None:
+    crew = Crew()
+    client, worker = crew.client(), crew.worker(slots=3, reserved=1)
+    told = []
+    for seq in range(3):
+        client.call(seq)
+        told.append(worker.account.lent)
+    worker.take()
+    worker.end(0)
+    told.append(worker.account.lent)
+    worker.reserved = 0
+    worker.announce("ping")
+    told.append(worker.account.lent)
+    worker.cut()
+    told.append(worker.account.lent)
+    assert told == [0, 1, 2, 1, 2, 0]
+
+
+def test_an_old_link_that_ends_late_changes_nothing() -> None:
+    crew = Crew()
+    client, old = crew.client(), crew.worker()
+    new = WorkerSeat(crew.board, "w", 1, account=old.account)
+    new.announce("ping")
+    client.call(1)
+    assert new.before is old.peer
+    old.cut()
+    assert (new.take(), old.account.lent, client.results()) == ([1], 1, [])
+
+
+def test_an_answer_to_what_was_asked_before_is_stale() -> None:
+    crew = Crew()
+    client, worker = crew.client(), used_by_jobs(crew, 2)
+    client.call(1)
+    crew.share()
+    client.cancel(1)
+    crew.share()
+    client.call(2)
+    worker.yield_slots(1, 1)
+    assert (worker.take(), worker.peer.yielded) == ([], 0)
+    crew.share()
+    assert [frame[2:4] for frame in worker.take_others()] == [(1, 1), (2, 0), (3, 1)]
+    worker.yield_slots(1, 3)
+    assert worker.take() == [2]
+
+
+def test_calls_and_jobs_take_turns_on_the_only_slot() -> None:
+    crew = Crew()
+    client, worker = crew.client(), used_by_jobs(crew)
+    for seq in range(3):
+        client.call(seq)
+    crew.share()
+    assert worker.take_others() == [Frame(calls.YIELD, 0, 1, 1)]
+    worker.yield_slots(1, 1)
+    assert worker.take() == [0]
+    crew.share(TURN - 0.1)
+    assert worker.take_others() == []
+    crew.share(0.1)
+    assert worker.take_others() == [Frame(calls.YIELD, 0, 2, 0)]
+    worker.end(0)
+    assert worker.take() == []
+    crew.share(TURN - 0.1)
+    assert worker.take_others() == []
+    crew.share(0.1)
+    assert worker.take_others() == [Frame(calls.YIELD, 0, 3, 1)]
+    worker.yield_slots(1, 3)
+    assert worker.take() == [1]
+
+
+def test_the_turn_of_calls_begins_when_the_task_has_left_the_only_slot() -> None:
+    crew = Crew()
+    client, worker = crew.client(), used_by_jobs(crew)
+    client.call(1)
+    client.call(2)
+    crew.share()
+    for _ in range(5):
+        crew.share(TURN)
+    assert worker.take_others() == [Frame(calls.YIELD, 0, 1, 1)]
+    worker.yield_slots(1, 1)
+    assert worker.take() == [1]
+    crew.share(TURN - 0.1)
+    assert worker.take_others() == []
+    crew.share(0.1)
+    assert worker.take_others() == [Frame(calls.YIELD, 0, 2, 0)]
+
+
+def test_a_large_call_has_jobs_leave_as_many_slots_as_it_needs() -> None:
+    crew = Crew()
+    client = crew.client()
+    worker = crew.worker(slots=6, offers=["ping", Offer("big", 4), Offer("whole", 6)], reserved=1)
+    worker.use(5)
+    client.call(1)
+    client.call(2)
+    crew.share()
+    client.call(3, "big")
+    crew.share()
+    client.call(4, "whole", worker="w")
+    crew.share()
+    crew.share(TURN)
+    assert worker.take() == [1]
+    assert [frame[2:4] for frame in worker.take_others()] == [(1, 2), (2, 3), (3, 5)]
+    worker.yield_slots(5, 3)
+    assert worker.take() == [2, 3]
+    worker.end(1, 2, 3)
+    assert worker.take() == [4]
+
+
+def test_a_call_that_needs_all_slots_takes_turns_with_jobs() -> None:
+    crew = Crew()
+    client, worker = crew.client(), crew.worker(slots=4, offers=[Offer("whole", 4)])
+    worker.use(4)
+    for seq in (1, 2):
+        client.call(seq, "whole")
+    crew.share()
+    worker.yield_slots(4, 1)
+    assert worker.take() == [1]
+    crew.share(TURN)
+    crew.share(TURN)
+    assert [frame[2:4] for frame in worker.take_others()] == [(1, 4), (2, 0), (3, 4)]
+    worker.end(1)
+    assert worker.take() == []
+    worker.yield_slots(4, 3)
+    assert worker.take() == [2]
+
+
+def test_calls_take_turns_with_a_task_that_needs_more_than_they_leave() -> None:
+    crew = Crew()
+    client, worker = crew.client(), used_by_jobs(crew, 4)
+    worker.account.held = {AttemptKey(JobId(1), TaskNumber(1), 1): 3}
+    for seq in range(4):
+        client.call(seq)
+    crew.share()
+    worker.yield_slots(2, 1)
+    assert worker.take() == [0, 1]
+    crew.share(TURN)
+    assert [frame[2:4] for frame in worker.take_others()] == [(1, 2), (2, 0)]
+    worker.account.held = {AttemptKey(JobId(1), TaskNumber(2), 1): 2}
+    crew.share()
+    crew.share(TURN)
+    assert [frame[2:4] for frame in worker.take_others()] == [(3, 2)]
+
+
+def test_direct_calls_have_jobs_leave_slots_too() -> None:
+    crew = Crew()
+    client, worker = crew.client(), used_by_jobs(crew, 2)
+    crew.worker("idle")
+    client.call(1, worker="w")
+    crew.share()
+    assert worker.take_others() == [Frame(calls.YIELD, 0, 1, 1)]
+
+
+@pytest.mark.parametrize("reserved", [0, 2])
+def test_workers_that_calls_fill_are_not_asked(reserved: int) -> None:
+    crew = Crew()
+    client, worker = crew.client(), crew.worker(slots=2, reserved=reserved)
+    for seq in range(3):
+        client.call(seq)
+    worker.take()
+    worker.use(reserved)
+    crew.share()
+    assert worker.take_others() == []
+
+
+def test_a_worker_that_was_asked_may_be_lost() -> None:
+    crew = Crew()
+    client, worker = crew.client(), used_by_jobs(crew, 2)
+    client.call(1)
+    crew.share()
+    worker.cut()
+    client.cancel(1)
+    assert (crew.board.needs_ticks, crew.board.touched) == (False, set())
+
+
+def test_a_draining_worker_gets_nothing_new() -> None:
+    crew = Crew()
+    client, worker = crew.client(), crew.worker(slots=3)
+    client.call(1)
+    worker.account.draining = True
+    client.call(2)
+    worker.use(1)
+    client.call(3)
+    assert worker.take() == [1]
+    worker.end(1)
+    worker.use(0)
+    assert (worker.take(), crew.board.queued) == ([], 2)
+    assert crew.worker("other", slots=2).take() == [2, 3]
+
+
+# What the protocol forbids
+
+
+def test_a_number_is_used_once_at_a_time() -> None:
+    _, client, worker = a_full_crew(waiting=1)
+    for seq in (0, 1):
+        for flags in (0, calls.CAST | MORE):
+            with pytest.raises(RemoteProtocolError, match="under way already") as caught:
+                client.call(seq, flags=flags)
+            assert caught.value.code is ErrorCode.BAD_SEQ
+    worker.end(0)
+    client.call(0)
+    client.cut()
+    assert worker.take() == [1]
+
+
+@pytest.mark.parametrize("payload", [b"", b"\x00", b"\x05ping", b"\xff"])
+@pytest.mark.parametrize("now", [0.0, 100.0])
+def test_a_call_without_a_name_is_refused(payload: bytes, now: float) -> None:
+    crew = Crew(now)
+    client, worker = crew.client(), crew.worker()
+    with pytest.raises(RemoteProtocolError, match="without the name") as caught:
+        client.say(calls.CALL, 0, 1, 0, payload)
+    assert caught.value.code is ErrorCode.BAD_PAYLOAD
+    client.cut()
+    assert worker.take() == []
+
+
+@pytest.mark.parametrize("rest", [b"", b"\x00", b"\x05w"])
+def test_a_direct_call_without_a_worker_is_refused(rest: bytes) -> None:
+    crew = Crew()
+    client, worker = crew.client(), crew.worker()
+    with pytest.raises(RemoteProtocolError, match="without the name"):
+        client.say(calls.CALL, calls.DIRECT, 1, 0, calls.encode_target("ping") + rest)
+    client.cut()
+    assert worker.take() == []
+
+
+def test_a_result_of_nothing_is_refused() -> None:
+    _, client, worker = a_full_crew()
+    number = worker.numbers[0]
+    worker.end(0)
+    for seat in (worker, client):
+        with pytest.raises(RemoteProtocolError, match="not under way") as caught:
+            seat.say(calls.RESULT, calls.LAST, number)
+        assert caught.value.code is ErrorCode.BAD_SEQ
+
+
+def test_only_workers_announce() -> None:
+    with pytest.raises(RemoteProtocolError, match="who is no worker") as caught:
+        Crew().client().say(calls.ANNOUNCE, payload=calls.encode_announcement(1, 0, []))
+    assert caught.value.code is ErrorCode.BAD_STATE
+
+
+def test_an_announcement_that_is_none_is_refused() -> None:
+    with pytest.raises(RemoteProtocolError, match="an announcement"):
+        Crew().worker().say(calls.ANNOUNCE, payload=b"\xc1")
+
+
+def test_no_more_slots_can_be_left_than_jobs_have() -> None:
+    worker = Crew().worker(slots=3, reserved=1)
+    worker.yield_slots(2, 0)
+    with pytest.raises(RemoteProtocolError, match="than there are") as caught:
+        worker.yield_slots(3, 0)
+    assert caught.value.code is ErrorCode.BAD_PAYLOAD
+
+
+@pytest.mark.parametrize("kind", [calls.YIELD, calls.YIELDED + 1, calls.END_KIND - 1])
+def test_other_kinds_are_unknown(kind: int) -> None:
+    with pytest.raises(RemoteProtocolError, match=f"0x{kind:02x}") as caught:
+        Crew().worker().say(kind)
+    assert caught.value.code is ErrorCode.UNKNOWN_TYPE
+
+
+def test_a_switchboard_where_nothing_happens_needs_no_ticks() -> None:
+    board = Switchboard()
+    board.on_time(1.0)
+    board.share(1.0)
+    board.check()
+    assert (board.needs_ticks, board.queued) == (False, 0)
