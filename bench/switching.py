@@ -1,9 +1,20 @@
-"""What it costs the switchboard to give out a call, as the crew and the queue grow. No sockets: the decisions alone."""
+"""What it costs a foreman to give out a call as the crew grows: the decisions alone, and with links to workers."""
 
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 
-from bench.harness import race, report
+import uvloop
+
+import gandy
+from bench.harness import race, report, report_times
+from bench.jobs import start
 from gandy.core.calls import Peer
 from gandy.core.switchboard import Switchboard
 from gandy.core.workers import Worker, WorkerInfo
@@ -47,6 +58,43 @@ def _add_worker(board: Switchboard, number: int) -> Peer:
     return peer
 
 
+async def flood(address: str, workers: int) -> None:
+    """All calls at once, as soon as all workers are there."""
+    async with gandy.AsyncClient(address) as client:
+        while sum("crowd" in row.commands for row in await client.workers()) < workers:
+            await asyncio.sleep(0.1)
+        await asyncio.gather(*(client.call("crowd") for _ in range(CALLS)))
+
+
+def measure(workers: int) -> float:
+    """CPU seconds of the foreman for each call."""
+    home = Path(tempfile.mkdtemp(prefix="bench-"))
+    environment = {**os.environ, "GANDY_HOME": str(home)}
+    address = f"unix:{home / 'foreman.sock'}"
+    foreman = start(environment, "foreman", "run", "--store", "memory:")
+    try:
+        while not (home / "foreman.sock").exists():
+            time.sleep(0.02)
+        with subprocess.Popen([sys.executable, "-m", "bench.crowd", address, str(workers)]) as crowd:
+            uvloop.run(flood(address, workers))  # everybody is warm
+            before = cpu_seconds(foreman.pid)
+            uvloop.run(flood(address, workers))
+            after = cpu_seconds(foreman.pid)
+            crowd.kill()
+    finally:
+        foreman.terminate()
+        foreman.wait()
+        shutil.rmtree(home)
+    return (after - before) / CALLS
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def run() -> None:
     contestants = {f"{workers:,} workers": dispatching(workers) for workers in (10, 100, 1_000)}
     report(f"Giving out {CALLS} queued calls", "calls", race(contestants, repeats=3), "10 workers")
+    times = {f"{workers:,} workers": [measure(workers) for _ in range(3)] for workers in (10, 100, 1_000)}
+    report_times(f"CPU of a foreman for each of {CALLS} queued calls", times, "10 workers")

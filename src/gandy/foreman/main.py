@@ -124,6 +124,7 @@ def run(
             "a foreman that listens on the network has no keys yet: with --insecure, everybody who can reach it "
             "can run commands as you"
         )
+    loop.allow_many_files()
     program = ForemanProgram(home, store, Policy(grace=grace), insecure, keep_results)
     return loop.run(_run(program, listen, v1_listen))
 

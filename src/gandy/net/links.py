@@ -19,6 +19,9 @@ MAX_UNSENT_BYTES = 64 * 1024 * 1024
 # handle the next: in lock-step, three processes are no faster than one.
 STEP_BYTES = 16 * 1024
 
+# Links that wait to be taken: a whole crew may come back at the same moment.
+BACKLOG = 4096
+
 # Seconds to set up a link.
 CONNECT_TIMEOUT = 5.0
 
@@ -117,7 +120,7 @@ async def listen(address: Address, make_link: Callable[[], Link]) -> asyncio.Ser
     try:
         if address.scheme == "unix":
             return await _listen_unix(loop, address.host, make_link)
-        return await loop.create_server(make_link, address.host, address.port)
+        return await loop.create_server(make_link, address.host, address.port, backlog=BACKLOG)
     except OSError as error:
         raise ConfigError(f"cannot listen at {address}: {error.strerror or error}") from None
 
@@ -128,7 +131,7 @@ async def _listen_unix(loop: asyncio.AbstractEventLoop, path: str, make_link: Ca
     Path(path).unlink(missing_ok=True)  # left by a foreman that was killed
     before = os.umask(0o177)
     try:
-        return await loop.create_unix_server(make_link, path)
+        return await loop.create_unix_server(make_link, path, backlog=BACKLOG)
     finally:
         os.umask(before)
 
