@@ -45,6 +45,11 @@ def make_about(slots: int | None, tags: tuple[str, ...], name: str | None, reser
     return About(f"{name}-{secrets.token_hex(6)}", name, count, (*tags, PYTHON_TAG), __version__, ahead)
 
 
+def tell_people() -> None:
+    """What happens, on standard error."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+
+
 def tell_address(home: str, foreman: str | None, insecure: bool) -> Address:
     """Raises: ConfigError."""
     address = parse_address(foreman or f"unix:{Path(home) / 'foreman.sock'}")
@@ -70,7 +75,7 @@ def run(
     reserve: int = 0,
 ) -> int:
     """Raises: ConfigError, GandyError."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    tell_people()
     address = tell_address(home, foreman, insecure)
     about = make_about(slots, tags, name, reserve)
     installed = load_all(commands)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, overload
 from gandy.config import tell_home
 from gandy.net import loop
 from gandy.worker.commands import Commands
-from gandy.worker.main import OUTPUT_NAME, make_about, serve, tell_address
+from gandy.worker.main import OUTPUT_NAME, make_about, serve, tell_address, tell_people
 from gandy.worker.service import MAX_OUTPUT_BYTES, WorkerService
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -66,6 +66,7 @@ class Worker:
 
     def run(self) -> None:
         """Work until a signal, `stop` or the foreman ends it. Raises: GandyError."""
+        tell_people()  # unless the program has its own way
         try:
             loop.run(serve(self._start))
         finally:
