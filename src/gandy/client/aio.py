@@ -248,7 +248,7 @@ class AsyncClient(AsyncCalls):
         async with self._connecting:
             if self._link is None or not self._link.is_open:
                 await self._drop_link()
-                self._link = await connect(self.address)
+                self._link = await connect(self.address, self.caller)
             return self._link
 
 

@@ -5,13 +5,14 @@ One for each client; it outlives links. What a result means is the business of `
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from itertools import count
 from math import inf
 from typing import Any, Final, Protocol, TypedDict
 
 from gandy.client.pending import CallFuture, CallStream, Pending
 from gandy.errors import GandyError, LinkError, Rejected
-from gandy.functions.values import encode_value
+from gandy.functions.values import decode_value, encode_value
 from gandy.limits import LAST_NUMBER, MAX_PIECE_BYTES, MAX_VALUE_BYTES
 from gandy.wire.calls import (
     BODY,
@@ -34,6 +35,7 @@ from gandy.wire.stream import MAGIC
 from gandy.wire.v2 import HEADER
 
 MAX_LEFT_MS: Final = 0xFFFF_FFFF
+SWEEP_PERIOD: Final = 0.05  # seconds between two looks at whether somebody has cancelled a simple call
 MAX_TARGETS: Final = 10_000  # names of commands that are kept as they are sent
 
 _pack: Final = HEADER.pack
@@ -53,6 +55,7 @@ class CallsLink(Protocol):
     """What is needed of a link."""
 
     calls: dict[int, Pending]
+    simple: dict[int, tuple["asyncio.Future[Any]", bytes]]  # calls too, with their frames
     takes_calls: bool
 
     @property
@@ -71,18 +74,54 @@ class Caller:
         self._targets: dict[str, bytes] = {}
         self._connecting: set[asyncio.Task[None]] = set()
         self._is_closed = False
+        self._sweeping: asyncio.TimerHandle | None = None
 
-    def call(self, name: str, args: tuple[Any, ...], options: CallOptions, worker: str = "") -> CallFuture:
+    def call(self, name: str, args: tuple[Any, ...], options: CallOptions, worker: str = "") -> "asyncio.Future[Any]":
         """Raises: TypeError, ValueError, NotPicklable."""
+        link = self._find_link()
+        if not (options or worker or self._is_closed) and link is not None and link.is_open and link.takes_calls:
+            body = _encode_args(args)
+            if len(body) <= MAX_PIECE_BYTES:
+                return self._call_simply(link, name, body)
         call = CallFuture()
-        if options or worker:
-            self._fill(call, name, args, options, worker)
-        else:  # the usual case
-            call.caller = self
-            call.is_simple = True
-            call.target = self._targets.get(name) or self._make_target(name)
-            call.body = _encode_args(args)
+        self._fill(call, name, args, options, worker)
         self._start(call)
+        return call
+
+    def _call_simply(self, link: CallsLink, name: str, body: bytes) -> "asyncio.Future[Any]":
+        """The usual case: a plain future, which tasks can wait for in half the time, and what was sent."""
+        target = self._targets.get(name) or self._make_target(name)
+        number = self._take_number(link)
+        data = _pack(MAGIC, CALL, 0, number, 0, len(target) + len(body)) + target + body
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        link.simple[number] = (future, data)
+        link.write_soon(data)
+        if self._sweeping is None:
+            self._sweeping = loop.call_later(SWEEP_PERIOD, self._sweep)
+        return future
+
+    def _sweep(self) -> None:
+        """A plain future does not tell that it was cancelled, so somebody has to look."""
+        self._sweeping = None
+        link = self._find_link()
+        if link is None or not link.simple:
+            return
+        for number in [number for number, (future, _) in link.simple.items() if future.done()]:
+            del link.simple[number]
+            link.write_soon(_pack(MAGIC, CANCEL, 0, number, 0, 0))
+        self._sweeping = asyncio.get_running_loop().call_later(SWEEP_PERIOD, self._sweep)
+
+    def adopt(self, link: CallsLink, number: int) -> CallFuture:
+        """A call that turns out not to be simple: it fails, comes in pieces, or must go out again."""
+        future, data = link.simple.pop(number)
+        call = CallFuture()
+        call.caller, call.number = self, number
+        end = HEADER.size + 1 + data[HEADER.size]
+        call.target, call.body = data[HEADER.size : end], data[end:]
+        link.calls[number] = call
+        call.add_done_callback(partial(_pass_on, future))
+        future.add_done_callback(lambda _: call.cancel())
         return call
 
     def stream(self, name: str, args: tuple[Any, ...], options: CallOptions) -> CallStream:
@@ -146,6 +185,9 @@ class Caller:
     def close(self) -> None:
         """Nothing goes out any more."""
         self._is_closed = True
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            self._sweeping = None
 
     def _start(self, call: Pending) -> None:
         link = self._find_link()
@@ -177,10 +219,7 @@ class Caller:
         if not link.takes_calls:
             call.on_failure(Rejected("the foreman takes no calls: it is older than this client"))
             return
-        number = next(self._numbers) & LAST_NUMBER
-        while number in link.calls:
-            number = next(self._numbers) & LAST_NUMBER
-        call.number = number
+        number = call.number = self._take_number(link)
         link.calls[number] = call
         body, target = call.body, call.target
         if len(body) > MAX_PIECE_BYTES:
@@ -189,6 +228,12 @@ class Caller:
             return
         left_ms = 0 if call.deadline is None else _tell_left(call.deadline)
         link.write_soon(_pack(MAGIC, CALL, call.flags, number, left_ms, len(target) + len(body)) + target + body)
+
+    def _take_number(self, link: CallsLink) -> int:
+        number = next(self._numbers) & LAST_NUMBER
+        while number in link.calls or number in link.simple:
+            number = next(self._numbers) & LAST_NUMBER
+        return number
 
     async def _send_pieces(self, link: CallsLink, call: Pending, room: asyncio.Event) -> None:
         """Large arguments, as fast as the worker takes them."""
@@ -221,21 +266,46 @@ class Caller:
             link.write_soon(_pack(MAGIC, CANCEL, 0, call.number, 0, 0))
 
 
-def on_frame(link: CallsLink, kind: int, flags: int, number: int, padding: int, payload: bytes) -> None:
+def on_frame(link: CallsLink, caller: Caller, kind: int, flags: int, number: int, padding: int, payload: bytes) -> None:
     """What the foreman said about a call."""
     if kind == RESULT:
-        call = link.calls.pop(number, None) if flags & LAST else link.calls.get(number)
-        if call is None:
+        simple = link.simple.get(number)
+        if simple is not None and flags == _DONE:  # the usual case
+            del link.simple[number]
+            _settle(simple[0], payload)
             return
-        if flags == _DONE and call.is_simple and isinstance(call, CallFuture):  # the usual case
-            call.on_value(payload)
-        else:
+        call = link.calls.get(number) if simple is None else caller.adopt(link, number)
+        if call is not None:
+            if flags & LAST:
+                del link.calls[number]
             call.on_result(flags, payload)
     elif kind == CREDIT:
         call = link.calls.get(number)
         if call is not None and call.room is not None:
             call.credit += padding
             call.room.set()
+
+
+def _settle(future: "asyncio.Future[Any]", payload: bytes) -> None:
+    if future.done():  # cancelled, and nobody has looked yet
+        return
+    try:
+        value = decode_value(payload)
+    except ValueError as error:
+        future.set_exception(error)
+    else:
+        future.set_result(value)
+
+
+def _pass_on(future: "asyncio.Future[Any]", call: "asyncio.Future[Any]") -> None:
+    if future.done():
+        return
+    if call.cancelled():
+        future.cancel()
+    elif (error := call.exception()) is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(call.result())
 
 
 def _encode_args(args: tuple[Any, ...], is_pickled: bool = False) -> bytes:

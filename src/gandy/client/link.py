@@ -4,9 +4,9 @@ import asyncio
 import socket
 from collections import deque
 from functools import partial
-from typing import Final, cast
+from typing import Any, Final, cast
 
-from gandy.client.caller import on_frame
+from gandy.client.caller import Caller, on_frame
 from gandy.client.conversation import Conversation, Happened, Replied, Welcomed, make_error
 from gandy.client.pending import Pending
 from gandy.config import Address
@@ -86,15 +86,16 @@ class Feed:
 class Link(asyncio.Protocol):
     """One connection. Requests made in one turn of the loop leave in one write."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, caller: Caller) -> None:
         self._address = address
         self._loop = asyncio.get_running_loop()
-        self._conversation = Conversation(on_call=partial(on_frame, self))
+        self._conversation = Conversation(on_call=partial(on_frame, self, caller))
         self._transport: asyncio.Transport | None = None
         self._flush_is_due = False
         self._error: GandyError | None = None  # why nothing more can be asked
         self._parts: list[bytes] = []  # frames of calls that are to be written
         self.calls: dict[int, Pending] = {}  # under way, by number
+        self.simple: dict[int, tuple[asyncio.Future[Any], bytes]] = {}  # the simple ones of them, with their frames
         self.takes_calls = False
         self._asked: dict[int, asyncio.Future[Answer]] = {}
         self._watches: dict[int, Watch | Feed] = {}
@@ -182,6 +183,10 @@ class Link(asyncio.Protocol):
         calls, self.calls = self.calls, {}
         for pending in calls.values():
             pending.on_failure(error)
+        simple, self.simple = self.simple, {}
+        for future, _ in simple.values():
+            if not future.done():
+                future.set_exception(error)
         if self._transport is not None:
             self._transport.close()
 
@@ -258,9 +263,9 @@ def _keep_alive(link: socket.socket) -> None:
         link.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_SECONDS)
 
 
-async def connect(address: Address) -> Link:
+async def connect(address: Address, caller: Caller) -> Link:
     """Raises: LinkError, with what to do about it."""
-    link = await _open(address)
+    link = await _open(address, caller)
     try:
         async with asyncio.timeout(WELCOME_PATIENCE):
             await link.welcome
@@ -273,13 +278,13 @@ async def connect(address: Address) -> Link:
     return link
 
 
-async def _open(address: Address) -> Link:
+async def _open(address: Address, caller: Caller) -> Link:
     loop = asyncio.get_running_loop()
     try:
         if address.scheme == "unix":
-            _, link = await loop.create_unix_connection(lambda: Link(address), address.host)
+            _, link = await loop.create_unix_connection(lambda: Link(address, caller), address.host)
         else:
-            _, link = await loop.create_connection(lambda: Link(address), address.host, address.port)
+            _, link = await loop.create_connection(lambda: Link(address, caller), address.host, address.port)
     except (FileNotFoundError, ConnectionRefusedError):
         raise LinkError(f"no foreman is running at {address}; start one with 'gandy up'") from None
     except OSError as error:

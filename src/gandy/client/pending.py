@@ -57,7 +57,6 @@ class _Outgoing:
     body: bytes  # the arguments
     number = 0  # on its link
     flags = 0
-    is_simple = False  # no flags, no timer, no pieces
     deadline: float | None = None  # in the loop's time
     can_wait = True
     is_repeatable = False
@@ -133,19 +132,17 @@ class CallFuture(asyncio.Future[Any], _Outgoing):
             self.set_exception(self.open_error(flags, payload))
         else:
             self.forget()
-            self.on_value(b"".join((*self.pieces, payload)) if self.pieces else payload)
+            self._on_value(b"".join((*self.pieces, payload)) if self.pieces else payload)
 
-    def on_value(self, data: bytes) -> None:
-        """The whole value."""
+    def _on_value(self, data: bytes) -> None:
         try:
-            value = decode_value(data) if self.is_simple else decode_value(data, self.is_pickled)
+            value = decode_value(data, self.is_pickled)
         except Exception as error:  # noqa: BLE001 - opening a pickle runs what the value wants to run
             self.set_exception(error)
         else:
             self.set_result(value)
 
     def _on_piece(self, payload: bytes) -> None:
-        self.is_simple = False
         self.pieces = self.pieces or []
         assert isinstance(self.pieces, list)
         self.pieces.append(payload)
