@@ -9,6 +9,7 @@ import click
 
 from gandy.cli.exits import ExitCode, make_epilog
 from gandy.cli.options import Seconds, foreman_option, open_client
+from gandy.cli.text import parse_argument
 
 if TYPE_CHECKING:
     from gandy.client import Client
@@ -53,7 +54,7 @@ def call(
     from gandy.functions.values import encode_value
     from gandy.wire.calls import encode_target
 
-    args = tuple(map(_parse, arguments))
+    args = tuple(map(parse_argument, arguments))
     try:
         encode_target(name)
         encode_value(args)
@@ -80,13 +81,6 @@ def _call_all(client: "Client", name: str, args: tuple[Any, ...], timeout: float
             click.echo(f"gandy: {reply.worker}: {reply.error}", err=True)
             code = ExitCode.FAILED
     return code
-
-
-def _parse(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
 
 
 def _print(value: Any, as_json: bool) -> None:

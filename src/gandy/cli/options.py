@@ -41,57 +41,43 @@ class Bytes(click.ParamType[int]):
         return size
 
 
-def foreman_option(command: F) -> F:
-    option = click.option(
-        "--foreman",
-        metavar="URL",
-        envvar="GANDY_FOREMAN",
-        help="Where the foreman is: unix:PATH or tcp://HOST:PORT. Default: GANDY_FOREMAN, or the one on this machine.",
-    )
-    return option(command)
+foreman_option = click.option(
+    "--foreman",
+    metavar="URL",
+    envvar="GANDY_FOREMAN",
+    help="Where the foreman is: unix:PATH or tcp://HOST:PORT. Default: GANDY_FOREMAN, or the one on this machine.",
+)
 
+preload_option = click.option(
+    "--preload",
+    multiple=True,
+    metavar="MODULE",
+    help="Import this before the first Python function comes, once in each slot's process.",
+)
 
-def preload_option(command: F) -> F:
-    option = click.option(
-        "--preload",
-        multiple=True,
-        metavar="MODULE",
-        help="Import this before the first Python function comes, once in each slot's process.",
-    )
-    return option(command)
+commands_option = click.option(
+    "--commands",
+    multiple=True,
+    metavar="MODULE[:NAME]",
+    help="Offer the commands of the gandy.Worker in this module.",
+)
 
+reserve_option = click.option(
+    "--reserve",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Slots that are for calls of commands alone.",
+)
 
-def commands_option(command: F) -> F:
-    option = click.option(
-        "--commands",
-        multiple=True,
-        metavar="MODULE[:NAME]",
-        help="Offer the commands of the gandy.Worker in this module.",
-    )
-    return option(command)
-
-
-def reserve_option(command: F) -> F:
-    option = click.option(
-        "--reserve",
-        type=click.IntRange(0),
-        default=0,
-        metavar="N",
-        help="Slots that are for calls of commands alone.",
-    )
-    return option(command)
-
-
-def output_option(command: F) -> F:
-    option = click.option(
-        "--output",
-        "output",
-        type=click.Choice(["table", "json", "quiet"]),
-        default="table",
-        show_default=True,
-        help="A table for people, JSON with one object on each line, or only numbers and names.",
-    )
-    return option(command)
+output_option = click.option(
+    "--output",
+    "output",
+    type=click.Choice(["table", "json", "quiet"]),
+    default="table",
+    show_default=True,
+    help="A table for people, JSON with one object on each line, or only numbers and names.",
+)
 
 
 def job_argument(command: F) -> F:

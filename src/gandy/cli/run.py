@@ -7,6 +7,7 @@ import click
 
 from gandy.cli.exits import WAIT_EXIT_HELP, ExitCode, make_epilog
 from gandy.cli.options import Bytes, Format, Seconds, foreman_option, open_client, output_option
+from gandy.cli.text import parse_argument
 
 if TYPE_CHECKING:
     from gandy.client.functions import CallFuture
@@ -57,7 +58,7 @@ def run(
     from gandy.functions.named import Named
 
     options = {key: value for key, value in told.items() if value is not None and value != ()}
-    given = tuple(map(_parse, arguments))
+    given = tuple(map(parse_argument, arguments))
     items = [given] if each_line is None else [(*given, line) for line in read_lines(each_line)]
     with open_client(foreman) as client:
         functions = client.functions(**options)
@@ -66,13 +67,6 @@ def run(
         if wait:
             raise click.exceptions.Exit(_print_values(calls))
         _tell(calls[0].job, output)
-
-
-def _parse(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def _tell(job: int, output: Format) -> None:

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -11,6 +11,14 @@ _BETWEEN: Final = re.compile(r"[\s:]|0[xX]")
 _STRANGE: Final = re.compile(r"[^\s:0-9a-fA-FxX]|(?<!0)[xX]")
 _SPACE: Final = re.compile(r"\s*")
 _JSON: Final = json.JSONDecoder()
+
+
+def parse_argument(text: str) -> Any:
+    """An argument of a function: the value, where it is JSON, else the text itself."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def parse_hex(text: str) -> bytes:

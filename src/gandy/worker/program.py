@@ -11,7 +11,7 @@ from gandy.config import tell_home
 from gandy.net import loop
 from gandy.worker.commands import Commands
 from gandy.worker.main import OUTPUT_NAME, make_about, serve, tell_address, tell_people
-from gandy.worker.service import MAX_OUTPUT_BYTES, WorkerService
+from gandy.worker.service import WorkerService
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -35,13 +35,10 @@ class Worker:
     ) -> None:
         """Raises: ConfigError."""
         self.commands = Commands()
-        home = tell_home(os.environ, sys.platform)
-        address = tell_address(home, foreman or os.environ.get("GANDY_FOREMAN"), insecure)
-        about = make_about(slots, tags, name, reserve)
-        folder = Path(home) / OUTPUT_NAME / about.name
-        self._make: Callable[[], WorkerService] = lambda: WorkerService(
-            address, about, folder, MAX_OUTPUT_BYTES, (), commands=self.commands, reserved=reserve
-        )
+        self._foreman = foreman
+        self._is_insecure = insecure
+        self._about = make_about(slots, tags, name, reserve)
+        self._reserve = reserve
         self._stop: Callable[[], None] = _do_nothing
 
     @overload
@@ -85,7 +82,11 @@ class Worker:
         self._stop()
 
     def _start(self) -> WorkerService:
-        service = self._make()
+        # Not before: a module that only gives its commands to `gandy worker run` need not know where the foreman is.
+        home = tell_home(os.environ, sys.platform)
+        address = tell_address(home, self._foreman or os.environ.get("GANDY_FOREMAN"), self._is_insecure)
+        folder = Path(home) / OUTPUT_NAME / self._about.name
+        service = WorkerService(address, self._about, folder, commands=self.commands, reserved=self._reserve)
         running = asyncio.get_running_loop()
 
         def stop() -> None:

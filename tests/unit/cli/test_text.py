@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from gandy.cli.text import parse_hex, parse_json
+from gandy.cli.text import parse_argument, parse_hex, parse_json
 
 
 @pytest.mark.parametrize(
@@ -62,3 +62,10 @@ def test_values_before_bad_json_are_given(text: str, message: str) -> None:
     assert next(values) == ("line 1", 1)
     with pytest.raises(click.UsageError, match=message):
         next(values)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("1", 1), ('"a"', "a"), ("a", "a"), ("[1, 2]", [1, 2]), ("[" * 100_000, "[" * 100_000)]
+)
+def test_argument_is_json_or_a_text(text: str, value: object) -> None:
+    assert parse_argument(text) == value

@@ -1,0 +1,87 @@
+"""Simple calls: what becomes of results for futures that somebody cancelled."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from gandy.client.caller import SWEEP_PERIOD, Caller, on_frame
+from gandy.client.pending import Pending
+from gandy.errors import CallFailed
+from gandy.wire import calls
+from gandy.wire.calls import CANCEL, FAILED, LAST, RESULT, WHOLE, Failure
+
+
+class FakeLink:
+    """Keeps what is written."""
+
+    def __init__(self) -> None:
+        self.calls: dict[int, Pending] = {}
+        self.simple: dict[int, tuple[asyncio.Future[Any], bytes]] = {}
+        self.takes_calls = True
+        self.is_open = True
+        self.written: list[int] = []  # kinds
+
+    def write_soon(self, data: bytes) -> None:
+        calls.read_frames(data, 0, lambda kind, *_rest: self.written.append(kind))
+
+
+def run(test: Any) -> list[dict[str, Any]]:
+    """What asyncio complained about."""
+    complaints: list[dict[str, Any]] = []
+
+    async def go() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: complaints.append(context))
+        link = FakeLink()
+
+        async def get_link() -> FakeLink:
+            return link
+
+        await test(link, Caller(get_link, lambda: link))
+        await asyncio.sleep(0)
+
+    asyncio.run(go())
+    return complaints
+
+
+FAILURE = calls.encode_failure(Failure("ValueError", "ValueError: no"))
+
+
+def test_failure_of_a_cancelled_call_is_dropped_in_silence() -> None:
+    async def test(link: FakeLink, caller: Caller) -> None:
+        future = caller.call("ping", (), {})
+        (number,) = link.simple
+        future.cancel()
+        on_frame(link, caller, RESULT, LAST | FAILED, number, 0, FAILURE)
+        assert not link.simple
+        assert not link.calls
+
+    assert run(test) == []
+
+
+def test_cancelled_call_is_told_to_the_foreman_though_pieces_come() -> None:
+    async def test(link: FakeLink, caller: Caller) -> None:
+        future = caller.call("ping", (), {})
+        (number,) = link.simple
+        future.cancel()
+        on_frame(link, caller, RESULT, 0, number, 0, b"piece")
+        await asyncio.sleep(2 * SWEEP_PERIOD)
+        assert link.written[-1] == CANCEL
+        assert not link.simple
+
+    assert run(test) == []
+
+
+def test_failure_and_pieces_reach_a_simple_call() -> None:
+    async def test(link: FakeLink, caller: Caller) -> None:
+        failing, large = caller.call("fail", (), {}), caller.call("make", (), {})
+        first, second = link.simple
+        on_frame(link, caller, RESULT, LAST | FAILED, first, 0, FAILURE)
+        on_frame(link, caller, RESULT, 0, second, 0, b"\xc4\x04ab")
+        on_frame(link, caller, RESULT, LAST | WHOLE, second, 0, b"cd")
+        with pytest.raises(CallFailed, match="no"):
+            await failing
+        assert await large == b"abcd"
+        assert not link.calls
+
+    assert run(test) == []

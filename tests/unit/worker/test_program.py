@@ -1,0 +1,18 @@
+"""`gandy.Worker` before it runs."""
+
+import pytest
+
+import gandy
+from gandy.errors import ConfigError
+
+
+def test_worker_needs_no_foreman_until_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GANDY_FOREMAN", "tcp://hut:5429")
+    worker = gandy.Worker()  # in a module whose commands `gandy worker run --insecure` takes
+    with pytest.raises(ConfigError, match="--insecure"):
+        worker.run()
+
+
+def test_worker_that_cannot_be_is_refused_at_once() -> None:
+    with pytest.raises(ConfigError, match="can reserve 0 to 1"):
+        gandy.Worker(slots=2, reserve=2)
