@@ -270,10 +270,9 @@ def on_frame(link: CallsLink, caller: Caller, kind: int, flags: int, number: int
     """What the foreman said about a call."""
     if kind == RESULT:
         simple = link.simple.get(number)
-        if simple is not None and (flags == _DONE or simple[0].done()):  # the usual case; or cancelled, and then
-            if flags & LAST:  # the sweep tells the foreman, unless the call is over
-                del link.simple[number]
-                _settle(simple[0], payload)
+        if simple is not None and flags == _DONE:  # the usual case
+            del link.simple[number]
+            _settle(simple[0], payload)
             return
         call = link.calls.get(number) if simple is None else caller.adopt(link, number)
         if call is not None:
@@ -288,7 +287,7 @@ def on_frame(link: CallsLink, caller: Caller, kind: int, flags: int, number: int
 
 
 def _settle(future: "asyncio.Future[Any]", payload: bytes) -> None:
-    if future.done():
+    if future.done():  # cancelled, and nobody has looked yet
         return
     try:
         value = decode_value(payload)
@@ -299,12 +298,11 @@ def _settle(future: "asyncio.Future[Any]", payload: bytes) -> None:
 
 
 def _pass_on(future: "asyncio.Future[Any]", call: "asyncio.Future[Any]") -> None:
-    error = None if call.cancelled() else call.exception()
     if future.done():
         return
     if call.cancelled():
         future.cancel()
-    elif error is not None:
+    elif (error := call.exception()) is not None:
         future.set_exception(error)
     else:
         future.set_result(call.result())
