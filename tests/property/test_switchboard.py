@@ -65,7 +65,6 @@ class WorkerEnd(End):
         self.runs: dict[int, Made] = {}
         self.in_use = self.yielded = 0
         self.asked = (0, 0)  # number and slots of the last YIELD
-        self.last_use = 0
         board.on_worker(self.peer, self.account)
 
     @property
@@ -124,7 +123,8 @@ class Calls(RuleBasedStateMachine):
         self.all_ends: list[End] = []
         self.waiting: list[Made] = []  # in the order in which they came
         self.known: dict[str, float] = {}  # commands, and since when nobody offers them
-        self.made = self.uses = self.born = 0
+        self.made = self.born = 0
+        self.table: list[WorkerEnd] = []  # of workers, as seed 002 keeps it
         for _ in range(2):
             self.add_client()
         for count in slots:
@@ -507,16 +507,17 @@ class Calls(RuleBasedStateMachine):
         return made
 
     def check_turn(self, worker: WorkerEnd, made: Made) -> None:
-        """Seed 002: the least recently used worker with a free slot; those that wait go before newcomers."""
+        """Seed 002: whoever is looked at goes to the bottom of the table; those that wait go before newcomers."""
         if made.worker is not None:
             assert made.worker is worker
             before = [other for other in self.waiting if other.worker is worker]
         else:
             before = [other for other in self.waiting if other.worker is None and other.name == made.name]
-            able = [other for other in self.workers if other.can_take(made.name)]
-            assert worker is min(able, key=lambda other: (other.last_use, other.peer.number))
-            self.uses += 1
-            worker.last_use = self.uses
+            self.table = [other for other in self.table if other in self.workers]
+            self.table += [other for other in self.workers if other not in self.table]
+            able = next(index for index, other in enumerate(self.table) if other.can_take(made.name))
+            assert worker is self.table[able]
+            self.table = self.table[able + 1 :] + self.table[: able + 1]
         assert before[:1] in ([], [made])
 
     # What must hold

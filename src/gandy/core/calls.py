@@ -23,10 +23,10 @@ class Peer:
         "number",
         "offers",
         "out",
+        "place",
         "reserved",
         "serves",
         "slots",
-        "stamp",
         "worker",
         "yielded",
     )
@@ -49,7 +49,7 @@ class Peer:
         self.asked = 0  # that they were asked to leave
         self.asked_since = -inf  # or have left them, or are not asked any more
         self.asked_count = 0
-        self.stamp = 0  # of its last use
+        self.place = 0  # in the ring of workers
         self.next_id = 0
 
     @property
@@ -76,7 +76,7 @@ class Command:
     def __init__(self, name: bytes, now: float) -> None:
         self.name = name
         self.offers: dict[Peer, int] = {}
-        self.heap: list[tuple[int, int, Peer]] = []  # workers that may have a free slot, by their last use
+        self.heap: list[tuple[int, int, Peer]] = []  # workers that may have a free slot, by their turn
         self.queue: OrderedDict[int, Call] = OrderedDict()
         self.gone_since = now  # where nobody offers it
 

@@ -1,7 +1,7 @@
 """Calls on their way: which worker gets one, which ones wait, and whose result it is. No clock, no sockets, no values.
 
-Seed 002 with its weak places mended. A call goes to the least recently used worker that offers its command and has a
-free slot; a slot is taken when the call goes out, and returned when the worker says that the work has ended. What finds
+Seed 002 with its weak places mended. A call goes to the next worker in turn that offers its command and has a free
+slot; a slot is taken when the call goes out, and returned when the worker says that the work has ended. What finds
 no slot waits, first come first served for each command, and goes out as soon as a slot is returned.
 
 This is the hot path: plain calls on plain data, frames in and frames out, and nothing is opened but the header.
@@ -13,6 +13,7 @@ from math import inf
 from typing import Final
 
 from gandy.core.calls import Call, Command, Peer
+from gandy.core.ring import SPAN, Ring
 from gandy.core.workers import Worker
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.limits import MAX_QUEUED_BYTES, MAX_QUEUED_CALLS
@@ -30,6 +31,7 @@ from gandy.wire.calls import (
     LAST,
     LOST,
     MORE,
+    PATIENT,
     REFUSED,
     RESULT,
     UNKNOWN,
@@ -66,7 +68,7 @@ class Switchboard:
         self._waiting: dict[bytes, Command] = {}  # those whose queue is not empty
         self._workers: dict[str, Peer] = {}
         self._asked: set[Peer] = set()
-        self._stamp = 0
+        self._ring = Ring()
         self._peers = 0
         self._order = 0
         self._queued = 0
@@ -90,6 +92,11 @@ class Switchboard:
     def list_offers(self, worker: str) -> list[str]:
         peer = self._workers.get(worker)
         return [] if peer is None else sorted(name.decode(errors="replace") for name in peer.offers)
+
+    def tell_slots(self, worker: str) -> int:
+        """With those that are for calls alone; 0 for a worker that has said nothing about calls."""
+        peer = self._workers.get(worker)
+        return 0 if peer is None else peer.slots
 
     def count_running(self, worker: str) -> int:
         peer = self._workers.get(worker)
@@ -170,6 +177,14 @@ class Switchboard:
         if call.credit <= 0:  # whoever has some left may send one frame more, however long
             raise RemoteProtocolError(f"call {seq} has sent more than it may", ErrorCode.TOO_LONG)
         call.credit -= len(payload) + _COST
+
+    def on_answer(self, peer: Peer, seq: int, flags: int, payload: bytes = b"") -> None:
+        """The caller has all that it gets. The slot stays taken until a RESULT with LAST, which is for nobody."""
+        call = peer.serves[seq]
+        client, call.client = call.client, None
+        if client is not None:
+            del client.calls[call.client_id]
+            self._tell(client, RESULT, flags | LAST, call.client_id, 0, payload)
 
     def _on_rare(self, peer: Peer, kind: int, subtype: int, seq: int, padding: int, payload: bytes, now: float) -> None:
         if kind == BODY:
@@ -265,25 +280,20 @@ class Switchboard:
     # Who gets a call
 
     def _find_worker(self, command: Command) -> Peer | None:
-        """The least recently used one with a free slot; now it is the last in line."""
-        heap = command.heap
+        """The next one in turn with a free slot."""
+        heap, ring = command.heap, self._ring
         while heap:
-            stamp, number, peer = heap[0]
-            slots = command.offers[peer]
-            if peer.free < slots:
+            turn, number, peer = heap[0]
+            if peer.free < command.offers[peer]:
                 heappop(heap)
                 peer.missing.add(command)
-            elif stamp != peer.stamp:  # it was used for another command
-                heapreplace(heap, (peer.stamp, number, peer))
+            elif turn <= ring.at:  # it was used for another command, or passed over
+                heapreplace(heap, (ring.tell_turn(peer), number, peer))
             else:
-                self._use(command, peer)
+                ring.at = turn
+                heapreplace(heap, (turn + SPAN, number, peer))
                 return peer
         return None
-
-    def _use(self, command: Command, peer: Peer) -> None:
-        self._stamp += 1
-        peer.stamp = self._stamp
-        heapreplace(command.heap, (self._stamp, peer.number, peer))
 
     def _on_direct(self, call: Call, worker: str, payload: bytes, now: float) -> None:
         peer = self._workers.get(worker)
@@ -335,7 +345,7 @@ class Switchboard:
     def _drain(self, peer: Peer, now: float) -> None:
         """A worker may have free slots: whoever has waited longest gets them."""
         for command in peer.missing:
-            heappush(command.heap, (peer.stamp, peer.number, peer))
+            heappush(command.heap, (self._ring.tell_turn(peer), peer.number, peer))
         peer.missing.clear()
         while self._queued and (call := self._find_waiting(peer)) is not None:
             self._unqueue(call)
@@ -345,8 +355,7 @@ class Switchboard:
             (_, _, payload), *more = call.pending
             call.pending.clear()
             if not call.flags & DIRECT:
-                self._stamp += 1
-                peer.stamp = self._stamp
+                self._ring.at = self._ring.tell_turn(peer)
             self._send(call, peer, payload, now)
             for kind, subtype, data in more:
                 self._tell(peer, kind, subtype, call.id, 0, data)
@@ -417,6 +426,9 @@ class Switchboard:
             self.on_cut(before, self.now)
         peer.id, peer.worker = worker.info.id, worker
         self._workers[peer.id] = peer
+        if self._ring.add(peer):
+            for command in self._commands.values():
+                command.heap = sorted((self._ring.tell_turn(peer), peer.number, peer) for _, _, peer in command.heap)
         return before
 
     def on_cut(self, peer: Peer, now: float) -> None:
@@ -436,11 +448,13 @@ class Switchboard:
         if self._workers.get(peer.id) is peer:  # else the account is that of a newer link
             self._account(peer)
             del self._workers[peer.id]
+            self._ring.remove(peer)
 
     def _add_unknown(self, client: Peer, flags: int, seq: int, payload: bytes, now: float) -> Command | None:
         """Nobody offers it. Just after the start of a foreman, workers are still on their way."""
         name, _ = read_name(payload)
-        if now - self._opened >= GRACE or len(self._commands) >= self._max_queued:
+        is_hopeless = now - self._opened >= GRACE and not flags & PATIENT
+        if is_hopeless or len(self._commands) >= self._max_queued:
             if not flags & CAST or flags & MORE:
                 self._refuse(client, seq, UNKNOWN, _tell_unknown(name))
             return None
@@ -468,10 +482,11 @@ class Switchboard:
         return bool(late)
 
     def _forget(self, command: Command) -> None:
-        for call in list(command.queue.values()):
+        for call in [call for call in command.queue.values() if not call.flags & PATIENT]:
             self._unqueue(call)
             self._end(call, UNKNOWN, _tell_unknown(command.name))
-        del self._commands[command.name]
+        if not command.queue:
+            del self._commands[command.name]
 
     def share(self, now: float) -> None:
         """Calls that find no slot have tasks of jobs leave some, but never all that a task needs for long."""

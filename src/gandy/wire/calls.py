@@ -35,6 +35,7 @@ STREAM: Final = 2  # values are wanted as they come
 MORE: Final = 4  # arguments go on in BODY
 PICKLED: Final = 8  # arguments and values are pickles
 DIRECT: Final = 16  # for one worker only, whose id follows the command's name
+PATIENT: Final = 32  # it waits also where nobody offers the command
 
 # Subtype of BODY and RESULT.
 LAST: Final = 1  # nothing follows

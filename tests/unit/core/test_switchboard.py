@@ -136,7 +136,7 @@ def test_a_large_call_waits_for_the_worker_that_has_enough_slots() -> None:
     assert large.take() == [3]
 
 
-def test_the_least_recently_used_worker_gets_the_call() -> None:
+def test_workers_take_turns() -> None:
     crew = Crew()
     client, workers = crew.client(), [crew.worker(name, slots=2) for name in "abc"]
     for seq in range(6):
@@ -158,6 +158,18 @@ def test_use_counts_across_commands() -> None:
     client.call(3, "echo")
     client.call(4, "ping")
     assert (a.take(), b.take()) == ([1, 3], [2, 4])
+
+
+def test_a_full_worker_that_is_passed_over_has_had_its_turn() -> None:
+    crew = Crew()
+    client, a, b, c = crew.client(), crew.worker("a"), crew.worker("b", slots=9), crew.worker("c", slots=9)
+    for seq in range(4):
+        client.call(seq)  # the last one finds a at the top, and full
+    a.end(*a.take())
+    assert (b.take(), c.take()) == ([1, 3], [2])
+    for seq in range(4, 7):
+        client.call(seq)
+    assert (c.take(), a.take(), b.take()) == ([4], [5], [6])
 
 
 def test_a_full_worker_keeps_its_place() -> None:
@@ -622,6 +634,17 @@ def test_a_command_whose_last_worker_left_is_expected_back() -> None:
     assert client.results() == [(1, LOST), (2, UNKNOWN)]
 
 
+def test_a_patient_call_waits_for_the_first_worker_however_long() -> None:
+    crew = Crew()
+    client = crew.client()
+    client.call(1, flags=calls.PATIENT)
+    client.call(2)
+    crew.pass_time(GRACE)
+    assert client.results() == [(2, UNKNOWN)]
+    crew.pass_time(100 * GRACE)
+    assert crew.worker().take() == [1]
+
+
 def test_a_name_that_is_no_text_is_a_name_too() -> None:
     crew = Crew(now=0.0, max_queued=1)
     client = crew.client()
@@ -710,7 +733,31 @@ def test_offers_and_running_calls_can_be_listed() -> None:
     worker.take()
     worker.end(1)
     assert crew.board.count_running("w") == 1
+    assert crew.board.tell_slots("w") == 2
     assert (crew.board.list_offers("nobody"), crew.board.count_running("nobody")) == ([], 0)
+    assert crew.board.tell_slots("nobody") == 0
+
+
+# Answers before the end
+
+
+def test_a_worker_may_answer_and_keep_the_slot() -> None:
+    crew, client, worker = a_full_crew(waiting=1)
+    crew.board.on_answer(worker.peer, worker.numbers[0], calls.WHOLE, DONE)
+    crew.board.check()
+    assert client.results() == [(0, DONE)]
+    assert worker.take() == []
+    client.call(0)  # the number is free
+    worker.end(0)
+    assert worker.take() == [1]
+    assert client.results() == []
+
+
+def test_an_answer_that_nobody_wants_is_for_nobody() -> None:
+    crew, client, worker = a_full_crew()
+    client.cancel(0)
+    crew.board.on_answer(worker.peer, worker.numbers[0], calls.WHOLE, DONE)
+    assert client.results() == []
 
 
 # Casts
