@@ -1,0 +1,290 @@
+"""CURVE keys in one folder: made at the first use, read again when they change, and who is let in.
+
+The folder has server.key and server.key_secret, and in clients/ a *.key for each peer that may come in. The pair
+clients/crew.key* is there from the start: a peer needs copies of server.key and of clients/crew.key_secret.
+Nothing here opens a socket: Porter answers what libzmq asks about a peer, and the router carries the answer.
+"""
+
+import os
+import shutil
+import stat
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import zmq
+from zmq import auth
+from zmq.utils import z85
+
+from gandy.errors import ConfigError
+
+SERVER: Final = "server"
+CLIENTS: Final = "clients"
+CREW: Final = "crew"
+PUBLIC: Final = ".key"
+SECRET: Final = ".key_secret"  # noqa: S105
+
+KEY_BYTES: Final = 32
+
+DOMAIN: Final = b"gandy"  # libzmq asks nobody about a peer where there is none
+
+ZAP_VERSION: Final = b"1.0"
+ZAP_FRAMES: Final = 9  # who asks, an empty one, version, request, domain, address, routing id, mechanism, public key
+
+
+class Pair(NamedTuple):
+    """A public key and its secret one, as text of 40 characters (Z85)."""
+
+    public: bytes
+    secret: bytes
+
+    def __repr__(self) -> str:
+        return f"Pair({self.public.decode()})"  # a secret must not get into a log
+
+
+class _Known(NamedTuple):
+    """What was in a file, and how the file was then."""
+
+    stamp: tuple[int, int, int]
+    key: bytes
+
+
+class ServerKeys:
+    """The keys of a door: its own, and those of the peers that may come in."""
+
+    def __init__(self, folder: Path, pair: Pair) -> None:
+        self.public = pair.public
+        self._secret = pair.secret
+        self._clients = folder / CLIENTS
+        self._known: dict[str, _Known] = {}
+
+    @classmethod
+    def open(cls, folder: str | Path) -> "ServerKeys":
+        """The keys of this folder. What is missing is made; two that start at once get the same.
+
+        Raises: ConfigError: somebody else can read a secret or add a key, or a file makes no sense.
+        """
+        folder = Path(folder)
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _refuse_writable(folder)
+            pair = _open_server(folder)
+            _make_clients(folder)
+            _refuse_writable(folder / CLIENTS)
+            for path in (folder / CLIENTS).glob(f"*{SECRET}"):
+                _refuse_readable(path)
+        except OSError as error:
+            raise ConfigError(f"cannot keep keys in {folder}: {error}") from None
+        return cls(folder, pair)
+
+    def apply(self, socket: "zmq.Socket[bytes]") -> None:
+        """Before it binds. Somebody must answer for DOMAIN in the socket's context, or no peer gets in at all."""
+        socket.setsockopt(zmq.CURVE_SERVER, 1)
+        socket.setsockopt(zmq.CURVE_SECRETKEY, self._secret)
+        socket.setsockopt(zmq.ZAP_DOMAIN, DOMAIN)
+        # Without this libzmq lets in every peer that knows our public key as long as nobody answers.
+        socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
+
+    def find_name(self, key: bytes) -> str | None:
+        """Whose public key this is: the name of its file without the ending. Files that changed are read again.
+
+        Raises: OSError: the folder cannot be read.
+        """
+        known: dict[str, _Known] = {}
+        with os.scandir(self._clients) as entries:
+            for entry in entries:
+                if entry.name.endswith(PUBLIC):
+                    # One bad file, or one that goes away at this moment, must not keep the others out.
+                    with suppress(OSError, ConfigError):
+                        known[entry.name] = self._look(entry)
+        self._known = known
+        return next((name.removesuffix(PUBLIC) for name, each in known.items() if each.key == key), None)
+
+    def _look(self, entry: os.DirEntry[str]) -> _Known:
+        state = entry.stat()
+        stamp = (state.st_ino, state.st_mtime_ns, state.st_size)
+        known = self._known.get(entry.name)
+        if known is not None and known.stamp == stamp:
+            return known
+        if not stat.S_ISREG(state.st_mode):  # to open a pipe would wait for ever
+            raise ConfigError(f"{entry.path} is not a file")
+        return _Known(stamp, _load_public(Path(entry.path)))
+
+
+class ClientKeys:
+    """The keys of a peer: its own, and the one by which it knows the door."""
+
+    def __init__(self, server: bytes, pair: Pair) -> None:
+        self.server = server
+        self.public = pair.public
+        self._secret = pair.secret
+
+    @classmethod
+    def open(cls, folder: str | Path) -> "ClientKeys":
+        """The keys of this folder.
+
+        Raises: ConfigError: they are not there, make no sense, or somebody else can read the secret.
+        """
+        folder = Path(folder)
+        try:
+            return cls(_load_public(folder / f"{SERVER}{PUBLIC}"), _load_pair(folder / CLIENTS / f"{CREW}{SECRET}"))
+        except FileNotFoundError as error:
+            raise ConfigError(
+                f"{error.filename} is not there; copy {SERVER}{PUBLIC} and {CLIENTS}/{CREW}{SECRET} from the folder "
+                f"of the door to {folder}"
+            ) from None
+        except OSError as error:
+            raise ConfigError(f"cannot read keys in {folder}: {error}") from None
+
+    def apply(self, socket: "zmq.Socket[bytes]") -> None:
+        """Before it connects."""
+        socket.setsockopt(zmq.CURVE_SERVERKEY, self.server)
+        socket.setsockopt(zmq.CURVE_PUBLICKEY, self.public)
+        socket.setsockopt(zmq.CURVE_SECRETKEY, self._secret)
+
+
+class Porter:
+    """Says who may come in: what RFC 27 (ZAP) asks of the ROUTER at inproc://zeromq.zap.01, and what it answers."""
+
+    def __init__(self, keys: ServerKeys) -> None:
+        self._keys = keys
+        self.refused = 0
+
+    def answer(self, frames: list[bytes]) -> list[bytes] | None:
+        """None where there is nobody to answer to."""
+        if len(frames) < 4 or frames[1]:
+            return None
+        status, text, name = self._judge(frames)
+        self.refused += status != b"200"
+        return [frames[0], b"", ZAP_VERSION, frames[3], status, text, name.encode(errors="replace"), b""]
+
+    def _judge(self, frames: list[bytes]) -> tuple[bytes, bytes, str]:
+        if len(frames) != ZAP_FRAMES or frames[2] != ZAP_VERSION:
+            return b"400", b"not understood", ""
+        *_, domain, _address, _routing_id, mechanism, key = frames
+        if domain != DOMAIN or mechanism != b"CURVE" or len(key) != KEY_BYTES:
+            return b"400", b"only CURVE", ""
+        try:
+            name = self._keys.find_name(z85.encode(key))
+        except OSError:
+            return b"500", b"cannot read the keys", ""
+        if name is None:
+            # Not 400, after which a libzmq peer never tries again: it comes in by itself once its key was added. Until
+            # then it costs a handshake each time that the one before ran out.
+            return b"300", b"unknown key", ""
+        return b"200", b"OK", name
+
+
+def _open_server(folder: Path) -> Pair:
+    public, secret = folder / f"{SERVER}{PUBLIC}", folder / f"{SERVER}{SECRET}"
+    is_public_there = public.exists()  # look here first: whoever makes them makes the secret one first
+    if not secret.exists():
+        if is_public_there:
+            raise ConfigError(
+                f"{folder} has {public.name} and not {secret.name}, as a peer's folder has. Name the folder of the "
+                f"door; or remove {public.name}, and new keys are made, which the peers must get then."
+            )
+        _place(secret, _format_keys(*zmq.curve_keypair()))
+    pair = _load_pair(secret)
+    if not is_public_there:
+        _place(public, _format_keys(pair.public))
+    elif _load_public(public) != pair.public:
+        raise ConfigError(
+            f"{public} does not belong to {secret.name}; remove {public.name} and it is made again, "
+            "and copy it to the peers"
+        )
+    return pair
+
+
+def _make_clients(folder: Path) -> None:
+    """With one pair, whole or not at all. Only where there is no folder: a key that was taken out stays out."""
+    if (folder / CLIENTS).is_dir():
+        return
+    made = Path(tempfile.mkdtemp(prefix=f".{CLIENTS}-", dir=folder))
+    try:
+        pair = Pair(*zmq.curve_keypair())
+        _place(made / f"{CREW}{SECRET}", _format_keys(*pair))
+        _place(made / f"{CREW}{PUBLIC}", _format_keys(pair.public))
+        with suppress(FileExistsError):
+            _rename_folder(made, folder / CLIENTS)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def _rename_folder(source: Path, target: Path) -> None:
+    """Raises: FileExistsError: another process was first."""
+    try:
+        source.rename(target)
+    except OSError:  # the kernel says so in several ways
+        if target.is_dir():
+            raise FileExistsError(target) from None
+        raise
+
+
+def _place(path: Path, text: str) -> None:
+    """A file with all of its text, for this user only, unless there is one already."""
+    number, name = tempfile.mkstemp(prefix=".new-", dir=path.parent)  # 0600
+    try:
+        with os.fdopen(number, "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileExistsError):
+            os.link(name, path)  # unlike a rename, it never takes the place of another's
+    finally:
+        Path(name).unlink()
+
+
+def _format_keys(public: bytes, secret: bytes | None = None) -> str:
+    """As pyzmq and czmq write certificates."""
+    if secret is None:
+        return f'# A public key of ZeroMQ CURVE.\nmetadata\ncurve\n    public-key = "{public.decode()}"\n'
+    return (
+        "# A SECRET key of ZeroMQ CURVE: for its owner only.\nmetadata\ncurve\n"
+        f'    public-key = "{public.decode()}"\n    secret-key = "{secret.decode()}"\n'
+    )
+
+
+def _load_public(path: Path) -> bytes:
+    """Raises: ConfigError, OSError."""
+    return _load(path)[0]
+
+
+def _load_pair(path: Path) -> Pair:
+    """Raises: ConfigError, OSError."""
+    _refuse_readable(path)
+    public, secret = _load(path)
+    if secret is None or zmq.curve_public(secret) != public:
+        raise ConfigError(f"{path} has no secret key that belongs to its public one; remove it, or copy it again")
+    return Pair(public, secret)
+
+
+def _load(path: Path) -> tuple[bytes, bytes | None]:
+    with path.open("rb"):  # for an error that names the file
+        pass
+    try:
+        public, secret = auth.load_certificate(path)
+        for key in (public, secret):
+            if key is not None and len(z85.decode(key)) != KEY_BYTES:
+                raise ValueError(key)
+    except (ValueError, KeyError, IndexError, zmq.ZMQError):
+        raise ConfigError(f"{path} is not a key file of ZeroMQ; remove it, or copy it again") from None
+    return public, secret
+
+
+def _refuse_readable(path: Path) -> None:
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & 0o077:
+        raise ConfigError(
+            f"others can read or change the secret key {path} (mode {mode:04o}). Do: chmod 600 {path}. Where somebody "
+            "may have read it, remove it and its public key, and new ones are made."
+        )
+
+
+def _refuse_writable(folder: Path) -> None:
+    mode = stat.S_IMODE(folder.stat().st_mode)
+    if mode & 0o022:
+        raise ConfigError(
+            f"others can put keys into {folder} (mode {mode:04o}), and so let themselves in. Do: chmod 700 {folder}"
+        )
