@@ -1,6 +1,7 @@
 """Calls under way, the commands that they are for, and the links over which they come and go. Records; others act."""
 
 from collections import OrderedDict
+from collections.abc import Callable
 from math import inf
 
 from gandy.core.workers import Worker
@@ -22,6 +23,7 @@ class Peer:
         "next_id",
         "number",
         "offers",
+        "on_out",
         "out",
         "place",
         "reserved",
@@ -31,8 +33,9 @@ class Peer:
         "yielded",
     )
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, on_out: "OnOut | None" = None) -> None:
         self.number = number
+        self.on_out = on_out  # of the door that it came in by, if that is not the native one
         self.id = ""  # of the worker
         self.out: list[bytes] = []
         self.calls: dict[int, Call] = {}  # that it made, by its own numbers
@@ -68,15 +71,19 @@ class Peer:
         return self.slots - self.in_use - min(worker.used, self.shared - self.yielded)
 
 
+OnOut = Callable[[Peer, bytes, float], None]  # what is to be said to a peer: whole frames, at a time
+
+
 class Command:
     """A name, who offers it, and the calls that wait for one of them."""
 
-    __slots__ = ("gone_since", "heap", "name", "offers", "queue")
+    __slots__ = ("gone_since", "heap", "name", "offers", "queue", "stale")
 
     def __init__(self, name: bytes, now: float) -> None:
         self.name = name
         self.offers: dict[Peer, int] = {}
         self.heap: list[tuple[int, int, Peer]] = []  # workers that may have a free slot, by their turn
+        self.stale: set[Peer] = set()  # those in the heap that do not offer it any more
         self.queue: OrderedDict[int, Call] = OrderedDict()
         self.gone_since = now  # where nobody offers it
 

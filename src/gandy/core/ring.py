@@ -1,7 +1,7 @@
 """Whose turn it is among workers, as seed 002 has it. It knows neither slots nor commands.
 
-The seed searches a table from the top, and puts every worker that it looks at to the bottom, busy or not. So nobody ever
-changes places: the table is a ring, and what moves is the place where the search begins.
+The seed searches a table from the top, and puts every worker that it looks at to the bottom, busy or not. So nobody
+ever changes places: the table is a ring, and what moves is the place where the search begins.
 """
 
 from bisect import bisect_left, bisect_right, insort

@@ -12,7 +12,7 @@ from heapq import heappop, heappush, heapreplace
 from math import inf
 from typing import Final
 
-from gandy.core.calls import Call, Command, Peer
+from gandy.core.calls import Call, Command, OnOut, Peer
 from gandy.core.ring import SPAN, Ring
 from gandy.core.workers import Worker
 from gandy.errors import ErrorCode, RemoteProtocolError
@@ -85,9 +85,13 @@ class Switchboard:
         """Whether `on_time` has something to look after."""
         return bool(self._queued or self._asked)
 
-    def add_peer(self) -> Peer:
+    def add_peer(self, on_out: OnOut | None = None) -> Peer:
         self._peers += 1
-        return Peer(self._peers)
+        return Peer(self._peers, on_out)
+
+    def tell_turn(self, peer: Peer) -> int:
+        """When a worker is looked at, as a number: the least one is the next."""
+        return self._ring.tell_turn(peer)
 
     def list_offers(self, worker: str) -> list[str]:
         peer = self._workers.get(worker)
@@ -185,6 +189,14 @@ class Switchboard:
         if client is not None:
             del client.calls[call.client_id]
             self._tell(client, RESULT, flags | LAST, call.client_id, 0, payload)
+
+    def release(self, peer: Peer, seq: int) -> None:
+        """The slots of a call are free, though its answer is still to come."""
+        call = peer.serves[seq]
+        peer.in_use -= call.slots
+        call.slots = 0
+        self._account(peer)
+        self._drain(peer, self.now)
 
     def _on_rare(self, peer: Peer, kind: int, subtype: int, seq: int, padding: int, payload: bytes, now: float) -> None:
         if kind == BODY:
@@ -284,7 +296,11 @@ class Switchboard:
         heap, ring = command.heap, self._ring
         while heap:
             turn, number, peer = heap[0]
-            if peer.free < command.offers[peer]:
+            slots = command.offers.get(peer)
+            if slots is None:
+                heappop(heap)
+                command.stale.discard(peer)
+            elif peer.free < slots:
                 heappop(heap)
                 peer.missing.add(command)
             elif turn <= ring.at:  # it was used for another command, or passed over
@@ -404,15 +420,21 @@ class Switchboard:
             if command is None:
                 command = self._commands[name] = Command(name, now)
             command.offers[peer] = slots
-            if name not in before:
+            if peer in command.stale:
+                command.stale.discard(peer)
+            elif name not in before:
                 peer.missing.add(command)
         self._drain(peer, now)
 
     def _withdraw(self, peer: Peer, command: Command, now: float) -> None:
         del command.offers[peer]
-        peer.missing.discard(command)
-        command.heap = [entry for entry in command.heap if entry[2] is not peer]
-        command.heap.sort()
+        if command in peer.missing:
+            peer.missing.discard(command)
+        else:
+            command.stale.add(peer)  # thousands may leave at the same moment
+            if len(command.stale) > len(command.heap) // 2:
+                command.heap = sorted(entry for entry in command.heap if entry[2] not in command.stale)
+                command.stale.clear()
         for call in [call for call in peer.direct.values() if call.command is command]:
             self._unqueue(call)
             self._end(call, LOST, "its worker does not offer the command any more")
@@ -534,7 +556,9 @@ class Switchboard:
             assert bool(command.queue) == (command.name in self._waiting)
             orders = list(command.queue)
             assert orders == sorted(orders)
-            places = [entry[2] for entry in command.heap]
+            assert command.stale <= {entry[2] for entry in command.heap}
+            assert not command.stale & command.offers.keys()
+            places = [entry[2] for entry in command.heap if entry[2] not in command.stale]
             places += [peer for peer in command.offers if command in peer.missing]
             assert len(places) == len(set(places))
             assert set(places) == set(command.offers)

@@ -753,6 +753,18 @@ def test_a_worker_may_answer_and_keep_the_slot() -> None:
     assert client.results() == []
 
 
+def test_a_worker_may_return_the_slot_before_it_answers() -> None:
+    crew, client, worker = a_full_crew(waiting=2)
+    crew.board.release(worker.peer, worker.numbers[0])
+    crew.board.check()
+    assert worker.take() == [1]
+    worker.end(0)
+    assert client.results() == [(0, DONE)]
+    assert worker.take() == []
+    worker.end(1)
+    assert worker.take() == [2]
+
+
 def test_an_answer_that_nobody_wants_is_for_nobody() -> None:
     crew, client, worker = a_full_crew()
     client.cancel(0)
