@@ -194,7 +194,7 @@ def test_worker_offers_the_commands_of_modules(
         words = [word for place in places for word in ("--commands", place)]
         with kitchen.running("worker", "run", "--name", "w1", *words):
             kitchen.until_offered("ping")
-            assert set(kitchen.list_offers("w1")) == {"ping", "echo", "stream", *offered}
+            assert set(kitchen.list_offers("w1")) == {"ping", "echo", "stream", "rr_stream", *offered}
             for name in offered:
                 assert kitchen.run("call", name).stdout.decode() == f"{name}\n"
 

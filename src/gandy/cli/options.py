@@ -70,6 +70,12 @@ reserve_option = click.option(
     help="Slots that are for calls of commands alone.",
 )
 
+curve_option = click.option(
+    "--curve",
+    metavar="FOLDER",
+    help="Keys for ZeroMQ. A foreman makes them there; peers need copies of server.key and clients/crew.key_secret.",
+)
+
 output_option = click.option(
     "--output",
     "output",

@@ -5,12 +5,14 @@ import sys
 from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 
 from gandy.cli.exits import make_epilog
 from gandy.cli.options import (
     Bytes,
     Format,
     commands_option,
+    curve_option,
     foreman_option,
     open_client,
     output_option,
@@ -21,6 +23,9 @@ from gandy.cli.security import refuse_open_network
 from gandy.config import tell_home
 
 LIST_KEYS: Final = "id, name, slots, used, running, tags, connected, draining, silent_seconds, calls, commands"
+
+FOREMAN_OPTIONS: Final = ("foreman", "tags", "reserve", "keep_output")  # a server of ZeroMQ knows nothing of these
+ZEROMQ_OPTIONS: Final = ("roundrobin_commands", "pingpong_command", "curve")
 
 
 @click.group(epilog=make_epilog("gandy worker run --slots 4", "gandy worker list", "gandy worker drain hut"))
@@ -34,6 +39,8 @@ def worker() -> None:
         "gandy worker run --slots 4 --tag gpu --name hut",
         "gandy worker run --commands kitchen --reserve 1",
         "gandy worker run --foreman tcp://10.0.0.7:5429 --insecure",
+        "gandy worker run --roundrobin tcp://127.0.0.1:6714 --commands kitchen --roundrobin-command 0x20=cook",
+        "gandy worker run --pingpong tcp://127.0.0.1:6715 --commands kitchen --pingpong-command cook",
     )
 )
 @foreman_option
@@ -52,13 +59,68 @@ def worker() -> None:
 @commands_option
 @reserve_option
 @preload_option
-def run(foreman: str | None, insecure: bool, **told: Any) -> None:
+@click.option("--roundrobin", metavar="URL", help="Work for the round-robin server at tcp://HOST:PORT instead.")
+@click.option(
+    "--roundrobin-command",
+    "roundrobin_commands",
+    multiple=True,
+    metavar="CODE=NAME",
+    help="Which command a code of that server is, beside ping and rr_stream: 0x20=resize, or tail=tail,stream.",
+)
+@click.option("--pingpong", metavar="URL", help="Work for the ping-pong broker at tcp://HOST:PORT instead.")
+@click.option("--pingpong-command", metavar="NAME", help="The command that gets the jobs of that broker.")
+@curve_option
+@click.pass_context
+def run(ctx: click.Context, /, roundrobin: str | None, pingpong: str | None, **told: Any) -> None:
     """Work for a foreman, in the foreground. Ctrl-C stops the worker and its tasks."""
+    if roundrobin is not None and pingpong is not None:
+        raise click.UsageError("a worker works for one: --roundrobin or --pingpong")
+    if roundrobin is not None:
+        code = _run_roundrobin(ctx, roundrobin, **told)
+    else:
+        code = _run_pingpong(ctx, pingpong, **told) if pingpong is not None else _run(ctx, **told)
+    raise click.exceptions.Exit(code)
+
+
+def _run(ctx: click.Context, foreman: str | None, insecure: bool, **told: Any) -> int:
+    _refuse(ctx, told, "needs a server of ZeroMQ: --roundrobin or --pingpong", *ZEROMQ_OPTIONS)
     refuse_open_network(insecure, foreman)
     from gandy.worker import main
 
-    home = tell_home(os.environ, sys.platform)
-    raise click.exceptions.Exit(main.run(home=home, foreman=foreman, insecure=insecure, **told))
+    return main.run(home=tell_home(os.environ, sys.platform), foreman=foreman, insecure=insecure, **told)
+
+
+def _run_roundrobin(ctx: click.Context, url: str, insecure: bool, curve: str | None, **told: Any) -> int:
+    _refuse(ctx, told, "is for workers of a foreman, and not with --roundrobin", *FOREMAN_OPTIONS)
+    _refuse(ctx, told, "is for --pingpong", "pingpong_command")
+    from gandy.worker import main
+
+    server = main.ZmqServer(url, insecure, curve)
+    codes = told.pop("roundrobin_commands")
+    return main.run_roundrobin(home=tell_home(os.environ, sys.platform), server=server, codes=codes, **told)
+
+
+def _run_pingpong(ctx: click.Context, url: str, insecure: bool, curve: str | None, **told: Any) -> int:
+    _refuse(ctx, told, "is for workers of a foreman, and not with --pingpong", *FOREMAN_OPTIONS)
+    _refuse(ctx, told, "is not with --pingpong: its workers have one slot and one command", "slots")
+    _refuse(ctx, told, "is for --roundrobin", "roundrobin_commands")
+    command = told.pop("pingpong_command")
+    if command is None:
+        raise click.UsageError("--pingpong needs --pingpong-command NAME: what gets the jobs", ctx)
+    from gandy.worker import main
+
+    server = main.ZmqServer(url, insecure, curve)
+    return main.run_pingpong(home=tell_home(os.environ, sys.platform), server=server, command=command, **told)
+
+
+def _refuse(ctx: click.Context, told: dict[str, Any], why: str, *names: str) -> None:
+    """Take these options out. Raises: UsageError, where somebody wrote one."""
+    for name in names:
+        told.pop(name)
+    for parameter in ctx.command.params:
+        source = ctx.get_parameter_source(parameter.name or "")
+        if parameter.name in names and source is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{parameter.opts[0]} {why}", ctx)
 
 
 @worker.command(

@@ -5,6 +5,7 @@ thread, or, isolated, in a process that can be killed.
 """
 
 import inspect
+import random
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from enum import Enum
@@ -16,6 +17,8 @@ from typing import Any, Final, NamedTuple, TypeVar, overload
 from gandy.errors import ConfigError, GandyError
 from gandy.limits import MAX_COMMANDS, MAX_OFFER_BYTES
 from gandy.wire.calls import Offer, encode_target
+from gandy.wire.roundrobin import parse_count
+from gandy.wire.streams import BLOCK_TOTAL, make_blocks
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -64,10 +67,20 @@ async def stream(count: int) -> AsyncIterator[bytes]:
         count -= len(piece)
 
 
+async def rr_stream(_host_id: bytes | str, size: bytes | str | int) -> AsyncIterator[bytes]:
+    """What workers of seed 002 give: bytes in blocks of any length, 1,024 in all. The id says who reads them."""
+    text = str(size).encode() if isinstance(size, int | str) else size
+    if parse_count(text) != BLOCK_TOTAL:
+        raise ValueError(f"rr_stream gives {BLOCK_TOTAL} bytes, and not {text[:20].decode(errors='replace')}")
+    for block in make_blocks(BLOCK_TOTAL, random.randint):
+        yield block
+
+
 BUILT_IN: Final = (
     Command("ping", ping, Way.AT_ONCE),
     Command("echo", echo, Way.AT_ONCE),
     Command("stream", stream, Way.LOOP_STREAM),
+    Command("rr_stream", rr_stream, Way.LOOP_STREAM),
 )
 
 

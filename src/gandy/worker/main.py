@@ -8,6 +8,7 @@ import signal
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gandy import __version__
 from gandy.config import Address, parse_address
@@ -18,6 +19,9 @@ from gandy.net import loop
 from gandy.wire.messages import About
 from gandy.worker.commands import load_all
 from gandy.worker.service import WorkerService
+
+if TYPE_CHECKING:
+    from gandy.gateway.curve import ClientKeys
 
 OUTPUT_NAME = "output"
 
@@ -84,7 +88,84 @@ def run(
     return 0
 
 
-async def serve(make_service: Callable[[], WorkerService]) -> None:
+class ZmqServer(NamedTuple):
+    """A server or broker of ZeroMQ, which a worker works for instead of a foreman."""
+
+    url: str
+    insecure: bool
+    curve: str | None
+
+    def open(self) -> "tuple[str, ClientKeys | None]":
+        """Its address, and keys for it. Raises: ConfigError."""
+        from gandy.gateway.addresses import is_loopback, parse_tcp
+        from gandy.gateway.curve import ClientKeys
+
+        address = parse_tcp(self.url)
+        if not (self.curve or self.insecure or is_loopback(address.host)):
+            raise ConfigError(
+                f"{self.url} is on the network: without keys (--curve FOLDER), everybody who can pose as that server "
+                "can run the commands of this worker. --insecure does without them."
+            )
+        return str(address), ClientKeys.open(self.curve) if self.curve else None
+
+
+def run_roundrobin(
+    *,
+    home: str,
+    server: ZmqServer,
+    codes: tuple[str, ...],
+    slots: int | None,
+    name: str | None,
+    preload: tuple[str, ...],
+    commands: tuple[str, ...],
+) -> int:
+    """For a server of seed 002. Raises: ConfigError, GandyError."""
+    from gandy.wire.command_codes import CommandCodes  # ZeroMQ only where it is needed
+    from gandy.worker.roundrobin import RoundRobinService
+
+    tell_people()
+    url, keys = server.open()
+    about = make_about(slots, (), name)
+    installed = load_all(commands)
+    table = CommandCodes(codes)
+    missing = [entry.name for entry in table if installed.find(entry.name.encode()) is None]
+    if missing:
+        raise ConfigError(f"no command {missing[0]} is installed: --commands MODULE says where it is")
+    folder = Path(home) / OUTPUT_NAME / f"roundrobin-{about.name}"
+    loop.run(serve(lambda: RoundRobinService(url, about.slots, installed, table, folder, preload, keys)))
+    return 0
+
+
+def run_pingpong(
+    *,
+    home: str,
+    server: ZmqServer,
+    command: str,
+    name: str | None,
+    preload: tuple[str, ...],
+    commands: tuple[str, ...],
+) -> int:
+    """For a broker of seed 003. Raises: ConfigError, GandyError."""
+    from gandy.worker.pingpong import PingPongService
+
+    tell_people()
+    url, keys = server.open()
+    about = make_about(1, (), name)
+    installed = load_all(commands)
+    folder = Path(home) / OUTPUT_NAME / f"pingpong-{about.name}"
+    loop.run(serve(lambda: PingPongService(url, command, installed, folder, preload, keys)))
+    return 0
+
+
+class Service(Protocol):
+    """A worker of any kind."""
+
+    async def run(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+async def serve(make_service: Callable[[], Service]) -> None:
     """Until a signal or the foreman ends it."""
     service = make_service()
     running = asyncio.get_running_loop()

@@ -73,8 +73,17 @@ def started(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         ),
         ("up", {"slots": None, "store": None, "preload": (), "commands": (), "reserve": 0}),
         (
-            "foreman run --store memory: --listen tcp://[::]:1 --v1-listen h:1 --grace 2min --insecure",
+            "foreman run --store memory: --listen tcp://[::]:1 --v1-listen h:1 --grace 2min --insecure "  # noqa: ISC004
+            "--roundrobin tcp://h:2 --roundrobin-command 0x20=a --roundrobin-expiry 1 --pingpong tcp://h:3 "
+            "--pingpong-command b --pingpong-expiry 2 --curve keys",
             {
+                "roundrobin": "tcp://h:2",
+                "roundrobin_commands": ("0x20=a",),
+                "roundrobin_expiry": 1.0,
+                "pingpong": "tcp://h:3",
+                "pingpong_command": "b",
+                "pingpong_expiry": 2.0,
+                "curve": "keys",
                 "store": "memory:",
                 "listen": "tcp://[::]:1",
                 "v1_listen": "h:1",
@@ -86,6 +95,13 @@ def started(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         (
             "foreman run",
             {
+                "roundrobin": None,
+                "roundrobin_commands": (),
+                "roundrobin_expiry": 15.0,
+                "pingpong": None,
+                "pingpong_command": "pingpong",
+                "pingpong_expiry": 10.0,
+                "curve": None,
                 "store": None,
                 "listen": None,
                 "v1_listen": None,
