@@ -25,11 +25,11 @@ ROOT = Path(__file__).parents[2]
 class Kitchen(Crew):
     """A home, its foreman, and the workers that were hired."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, *words: str) -> None:
         super().__init__(home)
         self.environment["PYTHONPATH"] = str(ROOT)
         self.address = f"unix:{home}/foreman.sock"
-        self.foreman = Member(self, "foreman", "foreman", "run")
+        self.foreman = Member(self, "foreman", "foreman", "run", *words)
         self.workers: list[Member] = []
         until(self._is_listening)
 

@@ -19,7 +19,7 @@ from gandy.core.records import JobSet, Record, TasksAdded
 from gandy.errors import ConfigError, GandyError, JobNotFound, Rejected, StoreError
 from gandy.foreman import inputs, intake, server
 from gandy.foreman.blobs import MAX_BYTES, Blobs
-from gandy.foreman.main import ForemanProgram, socket_address
+from gandy.foreman.main import Doors, ForemanProgram, socket_address
 from gandy.foreman.refusal import Refusal
 from gandy.ids import JobId, TaskNumber
 from gandy.store.memory import MemoryStore
@@ -294,7 +294,7 @@ def test_one_foreman_per_home_whatever_their_stores(home: Path) -> None:
         async with a_foreman(home):
             pass
         with pytest.raises(ConfigError):
-            await ForemanProgram(str(home), "memory:", Policy()).start("tcp://192.0.2.1:1")
+            await ForemanProgram(str(home), "memory:", Policy()).start(Doors("tcp://192.0.2.1:1"))
         async with a_foreman(home):
             pass
 

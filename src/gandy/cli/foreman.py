@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from gandy.cli.exits import make_epilog
-from gandy.cli.options import Format, Seconds, foreman_option, open_client, output_option
+from gandy.cli.options import Format, Seconds, curve_option, foreman_option, open_client, output_option
 from gandy.cli.security import refuse_open_network
 from gandy.config import tell_home
 
@@ -22,11 +22,42 @@ def foreman() -> None:
         "gandy foreman run",
         "gandy foreman run --store sqlite:/var/lib/gandy/jobs.sqlite",
         "gandy foreman run --listen tcp://0.0.0.0:5429 --insecure",
+        "gandy foreman run --roundrobin tcp://127.0.0.1:6714 --roundrobin-command 0x20=resize",
+        "gandy foreman run --pingpong tcp://10.0.0.7:6715 --pingpong-command cook --curve keys",
     )
 )
 @click.option("--store", metavar="STORE", help="sqlite:PATH or memory:. Default: a file under GANDY_HOME.")
 @click.option("--listen", metavar="URL", help="Take clients and workers at tcp://HOST:PORT too.")
 @click.option("--v1-listen", metavar="URL", help="Take first-generation workers at tcp://HOST:PORT.")
+@click.option("--roundrobin", metavar="URL", help="Take clients and workers of the round-robin queue there.")
+@click.option(
+    "--roundrobin-command",
+    "roundrobin_commands",
+    multiple=True,
+    metavar="CODE=NAME",
+    help="Which command a code of theirs is, beside ping and rr_stream: 0x20=resize, or tail=tail,stream,repeatable.",
+)
+@click.option(
+    "--roundrobin-expiry",
+    type=Seconds(),
+    default="15s",
+    show_default=True,
+    metavar="TIME",
+    help="How long a worker of theirs with something to do may be silent. One that is disconnected is lost at once.",
+)
+@click.option("--pingpong", metavar="URL", help="Take ping-pong workers at tcp://HOST:PORT.")
+@click.option(
+    "--pingpong-command", default="pingpong", show_default=True, metavar="NAME", help="The command that they offer."
+)
+@click.option(
+    "--pingpong-expiry",
+    type=Seconds(),
+    default="10s",
+    show_default=True,
+    metavar="TIME",
+    help="How long an idle one may be silent.",
+)
+@curve_option
 @click.option(
     "--grace",
     type=Seconds(),
@@ -44,13 +75,17 @@ def foreman() -> None:
     help="How long values of Python functions are kept.",
 )
 @click.option("--insecure", is_flag=True, help="Use TCP without keys: anybody on the network can run commands.")
-def run(listen: str | None, v1_listen: str | None, insecure: bool, **told: Any) -> None:
-    """Run a foreman in the foreground. Ctrl-C stops it; workers keep their tasks until it is back."""
-    refuse_open_network(insecure, listen, v1_listen)
+def run(store: str | None, grace: float, keep_results: float, insecure: bool, **doors: Any) -> None:
+    """Run a foreman in the foreground. Ctrl-C stops it; workers keep their tasks until it is back.
+
+    Doors for ZeroMQ are for this machine only, unless there are keys (--curve) or nobody minds (--insecure).
+    """
+    refuse_open_network(insecure, doors["listen"], doors["v1_listen"])
     from gandy.foreman import main
 
     home = tell_home(os.environ, sys.platform)
-    raise click.exceptions.Exit(main.run(home=home, listen=listen, v1_listen=v1_listen, insecure=insecure, **told))
+    code = main.run(home=home, store=store, grace=grace, keep_results=keep_results, insecure=insecure, **doors)
+    raise click.exceptions.Exit(code)
 
 
 @foreman.command(epilog=make_epilog("gandy foreman stop", "gandy foreman stop --drain"))

@@ -49,7 +49,7 @@ class Clerk:
         self.listening: list[str] = []
         self.should_stop = asyncio.Event()
         self._store_name = store_name
-        self._insecure = insecure
+        self.insecure = insecure
         self._started = time.time()
         self._pieces: dict[int, asyncio.Future[bytes]] = {}
         self._piece_count = 0
@@ -282,7 +282,7 @@ class Clerk:
             store=self._store_name,
             trouble=self.server.trouble,
             listening=tuple(self.listening),
-            insecure=self._insecure,
+            insecure=self.insecure,
             workers=len(here),
             slots=sum(worker.info.slots for worker in here),
             used=sum(worker.used for worker in here),
@@ -351,7 +351,7 @@ def _worker_row(worker: Worker, board: Switchboard, now: float) -> ask.WorkerRow
     return ask.WorkerRow(
         id=worker.info.id,
         name=worker.info.name,
-        slots=worker.info.slots,
+        slots=max(worker.info.slots, board.tell_slots(worker.info.id)),
         used=worker.used,
         running=len(worker.held),
         tags=tuple(sorted(worker.info.tags)),

@@ -1,11 +1,11 @@
-"""The foreman's lane for calls: frames from links to the switchboard and back, one write for each link in a step.
+"""The lane for calls: frames from links and doors to the switchboard and back, one write for each link in a step.
 
 Decides nothing and touches no disk. It owns the timers of the switchboard, whose time is the loop's.
 """
 
 import asyncio
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 from gandy.core.calls import Peer
 from gandy.core.switchboard import PATIENCE, Switchboard
@@ -14,6 +14,20 @@ from gandy.net.links import Link
 from gandy.talk.exchange import Exchange
 
 LOOK_PERIOD: Final = 1.0  # seconds between two looks at calls that wait and commands that are gone
+
+
+class Gate(Protocol):
+    """A door with its socket."""
+
+    def send(self, now: float) -> bool:
+        """What the door wants sent. Whether there was something."""
+        ...
+
+    def on_time(self, now: float) -> None: ...
+
+    def dismiss(self, worker: str, immediate: bool, now: float) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class Lane:
@@ -25,6 +39,7 @@ class Lane:
         self.switchboard = Switchboard(self._loop.time())
         self._peers: dict[str, Peer] = {}  # by link
         self._names: dict[Peer, str] = {}
+        self._gates: list[Gate] = []
         self._sharing: asyncio.TimerHandle | None = None
         self._is_closed = False
         self._looking = self._loop.call_later(LOOK_PERIOD, self._look)
@@ -34,6 +49,18 @@ class Lane:
         self._looking.cancel()
         if self._sharing is not None:
             self._sharing.cancel()
+        for gate in self._gates:
+            gate.close()
+
+    def add_gate(self, gate: Gate) -> None:
+        self._gates.append(gate)
+
+    def dismiss(self, worker: str, immediate: bool) -> None:
+        """A worker that has no link here, but may have come in by another door."""
+        self.begin()
+        for gate in self._gates:
+            gate.dismiss(worker, immediate, self.switchboard.now)
+        self.flush()
 
     def add_link(self, link: str, exchange: Exchange) -> None:
         """Frames of calls that come over it go to the switchboard, after `begin` and before `end` of a step."""
@@ -41,12 +68,13 @@ class Lane:
         self._names[peer] = link
         exchange.on_call = partial(self.switchboard.on_frame, peer)
 
-    def begin(self) -> None:
-        self.switchboard.now = self._loop.time()
+    def begin(self) -> float:
+        now = self.switchboard.now = self._loop.time()
+        return now
 
     def end(self) -> None:
         if self.switchboard.touched or (self._sharing is None and self.switchboard.needs_ticks):
-            self._flush()
+            self.flush()
 
     def introduce(self, link: str, worker: Worker | None) -> None:
         """At the other end of a link is a worker, once it has said HELLO."""
@@ -62,7 +90,7 @@ class Lane:
         if peer is not None:
             del self._names[peer]
             self.switchboard.on_cut(peer, self._loop.time())
-            self._flush()
+            self.flush()
 
     def on_room(self) -> None:
         """Jobs may have left slots."""
@@ -70,24 +98,36 @@ class Lane:
         for peer in self._names:
             if peer.missing or peer.direct:
                 self.switchboard.on_room(peer.id, now)
-        self._flush()
+        self.flush()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Say all that there is to say. What a door says may find nobody, and then there is more to be said."""
+        self._write()
+        while any(gate.send(self.switchboard.now) for gate in self._gates):
+            self._write()
+        if self._sharing is None and self.switchboard.needs_ticks and not self._is_closed:
+            self._sharing = self._loop.call_later(PATIENCE, self._share)
+
+    def _write(self) -> None:
         touched = self.switchboard.touched
         while touched:
             peer = touched.pop()
             data = b"".join(peer.out)
             peer.out.clear()
-            self._links[self._names[peer]].write(data)
-        if self._sharing is None and self.switchboard.needs_ticks and not self._is_closed:
-            self._sharing = self._loop.call_later(PATIENCE, self._share)
+            if peer.on_out is None:
+                self._links[self._names[peer]].write(data)
+            else:
+                peer.on_out(peer, data, self.switchboard.now)
 
     def _share(self) -> None:
         self._sharing = None
         self.switchboard.share(self._loop.time())
-        self._flush()
+        self.flush()
 
     def _look(self) -> None:
-        self.switchboard.on_time(self._loop.time())
-        self._flush()
+        now = self.begin()
+        self.switchboard.on_time(now)
+        for gate in self._gates:
+            gate.on_time(now)
+        self.flush()
         self._looking = self._loop.call_later(LOOK_PERIOD, self._look)

@@ -5,6 +5,7 @@ import logging
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 from gandy.config import Address, parse_address
 from gandy.core.policy import Policy
@@ -36,6 +37,23 @@ def make_home(home: str) -> None:
         raise ConfigError(f"cannot make the folder {home}: {error.strerror}") from None
 
 
+class Doors(NamedTuple):
+    """Where a foreman listens beside its unix socket, and for whom."""
+
+    listen: str | None = None
+    v1_listen: str | None = None
+    roundrobin: str | None = None
+    roundrobin_commands: tuple[str, ...] = ()  # CODE=NAME
+    roundrobin_expiry: float = 15.0  # seconds
+    pingpong: str | None = None
+    pingpong_command: str = "pingpong"
+    pingpong_expiry: float = 10.0  # seconds
+    curve: str | None = None  # the folder of keys for ZeroMQ
+
+
+NATIVE_ONLY: Final = Doors()
+
+
 class ForemanProgram:
     """A foreman with its doors. `start` gives control back; `wait` ends when somebody wants it to stop."""
 
@@ -65,26 +83,30 @@ class ForemanProgram:
         self.has_failed = True
         self.clerk.should_stop.set()
 
-    async def start(self, listen: str | None = None, v1_listen: str | None = None) -> None:
+    async def start(self, doors: Doors = NATIVE_ONLY) -> None:
         """Raises: StoreError, ConfigError."""
         # One foreman per home, also where two that start at the same moment have different stores.
         lock = FileLock(Path(socket_address(self.home).host))
         try:
-            await self._open_doors(listen, v1_listen)
+            await self._open_doors(doors)
         except BaseException:
             await self.server.stop()
             lock.release()
             raise
         self._lock = lock
 
-    async def _open_doors(self, listen: str | None, v1_listen: str | None) -> None:
+    async def _open_doors(self, doors: Doors) -> None:
         await self.server.start()
         self.clerk.on_start()
         await self._open_door(socket_address(self.home), 2)
-        if listen is not None:
-            await self._open_door(parse_address(listen), 2)
-        if v1_listen is not None:
-            await self._open_door(parse_address(v1_listen), 1)
+        if doors.listen is not None:
+            await self._open_door(parse_address(doors.listen), 2)
+        if doors.v1_listen is not None:
+            await self._open_door(parse_address(doors.v1_listen), 1)
+        if doors.roundrobin is not None or doors.pingpong is not None:
+            from gandy.foreman.zmq_doors import open_doors  # ZeroMQ is for those who want it
+
+            self.clerk.listening += open_doors(self.server, doors, self.home, self.clerk.insecure)
 
     async def _open_door(self, address: Address, generation: int) -> None:
         await self.server.listen(address, generation)
@@ -107,30 +129,22 @@ def stop_on_signals(stop: Callable[[], None]) -> None:
         running.add_signal_handler(number, stop)
 
 
-def run(
-    *,
-    home: str,
-    store: str | None,
-    listen: str | None,
-    v1_listen: str | None,
-    grace: float,
-    insecure: bool,
-    keep_results: float,
-) -> int:
-    """Raises: StoreError, ConfigError."""
+def run(*, home: str, store: str | None, grace: float, insecure: bool, keep_results: float, **told: Any) -> int:
+    """What else is told is about `Doors`. Raises: StoreError, ConfigError."""
+    doors = Doors(**told)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    if (listen or v1_listen) and not insecure:
+    if (doors.listen or doors.v1_listen) and not insecure:
         raise ConfigError(
             "a foreman that listens on the network has no keys yet: with --insecure, everybody who can reach it "
             "can run commands as you"
         )
     loop.allow_many_files()
     program = ForemanProgram(home, store, Policy(grace=grace), insecure, keep_results)
-    return loop.run(_run(program, listen, v1_listen))
+    return loop.run(_run(program, doors))
 
 
-async def _run(program: ForemanProgram, listen: str | None, v1_listen: str | None) -> int:
-    await program.start(listen, v1_listen)
+async def _run(program: ForemanProgram, doors: Doors) -> int:
+    await program.start(doors)
     stop_on_signals(program.clerk.should_stop.set)
     log.info(
         "the foreman listens at %s and keeps jobs in %s", " and ".join(program.clerk.listening), program.store_name

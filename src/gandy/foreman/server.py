@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 from gandy.config import Address
-from gandy.core.effects import Effect, Reply
+from gandy.core.effects import Dismiss, Effect, Reply
 from gandy.core.extensions import FOREMAN_OFFERS
 from gandy.core.foreman import Batch, Foreman
 from gandy.core.model import AttemptKey
@@ -220,6 +220,8 @@ class Server:
         for send in batch.sends:
             if isinstance(send, Reply):
                 self._reply(send)
+            elif isinstance(send, Dismiss) and self.foreman.find_desk(send.worker) is None:
+                self.lane.dismiss(send.worker, send.immediate)
             else:
                 self.foreman.perform(send, inputs, now)
         for listener in self.on_commit:

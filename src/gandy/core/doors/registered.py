@@ -1,0 +1,525 @@
+"""Workers at the round-robin door: who has registered, what each of them has, and when its slots come back.
+
+Seed 002 returns a slot by INCREMENT, which does not say for what. So a slot is taken until an INCREMENT comes, also
+where the caller has its response; and no INCREMENT returns more than what was taken.
+"""
+
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from gandy.core.calls import Call, OnOut, Peer
+from gandy.core.doors.base import Parcel, Roll, name_peer
+from gandy.core.doors.clients import Clients, Request
+from gandy.core.doors.flow import MAX_FLOW_BYTES, Flow
+from gandy.core.doors.values import decode_args
+from gandy.core.switchboard import Switchboard
+from gandy.core.workers import Worker, WorkerInfo
+from gandy.errors import RemoteProtocolError
+from gandy.limits import MAX_SLOTS
+from gandy.wire.calls import (
+    ANNOUNCE,
+    BODY,
+    BUSY,
+    CALL,
+    CANCEL,
+    CAST,
+    CREDIT,
+    DIRECT,
+    FAILED,
+    FRAME_COST,
+    LAST,
+    MORE,
+    PICKLED,
+    REFUSED,
+    RESULT,
+    STREAM,
+    WHOLE,
+    Failure,
+    Offer,
+    encode_announcement,
+    encode_failure,
+    encode_refusal,
+    read_name,
+)
+from gandy.wire.command_codes import CommandCodes, Entry, encode_payload
+from gandy.wire.roundrobin import EXEC, MQS_MORE, ONGOING, PING, TRACKEXEC, Message, encode
+from gandy.wire.roundrobin import FAILED as FAILED_STATUS
+from gandy.wire.streams import ABORT, DEFAULT_LEASE, GO_ON, StreamReader
+
+MAX_WORKERS: Final = 10_000
+EXPIRY: Final = 15.0  # seconds without a word from a worker that has something to do, then it is lost
+QUIET: Final = 1 / 3  # of that time, then it is asked whether it is there
+ASK_PERIOD: Final = 1 / 5  # of that time between two questions
+IDLE: Final = 60.0  # seconds that a worker that has nothing to do may be silent beyond that
+UNANSWERED_PAUSE: Final = 2.0  # seconds after an INCREMENT without response until the response is given up
+MAX_LOST: Final = 1_000  # lost workers that are remembered
+REMEMBER: Final = 600.0  # seconds
+RENEWAL_PERIOD: Final = DEFAULT_LEASE / 4  # seconds between two words that a stream is still wanted
+HOST: Final = b"60:gandy"  # who reads streams for gandy's own callers
+
+Key = tuple[tuple[bytes, ...], bytes]  # whom a response goes to, and its id
+Send = Callable[[Parcel], None]
+
+
+class InStream:
+    """A stream of such a worker for one of gandy's own callers."""
+
+    def __init__(self, host: bytes, is_wanted_whole: bool) -> None:
+        self.reader = StreamReader()
+        self.host = host
+        self.whole = bytearray() if is_wanted_whole else None
+        self.asked = b""  # the id of the question for the next packet
+        self.renewed = 0.0
+
+
+class Registered:
+    """A worker, and what it has."""
+
+    def __init__(self, routing_id: bytes, peer: Peer, account: Worker, now: float) -> None:
+        self.id = routing_id
+        self.peer = peer
+        self.account = account
+        self.slots = 0  # as it said
+        self.is_leaving = False  # it deregistered, or was told to go
+        self.heard = now
+        self.asked = now
+        self.answers_pings = False
+        self.unanswered: dict[int, Key] = {}  # calls with a response to come
+        self.numbers: dict[Key, deque[int]] = {}  # the same, by key: nobody keeps a client from using an id twice
+        self.casts: deque[int] = deque()
+        self.answered: deque[int] = deque()  # calls whose INCREMENT is to come
+        self.released: set[int] = set()  # unanswered calls whose INCREMENT has come
+        self.released_at = now
+        self.bodies: dict[int, bytearray] = {}  # arguments that are not complete
+        self.flows: dict[int, Flow] = {}  # values that their callers have not read yet
+        self.returned: set[int] = set()  # answered calls whose INCREMENT has come, and whose caller has not all
+        self.streams: dict[int, InStream] = {}
+
+    def begin(self, number: int, key: Key, is_cast: bool) -> None:
+        if is_cast:
+            self.casts.append(number)
+        else:
+            self.unanswered[number] = key
+            self.numbers.setdefault(key, deque()).append(number)
+
+    def answer(self, key: Key) -> int | None:
+        """The call that a response is for; the first one that was given, if there are several."""
+        numbers = self.numbers.get(key)
+        if not numbers:
+            return None
+        number = numbers[0]
+        if number in self.released:
+            self.returned.add(number)
+        else:
+            self.answered.append(number)
+        self.forget(number)
+        return number
+
+    def forget(self, number: int) -> None:
+        """No response to this one is expected any more."""
+        self.released.discard(number)
+        key = self.unanswered.pop(number)
+        numbers = self.numbers[key]
+        numbers.remove(number)
+        if not numbers:
+            del self.numbers[key]
+
+
+class Workers:
+    """All of them, by routing id."""
+
+    def __init__(
+        self,
+        board: Switchboard,
+        roll: Roll,
+        codes: CommandCodes,
+        clients: Clients,
+        on_out: OnOut,
+        send: Send,
+        expiry: float = EXPIRY,
+    ) -> None:
+        self._board = board
+        self._expiry = expiry
+        self._on_out = on_out
+        self._roll = roll
+        self._codes = codes
+        self._clients = clients
+        self._send = send
+        self._workers: dict[bytes, Registered] = {}
+        self._by_peer: dict[Peer, Registered] = {}
+        self.lost: OrderedDict[bytes, tuple[int, float]] = OrderedDict()  # slots, and since when
+        self._speakers: OrderedDict[bytes, None] = OrderedDict()  # who knows PING, before it registers
+        self.dropped: Counter[str] = Counter()
+        self.on_change: Callable[[], None] = lambda: None  # somebody registered, or is gone
+        self._ids = 0
+
+    def list(self) -> list[tuple[bytes, int]]:
+        """Those who are registered, with their free slots, in the order of their turn."""
+        here = [worker for worker in self._workers.values() if not worker.is_leaving]
+        here.sort(key=lambda worker: self._board.tell_turn(worker.peer))
+        return [(worker.id, worker.peer.free) for worker in here]
+
+    def list_slots(self) -> dict[bytes, int]:
+        """Those who are or were here, with the slots that they told."""
+        here = {worker.id: worker.slots for worker in self._workers.values() if not worker.is_leaving}
+        return here | {routing_id: slots for routing_id, (slots, _) in self.lost.items()}
+
+    def find(self, peer: Peer) -> Registered | None:
+        return self._by_peer.get(peer)
+
+    def has(self, routing_id: bytes) -> bool:
+        return routing_id in self._workers
+
+    # Who is here
+
+    def register(self, routing_id: bytes, slots: int, now: float) -> bool:
+        """So many slots are free from now on. Whether there is a place in the table."""
+        worker = self._workers.get(routing_id)
+        if worker is None:
+            if len(self._workers) >= MAX_WORKERS:
+                self.dropped["too many workers"] += 1
+                return False
+            worker = self._enter(routing_id, now)
+        self.lost.pop(routing_id, None)
+        worker.slots = max(0, min(slots, MAX_SLOTS))
+        worker.is_leaving = False
+        worker.account.draining = False
+        self._announce(worker)
+        self.on_change()
+        return True
+
+    def _enter(self, routing_id: bytes, now: float) -> Registered:
+        peer = self._board.add_peer(self._on_out)
+        name = name_peer("roundrobin", routing_id)
+        account = self._roll.enter(WorkerInfo(name, name.partition("/")[2], 0))
+        self._board.on_worker(peer, account)
+        worker = self._workers[routing_id] = self._by_peer[peer] = Registered(routing_id, peer, account, now)
+        worker.answers_pings = routing_id in self._speakers
+        return worker
+
+    def _announce(self, worker: Registered) -> None:
+        """Seed 002: the number of free slots is overwritten. What the worker has at the moment is beside it."""
+        slots = 0 if worker.is_leaving else worker.slots
+        total = min(slots + worker.peer.in_use, MAX_SLOTS)
+        offers = [Offer(entry.name) for entry in self._codes] if slots else []
+        payload = encode_announcement(total, total, offers)
+        self._board.on_frame(worker.peer, ANNOUNCE, 0, 0, 0, payload)
+
+    def deregister(self, routing_id: bytes, now: float) -> None:
+        """It gets nothing new; what it has may still be answered."""
+        self.lost.pop(routing_id, None)
+        worker = self._workers.get(routing_id)
+        if worker is not None:
+            worker.is_leaving = True
+            self._announce(worker)
+            self._maybe_leave(worker, now)
+            self.on_change()
+
+    def dismiss(self, name: str, immediate: bool, now: float) -> None:
+        """The protocol has no word for it: the worker just gets nothing any more, until it registers again."""
+        worker = next((worker for worker in self._workers.values() if worker.account.info.id == name), None)
+        if worker is not None and immediate:
+            self._remove(worker, now)
+        elif worker is not None:
+            self.deregister(worker.id, now)
+
+    def _maybe_leave(self, worker: Registered, now: float) -> None:
+        if worker.is_leaving and not worker.peer.serves:
+            self._remove(worker, now)
+
+    def lose(self, routing_id: bytes, now: float) -> None:
+        """It is gone: what it had is lost. Should it speak again, it is registered again."""
+        worker = self._workers.get(routing_id)
+        if worker is None:
+            return
+        if not worker.is_leaving:
+            self.lost[routing_id] = (worker.slots, now)
+            if len(self.lost) > MAX_LOST:
+                self.lost.popitem(last=False)
+        self._remove(worker, now)
+        self.on_change()
+
+    def _remove(self, worker: Registered, now: float) -> None:
+        del self._workers[worker.id], self._by_peer[worker.peer]
+        self._board.on_cut(worker.peer, now)
+        self._roll.leave(worker.account.info.id)
+
+    def on_undelivered(self, routing_id: bytes, numbers: Iterable[int], now: float) -> None:
+        """Calls, or a question, found nobody. It is the worker's end, and these calls have never begun."""
+        worker = self._workers[routing_id]
+        is_leaving, worker.is_leaving = worker.is_leaving, True
+        self._announce(worker)  # or it would get the next one
+        worker.is_leaving = is_leaving
+        for number in numbers:
+            request = self._clients.find(worker.peer.serves[number])
+            if request is not None:
+                request.is_undelivered = True
+            self._end(worker, number, REFUSED, encode_refusal(BUSY, "its worker was gone, and has not begun it"))
+        self.lose(routing_id, now)
+
+    # Life
+
+    def on_heard(self, routing_id: bytes, is_ping: bool, now: float) -> None:
+        """A message came from somebody, worker or not."""
+        worker = self._workers.get(routing_id)
+        if worker is not None:
+            worker.heard = now
+            worker.answers_pings = worker.answers_pings or is_ping
+            self._roll.hear(worker.account)
+            return
+        if is_ping:
+            self._speakers[routing_id] = None
+            if len(self._speakers) > MAX_WORKERS:
+                self._speakers.popitem(last=False)
+        if routing_id in self.lost:
+            slots, _ = self.lost[routing_id]
+            self.register(routing_id, slots, now)
+
+    def ask(self, routing_id: bytes) -> None:
+        """Send a PING. What matters is whether it can be sent, and then whether it is answered."""
+        self._send(Parcel([routing_id, *encode(Message(PING, self._make_id(8)))]))
+
+    def on_connect(self) -> None:
+        for routing_id in self.lost:
+            self.ask(routing_id)
+
+    def on_time(self, now: float) -> None:
+        for routing_id in [key for key, (_, since) in self.lost.items() if now - since >= REMEMBER]:
+            del self.lost[routing_id]
+        for worker in list(self._workers.values()):
+            silence = now - worker.heard - (0.0 if worker.peer.serves else IDLE)
+            if silence >= self._expiry and worker.answers_pings:
+                self.lose(worker.id, now)
+                continue
+            if silence >= self._expiry * QUIET and now - worker.asked >= self._expiry * ASK_PERIOD:
+                worker.asked = now
+                self.ask(worker.id)
+            self._give_up(worker, now)
+            for stream in worker.streams.values():
+                if now - stream.renewed >= RENEWAL_PERIOD:
+                    stream.renewed = now
+                    self._tell(worker, ONGOING, stream.host)
+            self._maybe_leave(worker, now)
+
+    def _give_up(self, worker: Registered, now: float) -> None:
+        """Slots came back without responses. While there are other calls, nobody knows which ones have ended."""
+        is_sure = 0 < len(worker.unanswered) == len(worker.released)
+        for number in list(worker.released) if is_sure and now - worker.released_at >= UNANSWERED_PAUSE else ():
+            worker.forget(number)
+            self._fail(worker, number, "RuntimeError", "its worker ended it without an answer")
+
+    # What the switchboard says
+
+    def on_frame(self, worker: Registered, kind: int, flags: int, number: int, padding: int, payload: bytes) -> None:
+        """YIELD is for workers that run jobs."""
+        call = worker.peer.serves.get(number)
+        if call is None:
+            return
+        if kind == CALL:
+            self._on_call(worker, call, payload)
+        elif kind == BODY:
+            self._on_body(worker, call, flags, payload)
+        elif kind == CREDIT and (flow := worker.flows.get(number)) is not None:
+            flow.grant(padding)
+            self._go_on(worker, flow)
+        elif kind == CANCEL:
+            self._on_cancel(worker, number)
+
+    def _on_call(self, worker: Registered, call: Call, payload: bytes) -> None:
+        request = self._clients.find(call)
+        if request is not None:
+            self._pass(worker, call.id, request)
+            return
+        _, at = read_name(payload)
+        if call.flags & DIRECT:
+            _, at = read_name(payload, at)
+        if call.flags & MORE:
+            worker.bodies[call.id] = bytearray(payload[at:])
+        else:
+            self._give(worker, call, payload[at:])
+
+    def _on_body(self, worker: Registered, call: Call, flags: int, payload: bytes) -> None:
+        body = worker.bodies.get(call.id)
+        if body is None:  # of a message, which went out whole
+            return
+        body += payload
+        if len(body) > MAX_FLOW_BYTES:
+            del worker.bodies[call.id]
+            self._fail(worker, call.id, "ValueError", f"arguments may have {MAX_FLOW_BYTES:,} bytes there")
+        elif flags & LAST:
+            del worker.bodies[call.id]
+            self._give(worker, call, bytes(body))
+        else:
+            self._board.on_frame(worker.peer, CREDIT, 0, call.id, len(payload) + FRAME_COST, b"")
+
+    def _on_cancel(self, worker: Registered, number: int) -> None:
+        """There is no word for it, but for streams. The slot comes back when the worker says so."""
+        stream = worker.streams.pop(number, None)
+        if stream is not None and stream.reader.handle:
+            self._tell(worker, MQS_MORE, stream.host, stream.reader.handle, ABORT)
+        if worker.flows.pop(number, None) is not None and number in worker.returned:
+            self._end(worker, number, 0)
+        if worker.bodies.pop(number, None) is not None:
+            self._end(worker, number, 0)
+
+    def _pass(self, worker: Registered, number: int, request: Request) -> None:
+        """A client's message, as it is."""
+        message = request.message
+        worker.begin(number, (message.path[::-1], message.id), request.is_cast)
+        self._send(Parcel([worker.id, *encode(message)], number))
+
+    def _give(self, worker: Registered, call: Call, body: bytes) -> None:
+        """A call of one of gandy's own clients."""
+        entry = self._get_entry(call)
+        try:
+            if call.flags & PICKLED:
+                raise ValueError("its worker does not know pickles")
+            args = decode_args(body)
+            frames = encode_payload(args)
+            if len(frames) != len(args):
+                raise ValueError("an empty argument cannot be sent")
+        except ValueError as error:
+            self._fail(worker, call.id, "ValueError", f"the arguments cannot be told in frames: {error}")
+            return
+        number = self._make_id(8)
+        if entry.is_stream and not call.flags & CAST:
+            host = frames[0] if frames else HOST
+            worker.streams[call.id] = InStream(host, is_wanted_whole=not call.flags & STREAM)
+        command = EXEC if call.flags & CAST else TRACKEXEC
+        worker.begin(call.id, ((), number), command == EXEC)
+        self._send(Parcel([worker.id, *encode(Message(command, number, (entry.code, *frames)))], call.id))
+
+    def _get_entry(self, call: Call) -> Entry:
+        entry = self._codes.find_name(call.command.name.decode())
+        assert entry is not None, "a worker offers what the table has"
+        return entry
+
+    def _tell(self, worker: Registered, *args: bytes) -> bytes:
+        number = self._make_id(4)
+        self._send(Parcel([worker.id, *encode(Message(TRACKEXEC, number, args))]))
+        return number
+
+    def _make_id(self, size: int) -> bytes:
+        self._ids = (self._ids + 1) & 0xFFFF_FFFF
+        return self._ids.to_bytes(size, "little")
+
+    # What the worker says
+
+    def on_increment(self, routing_id: bytes, now: float) -> None:
+        worker = self._workers.get(routing_id)
+        if worker is None:
+            return
+        if worker.answered:
+            self._return(worker, worker.answered.popleft())
+        elif worker.casts:
+            self._return(worker, worker.casts.popleft())
+        elif len(worker.released) < len(worker.unanswered):
+            oldest = next(number for number in worker.unanswered if number not in worker.released)
+            worker.released.add(oldest)  # perhaps it was another one; the number of slots is right
+            worker.released_at = now
+            self._board.release(worker.peer, oldest)
+        else:
+            self.dropped["INCREMENT"] += 1
+        self._maybe_leave(worker, now)
+
+    def _return(self, worker: Registered, number: int) -> None:
+        if number in worker.flows:
+            worker.returned.add(number)
+        else:
+            self._end(worker, number, 0)
+
+    def on_response(self, routing_id: bytes, message: Message, now: float) -> bool:
+        """Whether it belongs to something that this worker has."""
+        worker = self._workers.get(routing_id)
+        if worker is None:
+            return False
+        for number, stream in worker.streams.items():
+            if stream.asked and (message.to, message.id) == ((), stream.asked):
+                stream.asked = b""
+                self._receive(worker, number, stream, message.args)
+                return True
+        answered = worker.answer((message.to, message.id))
+        if answered is None:
+            return False
+        self._on_answer(worker, worker.peer.serves[answered], message, now)
+        return True
+
+    def _on_answer(self, worker: Registered, call: Call, message: Message, now: float) -> None:
+        request = self._clients.find(call)
+        stream = worker.streams.get(call.id)
+        if request is not None:
+            request.reply = encode(message._replace(path=(*message.path, worker.id)))
+            self._complete(worker, call.id, WHOLE)
+        elif call.client is None:  # nobody wants it any more
+            worker.streams.pop(call.id, None)
+            self._complete(worker, call.id, 0)
+        elif message.args[:1] == (FAILED_STATUS,):
+            text = b" ".join(message.args[1:]).decode(errors="replace") or "the worker failed"
+            worker.streams.pop(call.id, None)
+            self._complete(worker, call.id, FAILED, encode_failure(Failure("Exception", text)))
+        elif stream is not None:
+            stream.renewed = now
+            worker.flows[call.id] = Flow(self._board, worker.peer, call.id)
+            self._receive(worker, call.id, stream, message.args)
+        else:
+            self._put(worker, call, message.args)
+
+    def _put(self, worker: Registered, call: Call, frames: tuple[bytes, ...]) -> None:
+        """A value: bytes, or several of them."""
+        is_bare = self._get_entry(call).is_bare
+        value = "pong" if is_bare else None if not frames else frames[0] if len(frames) == 1 else list(frames)
+        flow = worker.flows[call.id] = Flow(self._board, worker.peer, call.id)
+        flow.put_value(value)
+        self._go_on(worker, flow)
+
+    def _receive(self, worker: Registered, number: int, stream: InStream, frames: tuple[bytes, ...]) -> None:
+        """A packet of a stream."""
+        flow = worker.flows[number]
+        try:
+            data = stream.reader.receive(frames[0] if frames else b"")
+            if stream.whole is None:
+                flow.put_chunks(data)
+            elif len(stream.whole) + len(data) <= MAX_FLOW_BYTES:
+                stream.whole += data
+            else:
+                raise ValueError(f"it has more than {MAX_FLOW_BYTES:,} bytes: ask for a stream")
+            if stream.reader.is_aborted:
+                raise ValueError("its worker gave it up")
+        except (RemoteProtocolError, ValueError) as error:
+            del worker.streams[number]
+            failure = encode_failure(Failure("Exception", f"the stream is broken: {error}"))
+            self._complete(worker, number, FAILED, failure)
+            return
+        if stream.reader.is_finished:
+            del worker.streams[number]
+            if stream.whole is None:
+                flow.close()
+            else:
+                flow.put_value(bytes(stream.whole))
+        self._go_on(worker, flow)
+
+    def _go_on(self, worker: Registered, flow: Flow) -> None:
+        """The caller has read something, or there is more for it."""
+        stream = worker.streams.get(flow.number)
+        if flow.is_done:
+            self._complete(worker, flow.number, flow.last_flags, flow.last)
+        elif stream is not None and stream.reader.handle and not stream.asked and flow.is_idle:
+            stream.asked = self._tell(worker, MQS_MORE, stream.host, stream.reader.handle, GO_ON)
+
+    def _complete(self, worker: Registered, number: int, flags: int, payload: bytes = b"") -> None:
+        """The caller has all. The slot comes back with the INCREMENT, if that has not come yet."""
+        worker.flows.pop(number, None)
+        if number in worker.returned:
+            self._end(worker, number, flags, payload)
+        else:
+            self._board.on_answer(worker.peer, number, flags, payload)
+
+    def _fail(self, worker: Registered, number: int, kind: str, text: str) -> None:
+        worker.streams.pop(number, None)
+        self._end(worker, number, FAILED, encode_failure(Failure(kind, text)))
+
+    def _end(self, worker: Registered, number: int, flags: int, payload: bytes = b"") -> None:
+        """The slot is free."""
+        worker.returned.discard(number)
+        self._board.on_frame(worker.peer, RESULT, flags | LAST, number, 0, payload)

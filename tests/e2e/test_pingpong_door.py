@@ -1,0 +1,258 @@
+"""Workers of seed 003 at a real foreman, on plain sockets; and gandy's own at a plain broker."""
+
+import asyncio
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import zmq
+from tests.e2e.halls import Hall, PlainDealer, a_hall, find_port
+from tests.e2e.kitchens import ROOT, SOON, until
+from tests.e2e.test_jobs_command import PATIENCE, Crew
+from tests.e2e.test_kills import Member
+
+import gandy
+from gandy.errors import CallFailed, WorkerLost
+
+
+def list_workers(hall: Hall) -> list[str]:
+    with gandy.Client(hall.address) as client:
+        return [row.id for row in client.workers()]
+
+
+def test_ready_and_ping_are_answered_and_both_register(tmp_path: Path) -> None:
+    with a_hall(tmp_path) as hall:
+        first, second = PlainDealer(hall, b"first"), PlainDealer(hall)
+        first.get_ready()
+        second.say(b"PING")
+        assert second.hear() == [b"PONG"]
+        second.say(b"PING", b"17")
+        assert second.hear() == [b"PONG", b"17"]
+        workers = list_workers(hall)
+        assert workers[0] == "pingpong/first"
+        assert len(workers) == 2
+
+
+def test_jobs_and_results_are_opaque_bytes(tmp_path: Path) -> None:
+    with a_hall(tmp_path) as hall:
+        worker = PlainDealer(hall)
+        worker.get_ready()
+
+        async def work(client: gandy.AsyncClient) -> None:
+            for data in (b"soup", b"", bytes(range(256)), b"READY", bytes(1_000_000)):
+                call = client.call("cook", data)
+                assert await asyncio.to_thread(worker.hear) == [data]
+                worker.say(data[::-1])
+                assert await call == data[::-1]
+            for word in (b"PONG", b"EXIT"):
+                with pytest.raises(CallFailed, match=word.decode()):
+                    await client.call("cook", word)
+            await client.cast("cook", "text")
+            assert await asyncio.to_thread(worker.hear) == [b"text"]
+            worker.say(b"nobody wants it")
+            with pytest.raises(CallFailed, match="one argument"):
+                await client.call("cook", b"one", b"two")
+
+        hall.talk(work)
+        assert worker.hears_nothing()
+
+
+def test_a_silent_worker_keeps_its_job_and_an_idle_one_expires(tmp_path: Path) -> None:
+    """Seed 003: a worker that works sends no PING. Its job takes three times the expiry, and runs once."""
+    with a_hall(tmp_path, "--pingpong-expiry", "1s") as hall:
+        busy, idle = PlainDealer(hall, b"busy"), PlainDealer(hall, b"idle")
+        busy.get_ready()
+
+        async def work(client: gandy.AsyncClient) -> None:
+            call = client.call("cook", b"long")
+            assert await asyncio.to_thread(busy.hear) == [b"long"]
+            idle.get_ready()
+            began = time.monotonic()
+            while "pingpong/idle" in list_workers(hall) or time.monotonic() < began + 3:
+                await asyncio.sleep(0.05)
+            assert list_workers(hall) == ["pingpong/busy"]
+            busy.say(b"well done")
+            assert await call == b"well done"
+            idle.say(b"PING")  # and no EXIT came before
+            assert idle.hear() == [b"PONG"]
+            assert "pingpong/idle" in list_workers(hall)
+
+        hall.talk(work)
+        assert busy.hears_nothing()
+
+
+def test_a_worker_that_dies_with_a_job_is_lost_at_once(tmp_path: Path) -> None:
+    with a_hall(tmp_path) as hall:
+        worker, other = PlainDealer(hall), PlainDealer(hall)
+        worker.get_ready()
+
+        async def work(client: gandy.AsyncClient) -> None:
+            call, again = client.call("cook", b"1"), client.call("cook", b"2", repeatable=True)
+            assert await asyncio.to_thread(worker.hear) == [b"1"]
+            worker.close()
+            with pytest.raises(WorkerLost):
+                await call
+            other.get_ready()
+            assert await asyncio.to_thread(other.hear) == [b"2"]
+            other.close()
+            third = PlainDealer(hall)
+            third.get_ready()
+            assert await asyncio.to_thread(third.hear) == [b"2"]
+            third.say(b"two")
+            assert await again == b"two"
+
+        hall.talk(work)
+
+
+def test_results_that_nobody_waits_for_do_no_harm(tmp_path: Path) -> None:
+    with a_hall(tmp_path) as hall:
+        stranger, worker = PlainDealer(hall, b"stranger"), PlainDealer(hall, b"worker")
+        stranger.say(b"a result of nothing")
+        for frames in ([], [b"PING", b"1", b"2"], [b"READY", b"x"], [b"x" * 1000, b"y"]):
+            stranger.socket.send_multipart([b"", *frames])
+            stranger.socket.send_multipart(frames or [b"PING"])
+        worker.get_ready()
+        worker.say(b"a second result")
+        worker.say(b"a third one")
+
+        async def work(client: gandy.AsyncClient) -> None:
+            call = client.call("cook", b"soup")
+            assert await asyncio.to_thread(worker.hear) == [b"soup"]
+            worker.say(b"soup!")
+            assert await call == b"soup!"
+
+        hall.talk(work)
+        assert worker.hears_nothing()
+
+
+def test_a_worker_is_let_go_with_exit(tmp_path: Path) -> None:
+    with a_hall(tmp_path) as hall:
+        idle, busy = PlainDealer(hall, b"idle"), PlainDealer(hall, b"busy")
+        busy.get_ready()
+
+        async def work(client: gandy.AsyncClient) -> None:
+            call = client.call("cook", b"soup")
+            assert await asyncio.to_thread(busy.hear) == [b"soup"]
+            idle.get_ready()
+            await client.stop_worker("idle")
+            assert await asyncio.to_thread(idle.hear) == [b"EXIT"]
+            await client.stop_worker("busy")
+            assert busy.hears_nothing()
+            busy.say(b"soup!")
+            assert await call == b"soup!"
+            assert await asyncio.to_thread(busy.hear) == [b"EXIT"]
+            assert list_workers(hall) == []
+
+        hall.talk(work)
+
+
+def test_a_broker_that_comes_back_finds_its_workers_again(tmp_path: Path) -> None:
+    with a_hall(tmp_path) as hall:
+        hall.environment["PYTHONPATH"] = str(ROOT)
+        words = ("--pingpong", hall.pingpong, "--pingpong-command", "cook", "--commands", "tests.e2e.stews")
+        hall.workers.append(Member(hall, "pp", "worker", "run", *words))
+        plain = PlainDealer(hall)
+        plain.get_ready()
+        until(lambda: len(list_workers(hall)) == 2)
+        hall.foreman.kill()
+        hall.restart_foreman()
+        plain.say(b"PING")  # as it does every second
+        assert plain.hear() == [b"PONG"]
+        until(lambda: len(list_workers(hall)) == 2)
+        plain.close()
+        until(lambda: len(list_workers(hall)) == 1)
+        with gandy.Client(hall.address) as client:
+            assert client.call("cook", b"soup", timeout=SOON) == b"gandy soup"
+
+
+# gandy's own worker, at a broker that is written here from the seed
+
+
+class Broker(Crew):
+    def __init__(self, home: Path) -> None:
+        super().__init__(home)
+        self.environment["PYTHONPATH"] = str(ROOT)
+        self.url = f"tcp://127.0.0.1:{find_port()}"
+        self.context = zmq.Context()
+        self.open()
+
+    def open(self) -> None:
+        self.socket = self.context.socket(zmq.ROUTER)
+        self.socket.bind(self.url)
+
+    def hear(self) -> tuple[bytes, bytes]:
+        assert self.socket.poll(SOON * 1000), "nothing came"
+        worker, empty, word = self.socket.recv_multipart()
+        assert empty == b""
+        return worker, word
+
+    def hear_but_pings(self) -> tuple[bytes, bytes]:
+        while True:
+            worker, word = self.hear()
+            if word != b"PING":
+                return worker, word
+            self.say(worker, b"PONG")
+
+    def say(self, worker: bytes, word: bytes) -> None:
+        self.socket.send_multipart([worker, b"", word])
+
+
+@contextmanager
+def a_broker(home: Path, command: str) -> Iterator[tuple[Broker, Member]]:
+    broker = Broker(home)
+    words = ("--pingpong", broker.url, "--pingpong-command", command, "--commands", "tests.e2e.stews")
+    worker = Member(broker, "pp", "worker", "run", *words)
+    try:
+        yield broker, worker
+    finally:
+        broker.context.destroy(linger=0)
+        if worker.process.poll() is None:
+            worker.end()
+
+
+def test_a_gandy_worker_serves_a_plain_broker(tmp_path: Path) -> None:
+    with a_broker(tmp_path, "cook") as (broker, worker):
+        peer, word = broker.hear()
+        assert word == b"READY"
+        broker.say(peer, b"PONG")
+        broker.say(peer, b"soup")
+        assert broker.hear_but_pings() == (peer, b"gandy soup")
+        broker.say(peer, b"EXIT")
+        assert worker.process.wait(PATIENCE) == 0
+
+
+def test_a_busy_worker_keeps_pinging(tmp_path: Path) -> None:
+    with a_broker(tmp_path, "simmer") as (broker, worker):
+        peer, _ = broker.hear()
+        broker.say(peer, b"3")
+        words = [broker.hear()[1] for _ in range(2)]
+        assert words == [b"PING", b"PING"]
+        assert broker.hear_but_pings() == (peer, b"done")
+        worker.process.send_signal(signal.SIGTERM)
+        assert worker.process.wait(PATIENCE) == 0
+
+
+def test_a_failure_is_a_result_that_says_so(tmp_path: Path) -> None:
+    with a_broker(tmp_path, "burn") as (broker, _):
+        peer, _ = broker.hear()
+        broker.say(peer, b"black")
+        assert broker.hear_but_pings() == (peer, b"ERROR ValueError: black")
+
+
+def test_a_worker_whose_broker_is_silent_begins_anew(tmp_path: Path) -> None:
+    with a_broker(tmp_path, "cook") as (broker, _):
+        first, word = broker.hear()
+        assert word == b"READY"
+        while (said := broker.hear())[1] == b"PING":
+            assert said[0] == first  # and is never answered
+        second, word = said
+        assert (word, second != first) == (b"READY", True)
+        broker.socket.close(linger=0)
+        broker.open()
+        third, word = broker.hear_but_pings()
+        assert (word, third != second) == (b"READY", True)
+        broker.say(third, b"soup")
+        assert broker.hear_but_pings() == (third, b"gandy soup")
