@@ -14,6 +14,7 @@ from gandy.errors import GandyError
 
 COMMANDS: Final[Mapping[str, LazyCommand]] = {
     "call": LazyCommand("gandy.cli.call:call", "Call a command that workers have installed, and print its value."),
+    "console": LazyCommand("gandy.cli.console:console", "Talk to a round-robin server, worker or client by hand."),
     "foreman": LazyCommand("gandy.cli.foreman:foreman", "Start a foreman here, or stop the one that runs."),
     "job": LazyCommand("gandy.cli.job:job", "Look at jobs, and change their course."),
     "run": LazyCommand(

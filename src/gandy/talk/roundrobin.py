@@ -63,6 +63,12 @@ class Registered(Struct, frozen=True):
     """Worker: the server knows us and our slots."""
 
 
+class Refused(Struct, frozen=True):
+    """Worker: the server has no place for us, says gandy's. It will be asked again."""
+
+    reason: str
+
+
 class Deregistered(Struct, frozen=True):
     """Worker: the server was told, and what it had sent before is here. Or there is none."""
 
@@ -95,7 +101,7 @@ class Expired(Struct, frozen=True):
     reason: str
 
 
-Event = Connected | Unreachable | Renew | Registered | Deregistered | Dispatched | Asked | Response | Expired
+Event = Connected | Unreachable | Renew | Registered | Refused | Deregistered | Dispatched | Asked | Response | Expired
 
 
 class Numbers:
@@ -275,7 +281,10 @@ class Uplink:
             self._end_goodbye()
 
     def _on_response(self, message: Message) -> None:
-        if message.id == self._registration:
+        if message.id == self._registration and message.args[:1] == (FAILED,):
+            reason = b" ".join(message.args[1:]).decode(errors="replace")
+            self.events.append(Refused(reason))  # and asked again, as if there had been no answer
+        elif message.id == self._registration:
             self._registration = b""
             self._register_at = inf
             self.events.append(Registered())

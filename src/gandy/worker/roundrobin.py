@@ -22,6 +22,7 @@ from gandy.talk.roundrobin import (
     Deregistered,
     Dispatched,
     Event,
+    Refused,
     Registered,
     Unreachable,
 )
@@ -204,6 +205,8 @@ class RoundRobinService:
                 self._on_asked(message)
             case Registered():
                 log.info("at work for the round-robin server at %s", self._uplink.url)
+            case Refused(reason):
+                log.warning("%s does not take this worker: %s", self._uplink.url, reason)
             case Deregistered():
                 self._gone.set()
             case Connected():

@@ -20,6 +20,7 @@ from gandy.talk.roundrobin import (
     Event,
     Expired,
     Numbers,
+    Refused,
     Registered,
     Renew,
     Response,
@@ -290,6 +291,16 @@ def test_register_is_repeated_until_it_is_answered() -> None:
     assert seat.sent() == [first]
     assert seat.say(make_reply(first)) == [Registered()]
     assert seat.keep_alive(10 * REGISTER_TIMEOUT) == []
+
+
+def test_worker_that_is_refused_asks_again() -> None:
+    seat = Seat().connect()
+    seat.uplink.register(3, seat.now)
+    (first,) = seat.sent()
+    assert seat.say(make_reply(first, RESPONSE, FAILED, b"no place")) == [Refused("no place")]
+    seat.keep_alive(REGISTER_TIMEOUT)
+    assert seat.sent() == [first]
+    assert seat.say(make_reply(first)) == [Registered()]
 
 
 def test_worker_may_change_its_slots() -> None:

@@ -1,0 +1,87 @@
+"""Waiting, and the signals that end it: Ctrl-C, and being told to go.
+
+Nothing else is ended by them. An exception in the middle of anything could leave a lock behind that others wait for.
+"""
+
+import signal
+import sys
+import time
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from threading import Event
+from typing import Any, Final, TypeVar
+
+STEP: Final = 0.1  # seconds that a wait may last until somebody looks whether there was a signal
+
+T = TypeVar("T")
+
+
+class Signals:
+    """Those that came, until somebody looks."""
+
+    def __init__(self) -> None:
+        self._came: set[int] = set()
+        self._can_raise = False
+
+    def install(self) -> None:
+        signal.signal(signal.SIGTERM, self._on_signal)
+        signal.signal(signal.SIGHUP, self._on_signal)
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # else it is for somebody else
+            signal.signal(signal.SIGINT, self._on_signal)
+
+    def _on_signal(self, number: int, _frame: Any) -> None:
+        self._came.add(number)
+        if self._can_raise:
+            self.check()
+
+    def check(self) -> None:
+        """Raises: KeyboardInterrupt, SystemExit."""
+        came, self._came = self._came, set()
+        if came - {signal.SIGINT}:
+            sys.exit(0)
+        if came:
+            raise KeyboardInterrupt
+
+    def read(self, function: Callable[[], T]) -> T:
+        """A function that may wait for ever. Raises: KeyboardInterrupt, SystemExit."""
+        try:
+            self._can_raise = True
+            self.check()
+            return function()
+        finally:
+            self._can_raise = False
+
+    def shield(self, function: Callable[[], None]) -> None:
+        """Inside of `read`, a function that must come to its end."""
+        self._can_raise = False
+        function()
+        self._can_raise = True
+
+
+SIGNALS: Final = Signals()  # there is one process
+
+
+def wait_for(flag: Event, seconds: float) -> bool:
+    """Whether it was set in time. Raises: KeyboardInterrupt, SystemExit."""
+    deadline = time.monotonic() + seconds
+    while not flag.wait(_tell_step(deadline)):
+        if time.monotonic() >= deadline:
+            return False
+        SIGNALS.check()
+    return True
+
+
+def take(queue: SimpleQueue[T], seconds: float) -> T | None:
+    """The next one, if it comes in time. Raises: KeyboardInterrupt, SystemExit."""
+    deadline = time.monotonic() + seconds
+    while True:
+        SIGNALS.check()
+        try:
+            return queue.get(timeout=_tell_step(deadline))
+        except Empty:
+            if time.monotonic() >= deadline:
+                return None
+
+
+def _tell_step(deadline: float) -> float:
+    return max(0.0, min(STEP, deadline - time.monotonic()))
