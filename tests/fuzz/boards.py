@@ -9,7 +9,7 @@ from typing import Final
 from tests.crews import ClientSeat, Crew, Frame, Seat, WorkerSeat
 from tests.fuzz.talks import Choices, cut
 
-from gandy.core.switchboard import GRACE, LAST_ID, TURN
+from gandy.core.switchboard import GRACE, LAST_ID, MAX_PATIENCE, TURN
 from gandy.errors import RemoteProtocolError
 from gandy.limits import MAX_PIECE_BYTES
 from gandy.wire import calls
@@ -56,7 +56,7 @@ class Strangers:
     def leave(self) -> None:
         for seat in self.seats:
             seat.cut()
-        self.crew.pass_time(2 * GRACE)  # sums of seconds are not exact
+        self.crew.pass_time(2 * MAX_PATIENCE)  # sums of seconds are not exact
         board = self.crew.board
         assert (board.queued, board.touched, board.needs_ticks) == (0, set(), False)
         for peer in (seat.peer for seat in self.seats):

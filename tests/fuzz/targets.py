@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 import click
-from tests.fuzz import boards, talks
+from tests.fuzz import boards, doors, talks
 
 from gandy.cli.text import parse_json
 from gandy.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
@@ -159,4 +159,9 @@ TARGETS: Final[Mapping[str, Target]] = {
     "calls": boards.fuzz_calls,
     "calls_bytes": boards.fuzz_calls_bytes,
     "calls_talk": boards.fuzz_calls_talk,
+    "roundrobin": doors.fuzz_roundrobin,
+    "stream": doors.fuzz_stream,
+    "pingpong": doors.fuzz_pingpong,
+    "roundrobin_door": doors.fuzz_roundrobin_door,
+    "pingpong_door": doors.fuzz_pingpong_door,
 }

@@ -47,6 +47,7 @@ from gandy.wire.stream import MAGIC
 from gandy.wire.v2 import HEADER
 
 GRACE: Final = 6.0  # seconds that a command whose last worker left is still expected back; see the worker's pauses
+MAX_PATIENCE: Final = 3600.0  # seconds that patient calls wait where nobody offers their command
 PATIENCE: Final = 0.02  # seconds that calls wait before tasks of jobs are asked to leave slots to them
 TURN: Final = 1.0  # seconds that calls may keep the only slot of a worker from tasks that wait for it, and back
 LAST_ID: Final = 0xFFFF_FFFF
@@ -494,7 +495,7 @@ class Switchboard:
                 self._drain(peer, now)
         for command in [command for command in self._commands.values() if not command.offers]:
             if now - command.gone_since >= GRACE:
-                self._forget(command)
+                self._forget(command, is_final=now - command.gone_since >= MAX_PATIENCE)
 
     def _expire(self, queue: OrderedDict[int, Call], now: float) -> bool:
         late = [call for call in queue.values() if call.deadline <= now]
@@ -503,8 +504,8 @@ class Switchboard:
             self._end(call, EXPIRED, _LATE)
         return bool(late)
 
-    def _forget(self, command: Command) -> None:
-        for call in [call for call in command.queue.values() if not call.flags & PATIENT]:
+    def _forget(self, command: Command, is_final: bool) -> None:
+        for call in [call for call in command.queue.values() if is_final or not call.flags & PATIENT]:
             self._unqueue(call)
             self._end(call, UNKNOWN, _tell_unknown(command.name))
         if not command.queue:

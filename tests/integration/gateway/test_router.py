@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import select
 import signal
 import socket
 import subprocess
@@ -219,9 +220,27 @@ def test_many_answers_from_the_callback_arrive_whole_and_in_order() -> None:
     run(main())
 
 
-def test_a_lock_step_conversation_never_stalls() -> None:
-    """Each send may take the signal of what came in: then there is nothing to wake us but ourselves."""
+def test_a_send_that_takes_the_signal_of_a_message_does_not_hide_it() -> None:
+    async def main() -> None:
+        async with listening() as (router, ledger):
+            with peers() as crew:
+                peer = crew.dealer(router, b"anna", RCVHWM=0)
+                peer.send(b"one")
+                await ledger.until_said(b"anna", b"one")
+                await ledger.until(lambda: ledger.connects == 1)
+                while router._ear._is_awake:  # from something before
+                    await asyncio.sleep(0)
+                signal_fd = int(router._socket.getsockopt(zmq.FD))
+                peer.send(b"two")
+                assert select.select([signal_fd], [], [], DEADLINE)[0]  # it is here, and the loop has not looked
+                while select.select([signal_fd], [], [], 0)[0]:
+                    assert router.send([b"anna", b"hello"])
+                await ledger.until_said(b"anna", b"two")
 
+    run(main())
+
+
+def test_a_lock_step_conversation_never_stalls() -> None:
     def converse(peer: "zmq.Socket[bytes]") -> None:
         for number in range(3_000):
             peer.send(b"%d" % number)
@@ -276,13 +295,10 @@ def test_what_a_peer_said_before_it_left_comes_before_the_hint() -> None:
     async def main() -> None:
         async with listening() as (router, ledger):
             with peers() as crew:
-                await asyncio.gather(
-                    *(asyncio.to_thread(leave, crew.dealer(router, name)) for name in (b"anna", b"bert"))
-                )
-                await ledger.until(lambda: len(ledger.messages) == 2 * count and len(ledger.gone) >= 2)
-                for name in (b"anna", b"bert"):
-                    own = [what for what, who in ledger.order if who == name]
-                    assert own.index("gone") == count
+                # Alone: two could have the same number one after the other, and then there are hints too many.
+                await asyncio.to_thread(leave, crew.dealer(router, b"anna"))
+                await ledger.until(lambda: len(ledger.messages) == count and len(ledger.gone) > 0)
+                assert ledger.order.index(("gone", b"anna")) == count
 
     run(main())
 
@@ -420,7 +436,6 @@ def test_strangers_who_speak_no_zeromq_do_no_harm() -> None:
                 assert await receive(peer) == [b"well"]
                 own = [frames[1:] for frames in ledger.messages if frames[0] == b"anna"]
                 assert own == [[b"among them"], [b"after them"]]
-                assert b"anna" not in ledger.gone
 
     run(main())
 
@@ -527,11 +542,13 @@ def test_last_words_go_out() -> None:
                 for dealer in dealers:
                     dealer.send(b"ready")
                 await ledger.until(lambda: len(ledger.messages) == len(dealers))
+                assert router.send([b"0", b"x" * 4_000_000])  # more than fits into the kernel
                 for number in range(len(dealers)):
                     assert router.send([b"%d" % number, b"", b"EXIT"])
                 router.close()
                 router.close()
                 assert not router.send([b"1", b"", b"EXIT"])
+                assert len((await receive(dealers[0]))[0]) == 4_000_000
                 for dealer in dealers:
                     assert await receive(dealer) == [b"", b"EXIT"]
 

@@ -4,7 +4,7 @@ import pytest
 from tests.crews import ClientSeat, Crew, Frame, WorkerSeat
 
 from gandy.core.model import AttemptKey
-from gandy.core.switchboard import GRACE, LAST_ID, MAX_CREDIT, TURN, Switchboard
+from gandy.core.switchboard import GRACE, LAST_ID, MAX_CREDIT, MAX_PATIENCE, TURN, Switchboard
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import MAX_PIECE_BYTES
@@ -634,7 +634,7 @@ def test_a_command_whose_last_worker_left_is_expected_back() -> None:
     assert client.results() == [(1, LOST), (2, UNKNOWN)]
 
 
-def test_a_patient_call_waits_for_the_first_worker_however_long() -> None:
+def test_a_patient_call_waits_for_the_first_worker() -> None:
     crew = Crew()
     client = crew.client()
     client.call(1, flags=calls.PATIENT)
@@ -642,7 +642,12 @@ def test_a_patient_call_waits_for_the_first_worker_however_long() -> None:
     crew.pass_time(GRACE)
     assert client.results() == [(2, UNKNOWN)]
     crew.pass_time(100 * GRACE)
-    assert crew.worker().take() == [1]
+    worker = crew.worker()
+    assert worker.take() == [1]
+    worker.cut()
+    client.call(3, flags=calls.PATIENT)
+    crew.pass_time(MAX_PATIENCE)
+    assert client.results() == [(1, LOST), (3, UNKNOWN)]
 
 
 def test_a_name_that_is_no_text_is_a_name_too() -> None:

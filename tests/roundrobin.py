@@ -1,0 +1,454 @@
+"""A hall with a round-robin door: a real switchboard behind it, and hands that play everybody who comes in.
+
+Messages are made and read here without gandy's own codec, as bytes that the original would send.
+"""
+
+from collections import deque
+from typing import Any, NamedTuple
+
+import msgspec
+from tests.crews import Frame, Seat
+
+from gandy.core.doors.base import Parcel
+from gandy.core.doors.registered import EXPIRY
+from gandy.core.doors.roundrobin import RoundRobinDoor
+from gandy.core.switchboard import Switchboard
+from gandy.core.workers import Worker, WorkerInfo
+from gandy.wire import calls
+from gandy.wire.calls import CALL, CAST, FAILED, LAST, MORE, REFUSED, STREAM, WHOLE, Offer
+from gandy.wire.command_codes import CommandCodes
+
+PING, PONG, EXEC, TRACKEXEC, TRACKADDRESS, RESPONSE = (bytes([byte]) for byte in range(1, 7))
+INCREMENT, REGISTER, DEREGISTER, RR_STREAM = (bytes([byte]) for byte in range(7, 11))
+FAILURE = b"\x28\x00"
+SUCCESS = b"\x14\x00"
+
+COPY, ONCE, FEED = b"\x20", b"\x21", b"\x22"  # codes that the hall has beside the built-in ones
+CODES = ("0x20=copy,repeatable", "0x21=once", "0x22=feed,stream")
+NAMES = ("ping", "rr_stream", "copy", "once", "feed")
+
+pack = msgspec.msgpack.encode
+unpack = msgspec.msgpack.decode
+
+
+class Note(NamedTuple):
+    """A message as a peer writes or reads it. `to`: hops to go; `path`: hops behind it."""
+
+    command: bytes
+    id: bytes
+    args: tuple[bytes, ...] = ()
+    to: tuple[bytes, ...] = ()
+    path: tuple[bytes, ...] = ()
+
+    @property
+    def frames(self) -> list[bytes]:
+        return [*self.to, b"", b"LMQv100", self.command, self.id, *self.args, b"", *self.path]
+
+
+def read_note(frames: list[bytes]) -> Note:
+    first = frames.index(b"")
+    last = frames.index(b"", first + 1)
+    assert frames[first + 1] == b"LMQv100"
+    note = Note(
+        frames[first + 2], frames[first + 3], tuple(frames[first + 4 : last]), tuple(frames[:first]),
+        tuple(frames[last + 1 :]),
+    )  # fmt: skip
+    assert note.frames == frames
+    assert b"" not in note.path, "an empty frame among the arguments ends them"
+    return note
+
+
+class Table:
+    """A worker table that believes what it is told."""
+
+    def __init__(self) -> None:
+        self.workers: dict[str, Worker] = {}
+        self.heard: list[str] = []
+
+    def enter(self, info: WorkerInfo) -> Worker:
+        assert info.id not in self.workers
+        worker = self.workers[info.id] = Worker(info, connected=True)
+        return worker
+
+    def leave(self, worker: str) -> None:
+        del self.workers[worker]
+
+    def hear(self, worker: Worker) -> None:
+        assert self.workers[worker.info.id] is worker
+        self.heard.append(worker.info.id)
+
+
+class Hall:
+    """The door and all around it, long after the start. `settle` does what the foreman's lane does after each step."""
+
+    def __init__(self, *codes: str, now: float = 100.0, expiry: float = EXPIRY) -> None:
+        self.now = now
+        self.board = Switchboard(0.0)
+        self.board.now = now
+        self.roll = Table()
+        self.door = RoundRobinDoor(self.board, self.roll, CommandCodes(codes or CODES), expiry)
+        self.undeliverable: set[bytes] = set()  # nobody is connected with such a routing id
+        self.inboxes: dict[bytes, deque[Note]] = {}
+        self.is_patient = False  # several messages come before anything goes out
+        self.log: list[tuple[bytes, Note]] = []  # all that was delivered
+
+    def client(self, routing_id: bytes = b"c") -> "Client":
+        return Client(self, routing_id)
+
+    def worker(self, routing_id: bytes = b"w", slots: int | None = 1) -> "RoundRobinWorker":
+        """Registered, unless it has no number of slots."""
+        worker = RoundRobinWorker(self, routing_id)
+        if slots is not None:
+            worker.register(slots)
+        return worker
+
+    def native_client(self) -> "NativeClient":
+        return NativeClient(self)
+
+    def native_worker(self, name: str = "n", slots: int = 1, offers: tuple[str, ...] = NAMES) -> "NativeWorker":
+        return NativeWorker(self, name, slots, offers)
+
+    # The program around
+
+    def say(self, routing_id: bytes, frames: list[bytes]) -> None:
+        self.door.on_message([routing_id, *frames], self.now)
+        self.settle()
+
+    def settle(self) -> None:
+        if not self.is_patient:
+            while self._pass_on() or self._send():
+                pass
+        self.board.check()
+
+    def together(self) -> "Hall":
+        """`with`: what happens inside comes before anything goes out."""
+        return self
+
+    def __enter__(self) -> None:
+        self.is_patient = True
+
+    def __exit__(self, *_: object) -> None:
+        self.is_patient = False
+        self.settle()
+
+    def _pass_on(self) -> bool:
+        peers = sorted((peer for peer in self.board.touched if peer.on_out is not None), key=lambda peer: peer.number)
+        for peer in peers:
+            if peer not in self.board.touched:  # it was cut meanwhile
+                continue
+            self.board.touched.discard(peer)
+            data = b"".join(peer.out)
+            peer.out.clear()
+            assert peer.on_out is not None
+            peer.on_out(peer, data, self.now)
+        return bool(peers)
+
+    def _send(self) -> bool:
+        outbox = self.door.outbox
+        if not outbox:
+            return False
+        while outbox:
+            parcel = outbox.popleft()
+            if parcel.frames[0] in self.undeliverable:
+                self.door.on_undelivered(parcel, self.now)
+            else:
+                self.deliver(parcel)
+        return True
+
+    def deliver(self, parcel: Parcel) -> None:
+        routing_id, *frames = parcel.frames
+        note = read_note(frames)
+        self.log.append((routing_id, note))
+        self.inboxes.setdefault(routing_id, deque()).append(note)
+
+    def pass_time(self, seconds: float, step: float = 1.0) -> None:
+        end = self.now + seconds
+        while self.now < end:
+            self.now = self.board.now = min(end, self.now + step)
+            self.board.on_time(self.now)
+            self.door.on_time(self.now)
+            self.settle()
+
+    def disconnect(self, routing_id: bytes) -> None:
+        """Its connection is gone, and the socket noticed."""
+        self.undeliverable.add(routing_id)
+        self.door.on_disconnect(routing_id, self.now)
+        self.settle()
+
+    def connect(self, routing_id: bytes) -> None:
+        self.undeliverable.discard(routing_id)
+        self.door.on_connect(self.now)
+        self.settle()
+
+    def dismiss(self, worker: str, immediate: bool = False) -> None:
+        self.door.on_dismiss(worker, immediate, self.now)
+        self.settle()
+
+    def list(self) -> list[tuple[bytes, int]]:
+        """Round-robin workers with their free slots, in turn."""
+        return self.door.workers.list()
+
+    def check_empty(self) -> None:
+        """Nothing is under way, and nothing is left of what was."""
+        clients, workers = self.door.clients, self.door.workers
+        assert not clients._clients
+        assert not clients._requests
+        assert not clients._streams
+        assert clients.peers == {clients._caster}
+        assert not clients._caster.calls
+        assert self.board.queued == 0
+        for worker in workers._workers.values():
+            for table in (
+                worker.unanswered, worker.numbers, worker.casts, worker.answered, worker.released, worker.bodies,
+                worker.flows, worker.returned, worker.streams, worker.peer.serves, worker.peer.calls,
+            ):  # fmt: skip
+                assert not table
+            assert worker.peer.in_use == 0
+
+
+class RoundRobinPeer:
+    """Somebody at the door."""
+
+    def __init__(self, hall: Hall, routing_id: bytes) -> None:
+        self.hall, self.id = hall, routing_id
+        hall.undeliverable.discard(routing_id)
+        self._numbers = 0
+
+    def say(self, note: Note) -> None:
+        self.hall.undeliverable.discard(self.id)  # whoever speaks is connected
+        self.hall.say(self.id, note.frames)
+
+    def make_id(self) -> bytes:
+        self._numbers += 1
+        return self._numbers.to_bytes(4, "little")
+
+    def hear(self) -> list[Note]:
+        """What it was sent since the last look."""
+        inbox = self.hall.inboxes.setdefault(self.id, deque())
+        notes = list(inbox)
+        inbox.clear()
+        return notes
+
+    def execute(self, code: bytes, *args: bytes, id: bytes | None = None, to: tuple[bytes, ...] = ()) -> bytes:  # noqa: A002
+        number = self.make_id() if id is None else id
+        self.say(Note(EXEC, number, (code, *args), to))
+        return number
+
+    def track(self, code: bytes, *args: bytes, id: bytes | None = None, to: tuple[bytes, ...] = ()) -> bytes:  # noqa: A002
+        number = self.make_id() if id is None else id
+        self.say(Note(TRACKEXEC, number, (code, *args), to))
+        return number
+
+    def ping(self, *to: bytes) -> bytes:
+        number = self.make_id()
+        self.say(Note(PING, number, (), to))
+        return number
+
+    def vanish(self) -> None:
+        self.hall.disconnect(self.id)
+
+
+class Client(RoundRobinPeer):
+    """Asks."""
+
+    def responses(self) -> list[tuple[bytes, tuple[bytes, ...]]]:
+        """Ids and payloads of the responses since the last look; nothing else may have come."""
+        notes = self.hear()
+        assert all(note.command == RESPONSE and not note.to for note in notes)
+        return [(note.id, note.args) for note in notes]
+
+    def failures(self) -> list[tuple[bytes, str]]:
+        """Ids and texts; nothing else may have come."""
+        responses = self.responses()
+        assert all(args[0] == FAILURE and len(args) == 2 for _, args in responses)
+        return [(number, args[1].decode()) for number, args in responses]
+
+    def more(self, handle: bytes, host: bytes = b"60:me", flag: bytes = b"0", to: tuple[bytes, ...] = ()) -> bytes:
+        return self.track(b"mqs_more", host, handle, flag, to=to)
+
+
+class RoundRobinWorker(RoundRobinPeer):
+    """Answers, and says INCREMENT."""
+
+    def register(self, slots: int | bytes) -> None:
+        number = self.track(REGISTER, slots if isinstance(slots, bytes) else b"%d" % slots)
+        inbox = self.hall.inboxes.setdefault(self.id, deque())
+        note = next((note for note in inbox if note.command == RESPONSE and note.id == number), None)
+        if note is not None:
+            assert note == Note(RESPONSE, number)
+            inbox.remove(note)
+
+    def deregister(self) -> None:
+        self.execute(DEREGISTER, id=b"WORKER")
+
+    def increment(self, count: int = 1) -> None:
+        for _ in range(count):
+            self.execute(INCREMENT)
+
+    def take(self) -> list[Note]:
+        """The calls that it got since the last look, and nothing but calls."""
+        notes = self.hear()
+        assert all(note.command in (EXEC, TRACKEXEC) and not note.to for note in notes)
+        return notes
+
+    def take_one(self) -> Note:
+        (note,) = self.take()
+        return note
+
+    def respond(self, note: Note, *payload: bytes) -> None:
+        """To a call, the way that it came."""
+        self.say(Note(RESPONSE, note.id, payload, note.path[::-1]))
+
+    def finish(self, note: Note, *payload: bytes) -> None:
+        if note.command == TRACKEXEC:
+            self.respond(note, *payload)
+        self.increment()
+
+    def pong(self) -> None:
+        for note in self.hear():
+            assert note.command == PING
+            self.say(Note(PONG, note.id, (), note.path[::-1]))
+
+
+class NativeSeat(Seat):
+    def __init__(self, hall: Hall) -> None:
+        super().__init__(hall.board)
+        self.hall = hall
+
+    def say(self, kind: int, subtype: int = 0, seq: int = 0, padding: int = 0, payload: bytes = b"") -> None:
+        super().say(kind, subtype, seq, padding, payload)
+        self.hall.settle()
+
+    def cut(self) -> None:
+        super().cut()
+        self.hall.settle()
+
+
+class NativeClient(NativeSeat):
+    """A gandy client."""
+
+    def call(self, seq: int, name: str, *args: object, flags: int = 0, worker: str = "") -> None:
+        flags |= calls.DIRECT if worker else 0
+        self.say(CALL, flags, seq, 0, calls.encode_target(name, worker) + pack(args))
+
+    def cast(self, seq: int, name: str, *args: object) -> None:
+        self.call(seq, name, *args, flags=CAST)
+
+    def stream(self, seq: int, name: str, *args: object) -> None:
+        self.call(seq, name, *args, flags=STREAM)
+
+    def cancel(self, seq: int) -> None:
+        self.say(calls.CANCEL, 0, seq)
+
+    def grant(self, seq: int, count: int) -> None:
+        self.say(calls.CREDIT, 0, seq, count)
+
+    def results(self) -> list[tuple[int, Any]]:
+        """Each result since the last look: a value, or Failed, Refused or Piece; and END after the last of a stream."""
+        return [(frame.seq, open_result(frame)) for frame in self.hear() if frame.kind == calls.RESULT]
+
+
+class Failed(NamedTuple):
+    text: str
+
+
+class Refused(NamedTuple):
+    code: int
+
+
+class Piece(NamedTuple):
+    """Of a value that has more."""
+
+    data: bytes
+
+
+END = "the end of a stream"
+
+
+def open_result(frame: Frame) -> Any:
+    _, flags, _, _, payload = frame
+    if flags & FAILED:
+        return Failed(calls.decode_failure(payload).message)
+    if flags & REFUSED:
+        return Refused(calls.decode_refusal(payload)[0])
+    if not flags & WHOLE:
+        return END if flags & LAST else Piece(payload)
+    return unpack(payload)
+
+
+class Job(NamedTuple):
+    """A call as a native worker gets it."""
+
+    number: int
+    name: str
+    flags: int
+    body: bytes
+
+    @property
+    def args(self) -> list[Any]:
+        return list(unpack(self.body))
+
+
+class NativeWorker(NativeSeat):
+    """A gandy worker."""
+
+    def __init__(self, hall: Hall, name: str, slots: int, offers: tuple[str, ...]) -> None:
+        super().__init__(hall)
+        account = Worker(WorkerInfo(name, name, slots), connected=True)
+        self.board.on_worker(self.peer, account)
+        payload = calls.encode_announcement(slots, 0, [Offer(offer) for offer in offers])
+        self.say(calls.ANNOUNCE, payload=payload)
+        self.others: list[Frame] = []
+
+    def take(self) -> list[Job]:
+        """The calls since the last look. Everything else is in `others`."""
+        jobs = []
+        for frame in self.hear():
+            if frame.kind != CALL:
+                self.others.append(frame)
+                continue
+            name, at = calls.read_name(frame.payload)
+            jobs.append(Job(frame.seq, name.decode(), frame.subtype, frame.payload[at:]))
+        return jobs
+
+    def take_one(self) -> Job:
+        (job,) = self.take()
+        return job
+
+    def take_others(self) -> list[Frame]:
+        assert self.take() == []
+        others, self.others = self.others, []
+        return others
+
+    def take_whole(self) -> Job:
+        """One call with large arguments, all of them, for which credit is granted as it comes."""
+        job = self.take_one()
+        assert job.flags & MORE
+        body = bytearray(job.body)
+        while True:
+            frames = self.take_others()
+            assert frames, "the arguments stopped"
+            for kind, flags, seq, _, payload in frames:
+                assert (kind, seq) == (calls.BODY, job.number)
+                body += payload
+                if flags & LAST:
+                    return job._replace(body=bytes(body))
+                self.say(calls.CREDIT, 0, job.number, len(payload) + calls.FRAME_COST)
+
+    def result(self, job: Job, flags: int, payload: bytes = b"") -> None:
+        self.say(calls.RESULT, flags, job.number, 0, payload)
+
+    def give(self, job: Job, value: object = None) -> None:
+        """The value, small enough for one frame."""
+        self.result(job, LAST | WHOLE, pack(value))
+
+    def add(self, job: Job, value: object) -> None:
+        """One of a stream."""
+        self.result(job, WHOLE, pack(value))
+
+    def end(self, job: Job) -> None:
+        """Of a stream."""
+        self.result(job, LAST)
+
+    def fail(self, job: Job, text: str, kind: str = "ValueError") -> None:
+        self.result(job, LAST | FAILED, calls.encode_failure(calls.Failure(kind, text)))
