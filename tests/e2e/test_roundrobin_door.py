@@ -233,7 +233,7 @@ def test_a_flood_from_one_client_does_not_stop_another(tmp_path: Path) -> None:
         served = 0
         while worker.serve()[3] != b"mine":
             served += 1
-        assert served <= 1_000  # and not fifteen thousand
+        assert served <= 100  # and not fifteen thousand
         assert client.hear() == (b"mine", ())
 
 

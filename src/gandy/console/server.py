@@ -15,7 +15,7 @@ from gandy.console.shell import Command
 from gandy.console.traffic import Traffic, format_address
 from gandy.core.doors.base import name_peer
 from gandy.core.doors.roundrobin import RoundRobinDoor
-from gandy.core.workers import Worker, WorkerInfo
+from gandy.core.workers import ROUND_ROBIN, Worker, WorkerInfo
 from gandy.errors import RemoteProtocolError
 from gandy.foreman.gate import DoorGate
 from gandy.foreman.lane import Lane
@@ -149,10 +149,10 @@ class Watch:
         was_here, queued = workers.has(sender), self._lane.switchboard.queued
         word = message.args[0] if message is not None and message.args else b""
         if word == DEREGISTER and was_here:
-            self._leaving.add(name_peer("roundrobin", sender))
+            self._leaving.add(name_peer(ROUND_ROBIN, sender))
         self._pass_on(frames)
         if message is not None and word == REGISTER and workers.has(sender):
-            self._leaving.discard(name_peer("roundrobin", sender))
+            self._leaving.discard(name_peer(ROUND_ROBIN, sender))
             slots = parse_count(message.args[1]) if len(message.args) > 1 else 0
             self._log(f"Registered worker {format_address(sender)} with {slots} free slots")
         elif workers.has(sender) and not was_here:

@@ -15,7 +15,8 @@ from gandy.core.effects import Assignment, Effect
 from gandy.core.extensions import PING, PONG
 from gandy.core.model import AttemptKey, Cause, Ending, Input
 from gandy.core.reactor import Reactor
-from gandy.core.workers import WorkerInfo
+from gandy.core.workers import PING_PONG, ROUND_ROBIN, WorkerInfo
+from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.ids import JobId
 from gandy.talk.events import ExtensionReceived, ForemanEvent, Greeted, Refused, Reported
 from gandy.talk.foreman import ForemanSide
@@ -158,8 +159,10 @@ class Desk:
             self.worker = reactor.find_absent_owner(self._attempts.values()) or self.worker
             info = WorkerInfo(self.worker, self.worker, slots)
         else:
-            self.worker = event.about.id
             about = event.about
+            if about.id.startswith((ROUND_ROBIN, PING_PONG)):
+                raise RemoteProtocolError(f"the id {about.id[:40]} is one of another door", ErrorCode.BAD_PAYLOAD)
+            self.worker = about.id
             ahead = about.ahead if Extension.UPDATES in event.extensions else 0
             info = WorkerInfo(self.worker, about.name, about.slots, frozenset(about.tags), ahead)
         return reactor.on_hello(info, self._attempts.values(), now)

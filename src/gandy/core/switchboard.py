@@ -27,6 +27,7 @@ from gandy.wire.calls import (
     CREDIT,
     DIRECT,
     EXPIRED,
+    FAILED,
     FRAME_COST,
     LAST,
     LOST,
@@ -179,6 +180,8 @@ class Switchboard:
             if peer.missing or self._queued:
                 self._drain(peer, now)
             return
+        if flags & (FAILED | REFUSED):
+            raise RemoteProtocolError(f"call {seq} failed, and goes on", ErrorCode.BAD_STATE)
         if call.credit <= 0:  # whoever has some left may send one frame more, however long
             raise RemoteProtocolError(f"call {seq} has sent more than it may", ErrorCode.TOO_LONG)
         call.credit -= len(payload) + _COST

@@ -5,10 +5,15 @@ One account of slots for every kind of work. The order of use is the least recen
 
 from collections import OrderedDict
 from collections.abc import Iterator
+from typing import Final
 
 from msgspec import Struct, field
 
 from gandy.core.model import AttemptKey, TaskKey
+
+# What ids of workers begin with that came in by another door: nobody else may have such an id.
+ROUND_ROBIN: Final = "roundrobin/"
+PING_PONG: Final = "pingpong/"
 
 
 class WorkerInfo(Struct, frozen=True):

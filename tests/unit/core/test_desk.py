@@ -1,5 +1,6 @@
 """What workers say becomes events of the reactor, and what it wants becomes requests; each generation its own way."""
 
+import msgspec
 import pytest
 from msgspec import UNSET
 from tests.builders import a_job, a_pair
@@ -90,6 +91,12 @@ def test_a_gandy_worker_is_known_by_its_own_id() -> None:
     worker = room.foreman.reactor.workers.find("id1")
     assert worker is not None
     assert (worker.info.name, worker.info.slots, worker.info.tags) == ("anna", 2, frozenset({"gpu"}))
+
+
+@pytest.mark.parametrize("door", ["roundrobin/", "pingpong/"])
+def test_nobody_poses_as_a_worker_of_another_door(door: str) -> None:
+    with pytest.raises(RemoteProtocolError, match="another door"):
+        Room().hear(0, Hello(2, (), FOREMAN_OFFERS & ~Extension.CLIENT, msgspec.structs.replace(ABOUT, id=f"{door}w")))
 
 
 def test_a_gandy_worker_gets_orders() -> None:

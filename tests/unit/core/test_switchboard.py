@@ -1286,6 +1286,13 @@ def test_a_result_of_nothing_is_refused() -> None:
         assert caught.value.code is ErrorCode.BAD_SEQ
 
 
+@pytest.mark.parametrize("flag", [calls.FAILED, calls.REFUSED])
+def test_what_failed_does_not_go_on(flag: int) -> None:
+    _, _, worker = a_full_crew()
+    with pytest.raises(RemoteProtocolError, match="goes on"):
+        worker.say(calls.RESULT, flag, worker.numbers[0])
+
+
 def test_only_workers_announce() -> None:
     with pytest.raises(RemoteProtocolError, match="who is no worker") as caught:
         Crew().client().say(calls.ANNOUNCE, payload=calls.encode_announcement(1, 0, []))

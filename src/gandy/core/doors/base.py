@@ -68,5 +68,5 @@ class Door(Protocol):
 def name_peer(door: str, routing_id: bytes) -> str:
     """The id of a door's worker: no two routing ids have the same, and no worker of another door has it."""
     if routing_id.isascii() and routing_id.decode("ascii").isprintable():
-        return f"{door}/{routing_id.decode().replace('%', '%25')}"
-    return f"{door}/%%{routing_id.hex()}"
+        return door + routing_id.decode().replace("%", "%25")
+    return f"{door}%%{routing_id.hex()}"

@@ -38,7 +38,7 @@ from gandy.wire.roundrobin import EXEC, FAILURE, RESPONSE, SUCCESS, Message, enc
 from gandy.wire.streams import ABORT, StreamWriter, parse_lease
 
 MAX_CLIENTS: Final = 10_000  # with something under way
-MAX_UNDER_WAY: Final = 1_000  # calls of one client on the switchboard
+MAX_UNDER_WAY: Final = 100  # calls of one client on the switchboard: others wait behind so many, and no more
 MAX_WAITING: Final = 20_000  # messages of one client that wait here
 MAX_BYTES: Final = 64 * 1024 * 1024  # of all messages of one client, here or on the switchboard; one may have more
 MAX_TRIES: Final = 5  # of a repeatable command whose workers are lost
@@ -152,7 +152,7 @@ class Clients:
             self.fail(message, f"{count:,} messages of this client are under way already")
             return
         client.bytes += size
-        if client.waiting or len(client.under_way) >= MAX_UNDER_WAY:
+        if len(client.under_way) >= MAX_UNDER_WAY:
             client.waiting.append(request)
         else:
             self._submit(request)
@@ -309,7 +309,7 @@ class Clients:
             self._send(encode(make_reply(message, RESPONSE, *payload)))
 
     def _forget(self, request: Request) -> None:
-        """This try is over, and nothing is left of what came of it."""
+        """A try is over, and nothing is left of what came of it."""
         self._cancel(request)
         del self._requests[request.number]
         request.client.under_way.discard(request.number)
@@ -374,8 +374,7 @@ class Clients:
             stream.asked, stream.has_begun = None, True
         if stream.writer.is_over:
             self._finish(stream.request)
-        elif stream.owed and (stream.request.pieces or stream.writer.waiting < WINDOW_BYTES // 2):
-            # A value that is not complete must go on, however much waits for packets.
+        elif stream.owed and stream.writer.waiting < WINDOW_BYTES // 2:
             owed, stream.owed = stream.owed, 0
             self._grant(stream.request, owed - FRAME_COST)
 

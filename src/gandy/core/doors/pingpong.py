@@ -12,7 +12,7 @@ import msgspec
 from gandy.core.calls import Peer
 from gandy.core.doors.base import Parcel, Roll, name_peer
 from gandy.core.switchboard import Switchboard
-from gandy.core.workers import Worker, WorkerInfo
+from gandy.core.workers import PING_PONG, Worker, WorkerInfo
 from gandy.errors import RemoteProtocolError
 from gandy.limits import MAX_PIECE_BYTES, MAX_QUEUED_BYTES
 from gandy.talk.pingpong import BROKER_LAW, HAS_JOB, BrokerEvent, WorkerState
@@ -98,7 +98,7 @@ class _Entry:
 
     def __init__(self, routing_id: bytes) -> None:
         self.routing_id = routing_id
-        self.id = name_peer("pingpong", routing_id)
+        self.id = name_peer(PING_PONG, routing_id)
         self.state = WorkerState.ABSENT
         self.peer: Peer | None = None  # at the switchboard; it stays there until its last result is told
         self.account: Worker | None = None

@@ -6,6 +6,7 @@ where the caller has its response; and no INCREMENT returns more than what was t
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable
+from math import inf
 from typing import Final
 
 from gandy.core.calls import Call, OnOut, Peer
@@ -14,7 +15,7 @@ from gandy.core.doors.clients import Clients, Request
 from gandy.core.doors.flow import MAX_FLOW_BYTES, Flow
 from gandy.core.doors.values import decode_args
 from gandy.core.switchboard import Switchboard
-from gandy.core.workers import Worker, WorkerInfo
+from gandy.core.workers import ROUND_ROBIN, Worker, WorkerInfo
 from gandy.errors import RemoteProtocolError
 from gandy.limits import MAX_SLOTS
 from gandy.wire.calls import (
@@ -57,6 +58,7 @@ MAX_LOST: Final = 1_000  # lost workers that are remembered
 REMEMBER: Final = 600.0  # seconds
 RENEWAL_PERIOD: Final = DEFAULT_LEASE / 4  # seconds between two words that a stream is still wanted
 HOST: Final = b"60:gandy"  # who reads streams for gandy's own callers
+MAX_TOLD: Final = 100  # words about streams whose answers are expected, and change nothing
 
 Key = tuple[tuple[bytes, ...], bytes]  # whom a response goes to, and its id
 Send = Callable[[Parcel], None]
@@ -82,9 +84,12 @@ class Registered:
         self.account = account
         self.slots = 0  # as it said
         self.is_leaving = False  # it deregistered, or was told to go
+        self.has_past = False  # it may still say INCREMENT for what it had before it was lost
         self.heard = now
         self.asked = now
+        self.asked_since = inf  # the first question since it was heard
         self.answers_pings = False
+        self.told: deque[bytes] = deque(maxlen=MAX_TOLD)
         self.unanswered: dict[int, Key] = {}  # calls with a response to come
         self.numbers: dict[Key, deque[int]] = {}  # the same, by key: nobody keeps a client from using an id twice
         self.casts: deque[int] = deque()
@@ -95,6 +100,10 @@ class Registered:
         self.flows: dict[int, Flow] = {}  # values that their callers have not read yet
         self.returned: set[int] = set()  # answered calls whose INCREMENT has come, and whose caller has not all
         self.streams: dict[int, InStream] = {}
+
+    def list_begun(self) -> set[int]:
+        """Calls that it was told of. One whose arguments are not complete is still here."""
+        return {*self.unanswered, *self.casts, *self.answered, *self.returned}
 
     def begin(self, number: int, key: Key, is_cast: bool) -> None:
         if is_cast:
@@ -191,18 +200,19 @@ class Workers:
 
     def _enter(self, routing_id: bytes, now: float) -> Registered:
         peer = self._board.add_peer(self._on_out)
-        name = name_peer("roundrobin", routing_id)
+        name = name_peer(ROUND_ROBIN, routing_id)
         account = self._roll.enter(WorkerInfo(name, name.partition("/")[2], 0))
         self._board.on_worker(peer, account)
         worker = self._workers[routing_id] = self._by_peer[peer] = Registered(routing_id, peer, account, now)
         worker.answers_pings = routing_id in self._speakers
+        worker.has_past = routing_id in self.lost
         return worker
 
     def _announce(self, worker: Registered) -> None:
         """Seed 002: the number of free slots is overwritten. What the worker has at the moment is beside it."""
         slots = 0 if worker.is_leaving else worker.slots
         total = min(slots + worker.peer.in_use, MAX_SLOTS)
-        offers = [Offer(entry.name) for entry in self._codes] if slots else []
+        offers = [Offer(entry.name) for entry in self._codes] if total and not worker.is_leaving else []
         payload = encode_announcement(total, total, offers)
         self._board.on_frame(worker.peer, ANNOUNCE, 0, 0, 0, payload)
 
@@ -213,8 +223,8 @@ class Workers:
         if worker is not None:
             worker.is_leaving = True
             self._announce(worker)
-            self._maybe_leave(worker, now)
             self.on_change()
+            self._maybe_leave(worker, now)
 
     def dismiss(self, name: str, immediate: bool, now: float) -> None:
         """The protocol has no word for it: the worker just gets nothing any more, until it registers again."""
@@ -228,35 +238,33 @@ class Workers:
         if worker.is_leaving and not worker.peer.serves:
             self._remove(worker, now)
 
-    def lose(self, routing_id: bytes, now: float) -> None:
-        """It is gone: what it had is lost. Should it speak again, it is registered again."""
-        worker = self._workers.get(routing_id)
-        if worker is None:
-            return
+    def lose(self, routing_id: bytes, undelivered: Iterable[int], now: float) -> None:
+        """It is gone, and these calls have not reached it. Should it speak again, it is registered again."""
+        worker = self._workers[routing_id]
         if not worker.is_leaving:
             self.lost[routing_id] = (worker.slots, now)
             if len(self.lost) > MAX_LOST:
                 self.lost.popitem(last=False)
-        self._remove(worker, now)
-        self.on_change()
+        self._remove(worker, now, undelivered)
 
-    def _remove(self, worker: Registered, now: float) -> None:
+    def _remove(self, worker: Registered, now: float, undelivered: Iterable[int] = ()) -> None:
+        """What it has begun is lost. What it has not is for others."""
+        worker.is_leaving = True
+        self._announce(worker)  # or it would get the next one
+        begun = worker.list_begun().difference(undelivered)
+        for number in [number for number in worker.peer.serves if number not in begun]:
+            self._refuse(worker, number)
         del self._workers[worker.id], self._by_peer[worker.peer]
         self._board.on_cut(worker.peer, now)
         self._roll.leave(worker.account.info.id)
+        self.on_change()
 
-    def on_undelivered(self, routing_id: bytes, numbers: Iterable[int], now: float) -> None:
-        """Calls, or a question, found nobody. It is the worker's end, and these calls have never begun."""
-        worker = self._workers[routing_id]
-        is_leaving, worker.is_leaving = worker.is_leaving, True
-        self._announce(worker)  # or it would get the next one
-        worker.is_leaving = is_leaving
-        for number in numbers:
-            request = self._clients.find(worker.peer.serves[number])
-            if request is not None:
-                request.is_undelivered = True
-            self._end(worker, number, REFUSED, encode_refusal(BUSY, "its worker was gone, and has not begun it"))
-        self.lose(routing_id, now)
+    def _refuse(self, worker: Registered, number: int) -> None:
+        """The worker has never heard of this call."""
+        request = self._clients.find(worker.peer.serves[number])
+        if request is not None:
+            request.is_undelivered = True
+        self._end(worker, number, REFUSED, encode_refusal(BUSY, "its worker was gone, and has not begun it"))
 
     # Life
 
@@ -264,7 +272,7 @@ class Workers:
         """A message came from somebody, worker or not."""
         worker = self._workers.get(routing_id)
         if worker is not None:
-            worker.heard = now
+            worker.heard, worker.asked_since = now, inf
             worker.answers_pings = worker.answers_pings or is_ping
             self._roll.hear(worker.account)
             return
@@ -272,6 +280,9 @@ class Workers:
             self._speakers[routing_id] = None
             if len(self._speakers) > MAX_WORKERS:
                 self._speakers.popitem(last=False)
+
+    def take_back(self, routing_id: bytes, now: float) -> None:
+        """Somebody speaks, and says nothing about slots."""
         if routing_id in self.lost:
             slots, _ = self.lost[routing_id]
             self.register(routing_id, slots, now)
@@ -288,23 +299,25 @@ class Workers:
         for routing_id in [key for key, (_, since) in self.lost.items() if now - since >= REMEMBER]:
             del self.lost[routing_id]
         for worker in list(self._workers.values()):
-            silence = now - worker.heard - (0.0 if worker.peer.serves else IDLE)
-            if silence >= self._expiry and worker.answers_pings:
-                self.lose(worker.id, now)
+            # Silence alone proves nothing: it had nothing to say, or we were stopped for a while.
+            if now - worker.asked_since >= self._expiry - self._expiry * QUIET and worker.answers_pings:
+                self.lose(worker.id, (), now)
                 continue
+            silence = now - worker.heard - (0.0 if worker.peer.serves else IDLE)
             if silence >= self._expiry * QUIET and now - worker.asked >= self._expiry * ASK_PERIOD:
                 worker.asked = now
+                worker.asked_since = min(worker.asked_since, now)
                 self.ask(worker.id)
             self._give_up(worker, now)
             for stream in worker.streams.values():
-                if now - stream.renewed >= RENEWAL_PERIOD:
+                if stream.reader.handle and now - stream.renewed >= RENEWAL_PERIOD:
                     stream.renewed = now
                     self._tell(worker, ONGOING, stream.host)
             self._maybe_leave(worker, now)
 
     def _give_up(self, worker: Registered, now: float) -> None:
         """Slots came back without responses. While there are other calls, nobody knows which ones have ended."""
-        is_sure = 0 < len(worker.unanswered) == len(worker.released)
+        is_sure = 0 < len(worker.unanswered) == len(worker.released) and not worker.has_past
         for number in list(worker.released) if is_sure and now - worker.released_at >= UNANSWERED_PAUSE else ():
             worker.forget(number)
             self._fail(worker, number, "RuntimeError", "its worker ended it without an answer")
@@ -327,6 +340,12 @@ class Workers:
             self._on_cancel(worker, number)
 
     def _on_call(self, worker: Registered, call: Call, payload: bytes) -> None:
+        if call.client is None and not call.flags & CAST:  # nobody wants it any more
+            self._end(worker, call.id, 0)
+            return
+        if call.client is not None and worker.is_leaving:
+            self._refuse(worker, call.id)
+            return
         request = self._clients.find(call)
         if request is not None:
             self._pass(worker, call.id, request)
@@ -375,10 +394,7 @@ class Workers:
         try:
             if call.flags & PICKLED:
                 raise ValueError("its worker does not know pickles")
-            args = decode_args(body)
-            frames = encode_payload(args)
-            if len(frames) != len(args):
-                raise ValueError("an empty argument cannot be sent")
+            frames = encode_payload(decode_args(body))
         except ValueError as error:
             self._fail(worker, call.id, "ValueError", f"the arguments cannot be told in frames: {error}")
             return
@@ -397,6 +413,7 @@ class Workers:
 
     def _tell(self, worker: Registered, *args: bytes) -> bytes:
         number = self._make_id(4)
+        worker.told.append(number)
         self._send(Parcel([worker.id, *encode(Message(TRACKEXEC, number, args))]))
         return number
 
@@ -441,7 +458,7 @@ class Workers:
                 return True
         answered = worker.answer((message.to, message.id))
         if answered is None:
-            return False
+            return not message.to and message.id in worker.told
         self._on_answer(worker, worker.peer.serves[answered], message, now)
         return True
 

@@ -21,6 +21,7 @@ from gandy.wire.roundrobin import (
     EXEC,
     PING,
     PONG,
+    REGISTER,
     RESPONSE,
     TRACKEXEC,
     Message,
@@ -38,10 +39,11 @@ class RoundRobinDoor:
 
     def __init__(self, board: Switchboard, roll: Roll, codes: CommandCodes, expiry: float = EXPIRY) -> None:
         self.outbox: deque[Parcel] = deque()
-        self.dropped: Counter[str] = Counter()
         self.clients = Clients(board, codes, self.on_out, lambda frames: self.outbox.append(Parcel(frames)))
         self.workers = Workers(board, roll, codes, self.clients, self.on_out, self.outbox.append, expiry)
-        self._passed: OrderedDict[tuple[bytes, tuple[bytes, ...], bytes], None] = OrderedDict()
+        self.dropped: Counter[str] = self.workers.dropped
+        # By who is to respond, to whom, and the id: how often. Nobody keeps a client from using an id twice.
+        self._passed: OrderedDict[tuple[bytes, tuple[bytes, ...], bytes], int] = OrderedDict()
 
     # What peers say
 
@@ -53,9 +55,9 @@ class RoundRobinDoor:
             self.dropped[error.code.name.lower()] += 1
             return
         message = message._replace(path=(*message.path, sender))
-        is_leaving = message.args[:1] == (DEREGISTER,)
-        if not is_leaving:
-            self.workers.on_heard(sender, message.command in (PING, PONG), now)
+        self.workers.on_heard(sender, message.command in (PING, PONG), now)
+        if not _is_about_itself(message):
+            self.workers.take_back(sender, now)
         if message.to:
             self._pass(sender, message, now)
         elif message.command == PING:
@@ -108,13 +110,16 @@ class RoundRobinDoor:
             if self.workers.on_response(sender, bare, now):
                 return
             key = (sender, message.to, message.id)
-            if key not in self._passed:
+            count = self._passed.pop(key, 0)
+            if not count:
                 self.dropped["response to nothing"] += 1
                 return
-            del self._passed[key]
+            if count > 1:
+                self._passed[key] = count - 1
         elif message.command == TRACKEXEC:
             # The response comes from the next hop, and goes back the way that this came.
-            self._passed[(message.to[0], message.path[::-1], message.id)] = None
+            key = (message.to[0], message.path[::-1], message.id)
+            self._passed[key] = self._passed.get(key, 0) + 1
             if len(self._passed) > MAX_PASSED:
                 self._passed.popitem(last=False)
         self.outbox.append(Parcel(encode(message)))
@@ -123,12 +128,12 @@ class RoundRobinDoor:
 
     def on_undelivered(self, parcel: Parcel, now: float) -> None:
         routing_id = parcel.frames[0]
-        lost = [parcel, *(other for other in self.outbox if other.frames[0] == routing_id)]
-        rest = [other for other in self.outbox if other.frames[0] != routing_id]
-        self.outbox.clear()
-        self.outbox.extend(rest)
         if self.workers.has(routing_id):
-            self.workers.on_undelivered(routing_id, [other.call for other in lost if other.call >= 0], now)
+            lost = [parcel, *(other for other in self.outbox if other.frames[0] == routing_id)]
+            rest = [other for other in self.outbox if other.frames[0] != routing_id]
+            self.outbox.clear()
+            self.outbox.extend(rest)
+            self.workers.lose(routing_id, [other.call for other in lost if other.call >= 0], now)
         self.clients.on_gone(routing_id, now)
 
     def on_disconnect(self, routing_id: bytes, now: float) -> None:  # noqa: ARG002 - the same for all doors
@@ -157,3 +162,9 @@ class RoundRobinDoor:
     def on_time(self, now: float) -> None:
         self.workers.on_time(now)
         self.clients.on_time(now)
+
+
+def _is_about_itself(message: Message) -> bool:
+    """Whether a worker comes or goes, and says so."""
+    is_request = message.command in (EXEC, TRACKEXEC) and not message.to
+    return is_request and message.args[:1] in ((REGISTER,), (DEREGISTER,))

@@ -1,0 +1,413 @@
+"""A crew at the round-robin door on simulated time: lines delay and break, workers die, hang and come back.
+
+Each message is answered once, with its own value or with the reason why not, whoever serves it; and nothing is left.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable
+
+import pytest
+from tests.roundrobin import (
+    COPY,
+    EXEC,
+    FAILURE,
+    FEED,
+    INCREMENT,
+    ONCE,
+    PING,
+    PONG,
+    REGISTER,
+    RESPONSE,
+    TRACKEXEC,
+    Failed,
+    Hall,
+    Job,
+    NativeClient,
+    NativeWorker,
+    Note,
+    Refused,
+    read_note,
+)
+
+from gandy.core.doors.base import Parcel
+from gandy.testing.simulation import Simulation
+from gandy.wire.calls import BUSY, CANCEL, LOST, UNKNOWN
+
+HORIZON = 20.0  # seconds of messages and bad luck
+END = 90.0  # by then all of them are answered
+CODES = {COPY: "copy", ONCE: "once", FEED: "feed"}
+DURATIONS = (0.0, 0.01, 0.5, 3.0)
+
+
+class Line:
+    """A connection: in order, late, and once it is cut nothing comes through."""
+
+    def __init__(self, crew: "Crew", routing_id: bytes, owner: "SimWorker | SimClient") -> None:
+        self.crew, self.sim, self.routing_id, self.owner = crew, crew.sim, routing_id, owner
+        self.is_up = True
+        self._last = [0.0, 0.0]
+        crew.hall.lines[routing_id] = self
+        crew.hall.undeliverable.discard(routing_id)
+        crew.hall.connect(routing_id)
+
+    def send(self, note: Note, is_upwards: bool = True) -> None:
+        self._last[is_upwards] = max(self._last[is_upwards], self.sim.now + self.sim.random.choice((0.0, 0.001, 0.2)))
+        self.sim.call_later(self._last[is_upwards] - self.sim.now, lambda: self._deliver(note, is_upwards))
+
+    def _deliver(self, note: Note, is_upwards: bool) -> None:
+        if self.is_up and is_upwards:
+            self.crew.hall.say(self.routing_id, note.frames)
+        elif self.is_up:
+            self.owner.hear(self, note)
+
+    def cut(self) -> None:
+        """The socket notices a moment later."""
+        self.is_up = False
+        self.crew.hall.undeliverable.add(self.routing_id)
+        self.sim.call_later(0.02, self._tell)
+
+    def _tell(self) -> None:
+        self.crew.hall.door.on_disconnect(self.routing_id, self.sim.now)
+        self.crew.hall.settle()
+
+
+class SimHall(Hall):
+    """A hall with lines, and the simulation's time."""
+
+    def __init__(self, sim: Simulation) -> None:
+        super().__init__(now=sim.now)
+        self.sim = sim
+        self.lines: dict[bytes, Line] = {}
+        self.look: Callable[[], None] = lambda: None
+        self.is_looking = False
+        self.tick()
+
+    def settle(self) -> None:
+        super().settle()
+        if self.board.touched and not self.is_looking:  # gandy's own workers and clients have something to read
+            self.is_looking = True
+            self.sim.call_later(self.sim.random.choice((0.0, 0.05)), self.look)
+
+    def say(self, routing_id: bytes, frames: list[bytes]) -> None:
+        self.now = self.board.now = self.sim.now
+        super().say(routing_id, frames)
+
+    def deliver(self, parcel: Parcel) -> None:
+        self.lines[parcel.frames[0]].send(read_note(parcel.frames[1:]), is_upwards=False)
+
+    def tick(self) -> None:
+        self.now = self.board.now = self.sim.now
+        self.board.on_time(self.now)
+        self.door.on_time(self.now)
+        self.settle()
+        if self.sim.now < END:
+            self.sim.call_later(0.5, self.tick)
+
+
+class SimWorker:
+    """A worker like the original: it answers and says INCREMENT, now in this order and now in that."""
+
+    def __init__(self, crew: "Crew", name: bytes) -> None:
+        self.crew, self.sim, self.name = crew, crew.sim, name
+        self.starts = 0
+        self.start()
+
+    def start(self) -> None:
+        """With a new routing id, as the original has after each start."""
+        self.starts += 1
+        self.is_hanging = False
+        self.streams: dict[bytes, deque[bytes]] = {}
+        self.line = Line(self.crew, b"%s:%d" % (self.name, self.starts), self)
+        self.say(Note(PING, b"greeting"))
+        self.say(Note(TRACKEXEC, b"0001", (REGISTER, b"%d" % self.sim.random.choice((1, 2, 10)))))
+
+    def say(self, note: Note) -> None:
+        if not self.is_hanging:
+            self.line.send(note)
+
+    def die(self) -> None:
+        if self.line.is_up:
+            self.line.cut()
+        self.is_hanging = True
+        self.sim.call_later(self.sim.random.choice((0.1, 5.0)), self.start)
+
+    def hang(self) -> None:
+        self.is_hanging = True
+        self.sim.call_later(30.0, self.die)
+
+    def lose_line(self) -> None:
+        """ZeroMQ connects again by itself, with the same routing id; the worker does not notice."""
+        line = self.line
+        if line.is_up:
+            line.cut()
+            self.sim.call_later(self.sim.random.choice((0.1, 2.0)), lambda: self._reconnect(line))
+
+    def _reconnect(self, line: Line) -> None:
+        if self.line is line:  # else it has died meanwhile
+            self.line = Line(self.crew, line.routing_id, self)
+
+    def hear(self, line: Line, note: Note) -> None:
+        if self.is_hanging:
+            return
+        if note.command == PING:
+            self.say(Note(PONG, note.id, (), note.path[::-1]))
+        elif note.command in (EXEC, TRACKEXEC) and note.args[0] in CODES:
+            self.crew.begin(note.args[2], note.args[0])
+            starts = self.starts
+            self.sim.call_later(self.sim.random.choice(DURATIONS), lambda: self._finish(starts, note))
+        elif note.command == TRACKEXEC:
+            packets = self.streams.get(note.args[2], deque()) if note.args[0] == b"mqs_more" else deque([b"\x14\0"])
+            self.say(Note(RESPONSE, note.id, (packets.popleft(),) if packets else (FAILURE, b"no"), note.path[::-1]))
+
+    def _finish(self, starts: int, note: Note) -> None:
+        if starts != self.starts:  # that was another process
+            return
+        words = [Note(RESPONSE, note.id, (self._serve(note),), note.path[::-1])] if note.command == TRACKEXEC else []
+        words.append(Note(EXEC, b"0002", (INCREMENT,)))
+        if self.sim.random.random() < 0.2:
+            words.reverse()
+        for word in words:
+            self.say(word)
+
+    def _serve(self, note: Note) -> bytes:
+        token = note.args[2]
+        if note.args[0] != FEED:
+            return token
+        handle = b"%08d" % int(token)
+        if note.path:  # a client, which would have to ask for more by address: one packet
+            return b"2R\x08" + handle + token
+        self.streams[handle] = deque([b"0R\x08" + handle + token, b"0R\x08" + handle, b"2R\x08" + handle + token])
+        return b"0R\x08" + handle
+
+
+class SimClient:
+    """A client like the original; reads streams to their end."""
+
+    def __init__(self, crew: "Crew", name: bytes) -> None:
+        self.crew, self.sim = crew, crew.sim
+        self.line = Line(crew, name, self)
+        self.asked: dict[bytes, bytes] = {}  # ids with tokens
+        self.streams: dict[bytes, bytes] = {}  # by token
+        self.numbers = 0
+
+    def ask(self, code: bytes) -> None:
+        if not self.line.is_up:
+            return
+        token = self.crew.make_token(code)
+        if self.sim.random.random() < 0.2:
+            self.line.send(Note(EXEC, b"0000", (code, b"60:me", token)))
+        else:
+            self.track(token, code, b"60:me", token)
+
+    def track(self, token: bytes, *args: bytes) -> None:
+        self.numbers += 1
+        number = self.numbers.to_bytes(4, "little")
+        self.asked[number] = token
+        self.line.send(Note(TRACKEXEC, number, args))
+
+    def hear(self, line: Line, note: Note) -> None:
+        if note.command == PING:
+            line.send(Note(PONG, note.id, (), note.path[::-1]))
+            return
+        assert note.command == RESPONSE
+        token = self.asked.pop(note.id)  # a second answer, or one to somebody else, would not find it
+        if note.args[0] == FAILURE:
+            self.crew.endings["failure"] += 1
+        elif self.crew.codes[token] == FEED:
+            self.hear_packet(token, note.args[0])
+        else:
+            assert note.args == (token,)
+            self.crew.endings["value"] += 1
+
+    def hear_packet(self, token: bytes, packet: bytes) -> None:
+        state, handle, data = packet[:1], packet[3:11], packet[11:]
+        self.streams[token] = self.streams.get(token, b"") + data
+        if state == b"0":
+            self.track(token, b"mqs_more", b"60:me", handle, b"0")
+        elif state == b"1":
+            self.crew.endings["aborted"] += 1
+        else:
+            assert set(self.streams[token].split(b":")) - {b""} == {token}
+            self.crew.endings["stream"] += 1
+
+    def vanish(self) -> None:
+        self.asked.clear()
+        self.line.cut()
+
+
+class SimNative(NativeWorker):
+    """A gandy worker."""
+
+    def __init__(self, crew: "Crew", name: str) -> None:
+        super().__init__(crew.hall, name, 3, tuple(CODES.values()))
+        self.crew, self.name = crew, name
+        self.running: set[int] = set()
+        self.is_up = True
+
+    def look(self) -> None:
+        if not self.is_up:
+            return
+        for job in self.take():
+            self.crew.begin(job.args[1], {name: code for code, name in CODES.items()}[job.name])
+            self.running.add(job.number)
+            self._later(job, self.crew.sim.random.choice((0, 1, 4)) if job.name == "feed" else 0)
+        cancelled = {frame.seq for frame in self.others if frame.kind == CANCEL} & self.running
+        self.others.clear()
+        for number in sorted(cancelled):
+            self.running.discard(number)
+            self.result(Job(number, "", 0, b""), 1)
+
+    def _later(self, job: Job, pieces: int) -> None:
+        self.crew.sim.call_later(self.crew.sim.random.choice(DURATIONS), lambda: self._go_on(job, pieces))
+
+    def _go_on(self, job: Job, pieces: int) -> None:
+        self.board.now = self.hall.now = self.crew.sim.now
+        if not self.is_up or job.number not in self.running:
+            return
+        token = job.args[1]
+        if pieces:
+            self.add(job, (token + b":") * self.crew.sim.random.choice((1, 2_000)))
+            self._later(job, pieces - 1)
+            return
+        self.running.discard(job.number)
+        if self.crew.sim.random.random() < 0.1:
+            self.fail(job, "no")
+        elif job.name == "feed":
+            self.add(job, token)
+            self.end(job)
+        else:
+            self.give(job, token)
+
+    def die(self) -> None:
+        self.is_up = False
+        self.cut()
+        self.crew.natives.remove(self)
+        self.crew.sim.call_later(2.0, lambda: self.crew.natives.append(SimNative(self.crew, self.name)))
+
+
+class Crew:
+    def __init__(self, seed: int, blows: int | None = None) -> None:
+        self.sim = Simulation(seed)
+        self.hall = SimHall(self.sim)
+        self.codes: dict[bytes, bytes] = {}
+        self.begun: Counter[bytes] = Counter()
+        self.endings: Counter[str] = Counter()
+        self.calls: dict[int, bytes] = {}  # of the native client
+        self.native = NativeClient(self.hall)
+        self.workers = [SimWorker(self, b"w%d" % number) for number in range(3)]
+        self.natives = [SimNative(self, "n1")]
+        self.clients = [SimClient(self, b"c%d" % number) for number in range(3)]
+        self.made = 0
+        self.hall.look = self._look
+        self._ask()
+        for _ in range(self.sim.random.randint(0, 12) if blows is None else blows):
+            self.sim.call_later(self.sim.random.uniform(0, HORIZON), self._strike)
+
+    def make_token(self, code: bytes) -> bytes:
+        self.made += 1
+        token = b"%d" % self.made
+        self.codes[token] = code
+        return token
+
+    def begin(self, token: bytes, code: bytes) -> None:
+        assert self.codes[token] == code
+        self.begun[token] += 1
+        assert code == COPY or self.begun[token] == 1, "what may not run twice reached two workers"
+
+    def _ask(self) -> None:
+        if self.sim.now > HORIZON:
+            return
+        code = self.sim.random.choice(list(CODES))
+        if self.sim.random.random() < 0.3:
+            self._call(code)
+        else:
+            self.sim.random.choice(self.clients).ask(code)
+        self.sim.call_later(self.sim.random.choice((0.0, 0.1, 0.5)), self._ask)
+
+    def _call(self, code: bytes) -> None:
+        self.hall.board.now = self.hall.now = self.sim.now
+        token = self.make_token(code)
+        self.calls[self.made] = token
+        if code == FEED:
+            self.native.stream(self.made, CODES[code], b"60:me", token)
+        else:
+            self.native.call(self.made, CODES[code], b"60:me", token)
+
+    def _look(self) -> None:
+        """What came to gandy's own workers and clients."""
+        self.hall.is_looking = False
+        for native in self.natives:
+            native.look()
+        for seq, value in self.native.results():
+            token = self.calls[seq]  # a second end would not find it
+            if isinstance(value, Refused):
+                assert value.code in (LOST, BUSY, UNKNOWN)
+                assert value.code == LOST or token not in self.begun
+            elif self.codes[token] == FEED and isinstance(value, bytes):
+                continue
+            elif self.codes[token] != FEED and not isinstance(value, Failed):
+                assert value == token
+            self.endings["native"] += 1
+            del self.calls[seq]
+
+    def _strike(self) -> None:
+        worker = self.sim.random.choice(self.workers)
+        blow = self.sim.random.choice(("die", "hang", "line", "native", "client", "dismiss"))
+        if blow == "native" and self.natives:
+            self.natives[0].die()
+        elif blow == "client":
+            client = self.sim.random.choice(self.clients)
+            if client.line.is_up:
+                client.vanish()
+        elif blow == "dismiss" and self.hall.roll.workers:
+            name = self.sim.random.choice(list(self.hall.roll.workers))
+            self.hall.now = self.hall.board.now = self.sim.now
+            self.hall.dismiss(name, immediate=self.sim.random.random() < 0.5)
+        elif worker.is_hanging:
+            return
+        elif blow == "die":
+            worker.die()
+        elif blow == "hang":
+            worker.hang()
+        elif blow == "line":
+            worker.lose_line()
+
+    def run(self) -> None:
+        self.sim.call_later(HORIZON + 10, self._help)
+        self.sim.call_later(END - 0.01, self.check_end)
+        self.sim.run()
+
+    def _help(self) -> None:
+        """In the end there is a worker for what still waits."""
+        SimWorker(self, b"last")
+
+    def check_end(self) -> None:
+        assert not self.calls, "each call has ended"
+        assert not any(client.asked for client in self.clients), "each message is answered"
+        self.hall.check_empty()
+
+
+@pytest.mark.parametrize("first", range(0, 200, 25))
+def test_every_message_is_answered_once(first: int) -> None:
+    endings: Counter[str] = Counter()
+    for seed in range(first, first + 25):
+        crew = Crew(seed)
+        crew.run()
+        endings += crew.endings
+    assert endings.keys() == {"value", "failure", "stream", "aborted", "native"}  # all of that was tried
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_without_bad_luck_only_what_failed_has_failed(seed: int) -> None:
+    crew = Crew(seed, blows=0)
+    crew.run()
+    assert set(crew.begun) == set(crew.codes)
+    assert set(crew.begun.values()) == {1}
+    assert crew.endings["failure"] + crew.endings["aborted"] < crew.made / 10
+
+
+def test_same_seed_gives_the_same_run() -> None:
+    first, second = Crew(7), Crew(7)
+    first.run()
+    second.run()
+    assert (first.endings, first.begun) == (second.endings, second.begun)
