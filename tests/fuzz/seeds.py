@@ -1,11 +1,11 @@
 """Where fuzzing begins: real frames, payloads and conversations, for the first corpus and to be mutated."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 from tests.builders import a_pair, a_result, a_task, some_tasks
-from tests.fuzz import doors
+from tests.fuzz import bus, doors
 
 from gandy.ids import JobId, TaskNumber
 from gandy.wire import calls, payloads, plain, v1, v2
@@ -98,7 +98,8 @@ WORKER_CALLS: Final = [
 
 def list_seeds(target: str) -> list[bytes]:
     """Good input for a target. Choices of a talk have no form, so anything is as good."""
-    return _SEEDS.get(target) or doors.SEEDS.get(target, [bytes(40), bytes(range(120))])
+    known: Mapping[str, Sequence[bytes]] = {**_SEEDS, **doors.SEEDS, **bus.SEEDS}
+    return list(known.get(target, [bytes(40), bytes(range(120))]))
 
 
 def _flatten(task: dict[str, Any]) -> dict[str, Any]:

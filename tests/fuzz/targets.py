@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 import click
-from tests.fuzz import boards, doors, talks
+from tests.fuzz import boards, bus, doors, talks
 
 from gandy.cli.text import parse_json
 from gandy.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
@@ -164,4 +164,5 @@ TARGETS: Final[Mapping[str, Target]] = {
     "pingpong": doors.fuzz_pingpong,
     "roundrobin_door": doors.fuzz_roundrobin_door,
     "pingpong_door": doors.fuzz_pingpong_door,
+    **bus.TARGETS,
 }
