@@ -14,6 +14,10 @@ GandyError
 │   ├── WorkerLost                the worker was lost while it had the call
 │   ├── UnknownCommand            no worker offers the command
 │   └── CallTimeout               it did not end in time
+├── AddressError                  no address of the bus, or not one where this message can go
+│   ├── UnknownService            nobody in the ensemble offers the service
+│   └── NoClock                   a time was given, and the shared time is not known yet
+├── NotScheduled                  too far away, or too much waits for its time already
 ├── Rejected                      the foreman refuses, and will refuse again
 ├── ProtocolError
 │   ├── LocalProtocolError    our side broke the protocol: a bug in gandy or in the program around it
@@ -147,3 +151,27 @@ class CallTimeout(CallError, TimeoutError):
     """The call did not end in time; its worker was told to stop."""
 
     retryable = True
+
+
+class AddressError(GandyError):
+    """A message of the bus cannot go there."""
+
+
+class UnknownService(AddressError):
+    """Nobody in the ensemble offers the service, as far as we know now."""
+
+    retryable = True
+
+
+class NoClock(AddressError):
+    """A time was given, and we or the receiver do not know the shared time yet: it would come too early, or never."""
+
+    retryable = True
+
+
+class NotScheduled(GandyError, OverflowError):
+    """It is too far away, or too much waits already. `retryable` in the second case."""
+
+    def __init__(self, message: str, retryable: bool) -> None:
+        super().__init__(message)
+        self.retryable = retryable

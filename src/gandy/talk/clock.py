@@ -1,0 +1,400 @@
+"""The shared clock of an ensemble: a reading that never runs backwards, who follows, and who leads.
+
+Time is what callers say: local seconds that never decrease. What is promised about errors rests on one rule for them:
+read the local clock before something goes out, and after something came in. docs/design/clock.md has the reasons.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from math import inf, nextafter
+from typing import Final, NamedTuple
+
+from gandy.errors import LocalProtocolError
+
+# Seconds in a second, between our clock and the leader's. Crystals keep 50 ppm, and there are two of them.
+DRIFT: Final = 100e-6
+RESOLUTION: Final = 1e-6  # seconds; the original tells whole microseconds, and so do doubles near MAX_TIME
+MAX_TIME: Final = float(1 << 33)  # seconds; beyond it, a double is no longer good for a microsecond
+
+SLEW: Final = 0.1  # the shared time runs by so much faster or slower while it is put right
+MAX_SLEW: Final = 1.0  # seconds; what is more is not slewed: forward it jumps, backward it stands still
+MAX_STILL: Final = 10.0  # seconds; nobody waits longer for a clock that stands: it starts again
+
+NEEDED_REPLIES: Final = 5  # the original is synchronised from the fifth on
+MAX_OUTSTANDING: Final = 8  # requests that may still be answered; the original knows only the latest
+MAX_SERIAL: Final = 0x7FFF_FFFF  # it travels as an int32
+START_PERIOD: Final = 0.5  # seconds; the longest between two requests until there are enough replies
+FREE_RUN: Final = 1000.0  # seconds without a leader until the time is no longer good: 0.1 s by DRIFT
+
+Plan = tuple[tuple[float, float], ...]  # (seconds since the leader was found, period until then)
+
+# What the original does. Leaders answer any request, so this is no part of the dialect's law.
+ORIGINAL_PLANS: Final[Mapping[str, Plan]] = {
+    "2016": ((3.0, 0.5), (inf, 10.0)),
+    "v1.0": ((0.5, 0.1), (5.0, 0.5), (inf, 10.0)),
+    "v1.1": ((0.5, 0.1), (5.0, 0.5), (inf, 10.0)),
+}
+# In 10 s, clocks drift apart by more than a request can tell. In 1 s, they do not.
+PLAN: Final[Plan] = ((0.5, 0.1), (5.0, 0.5), (inf, 1.0))
+
+
+class Step(Enum):
+    """How a clock was put right."""
+
+    SET = "set"  # for the first time
+    SLEW = "slew"
+    JUMP = "jump"  # forward
+    STILL = "still"  # it stands until it is right
+    RESTART = "restart"  # back, by more than MAX_STILL: what was agreed before means nothing now
+
+
+class _Line(NamedTuple):
+    """From a local time on: at a rate, and from `until` on at the rate of local time."""
+
+    local: float
+    shared: float
+    rate: float = 1.0
+    until: float = -inf
+
+    def read(self, local: float) -> float:
+        # Whoever looked at the local clock before the line began sees its first point: nothing comes before it.
+        passed = max(local - self.local, 0.0)
+        slewed = min(passed, max(self.until - self.local, 0.0))
+        return self.shared + slewed * self.rate + (passed - slewed)
+
+
+class SharedClock:
+    """The shared time for each local time. It never runs backwards, except by a RESTART."""
+
+    def __init__(self) -> None:
+        self._line: _Line | None = None  # replaced as a whole, so that other threads may read
+
+    @property
+    def is_set(self) -> bool:
+        return self._line is not None
+
+    def read(self, local: float) -> float:
+        """The shared time. Raises: LocalProtocolError, where the clock was never set."""
+        return self._get_line().read(local)
+
+    def tell_offset(self, local: float) -> float:
+        """The shared time minus the local one."""
+        return self.read(local) - local
+
+    def tell_local(self, shared: float) -> float:
+        """The first local time, if nothing is changed, at which the shared time is so late."""
+        line = self._get_line()
+        if shared <= line.shared:
+            return line.local
+        until = max(line.until, line.local)
+        turn = line.read(until)
+        local = until + (shared - turn)
+        if shared < turn:  # the rate is not 0, or the turn would be no later than the beginning
+            local = line.local + (shared - line.shared) / line.rate
+        # Rounding must not make it too early: whoever wakes up would find nothing to do, and sleep for no time.
+        while (missing := shared - line.read(local)) > 0:
+            local = max(local + missing, nextafter(local, inf))
+        return local
+
+    def set(self, shared: float, local: float) -> None:
+        """Whatever it was before."""
+        self._line = _Line(local, shared)
+
+    def settle(self, local: float) -> None:
+        """Stay at the rate of local time from now on, right or not: others will follow."""
+        self.set(self.read(local), local)
+
+    def steer(self, offset: float, local: float) -> Step:
+        """Bring it to an offset from local time without running backwards."""
+        here = self.read(local)
+        advance = local + offset - here
+        if advance > MAX_SLEW or advance < -MAX_STILL:
+            self.set(local + offset, local)
+            return Step.JUMP if advance > 0 else Step.RESTART
+        if advance < -MAX_SLEW:
+            self._line = _Line(local, here, 0.0, local - advance)
+            return Step.STILL
+        rate = 1.0 + SLEW if advance > 0 else 1.0 - SLEW
+        self._line = _Line(local, here, rate, local + abs(advance) / SLEW)
+        return Step.SLEW
+
+    def _get_line(self) -> _Line:
+        if self._line is None:
+            raise LocalProtocolError("the shared clock is not set: no leader was heard yet")
+        return self._line
+
+
+class Bracket(NamedTuple):
+    """At a local time, the leader's time minus ours is one of these."""
+
+    low: float
+    high: float
+    at: float
+
+    def age(self, now: float, drift: float) -> "Bracket":
+        """What it says later. Clocks drift, so it says less."""
+        spread = drift * (now - self.at)
+        return Bracket(self.low - spread, self.high + spread, now)
+
+    def meet(self, other: "Bracket") -> "Bracket | None":
+        """What both say, at the same time. None: they contradict each other."""
+        low, high = max(self.low, other.low), min(self.high, other.high)
+        return Bracket(low, high, self.at) if low <= high else None
+
+    def tell_middle(self) -> float:
+        return (self.low + self.high) / 2
+
+    def tell_distance(self, offset: float) -> float:
+        """How wrong an offset can be."""
+        return max(self.high - offset, offset - self.low)
+
+
+class ClockFollower:
+    """Asks a leader for its time, and steers a clock to it.
+
+    Each reply says for sure between which values the offset lies, whichever way took longer. All of them together, each
+    widened by the drift since, say more than the best one.
+    """
+
+    def __init__(
+        self, clock: SharedClock, plan: Plan = PLAN, drift: float = DRIFT, needed_replies: int = NEEDED_REPLIES
+    ) -> None:
+        self.strays = 0  # replies to nothing that we asked, and nonsense
+        self.contradictions = 0  # the leader's clock was changed, or drifts more than it may
+        self._clock = clock
+        self._plan = plan
+        self._drift = drift
+        self._needed = needed_replies
+        self._serial = 0
+        self._sent: dict[int, float] = {}  # when, by serial number
+        self._found_at = inf
+        self._ping_at = inf
+        self._replies = 0  # of this leader
+        self._trips: deque[float] = deque(maxlen=NEEDED_REPLIES)
+        self._heard: Bracket | None = None  # what this leader said
+        self._trusted: Bracket | None = None  # what we go by: an older leader's, until this one said enough
+        self._good_until = -inf
+
+    @property
+    def round_trip(self) -> float | None:
+        """The least of the last five."""
+        return min(self._trips, default=None)
+
+    def on_leader_found(self, now: float) -> None:
+        """A leader is there, or another one than before. The clock goes on as it did until this one said enough."""
+        self._forget(now)
+        if self._clock.is_set and self._trusted is None:  # we led, and were right by definition
+            offset = self._clock.tell_offset(now)
+            self._trust(Bracket(offset, offset, now), now)
+
+    def on_leader_lost(self, now: float) -> None:
+        """From now on the clock runs by itself, and is good for FREE_RUN seconds after the last reply."""
+        self._forget(now)
+        self._ping_at = inf
+
+    def next_deadline(self) -> float:
+        return self._ping_at
+
+    def on_time(self, now: float) -> list[int]:
+        """Serial numbers of requests to send at once."""
+        if now < self._ping_at:
+            return []
+        self._ping_at = now + self._tell_period(now)
+        self._serial = self._serial % MAX_SERIAL + 1
+        self._sent[self._serial] = now
+        if len(self._sent) > MAX_OUTSTANDING:
+            del self._sent[next(iter(self._sent))]
+        return [self._serial]
+
+    def on_reply(self, serial: int, time: float, now: float) -> Step | None:
+        """What was done to the clock. None: nothing, since it does not count, or is not enough yet.
+
+        SET says that we are synchronised now, and others must hear it.
+        """
+        sent = self._sent.pop(serial, inf)
+        if now < sent or not 0 <= time <= MAX_TIME:
+            self.strays += 1
+            return None
+        self._trips.append(now - sent)
+        # At some time since we asked, the leader's clock said `time`.
+        said = Bracket(time - now - RESOLUTION, time - sent + RESOLUTION, sent).age(now, self._drift)
+        self._heard = self._combine(said)
+        self._replies += 1
+        if self._replies < self._needed:
+            return None
+        self._trust(self._heard, now)
+        return self._steer(self._heard.tell_middle(), now)
+
+    def is_synchronised(self, now: float) -> bool:
+        return now <= self._good_until
+
+    def tell_error(self, now: float) -> float:
+        """The clock is wrong by no more than this, what is still to be slewed included. `inf`: nobody knows.
+
+        It is about the leader that we go by, and also about a new one from its first reply on.
+        """
+        if self._trusted is None:
+            return inf
+        offset = self._clock.tell_offset(now)
+        known = (self._trusted, self._heard or self._trusted)
+        return max(bracket.age(now, self._drift).tell_distance(offset) for bracket in known)
+
+    def _forget(self, now: float) -> None:
+        """What one leader said is nothing to the next. Serial numbers go on: a late reply of the old one is a stray."""
+        self._sent.clear()
+        self._trips.clear()
+        self._heard = None
+        self._replies = 0
+        self._found_at = self._ping_at = now
+
+    def _tell_period(self, now: float) -> float:
+        age = now - self._found_at
+        period = next((period for until, period in self._plan if age < until), self._plan[-1][1])
+        return period if self._replies >= self._needed else min(period, START_PERIOD)
+
+    def _combine(self, said: Bracket) -> Bracket:
+        # Widening the result is the same as widening each of the replies: so nothing else need be kept of them.
+        if self._heard is None:
+            return said
+        both = self._heard.age(said.at, self._drift).meet(said)
+        if both is None:
+            self.contradictions += 1
+        return both or said
+
+    def _trust(self, bracket: Bracket, now: float) -> None:
+        self._trusted = bracket
+        self._good_until = now + FREE_RUN
+
+    def _steer(self, offset: float, now: float) -> Step:
+        if self._clock.is_set:
+            return self._clock.steer(offset, now)
+        self._clock.set(now + offset, now)
+        return Step.SET
+
+
+class ClockLeader:
+    """Whoever leads is right: local time goes on from what the clock says, or from a beginning.
+
+    `beginning` is the shared time now, where none was known before. The original counts from the whole second in which
+    it was started: so it is what has passed of that second.
+    """
+
+    def __init__(self, clock: SharedClock, now: float, beginning: float = 0.0) -> None:
+        self.requests = 0
+        self._clock = clock
+        if clock.is_set:
+            clock.settle(now)
+        else:
+            clock.set(beginning, now)
+
+    def on_request(self, now: float) -> float:
+        """The time to reply. Read the local clock after the request came: what followers know rests on it."""
+        self.requests += 1
+        return self._clock.read(now)
+
+
+# Who leads
+
+PATIENCE: Final = 2.0  # seconds; by then discovery has tried each port once, and a lost leader may be back
+TURN: Final = 0.1  # seconds; a greater name has the first turn to offer
+MAX_TURNS: Final = 20  # more would take too long; if two offer at once, the law below finds one
+
+
+class Lead(Enum):
+    """What a member is to the clock."""
+
+    STANDING_BY = "standing by"  # nobody leads; one that may not lead waits
+    FOLLOWING = "following"
+    LEADING = "leading"
+
+
+class LeadEvent(Enum):
+    """What happens to it."""
+
+    FOUND = "found"  # the first of others that offer
+    CHANGED = "changed"  # others offer, and another one of them is the first
+    LOST = "lost"  # no other offers
+    PATIENCE = "patience"  # nobody offered for long enough
+    RIVAL = "rival"  # another offers beside us, and has a lesser name
+    BEATEN = "beaten"  # another offers beside us, and has a greater name
+
+
+class LeadAct(Enum):
+    """What follows from it, in order."""
+
+    OFFER = "offer"  # the service `_cs`, as ClockLeader
+    ANNOUNCE = "announce"  # `_cs` again: to followers of 2016, the last announcement counts
+    WITHDRAW = "withdraw"  # `_cs`; the clock goes on
+    FOLLOW = "follow"  # `leader`, as ClockFollower: on_leader_found
+    WAIT = "wait"  # on_leader_lost
+
+
+_L, _E, _A = Lead, LeadEvent, LeadAct
+
+LEAD_LAW: Final[Mapping[tuple[Lead, LeadEvent], tuple[Lead, tuple[LeadAct, ...]]]] = {
+    (_L.STANDING_BY, _E.FOUND): (_L.FOLLOWING, (_A.FOLLOW,)),
+    (_L.STANDING_BY, _E.PATIENCE): (_L.LEADING, (_A.OFFER,)),
+    (_L.FOLLOWING, _E.CHANGED): (_L.FOLLOWING, (_A.FOLLOW,)),
+    (_L.FOLLOWING, _E.LOST): (_L.STANDING_BY, (_A.WAIT,)),
+    (_L.LEADING, _E.RIVAL): (_L.LEADING, (_A.ANNOUNCE,)),
+    (_L.LEADING, _E.BEATEN): (_L.FOLLOWING, (_A.WITHDRAW, _A.FOLLOW)),
+}
+
+
+def choose_leader(candidates: Iterable[str]) -> str:
+    """Whoever of those that offer `_cs` has the greatest name, as for any service. Raises: ValueError, without any."""
+    return max(candidates)  # code points and bytes of UTF-8 have the same order: this is strcmp
+
+
+class LeaderChoice:
+    """Whom one member follows, or that it leads. It may lead only if it was told to (`clock="lead"`)."""
+
+    def __init__(self, name: str, may_lead: bool, now: float, patience: float = PATIENCE) -> None:
+        self.state = Lead.STANDING_BY
+        self.leader: str | None = None  # also: ourselves
+        self._name = name
+        self._may_lead = may_lead
+        self._patience = patience
+        self._rivals: frozenset[str] = frozenset()
+        self._offer_at = self._tell_turn(now, 0)
+
+    def next_deadline(self) -> float:
+        return self._offer_at
+
+    def on_time(self, now: float) -> tuple[LeadAct, ...]:
+        return self._move(LeadEvent.PATIENCE, self._name) if now >= self._offer_at else ()
+
+    def on_offers(self, others: Iterable[str], now: float, greater_names: int = 0) -> tuple[LeadAct, ...]:
+        """All other processes that offer `_cs` now, after any of them came or went.
+
+        `greater_names`: how many known processes have a greater name than ours. They may offer before us.
+        """
+        offers = frozenset(others)
+        before, self._rivals = self._rivals, offers
+        first = choose_leader(offers) if offers else None
+        if self.state is Lead.LEADING:
+            return self._on_rivals(first, offers - before)
+        if first == self.leader:
+            return ()
+        if first is None:
+            self._offer_at = self._tell_turn(now, greater_names)
+            return self._move(LeadEvent.LOST, None)
+        return self._move(LeadEvent.FOUND if self.leader is None else LeadEvent.CHANGED, first)
+
+    def _on_rivals(self, first: str | None, newcomers: frozenset[str]) -> tuple[LeadAct, ...]:
+        if first is None or not newcomers:
+            return ()
+        if first > self._name:
+            return self._move(LeadEvent.BEATEN, first)
+        return self._move(LeadEvent.RIVAL, self._name)
+
+    def _tell_turn(self, now: float, greater_names: int) -> float:
+        return now + self._patience + TURN * min(greater_names, MAX_TURNS) if self._may_lead else inf
+
+    def _move(self, event: LeadEvent, leader: str | None) -> tuple[LeadAct, ...]:
+        self.state, acts = LEAD_LAW[self.state, event]
+        self.leader = leader
+        if self.state is not Lead.STANDING_BY:
+            self._offer_at = inf
+        return acts
