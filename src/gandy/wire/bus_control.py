@@ -219,7 +219,8 @@ def _decode_shape(data: bytes, shape: Shape, dialect: Dialect) -> tuple[str, dic
 def _decode_services(message: BusMessage, dialect: Dialect) -> Services:
     width = len(dialect.service_types)
     count = (len(message.args) - 1) // width
-    _check(message.types.replace("F", "T") == "s" + dialect.service_types * count, "services in another form")
+    types = message.types.replace("F", "T").replace("B", "T")  # libo2 tells the first ones by T, later ones by B
+    _check(types == "s" + dialect.service_types * count, "services in another form")
     process, *rest = message.args
     defaults: Sequence[Any] = (True, "")[width - 1 :]  # where the dialect does not tell
     rows: dict[tuple[str, str], bool] = {}

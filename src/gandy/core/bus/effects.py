@@ -1,0 +1,80 @@
+"""What a member of an ensemble wants done, and what it tells. Data only."""
+
+from typing import NamedTuple
+
+
+class Datagram(NamedTuple):
+    """Send this by UDP."""
+
+    ip: str
+    port: int
+    data: bytes
+
+
+class Broadcast(NamedTuple):
+    """Send this by UDP to everybody on the local network."""
+
+    port: int
+    data: bytes
+
+
+class Connect(NamedTuple):
+    """Make a TCP connection, and tell `on_connected` or `on_cut` about it."""
+
+    link: int
+    ip: str
+    port: int
+
+
+class Write(NamedTuple):
+    """Send this over a link."""
+
+    link: int
+    data: bytes
+
+
+class Cut(NamedTuple):
+    """Close a link. `on_cut` is not called for it."""
+
+    link: int
+
+
+Effect = Datagram | Broadcast | Connect | Write | Cut
+
+
+class ProcessFound(NamedTuple):
+    """A process is part of the ensemble, as far as we see."""
+
+    process: str
+
+
+class ProcessLost(NamedTuple):
+    process: str
+
+
+class ServiceFound(NamedTuple):
+    """Messages to this service go to this process from now on."""
+
+    service: str
+    process: str
+
+
+class ServiceLost(NamedTuple):
+    """Nobody offers it any more."""
+
+    service: str
+
+
+class ClockFound(NamedTuple):
+    """We know the shared time."""
+
+    leader: str
+
+
+class ClockLost(NamedTuple):
+    """Nobody tells the shared time any more; ours goes on by itself."""
+
+    leader: str
+
+
+News = ProcessFound | ProcessLost | ServiceFound | ServiceLost | ClockFound | ClockLost
