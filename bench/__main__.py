@@ -2,7 +2,7 @@
 
 import sys
 
-from bench import calls, decoding, functions, jobs, spawning, switching
+from bench import calls, decoding, dispatching, functions, jobs, spawning, switching
 
 WORKLOADS = {
     "decoding": decoding.run,
@@ -11,6 +11,7 @@ WORKLOADS = {
     "functions": functions.run,
     "calls": calls.run,
     "switching": switching.run,
+    "dispatching": dispatching.run,
 }
 
 
