@@ -22,11 +22,13 @@ demo: $(VENV)/.run
 
 # The pure bands are covered completely by tests of their own; the others run real things, on all cores.
 PURE_TESTS := tests/unit tests/vectors tests/property
+# One more than there are cores: real processes wait for one another.
+AT_ONCE := $(shell $(PYTHON) -c 'import os; print(len(os.sched_getaffinity(0)) + 1)')
 
 test: $(VENV)/.dev
 	@$(BIN)/coverage run -m pytest $(PURE_TESTS)
 	@$(BIN)/coverage report
-	@$(BIN)/python -m pytest -n auto $(addprefix --ignore=,$(PURE_TESTS))
+	@$(BIN)/python -m pytest -n $(AT_ONCE) $(addprefix --ignore=,$(PURE_TESTS))
 
 check: $(VENV)/.dev
 	@$(BIN)/ruff format --check --quiet . || { echo "not formatted: run 'make format'"; exit 1; }
@@ -53,6 +55,7 @@ soak: $(VENV)/.dev
 	@GANDY_SIM_SEEDS=$(SOAK_SEEDS) $(BIN)/python -m pytest -n auto tests/sim
 	@GANDY_KILLS=20 GANDY_KILL_TASKS=2000 $(BIN)/python -m pytest tests/e2e/test_kills.py
 	@GANDY_KILL_CALLS=5000 $(BIN)/python -m pytest tests/e2e/test_functions.py
+	@GANDY_QUIET_MACHINE=1 $(BIN)/python -m pytest tests/netns -rs
 	@GANDY_REGISTRATIONS=1000000 $(BIN)/python -m pytest tests/e2e/test_roundrobin_door.py -k endless
 	@GANDY_STREAM_BYTES=1000000000 $(BIN)/python -m pytest tests/e2e/test_call_memory.py
 	@GANDY_HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest tests/property

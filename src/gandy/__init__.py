@@ -4,16 +4,31 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gandy.bus import AsyncEnsemble, Ensemble
     from gandy.client import AsyncClient, AsyncJob, Client, Job, JobState, TaskState, task
     from gandy.client.executor import Executor
     from gandy.worker.program import Worker
 
 __version__ = "0.1.0"
-__all__ = ["AsyncClient", "AsyncJob", "Client", "Executor", "Job", "JobState", "TaskState", "Worker", "task"]
+__all__ = [
+    "AsyncClient",
+    "AsyncEnsemble",
+    "AsyncJob",
+    "Client",
+    "Ensemble",
+    "Executor",
+    "Job",
+    "JobState",
+    "TaskState",
+    "Worker",
+    "task",
+]
 
 
 def __getattr__(name: str) -> Any:
     """Clients are imported when somebody asks for one: `gandy --help` and the pure bands need none."""
+    if name in ("AsyncEnsemble", "Ensemble"):
+        return getattr(import_module("gandy.bus"), name)
     if name == "Executor":
         return import_module("gandy.client.executor").Executor
     if name == "Worker":

@@ -12,15 +12,15 @@ MAX_SOCKET_PATH: Final = 107
 
 
 class Address(NamedTuple):
-    """Where a foreman listens: a path for unix, a host and a port for tcp."""
+    """Where a foreman is: a path for unix, a host and a port for tcp, or the name of its ensemble, to be looked for."""
 
     scheme: str
     host: str
     port: int = 0
 
     def __str__(self) -> str:
-        if self.scheme == "unix":
-            return f"unix:{self.host}"
+        if self.scheme != "tcp":
+            return f"{self.scheme}:{self.host}"
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"tcp://{host}:{self.port}"
 
@@ -36,12 +36,14 @@ def tell_home(environ: Mapping[str, str], platform: str) -> str:
 
 
 def parse_address(text: str) -> Address:
-    """An address as people write it: unix:PATH, tcp://HOST:PORT, or HOST:PORT.
+    """An address as people write it: unix:PATH, tcp://HOST:PORT, HOST:PORT, or ensemble:NAME.
 
     Raises: ConfigError.
     """
     if text.startswith("unix:"):
         return _parse_unix(text.removeprefix("unix:").removeprefix("//"))
+    if text.startswith("ensemble:"):
+        return _parse_ensemble(text.removeprefix("ensemble:"))
     rest = text.removeprefix("tcp://")
     host, colon, port = rest.rpartition(":")
     if not colon:
@@ -50,6 +52,12 @@ def parse_address(text: str) -> Address:
     if not host or "/" in rest or not port.isdecimal() or int(port) > 0xFFFF:
         raise ConfigError(f"{text!r} is not an address; write unix:PATH or tcp://HOST:PORT")
     return Address("tcp", host, int(port))
+
+
+def _parse_ensemble(name: str) -> Address:
+    if not name:
+        raise ConfigError("ensemble: needs the name of an ensemble")
+    return Address("ensemble", name)
 
 
 def _parse_unix(path: str) -> Address:

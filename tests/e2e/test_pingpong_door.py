@@ -4,7 +4,7 @@ import asyncio
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -181,7 +181,14 @@ class Broker(Crew):
 
     def open(self) -> None:
         self.socket = self.context.socket(zmq.ROUTER)
-        self.socket.bind(self.url)
+        until(self._can_bind)
+
+    def _can_bind(self) -> bool:
+        """A socket that was closed gives its port back a moment later."""
+        with suppress(zmq.ZMQError):
+            self.socket.bind(self.url)
+            return True
+        return False
 
     def hear(self) -> tuple[bytes, bytes]:
         assert self.socket.poll(SOON * 1000), "nothing came"

@@ -13,6 +13,7 @@ from gandy.errors import ConfigError
         ("host:1234", Address("tcp", "host", 1234)),
         ("host", Address("tcp", "host", DEFAULT_PORT)),
         ("tcp://[::1]:80", Address("tcp", "::1", 80)),
+        ("ensemble:the band", Address("ensemble", "the band")),
     ],
 )
 def test_addresses_are_read(text: str, address: Address) -> None:
@@ -20,7 +21,9 @@ def test_addresses_are_read(text: str, address: Address) -> None:
     assert parse_address(str(address)) == address
 
 
-@pytest.mark.parametrize("text", ["", "unix:", "tcp://host:port", "tcp://:80", "host:99999", "http://host/x"])
+@pytest.mark.parametrize(
+    "text", ["", "unix:", "ensemble:", "tcp://host:port", "tcp://:80", "host:99999", "http://host/x"]
+)
 def test_nonsense_is_named(text: str) -> None:
     with pytest.raises(ConfigError):
         parse_address(text)

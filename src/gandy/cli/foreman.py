@@ -5,6 +5,7 @@ import sys
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from gandy.cli.exits import make_epilog
 from gandy.cli.options import Format, Seconds, curve_option, foreman_option, open_client, output_option
@@ -22,6 +23,7 @@ def foreman() -> None:
         "gandy foreman run",
         "gandy foreman run --store sqlite:/var/lib/gandy/jobs.sqlite",
         "gandy foreman run --listen tcp://0.0.0.0:5429 --insecure",
+        "gandy foreman run --ensemble band",
         "gandy foreman run --roundrobin tcp://127.0.0.1:6714 --roundrobin-command 0x20=resize",
         "gandy foreman run --pingpong tcp://10.0.0.7:6715 --pingpong-command cook --curve keys",
     )
@@ -58,6 +60,7 @@ def foreman() -> None:
     help="How long an idle one may be silent.",
 )
 @curve_option
+@click.option("--ensemble", metavar="NAME", help="Lead the clock of this ensemble, and be found in it by its name.")
 @click.option(
     "--grace",
     type=Seconds(),
@@ -75,17 +78,32 @@ def foreman() -> None:
     help="How long values of Python functions are kept.",
 )
 @click.option("--insecure", is_flag=True, help="Use TCP without keys: anybody on the network can run commands.")
-def run(store: str | None, grace: float, keep_results: float, insecure: bool, **doors: Any) -> None:
+@click.pass_context
+def run(
+    ctx: click.Context, /, store: str | None, grace: float, keep_results: float, insecure: bool, **doors: Any
+) -> None:
     """Run a foreman in the foreground. Ctrl-C stops it; workers keep their tasks until it is back.
 
     Doors for ZeroMQ are for this machine only, unless there are keys (--curve) or nobody minds (--insecure).
     """
+    _refuse_lonely(ctx, doors, "roundrobin", "roundrobin_commands", "roundrobin_expiry")
+    _refuse_lonely(ctx, doors, "pingpong", "pingpong_command", "pingpong_expiry")
+    if doors["curve"] is not None and doors["roundrobin"] is doors["pingpong"] is None:
+        raise click.UsageError("--curve is for --roundrobin and --pingpong", ctx)
     refuse_open_network(insecure, doors["listen"], doors["v1_listen"])
     from gandy.foreman import main
 
     home = tell_home(os.environ, sys.platform)
     code = main.run(home=home, store=store, grace=grace, keep_results=keep_results, insecure=insecure, **doors)
     raise click.exceptions.Exit(code)
+
+
+def _refuse_lonely(ctx: click.Context, doors: dict[str, Any], door: str, *options: str) -> None:
+    """Options of a door that is not opened. Raises: UsageError."""
+    for parameter in ctx.command.params if doors[door] is None else ():
+        source = ctx.get_parameter_source(parameter.name or "")
+        if parameter.name in options and source is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{parameter.opts[0]} is for --{door}, which is not there", ctx)
 
 
 @foreman.command(epilog=make_epilog("gandy foreman stop", "gandy foreman stop --drain"))

@@ -13,6 +13,7 @@ from gandy.cli.lazy import LazyCommand, LazyGroup
 from gandy.errors import GandyError
 
 COMMANDS: Final[Mapping[str, LazyCommand]] = {
+    "bus": LazyCommand("gandy.cli.bus:bus", "Look at an ensemble of the bus, and send to its services."),
     "call": LazyCommand("gandy.cli.call:call", "Call a command that workers have installed, and print its value."),
     "console": LazyCommand("gandy.cli.console:console", "Talk to a round-robin server, worker or client by hand."),
     "foreman": LazyCommand("gandy.cli.foreman:foreman", "Start a foreman here, or stop the one that runs."),

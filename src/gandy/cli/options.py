@@ -45,7 +45,7 @@ foreman_option = click.option(
     "--foreman",
     metavar="URL",
     envvar="GANDY_FOREMAN",
-    help="Where the foreman is: unix:PATH or tcp://HOST:PORT. Default: GANDY_FOREMAN, or the one on this machine.",
+    help="Where the foreman is: unix:PATH, tcp://HOST:PORT or ensemble:NAME. Default: GANDY_FOREMAN, or here.",
 )
 
 preload_option = click.option(

@@ -24,7 +24,8 @@ from gandy.config import tell_home
 
 LIST_KEYS: Final = "id, name, slots, used, running, tags, connected, draining, silent_seconds, calls, commands"
 
-FOREMAN_OPTIONS: Final = ("foreman", "tags", "reserve", "keep_output")  # a server of ZeroMQ knows nothing of these
+# A server of ZeroMQ knows nothing of these.
+FOREMAN_OPTIONS: Final = ("foreman", "ensemble", "tags", "reserve", "keep_output")
 ZEROMQ_OPTIONS: Final = ("roundrobin_commands", "pingpong_command", "curve")
 
 
@@ -39,6 +40,7 @@ def worker() -> None:
         "gandy worker run --slots 4 --tag gpu --name hut",
         "gandy worker run --commands kitchen --reserve 1",
         "gandy worker run --foreman tcp://10.0.0.7:5429 --insecure",
+        "gandy worker run --ensemble band",
         "gandy worker run --roundrobin tcp://127.0.0.1:6714 --commands kitchen --roundrobin-command 0x20=cook",
         "gandy worker run --pingpong tcp://127.0.0.1:6715 --commands kitchen --pingpong-command cook",
     )
@@ -59,6 +61,7 @@ def worker() -> None:
 @commands_option
 @reserve_option
 @preload_option
+@click.option("--ensemble", metavar="NAME", help="Work for the foreman of this ensemble, wherever it is.")
 @click.option("--roundrobin", metavar="URL", help="Work for the round-robin server at tcp://HOST:PORT instead.")
 @click.option(
     "--roundrobin-command",
@@ -82,8 +85,12 @@ def run(ctx: click.Context, /, roundrobin: str | None, pingpong: str | None, **t
     raise click.exceptions.Exit(code)
 
 
-def _run(ctx: click.Context, foreman: str | None, insecure: bool, **told: Any) -> int:
+def _run(ctx: click.Context, foreman: str | None, ensemble: str | None, insecure: bool, **told: Any) -> int:
     _refuse(ctx, told, "needs a server of ZeroMQ: --roundrobin or --pingpong", *ZEROMQ_OPTIONS)
+    if ensemble is not None:
+        if ctx.get_parameter_source("foreman") is ParameterSource.COMMANDLINE:
+            raise click.UsageError("a foreman has one place: --foreman or --ensemble", ctx)
+        foreman = f"ensemble:{ensemble}"
     refuse_open_network(insecure, foreman)
     from gandy.worker import main
 

@@ -88,10 +88,13 @@ T = TypeVar("T")
 
 
 class AsyncClient(AsyncCalls):
-    """Talks to one foreman: at `foreman`, else at GANDY_FOREMAN, else on this machine under GANDY_HOME."""
+    """Talks to one foreman: at `foreman`, else at GANDY_FOREMAN, else on this machine under GANDY_HOME.
 
-    def __init__(self, foreman: str | None = None) -> None:
-        self.address = find_foreman(foreman, os.environ, sys.platform)
+    The one of an `ensemble` is found by that name alone.
+    """
+
+    def __init__(self, foreman: str | None = None, *, ensemble: str | None = None) -> None:
+        self.address = find_foreman(foreman or tell_ensemble(ensemble), os.environ, sys.platform)
         self._link: Link | None = None
         self.caller = Caller(self.get_link, lambda: self._link)
         self._connecting = asyncio.Lock()
@@ -248,8 +251,16 @@ class AsyncClient(AsyncCalls):
         async with self._connecting:
             if self._link is None or not self._link.is_open:
                 await self._drop_link()
-                self._link = await connect(self.address, self.caller)
+                self._link = await connect(await self._locate(), self.caller)
             return self._link
+
+    async def _locate(self) -> Address:
+        """Where the foreman is now. One that is looked for in an ensemble may be elsewhere each time."""
+        if self.address.scheme != "ensemble":
+            return self.address
+        from gandy.bus.crew import locate  # only for those who need it
+
+        return await asyncio.to_thread(locate, self.address)
 
 
 class AsyncJob:
@@ -410,6 +421,11 @@ def find_foreman(told: str | None, environ: Mapping[str, str], platform: str) ->
     """
     where = told or environ.get("GANDY_FOREMAN") or f"unix:{tell_home(environ, platform)}/foreman.sock"
     return parse_address(where)
+
+
+def tell_ensemble(name: str | None) -> str | None:
+    """The address that stands for the foreman of an ensemble."""
+    return None if name is None else f"ensemble:{name}"
 
 
 def growing(first: float, last: float) -> Iterator[float]:

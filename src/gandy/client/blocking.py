@@ -91,10 +91,13 @@ async def _stream(start: "Callable[[], CallStream]") -> AsyncGenerator[Any, None
 
 
 class Client:
-    """Talks to one foreman: at `foreman`, else at GANDY_FOREMAN, else on this machine under GANDY_HOME."""
+    """Talks to one foreman: at `foreman`, else at GANDY_FOREMAN, else on this machine under GANDY_HOME.
 
-    def __init__(self, foreman: str | None = None) -> None:
-        self._client = AsyncClient(foreman)
+    The one of an `ensemble` is found by that name alone.
+    """
+
+    def __init__(self, foreman: str | None = None, *, ensemble: str | None = None) -> None:
+        self._client = AsyncClient(foreman, ensemble=ensemble)
         self._background = _Background()
         self._plain_functions: Functions | None = None  # without options
         self._making = Lock()

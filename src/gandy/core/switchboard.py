@@ -104,6 +104,11 @@ class Switchboard:
         peer = self._workers.get(worker)
         return 0 if peer is None else peer.slots
 
+    def tell_in_use(self, worker: str) -> int:
+        """Slots that calls have."""
+        peer = self._workers.get(worker)
+        return 0 if peer is None else peer.in_use
+
     def count_running(self, worker: str) -> int:
         peer = self._workers.get(worker)
         return 0 if peer is None else len(peer.serves)

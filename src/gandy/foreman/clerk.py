@@ -274,6 +274,7 @@ class Clerk:
 
     def _status(self) -> ask.Status:
         reactor = self.server.foreman.reactor
+        board = self.server.lane.switchboard
         here = [worker for worker in reactor.workers if worker.connected]
         return ask.Status(
             version=__version__,
@@ -284,8 +285,8 @@ class Clerk:
             listening=tuple(self.listening),
             insecure=self.insecure,
             workers=len(here),
-            slots=sum(worker.info.slots for worker in here),
-            used=sum(worker.used for worker in here),
+            slots=sum(max(worker.info.slots, board.tell_slots(worker.info.id)) for worker in here),
+            used=sum(worker.used + board.tell_in_use(worker.info.id) for worker in here),
             jobs=len(reactor.jobs),
             waiting=sum(job.tasks.counts.waiting for job in reactor.jobs),
             running=sum(job.tasks.running for job in reactor.jobs),
@@ -352,7 +353,7 @@ def _worker_row(worker: Worker, board: Switchboard, now: float) -> ask.WorkerRow
         id=worker.info.id,
         name=worker.info.name,
         slots=max(worker.info.slots, board.tell_slots(worker.info.id)),
-        used=worker.used,
+        used=worker.used + board.tell_in_use(worker.info.id),
         running=len(worker.held),
         tags=tuple(sorted(worker.info.tags)),
         connected=worker.connected,

@@ -51,6 +51,7 @@ class DoorGate:
         self._flush_is_due = False
         self._told: Counter[str] = Counter()
         self._told_at = 0.0
+        self._refused = 0
         router.on_message = self._on_message
         router.on_disconnect = self._on_disconnect
         router.on_connect = self._on_connect
@@ -89,6 +90,11 @@ class DoorGate:
 
     def on_time(self, now: float) -> None:
         self._door.on_time(now)
+        if self._router.refused != self._refused:
+            log.warning(
+                "the %s door refused %d handshakes: no key of ours", self._name, self._router.refused - self._refused
+            )
+            self._refused = self._router.refused
         if now - self._told_at >= TELL_PERIOD and self._door.dropped != self._told:
             news = self._door.dropped - self._told
             self._told, self._told_at = Counter(self._door.dropped), now
@@ -99,4 +105,7 @@ class DoorGate:
         self._door.on_dismiss(worker, immediate, now)
 
     def close(self) -> None:
+        self._door.close()
+        for parcel in self._door.outbox:
+            self._router.send(parcel.frames)
         self._router.close()

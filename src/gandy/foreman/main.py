@@ -5,7 +5,7 @@ import logging
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gandy.config import Address, parse_address
 from gandy.core.policy import Policy
@@ -16,6 +16,9 @@ from gandy.foreman.server import KEEP_RESULTS, Server
 from gandy.net import loop
 from gandy.store import make_store
 from gandy.store.lock import FileLock
+
+if TYPE_CHECKING:
+    from gandy.bus import AsyncEnsemble
 
 SOCKET_NAME = "foreman.sock"
 BLOBS_NAME = "arguments"
@@ -49,6 +52,7 @@ class Doors(NamedTuple):
     pingpong_command: str = "pingpong"
     pingpong_expiry: float = 10.0  # seconds
     curve: str | None = None  # the folder of keys for ZeroMQ
+    ensemble: str | None = None  # which is led by this foreman's clock
 
 
 NATIVE_ONLY: Final = Doors()
@@ -77,6 +81,7 @@ class ForemanProgram:
         self.server.on_failure = self._fail
         self.has_failed = False
         self._lock: FileLock | None = None
+        self._band: AsyncEnsemble | None = None
         self.server.on_gone = self.clerk.on_gone
 
     def _fail(self) -> None:
@@ -90,6 +95,7 @@ class ForemanProgram:
         try:
             await self._open_doors(doors)
         except BaseException:
+            await self._leave()
             await self.server.stop()
             lock.release()
             raise
@@ -103,10 +109,26 @@ class ForemanProgram:
             await self._open_door(parse_address(doors.listen), 2)
         if doors.v1_listen is not None:
             await self._open_door(parse_address(doors.v1_listen), 1)
+        if doors.ensemble is not None:
+            self._join(doors.ensemble, doors.listen)
         if doors.roundrobin is not None or doors.pingpong is not None:
             from gandy.foreman.zmq_doors import open_doors  # ZeroMQ is for those who want it
 
             self.clerk.listening += open_doors(self.server, doors, self.home, self.clerk.insecure)
+
+    def _join(self, ensemble: str, listen: str | None) -> None:
+        """Lead the clock of an ensemble, and be found there."""
+        from gandy.bus import AsyncEnsemble
+        from gandy.bus.crew import Signpost
+
+        native = [socket_address(self.home), *([parse_address(listen)] if listen else [])]
+        self._band = AsyncEnsemble(ensemble, clock="lead", insecure=self.clerk.insecure)
+        Signpost(self._band, native)
+        self.clerk.listening.append(f"ensemble:{ensemble}")
+
+    async def _leave(self) -> None:
+        if self._band is not None:
+            await asyncio.to_thread(self._band.close)
 
     async def _open_door(self, address: Address, generation: int) -> None:
         await self.server.listen(address, generation)
@@ -116,6 +138,7 @@ class ForemanProgram:
         await self.clerk.should_stop.wait()
 
     async def stop(self) -> None:
+        await self._leave()
         await self.clerk.close()
         await self.server.stop()
         Path(socket_address(self.home).host).unlink(missing_ok=True)

@@ -52,6 +52,7 @@ class Server:
         self.on_message: OnMessage = lambda _link, _message: None
         self.on_failure: Callable[[], None] = lambda: None
         self.on_gone: Callable[[str], None] = lambda _link: None
+        self.on_stop: list[Callable[[], None]] = []
         self.on_drop: Callable[[float], None] = lambda _seconds: None
         self._policy = policy
         self._keep_results = keep_results
@@ -90,6 +91,8 @@ class Server:
     async def stop(self) -> None:
         for server in self._servers:
             server.close()
+        for listener in self.on_stop:
+            listener()
         for task in self._tasks:
             task.cancel()
         if self._tasks:

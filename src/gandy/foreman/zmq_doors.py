@@ -26,6 +26,7 @@ from gandy.wire.calls import encode_target
 from gandy.wire.command_codes import CommandCodes
 
 MEMORY_NAME: Final = "roundrobin.json"
+ANYWHERE: Final = ("0.0.0.0", "::", "*")  # noqa: S104
 SAVE_PAUSE: Final = 0.5  # seconds from a change until it is written, with all that follow
 
 log = logging.getLogger("gandy.foreman")
@@ -40,7 +41,15 @@ def open_doors(server: Server, doors: Doors, home: str, insecure: bool) -> list[
         router = Router(address, curve=keys)
         codes = CommandCodes(doors.roundrobin_commands)
         door = RoundRobinDoor(server.lane.switchboard, ForemanRoll(server), codes, doors.roundrobin_expiry)
-        Memory(Path(home) / MEMORY_NAME, door.workers).open(server.lane.begin())
+        memory = Memory(Path(home) / MEMORY_NAME, door.workers)
+        memory.open(server.lane.begin())
+        server.on_stop.append(memory.save)
+        if address.host in ANYWHERE:
+            log.warning(
+                "original peers of the round-robin queue call their server by the address that they connect to: "
+                "let it listen at that one, not at %s",
+                address.host,
+            )
         server.lane.add_gate(DoorGate("round-robin", door, router, server.lane))
         opened.append(f"{router.address} (round-robin)")
     if doors.pingpong is not None:
@@ -77,7 +86,7 @@ class Memory:
 
     def _save_soon(self) -> None:
         if self._saving is None:
-            self._saving = asyncio.get_running_loop().call_later(SAVE_PAUSE, self._save)
+            self._saving = asyncio.get_running_loop().call_later(SAVE_PAUSE, self.save)
 
     def _load(self) -> dict[bytes, int]:
         try:
@@ -89,12 +98,15 @@ class Memory:
             log.warning("who was at the round-robin door cannot be read from %s: %s", self._path, error)
             return {}
 
-    def _save(self) -> None:
+    def save(self) -> None:
+        if self._saving is not None:
+            self._saving.cancel()
         self._saving = None
         slots = self._workers.list_slots()
         text = json.dumps({b64encode(key).decode(): count for key, count in slots.items()})
         other = self._path.with_suffix(".new")
         try:
+            other.touch(mode=0o600)
             other.write_text(text)
             other.replace(self._path)
         except OSError as error:

@@ -278,7 +278,7 @@ def _refuse_readable(path: Path) -> None:
     if mode & 0o077:
         raise ConfigError(
             f"others can read or change the secret key {path} (mode {mode:04o}). Do: chmod 600 {path}. Where somebody "
-            "may have read it, remove it and its public key, and new ones are made."
+            "may have read it, remove the whole folder: a foreman makes new keys when it starts, for all its peers."
         )
 
 

@@ -55,7 +55,7 @@ class FrontendThread:
         self._poller = zmq.Poller()
         self._poller.register(self._reading, zmq.POLLIN)
         try:
-            self._open()
+            self._socket, self._monitor = self._open()
         except zmq.ZMQError as error:
             self._end()
             raise ConfigError(f"cannot connect to {url}: {error}") from None
@@ -86,8 +86,8 @@ class FrontendThread:
 
     # The socket
 
-    def _open(self) -> None:
-        """Raises: ZMQError."""
+    def _open(self) -> "tuple[zmq.Socket[bytes], zmq.Socket[bytes]]":
+        """A socket, and one that tells what happens to it. Raises: ZMQError."""
         socket = self._context.socket(zmq.DEALER)  # with a routing id that the broker chooses: a new one each time
         try:
             socket.setsockopt(zmq.LINGER, 0)
@@ -98,14 +98,14 @@ class FrontendThread:
             socket.setsockopt(zmq.IPV6, "[" in self.url)
             if self._keys is not None:
                 self._keys.apply(socket)
+            monitor = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_FAILED_AUTH)
             socket.connect(self.url)
-            self._monitor = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_FAILED_AUTH)
         except zmq.ZMQError:
             socket.close(0)
             raise
-        self._socket = socket
-        self._poller.register(self._socket, zmq.POLLIN)
-        self._poller.register(self._monitor, zmq.POLLIN)
+        self._poller.register(socket, zmq.POLLIN)
+        self._poller.register(monitor, zmq.POLLIN)
+        return socket, monitor
 
     def _shut(self, linger: float = 0.0) -> None:
         self._poller.unregister(self._socket)
@@ -123,7 +123,11 @@ class FrontendThread:
         try:
             self._send(self._side.start(time.monotonic()))
             while not self._is_closing:
-                self._turn()
+                try:
+                    self._turn()
+                except zmq.ZMQError as error:
+                    log.warning("the connection to %s failed: %s", self.url, error)
+                    time.sleep(1.0)
         finally:
             self._send_results()
             self._shut(self._linger)
@@ -150,13 +154,14 @@ class FrontendThread:
     def _take(self, turn: Turn) -> None:
         if turn.is_renewed:
             log.info("no word from %s: beginning anew", self.url)
+            new = self._open()
             self._shut()
-            self._open()
+            self._socket, self._monitor = new
         for frames in turn.messages:
             self._send(frames)
 
     def _send(self, frames: list[bytes]) -> None:
-        """What a broker that is not there does not take is lost: it would be old news when it comes back."""
+        """What the socket does not take now is lost: it would be old news later."""
         with suppress(zmq.Again):
             self._socket.send_multipart(frames, zmq.NOBLOCK)
 

@@ -116,6 +116,8 @@ async def listen(address: Address, make_link: Callable[[], Link]) -> asyncio.Ser
 
     Raises: ConfigError.
     """
+    if address.scheme == "ensemble":
+        raise ConfigError(f"{address} is no address to listen at; write unix:PATH or tcp://HOST:PORT")
     loop = asyncio.get_running_loop()
     try:
         if address.scheme == "unix":

@@ -68,7 +68,7 @@ class PingPongService:
     async def run(self) -> None:
         self._workshop.serving.on_welcome()
         self._frontend.start()
-        log.info("at work for the ping-pong broker at %s", self._frontend.url)
+        log.info("looking for the ping-pong broker at %s", self._frontend.url)
         try:
             await self._done.wait()
         finally:

@@ -146,7 +146,7 @@ class WorkerService:
         pause = MIN_PAUSE
         while True:
             try:
-                await connect(self._address, lambda: Link(self))
+                await connect(await self._locate(), lambda: Link(self))
             except LinkError as error:
                 if pause == MIN_PAUSE:
                     log.info("%s; trying again", error)
@@ -156,6 +156,17 @@ class WorkerService:
                     pause = MIN_PAUSE
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - so that not all come back at once
             pause = min(MAX_PAUSE, pause * 2)
+
+    async def _locate(self) -> Address:
+        """Where the foreman is now. Raises: LinkError."""
+        if self._address.scheme != "ensemble":
+            return self._address
+        from gandy.bus.crew import locate  # only for those who need it
+
+        found = await asyncio.to_thread(locate, self._address)
+        if found.scheme == "tcp":
+            raise LinkError(f"the foreman is at {found}, on the network: name it with --foreman, and --insecure")
+        return found
 
     def on_link(self, link: Link) -> None:
         self._link = link

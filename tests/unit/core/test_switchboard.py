@@ -738,9 +738,9 @@ def test_offers_and_running_calls_can_be_listed() -> None:
     worker.take()
     worker.end(1)
     assert crew.board.count_running("w") == 1
-    assert crew.board.tell_slots("w") == 2
+    assert (crew.board.tell_slots("w"), crew.board.tell_in_use("w")) == (2, 1)
     assert (crew.board.list_offers("nobody"), crew.board.count_running("nobody")) == ([], 0)
-    assert crew.board.tell_slots("nobody") == 0
+    assert (crew.board.tell_slots("nobody"), crew.board.tell_in_use("nobody")) == (0, 0)
 
 
 # Answers before the end

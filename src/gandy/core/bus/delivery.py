@@ -44,6 +44,12 @@ class Local:
         self.is_osc = is_osc  # what it gets goes on to an OSC program
 
 
+def check_service(name: str) -> None:
+    """Raises: ConfigError."""
+    if not is_name(name) or is_process(name) or name in (LOCAL_SERVICE, CLOCK_SERVICE):
+        raise ConfigError(f"{name!r} cannot be the name of a service")
+
+
 class Inbox:
     """Letters in, deliveries out. `locals`: by name, the services that we offer."""
 
@@ -58,8 +64,7 @@ class Inbox:
         """Whether it is new. Raises: ConfigError."""
         if name in self.locals:
             return False
-        if not is_name(name) or is_process(name) or name in (LOCAL_SERVICE, CLOCK_SERVICE):
-            raise ConfigError(f"{name!r} cannot be the name of a service")
+        check_service(name)
         if len(self.locals) >= MAX_SERVICES:
             raise ConfigError(f"a process has at most {MAX_SERVICES} services")
         self.locals[name] = Local(is_osc)

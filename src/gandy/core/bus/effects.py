@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from msgspec import Struct
+
 
 class Datagram(NamedTuple):
     """Send this by UDP."""
@@ -42,36 +44,36 @@ class Cut(NamedTuple):
 Effect = Datagram | Broadcast | Connect | Write | Cut
 
 
-class ProcessFound(NamedTuple):
+class ProcessFound(Struct, frozen=True):
     """A process is part of the ensemble, as far as we see."""
 
     process: str
 
 
-class ProcessLost(NamedTuple):
+class ProcessLost(Struct, frozen=True):
     process: str
 
 
-class ServiceFound(NamedTuple):
+class ServiceFound(Struct, frozen=True):
     """Messages to this service go to this process from now on."""
 
     service: str
     process: str
 
 
-class ServiceLost(NamedTuple):
+class ServiceLost(Struct, frozen=True):
     """Nobody offers it any more."""
 
     service: str
 
 
-class ClockFound(NamedTuple):
+class ClockFound(Struct, frozen=True):
     """We know the shared time."""
 
     leader: str
 
 
-class ClockLost(NamedTuple):
+class ClockLost(Struct, frozen=True):
     """Nobody tells the shared time any more; ours goes on by itself."""
 
     leader: str

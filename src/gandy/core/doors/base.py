@@ -60,6 +60,10 @@ class Door(Protocol):
         """Let a worker go, when it has done what it has, or now."""
         ...
 
+    def close(self) -> None:
+        """The end: `outbox` has last words."""
+        ...
+
     def on_time(self, now: float) -> None:
         """Every half second or so."""
         ...

@@ -112,6 +112,7 @@ class Clients:
         self._codes = codes
         self._send = send
         self._clients: dict[bytes, Client] = {}
+        self._ghosts: set[Client] = set()  # who are gone, and have left something to be done
         self._caster = board.add_peer(on_out)
         self.peers: set[Peer] = {self._caster}
         self._requests: dict[int, Request] = {}
@@ -140,7 +141,7 @@ class Clients:
         sender = message.path[-1]
         client = self._clients.get(sender)
         if client is None:
-            if len(self._clients) >= MAX_CLIENTS:
+            if len(self._clients) + len(self._ghosts) >= MAX_CLIENTS:
                 self.fail(message, "too many clients have something under way already")
                 return
             client = self._clients[sender] = Client(self._board.add_peer(self._on_out))
@@ -220,10 +221,15 @@ class Clients:
                 self._forget(request)
         self.peers.discard(client.peer)
         self._board.on_cut(client.peer, now)
-        waiting, client.waiting = client.waiting, deque()
-        for request in waiting:
-            if request.is_cast:
-                self._submit(request)
+        client.waiting = deque(request for request in client.waiting if request.is_cast)
+        self._ghosts.add(client)
+        self._pull(client)
+
+    def close(self) -> None:
+        """The server ends: whoever waits for something hears of it."""
+        waiting = [request for client in self._clients.values() for request in client.waiting]
+        for request in (*self._requests.values(), *waiting):
+            self.fail(request.message, "the server was stopped")
 
     # What comes of it
 
@@ -324,11 +330,17 @@ class Clients:
         self._forget(request)
         client = request.client
         client.bytes -= len(request.body)
-        if client.waiting:
-            self._submit(client.waiting.popleft())
-        elif not client.under_way and self._clients.get(request.sender) is client:  # else it is gone
+        self._pull(client)
+        if not client.under_way and self._clients.get(request.sender) is client:
             del self._clients[request.sender]
             self.peers.discard(client.peer)
+
+    def _pull(self, client: Client) -> None:
+        """What waits here goes on, as far as there are places."""
+        while client.waiting and len(client.under_way) < MAX_UNDER_WAY:
+            self._submit(client.waiting.popleft())
+        if not client.under_way:
+            self._ghosts.discard(client)
 
     # Streams
 

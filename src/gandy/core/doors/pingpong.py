@@ -268,6 +268,9 @@ class PingPongDoor:
 
     # What else happens to them
 
+    def close(self) -> None:
+        """Workers stay, and look for the next broker."""
+
     def on_time(self, now: float) -> None:
         while self._expires and next(iter(self._expires.values())) <= now:
             routing_id, _ = self._expires.popitem(last=False)

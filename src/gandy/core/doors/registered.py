@@ -54,6 +54,7 @@ QUIET: Final = 1 / 3  # of that time, then it is asked whether it is there
 ASK_PERIOD: Final = 1 / 5  # of that time between two questions
 IDLE: Final = 60.0  # seconds that a worker that has nothing to do may be silent beyond that
 UNANSWERED_PAUSE: Final = 2.0  # seconds after an INCREMENT without response until the response is given up
+PAST: Final = 60.0  # seconds that a worker that came back may still be busy with what it had before
 MAX_LOST: Final = 1_000  # lost workers that are remembered
 REMEMBER: Final = 600.0  # seconds
 RENEWAL_PERIOD: Final = DEFAULT_LEASE / 4  # seconds between two words that a stream is still wanted
@@ -84,7 +85,7 @@ class Registered:
         self.account = account
         self.slots = 0  # as it said
         self.is_leaving = False  # it deregistered, or was told to go
-        self.has_past = False  # it may still say INCREMENT for what it had before it was lost
+        self.past_until = -inf  # until then it may say INCREMENT for what it had before it was lost
         self.heard = now
         self.asked = now
         self.asked_since = inf  # the first question since it was heard
@@ -161,6 +162,7 @@ class Workers:
         self._speakers: OrderedDict[bytes, None] = OrderedDict()  # who knows PING, before it registers
         self.dropped: Counter[str] = Counter()
         self.on_change: Callable[[], None] = lambda: None  # somebody registered, or is gone
+        self._has_newcomers = False
         self._ids = 0
 
     def list(self) -> list[tuple[bytes, int]]:
@@ -205,7 +207,8 @@ class Workers:
         self._board.on_worker(peer, account)
         worker = self._workers[routing_id] = self._by_peer[peer] = Registered(routing_id, peer, account, now)
         worker.answers_pings = routing_id in self._speakers
-        worker.has_past = routing_id in self.lost
+        if routing_id in self.lost:
+            worker.past_until = now + PAST
         return worker
 
     def _announce(self, worker: Registered) -> None:
@@ -221,7 +224,7 @@ class Workers:
         self.lost.pop(routing_id, None)
         worker = self._workers.get(routing_id)
         if worker is not None:
-            worker.is_leaving = True
+            worker.is_leaving = worker.account.draining = True
             self._announce(worker)
             self.on_change()
             self._maybe_leave(worker, now)
@@ -292,10 +295,14 @@ class Workers:
         self._send(Parcel([routing_id, *encode(Message(PING, self._make_id(8)))]))
 
     def on_connect(self) -> None:
-        for routing_id in self.lost:
-            self.ask(routing_id)
+        """It may be one of those that we lost; they are asked all together, a moment later."""
+        self._has_newcomers = True
 
     def on_time(self, now: float) -> None:
+        if self._has_newcomers:
+            self._has_newcomers = False
+            for routing_id in self.lost:
+                self.ask(routing_id)
         for routing_id in [key for key, (_, since) in self.lost.items() if now - since >= REMEMBER]:
             del self.lost[routing_id]
         for worker in list(self._workers.values()):
@@ -317,7 +324,7 @@ class Workers:
 
     def _give_up(self, worker: Registered, now: float) -> None:
         """Slots came back without responses. While there are other calls, nobody knows which ones have ended."""
-        is_sure = 0 < len(worker.unanswered) == len(worker.released) and not worker.has_past
+        is_sure = 0 < len(worker.unanswered) == len(worker.released) and now >= worker.past_until
         for number in list(worker.released) if is_sure and now - worker.released_at >= UNANSWERED_PAUSE else ():
             worker.forget(number)
             self._fail(worker, number, "RuntimeError", "its worker ended it without an answer")

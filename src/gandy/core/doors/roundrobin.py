@@ -159,6 +159,9 @@ class RoundRobinDoor:
     def on_dismiss(self, worker: str, immediate: bool, now: float) -> None:
         self.workers.dismiss(worker, immediate, now)
 
+    def close(self) -> None:
+        self.clients.close()
+
     def on_time(self, now: float) -> None:
         self.workers.on_time(now)
         self.clients.on_time(now)

@@ -290,9 +290,35 @@ def test_messages_of_a_client_that_is_gone_which_wait_for_their_turn(
     casts = [client.execute(ONCE) for _ in range(3)]
     client.vanish()
     worker = hall.worker(slots=5)
-    assert [note.id for note in worker.take()] == casts
-    worker.increment(3)
+    for cast in casts:  # as many at a time as if it were still there
+        assert [note.id for note in worker.take()] == [cast]
+        worker.increment()
     hall.check_empty()
+
+
+def test_clients_that_are_gone_count_as_long_as_something_is_left(
+    hall: Hall, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clients, "MAX_CLIENTS", 1)
+    client.execute(ONCE)
+    client.vanish()
+    other = hall.client(b"other")
+    number = other.track(COPY)
+    assert other.failures() == [(number, "too many clients have something under way already")]
+    worker = hall.worker()
+    worker.take()
+    worker.increment()
+    other.track(COPY)
+    assert len(worker.take()) == 1
+
+
+def test_whoever_waits_hears_that_the_server_ends(hall: Hall, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clients, "MAX_UNDER_WAY", 1)
+    numbers = [client.track(COPY), client.track(COPY)]
+    client.execute(COPY)
+    hall.door.close()
+    hall.settle()
+    assert client.failures() == [(number, "the server was stopped") for number in numbers]
 
 
 def test_a_client_that_comes_back_begins_anew(hall: Hall, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -614,6 +614,7 @@ def test_a_lost_worker_that_speaks_again_is_registered_again(hall: Hall, client:
     worker.vanish()
     assert hall.list() == []
     hall.connect(b"w")
+    hall.pass_time(1.0)
     assert [note.command for note in worker.hear()][-1] == PING
     worker.ping()
     assert hall.list() == [(b"w", 7)]
