@@ -1,0 +1,12 @@
+"""The bus (seed 004): processes find one another by the name of their ensemble, and send typed, timed messages.
+
+`Ensemble` is for programs that block, `AsyncEnsemble` for asyncio. Both run on an engine in a thread of its own.
+"""
+
+from gandy.bus.aio import AsyncEnsemble
+from gandy.bus.ensemble import Ensemble, Service
+from gandy.bus.events import Message, Neighbour
+from gandy.core.bus.processes import ProcessState, Status
+from gandy.wire.bus import INFINITUM
+
+__all__ = ["INFINITUM", "AsyncEnsemble", "Ensemble", "Message", "Neighbour", "ProcessState", "Service", "Status"]

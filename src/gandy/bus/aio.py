@@ -1,0 +1,106 @@
+"""`gandy.AsyncEnsemble`: a process on the bus, for asyncio. Handlers are called on its loop, and may be coroutines."""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import AsyncIterator, Callable
+from types import TracebackType
+from typing import Any, Final, Self
+
+from gandy.bus.ensemble import SPIN, Bus
+from gandy.core.bus.effects import News
+from gandy.core.bus.member import Delivery
+from gandy.core.bus.processes import Status
+
+log = logging.getLogger("gandy.bus")
+
+SLICE: Final = 0.5  # seconds between two looks at a clock that may be put right meanwhile
+
+
+class AsyncEnsemble(Bus):
+    """A process on the bus. `async with` it, or `close` it."""
+
+    def __init__(self, name: str, **options: Any) -> None:
+        """On the running loop."""
+        self._loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._changed = asyncio.Event()
+        super().__init__(name, **options)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.close)
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def close(self) -> None:
+        """Leave the ensemble, and tell the others. Whoever waits gets a LinkError."""
+        super().close()
+        self._call(lambda _: self._changed.set(), None)
+
+    async def wait_until(self, at: float) -> None:
+        """Sleep until the shared time. Raises: NoClock."""
+        while (left := at - self.now()) > SPIN:
+            await asyncio.sleep(min(left - SPIN, SLICE))
+        while self.now() < at:
+            await asyncio.sleep(0)
+
+    async def wait_for(self, service: str) -> None:
+        """Wait until somebody offers the service."""
+        await self._wait(lambda: self.status(service) is not Status.UNKNOWN)
+
+    async def wait_for_clock(self) -> None:
+        """Wait until the shared time is known."""
+        await self._wait(lambda: self.is_synced)
+
+    async def _wait(self, is_so: Callable[[], bool]) -> None:
+        while not is_so():
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def news(self) -> AsyncIterator[News]:
+        """Processes and services that come and go from now on, and the clock."""
+        queue: asyncio.Queue[News] = asyncio.Queue()
+        self.on_news(queue.put_nowait)
+        try:
+            while True:
+                yield await queue.get()
+        finally:
+            self._listeners.remove(queue.put_nowait)
+
+    def _on_news(self, news: News) -> None:
+        self._call(self._tell, news)
+
+    def _tell(self, news: News) -> None:
+        super()._on_news(news)
+        self._changed.set()
+
+    def _call(self, act: Callable[[Any], None], what: Any) -> None:
+        try:
+            self._loop.call_soon_threadsafe(act, what)
+        except RuntimeError:  # the loop has ended
+            log.debug("dropped %s: its loop has ended", what)
+
+    def _post(self, delivery: Delivery) -> None:
+        self._call(self._run, delivery)
+
+    def _run(self, delivery: Delivery) -> None:
+        try:
+            result = delivery.handler.function(delivery)
+        except Exception:  # the others must not suffer
+            log.exception("a handler failed for %s", delivery.message.address)
+            return
+        if inspect.isawaitable(result):
+            task = asyncio.ensure_future(result)
+            self._tasks.add(task)
+            task.add_done_callback(self._on_done)
+
+    def _on_done(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a handler failed", exc_info=error)

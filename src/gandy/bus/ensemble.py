@@ -1,0 +1,295 @@
+"""`gandy.Ensemble`: a process on the bus, for programs that block. Handlers run in the thread of the engine."""
+
+import logging
+import time
+from collections.abc import Callable
+from functools import partial
+from threading import Condition
+from types import TracebackType
+from typing import Any, Final, Literal, Self, TypeVar
+
+from gandy.bus.engine import Engine
+from gandy.bus.events import Message, Neighbour
+from gandy.bus.osc import Osc, OscIn, OscOut
+from gandy.bus.sockets import find_ip
+from gandy.core.bus.coercion import Handler
+from gandy.core.bus.delivery import check_service
+from gandy.core.bus.discovery import LOCALHOST
+from gandy.core.bus.effects import News
+from gandy.core.bus.member import Delivery, Member
+from gandy.core.bus.processes import Status
+from gandy.errors import ConfigError, NoClock
+from gandy.wire.bus_control import MAX_APP
+from gandy.wire.dialects import DIALECTS, DialectName
+
+log = logging.getLogger("gandy.bus")
+
+F = TypeVar("F", bound=Callable[..., Any])
+Clock = Literal["follow", "lead"]
+Wrap = Callable[[Callable[..., Any], bool], Callable[[Delivery], object]]
+
+SPIN: Final = 0.0005  # seconds; sleeping is not more exact than this
+SLICE: Final = 0.5  # seconds between two looks at a clock that may be put right meanwhile
+
+
+class Service:
+    """A service of ours. Mark functions as its handlers."""
+
+    def __init__(self, name: str, engine: Engine, wrap: Wrap) -> None:
+        self.name = name
+        self._engine = engine
+        self._wrap = wrap
+
+    def on(self, path: str = "", types: str | None = None) -> Callable[[F], F]:
+        """The function below gets the values of messages to `/path`, converted to `types` if they are told.
+
+        Without a path it gets every message of the service, as a `Message`.
+
+        Raises: ConfigError.
+        """
+
+        def mark(function: F) -> F:
+            self.add(function, path, types)
+            return function
+
+        return mark
+
+    def offer(self) -> Self:
+        """From now on, handlers or not: what comes before there is one is dropped."""
+        self._engine.ask(lambda member, _now: member.add_service(self.name))
+        return self
+
+    def add(self, function: Callable[..., Any], path: str = "", types: str | None = None) -> Handler:
+        """The same without the mark. Raises: ConfigError."""
+        handler = Handler(types, self._wrap(function, not path.strip("/!")))
+        self._engine.ask(lambda member, _now: member.add_service(self.name).add(path, handler))
+        return handler
+
+    def remove(self, handler: Handler, path: str = "") -> bool:
+        """Whether it was there. Raises: ConfigError."""
+        return self._engine.ask(lambda member, _now: member.add_service(self.name).remove(path, handler))
+
+    def close(self) -> None:
+        """Offer it no more."""
+        self._engine.ask(lambda member, _now: member.remove_service(self.name))
+
+
+class Bus:
+    """What both kinds of ensembles have in common: all that waits for nothing."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        dialect: DialectName = "2016",
+        clock: Clock = "follow",
+        peers: tuple[str, ...] = (),
+        ip: str | None = None,
+        insecure: bool = False,
+    ) -> None:
+        """Be part of the ensemble of this name.
+
+        On this machine only, unless `insecure`: then everybody on the network can take part. `peers`: hosts that
+        broadcasts do not reach. `clock`: "lead" if this process may tell the others the time. `ip`: what others call
+        this machine.
+
+        Raises: ConfigError.
+        """
+        if dialect not in DIALECTS:
+            raise ConfigError(f"{dialect!r} is no dialect of the bus: {', '.join(DIALECTS)}")
+        if clock not in ("follow", "lead"):
+            raise ConfigError(f"a clock can follow or lead, not {clock!r}")
+        if not name.isprintable() or not 0 < len(name.encode()) <= MAX_APP:
+            raise ConfigError(f"an ensemble has a name of 1 to {MAX_APP} bytes")
+        if not insecure and (peers or ip not in (None, LOCALHOST)):
+            raise ConfigError(
+                "the bus has no keys yet: with insecure=True, everybody on the network can take part in the ensemble"
+            )
+        self.name = name
+        own = ip or (find_ip() if insecure else LOCALHOST)
+        self.engine = Engine(name, DIALECTS[dialect], own, may_lead=clock == "lead", peers=peers)
+        self.engine.post = self._post
+        self.engine.on_news = self._on_news
+        self._listeners: list[Callable[[News], None]] = []
+        self._osc = Osc(self.engine, insecure)
+        self.engine.start()
+
+    @property
+    def process(self) -> str:
+        """Our own name on the bus: IP and port."""
+        return self.engine.member.name
+
+    def service(self, name: str) -> Service:
+        """A service to be offered, from its first handler on: nothing comes before somebody can take it.
+
+        Raises: ConfigError.
+        """
+        check_service(name)
+        return Service(name, self.engine, self._wrap)
+
+    def send(
+        self, address: str, *values: Any, types: str | None = None, at: float | None = None, reliable: bool = True
+    ) -> None:
+        """Send values to /service/path (with patterns) or !service/path (as it stands).
+
+        `at`: the shared time of its delivery. `reliable`: by TCP, else by UDP.
+
+        Raises: UnknownService, NoClock, AddressError; ValueError, where values do not fit the types.
+        """
+        act = partial(_send, address=address, values=values, types=types, at=at, is_reliable=reliable)
+        self.engine.ask(act)
+
+    def status(self, service: str) -> Status:
+        """Whether and how a service can be reached."""
+        return self.engine.ask(lambda member, now: member.get_status(service, now))
+
+    def now(self) -> float:
+        """The shared time. Raises: NoClock."""
+        clock = self.engine.member.time.clock
+        if not clock.is_set:
+            raise NoClock("the shared time is not known yet")
+        return clock.read(time.monotonic())
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether the shared time is known."""
+        return self.engine.ask(lambda member, now: member.time.is_synced(now))
+
+    def clock_error(self) -> float:
+        """`now` is wrong by no more than so many seconds. Infinite, where nobody knows."""
+        return self.engine.ask(lambda member, now: member.time.tell_error(now))
+
+    def clock_round_trip(self) -> float | None:
+        """Seconds, the least of the last five; None where we lead, or have not heard from a leader yet."""
+        return self.engine.ask(lambda member, _now: member.time.follower.round_trip)
+
+    @property
+    def clock_leader(self) -> str | None:
+        """Whose time it is."""
+        return self.engine.ask(lambda member, _now: member.time.leader)
+
+    def neighbours(self) -> list[Neighbour]:
+        """All other processes, as far as we know."""
+        return self.engine.ask(_list_neighbours)
+
+    def services(self) -> dict[str, str]:
+        """All services of the ensemble, with the process that has each."""
+        return self.engine.ask(lambda member, _now: dict(member.services))
+
+    def on_news(self, listener: Callable[[News], None]) -> None:
+        """Have it told of processes and services that come and go, and of the clock."""
+        self._listeners.append(listener)
+
+    def osc_in(self, service: str, port: int, *, tcp: bool = False, host: str = LOCALHOST) -> OscIn:
+        """Listen for OSC at a port (0: any that is free) of a host of ours, by UDP or TCP.
+
+        What OSC programs send to /a/b goes to /service/a/b, wherever the service is. Time tags of bundles become
+        shared times. Hosts that others reach need an ensemble with `insecure`.
+
+        Raises: ConfigError, LinkError.
+        """
+        return self._osc.open_in(service, port, tcp=tcp, host=host)
+
+    def osc_out(self, service: str, host: str, port: int, *, tcp: bool = False) -> OscOut:
+        """Offer a service whose messages go to an OSC program, by UDP or TCP: /service/a/b as /a/b, at its time.
+
+        Raises: ConfigError, LinkError.
+        """
+        return self._osc.open_out(service, host, port, tcp=tcp)
+
+    def close(self) -> None:
+        """Leave the ensemble, and tell the others."""
+        self.engine.close()
+        self._osc.close()
+
+    def _on_news(self, news: News) -> None:
+        for listener in list(self._listeners):
+            try:
+                listener(news)
+            except Exception:  # the others must not suffer
+                log.exception("a listener failed for %s", news)
+
+    def _post(self, delivery: Delivery) -> None:
+        raise NotImplementedError
+
+    def _wrap(self, function: Callable[..., Any], takes_message: bool) -> Callable[[Delivery], object]:
+        if takes_message:
+            return lambda delivery: function(make_message(delivery))
+        return lambda delivery: function(*delivery.args)
+
+
+class Ensemble(Bus):
+    """A process on the bus. Handlers run one after the other, in a thread of the ensemble."""
+
+    def __init__(self, name: str, **options: Any) -> None:
+        self._changed = Condition()
+        super().__init__(name, **options)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave the ensemble, and tell the others. Whoever waits gets a LinkError."""
+        super().close()
+        with self._changed:
+            self._changed.notify_all()
+
+    def wait_until(self, at: float) -> None:
+        """Sleep until the shared time. Raises: NoClock."""
+        while (left := at - self.now()) > SPIN:
+            time.sleep(min(left - SPIN, SLICE))
+        while self.now() < at:
+            pass
+
+    def wait_for(self, service: str, timeout: float | None = None) -> bool:
+        """Wait until somebody offers the service. Whether somebody does."""
+        return self._wait(lambda: self.status(service) is not Status.UNKNOWN, timeout)
+
+    def wait_for_clock(self, timeout: float | None = None) -> bool:
+        """Wait until the shared time is known. Whether it is."""
+        return self._wait(lambda: self.is_synced, timeout)
+
+    def _wait(self, is_so: Callable[[], bool], timeout: float | None) -> bool:
+        with self._changed:
+            return self._changed.wait_for(is_so, timeout)
+
+    def call_at(self, at: float, function: Callable[[], Any]) -> Callable[[], bool]:
+        """Have it called at a shared time, like a handler. What comes back takes it back, and tells whether it could.
+
+        Raises: NoClock, NotScheduled.
+        """
+        handler = Handler(None, self._wrap(function, takes_message=False))
+        handle = self.engine.ask(lambda member, now: member.call_at(at, handler, now))
+        return lambda: self.engine.ask(lambda member, _now: member.cancel(handle))
+
+    def _on_news(self, news: News) -> None:
+        super()._on_news(news)
+        with self._changed:
+            self._changed.notify_all()
+
+    def _post(self, delivery: Delivery) -> None:
+        try:
+            delivery.handler.function(delivery)
+        except Exception:  # the others must not suffer
+            log.exception("a handler failed for %s", delivery.message.address)
+
+
+def make_message(delivery: Delivery) -> Message:
+    time_, address, types, _ = delivery.message
+    return Message(address, types, delivery.args, time_)
+
+
+def _send(member: Member, now: float, *, address: str, values: tuple[Any, ...], **options: Any) -> None:
+    member.send(address, values, now, **options)
+
+
+def _list_neighbours(member: Member, _now: float) -> list[Neighbour]:
+    return [
+        Neighbour(process.name, process.state, tuple(sorted(process.services)))
+        for process in sorted(member.processes.values(), key=lambda process: process.name)
+    ]
