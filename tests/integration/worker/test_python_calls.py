@@ -290,8 +290,9 @@ def test_thread_that_lives_on_does_no_harm(tmp_path: Path) -> None:
         pid = await bench.value(errands.start_thread)
         assert await bench.value(errands.who) == pid
 
+    before = set(threading.enumerate())  # other tests may have left some that end by themselves
     run_with_bench(tmp_path, go)
-    assert threading.active_count() == 1
+    assert set(threading.enumerate()) <= before
 
 
 def test_children_left_behind_end_with_their_task(tmp_path: Path) -> None:
