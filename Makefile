@@ -22,13 +22,11 @@ demo: $(VENV)/.run
 
 # The pure bands are covered completely by tests of their own; the others run real things, on all cores.
 PURE_TESTS := tests/unit tests/vectors tests/property
-# One more than there are cores: real processes wait for one another.
-AT_ONCE := $(shell $(PYTHON) -c 'import os; print(len(os.sched_getaffinity(0)) + 1)')
 
 test: $(VENV)/.dev
 	@$(BIN)/coverage run -m pytest $(PURE_TESTS)
 	@$(BIN)/coverage report
-	@$(BIN)/python -m pytest -n $(AT_ONCE) $(addprefix --ignore=,$(PURE_TESTS))
+	@$(BIN)/python -m pytest -n auto $(addprefix --ignore=,$(PURE_TESTS))
 
 check: $(VENV)/.dev
 	@$(BIN)/ruff format --check --quiet . || { echo "not formatted: run 'make format'"; exit 1; }
