@@ -196,10 +196,12 @@ class Reactor:
         found = self.workers.find(worker)
         if found is None:
             return []
-        current = [
-            attempt for attempt in attempts if self._owners.is_current(attempt, found) and attempt in found.ungiven
-        ]
+        ungiven = [attempt for attempt in attempts if attempt in found.ungiven]
+        current = [attempt for attempt in ungiven if self._owners.is_current(attempt, found)]
         found.ungiven.difference_update(current)
+        for attempt in set(ungiven).difference(current):  # cancelled meanwhile: nobody would say that they are over
+            found.release(attempt)
+        self.workers.settle(found)
         return current
 
     def on_refused(self, attempts: Iterable[AttemptKey], now: float) -> list[Effect]:

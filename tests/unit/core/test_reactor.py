@@ -438,6 +438,18 @@ def test_a_killed_task_is_not_lost_a_second_time_with_its_worker() -> None:
     assert crew.seen(crew.reactor.on_gone("w", 2.0)) == []
 
 
+def test_what_is_cancelled_before_it_went_out_holds_no_slot() -> None:
+    """Its worker has never heard of it, and will not say that it is over."""
+    played = Played(a_worker())
+    played.submit(a_spec(2))
+    played.seen(played.reactor.cancel(ONE, [TaskNumber(1)], 1.0))
+    assert played.reactor.on_given("w", [key(1), key(2)]) == [key(2)]
+    played.reactor.check()
+    worker = played.reactor.workers.find("w")
+    assert worker is not None
+    assert (worker.used, list(worker.held)) == (1, [key(2)])
+
+
 def test_some_tasks_can_be_cancelled() -> None:
     crew = Played(a_worker(slots=1))
     crew.submit(a_spec(4))
