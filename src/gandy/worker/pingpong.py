@@ -7,8 +7,8 @@ from typing import Final
 
 from gandy.errors import ConfigError
 from gandy.functions.values import decode_value, encode_value
+from gandy.gateway.dealer import Keys
 from gandy.gateway.frontend import FrontendThread
-from gandy.gateway.uplink import Keys
 from gandy.wire.calls import (
     CALL,
     CREDIT,

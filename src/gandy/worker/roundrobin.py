@@ -15,7 +15,8 @@ from typing import Final
 
 from gandy.errors import ConfigError
 from gandy.functions.values import decode_value, encode_value
-from gandy.gateway.uplink import Keys, UplinkThread
+from gandy.gateway.dealer import Keys
+from gandy.gateway.uplink import UplinkThread
 from gandy.talk.roundrobin import (
     Asked,
     Connected,

@@ -604,6 +604,21 @@ def test_failing_listener_does_not_end_the_connection(caplog: pytest.LogCaptureF
     assert "no idea" in caplog.text
 
 
+def test_every_message_can_be_watched() -> None:
+    came: list[list[bytes]] = []
+    went: list[list[bytes]] = []
+    with a_server() as server:
+        listener = Listener(server.url)
+        listener.thread.on_in, listener.thread.on_out = came.append, went.append
+        listener.thread.start()
+        server.greet()
+        assert listener.next() == Connected()
+        listener.thread.close()
+    ((_, _, command, greeting, _),) = went
+    assert command == b"\x01"
+    assert came == [[b"", b"LMQv100", b"\x02", greeting, b""]]
+
+
 def test_uplink_that_never_began_can_be_closed() -> None:
     UplinkThread("tcp://127.0.0.1:1", lambda _events: None).close()
 

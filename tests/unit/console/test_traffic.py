@@ -4,7 +4,6 @@ import re
 
 import pytest
 
-from gandy.console.line import WatchedUplink
 from gandy.console.screen import FRAMES, STATS, Screen
 from gandy.console.traffic import Traffic, format_address, format_frames, format_id
 from gandy.wire.roundrobin import PING, PONG, RESPONSE, TRACKEXEC, Message, encode
@@ -68,15 +67,3 @@ def test_addresses_and_ids_can_be_shown() -> None:
     assert format_address(b"\0k\x8b") == "0x006b8b"
     assert format_address(b"a\nb") == "0x610a62"
     assert format_id(bytes(4)) == "AAAAAA=="
-
-
-def test_uplink_tells_what_comes_and_what_was_sent(capfd: pytest.CaptureFixture[str]) -> None:
-    screen = Screen(FRAMES)
-    uplink = WatchedUplink(0.0, Traffic(screen, "WORKER"))
-    uplink.on_socket(0.0)
-    greeting = uplink.outbox[0]
-    uplink.outbox.popleft()
-    uplink.on_frames(encode(Message(PONG, greeting.id)), 0.0)
-    screen.flush()
-    assert uplink.is_connected
-    assert [line.split()[1] for line in capfd.readouterr().err.splitlines()] == ["out", "in"]
