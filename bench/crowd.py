@@ -10,7 +10,8 @@ import sys
 import uvloop
 
 from gandy.config import parse_address
-from gandy.net.links import Link, connect
+from gandy.net.links import Link
+from gandy.reach import Reach
 from gandy.talk.worker import WorkerSide
 from gandy.wire.calls import ANNOUNCE, CALL, LAST, RESULT, WHOLE, Offer, encode, encode_announcement
 from gandy.wire.messages import About, Extension
@@ -53,7 +54,7 @@ async def main(address: str, count: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, count + 100)), hard))
     for number in range(count):
         worker = CrowdWorker(number)
-        await connect(parse_address(address), lambda worker=worker: Link(worker))  # type: ignore[misc]
+        await Reach((parse_address(address),)).dial(lambda _address, worker=worker: Link(worker))  # type: ignore[misc]
     await asyncio.Event().wait()
 
 

@@ -63,6 +63,10 @@ CODE_MEANINGS: Final[Mapping[ErrorCode, str]] = {
     ErrorCode.BAD_PAYLOAD: "A payload that cannot be read, or that lacks what it must have.",
     ErrorCode.BAD_STATE: "A message that the law does not allow in this state.",
     ErrorCode.ALREADY_RUNNING: "The JOB names a task that this worker holds already, or names one twice.",
+    ErrorCode.UNKNOWN_KEY: "The foreman does not know the key that the peer showed, or it showed none.",
+    ErrorCode.REVOKED_KEY: "The key was revoked.",
+    ErrorCode.EXPIRED_KEY: "The key has expired.",
+    ErrorCode.WRONG_ROLE: "The key is for another role: a client poses as a worker, or the other way round.",
 }
 EXTENSION_MEANINGS: Final[Mapping[Extension, str]] = {
     Extension.ATOMIC: "A JOB is started whole or not at all, and error codes from 3 up are understood.",

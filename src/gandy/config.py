@@ -7,22 +7,31 @@ from gandy.errors import ConfigError
 
 DEFAULT_PORT: Final = 5429  # the original's
 
+SOCKET_NAME: Final = "foreman.sock"  # in the foreman's home
+
+# Schemes of addresses that have a host and a port.
+NETWORK: Final = ("tcp", "plain")
+
 # Bytes. The kernel's own limit for the path of a unix socket, less its final zero.
 MAX_SOCKET_PATH: Final = 107
 
 
 class Address(NamedTuple):
-    """Where a foreman is: a path for unix, a host and a port for tcp, or the name of its ensemble, to be looked for."""
+    """Where a foreman is.
+
+    A path for unix, a host and a port for tcp, which is with TLS, and plain, which is without; or the name of its
+    ensemble, to be looked for.
+    """
 
     scheme: str
     host: str
     port: int = 0
 
     def __str__(self) -> str:
-        if self.scheme != "tcp":
+        if self.scheme not in NETWORK:
             return f"{self.scheme}:{self.host}"
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"tcp://{host}:{self.port}"
+        return f"{self.scheme}://{host}:{self.port}"
 
 
 def tell_home(environ: Mapping[str, str], platform: str) -> str:
@@ -36,7 +45,7 @@ def tell_home(environ: Mapping[str, str], platform: str) -> str:
 
 
 def parse_address(text: str) -> Address:
-    """An address as people write it: unix:PATH, tcp://HOST:PORT, HOST:PORT, or ensemble:NAME.
+    """An address as people write it: unix:PATH, tcp://HOST:PORT, HOST:PORT, plain://HOST:PORT, or ensemble:NAME.
 
     Raises: ConfigError.
     """
@@ -44,14 +53,15 @@ def parse_address(text: str) -> Address:
         return _parse_unix(text.removeprefix("unix:").removeprefix("//"))
     if text.startswith("ensemble:"):
         return _parse_ensemble(text.removeprefix("ensemble:"))
-    rest = text.removeprefix("tcp://")
+    scheme = "plain" if text.startswith("plain://") else "tcp"
+    rest = text.removeprefix(f"{scheme}://")
     host, colon, port = rest.rpartition(":")
     if not colon:
         host, port = rest, str(DEFAULT_PORT)
     host = host.removeprefix("[").removesuffix("]")
     if not host or "/" in rest or not port.isdecimal() or int(port) > 0xFFFF:
         raise ConfigError(f"{text!r} is not an address; write unix:PATH or tcp://HOST:PORT")
-    return Address("tcp", host, int(port))
+    return Address(scheme, host, int(port))
 
 
 def _parse_ensemble(name: str) -> Address:

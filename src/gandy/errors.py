@@ -19,6 +19,7 @@ GandyError
 │   └── NoClock                   a time was given, and the shared time is not known yet
 ├── NotScheduled                  too far away, or too much waits for its time already
 ├── Rejected                      the foreman refuses, and will refuse again
+│   └── NotAllowed                our key does not let us in, or not for this
 ├── ProtocolError
 │   ├── LocalProtocolError    our side broke the protocol: a bug in gandy or in the program around it
 │   └── RemoteProtocolError   the peer broke the protocol: close the link
@@ -26,6 +27,7 @@ GandyError
 """
 
 from enum import IntEnum
+from typing import Final
 
 
 class ErrorCode(IntEnum):
@@ -41,6 +43,19 @@ class ErrorCode(IntEnum):
     BAD_PAYLOAD = 8
     BAD_STATE = 9
     ALREADY_RUNNING = 10
+    UNKNOWN_KEY = 11
+    REVOKED_KEY = 12
+    EXPIRED_KEY = 13
+    WRONG_ROLE = 14
+
+
+# Why a foreman takes nobody in, or refuses what somebody wants: for people.
+REFUSALS: Final = {
+    ErrorCode.UNKNOWN_KEY: "the foreman does not know this key; ask for an invitation, and use 'gandy join'",
+    ErrorCode.REVOKED_KEY: "this key was revoked; ask for an invitation, and use 'gandy join'",
+    ErrorCode.EXPIRED_KEY: "this key has expired; ask for an invitation, and use 'gandy join'",
+    ErrorCode.WRONG_ROLE: "this key is for another role",
+}
 
 
 def name_code(code: int) -> str:
@@ -73,6 +88,10 @@ class LinkError(GandyError):
 
 class Rejected(GandyError):
     """The foreman understood, and refuses. Asking again will not help."""
+
+
+class NotAllowed(Rejected):
+    """Our key does not let us in, or not for this."""
 
 
 class JobError(GandyError):

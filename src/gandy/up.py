@@ -9,6 +9,7 @@ from pathlib import Path
 from gandy.core.policy import Policy
 from gandy.foreman.main import ForemanProgram, socket_address
 from gandy.net import loop
+from gandy.reach import Reach
 from gandy.wire.messages import About
 from gandy.worker.commands import Commands, load_all
 from gandy.worker.main import OUTPUT_NAME, make_about
@@ -37,7 +38,9 @@ async def _run(
     program = ForemanProgram(home, store, Policy())
     await program.start()
     folder = Path(home) / OUTPUT_NAME / about.name
-    worker = WorkerService(socket_address(home), about, folder, preload=preload, commands=commands, reserved=reserve)
+    worker = WorkerService(
+        Reach((socket_address(home),)), about, folder, preload=preload, commands=commands, reserved=reserve
+    )
     running = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         running.add_signal_handler(number, program.clerk.should_stop.set)

@@ -82,10 +82,12 @@ def test_bad_option_is_a_usage_error(tmp_path: Path, words: tuple[str, ...], err
     [
         (("foreman", "run", "--store", "postgres:x"), "no store is called 'postgres:x'"),
         (("foreman", "run", "--store", "sqlite:/nowhere/jobs"), "/nowhere/jobs: cannot be locked"),
-        (("foreman", "run", "--listen", "tcp://127.0.0.1:0"), "--insecure"),
+        (("foreman", "run", "--listen", "plain://127.0.0.1:0"), "--insecure"),
         (("foreman", "run", "--listen", "a/b", "--insecure"), "'a/b' is not an address"),
         (("foreman", "run", "--v1-listen", "tcp://127.0.0.1:0"), "--insecure"),
-        (("worker", "run", "--foreman", "tcp://127.0.0.1:1"), "--insecure"),
+        (("worker", "run", "--foreman", "plain://127.0.0.1:1"), "--insecure"),
+        (("worker", "run", "--foreman", "h:1"), "there is no key for tcp://h:1"),
+        (("foreman", "run", "--v1-listen", "h:1"), "everybody who can reach it can run commands"),
         (("worker", "run", "--foreman", "a/b"), "'a/b' is not an address"),
         (("status", "--foreman", "tcp://127.0.0.1:99999"), "is not an address"),
         (("up", "--store", "postgres:x"), "no store is called 'postgres:x'"),
@@ -183,7 +185,7 @@ def test_second_foreman_does_not_take_the_socket_of_the_first(tmp_path: Path) ->
 def test_port_that_is_taken_is_told(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         url = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
-        error = tell_error(Crew(tmp_path), "foreman", "run", "--listen", url, "--insecure", code=1)
+        error = tell_error(Crew(tmp_path), "foreman", "run", "--listen", url, code=1)
     assert error.startswith(f"gandy: cannot listen at {url}")
 
 

@@ -22,6 +22,7 @@ from gandy.foreman.blobs import MAX_BYTES, Blobs
 from gandy.foreman.main import Doors, ForemanProgram, socket_address
 from gandy.foreman.refusal import Refusal
 from gandy.ids import JobId, TaskNumber
+from gandy.reach import Reach
 from gandy.store.memory import MemoryStore
 from gandy.wire import v2
 from gandy.wire.messages import About, Hello, Ok
@@ -118,7 +119,7 @@ def test_a_foreman_that_falls_silent_is_left(home: Path, monkeypatch: pytest.Mon
             writer.close()
 
         async with await asyncio.start_unix_server(be_silent, socket_address(str(home)).host):
-            worker = WorkerService(socket_address(str(home)), About("id", "w", 1), home / "out")
+            worker = WorkerService(Reach((socket_address(str(home)),)), About("id", "w", 1), home / "out")
             working = asyncio.create_task(worker.run())
             for _ in range(3):  # it comes back again and again
                 await links.get()
@@ -131,7 +132,7 @@ def test_a_foreman_that_falls_silent_is_left(home: Path, monkeypatch: pytest.Mon
 def test_a_drained_foreman_stops_when_its_workers_have_told_everything(home: Path) -> None:
     async def test() -> None:
         async with a_foreman(home) as program, a_client(home) as client:
-            worker = WorkerService(socket_address(str(home)), About("id", "w", 1), home / "out")
+            worker = WorkerService(Reach((socket_address(str(home)),)), About("id", "w", 1), home / "out")
             working = asyncio.create_task(worker.run())
             gate = home / "gate"
             os.mkfifo(gate)
@@ -193,7 +194,7 @@ def test_output_beyond_the_limit_goes_the_oldest_first(home: Path, monkeypatch: 
     async def test() -> None:
         async with a_foreman(home), a_client(home) as client:
             about = About("id", "hut", 1)
-            worker = WorkerService(socket_address(str(home)), about, home / "out", max_output_bytes=25_000)
+            worker = WorkerService(Reach((socket_address(str(home)),)), about, home / "out", max_output_bytes=25_000)
             working = asyncio.create_task(worker.run())
             job = await client.submit("head -c 10000 /dev/zero", tasks=4)
             assert (await job.wait()).state is JobState.FINISHED
@@ -222,7 +223,7 @@ class GatedStore(MemoryStore):
 
 @asynccontextmanager
 async def a_worker(home: Path, life: int = 1) -> AsyncIterator[None]:
-    worker = WorkerService(socket_address(str(home)), About(f"hut-{life}", "hut", 1), home / "out")
+    worker = WorkerService(Reach((socket_address(str(home)),)), About(f"hut-{life}", "hut", 1), home / "out")
     working = asyncio.create_task(worker.run())
     try:
         yield
@@ -294,7 +295,7 @@ def test_one_foreman_per_home_whatever_their_stores(home: Path) -> None:
         async with a_foreman(home):
             pass
         with pytest.raises(ConfigError):
-            await ForemanProgram(str(home), "memory:", Policy()).start(Doors("tcp://192.0.2.1:1"))
+            await ForemanProgram(str(home), "memory:", Policy()).start(Doors(("tcp://192.0.2.1:1",)))
         async with a_foreman(home):
             pass
 

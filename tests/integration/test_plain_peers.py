@@ -22,6 +22,7 @@ from gandy.config import Address
 from gandy.core.model import JobState, TaskState
 from gandy.core.policy import Policy
 from gandy.foreman.main import Doors, ForemanProgram
+from gandy.reach import Reach
 from gandy.worker.main import make_about
 from gandy.worker.service import WorkerService
 
@@ -214,7 +215,7 @@ class Place:
 async def a_place(home: Path, grace: float = 10.0) -> AsyncIterator[Place]:
     program = ForemanProgram(str(home), "memory:", Policy(grace=grace), insecure=True)
     port, v1_port = find_ports(2)
-    await program.start(Doors(f"tcp://127.0.0.1:{port}", f"tcp://127.0.0.1:{v1_port}"))
+    await program.start(Doors((f"plain://127.0.0.1:{port}",), f"tcp://127.0.0.1:{v1_port}"))
     try:
         async with asyncio.timeout(DEADLINE), AsyncClient(f"unix:{home}/foreman.sock") as client:
             place = Place(client, port, v1_port)
@@ -446,8 +447,8 @@ async def a_yard(folder: Path) -> AsyncIterator[Yard]:
     """With a worker that has two slots."""
     yard = Yard(folder)
     server = await asyncio.start_server(yard.on_call, "127.0.0.1", 0)
-    address = Address("tcp", "127.0.0.1", server.sockets[0].getsockname()[1])
-    yard.work = asyncio.create_task(WorkerService(address, make_about(2, (), "hut"), folder / "output").run())
+    address = Address("plain", "127.0.0.1", server.sockets[0].getsockname()[1])
+    yard.work = asyncio.create_task(WorkerService(Reach((address,)), make_about(2, (), "hut"), folder / "output").run())
     try:
         async with asyncio.timeout(DEADLINE):
             yield yard

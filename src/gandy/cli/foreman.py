@@ -9,7 +9,6 @@ from click.core import ParameterSource
 
 from gandy.cli.exits import make_epilog
 from gandy.cli.options import Format, Seconds, curve_option, foreman_option, open_client, output_option
-from gandy.cli.security import refuse_open_network
 from gandy.config import tell_home
 
 
@@ -22,14 +21,19 @@ def foreman() -> None:
     epilog=make_epilog(
         "gandy foreman run",
         "gandy foreman run --store sqlite:/var/lib/gandy/jobs.sqlite",
-        "gandy foreman run --listen tcp://0.0.0.0:5429 --insecure",
+        "gandy foreman run --listen tcp://0.0.0.0:5429",
         "gandy foreman run --ensemble band",
         "gandy foreman run --roundrobin tcp://127.0.0.1:6714 --roundrobin-command 0x20=resize",
         "gandy foreman run --pingpong tcp://10.0.0.7:6715 --pingpong-command cook --curve keys",
     )
 )
 @click.option("--store", metavar="STORE", help="sqlite:PATH or memory:. Default: a file under GANDY_HOME.")
-@click.option("--listen", metavar="URL", help="Take clients and workers at tcp://HOST:PORT too.")
+@click.option(
+    "--listen",
+    multiple=True,
+    metavar="URL",
+    help="Take those who have a key at tcp://HOST:PORT too; with --insecure, anybody at plain://HOST:PORT.",
+)
 @click.option("--v1-listen", metavar="URL", help="Take first-generation workers at tcp://HOST:PORT.")
 @click.option("--roundrobin", metavar="URL", help="Take clients and workers of the round-robin queue there.")
 @click.option(
@@ -90,7 +94,6 @@ def run(
     _refuse_lonely(ctx, doors, "pingpong", "pingpong_command", "pingpong_expiry")
     if doors["curve"] is not None and doors["roundrobin"] is doors["pingpong"] is None:
         raise click.UsageError("--curve is for --roundrobin and --pingpong", ctx)
-    refuse_open_network(insecure, doors["listen"], doors["v1_listen"])
     from gandy.foreman import main
 
     home = tell_home(os.environ, sys.platform)

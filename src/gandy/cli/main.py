@@ -13,10 +13,17 @@ from gandy.cli.lazy import LazyCommand, LazyGroup
 from gandy.errors import GandyError
 
 COMMANDS: Final[Mapping[str, LazyCommand]] = {
+    "audit": LazyCommand(
+        "gandy.cli.audit:audit", "Tell who came, was refused, submitted or changed something, and from where."
+    ),
     "bus": LazyCommand("gandy.cli.bus:bus", "Look at an ensemble of the bus, and send to its services."),
     "call": LazyCommand("gandy.cli.call:call", "Call a command that workers have installed, and print its value."),
     "console": LazyCommand("gandy.cli.console:console", "Talk to a round-robin server, worker or client by hand."),
     "foreman": LazyCommand("gandy.cli.foreman:foreman", "Start a foreman here, or stop the one that runs."),
+    "invite": LazyCommand("gandy.cli.key:invite", "Print a line that lets another machine join this crew."),
+    "join": LazyCommand("gandy.cli.key:join", "Make this machine part of a crew."),
+    "leave": LazyCommand("gandy.cli.key:leave", "Forget the crew that this machine joined."),
+    "key": LazyCommand("gandy.cli.key:key", "Look at the keys of this machine's foreman, make some, and revoke them."),
     "job": LazyCommand("gandy.cli.job:job", "Look at jobs, and change their course."),
     "run": LazyCommand(
         "gandy.cli.run:run", "Call a Python function on a worker that has it, and print the job's number."

@@ -1,11 +1,14 @@
 """Options and arguments that many commands share, so that they are the same everywhere."""
 
+import os
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import click
 
 from gandy.cli.people import parse_bytes, parse_seconds
+from gandy.config import SOCKET_NAME, tell_home
 
 if TYPE_CHECKING:
     from gandy.client import Client
@@ -45,7 +48,8 @@ foreman_option = click.option(
     "--foreman",
     metavar="URL",
     envvar="GANDY_FOREMAN",
-    help="Where the foreman is: unix:PATH, tcp://HOST:PORT or ensemble:NAME. Default: GANDY_FOREMAN, or here.",
+    help="Where the foreman is: unix:PATH, tcp://HOST:PORT, ensemble:NAME, or, without keys, plain://HOST:PORT. "
+    "Default: GANDY_FOREMAN, or the crew that was joined, or here.",
 )
 
 preload_option = click.option(
@@ -96,6 +100,13 @@ def jobs_argument(command: F) -> F:
 
 def task_option(text: str) -> Callable[[F], F]:
     return click.option("--task", type=click.IntRange(min=1), metavar="N", help=text)
+
+
+def open_owner() -> "Client":
+    """A client of the foreman of this home, by its unix socket: what only its own user may do."""
+    from gandy.client import Client
+
+    return Client(f"unix:{tell_home(os.environ, sys.platform)}/{SOCKET_NAME}")
 
 
 def open_client(foreman: str | None) -> "Client":

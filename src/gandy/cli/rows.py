@@ -18,7 +18,7 @@ from gandy.cli.people import (
     format_seconds,
 )
 from gandy.core.explain import describe_ending
-from gandy.core.requests import Status, WorkerRow
+from gandy.core.requests import KeyRow, Status, WorkerRow
 from gandy.core.snapshot import JobRow, TaskRow
 
 JOB_KEYS: Final = (
@@ -33,6 +33,22 @@ WORKER_KEYS: Final = "id name slots used running tags connected draining silent_
 JOB_HEADERS: Final = (">job", "name", "state", ">tasks", ">finished", ">failed", ">running", "submitted", "command")
 TASK_HEADERS: Final = (">task", ">attempt", "state", "worker", ">took", ">memory", "end")
 WORKER_HEADERS: Final = ("name", "state", ">slots", ">used", ">tasks", ">calls", ">last word", "tags", "commands", "id")
+
+
+KEY_HEADERS: Final = ("id", "name", "role", "state", ">links", "made", "expires", "origin")
+
+
+def key_to_json(row: KeyRow) -> dict[str, Any]:
+    return asdict(row)
+
+
+def key_to_cells(row: KeyRow, now: float) -> tuple[str, ...]:
+    made = format_age(row.made, now) if row.made else ""
+    expires = "" if row.expires is None else f"in {format_seconds(row.expires - now)}"
+    if row.expires is not None and row.expires <= now:
+        expires = format_age(row.expires, now)
+    origin = f"{row.origin}, good for {row.uses} more" if row.uses else row.origin
+    return row.id, row.name, row.role, row.state, format_count(row.links), made, expires, origin
 
 
 def print_json(value: object) -> None:

@@ -19,7 +19,6 @@ from gandy.cli.options import (
     preload_option,
     reserve_option,
 )
-from gandy.cli.security import refuse_open_network
 from gandy.config import tell_home
 
 LIST_KEYS: Final = "id, name, slots, used, running, tags, connected, draining, silent_seconds, calls, commands"
@@ -39,7 +38,7 @@ def worker() -> None:
         "gandy worker run",
         "gandy worker run --slots 4 --tag gpu --name hut",
         "gandy worker run --commands kitchen --reserve 1",
-        "gandy worker run --foreman tcp://10.0.0.7:5429 --insecure",
+        "gandy worker run --foreman plain://10.0.0.7:5429 --insecure",
         "gandy worker run --ensemble band",
         "gandy worker run --roundrobin tcp://127.0.0.1:6714 --commands kitchen --roundrobin-command 0x20=cook",
         "gandy worker run --pingpong tcp://127.0.0.1:6715 --commands kitchen --pingpong-command cook",
@@ -91,7 +90,6 @@ def _run(ctx: click.Context, foreman: str | None, ensemble: str | None, insecure
         if ctx.get_parameter_source("foreman") is ParameterSource.COMMANDLINE:
             raise click.UsageError("a foreman has one place: --foreman or --ensemble", ctx)
         foreman = f"ensemble:{ensemble}"
-    refuse_open_network(insecure, foreman)
     from gandy.worker import main
 
     return main.run(home=tell_home(os.environ, sys.platform), foreman=foreman, insecure=insecure, **told)

@@ -7,7 +7,7 @@ again, except for what only looks: `wait`, `watch`, and output that is followed.
 import asyncio
 import os
 import sys
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +20,7 @@ from gandy.client.calling import AsyncCalls
 from gandy.client.link import Link, connect
 from gandy.client.options import FunctionOptions
 from gandy.client.spec import SubmitOptions, make_submit, split_lines
-from gandy.config import Address, parse_address, tell_home
+from gandy.config import Address
 from gandy.core.jobs import FINAL_JOB_STATES
 from gandy.core.model import JobSpec, JobState, TaskState
 from gandy.core.requests import (
@@ -33,13 +33,20 @@ from gandy.core.requests import (
     ForgetJob,
     GetStatus,
     HoldJob,
+    Invite,
+    Invited,
     JobFound,
     JobList,
+    KeyList,
+    KeyMade,
+    KeyRow,
     ListAttempts,
     ListJobs,
+    ListKeys,
     ListResults,
     ListTasks,
     ListWorkers,
+    MakeKey,
     Output,
     ReadOutput,
     ReleaseJob,
@@ -47,6 +54,7 @@ from gandy.core.requests import (
     ResultRow,
     Results,
     RetryJob,
+    RevokeKey,
     ShowJob,
     Status,
     StopForeman,
@@ -61,6 +69,7 @@ from gandy.core.requests import (
 from gandy.core.snapshot import JobRow, TaskRow
 from gandy.errors import ConfigError, ErrorCode, GandyError, JobTimeout, LinkError, RemoteProtocolError, TaskFailed
 from gandy.ids import JobId, TaskNumber
+from gandy.reach import find_reach
 
 if TYPE_CHECKING:
     from gandy.client.functions import AsyncFunctions, Functions
@@ -88,19 +97,24 @@ T = TypeVar("T")
 
 
 class AsyncClient(AsyncCalls):
-    """Talks to one foreman: at `foreman`, else at GANDY_FOREMAN, else on this machine under GANDY_HOME.
+    """Talks to one foreman: at `foreman`, else at GANDY_FOREMAN, else the one that was joined, else on this machine.
 
     The one of an `ensemble` is found by that name alone.
     """
 
     def __init__(self, foreman: str | None = None, *, ensemble: str | None = None) -> None:
-        self.address = find_foreman(foreman or tell_ensemble(ensemble), os.environ, sys.platform)
+        self.reach = find_reach(foreman or tell_ensemble(ensemble), os.environ, sys.platform)
         self._link: Link | None = None
         self.caller = Caller(self.get_link, lambda: self._link)
         self._connecting = asyncio.Lock()
         self._upload_count = 0
         self._functions: list[Functions] = []
         self._plain_functions: AsyncFunctions | None = None  # without options
+
+    @property
+    def address(self) -> Address:
+        """Where the foreman is, or is looked for first."""
+        return self.reach.places[0] if self._link is None else self._link.address
 
     async def __aenter__(self) -> Self:
         await self.connect()
@@ -214,6 +228,22 @@ class AsyncClient(AsyncCalls):
         """How the foreman is."""
         return await self.ask(GetStatus(), Status)
 
+    async def keys(self) -> tuple[KeyRow, ...]:
+        """Keys and open invitations. This and the next three are for the foreman's own user, on its machine."""
+        return (await self.ask(ListKeys(), KeyList)).rows
+
+    async def make_key(self, public_key: bytes, name: str, role: str, seconds: float | None = None) -> KeyMade:
+        """Let a public key, DER, be good. Raises: Rejected, NotAllowed."""
+        return await self.ask(MakeKey(public_key, name, role, seconds), KeyMade)
+
+    async def revoke_key(self, key: str) -> tuple[KeyRow, ...]:
+        """By name or id; those that are good no longer. Raises: Rejected, NotAllowed."""
+        return (await self.ask(RevokeKey(key), KeyList)).rows
+
+    async def invite(self, role: str, seconds: float, uses: int = 1) -> Invited:
+        """A token for `gandy join`. Raises: Rejected, NotAllowed."""
+        return await self.ask(Invite(role, seconds, uses), Invited)
+
     async def stop_worker(self, worker: str, *, immediate: bool = False) -> None:
         """Let a worker go, by name or id. Its tasks end first, unless it is immediate."""
         await self.ask(StopWorker(worker, immediate), Done)
@@ -251,16 +281,8 @@ class AsyncClient(AsyncCalls):
         async with self._connecting:
             if self._link is None or not self._link.is_open:
                 await self._drop_link()
-                self._link = await connect(await self._locate(), self.caller)
+                self._link = await connect(self.reach, self.caller)
             return self._link
-
-    async def _locate(self) -> Address:
-        """Where the foreman is now. One that is looked for in an ensemble may be elsewhere each time."""
-        if self.address.scheme != "ensemble":
-            return self.address
-        from gandy.bus.crew import locate  # only for those who need it
-
-        return await asyncio.to_thread(locate, self.address)
 
 
 class AsyncJob:
@@ -412,15 +434,6 @@ class AsyncJob:
                 if not follow:
                     raise
                 await asyncio.sleep(next(pauses))
-
-
-def find_foreman(told: str | None, environ: Mapping[str, str], platform: str) -> Address:
-    """Where the foreman is.
-
-    Raises: ConfigError.
-    """
-    where = told or environ.get("GANDY_FOREMAN") or f"unix:{tell_home(environ, platform)}/foreman.sock"
-    return parse_address(where)
 
 
 def tell_ensemble(name: str | None) -> str | None:

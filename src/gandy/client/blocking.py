@@ -16,7 +16,7 @@ from gandy.client.options import FunctionOptions
 from gandy.client.spec import SubmitOptions
 from gandy.config import Address
 from gandy.core.model import JobState, TaskState
-from gandy.core.requests import Status, WorkerRow
+from gandy.core.requests import Invited, KeyMade, KeyRow, Status, WorkerRow
 from gandy.core.snapshot import JobRow, TaskRow
 from gandy.ids import JobId
 
@@ -207,6 +207,22 @@ class Client:
     def status(self) -> Status:
         """How the foreman is."""
         return self._background.run(self._client.status())
+
+    def keys(self) -> tuple[KeyRow, ...]:
+        """Keys and open invitations. This and the next three are for the foreman's own user, on its machine."""
+        return self._background.run(self._client.keys())
+
+    def make_key(self, public_key: bytes, name: str, role: str, seconds: float | None = None) -> KeyMade:
+        """Let a public key, DER, be good. Raises: Rejected, NotAllowed."""
+        return self._background.run(self._client.make_key(public_key, name, role, seconds))
+
+    def revoke_key(self, key: str) -> tuple[KeyRow, ...]:
+        """By name or id; those that are good no longer. Raises: Rejected, NotAllowed."""
+        return self._background.run(self._client.revoke_key(key))
+
+    def invite(self, role: str, seconds: float, uses: int = 1) -> Invited:
+        """A token for `gandy join`. Raises: Rejected, NotAllowed."""
+        return self._background.run(self._client.invite(role, seconds, uses))
 
     def stop_worker(self, worker: str, *, immediate: bool = False) -> None:
         """Let a worker go, by name or id. Its tasks end first, unless it is immediate."""

@@ -15,7 +15,7 @@ from gandy.core.requests import (
     decode_answer,
     encode,
 )
-from gandy.errors import ConfigError, ErrorCode, GandyError, JobNotFound, LinkError, Rejected, StoreError
+from gandy.errors import ConfigError, ErrorCode, GandyError, JobNotFound, LinkError, NotAllowed, Rejected, StoreError
 from gandy.limits import LAST_NUMBER, MAX_PAYLOAD_BYTES
 from gandy.talk.events import Answered, ExchangeEvent, ExtensionReceived, Overflowed, Requested, Restarted
 from gandy.talk.exchange import Exchange
@@ -150,6 +150,8 @@ def make_error(failure: Failure) -> GandyError:
             return JobNotFound(failure.message)
         case "refused" | "bad_request":
             return Rejected(failure.message)
+        case "not_allowed":
+            return NotAllowed(failure.message)
         case "store":
             return StoreError(failure.message, failure.retryable)
         case _:

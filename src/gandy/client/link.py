@@ -11,7 +11,8 @@ from gandy.client.conversation import Conversation, Happened, Replied, Welcomed,
 from gandy.client.pending import Pending
 from gandy.config import Address
 from gandy.core.requests import Answer, Failure, Request
-from gandy.errors import GandyError, LinkError, RemoteProtocolError
+from gandy.errors import REFUSALS, GandyError, LinkError, NotAllowed, RemoteProtocolError
+from gandy.reach import Reach
 
 # Seconds until a peer that accepts the connection and says nothing is given up.
 WELCOME_PATIENCE: Final = 10.0
@@ -87,7 +88,7 @@ class Link(asyncio.Protocol):
     """One connection. Requests made in one turn of the loop leave in one write."""
 
     def __init__(self, address: Address, caller: Caller) -> None:
-        self._address = address
+        self.address = address
         self._loop = asyncio.get_running_loop()
         self._conversation = Conversation(on_call=partial(on_frame, self, caller))
         self._transport: asyncio.Transport | None = None
@@ -207,20 +208,22 @@ class Link(asyncio.Protocol):
             self._flush()  # the last word tells the peer why
             self._fail(self._describe(error))
         except LinkError as error:
-            self._fail(LinkError(f"{self._address}: {error}"))
+            self._fail(LinkError(f"{self.address}: {error}"))
         else:
             self._flush()
 
     def connection_lost(self, exc: Exception | None) -> None:
         why = f": {exc}" if exc is not None else ""
-        self._fail(LinkError(f"the link to the foreman at {self._address} broke{why}"))
+        self._fail(LinkError(f"the link to the foreman at {self.address} broke{why}"))
         if not self._gone.done():
             self._gone.set_result(None)
 
     def _describe(self, error: RemoteProtocolError) -> GandyError:
+        if error.code in REFUSALS:
+            return NotAllowed(f"{self.address}: {error}")
         if self.welcome.done():
             return error
-        return LinkError(f"what listens at {self._address} is not a gandy foreman: {error}")
+        return LinkError(f"what listens at {self.address} is not a gandy foreman: {error}")
 
     def _pull(self) -> None:
         while (event := self._conversation.next_event()) is not None:
@@ -263,30 +266,16 @@ def _keep_alive(link: socket.socket) -> None:
         link.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_SECONDS)
 
 
-async def connect(address: Address, caller: Caller) -> Link:
-    """Raises: LinkError, with what to do about it."""
-    link = await _open(address, caller)
+async def connect(reach: Reach, caller: Caller) -> Link:
+    """Raises: LinkError, NotAllowed or ConfigError, with what to do about it."""
+    link = await reach.dial(lambda address: Link(address, caller))
     try:
         async with asyncio.timeout(WELCOME_PATIENCE):
             await link.welcome
     except TimeoutError:
         await link.end()
-        raise LinkError(f"what listens at {address} does not answer; is it a foreman?") from None
+        raise LinkError(f"what listens at {link.address} does not answer; is it a foreman?") from None
     except BaseException:
         await link.end()
         raise
-    return link
-
-
-async def _open(address: Address, caller: Caller) -> Link:
-    loop = asyncio.get_running_loop()
-    try:
-        if address.scheme == "unix":
-            _, link = await loop.create_unix_connection(lambda: Link(address, caller), address.host)
-        else:
-            _, link = await loop.create_connection(lambda: Link(address, caller), address.host, address.port)
-    except (FileNotFoundError, ConnectionRefusedError):
-        raise LinkError(f"no foreman is running at {address}; start one with 'gandy up'") from None
-    except OSError as error:
-        raise LinkError(f"cannot reach a foreman at {address}: {error.strerror or error}") from None
     return link

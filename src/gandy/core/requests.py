@@ -179,6 +179,33 @@ class StopForeman(_Request, frozen=True):
     drain: bool = False
 
 
+class ListKeys(_Request, frozen=True):
+    """Answered with `KeyList`."""
+
+
+class MakeKey(_Request, frozen=True):
+    """Answered with `KeyMade`. Its owner keeps the secret half to itself."""
+
+    public_key: bytes  # DER
+    name: str
+    role: str
+    seconds: float | None = None  # that it is good; None: until it is revoked
+
+
+class RevokeKey(_Request, frozen=True):
+    """Answered with `KeyList`: those that are no longer good. Links that they opened are cut."""
+
+    key: str  # its name, id or fingerprint, or the id of an invitation
+
+
+class Invite(_Request, frozen=True):
+    """Answered with `Invited`."""
+
+    role: str
+    seconds: float
+    uses: int = 1
+
+
 Request = (
     Submit
     | AddLines
@@ -203,6 +230,10 @@ Request = (
     | GetStatus
     | ReadOutput
     | StopForeman
+    | ListKeys
+    | MakeKey
+    | RevokeKey
+    | Invite
 )
 
 
@@ -217,7 +248,7 @@ class Done(_Answer, frozen=True):
 class Failure(_Answer, frozen=True):
     """No, and why. The kind is a word for programs, the message a sentence for people."""
 
-    kind: str  # not_found, bad_request, refused, store, gone
+    kind: str  # not_found, bad_request, refused, not_allowed, store, gone
     message: str
     retryable: bool = False
 
@@ -307,7 +338,53 @@ class Output(_Answer, frozen=True):
     is_last: bool
 
 
-Answer = Done | Failure | Submitted | JobFound | JobList | TaskList | Results | Explained | WorkerList | Status | Output
+class KeyRow(Struct, frozen=True):
+    """A key, or an invitation, as it is listed."""
+
+    id: str
+    name: str
+    role: str
+    state: str  # good, revoked, expired; or, of an invitation, open
+    made: float
+    expires: float | None
+    origin: str
+    links: int  # that are open now
+    uses: int = 0  # of an invitation, that are left
+
+
+class KeyList(_Answer, frozen=True):
+    rows: tuple[KeyRow, ...]
+
+
+class KeyMade(_Answer, frozen=True):
+    """What is needed beside the secret half."""
+
+    certificate: bytes  # DER
+    foreman: str  # fingerprint
+    addresses: tuple[str, ...]
+
+
+class Invited(_Answer, frozen=True):
+    token: str
+    expires: float
+
+
+Answer = (
+    Done
+    | Failure
+    | Submitted
+    | JobFound
+    | JobList
+    | TaskList
+    | Results
+    | Explained
+    | WorkerList
+    | Status
+    | Output
+    | KeyList
+    | KeyMade
+    | Invited
+)
 
 encode: Final = msgspec.msgpack.Encoder().encode
 _requests: Final[msgspec.msgpack.Decoder[Request]] = msgspec.msgpack.Decoder(Request)

@@ -19,18 +19,25 @@ from gandy.core.foreman import Batch
 from gandy.core.jobs import FINAL_JOB_STATES
 from gandy.core.model import FINAL_STATES, JobState, TaskState
 from gandy.core.records import JobForgotten
+from gandy.core.roles import may_ask
 from gandy.core.snapshot import JobRow, TaskRow, restore_job
 from gandy.core.switchboard import Switchboard
 from gandy.core.workers import Worker, tell_name
 from gandy.errors import RemoteProtocolError, StoreError
+from gandy.foreman.audit import Audit
 from gandy.foreman.blobs import Blobs
 from gandy.foreman.intake import Intake
+from gandy.foreman.keeper import Keeper
 from gandy.foreman.news import News, Token, split_results, tell_row
 from gandy.foreman.refusal import Refusal
 from gandy.foreman.server import Server
 from gandy.ids import JobId, TaskNumber
+from gandy.keys.foreman import ForemanKeys
 from gandy.talk.events import ExtensionReceived
 from gandy.wire.messages import Extension
+
+# Words for the audit.
+CHANGES = {ask.CancelJob: "cancelled", ask.HoldJob: "held", ask.ReleaseJob: "released", ask.RetryJob: "retried"}
 
 MAX_PAGE = 10_000  # rows in one answer
 RESULTS_PAGE = 500  # results in one answer, at most
@@ -41,12 +48,17 @@ PIECE_TIMEOUT = 10.0  # seconds that a worker has to send a piece of output
 class Clerk:
     """One for each foreman."""
 
-    def __init__(self, server: Server, blobs: Blobs, store_name: str, insecure: bool) -> None:
+    def __init__(
+        self, server: Server, blobs: Blobs, store_name: str, insecure: bool, keys: ForemanKeys, audit: Audit
+    ) -> None:
         self.server = server
         self._blobs = blobs
         self._news = News(server)
         self._intake = Intake(server)
         self.listening: list[str] = []
+        self.reachable: list[str] = []  # where others come in with their keys
+        self._audit = audit
+        self._keeper = Keeper(server, keys, audit, lambda: self.reachable)
         self.should_stop = asyncio.Event()
         self._store_name = store_name
         self.insecure = insecure
@@ -91,7 +103,9 @@ class Clerk:
     async def _serve(self, link: str, message: ExtensionReceived) -> None:
         token = (link, message.seq)
         try:
-            answer = await self._answer(ask.decode_request(message.payload), token)
+            request = ask.decode_request(message.payload)
+            self._check_role(request, link)
+            answer = await self._answer(request, token)
         except Refusal as error:
             answer = ask.Failure(error.kind, str(error), error.retryable)
         except StoreError as error:
@@ -101,6 +115,16 @@ class Clerk:
         if answer is not None:
             self.server.answer(*token, answer)
 
+    def _check_role(self, request: ask.Request, name: str) -> None:
+        """Raises: Refusal."""
+        link = self.server.find_link(name)
+        if link is None:
+            raise Refusal("gone", "the link is gone")
+        if not may_ask(link.role, request):
+            what = type(request).__name__
+            self._audit.note("refused", link.peer, why=f"{what} is not for the role {link.role}")
+            raise Refusal("not_allowed", f"{what} is not for the role {link.role}, which this key is for")
+
     async def _answer(self, request: ask.Request, token: Token) -> ask.Answer | None:
         """The answer, or None where it comes later, behind the records that make it true."""
         match request:
@@ -108,13 +132,15 @@ class Clerk:
                 await self._take(request, token)
                 return None
             case ask.CancelJob() | ask.HoldJob() | ask.ReleaseJob() | ask.RetryJob():
-                return await self._change(request)
+                return await self._change(request, self._tell_who(token))
             case ask.ForgetJob(job):
                 await self._forget(job, token)
                 return None
             case ask.StopWorker(worker, immediate):
+                self._audit.note("stopped a worker", self._tell_who(token), worker=worker)
                 return self._stop_worker(worker, immediate)
             case ask.StopForeman(drain):
+                self._audit.note("stopped the foreman", self._tell_who(token))
                 return self._stop_foreman(drain)
             case ask.WatchJob(job):
                 return ask.JobFound(_check_found(job, await self._news.watch(job, token)))
@@ -122,11 +148,17 @@ class Clerk:
                 return ask.JobFound(_check_found(job, await self._news.listen(job, token)))
             case ask.ReadOutput():
                 return await self._read_output(request)
+            case ask.ListKeys() | ask.MakeKey() | ask.RevokeKey() | ask.Invite():
+                return self._keeper.answer(request, self._tell_who(token))
             case ask.PutArguments(name, offset, data, is_last):
                 await asyncio.to_thread(self._blobs.put, name, offset, data, is_last)
                 return ask.Done()
             case _:
                 return await self._look_up(request)
+
+    def _tell_who(self, token: Token) -> str:
+        link = self.server.find_link(token[0])
+        return "somebody who is gone" if link is None else link.peer
 
     async def _take(self, request: ask.Submit | ask.AddLines | ask.AddTasks | ask.CloseJob, token: Token) -> None:
         answer: ask.Answer = ask.Done()
@@ -134,6 +166,8 @@ class Clerk:
             case ask.Submit():
                 number, effects = await self._intake.submit(request, token)
                 answer = ask.Submitted(number)
+                name, tasks = request.spec.name, request.spec.tasks
+                self._audit.note("submitted", self._tell_who(token), job=number, name=name, tasks=tasks)
             case ask.AddLines():
                 effects = self._intake.add_lines(request, token)
             case ask.AddTasks():
@@ -178,13 +212,16 @@ class Clerk:
 
     # Changing
 
-    async def _change(self, request: ask.CancelJob | ask.HoldJob | ask.ReleaseJob | ask.RetryJob) -> ask.Answer:
+    async def _change(
+        self, request: ask.CancelJob | ask.HoldJob | ask.ReleaseJob | ask.RetryJob, who: str
+    ) -> ask.Answer:
         if self.server.trouble:
             raise Refusal("store", f"nothing is changed now: {self.server.trouble}", retryable=True)
         row = await self._get_job(request.job)
         if row.state in FINAL_JOB_STATES and not isinstance(request, ask.RetryJob):
             raise Refusal("refused", f"job {request.job} is {row.state.name.lower()} already")
         await self.server.commit(await self._decide(request))
+        self._audit.note(CHANGES[type(request)], who, job=request.job)
         return ask.JobFound(await self._get_job(request.job))
 
     async def _decide(self, request: ask.CancelJob | ask.HoldJob | ask.ReleaseJob | ask.RetryJob) -> list[Effect]:
@@ -212,6 +249,7 @@ class Clerk:
         if row.state not in FINAL_JOB_STATES or self.server.foreman.reactor.jobs.find(job) is not None:
             raise Refusal("refused", f"job {job} is {row.state.name.lower()}; cancel it first")
         self.server.decide([JobForgotten(job), Reply(token, ask.Done())])
+        self._audit.note("forgot", self._tell_who(token), job=job)
 
     def _stop_worker(self, name: str, immediate: bool) -> ask.Done:
         reactor = self.server.foreman.reactor

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from gandy.core.calls import Peer
+from gandy.core.roles import CrewRole, guard_calls
 from gandy.core.switchboard import PATIENCE, Switchboard
 from gandy.core.workers import Worker
 from gandy.net.links import Link
@@ -62,11 +63,11 @@ class Lane:
             gate.dismiss(worker, immediate, self.switchboard.now)
         self.flush()
 
-    def add_link(self, link: str, exchange: Exchange) -> None:
+    def add_link(self, link: str, exchange: Exchange, role: CrewRole = CrewRole.OWNER) -> None:
         """Frames of calls that come over it go to the switchboard, after `begin` and before `end` of a step."""
         peer = self._peers[link] = self.switchboard.add_peer()
         self._names[peer] = link
-        exchange.on_call = partial(self.switchboard.on_frame, peer)
+        exchange.on_call = guard_calls(role, partial(self.switchboard.on_frame, peer))
 
     def begin(self) -> float:
         now = self.switchboard.now = self._loop.time()

@@ -7,12 +7,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from gandy.config import Address, parse_address
+from gandy.config import SOCKET_NAME, Address, parse_address
 from gandy.core.policy import Policy
 from gandy.errors import ConfigError
+from gandy.foreman.audit import Audit
 from gandy.foreman.blobs import Blobs
 from gandy.foreman.clerk import Clerk
+from gandy.foreman.porter import Porter
 from gandy.foreman.server import KEEP_RESULTS, Server
+from gandy.interfaces import list_reachable
+from gandy.keys.foreman import FOLDER as KEYS
+from gandy.keys.foreman import ForemanKeys
 from gandy.net import loop
 from gandy.store import make_store
 from gandy.store.lock import FileLock
@@ -20,7 +25,6 @@ from gandy.store.lock import FileLock
 if TYPE_CHECKING:
     from gandy.bus import AsyncEnsemble
 
-SOCKET_NAME = "foreman.sock"
 BLOBS_NAME = "arguments"
 STORE_NAME = "jobs.sqlite"
 
@@ -43,7 +47,7 @@ def make_home(home: str) -> None:
 class Doors(NamedTuple):
     """Where a foreman listens beside its unix socket, and for whom."""
 
-    listen: str | None = None
+    listen: tuple[str, ...] = ()
     v1_listen: str | None = None
     roundrobin: str | None = None
     roundrobin_commands: tuple[str, ...] = ()  # CODE=NAME
@@ -74,7 +78,10 @@ class ForemanProgram:
         self.store_name = store or f"sqlite:{Path(home) / STORE_NAME}"
         self.server = Server(make_store(self.store_name), policy, keep_results)
         blobs = Blobs(Path(home) / BLOBS_NAME)
-        self.clerk = Clerk(self.server, blobs, self.store_name, insecure)
+        self.keys = ForemanKeys(Path(home) / KEYS)
+        self.audit = Audit(home)
+        self.clerk = Clerk(self.server, blobs, self.store_name, insecure, self.keys, self.audit)
+        self.server.on_refused = lambda who, why: self.audit.note("refused", who, why=why)
         self.server.on_drop = blobs.drop
         self.server.on_message = self.clerk.on_message
         self.server.on_commit.append(self.clerk.on_commit)
@@ -82,6 +89,7 @@ class ForemanProgram:
         self.has_failed = False
         self._lock: FileLock | None = None
         self._band: AsyncEnsemble | None = None
+        self._porter: Porter | None = None
         self.server.on_gone = self.clerk.on_gone
 
     def _fail(self) -> None:
@@ -105,8 +113,8 @@ class ForemanProgram:
         await self.server.start()
         self.clerk.on_start()
         await self._open_door(socket_address(self.home), 2)
-        if doors.listen is not None:
-            await self._open_door(parse_address(doors.listen), 2)
+        for each in doors.listen:
+            await self._listen(parse_address(each))
         if doors.v1_listen is not None:
             await self._open_door(parse_address(doors.v1_listen), 1)
         if doors.ensemble is not None:
@@ -116,12 +124,12 @@ class ForemanProgram:
 
             self.clerk.listening += open_doors(self.server, doors, self.home, self.clerk.insecure)
 
-    def _join(self, ensemble: str, listen: str | None) -> None:
+    def _join(self, ensemble: str, listen: tuple[str, ...]) -> None:
         """Lead the clock of an ensemble, and be found there."""
         from gandy.bus import AsyncEnsemble
         from gandy.bus.crew import Signpost
 
-        native = [socket_address(self.home), *([parse_address(listen)] if listen else [])]
+        native = [socket_address(self.home), *map(parse_address, listen)]
         self._band = AsyncEnsemble(ensemble, clock="lead", insecure=self.clerk.insecure)
         Signpost(self._band, native)
         self.clerk.listening.append(f"ensemble:{ensemble}")
@@ -129,6 +137,17 @@ class ForemanProgram:
     async def _leave(self) -> None:
         if self._band is not None:
             await asyncio.to_thread(self._band.close)
+
+    async def _listen(self, address: Address) -> None:
+        """On the network: with keys, unless the address says otherwise."""
+        if address.scheme != "tcp":
+            await self._open_door(address, 2)
+            return
+        if self._porter is None:
+            self._porter = Porter(self.server, self.keys, self.audit)
+        await self._porter.listen(address)
+        self.clerk.listening.append(str(address))
+        self.clerk.reachable += map(str, list_reachable(address))
 
     async def _open_door(self, address: Address, generation: int) -> None:
         await self.server.listen(address, generation)
@@ -141,6 +160,7 @@ class ForemanProgram:
         await self._leave()
         await self.clerk.close()
         await self.server.stop()
+        self.audit.close()
         Path(socket_address(self.home).host).unlink(missing_ok=True)
         if self._lock is not None:
             self._lock.release()
@@ -156,10 +176,12 @@ def run(*, home: str, store: str | None, grace: float, insecure: bool, keep_resu
     """What else is told is about `Doors`. Raises: StoreError, ConfigError."""
     doors = Doors(**told)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    if (doors.listen or doors.v1_listen) and not insecure:
+    plain = [each for each in doors.listen if parse_address(each).scheme == "plain"]
+    plain += [doors.v1_listen] if doors.v1_listen is not None else []
+    if plain and not insecure:
         raise ConfigError(
-            "a foreman that listens on the network has no keys yet: with --insecure, everybody who can reach it "
-            "can run commands as you"
+            f"{' and '.join(plain)} would be without keys: with --insecure, everybody who can reach it can run "
+            "commands as you. With keys: --listen tcp://HOST:PORT"
         )
     loop.allow_many_files()
     program = ForemanProgram(home, store, Policy(grace=grace), insecure, keep_results)

@@ -1,4 +1,4 @@
-"""How a foreman says no to a client."""
+"""How a foreman says no to a client. The kind is one of those of `core.requests.Failure`."""
 
 from gandy.errors import GandyError
 

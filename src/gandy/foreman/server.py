@@ -7,18 +7,19 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 
 from gandy.config import Address
 from gandy.core.effects import Dismiss, Effect, Reply
-from gandy.core.extensions import FOREMAN_OFFERS
 from gandy.core.foreman import Batch, Foreman
 from gandy.core.model import AttemptKey
 from gandy.core.policy import Policy
 from gandy.core.reactor import Reactor
 from gandy.core.records import ResultsDropped
 from gandy.core.requests import EVENT, REPLY, Answer, encode
+from gandy.core.roles import OFFERS, CrewRole, admits, make_refusal
 from gandy.core.snapshot import restore
-from gandy.errors import RemoteProtocolError, StoreError
+from gandy.errors import REFUSALS, ErrorCode, RemoteProtocolError, StoreError
 from gandy.foreman.inputs import InputCache
 from gandy.foreman.lane import Lane
 from gandy.net.links import Link, is_dead, listen
@@ -54,6 +55,8 @@ class Server:
         self.on_gone: Callable[[str], None] = lambda _link: None
         self.on_stop: list[Callable[[], None]] = []
         self.on_drop: Callable[[float], None] = lambda _seconds: None
+        self.on_refused: Callable[[str, str], None] = lambda _who, _why: None
+        self._strangers: set[Link] = set()  # of other users, until they are gone
         self._policy = policy
         self._keep_results = keep_results
         self._inputs = InputCache(store)
@@ -86,7 +89,12 @@ class Server:
     async def listen(self, address: Address, generation: int = 2) -> None:
         """Raises: ConfigError."""
         owner = self if generation == 2 else _V1Door(self)
-        self._servers.append(await listen(address, lambda: Link(owner)))
+        role = CrewRole.OWNER if address.scheme == "unix" else CrewRole.ANYBODY
+        await self.serve(address, lambda: Link(owner, role))
+
+    async def serve(self, address: Address, make: Callable[[], asyncio.Protocol]) -> None:
+        """Let others make links of what comes at this address. Raises: ConfigError."""
+        self._servers.append(await listen(address, make))
 
     async def stop(self) -> None:
         for server in self._servers:
@@ -106,7 +114,13 @@ class Server:
     # Links
 
     def on_link(self, link: Link) -> None:
-        self.add_link(link, ForemanSide(offers=FOREMAN_OFFERS))
+        if link.is_foreign:
+            log.warning("another user tried to come in by the unix socket")
+            self.on_refused(link.peer, "another user")
+            self._strangers.add(link)
+            link.abort()
+            return
+        self.add_link(link, ForemanSide(offers=OFFERS[link.role], admits=partial(admits, link.role)))
         asyncio.get_running_loop().call_later(GREETING_PAUSE, self._greet, link.name)
 
     def add_link(self, link: Link, side: ForemanSide | V1ForemanSide) -> None:
@@ -115,10 +129,12 @@ class Server:
             self._pids[link.name] = pid
         self.foreman.on_link(link.name, side)
         if isinstance(side, ForemanSide):
-            self.lane.add_link(link.name, side.exchange)
+            self.lane.add_link(link.name, side.exchange, link.role)
         self.flush_link(link.name)
 
     def on_data(self, link: Link, data: bytes) -> None:
+        if link in self._strangers:
+            return
         desk = self.foreman.desks[link.name]
         try:
             self.lane.begin()
@@ -130,6 +146,8 @@ class Server:
             self.lane.end()
         except RemoteProtocolError as error:
             log.warning("%s is cut: %s", link.name, error)
+            if error.code in REFUSALS:
+                self.on_refused(link.peer, str(error))
             link.write(desk.side.data_to_send())
             link.close()
             return
@@ -140,6 +158,9 @@ class Server:
             self.wake()
 
     def on_cut(self, link: Link) -> None:
+        if link in self._strangers:
+            self._strangers.discard(link)
+            return
         del self._links[link.name]
         self.on_gone(link.name)
         self.lane.on_cut(link.name)
@@ -165,6 +186,19 @@ class Server:
         if desk is not None and isinstance(desk.side, ForemanSide):
             desk.side.greet()
             self.flush_link(name)
+
+    def find_link(self, name: str) -> Link | None:
+        return self._links.get(name)
+
+    def count_links(self, fingerprint: str) -> int:
+        return sum(1 for link in self._links.values() if link.key is not None and link.key.fingerprint == fingerprint)
+
+    def cut_links(self, fingerprint: str) -> None:
+        """A key is no longer good."""
+        for link in list(self._links.values()):
+            if link.key is not None and link.key.fingerprint == fingerprint:
+                link.write(make_refusal(ErrorCode.REVOKED_KEY))
+                link.close()
 
     # Deciding and doing
 

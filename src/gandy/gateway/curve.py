@@ -18,6 +18,7 @@ from zmq import auth
 from zmq.utils import z85
 
 from gandy.errors import ConfigError
+from gandy.keys.files import place, refuse_readable
 
 SERVER: Final = "server"
 CLIENTS: Final = "clients"
@@ -73,7 +74,7 @@ class ServerKeys:
             _make_clients(folder)
             _refuse_writable(folder / CLIENTS)
             for path in (folder / CLIENTS).glob(f"*{SECRET}"):
-                _refuse_readable(path)
+                refuse_readable(path)
         except OSError as error:
             raise ConfigError(f"cannot keep keys in {folder}: {error}") from None
         return cls(folder, pair)
@@ -185,10 +186,10 @@ def _open_server(folder: Path) -> Pair:
                 f"{folder} has {public.name} and not {secret.name}, as a peer's folder has. Name the folder of the "
                 f"door; or remove {public.name}, and new keys are made, which the peers must get then."
             )
-        _place(secret, _format_keys(*zmq.curve_keypair()))
+        place(secret, _format_keys(*zmq.curve_keypair()))
     pair = _load_pair(secret)
     if not is_public_there:
-        _place(public, _format_keys(pair.public))
+        place(public, _format_keys(pair.public))
     elif _load_public(public) != pair.public:
         raise ConfigError(
             f"{public} does not belong to {secret.name}; remove {public.name} and it is made again, "
@@ -204,8 +205,8 @@ def _make_clients(folder: Path) -> None:
     made = Path(tempfile.mkdtemp(prefix=f".{CLIENTS}-", dir=folder))
     try:
         pair = Pair(*zmq.curve_keypair())
-        _place(made / f"{CREW}{SECRET}", _format_keys(*pair))
-        _place(made / f"{CREW}{PUBLIC}", _format_keys(pair.public))
+        place(made / f"{CREW}{SECRET}", _format_keys(*pair))
+        place(made / f"{CREW}{PUBLIC}", _format_keys(pair.public))
         with suppress(FileExistsError):
             _rename_folder(made, folder / CLIENTS)
     finally:
@@ -222,28 +223,15 @@ def _rename_folder(source: Path, target: Path) -> None:
         raise
 
 
-def _place(path: Path, text: str) -> None:
-    """A file with all of its text, for this user only, unless there is one already."""
-    number, name = tempfile.mkstemp(prefix=".new-", dir=path.parent)  # 0600
-    try:
-        with os.fdopen(number, "w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        with suppress(FileExistsError):
-            os.link(name, path)  # unlike a rename, it never takes the place of another's
-    finally:
-        Path(name).unlink()
-
-
-def _format_keys(public: bytes, secret: bytes | None = None) -> str:
+def _format_keys(public: bytes, secret: bytes | None = None) -> bytes:
     """As pyzmq and czmq write certificates."""
     if secret is None:
-        return f'# A public key of ZeroMQ CURVE.\nmetadata\ncurve\n    public-key = "{public.decode()}"\n'
-    return (
+        return f'# A public key of ZeroMQ CURVE.\nmetadata\ncurve\n    public-key = "{public.decode()}"\n'.encode()
+    text = (
         "# A SECRET key of ZeroMQ CURVE: for its owner only.\nmetadata\ncurve\n"
         f'    public-key = "{public.decode()}"\n    secret-key = "{secret.decode()}"\n'
     )
+    return text.encode()
 
 
 def _load_public(path: Path) -> bytes:
@@ -253,7 +241,7 @@ def _load_public(path: Path) -> bytes:
 
 def _load_pair(path: Path) -> Pair:
     """Raises: ConfigError, OSError."""
-    _refuse_readable(path)
+    refuse_readable(path)
     public, secret = _load(path)
     if secret is None or zmq.curve_public(secret) != public:
         raise ConfigError(f"{path} has no secret key that belongs to its public one; remove it, or copy it again")
@@ -271,15 +259,6 @@ def _load(path: Path) -> tuple[bytes, bytes | None]:
     except (ValueError, KeyError, IndexError, zmq.ZMQError):
         raise ConfigError(f"{path} is not a key file of ZeroMQ; remove it, or copy it again") from None
     return public, secret
-
-
-def _refuse_readable(path: Path) -> None:
-    mode = stat.S_IMODE(path.stat().st_mode)
-    if mode & 0o077:
-        raise ConfigError(
-            f"others can read or change the secret key {path} (mode {mode:04o}). Do: chmod 600 {path}. Where somebody "
-            "may have read it, remove the whole folder: a foreman makes new keys when it starts, for all its peers."
-        )
 
 
 def _refuse_writable(folder: Path) -> None:

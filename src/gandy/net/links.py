@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from gandy.config import Address
-from gandy.errors import ConfigError, LinkError
+from gandy.core.keyring import Key
+from gandy.core.roles import CrewRole
+from gandy.errors import ConfigError
 
 # Bytes that may wait in our memory for a peer that does not read. Beyond, the link is cut.
 MAX_UNSENT_BYTES = 64 * 1024 * 1024
@@ -22,8 +24,7 @@ STEP_BYTES = 16 * 1024
 # Links that wait to be taken: a whole crew may come back at the same moment.
 BACKLOG = 4096
 
-# Seconds to set up a link.
-CONNECT_TIMEOUT = 5.0
+_CREDENTIALS = struct.calcsize("3i")  # bytes: process, user, group
 
 
 class Owner(Protocol):
@@ -42,8 +43,11 @@ class Link(asyncio.Protocol):
     _count = 0
     _life = secrets.token_hex(3)
 
-    def __init__(self, owner: Owner) -> None:
+    def __init__(self, owner: Owner, role: CrewRole = CrewRole.OWNER, key: Key | None = None) -> None:
+        """`role` and `key`: of the peer, where it is the one that connected."""
         Link._count += 1
+        self.role = role
+        self.key = key
         self.name = f"link{Link._count}-{Link._life}"  # new in each process: plain peers are known by it
         self._owner = owner
         self._transport: asyncio.Transport | None = None
@@ -84,34 +88,39 @@ class Link(asyncio.Protocol):
             self._transport.abort()
 
     @property
+    def peer(self) -> str:
+        """Who is at the other end, for people."""
+        name = self._transport.get_extra_info("peername") if self._transport is not None else None
+        where = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "this machine"
+        return f"{self.role if self.key is None else self.key.name} at {where}"
+
+    @property
     def peer_pid(self) -> int | None:
         """The process at the other end of a unix socket, where the kernel tells."""
-        sock = self._transport.get_extra_info("socket") if self._transport is not None else None
-        if sock is None or sock.family != socket.AF_UNIX or not hasattr(socket, "SO_PEERCRED"):
-            return None
-        credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-        pid: int = struct.unpack("3i", credentials)[0]
-        return pid or None
+        found = _ask_kernel(self._transport.get_extra_info("socket")) if self._transport is not None else None
+        return found[0] or None if found is not None else None
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether another user is at the other end of a unix socket."""
+        return self._transport is not None and is_foreign(self._transport.get_extra_info("socket"))
 
 
-async def connect(address: Address, make_link: Callable[[], Link]) -> Link:
-    """A link to whoever listens there.
-
-    Raises: LinkError.
-    """
-    loop = asyncio.get_running_loop()
-    try:
-        async with asyncio.timeout(CONNECT_TIMEOUT):
-            if address.scheme == "unix":
-                _, link = await loop.create_unix_connection(make_link, address.host)
-            else:
-                _, link = await loop.create_connection(make_link, address.host, address.port)
-    except (OSError, TimeoutError) as error:
-        raise LinkError(f"nobody answers at {address}: {str(error) or 'no answer in time'}") from None
-    return link
+def is_foreign(sock: socket.socket | None) -> bool:
+    """Whether another user is at the other end of a unix socket. Root is none: nothing is hidden from it."""
+    found = _ask_kernel(sock)
+    return found is not None and found[1] not in (0, os.geteuid())
 
 
-async def listen(address: Address, make_link: Callable[[], Link]) -> asyncio.Server:
+def _ask_kernel(sock: socket.socket | None) -> tuple[int, int] | None:
+    """The process and the user at the other end of a unix socket, where the kernel tells."""
+    if sock is None or sock.family != socket.AF_UNIX or not hasattr(socket, "SO_PEERCRED"):
+        return None
+    pid, user, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS))
+    return pid, user
+
+
+async def listen(address: Address, make_link: Callable[[], asyncio.Protocol]) -> asyncio.Server:
     """Take links at this address. A unix socket is for this user only.
 
     Raises: ConfigError.
@@ -127,7 +136,9 @@ async def listen(address: Address, make_link: Callable[[], Link]) -> asyncio.Ser
         raise ConfigError(f"cannot listen at {address}: {error.strerror or error}") from None
 
 
-async def _listen_unix(loop: asyncio.AbstractEventLoop, path: str, make_link: Callable[[], Link]) -> asyncio.Server:
+async def _listen_unix(
+    loop: asyncio.AbstractEventLoop, path: str, make_link: Callable[[], asyncio.Protocol]
+) -> asyncio.Server:
     if _is_in_use(path):
         raise ConfigError(f"another foreman listens at unix:{path}; stop that one first")
     Path(path).unlink(missing_ok=True)  # left by a foreman that was killed

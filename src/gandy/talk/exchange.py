@@ -7,7 +7,7 @@ that is for `worker` and `foreman`, which ask (`request`), answer (`answer`) and
 from collections import deque
 from typing import NamedTuple, assert_never
 
-from gandy.errors import ErrorCode, LocalProtocolError, RemoteProtocolError, name_code
+from gandy.errors import REFUSALS, ErrorCode, LocalProtocolError, RemoteProtocolError, name_code
 from gandy.limits import LAST_NUMBER, MAX_HELD_REQUESTS, MAX_PAYLOAD_BYTES
 from gandy.talk.events import Answered, ExchangeEvent, ExtensionReceived, Overflowed, Requested, Restarted
 from gandy.talk.law import LAW, Role, State, Step
@@ -278,6 +278,9 @@ class Exchange:
     def _unexpected(self, seq: int, message: Answer) -> RemoteProtocolError:
         word = type(message).__name__.upper()
         if isinstance(message, Error) and not self._numbers.is_ours(seq):
+            if message.code in REFUSALS:
+                code = ErrorCode(message.code)
+                return RemoteProtocolError(REFUSALS[code], code)
             code = ErrorCode.BAD_STATE
             return RemoteProtocolError(f"the {self.role.other.value} gave up: {name_code(message.code)}", code)
         return RemoteProtocolError(f"{word} with number {seq} answers nothing", ErrorCode.BAD_SEQ)

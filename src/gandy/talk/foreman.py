@@ -4,7 +4,7 @@ It trusts the worker's numbers in HELLO, and downwards in the answer to STOP and
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, assert_never
 
 from msgspec import UNSET
@@ -54,7 +54,9 @@ class ForemanSide:
     """One for each link. `give`, `cancel` and `stop` queue what goes out as soon as the protocol lets it: pull
     `next_event` until it is None, then write `data_to_send`."""
 
-    def __init__(self, **exchange_options: Any) -> None:
+    def __init__(self, *, admits: Callable[[Hello], bool] = lambda _hello: True, **exchange_options: Any) -> None:
+        """`admits`: whether this peer may be what its HELLO says."""
+        self._admits = admits
         self._exchange = Exchange(Role.FOREMAN, **exchange_options)
         self.slots = Slots(0)
         self._queue: deque[Request] = deque()
@@ -243,6 +245,9 @@ class ForemanSide:
                 self._exchange.send_extended(Extended(v2.RECORDED, b""), seq)
 
     def _on_hello(self, ticket: Requested, hello: Hello) -> Greeted:
+        if not self._admits(hello):
+            self._exchange.agree(hello.extensions & Extension.ATOMIC)  # who knows the code is told
+            raise self._exchange.fail("HELLO is not for the role of its sender", ErrorCode.WRONG_ROLE)
         if hello.nproc + len(hello.running) > MAX_SLOTS:
             raise self._exchange.fail(f"HELLO tells more than {MAX_SLOTS} processors", ErrorCode.BAD_PAYLOAD)
         if len({task.pair for task in hello.running}) < len(hello.running):

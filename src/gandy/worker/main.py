@@ -6,16 +6,18 @@ import os
 import secrets
 import signal
 import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gandy import __version__
-from gandy.config import Address, parse_address
+from gandy.core.roles import CrewRole
 from gandy.errors import ConfigError
 from gandy.functions.tag import PYTHON_TAG
 from gandy.limits import MAX_SLOTS
 from gandy.net import loop
+from gandy.reach import Reach, find_reach
 from gandy.wire.messages import About
 from gandy.worker.commands import load_all
 from gandy.worker.service import WorkerService
@@ -54,15 +56,15 @@ def tell_people() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
 
 
-def tell_address(home: str, foreman: str | None, insecure: bool) -> Address:
-    """Raises: ConfigError."""
-    address = parse_address(foreman or f"unix:{Path(home) / 'foreman.sock'}")
-    if address.scheme == "tcp" and not insecure:
+def find_work(foreman: str | None, insecure: bool) -> Reach:
+    """How to reach the foreman that a worker works for. Raises: ConfigError, LinkError, NotAllowed."""
+    reach = find_reach(foreman, os.environ, sys.platform, CrewRole.WORKER, insecure)
+    if any(place.scheme == "plain" for place in reach.places) and not insecure:
         raise ConfigError(
-            "a worker that works over the network has no keys yet: with --insecure, everybody who can pose as "
-            f"{address} can run commands here as you"
+            f"{reach} is without keys: with --insecure, everybody who can pose as that foreman can run commands here "
+            "as you. With keys: tcp://HOST:PORT"
         )
-    return address
+    return reach
 
 
 def run(
@@ -80,11 +82,11 @@ def run(
 ) -> int:
     """Raises: ConfigError, GandyError."""
     tell_people()
-    address = tell_address(home, foreman, insecure)
+    reach = find_work(foreman, insecure)
     about = make_about(slots, tags, name, reserve)
     installed = load_all(commands)
     folder = Path(home) / OUTPUT_NAME / about.name
-    loop.run(serve(lambda: WorkerService(address, about, folder, keep_output, preload, installed, reserve)))
+    loop.run(serve(lambda: WorkerService(reach, about, folder, keep_output, preload, installed, reserve)))
     return 0
 
 

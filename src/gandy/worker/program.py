@@ -10,7 +10,7 @@ from typing import Any, TypeVar, overload
 from gandy.config import tell_home
 from gandy.net import loop
 from gandy.worker.commands import Commands
-from gandy.worker.main import OUTPUT_NAME, make_about, serve, tell_address, tell_people
+from gandy.worker.main import OUTPUT_NAME, find_work, make_about, serve, tell_people
 from gandy.worker.service import WorkerService
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -84,9 +84,9 @@ class Worker:
     def _start(self) -> WorkerService:
         # Not before: a module that only gives its commands to `gandy worker run` need not know where the foreman is.
         home = tell_home(os.environ, sys.platform)
-        address = tell_address(home, self._foreman or os.environ.get("GANDY_FOREMAN"), self._is_insecure)
+        reach = find_work(self._foreman, self._is_insecure)
         folder = Path(home) / OUTPUT_NAME / self._about.name
-        service = WorkerService(address, self._about, folder, commands=self.commands, reserved=self._reserve)
+        service = WorkerService(reach, self._about, folder, commands=self.commands, reserved=self._reserve)
         running = asyncio.get_running_loop()
 
         def stop() -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from gandy.config import Address
 from gandy.core.extensions import (
     ARGUMENTS,
     FETCH,
@@ -30,10 +29,11 @@ from gandy.core.extensions import (
     encode,
 )
 from gandy.core.model import AttemptKey, Cause, Ending
-from gandy.errors import GandyError, LinkError, RemoteProtocolError
+from gandy.errors import REFUSALS, GandyError, LinkError, NotAllowed, RemoteProtocolError
 from gandy.functions import pack_error
 from gandy.limits import MAX_RESULT_BYTES
-from gandy.net.links import Link, connect
+from gandy.net.links import Link
+from gandy.reach import Reach
 from gandy.talk.events import ExtensionReceived, HelloRefused, Kill, Leave, Recalled, Start, Welcomed, WorkerEvent
 from gandy.talk.worker import WorkerSide
 from gandy.wire.messages import About, Extended, Extension, Report, Task, TaskPair, TaskResult
@@ -64,7 +64,7 @@ class WorkerService:
 
     def __init__(
         self,
-        address: Address,
+        reach: Reach,
         about: About,
         folder: Path,
         max_output_bytes: int = MAX_OUTPUT_BYTES,
@@ -72,7 +72,8 @@ class WorkerService:
         commands: Commands | None = None,
         reserved: int = 0,
     ) -> None:
-        self._address = address
+        self._reach = reach
+        self._refusal: NotAllowed | None = None  # of our key, for good
         self._max_output_bytes = max_output_bytes
         self._about = about
         self._runner = Runner(
@@ -146,27 +147,18 @@ class WorkerService:
         pause = MIN_PAUSE
         while True:
             try:
-                await connect(await self._locate(), lambda: Link(self))
+                await self._reach.dial(lambda _address: Link(self))
             except LinkError as error:
                 if pause == MIN_PAUSE:
                     log.info("%s; trying again", error)
             else:
                 await self._cut.wait()
+                if self._refusal is not None:
+                    raise self._refusal
                 if self._side_was_welcome:
                     pause = MIN_PAUSE
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - so that not all come back at once
             pause = min(MAX_PAUSE, pause * 2)
-
-    async def _locate(self) -> Address:
-        """Where the foreman is now. Raises: LinkError."""
-        if self._address.scheme != "ensemble":
-            return self._address
-        from gandy.bus.crew import locate  # only for those who need it
-
-        found = await asyncio.to_thread(locate, self._address)
-        if found.scheme == "tcp":
-            raise LinkError(f"the foreman is at {found}, on the network: name it with --foreman, and --insecure")
-        return found
 
     def on_link(self, link: Link) -> None:
         self._link = link
@@ -184,7 +176,10 @@ class WorkerService:
                 return
             self._work()
         except RemoteProtocolError as error:
-            log.warning("the foreman broke the protocol: %s", error)
+            if error.code in REFUSALS:
+                self._refusal = NotAllowed(str(error))
+            else:
+                log.warning("the foreman broke the protocol: %s", error)
             link.write(self._side.data_to_send())
             link.close()
             return
@@ -250,7 +245,7 @@ class WorkerService:
                 self._side_was_welcome = True
                 if Extension.CALLS in extensions:
                     self._serving.on_welcome()
-                log.info("at work for the foreman at %s", self._address)
+                log.info("at work for the foreman at %s", self._reach)
             case Start(tasks):
                 for task in tasks:
                     self._start(task)

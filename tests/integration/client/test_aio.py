@@ -11,7 +11,7 @@ from tests.unit.client.builders import a_row, a_task_row, a_worker_row
 import gandy
 from gandy import AsyncClient
 from gandy.client import aio, link
-from gandy.client.aio import find_foreman, growing
+from gandy.client.aio import growing
 from gandy.config import Address
 from gandy.core.model import JobSpec, JobState, TaskState
 from gandy.core.requests import (
@@ -44,6 +44,7 @@ from gandy.core.requests import (
 )
 from gandy.errors import ConfigError, JobNotFound, JobTimeout, LinkError, Rejected, RemoteProtocolError
 from gandy.ids import JobId, TaskNumber
+from gandy.reach import find_reach
 from gandy.wire.messages import Extension
 
 RUNNING = JobFound(a_row())
@@ -341,8 +342,8 @@ def test_nobody_listens(tmp_path: Path) -> None:
     async def run() -> None:
         with pytest.raises(LinkError, match=r"no foreman is running at unix:.*/none; start one with 'gandy up'"):
             await AsyncClient(f"unix:{tmp_path}/none").connect()
-        with pytest.raises(LinkError, match=r"cannot reach a foreman at tcp://host\.invalid:1"):
-            await AsyncClient("tcp://host.invalid:1").connect()
+        with pytest.raises(LinkError, match=r"cannot reach a foreman at plain://host\.invalid:1"):
+            await AsyncClient("plain://host.invalid:1").connect()
 
     asyncio.run(run())
 
@@ -379,7 +380,7 @@ def test_peer_that_is_no_foreman_is_told(
         host, port = server.sockets[0].getsockname()
         async with server:
             with pytest.raises(LinkError, match=text):
-                await AsyncClient(f"tcp://{host}:{port}").connect()
+                await AsyncClient(f"plain://{host}:{port}").connect()
             await served.wait()
 
     served = asyncio.Event()
@@ -388,9 +389,10 @@ def test_peer_that_is_no_foreman_is_told(
 
 def test_foreman_is_found_by_word_then_environment_then_home() -> None:
     environ = {"GANDY_FOREMAN": "tcp://far:1", "GANDY_HOME": "/home/x"}
-    assert find_foreman("unix:/here", environ, "linux") == Address("unix", "/here")
-    assert find_foreman(None, environ, "linux") == Address("tcp", "far", 1)
-    assert find_foreman(None, {"GANDY_HOME": "/home/x"}, "linux") == Address("unix", "/home/x/foreman.sock")
+    assert find_reach("unix:/here", environ, "linux").places == (Address("unix", "/here"),)
+    assert find_reach(None, environ, "linux").places == (Address("tcp", "far", 1),)
+    home = {"GANDY_HOME": "/home/x"}
+    assert find_reach(None, home, "linux").places == (Address("unix", "/home/x/foreman.sock"),)
 
 
 def test_pauses_grow_to_the_last_one() -> None:

@@ -7,7 +7,7 @@ from gandy.errors import ConfigError
 
 
 def test_worker_needs_no_foreman_until_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GANDY_FOREMAN", "tcp://hut:5429")
+    monkeypatch.setenv("GANDY_FOREMAN", "plain://hut:5429")
     worker = gandy.Worker()  # in a module whose commands `gandy worker run --insecure` takes
     with pytest.raises(ConfigError, match="--insecure"):
         worker.run()

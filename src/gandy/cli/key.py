@@ -1,0 +1,177 @@
+"""`gandy key`, `gandy invite`, `gandy join`, `gandy leave`: who may come in, and how a machine comes in."""
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from gandy.cli.exits import make_epilog
+from gandy.cli.options import Format, Seconds, open_owner, output_option
+from gandy.config import tell_home
+from gandy.errors import ConfigError
+
+LIST_KEYS: Final = "id, name, role, state, made, expires, origin, links and uses"
+ROLES: Final = ("worker", "client", "observer")
+
+
+@click.group(epilog=make_epilog("gandy key list", "gandy key new worker --to usb-stick/hut", "gandy key revoke hut"))
+def key() -> None:
+    """Look at the keys of this machine's foreman, make some, and revoke them.
+
+    Only the foreman's own user, on its machine, may do so. Other machines get a key with 'gandy invite'.
+    """
+
+
+@key.command(
+    "list",
+    epilog=make_epilog("gandy key list", "gandy key list --output json"),
+    help=f"List keys and open invitations.\n\nWith --output json, each has the keys {LIST_KEYS}.",
+)
+@output_option
+def list_keys(output: Format) -> None:
+    with open_owner() as client:
+        rows = client.keys()
+    _show(rows, output)
+
+
+@key.command(epilog=make_epilog("gandy key new worker", "gandy key new client --name anna --ttl 30d --to keys-of-anna"))
+@click.argument("role", type=click.Choice(ROLES))
+@click.option("--name", metavar="TEXT", help="Whose it is. Default: the role.")
+@click.option("--ttl", type=Seconds(), metavar="TIME", help="How long it is good. Default: until it is revoked.")
+@click.option("--to", metavar="FOLDER", help="Where it goes. Default: to the keys of this home, for the role.")
+def new(role: str, name: str | None, ttl: float | None, to: str | None) -> None:
+    """Make a key, in a folder that can be copied to GANDY_HOME/crew of another machine.
+
+    Without --to it takes the place of the key that this home has for the role; the old one is good until it is revoked.
+    """
+    from gandy.core.roles import CrewRole
+    from gandy.keys.certificates import make_secret
+    from gandy.keys.crew import CrewKeys, Membership
+
+    home = tell_home(os.environ, sys.platform)
+    folder = Path(to) if to is not None else Path(home) / "keys" / role
+    secret = make_secret()
+    with open_owner() as client:
+        made = client.make_key(secret.public, name or role, role, ttl)
+    addresses = made.addresses if to is not None else ()
+    about = Membership(made.foreman, name or role, CrewRole(role), addresses)
+    CrewKeys.save(folder, about, secret.pem, made.certificate)
+    click.echo(f"a key for a {role} is in {folder}")
+    if to is not None and not addresses:
+        click.echo("the foreman takes nobody from other machines yet: start it with --listen", err=True)
+
+
+@key.command(epilog=make_epilog("gandy key revoke hut", "gandy key revoke 4f1c93a0b2d1 --output json"))
+@click.argument("wanted", metavar="KEY")
+@output_option
+def revoke(wanted: str, output: Format) -> None:
+    """Let a key, or an open invitation, be good no longer: by its name or its id.
+
+    Whoever is there with that key is cut at once; its worker's tasks go to others.
+    """
+    with open_owner() as client:
+        rows = client.revoke_key(wanted)
+    if output != "table":
+        _show(rows, output)
+        return
+    for row in rows:
+        click.echo(f"the key {row.id} of {row.name} ({row.role}) is good no longer")
+    if not rows:
+        click.echo(f"nothing of {wanted} is good any more")
+
+
+@click.command(epilog=make_epilog("gandy invite --worker", "gandy invite --client --ttl 1d --uses 5"))
+@click.option("--worker", "role", flag_value="worker", help="A machine that works for this crew.")
+@click.option("--client", "role", flag_value="client", help="Somebody who submits jobs and calls commands.")
+@click.option("--observer", "role", flag_value="observer", help="Somebody who may look, and change nothing.")
+@click.option("--ttl", type=Seconds(), default="10min", show_default=True, metavar="TIME", help="How long it is open.")
+@click.option(
+    "--uses", type=click.IntRange(1, 10_000), default=1, show_default=True, metavar="N", help="How many may use it."
+)
+@output_option
+def invite(role: str | None, ttl: float, uses: int, output: Format) -> None:
+    """Print a line that lets another machine join this crew.
+
+    The crew is that of this machine's foreman. Whoever has the line can join: hand it over as you would a password.
+
+    With --output json, an object with the keys token, role, expires and uses is printed; with --output quiet, the
+    token alone.
+    """
+    if role is None:
+        raise click.UsageError("as what? --worker, --client or --observer")
+    from gandy.cli.people import format_seconds
+    from gandy.cli.rows import print_json
+
+    with open_owner() as client:
+        made = client.invite(role, ttl, uses)
+    if output == "json":
+        print_json({"token": made.token, "role": role, "expires": made.expires, "uses": uses})
+    elif output == "quiet":
+        click.echo(made.token)
+    else:
+        often = "once" if uses == 1 else f"{uses} times"
+        click.echo(f"On the other machine, within {format_seconds(ttl)} and {often}:", err=True)
+        click.echo(f"gandy join {made.token}")
+
+
+@click.command(epilog=make_epilog("gandy join gandy1-hVs...", "echo $TOKEN | gandy join -", "gandy join - --name hut"))
+@click.argument("token")
+@click.option("--name", metavar="TEXT", help="What the crew calls this machine. Default: its own name.")
+@output_option
+def join(token: str, name: str | None, output: Format) -> None:
+    """Make this machine part of a crew.
+
+    'gandy invite' prints the line for it on the foreman's machine. The key is kept under GANDY_HOME, and gandy's
+    commands need no address any more.
+
+    With - the token is read from standard input; in containers and batch systems GANDY_TOKEN does the same. With
+    --output json, an object with the keys name, role, foreman and addresses is printed.
+    """
+    from gandy.cli.rows import print_json
+    from gandy.net.join import join as join_crew
+
+    if token == "-":  # noqa: S105 - it is none
+        token = sys.stdin.read()
+    about = join_crew(token, tell_home(os.environ, sys.platform), name).about
+    if output == "json":
+        print_json({"name": about.name, "role": about.role, "foreman": about.foreman, "addresses": about.addresses})
+    elif output == "quiet":
+        click.echo(about.addresses[0])
+    else:
+        click.echo(f"joined the crew at {about.addresses[0]} as the {about.role} {about.name}")
+        click.echo(f"next: {_NEXT[about.role]}", err=True)
+
+
+_NEXT: Final = {"worker": "gandy worker run", "client": "gandy submit -- hostname", "observer": "gandy status"}
+
+
+@click.command(epilog=make_epilog("gandy leave"))
+def leave() -> None:
+    """Forget the crew that this machine joined. Its key is good until it is revoked there."""
+    from gandy.keys.crew import CREW, CrewKeys
+
+    folder = Path(tell_home(os.environ, sys.platform)) / CREW
+    found = CrewKeys.find(folder)
+    if found is None:
+        raise ConfigError("this machine has not joined a crew")
+    found.remove()
+    about = found.about
+    click.echo(f"left the crew at {about.addresses[0]}; there, 'gandy key revoke {about.name}' ends the key")
+
+
+def _show(rows: Any, output: Format) -> None:
+    from gandy.cli.rows import KEY_HEADERS, key_to_cells, key_to_json, print_json
+
+    if output == "table":
+        from gandy.cli.table import draw_table
+
+        draw_table(KEY_HEADERS, [key_to_cells(row, time.time()) for row in rows])
+        return
+    for row in rows:
+        if output == "quiet":
+            click.echo(row.id)
+        else:
+            print_json(key_to_json(row))

@@ -1,0 +1,178 @@
+"""Who may come in: keys by the fingerprint of their certificate, and invitations that become keys.
+
+It knows no secret of a key, and of an invitation only what checks its proof. The time is wall-clock seconds.
+"""
+
+import hmac
+from hashlib import sha256
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gandy.core.roles import CrewRole
+from gandy.errors import ErrorCode, Rejected
+
+MAX_KEYS: Final = 10_000  # each is a few hundred bytes, in memory and on disk
+MAX_INVITATIONS: Final = 1_000  # that are open
+MAX_TTL: Final = 366 * 86_400.0  # seconds that an invitation may be open
+MAX_USES: Final = 10_000
+MAX_NAME: Final = 64  # characters
+KEEP_REVOKED: Final = 30 * 86_400.0  # seconds that keys which are no longer good are still listed
+
+
+class Key(Struct, frozen=True, omit_defaults=True):
+    """Of a client, a worker or an observer."""
+
+    fingerprint: str  # SHA-256 of its certificate, hexadecimal
+    name: str
+    role: CrewRole
+    made: float
+    origin: str  # how it came to be: for people
+    expires: float | None = None
+    revoked: float | None = None
+
+    @property
+    def id(self) -> str:
+        """What people call it."""
+        return self.fingerprint[:12]
+
+
+class Invitation(Struct, frozen=True, omit_defaults=True):
+    """Whoever proves to know its secret gets a key."""
+
+    id: str
+    check: bytes  # what the secret makes: see `tell_check`
+    role: CrewRole
+    expires: float
+    uses: int  # that are left
+
+
+class RingState(Struct, frozen=True):
+    """All of it, as it is kept."""
+
+    keys: tuple[Key, ...] = ()
+    invitations: tuple[Invitation, ...] = ()
+
+
+class KeyRefused(Exception):
+    """Why a fingerprint is not let in."""
+
+    def __init__(self, code: ErrorCode, name: str = "") -> None:
+        super().__init__(code.name.lower())
+        self.code = code
+        self.name = name  # of the key, if it is known
+
+
+class Keyring:
+    """One for each foreman. Whatever changes it must be on disk before somebody hears of it: see `state`."""
+
+    def __init__(self, state: RingState = RingState()) -> None:  # noqa: B008 - it is frozen
+        self._keys = {key.fingerprint: key for key in state.keys}
+        self._invitations = {each.id: each for each in state.invitations}
+
+    @property
+    def state(self) -> RingState:
+        return RingState(tuple(self._keys.values()), tuple(self._invitations.values()))
+
+    # Keys
+
+    def check(self, fingerprint: str, now: float) -> Key:
+        """Raises: KeyRefused."""
+        key = self._keys.get(fingerprint)
+        if key is None:
+            raise KeyRefused(ErrorCode.UNKNOWN_KEY)
+        if key.revoked is not None:
+            raise KeyRefused(ErrorCode.REVOKED_KEY, key.name)
+        if key.expires is not None and now >= key.expires:
+            raise KeyRefused(ErrorCode.EXPIRED_KEY, key.name)
+        return key
+
+    def add(self, key: Key) -> None:
+        """Raises: Rejected."""
+        check_name(key.name)
+        if len(self._keys) >= MAX_KEYS:
+            self._drop_old(key.made)
+        if len(self._keys) >= MAX_KEYS:
+            raise Rejected(f"there are {MAX_KEYS} keys already; revoke some")
+        self._keys[key.fingerprint] = key
+
+    def revoke(self, wanted: str, now: float) -> list[Key]:
+        """By name, by id or by fingerprint; an invitation by its id. Those that were good until now.
+
+        Raises: Rejected, where there is none.
+        """
+        found = [key for key in self._keys.values() if wanted in (key.name, key.id, key.fingerprint)]
+        is_invitation = self._invitations.pop(wanted, None) is not None
+        if not found and not is_invitation:
+            raise Rejected(f"no key and no invitation is called {wanted}; see 'gandy key list'")
+        good = [key for key in found if key.revoked is None]
+        for key in good:
+            self._keys[key.fingerprint] = replace(key, revoked=now)
+        return good
+
+    def get(self, fingerprint: str) -> Key:
+        """Good or not."""
+        return self._keys[fingerprint]
+
+    def list_keys(self) -> list[Key]:
+        return sorted(self._keys.values(), key=lambda key: key.made)
+
+    def _drop_old(self, now: float) -> None:
+        """Who is unknown is refused as well as who is revoked: only the reason is lost."""
+        for key in list(self._keys.values()):
+            end = min(time for time in (key.revoked, key.expires, now) if time is not None)
+            if end < now - KEEP_REVOKED:
+                del self._keys[key.fingerprint]
+
+    # Invitations
+
+    def invite(self, invitation: Invitation, now: float) -> None:
+        """Raises: Rejected."""
+        self._drop_expired(now)
+        if len(self._invitations) >= MAX_INVITATIONS:
+            raise Rejected(f"{MAX_INVITATIONS} invitations are open already; revoke some")
+        if not now < invitation.expires <= now + MAX_TTL or not 1 <= invitation.uses <= MAX_USES:
+            raise Rejected(f"an invitation is open for at most {MAX_TTL / 86_400:.0f} days and {MAX_USES} uses")
+        self._invitations[invitation.id] = invitation
+
+    def list_invitations(self, now: float) -> list[Invitation]:
+        self._drop_expired(now)
+        return sorted(self._invitations.values(), key=lambda each: each.expires)
+
+    def redeem(self, wanted: str, proof: bytes, bound: bytes, now: float) -> Invitation:
+        """One use of it. `bound` is what the proof is about, so that it proves nothing elsewhere.
+
+        Raises: Rejected, with one reason for all: who guesses learns nothing.
+        """
+        found = self._invitations.get(wanted)
+        check = found.check if found is not None else bytes(32)  # so that it takes as long where there is none
+        is_right = hmac.compare_digest(make_proof(check, bound), proof)
+        if found is None or not is_right or now >= found.expires:
+            raise Rejected("the invitation is not good: it was used, has expired or was revoked; ask for another one")
+        if found.uses > 1:
+            self._invitations[wanted] = replace(found, uses=found.uses - 1)
+        else:
+            del self._invitations[wanted]
+        return found
+
+    def _drop_expired(self, now: float) -> None:
+        for each in list(self._invitations.values()):
+            if now >= each.expires:
+                del self._invitations[each.id]
+
+
+def tell_check(secret: bytes) -> bytes:
+    """What a foreman keeps of an invitation's secret."""
+    return sha256(b"gandy invitation\0" + secret).digest()
+
+
+def make_proof(check: bytes, bound: bytes) -> bytes:
+    """That somebody knows the secret, without telling it."""
+    return hmac.digest(check, bound, "sha256")
+
+
+def check_name(name: str) -> None:
+    """Raises: Rejected."""
+    if not 0 < len(name) <= MAX_NAME or not name.isprintable():
+        raise Rejected(f"a key's name has 1 to {MAX_NAME} printable characters")

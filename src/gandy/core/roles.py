@@ -1,0 +1,108 @@
+"""Who may do what: each role, the extensions that are offered to it, and the requests that it may make."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+from msgspec import UNSET
+
+from gandy.core import requests as ask
+from gandy.core.extensions import FOREMAN_OFFERS, WORKER_OFFERS
+from gandy.errors import ErrorCode, RemoteProtocolError
+from gandy.talk.law import Role
+from gandy.wire import v2
+from gandy.wire.calls import ANNOUNCE, CALL, OnFrame
+from gandy.wire.messages import Error, Extension, Hello
+
+
+class CrewRole(StrEnum):
+    """What a key is for. Two roles have none."""
+
+    OWNER = "owner"  # the foreman's own user, on its machine
+    CLIENT = "client"
+    WORKER = "worker"
+    OBSERVER = "observer"  # a client that changes nothing
+    ANYBODY = "anybody"  # at a door without keys, which somebody asked for
+
+
+# Those that keys are made for.
+KEYED: Final = (CrewRole.CLIENT, CrewRole.WORKER, CrewRole.OBSERVER)
+
+# Those that may say HELLO as a worker.
+WORKING: Final = frozenset({CrewRole.OWNER, CrewRole.WORKER, CrewRole.ANYBODY})
+
+# What is offered in HELLO. What is not offered cannot be agreed on, and its messages break the link.
+OFFERS: Final[Mapping[CrewRole, Extension]] = {
+    CrewRole.OWNER: FOREMAN_OFFERS,
+    CrewRole.ANYBODY: FOREMAN_OFFERS,
+    CrewRole.WORKER: WORKER_OFFERS,
+    CrewRole.CLIENT: Extension.ATOMIC | Extension.CLIENT | Extension.CALLS,
+    CrewRole.OBSERVER: Extension.ATOMIC | Extension.CLIENT,
+}
+
+_READERS: Final = frozenset({CrewRole.OWNER, CrewRole.CLIENT, CrewRole.OBSERVER, CrewRole.ANYBODY})
+_CLIENTS: Final = _READERS - {CrewRole.OBSERVER}
+_OWNER: Final = frozenset({CrewRole.OWNER})
+
+# A request that is missing here is refused to everybody.
+PERMITS: Final[Mapping[type[ask.Request], frozenset[CrewRole]]] = {
+    ask.Submit: _CLIENTS,
+    ask.AddLines: _CLIENTS,
+    ask.AddTasks: _CLIENTS,
+    ask.PutArguments: _CLIENTS,
+    ask.CloseJob: _CLIENTS,
+    ask.WatchResults: _READERS,
+    ask.ListResults: _READERS,
+    ask.ListJobs: _READERS,
+    ask.ShowJob: _READERS,
+    ask.WatchJob: _READERS,
+    ask.ListTasks: _READERS,
+    ask.ListAttempts: _READERS,
+    ask.CancelJob: _CLIENTS,
+    ask.RetryJob: _CLIENTS,
+    ask.HoldJob: _CLIENTS,
+    ask.ReleaseJob: _CLIENTS,
+    ask.ForgetJob: _CLIENTS,
+    ask.ExplainJob: _READERS,
+    ask.ListWorkers: _READERS,
+    ask.StopWorker: _CLIENTS,
+    ask.GetStatus: _READERS,
+    ask.ReadOutput: _READERS,
+    ask.StopForeman: _CLIENTS,
+    ask.ListKeys: _OWNER,
+    ask.MakeKey: _OWNER,
+    ask.RevokeKey: _OWNER,
+    ask.Invite: _OWNER,
+}
+
+# Frames of calls that are not for every role whose links carry calls.
+_FRAMES: Final[Mapping[int, frozenset[CrewRole]]] = {CALL: _CLIENTS, ANNOUNCE: WORKING}
+
+
+def admits(role: CrewRole, hello: Hello) -> bool:
+    """Whether it may come in as what it says it is."""
+    is_client = Extension.CLIENT in hello.extensions and hello.about is UNSET
+    return role in (_READERS if is_client else WORKING)
+
+
+def make_refusal(code: ErrorCode) -> bytes:
+    """The last word to a peer that may not come in, or not stay: an ERROR that answers nothing."""
+    return v2.encode(Role.FOREMAN.parity, Error(code))
+
+
+def may_ask(role: CrewRole, request: ask.Request) -> bool:
+    return role in PERMITS.get(type(request), frozenset())
+
+
+def guard_calls(role: CrewRole, on_frame: OnFrame) -> OnFrame:
+    """The same, for the frames that this role may send. Where it may send all of them, nothing stands between."""
+    refused = frozenset(kind for kind, roles in _FRAMES.items() if role not in roles)
+    if not refused:
+        return on_frame
+
+    def on_guarded_frame(kind: int, subtype: int, seq: int, padding: int, payload: bytes) -> None:
+        if kind in refused:
+            raise RemoteProtocolError(f"frame 0x{kind:02x} of calls is not for the role {role}", ErrorCode.WRONG_ROLE)
+        on_frame(kind, subtype, seq, padding, payload)
+
+    return on_guarded_frame

@@ -1,0 +1,93 @@
+"""Keys, as the owner of a foreman asks for them: listed, made, revoked, and invitations."""
+
+import time
+from collections.abc import Callable
+
+from gandy.core import requests as ask
+from gandy.core.keyring import Invitation, Key
+from gandy.core.roles import KEYED, CrewRole
+from gandy.errors import Rejected
+from gandy.foreman.audit import Audit
+from gandy.foreman.refusal import Refusal
+from gandy.foreman.server import Server
+from gandy.keys.foreman import ForemanKeys
+
+KeyRequest = ask.ListKeys | ask.MakeKey | ask.RevokeKey | ask.Invite
+
+
+class Keeper:
+    """One for each foreman."""
+
+    def __init__(
+        self, server: Server, keys: ForemanKeys, audit: Audit, list_addresses: Callable[[], list[str]]
+    ) -> None:
+        self._server = server
+        self._keys = keys
+        self._audit = audit
+        self._list_addresses = list_addresses  # where others reach us with their keys
+
+    def answer(self, request: KeyRequest, who: str) -> ask.Answer:
+        """Raises: Refusal."""
+        try:
+            return self._answer(request, who)
+        except Rejected as error:
+            raise Refusal("refused", str(error)) from None
+        except OSError as error:
+            raise Refusal("store", f"the keys cannot be kept: {error}", retryable=True) from None
+
+    def _answer(self, request: KeyRequest, who: str) -> ask.Answer:
+        match request:
+            case ask.ListKeys():
+                return ask.KeyList(tuple(self._list()))
+            case ask.MakeKey(public_key, name, role, seconds):
+                certificate = self._keys.add(public_key, name, _parse_role(role), "gandy key new", seconds)
+                self._audit.note("made a key", who, name=name, role=role)
+                return ask.KeyMade(certificate, self._keys.fingerprint, tuple(self._list_addresses()))
+            case ask.RevokeKey(wanted):
+                return self._revoke(wanted, who)
+            case ask.Invite(role, seconds, uses):
+                return self._invite(_parse_role(role), seconds, uses, who)
+
+    def _list(self) -> list[ask.KeyRow]:
+        now = time.time()
+        rows = [self._tell_key(key, now) for key in self._keys.ring.list_keys()]
+        return rows + [_tell_invitation(each) for each in self._keys.ring.list_invitations(now)]
+
+    def _tell_key(self, key: Key, now: float) -> ask.KeyRow:
+        state = "good"
+        if key.revoked is not None:
+            state = "revoked"
+        elif key.expires is not None and now >= key.expires:
+            state = "expired"
+        links = self._server.count_links(key.fingerprint)
+        return ask.KeyRow(key.id, key.name, key.role, state, key.made, key.expires, key.origin, links)
+
+    def _revoke(self, wanted: str, who: str) -> ask.KeyList:
+        now = time.time()
+        revoked = self._keys.ring.revoke(wanted, now)
+        self._keys.save()
+        for key in revoked:
+            self._audit.note("revoked a key", who, key=key.id, name=key.name, role=key.role)
+            self._server.cut_links(key.fingerprint)
+        return ask.KeyList(tuple(self._tell_key(self._keys.ring.get(key.fingerprint), now) for key in revoked))
+
+    def _invite(self, role: CrewRole, seconds: float, uses: int, who: str) -> ask.Invited:
+        addresses = tuple(self._list_addresses())
+        if not addresses:
+            raise Refusal(
+                "refused",
+                "this foreman takes nobody from other machines: start it with --listen tcp://0.0.0.0:5429",
+            )
+        token, invitation = self._keys.invite(role, seconds, uses, addresses)
+        self._audit.note("invited", who, role=role, invitation=invitation.id, seconds=seconds, uses=uses)
+        return ask.Invited(token, invitation.expires)
+
+
+def _tell_invitation(each: Invitation) -> ask.KeyRow:
+    return ask.KeyRow(each.id, "", each.role, "open", 0.0, each.expires, "invitation", 0, each.uses)
+
+
+def _parse_role(text: str) -> CrewRole:
+    if text not in KEYED:
+        raise Rejected(f"{text!r} is no role that keys are for: {', '.join(KEYED)}")
+    return CrewRole(text)

@@ -1,0 +1,143 @@
+"""The porter: who comes over the network shows a key, or an invitation that becomes one, before a word is heard.
+
+A stranger may send a few kilobytes and has a few seconds. When too many wait, the one that has waited longest goes.
+"""
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from gandy.config import Address
+from gandy.core.keyring import KeyRefused
+from gandy.core.roles import make_refusal
+from gandy.errors import Rejected, RemoteProtocolError
+from gandy.foreman.server import Server
+from gandy.keys.crew import tell_fingerprint
+from gandy.keys.foreman import ForemanKeys
+from gandy.net.links import Link
+from gandy.net.tls import TlsEnd, TlsTransport
+from gandy.wire.joining import (
+    ALPN_JOIN,
+    JoinAnswer,
+    Joined,
+    JoinReader,
+    JoinRefused,
+    bind,
+    decode_join,
+    encode_join,
+)
+
+log = logging.getLogger("gandy.foreman")
+
+MAX_STRANGERS: Final = 500  # each takes up to 50 KB, most of it OpenSSL's
+JOIN_SECONDS: Final = 5.0  # for the question, once the handshake is done
+
+
+class Audit(Protocol):
+    """Where it is written down."""
+
+    def note(self, what: str, who: str, **about: object) -> None: ...
+
+
+class Porter:
+    """One for each foreman that listens on the network."""
+
+    def __init__(self, server: Server, keys: ForemanKeys, audit: Audit) -> None:
+        """Raises: ConfigError."""
+        self._server = server
+        self._keys = keys
+        self._audit = audit
+        self._context = keys.make_context()
+        self._strangers: OrderedDict[TlsEnd, None] = OrderedDict()
+        self.ensemble = ""  # what those who join are told of it
+        self.ensemble_key = b""
+
+    async def listen(self, address: Address) -> None:
+        """Raises: ConfigError."""
+        await self._server.serve(address, self._take)
+
+    def _take(self) -> TlsEnd:
+        end = TlsEnd(self._context, self._admit, is_server=True)
+        end.on_strange_end = self._forget
+        self._strangers[end] = None
+        if len(self._strangers) > MAX_STRANGERS:
+            next(iter(self._strangers)).abort()
+        return end
+
+    def _forget(self, end: TlsEnd) -> None:
+        self._strangers.pop(end, None)
+
+    def _admit(self, transport: TlsTransport) -> asyncio.Protocol | None:
+        """The handshake is done. Who has a key has proved so in it."""
+        where = tell_peer(transport)
+        if transport.tls.selected_alpn_protocol() == ALPN_JOIN:
+            return JoinLink(lambda data: self._join(data, where))
+        certificate = transport.tls.getpeercert(binary_form=True)
+        fingerprint = "" if certificate is None else tell_fingerprint(certificate)
+        try:
+            key = self._keys.ring.check(fingerprint, time.time())
+        except KeyRefused as error:
+            who = f"{error.name} at {where}" if error.name else where
+            self._audit.note("refused", who, why=str(error))
+            transport.write(make_refusal(error.code))
+            return None
+        return Link(self._server, key.role, key)
+
+    def _join(self, data: bytes, where: str) -> JoinAnswer:
+        """Raises: RemoteProtocolError."""
+        question = decode_join(data)
+        keys, bound = self._keys, bind(bytes.fromhex(self._keys.fingerprint), question.public_key)
+        try:
+            invitation = keys.ring.redeem(question.invitation, question.proof, bound, time.time())
+            keys.save()  # before anything else: whatever happens now, it was used
+            origin = f"invitation {invitation.id}, from {where}"
+            certificate = keys.add(question.public_key, question.name, invitation.role, origin)
+        except Rejected as error:
+            self._audit.note("refused", where, why=str(error))
+            return JoinRefused(str(error))
+        self._audit.note("joined", f"{question.name} at {where}", role=invitation.role, invitation=invitation.id)
+        log.info("%s joined from %s as %s", question.name, where, invitation.role)
+        return Joined(certificate, question.name, invitation.role, self.ensemble, self.ensemble_key)
+
+
+class JoinLink(asyncio.Protocol):
+    """One question, one answer."""
+
+    def __init__(self, answer: Callable[[bytes], JoinAnswer]) -> None:
+        self._answer = answer
+        self._reader = JoinReader()
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._timer = asyncio.get_running_loop().call_later(JOIN_SECONDS, transport.abort)
+
+    def data_received(self, data: bytes) -> None:
+        assert self._transport is not None
+        try:
+            question = self._reader.receive(data)
+            if question is None:
+                return
+            answer = self._answer(question)
+        except RemoteProtocolError as error:
+            answer = JoinRefused(str(error))
+        except OSError as error:
+            log.error("the keys cannot be kept: %s", error)
+            answer = JoinRefused("the foreman cannot keep keys now; its log tells why")
+        self._transport.write(encode_join(answer))
+        self._transport.close()
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+def tell_peer(transport: asyncio.BaseTransport) -> str:
+    """Where somebody comes from, for people."""
+    name = transport.get_extra_info("peername")
+    return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "this machine"

@@ -1,0 +1,1 @@
+"""Keys: made, kept in files that nobody else can read, and turned into TLS. Who is let in is decided in `core`."""

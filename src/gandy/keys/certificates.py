@@ -1,0 +1,79 @@
+"""Certificates: the foreman's own, and those that it makes for others. Opens no file and no socket."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from gandy.errors import Rejected
+
+CURVE: Final = ec.SECP256R1()  # what every TLS library has, and quick
+BEGINNING: Final = datetime(2020, 1, 1, tzinfo=UTC)  # a clock that is wrong must not keep a new key out
+END: Final = datetime(9999, 12, 31, tzinfo=UTC)  # RFC 5280: "no well-defined expiration date"
+IDENTITY: Final = "gandy foreman"
+
+
+class Secret(NamedTuple):
+    """A secret key and what belongs to it, as bytes for files and for the wire."""
+
+    pem: bytes
+    public: bytes  # DER
+
+    def __repr__(self) -> str:
+        return "Secret()"  # it must not get into a log
+
+
+def make_secret() -> Secret:
+    key = ec.generate_private_key(CURVE)
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return Secret(pem, _encode_public(key.public_key()))
+
+
+def make_identity(pem: bytes) -> bytes:
+    """The foreman's certificate, DER: signed by itself, and able to sign those of others."""
+    key = _load(pem)
+    name = _make_name(IDENTITY)
+    builder = _begin(name, key.public_key(), None).issuer_name(name)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.DER)
+
+
+def sign(identity: bytes, pem: bytes, public: bytes, name: str, expires: float | None) -> bytes:
+    """A certificate, DER, for somebody's public key.
+
+    Raises: Rejected, where that is no key of ours.
+    """
+    try:
+        key = serialization.load_der_public_key(public)
+    except ValueError:
+        raise Rejected("what came is not a public key") from None
+    if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
+        raise Rejected("a key must be one of the curve P-256")
+    issuer = x509.load_der_x509_certificate(identity).subject
+    builder = _begin(_make_name(name), key, expires).issuer_name(issuer)
+    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    return builder.sign(_load(pem), hashes.SHA256()).public_bytes(serialization.Encoding.DER)
+
+
+def _begin(subject: x509.Name, public: ec.EllipticCurvePublicKey, expires: float | None) -> x509.CertificateBuilder:
+    end = END if expires is None else datetime.fromtimestamp(expires, UTC) + timedelta(days=1)  # the ring is exact
+    serial = x509.random_serial_number()
+    builder = x509.CertificateBuilder().subject_name(subject).public_key(public).serial_number(serial)
+    return builder.not_valid_before(BEGINNING).not_valid_after(end)
+
+
+def _make_name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text[:64])])
+
+
+def _load(pem: bytes) -> ec.EllipticCurvePrivateKey:
+    key = serialization.load_pem_private_key(pem, None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    return key
+
+
+def _encode_public(key: ec.EllipticCurvePublicKey) -> bytes:
+    return key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)

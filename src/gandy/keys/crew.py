@@ -1,0 +1,104 @@
+"""What a peer needs for a crew on other machines: a key, the foreman's fingerprint, and where the foreman was last.
+
+It is a folder: crew.json, peer.pem (the certificate) and peer.key (the secret). `gandy join` writes it, and a foreman
+writes one for each role at its first start, so that those who share its home have them already.
+"""
+
+import hmac
+import ssl
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from gandy.core.roles import CrewRole
+from gandy.errors import ConfigError
+from gandy.keys.files import make_folder, refuse_readable, replace
+
+CREW: Final = "crew"  # the folder that `gandy join` writes
+CERTIFICATE: Final = "peer.pem"
+SECRET: Final = "peer.key"  # noqa: S105 - the name of a file
+ABOUT: Final = "crew.json"
+
+
+class Membership(Struct, frozen=True, omit_defaults=True):
+    """What is in crew.json. No secret is."""
+
+    foreman: str  # fingerprint
+    name: str
+    role: CrewRole
+    addresses: tuple[str, ...] = ()
+    ensemble: str = ""
+    invitation: str = ""  # that it came from
+
+
+class CrewKeys:
+    """A folder of keys that is complete."""
+
+    def __init__(self, folder: Path, about: Membership) -> None:
+        self.folder = folder
+        self.about = about
+
+    @classmethod
+    def find(cls, folder: Path) -> "CrewKeys | None":
+        """Those of a folder, if it has some.
+
+        Raises: ConfigError: they make no sense, or others can read them.
+        """
+        try:
+            about = msgspec.json.decode((folder / ABOUT).read_bytes(), type=Membership)
+            refuse_readable(folder / SECRET)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (OSError, msgspec.DecodeError) as error:
+            raise ConfigError(f"cannot read the keys in {folder}: {error}; remove it, and join again") from None
+        return cls(folder, about)
+
+    @classmethod
+    def save(cls, folder: Path, about: Membership, secret: bytes, certificate: bytes) -> "CrewKeys":
+        """Whole at any moment: crew.json comes last. Raises: ConfigError."""
+        make_folder(folder)
+        try:
+            (folder / ABOUT).unlink(missing_ok=True)
+            replace(folder / SECRET, secret)
+            replace(folder / CERTIFICATE, ssl.DER_cert_to_PEM_cert(certificate).encode())
+            replace(folder / ABOUT, msgspec.json.format(msgspec.json.encode(about), indent=2) + b"\n")
+        except OSError as error:
+            raise ConfigError(f"cannot keep keys in {folder}: {error}") from None
+        return cls(folder, about)
+
+    def remove(self) -> None:
+        for name in (ABOUT, CERTIFICATE, SECRET):
+            (self.folder / name).unlink(missing_ok=True)
+
+    def make_context(self) -> ssl.SSLContext:
+        """For links to the foreman. Raises: ConfigError."""
+        context = make_client_context()
+        try:
+            context.load_cert_chain(self.folder / CERTIFICATE, self.folder / SECRET)
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigError(f"the keys in {self.folder} do not work: {error}; remove it, and join again") from None
+        return context
+
+
+def make_client_context() -> ssl.SSLContext:
+    """For somebody without a key, too."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    # No authority vouches for a foreman: its certificate is known by its fingerprint, which is compared before a word
+    # is said. See `net.tls`.
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def tell_fingerprint(certificate: bytes) -> str:
+    """Of a certificate in DER."""
+    return sha256(certificate).hexdigest()
+
+
+def is_pinned(certificate: bytes, fingerprint: str) -> bool:
+    """Whether a certificate, in DER, is the one that we were told of."""
+    return hmac.compare_digest(tell_fingerprint(certificate), fingerprint)

@@ -1,0 +1,68 @@
+"""Files with secrets: whole or not at all, and for this user only."""
+
+import os
+import stat
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from gandy.errors import ConfigError
+
+
+def make_folder(folder: Path) -> None:
+    """Raises: ConfigError: it cannot be made, or others can look into it."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        state = folder.stat()
+    except OSError as error:
+        raise ConfigError(f"cannot make the folder {folder}: {error.strerror}") from None
+    mode = stat.S_IMODE(state.st_mode)
+    if mode & 0o077:
+        raise ConfigError(f"others can look into {folder}, where keys are (mode {mode:04o}). Do: chmod 700 {folder}")
+    if state.st_uid != os.geteuid():
+        raise ConfigError(f"{folder}, where keys are, belongs to another user")
+
+
+def read_secret(path: Path) -> bytes:
+    """Raises: ConfigError, where others can read or change it; FileNotFoundError."""
+    refuse_readable(path)
+    return path.read_bytes()
+
+
+def refuse_readable(path: Path) -> None:
+    """Raises: ConfigError; FileNotFoundError."""
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & 0o077:
+        raise ConfigError(
+            f"others can read or change the secret key {path} (mode {mode:04o}). Do: chmod 600 {path}. "
+            "Where somebody may have read it, make a new one and revoke this one."
+        )
+
+
+def place(path: Path, data: bytes) -> None:
+    """A file with all of its bytes, unless there is one already: two that start at once get the same."""
+    _write(path, data, lambda name: os.link(name, path))  # unlike a rename, it never takes the place of another's
+
+
+def replace(path: Path, data: bytes) -> None:
+    """A file with all of its bytes, in the place of the one before. It is on disk when this returns."""
+    _write(path, data, lambda name: os.replace(name, path))  # noqa: PTH105
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _write(path: Path, data: bytes, move: Callable[[str], None]) -> None:
+    number, name = tempfile.mkstemp(prefix=".new-", dir=path.parent)  # 0600
+    try:
+        with os.fdopen(number, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileExistsError):
+            move(name)
+    finally:
+        Path(name).unlink(missing_ok=True)

@@ -1,0 +1,119 @@
+"""A foreman's keys in one folder: its identity, who may come in, and a key of each role for who shares its home."""
+
+import secrets
+import ssl
+import time
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from gandy.core.keyring import Invitation, Key, Keyring, RingState, tell_check
+from gandy.core.roles import KEYED, CrewRole
+from gandy.errors import ConfigError, Rejected
+from gandy.keys.crew import CrewKeys, Membership, tell_fingerprint
+from gandy.keys.files import make_folder, place, read_secret, replace
+from gandy.wire.joining import ALPN_JOIN, ALPN_NATIVE, Token, format_token
+
+FOLDER: Final = "keys"
+CERTIFICATE: Final = "foreman.pem"
+SECRET: Final = "foreman.key"  # noqa: S105 - the name of a file
+RING: Final = "ring.json"
+SECRET_BYTES: Final = 16  # of an invitation
+
+
+class ForemanKeys:
+    """`open` makes what is missing. What changes is on disk before anybody hears of it."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises: ConfigError."""
+        self.folder = folder
+        make_folder(folder)
+        try:
+            self._pem = self._open_secret()
+            self.identity = self._open_identity()
+            self.ring = Keyring(self._open_ring())
+            self.fingerprint = tell_fingerprint(self.identity)
+            self._make_first()
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"cannot keep keys in {folder}: {error}") from None
+
+    def _open_secret(self) -> bytes:
+        path = self.folder / SECRET
+        if not path.exists():
+            from gandy.keys.certificates import (
+                make_secret,  # here and below: it takes long to import, and once is enough
+            )
+
+            place(path, make_secret().pem)
+        return read_secret(path)
+
+    def _open_identity(self) -> bytes:
+        path = self.folder / CERTIFICATE
+        if not path.exists():
+            from gandy.keys.certificates import make_identity
+
+            place(path, ssl.DER_cert_to_PEM_cert(make_identity(self._pem)).encode())
+        return ssl.PEM_cert_to_DER_cert(path.read_text())
+
+    def _open_ring(self) -> RingState:
+        path = self.folder / RING
+        if not path.exists():
+            return RingState()
+        try:
+            return msgspec.json.decode(read_secret(path), type=RingState)
+        except msgspec.DecodeError as error:
+            raise ConfigError(
+                f"{path} is damaged: {error}. Remove it, and nobody's key is good any more: invite them again."
+            ) from None
+
+    def _make_first(self) -> None:
+        """A key of each role, where there is none: a folder that was removed is one that somebody does not want."""
+        for role in KEYED:
+            if CrewKeys.find(self.folder / role) is None and not any(k.name == role for k in self.ring.list_keys()):
+                from gandy.keys.certificates import make_secret
+
+                secret = make_secret()
+                certificate = self.add(secret.public, role, role, "made at the foreman's first start")
+                about = Membership(self.fingerprint, role, role)
+                CrewKeys.save(self.folder / role, about, secret.pem, certificate)
+
+    def add(self, public: bytes, name: str, role: CrewRole, origin: str, seconds: float | None = None) -> bytes:
+        """A certificate for a new key. Raises: Rejected."""
+        from gandy.keys.certificates import sign
+
+        now = time.time()
+        expires = None if seconds is None else now + seconds
+        certificate = sign(self.identity, self._pem, public, name, expires)
+        self.ring.add(Key(tell_fingerprint(certificate), name, role, now, origin, expires))
+        self.save()
+        return certificate
+
+    def invite(self, role: CrewRole, seconds: float, uses: int, addresses: tuple[str, ...]) -> tuple[str, Invitation]:
+        """A token. Raises: Rejected."""
+        if role not in KEYED:
+            raise Rejected(f"nobody can be invited as {role}")
+        now = time.time()
+        secret = secrets.token_bytes(SECRET_BYTES)
+        invitation = Invitation(secrets.token_hex(4), tell_check(secret), role, now + seconds, uses)
+        self.ring.invite(invitation, now)
+        self.save()
+        token = Token(invitation.id, secret, bytes.fromhex(self.fingerprint), addresses, role)
+        return format_token(token), invitation
+
+    def save(self) -> None:
+        replace(self.folder / RING, msgspec.json.encode(self.ring.state))
+
+    def make_context(self) -> ssl.SSLContext:
+        """For the foreman's listeners. Raises: ConfigError."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.num_tickets = 0  # who comes back shows its key again, so that one that was revoked does not
+        context.set_alpn_protocols([ALPN_NATIVE, ALPN_JOIN])
+        try:
+            context.load_cert_chain(self.folder / CERTIFICATE, self.folder / SECRET)
+            context.load_verify_locations(self.folder / CERTIFICATE)
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigError(f"the keys in {self.folder} do not work: {error}") from None
+        context.verify_mode = ssl.CERT_OPTIONAL  # whoever joins has none yet
+        return context

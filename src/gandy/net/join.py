@@ -1,0 +1,86 @@
+"""Joining a crew: a token becomes a key, in one question over a link whose other end is known by its fingerprint."""
+
+import socket
+import ssl
+from pathlib import Path
+from typing import Final
+
+from gandy.config import parse_address
+from gandy.core.keyring import make_proof, tell_check
+from gandy.core.roles import CrewRole
+from gandy.errors import ConfigError, LinkError, NotAllowed, RemoteProtocolError
+from gandy.keys.certificates import Secret, make_secret
+from gandy.keys.crew import CREW, CrewKeys, Membership, is_pinned, make_client_context
+from gandy.wire.joining import (
+    ALPN_JOIN,
+    MAX_BYTES,
+    Join,
+    Joined,
+    JoinReader,
+    Token,
+    bind,
+    decode_answer,
+    encode_join,
+    parse_token,
+)
+
+TIMEOUT: Final = 10.0  # seconds, for each address
+
+
+def join(text: str, home: str, name: str | None = None) -> CrewKeys:
+    """Use a token, and keep in this home what it gave.
+
+    Raises: ConfigError: it is no token. LinkError: the foreman cannot be reached. NotAllowed: it says no.
+    """
+    token = parse_token(text)
+    secret = make_secret()
+    problems = []
+    for address in token.addresses:
+        try:
+            answer = _ask(address, token, secret, name or socket.gethostname()[:64])
+        except LinkError as error:
+            problems.append(str(error))
+        else:
+            return _save(token, secret, answer, address, home)
+    raise LinkError("; ".join(problems) or "the token names no address")
+
+
+def _save(token: Token, secret: Secret, answer: Joined, address: str, home: str) -> CrewKeys:
+    try:
+        role = CrewRole(answer.role)
+    except ValueError:
+        raise ConfigError(f"the foreman gave us the role {answer.role}, which this version does not know") from None
+    others = tuple(other for other in token.addresses if other != address)
+    fingerprint = token.fingerprint.hex()
+    about = Membership(fingerprint, answer.name, role, (address, *others), answer.ensemble, token.invitation)
+    return CrewKeys.save(Path(home) / CREW, about, secret.pem, answer.certificate)
+
+
+def _ask(address: str, token: Token, secret: Secret, name: str) -> Joined:
+    where = parse_address(address)
+    context = make_client_context()
+    context.set_alpn_protocols([ALPN_JOIN])
+    try:
+        with (
+            socket.create_connection((where.host, where.port), TIMEOUT) as link,
+            context.wrap_socket(link) as tls,
+        ):
+            certificate = tls.getpeercert(binary_form=True)
+            if certificate is None or not is_pinned(certificate, token.fingerprint.hex()):
+                raise LinkError(f"what listens at {address} is not the foreman that made this token")
+            proof = make_proof(tell_check(token.secret), bind(token.fingerprint, secret.public))
+            tls.sendall(encode_join(Join(token.invitation, proof, secret.public, name)))
+            answer = decode_answer(_read(tls))
+    except (OSError, RemoteProtocolError) as error:
+        raise LinkError(f"cannot join at {address}: {error}") from None
+    if not isinstance(answer, Joined):
+        raise NotAllowed(answer.reason)
+    return answer
+
+
+def _read(tls: ssl.SSLSocket) -> bytes:
+    reader = JoinReader()
+    while data := tls.recv(MAX_BYTES):
+        if (message := reader.receive(data)) is not None:
+            return message
+    raise ConnectionError("the link was closed without an answer")

@@ -1,0 +1,205 @@
+"""TLS between a socket and a protocol of asyncio: the protocol above sees plain bytes, and writes them.
+
+asyncio's own takes any number of bytes before the handshake is done, and a quarter of a megabyte of memory for each
+link. This one counts what a stranger sends, and gives it a few seconds.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final, cast
+
+MAX_STRANGE_BYTES: Final = 16 * 1024  # that a peer may send before its handshake is done; ours need 2 KB
+HANDSHAKE_SECONDS: Final = 5.0
+READ_BYTES: Final = 64 * 1024
+
+# Gives the protocol for a peer whose handshake is done; None, and the link is closed after what was written.
+Admit = Callable[["TlsTransport"], asyncio.Protocol | None]
+
+
+class NotAdmitted(ConnectionError):
+    """The handshake was done, and then `admit` said no."""
+
+
+class TlsTransport(asyncio.Transport):
+    """What the protocol above writes to."""
+
+    def __init__(self, end: "TlsEnd", below: asyncio.Transport, tls: ssl.SSLObject) -> None:
+        super().__init__()
+        self._end = end
+        self._below = below
+        self.tls = tls
+
+    def write(self, data: "bytes | bytearray | memoryview[Any]") -> None:
+        self._end.write(data)
+
+    def close(self) -> None:
+        self._end.close()
+
+    def abort(self) -> None:
+        self._below.abort()
+
+    def is_closing(self) -> bool:
+        return self._below.is_closing()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self._below.get_extra_info(name, default)
+
+    def get_write_buffer_size(self) -> int:
+        return self._below.get_write_buffer_size()
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._below.set_write_buffer_limits(high, low)
+
+    def pause_reading(self) -> None:
+        self._below.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._below.resume_reading()
+
+
+class TlsEnd(asyncio.Protocol):
+    """One end of a link, whichever side opened it."""
+
+    def __init__(self, context: ssl.SSLContext, admit: Admit, *, is_server: bool) -> None:
+        self._context = context
+        self._admit = admit
+        self._is_server = is_server
+        self._below: asyncio.Transport | None = None
+        self._above: asyncio.Protocol | None = None
+        self._tls: ssl.SSLObject | None = None  # not before somebody says something: it takes most of the memory
+        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._strange_bytes = 0
+        self._error: Exception | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self.done: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+        self.on_strange_end: Callable[[TlsEnd], None] = lambda _end: None  # it is no stranger any more, or is gone
+
+    # What asyncio calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._below = cast("asyncio.Transport", transport)
+        self._timer = asyncio.get_running_loop().call_later(HANDSHAKE_SECONDS, self._give_up)
+        if not self._is_server:
+            self._handshake()
+
+    def data_received(self, data: bytes) -> None:
+        self._in.write(data)
+        if self._above is None:
+            self._strange_bytes += len(data)
+            if self._strange_bytes > MAX_STRANGE_BYTES:
+                self._fail(ConnectionError("too many bytes before the handshake was done"))
+                return
+            self._handshake()
+        if self._above is not None:
+            self._read()
+
+    def eof_received(self) -> None:
+        return None  # and the transport is closed
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        error = self._error or exc
+        self._settle(error or ConnectionError("the link was closed before the handshake was done"))
+        if self._above is not None:
+            above, self._above = self._above, None
+            above.connection_lost(error)
+        self._below = None
+
+    # The handshake
+
+    def _handshake(self) -> None:
+        if self._tls is None:
+            self._tls = self._context.wrap_bio(self._in, self._out, server_side=self._is_server)
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            self._flush()
+        except ssl.SSLError as error:
+            self._fail(error)
+        else:
+            self._flush()
+            self._open()
+
+    def _open(self) -> None:
+        assert self._tls is not None
+        assert self._below is not None
+        transport = TlsTransport(self, self._below, self._tls)
+        above = self._admit(transport)
+        if above is None:
+            self._settle(NotAdmitted("we do not want to talk to this peer"))
+            self.close()
+            return
+        self._above = above
+        self._settle(None)
+        above.connection_made(transport)
+
+    def _settle(self, error: Exception | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self.on_strange_end(self)
+        if not self.done.done():
+            self.done.set_result(error)
+
+    def _give_up(self) -> None:
+        self._timer = None
+        self.on_strange_end(self)
+        self._fail(TimeoutError("the handshake took too long"))
+
+    def _fail(self, error: Exception) -> None:
+        """It may have something to say about it: an alert."""
+        self._error = error
+        if self._below is not None:
+            self._flush()
+            self._below.close() if isinstance(error, ssl.SSLError) else self._below.abort()
+
+    # Bytes
+
+    def _read(self) -> None:
+        tls = self._tls
+        assert tls is not None
+        while self._above is not None and self._below is not None and not self._below.is_closing():
+            try:
+                data = tls.read(READ_BYTES)
+            except ssl.SSLWantReadError:
+                break
+            except ssl.SSLError as error:
+                self._fail(error)
+                return
+            if not data:
+                self.close()
+                return
+            self._above.data_received(data)
+        if self._out.pending:  # keys are renewed now and then
+            self._flush()
+
+    def write(self, data: "bytes | bytearray | memoryview[Any]") -> None:
+        if self._below is None or self._below.is_closing() or self._tls is None:
+            return
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[self._tls.write(rest) :]
+        except ssl.SSLError as error:
+            self._fail(error)
+            return
+        self._flush()
+
+    def abort(self) -> None:
+        if self._below is not None:
+            self._below.abort()
+
+    def close(self) -> None:
+        """After what was written has gone out, and the other end is told that nothing is missing."""
+        if self._below is None or self._below.is_closing():
+            return
+        if self._tls is not None:
+            with suppress(ssl.SSLError):  # the other end has not said the same yet, and need not
+                self._tls.unwrap()
+        self._flush()
+        self._below.close()
+
+    def _flush(self) -> None:
+        if self._out.pending and self._below is not None and not self._below.is_closing():
+            self._below.write(self._out.read())

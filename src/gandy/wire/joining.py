@@ -1,0 +1,132 @@
+"""How a machine joins a crew: the token that somebody hands over, and one question and one answer inside TLS.
+
+Both are msgpack behind their length, in four bytes. The ALPN name of the link says that this is spoken, and not v2.
+"""
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import Final, TypeVar
+from zlib import crc32
+
+import msgspec
+from msgspec import Struct
+
+from gandy.errors import ConfigError, ErrorCode, RemoteProtocolError
+
+ALPN_JOIN: Final = "gandy-join"
+ALPN_NATIVE: Final = "gandy"
+
+PREFIX: Final = "gandy1-"
+MAX_TOKEN: Final = 4_096  # characters
+MAX_BYTES: Final = 4_096  # of a question or an answer
+_LENGTH: Final = 4
+
+T = TypeVar("T")
+
+
+class Token(Struct, frozen=True, array_like=True):
+    """Where the foreman is, how to know it, and what opens its door once."""
+
+    invitation: str
+    secret: bytes
+    fingerprint: bytes  # of the foreman's certificate
+    addresses: tuple[str, ...]
+    role: str
+
+    def __repr__(self) -> str:
+        return f"Token({self.invitation})"  # a secret must not get into a log
+
+
+class Join(Struct, frozen=True):
+    """The question. The proof is about the foreman's fingerprint and our public key: see `bind`."""
+
+    invitation: str
+    proof: bytes
+    public_key: bytes  # DER
+    name: str
+
+
+class Joined(Struct, frozen=True, tag=True, omit_defaults=True):
+    """Come in."""
+
+    certificate: bytes  # DER
+    name: str
+    role: str
+    ensemble: str = ""  # that the foreman is in, and the key to it
+    ensemble_key: bytes = b""
+
+
+class JoinRefused(Struct, frozen=True, tag=True):
+    """Stay out, and why."""
+
+    reason: str
+
+
+JoinAnswer = Joined | JoinRefused
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_tokens: Final = msgspec.msgpack.Decoder(Token)
+_joins: Final = msgspec.msgpack.Decoder(Join)
+_answers: Final[msgspec.msgpack.Decoder[JoinAnswer]] = msgspec.msgpack.Decoder(JoinAnswer)
+
+
+def format_token(token: Token) -> str:
+    data = _encode(token)
+    return PREFIX + urlsafe_b64encode(crc32(data).to_bytes(4, "big") + data).decode().rstrip("=")
+
+
+def parse_token(text: str) -> Token:
+    """Raises: ConfigError. What it says never repeats the token."""
+    text = text.strip()
+    if not text.startswith(PREFIX) or len(text) > MAX_TOKEN:
+        raise ConfigError(f"this is no token: one begins with {PREFIX} and comes from 'gandy invite'")
+    try:
+        raw = urlsafe_b64decode(text.removeprefix(PREFIX) + "==")
+        if crc32(raw[4:]).to_bytes(4, "big") != raw[:4]:
+            raise ValueError("damaged")
+        return _tokens.decode(raw[4:])
+    except (ValueError, msgspec.DecodeError):
+        raise ConfigError("the token is damaged: copy all of it, from 'gandy1-' to the end of the line") from None
+
+
+def bind(fingerprint: bytes, public_key: bytes) -> bytes:
+    """What a proof is about. The fingerprint has always the same length, so nothing can be shifted."""
+    return fingerprint + public_key
+
+
+def encode_join(message: Join | JoinAnswer) -> bytes:
+    data = _encode(message)
+    return len(data).to_bytes(_LENGTH, "big") + data
+
+
+class JoinReader:
+    """Takes bytes until one question or one answer is there."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def receive(self, data: bytes) -> bytes | None:
+        """The message, when it is complete. Raises: RemoteProtocolError."""
+        self._data += data
+        if len(self._data) < _LENGTH:
+            return None
+        length = int.from_bytes(self._data[:_LENGTH], "big")
+        if length > MAX_BYTES or len(self._data) > _LENGTH + length:
+            raise RemoteProtocolError(f"more than {MAX_BYTES} bytes about joining", ErrorCode.TOO_LONG)
+        return bytes(self._data[_LENGTH:]) if len(self._data) == _LENGTH + length else None
+
+
+def decode_join(data: bytes) -> Join:
+    """Raises: RemoteProtocolError."""
+    return _decode(_joins, data)
+
+
+def decode_answer(data: bytes) -> JoinAnswer:
+    """Raises: RemoteProtocolError."""
+    return _decode(_answers, data)
+
+
+def _decode(decoder: "msgspec.msgpack.Decoder[T]", data: bytes) -> T:
+    try:
+        return decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RemoteProtocolError(f"about joining: {error}", ErrorCode.BAD_PAYLOAD) from None
