@@ -2,7 +2,7 @@
 
 import sys
 
-from bench import calls, decoding, dispatching, functions, jobs, spawning, switching
+from bench import calls, decoding, dispatching, functions, jobs, security, spawning, switching
 
 WORKLOADS = {
     "decoding": decoding.run,
@@ -12,6 +12,7 @@ WORKLOADS = {
     "calls": calls.run,
     "switching": switching.run,
     "dispatching": dispatching.run,
+    "security": security.run,
 }
 
 

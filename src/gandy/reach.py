@@ -78,7 +78,12 @@ class Reach:
                 return (await loop.create_connection(lambda: make(place), place.host, place.port))[1]
             return await self._open_tls(place, make)
         except (FileNotFoundError, ConnectionRefusedError):
-            raise LinkError(f"no foreman is running at {place}; start one with 'gandy up'") from None
+            hint = (
+                "start one with 'gandy up'"
+                if place.scheme == "unix"
+                else "there, 'gandy foreman run --listen' starts one"
+            )
+            raise LinkError(f"no foreman is running at {place}; {hint}") from None
         except OSError as error:
             raise LinkError(f"cannot reach a foreman at {place}: {error.strerror or error}") from None
 
