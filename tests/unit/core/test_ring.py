@@ -58,7 +58,8 @@ def test_it_is_the_table_of_the_seed(seed: int) -> None:
             ring.remove(table.pop(chance.randrange(len(table))))
         else:
             able = chance.sample(table, chance.randint(1, len(table)))
-            index = next(index for index, member in enumerate(table) if member in able)
+            chosen = set(able)
+            index = next(index for index, member in enumerate(table) if member in chosen)
             assert use(ring, able) is table[index]
             table = table[index + 1 :] + table[: index + 1]
         assert all(0 <= member.place < SPAN for member in table)

@@ -689,6 +689,16 @@ def test_a_full_worker_can_withdraw_and_offer_again() -> None:
     assert worker.take() == [2]
 
 
+def test_a_free_worker_that_offers_again_has_one_place() -> None:
+    crew = Crew()
+    client, workers = crew.client(), [crew.worker(name) for name in "abc"]
+    workers[0].announce()
+    workers[0].announce("ping")
+    for seq in range(4):
+        client.call(seq)
+    assert sorted(worker.take() for worker in workers) == [[0], [1], [2]]
+
+
 def test_a_call_may_need_more_slots_from_now_on() -> None:
     crew = Crew()
     client, worker = crew.client(), crew.worker(slots=2)
