@@ -11,6 +11,9 @@ BIN := $(VENV)/bin
 FUZZ_SECONDS ?= 60
 SOAK_SEEDS ?= 20000
 
+# Tests start hundreds of processes. Each would compile gandy anew if none may keep what it compiled.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DELETE_ON_ERROR:
 .PHONY: demo test check format docs bench fuzz soak clean help
 
@@ -20,13 +23,13 @@ help:
 demo: $(VENV)/.run
 	@$(BIN)/python examples/demo.py
 
-# The pure bands are covered completely by tests of their own; the others run real things, on all cores.
-PURE_TESTS := tests/unit tests/vectors tests/property
+# The pure bands are covered completely by tests of their own. The others run real things, and wait more than they compute.
+COVERING := tests/unit tests/vectors
+JOBS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
 
 test: $(VENV)/.dev
-	@$(BIN)/coverage run -m pytest $(PURE_TESTS)
-	@$(BIN)/coverage report
-	@$(BIN)/python -m pytest -n auto $(addprefix --ignore=,$(PURE_TESTS))
+	@$(BIN)/python -m pytest -n auto --cov --cov-report=term $(COVERING)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(addprefix --ignore=,$(COVERING))
 
 check: $(VENV)/.dev
 	@$(BIN)/ruff format --check --quiet . || { echo "not formatted: run 'make format'"; exit 1; }
@@ -56,7 +59,7 @@ soak: $(VENV)/.dev
 	@GANDY_QUIET_MACHINE=1 $(BIN)/python -m pytest tests/netns -rs
 	@GANDY_REGISTRATIONS=1000000 $(BIN)/python -m pytest tests/e2e/test_roundrobin_door.py -k endless
 	@GANDY_STREAM_BYTES=1000000000 $(BIN)/python -m pytest tests/e2e/test_call_memory.py
-	@GANDY_HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest tests/property
+	@GANDY_HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -n auto tests/property tests/fuzz/test_hypothesis.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage

@@ -121,7 +121,12 @@ def read_pids(path: Path) -> list[int]:
 
 
 def list_descendants(pid: int) -> list[int]:
-    children = [int(word) for path in Path(f"/proc/{pid}/task").glob("*/children") for word in path.read_text().split()]
+    """Those that are there now. One that ends meanwhile has none."""
+    try:
+        paths = list(Path(f"/proc/{pid}/task").glob("*/children"))
+        children = [int(word) for path in paths for word in path.read_text().split()]
+    except (ProcessLookupError, FileNotFoundError):
+        return []
     return children + [found for child in children for found in list_descendants(child)]
 
 
