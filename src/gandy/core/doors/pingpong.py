@@ -5,16 +5,16 @@ caller has room for it. It knows neither sockets nor clocks; docs/protocol/pingp
 """
 
 from collections import Counter, OrderedDict, deque
-from typing import Any, Final, assert_never
-
-import msgspec
+from typing import Final, assert_never
 
 from gandy.core.calls import Peer
 from gandy.core.doors.base import Parcel, Roll, name_peer
+from gandy.core.doors.flow import Flow
+from gandy.core.doors.values import decode_args
 from gandy.core.switchboard import Switchboard
 from gandy.core.workers import PING_PONG, Worker, WorkerInfo
 from gandy.errors import RemoteProtocolError
-from gandy.limits import MAX_PIECE_BYTES, MAX_QUEUED_BYTES
+from gandy.limits import MAX_QUEUED_BYTES
 from gandy.talk.pingpong import BROKER_LAW, HAS_JOB, BrokerEvent, WorkerState
 from gandy.wire.calls import (
     ANNOUNCE,
@@ -33,7 +33,6 @@ from gandy.wire.calls import (
     PICKLED,
     REFUSED,
     RESULT,
-    WHOLE,
     WINDOW_BYTES,
     Failure,
     Offer,
@@ -70,25 +69,24 @@ CROWD: Final = "a worker above the limit"
 # Seed 003: any message renews the time of a worker. One that is told to leave has this time to do it.
 _RENEWING: Final = frozenset(BrokerEvent) - {BrokerEvent.JOB, BrokerEvent.EXPIRED, BrokerEvent.GONE}
 
-_encode_value: Final = msgspec.msgpack.Encoder().encode
-_decode_args: Final = msgspec.msgpack.Decoder(list[Any]).decode
-
 
 class _Call:
     """A call that a worker has, or is about to get, or has answered."""
 
-    __slots__ = ("body", "credit", "flags", "is_sent", "number", "owed", "pieces", "size", "told")
+    __slots__ = ("flags", "flow", "is_sent", "owed", "pieces", "size")
 
-    def __init__(self, number: int, flags: int) -> None:
-        self.number = number
+    def __init__(self, flow: Flow, flags: int) -> None:
+        self.flow = flow  # the result; complete, while it goes out
         self.flags = flags
         self.pieces: list[bytes] = []  # of arguments that are not complete
         self.size = 0  # of these
         self.owed = 0  # credit for them
         self.is_sent = False  # to the worker
-        self.body: bytes | None = None  # the result, while it goes out
-        self.told = 0  # bytes of it
-        self.credit = WINDOW_BYTES
+
+    @property
+    def number(self) -> int:
+        """At the switchboard."""
+        return self.flow.number
 
 
 class _Entry:
@@ -177,8 +175,11 @@ class PingPongDoor:
             self._drop(entry, STRANGE if entry is None or entry.state is WorkerState.ABSENT else JOBLESS, now)
             return
         call = self._finish(entry, now)
-        call.body = b"" if call.flags & CAST else _encode_value(data)
-        self._tell_result(entry, now)
+        if call.flags & CAST:
+            call.flow.close()
+        else:
+            call.flow.put_value(data)
+        self._maybe_complete(entry, call.flow, now)
 
     def _on_nonsense(self, entry: _Entry | None, said: list[bytes], fault: str, now: float) -> None:
         """Where it can only be the answer to a job, the caller hears of it: no other answer will come."""
@@ -241,7 +242,7 @@ class PingPongDoor:
         call = entry.call
         if entry.peer is not None:
             self._announce(entry, False)
-            if call is None or call.body is None:
+            if call is None or not call.flow.is_complete:
                 for number in list(entry.peer.serves):  # also one that we have not been told of yet
                     if call is not None and call.is_sent and number != undelivered:
                         self._lose(entry, number, why)
@@ -331,8 +332,8 @@ class PingPongDoor:
             elif kind == BODY:
                 self._on_body(entry, entry.call, subtype, payload, now)
             elif kind == CREDIT:
-                entry.call.credit += padding
-                self._tell_result(entry, now)
+                entry.call.flow.grant(padding)
+                self._maybe_complete(entry, entry.call.flow, now)
             elif kind == CANCEL:
                 self._on_cancel(entry, entry.call, now)
 
@@ -342,7 +343,8 @@ class PingPongDoor:
         _, at = read_name(payload)
         if flags & DIRECT:
             _, at = read_name(payload, at)
-        call = entry.call = _Call(number, flags)
+        assert entry.peer is not None
+        call = entry.call = _Call(Flow(self._board, entry.peer, number), flags)
         if flags & MORE:
             self._collect(call, payload[at:])
         else:
@@ -380,7 +382,7 @@ class PingPongDoor:
 
     def _on_cancel(self, entry: _Entry, call: _Call, now: float) -> None:
         """The protocol has no word for it: a job that was sent keeps the slot until its result comes."""
-        if call.is_sent and call.body is None:
+        if call.is_sent and not call.flow.is_complete:
             call.flags |= CAST  # nobody will grant credit for the result
             return
         self._fail(entry, "Cancelled", "the call was cancelled")
@@ -401,23 +403,11 @@ class PingPongDoor:
         self._move(entry, BrokerEvent.JOB, now)
         self._send(entry, Job(data), call.number)
 
-    def _tell_result(self, entry: _Entry, now: float) -> None:
-        """What there is credit for. The last piece needs none."""
-        call, peer = entry.call, entry.peer
-        assert call is not None
-        assert peer is not None
-        body = call.body
-        if body is None:
-            return
-        while len(body) - call.told > MAX_PIECE_BYTES:
-            if call.credit <= 0:
-                return
-            piece = body[call.told : call.told + MAX_PIECE_BYTES]
-            call.told += len(piece)
-            call.credit -= len(piece) + FRAME_COST
-            self._board.on_frame(peer, RESULT, 0, call.number, 0, piece)
-        self._end(entry, call.number, LAST | WHOLE, body[call.told :])
-        self._close(entry, now)
+    def _maybe_complete(self, entry: _Entry, flow: Flow, now: float) -> None:
+        """The last piece of a result needs no credit."""
+        if flow.is_done:
+            self._end(entry, flow.number, LAST | flow.last_flags, flow.last)
+            self._close(entry, now)
 
     def _fail(self, entry: _Entry, kind: str, message: str) -> None:
         assert entry.call is not None
@@ -443,11 +433,11 @@ class PingPongDoor:
         assert self._held == sum(entry.call.size for entry in entries if entry.call is not None)
         for entry in entries:
             call, has_left = entry.call, entry.state in (WorkerState.ABSENT, WorkerState.GOING)
-            has_job = call is not None and call.is_sent and call.body is None
+            has_job = call is not None and call.is_sent and not call.flow.is_complete
             assert has_job == (entry.state in HAS_JOB)
             assert entry.peer is not None or entry.state is WorkerState.GOING
             if has_left:
-                assert (entry.peer is not None) == (call is not None and call.body is not None)
+                assert (entry.peer is not None) == (call is not None and call.flow.is_complete)
             if entry.peer is not None:
                 assert bool(entry.peer.offers) == (not has_left and entry.state is not WorkerState.LEAVING)
                 assert call is None or call.number in entry.peer.serves
@@ -459,8 +449,8 @@ class PingPongDoor:
 def _find_job(args: bytes) -> bytes | None:
     """The only argument, where there is one, and it is bytes or text."""
     try:
-        found = _decode_args(args)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        found = decode_args(args)
+    except ValueError:
         return None
     job = found[0] if len(found) == 1 else None
     if isinstance(job, str):
