@@ -92,15 +92,6 @@ def encode_status(status: int, code: int = 0) -> bytes:
     return _encode_varint(status) + _encode_varint(code)
 
 
-def decode_status(frame: bytes) -> tuple[int, int]:
-    """Raises: RemoteProtocolError."""
-    status, at = _decode_varint(frame, 0)
-    code, at = _decode_varint(frame, at)
-    if at != len(frame):
-        raise RemoteProtocolError("a status has two numbers", ErrorCode.BAD_PAYLOAD)
-    return status, code
-
-
 def _encode_varint(number: int) -> bytes:
     rest = 2 * number if number >= 0 else -2 * number - 1
     data = bytearray()
@@ -109,19 +100,6 @@ def _encode_varint(number: int) -> bytes:
         rest >>= 7
     data.append(rest)
     return bytes(data)
-
-
-def _decode_varint(data: bytes, at: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 70, 7):
-        if at >= len(data):
-            break
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1 if not value & 1 else -(value >> 1) - 1), at
-    raise RemoteProtocolError("a status that does not end", ErrorCode.BAD_PAYLOAD)
 
 
 FAILED: Final = encode_status(FAILURE)
