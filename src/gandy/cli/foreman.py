@@ -5,10 +5,9 @@ import sys
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from gandy.cli.exits import make_epilog
-from gandy.cli.options import Format, Seconds, curve_option, foreman_option, open_client, output_option
+from gandy.cli.options import Format, Seconds, curve_option, foreman_option, open_client, output_option, refuse_options
 from gandy.config import tell_home
 
 
@@ -90,8 +89,10 @@ def run(
 
     Doors for ZeroMQ are for this machine only, unless there are keys (--curve) or nobody minds (--insecure).
     """
-    _refuse_lonely(ctx, doors, "roundrobin", "roundrobin_commands", "roundrobin_expiry")
-    _refuse_lonely(ctx, doors, "pingpong", "pingpong_command", "pingpong_expiry")
+    if doors["roundrobin"] is None:
+        refuse_options(ctx, "is for --roundrobin, which is not there", "roundrobin_commands", "roundrobin_expiry")
+    if doors["pingpong"] is None:
+        refuse_options(ctx, "is for --pingpong, which is not there", "pingpong_command", "pingpong_expiry")
     if doors["curve"] is not None and doors["roundrobin"] is doors["pingpong"] is None:
         raise click.UsageError("--curve is for --roundrobin and --pingpong", ctx)
     from gandy.foreman import main
@@ -99,14 +100,6 @@ def run(
     home = tell_home(os.environ, sys.platform)
     code = main.run(home=home, store=store, grace=grace, keep_results=keep_results, insecure=insecure, **doors)
     raise click.exceptions.Exit(code)
-
-
-def _refuse_lonely(ctx: click.Context, doors: dict[str, Any], door: str, *options: str) -> None:
-    """Options of a door that is not opened. Raises: UsageError."""
-    for parameter in ctx.command.params if doors[door] is None else ():
-        source = ctx.get_parameter_source(parameter.name or "")
-        if parameter.name in options and source is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"{parameter.opts[0]} is for --{door}, which is not there", ctx)
 
 
 @foreman.command(epilog=make_epilog("gandy foreman stop", "gandy foreman stop --drain"))

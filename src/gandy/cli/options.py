@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from gandy.cli.people import parse_bytes, parse_seconds
 from gandy.config import SOCKET_NAME, tell_home
@@ -107,6 +108,14 @@ def open_owner() -> "Client":
     from gandy.client import Client
 
     return Client(f"unix:{tell_home(os.environ, sys.platform)}/{SOCKET_NAME}")
+
+
+def refuse_options(ctx: click.Context, why: str, *names: str) -> None:
+    """Raises: UsageError, where somebody wrote one of these options."""
+    for parameter in ctx.command.params:
+        source = ctx.get_parameter_source(parameter.name or "")
+        if parameter.name in names and source is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{parameter.opts[0]} {why}", ctx)
 
 
 def open_client(foreman: str | None) -> "Client":

@@ -17,6 +17,7 @@ from gandy.cli.options import (
     open_client,
     output_option,
     preload_option,
+    refuse_options,
     reserve_option,
 )
 from gandy.config import tell_home
@@ -85,7 +86,7 @@ def run(ctx: click.Context, /, roundrobin: str | None, pingpong: str | None, **t
 
 
 def _run(ctx: click.Context, foreman: str | None, ensemble: str | None, insecure: bool, **told: Any) -> int:
-    _refuse(ctx, told, "needs a server of ZeroMQ: --roundrobin or --pingpong", *ZEROMQ_OPTIONS)
+    _take_out(ctx, told, "needs a server of ZeroMQ: --roundrobin or --pingpong", *ZEROMQ_OPTIONS)
     if ensemble is not None:
         if ctx.get_parameter_source("foreman") is ParameterSource.COMMANDLINE:
             raise click.UsageError("a foreman has one place: --foreman or --ensemble", ctx)
@@ -96,8 +97,8 @@ def _run(ctx: click.Context, foreman: str | None, ensemble: str | None, insecure
 
 
 def _run_roundrobin(ctx: click.Context, url: str, insecure: bool, curve: str | None, **told: Any) -> int:
-    _refuse(ctx, told, "is for workers of a foreman, and not with --roundrobin", *FOREMAN_OPTIONS)
-    _refuse(ctx, told, "is for --pingpong", "pingpong_command")
+    _take_out(ctx, told, "is for workers of a foreman, and not with --roundrobin", *FOREMAN_OPTIONS)
+    _take_out(ctx, told, "is for --pingpong", "pingpong_command")
     from gandy.worker import main
 
     server = main.ZmqServer(url, insecure, curve)
@@ -106,9 +107,9 @@ def _run_roundrobin(ctx: click.Context, url: str, insecure: bool, curve: str | N
 
 
 def _run_pingpong(ctx: click.Context, url: str, insecure: bool, curve: str | None, **told: Any) -> int:
-    _refuse(ctx, told, "is for workers of a foreman, and not with --pingpong", *FOREMAN_OPTIONS)
-    _refuse(ctx, told, "is not with --pingpong: its workers have one slot and one command", "slots")
-    _refuse(ctx, told, "is for --roundrobin", "roundrobin_commands")
+    _take_out(ctx, told, "is for workers of a foreman, and not with --pingpong", *FOREMAN_OPTIONS)
+    _take_out(ctx, told, "is not with --pingpong: its workers have one slot and one command", "slots")
+    _take_out(ctx, told, "is for --roundrobin", "roundrobin_commands")
     command = told.pop("pingpong_command")
     if command is None:
         raise click.UsageError("--pingpong needs --pingpong-command NAME: what gets the jobs", ctx)
@@ -118,14 +119,11 @@ def _run_pingpong(ctx: click.Context, url: str, insecure: bool, curve: str | Non
     return main.run_pingpong(home=tell_home(os.environ, sys.platform), server=server, command=command, **told)
 
 
-def _refuse(ctx: click.Context, told: dict[str, Any], why: str, *names: str) -> None:
-    """Take these options out. Raises: UsageError, where somebody wrote one."""
+def _take_out(ctx: click.Context, told: dict[str, Any], why: str, *names: str) -> None:
+    """These options are not for this kind of worker. Raises: UsageError, where somebody wrote one."""
     for name in names:
         told.pop(name)
-    for parameter in ctx.command.params:
-        source = ctx.get_parameter_source(parameter.name or "")
-        if parameter.name in names and source is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"{parameter.opts[0]} {why}", ctx)
+    refuse_options(ctx, why, *names)
 
 
 @worker.command(
