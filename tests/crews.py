@@ -140,6 +140,26 @@ class WorkerSeat(Seat):
             self.board.check()
 
 
+class Table:
+    """A worker table that believes what it is told, and notes it."""
+
+    def __init__(self) -> None:
+        self.workers: dict[str, Worker] = {}
+        self.heard: list[str] = []
+
+    def enter(self, info: WorkerInfo) -> Worker:
+        assert info.id not in self.workers
+        worker = self.workers[info.id] = Worker(info, connected=True)
+        return worker
+
+    def leave(self, worker: str) -> None:
+        del self.workers[worker]
+
+    def hear(self, worker: Worker) -> None:
+        assert self.workers[worker.info.id] is worker
+        self.heard.append(worker.info.id)
+
+
 class Crew:
     """A switchboard long after its start, and everybody at it."""
 

@@ -7,7 +7,7 @@ from collections import deque
 from typing import Any, NamedTuple
 
 import msgspec
-from tests.crews import Frame, Seat
+from tests.crews import Frame, Seat, Table
 
 from gandy.core.doors.base import Parcel
 from gandy.core.doors.registered import EXPIRY
@@ -56,26 +56,6 @@ def read_note(frames: list[bytes]) -> Note:
     assert note.frames == frames
     assert b"" not in note.path, "an empty frame among the arguments ends them"
     return note
-
-
-class Table:
-    """A worker table that believes what it is told."""
-
-    def __init__(self) -> None:
-        self.workers: dict[str, Worker] = {}
-        self.heard: list[str] = []
-
-    def enter(self, info: WorkerInfo) -> Worker:
-        assert info.id not in self.workers
-        worker = self.workers[info.id] = Worker(info, connected=True)
-        return worker
-
-    def leave(self, worker: str) -> None:
-        del self.workers[worker]
-
-    def hear(self, worker: Worker) -> None:
-        assert self.workers[worker.info.id] is worker
-        self.heard.append(worker.info.id)
 
 
 class Hall:

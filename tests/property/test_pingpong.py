@@ -10,12 +10,11 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.crews import ClientSeat
+from tests.crews import ClientSeat, Table
 
 from gandy.core.doors.base import Parcel
 from gandy.core.doors.pingpong import PingPongDoor
 from gandy.core.switchboard import GRACE, Switchboard
-from gandy.core.workers import Worker, WorkerInfo
 from gandy.errors import RemoteProtocolError
 from gandy.wire import calls
 from gandy.wire.calls import BUSY, FAILED, LAST, LOST, REFUSED
@@ -94,22 +93,6 @@ class Man:
     job: Made | None = None
     telling: Made | None = None  # the call whose result is not told to its caller
     owed: list[tuple[bytes, ...]] = field(default_factory=list)  # messages that it must be sent now
-
-
-class Table:
-    def __init__(self) -> None:
-        self.workers: dict[str, Worker] = {}
-
-    def enter(self, info: WorkerInfo) -> Worker:
-        assert info.id not in self.workers
-        self.workers[info.id] = Worker(info, connected=True)
-        return self.workers[info.id]
-
-    def leave(self, worker: str) -> None:
-        del self.workers[worker]
-
-    def hear(self, worker: Worker) -> None:
-        assert self.workers[worker.info.id] is worker
 
 
 class PingPong(RuleBasedStateMachine):

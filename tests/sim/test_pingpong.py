@@ -7,11 +7,10 @@ from collections import Counter
 
 import msgspec
 import pytest
-from tests.crews import ClientSeat
+from tests.crews import ClientSeat, Table
 
 from gandy.core.doors.pingpong import PingPongDoor
 from gandy.core.switchboard import Switchboard
-from gandy.core.workers import Worker, WorkerInfo
 from gandy.talk.pingpong import PingPongWorker, Turn
 from gandy.testing.simulation import Simulation
 from gandy.wire import calls
@@ -43,22 +42,6 @@ class Link:
             broker.receive(self.routing_id, frames)
         else:
             self.worker.receive(self, frames)
-
-
-class Table:
-    def __init__(self) -> None:
-        self.workers: dict[str, Worker] = {}
-
-    def enter(self, info: WorkerInfo) -> Worker:
-        assert info.id not in self.workers
-        self.workers[info.id] = Worker(info, connected=True)
-        return self.workers[info.id]
-
-    def leave(self, worker: str) -> None:
-        del self.workers[worker]
-
-    def hear(self, worker: Worker) -> None:
-        assert self.workers[worker.info.id] is worker
 
 
 class Broker:

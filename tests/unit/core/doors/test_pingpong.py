@@ -2,13 +2,13 @@
 
 import msgspec
 import pytest
-from tests.crews import ClientSeat, Frame
+from tests.crews import ClientSeat, Frame, Table
 
 from gandy.core.doors import pingpong
 from gandy.core.doors.base import Door, Parcel
 from gandy.core.doors.pingpong import CROWD, EXPIRY, JOBLESS, NONSENSE, STRANGE, PingPongDoor
 from gandy.core.switchboard import Switchboard
-from gandy.core.workers import Worker, WorkerInfo
+from gandy.core.workers import WorkerInfo
 from gandy.limits import MAX_PIECE_BYTES, MAX_QUEUED_BYTES
 from gandy.wire import calls
 from gandy.wire.calls import BUSY, CAST, FAILED, FRAME_COST, LAST, LOST, MORE, REFUSED, WHOLE, WINDOW_BYTES
@@ -18,25 +18,6 @@ READY, PING, PONG, EXIT = [b"", b"READY"], [b"", b"PING"], [b"", b"PONG"], [b"",
 DONE = LAST | WHOLE
 
 pack = msgspec.msgpack.encode
-
-
-class Table:
-    """A worker table that notes what it is told."""
-
-    def __init__(self) -> None:
-        self.workers: dict[str, Worker] = {}
-        self.heard: list[str] = []
-
-    def enter(self, info: WorkerInfo) -> Worker:
-        assert info.id not in self.workers
-        worker = self.workers[info.id] = Worker(info, connected=True)
-        return worker
-
-    def leave(self, worker: str) -> None:
-        del self.workers[worker]
-
-    def hear(self, worker: Worker) -> None:
-        self.heard.append(worker.info.id)
 
 
 class House:
