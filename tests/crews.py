@@ -54,9 +54,18 @@ class Seat:
 class ClientSeat(Seat):
     """Makes calls. The body of each is its number, so that workers can tell which one they got."""
 
-    def call(self, seq: int, name: str = "ping", flags: int = 0, age_ms: int = 0, worker: str = "") -> None:
-        flags |= calls.DIRECT if worker else 0
-        self.say(calls.CALL, flags, seq, age_ms, calls.encode_target(name, worker) + b"%d" % seq)
+    def call(
+        self,
+        seq: int,
+        name: str = "ping",
+        flags: int = 0,
+        age_ms: int = 0,
+        worker: str = "",
+        at: float | None = None,
+    ) -> None:
+        flags |= (calls.DIRECT if worker else 0) | (0 if at is None else calls.AT)
+        target = calls.encode_target(name, worker) + (b"" if at is None else calls.encode_time(at))
+        self.say(calls.CALL, flags, seq, age_ms, target + b"%d" % seq)
 
     def cast(self, seq: int, name: str = "ping", flags: int = 0, age_ms: int = 0, worker: str = "") -> None:
         self.call(seq, name, flags | calls.CAST, age_ms, worker)
@@ -92,9 +101,9 @@ class WorkerSeat(Seat):
         self.others: list[Frame] = []  # all that it heard beside calls
         self.before = board.on_worker(self.peer, self.account)  # the link that it had, if any
 
-    def announce(self, *offers: str | Offer) -> None:
+    def announce(self, *offers: str | Offer, knows_time: bool = False) -> None:
         said = [Offer(offer) if isinstance(offer, str) else offer for offer in offers]
-        self.say(calls.ANNOUNCE, payload=calls.encode_announcement(self.slots, self.reserved, said))
+        self.say(calls.ANNOUNCE, payload=calls.encode_announcement(self.slots, self.reserved, said, knows_time))
 
     def take(self) -> list[int]:
         """The calls that it got since the last look."""
@@ -106,6 +115,8 @@ class WorkerSeat(Seat):
             _, end = calls.read_name(frame.payload)
             if frame.subtype & calls.DIRECT:
                 _, end = calls.read_name(frame.payload, end)
+            if frame.subtype & calls.AT:
+                _, end = calls.read_time(frame.payload, end)
             caller = int(frame.payload[end:])
             self.numbers[caller] = frame.seq
             taken.append(caller)

@@ -16,7 +16,7 @@ GandyError
 │   └── CallTimeout               it did not end in time
 ├── AddressError                  no address of the bus, or not one where this message can go
 │   ├── UnknownService            nobody in the ensemble offers the service
-│   └── NoClock                   a time was given, and the shared time is not known yet
+│   └── NoClock                   a time was given, and somebody who must know the shared time does not
 ├── NotScheduled                  too far away, or too much waits for its time already
 ├── Rejected                      the foreman refuses, and will refuse again
 │   └── NotAllowed                our key does not let us in, or not for this
@@ -183,7 +183,7 @@ class UnknownService(AddressError):
 
 
 class NoClock(AddressError):
-    """A time was given, and we or the receiver do not know the shared time yet: it would come too early, or never."""
+    """A time was given, and somebody who must know the shared time does not: it would begin too early, or never."""
 
     retryable = True
 

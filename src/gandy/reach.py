@@ -8,7 +8,7 @@ import asyncio
 import ssl
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from gandy.config import SOCKET_NAME, Address, parse_address, tell_home
 from gandy.core.roles import CrewRole
@@ -17,6 +17,9 @@ from gandy.keys.crew import CREW, CrewKeys, is_pinned
 from gandy.net.links import is_foreign
 from gandy.net.tls import NotAdmitted, TlsEnd, TlsTransport
 from gandy.wire.joining import ALPN_NATIVE
+
+if TYPE_CHECKING:
+    from gandy.bus import Ensemble
 
 CONNECT_SECONDS: Final = 5.0
 
@@ -31,6 +34,7 @@ class Reach:
         self.keys = keys
         self._insecure = insecure  # whether what discovery finds may be without TLS
         self._context: ssl.SSLContext | None = None
+        self.band: Ensemble | None = None  # of who is in the ensemble anyway: there the foreman is looked for
 
     def __str__(self) -> str:
         return " or ".join(map(str, self.places))
@@ -60,9 +64,12 @@ class Reach:
         """One that is looked for in an ensemble may be elsewhere each time."""
         if place.scheme != "ensemble":
             return place
-        from gandy.bus.crew import locate  # only for those who need it
+        from gandy.bus.crew import ask_foreman, find_foreman  # only for those who need it
 
-        found = await asyncio.to_thread(locate, place)
+        if self.band is not None and self.band.name == place.host:
+            found = parse_address(await asyncio.to_thread(ask_foreman, self.band))
+        else:
+            found = parse_address(await asyncio.to_thread(find_foreman, place.host, insecure=self._insecure))
         if found.scheme == "plain" and not self._insecure:
             raise LinkError(f"a foreman in {place.host} says that it is at {found}, without keys; is that --insecure?")
         return found

@@ -27,6 +27,27 @@ def add(one: Any, other: Any) -> Any:
 
 
 @worker.command
+def tell_time() -> float:
+    return time.time()
+
+
+@worker.command
+async def tell_time_async() -> float:
+    return time.time()
+
+
+@worker.command(isolate=True)
+def tell_time_isolated() -> float:
+    return time.time()
+
+
+@worker.command
+def tell_times(count: int) -> Iterator[float]:
+    for _ in range(count):
+        yield time.time()
+
+
+@worker.command
 async def later(value: Any) -> Any:
     await asyncio.sleep(0)
     return value

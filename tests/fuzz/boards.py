@@ -94,7 +94,8 @@ def fuzz_announcement(data: bytes) -> None:
         said = calls.decode_announcement(data)
     except RemoteProtocolError:
         return
-    assert calls.decode_announcement(calls.encode_announcement(said.slots, said.reserved, said.offers)) == said
+    again = calls.encode_announcement(said.slots, said.reserved, said.offers, said.knows_time)
+    assert calls.decode_announcement(again) == said
     strangers = Strangers()
     strangers.say(0, Frame(calls.ANNOUNCE, payload=data))
     strangers.leave()
@@ -142,7 +143,7 @@ def _use(seat: Seat, choices: Choices) -> None:
 
 def _choose_frame(choices: Choices) -> Frame:
     kind = choices.pick((calls.CALL, calls.CALL, calls.RESULT, calls.RESULT, *range(calls.CALL, calls.YIELDED + 2)))
-    subtype = choices.pick((0, calls.LAST, calls.MORE, calls.CAST | calls.MORE, calls.DIRECT, 0xFF, 0x17))
+    subtype = choices.pick((0, calls.LAST, calls.MORE, calls.CAST | calls.MORE, calls.DIRECT, calls.AT, 0xFF, 0x17))
     seq = choices.pick((0, 1, 2, 3, 9, LAST_ID))
     padding = choices.pick((0, 1, 2, 1_000, LAST_ID))
     return Frame(kind, subtype, seq, padding, _choose_payload(kind, choices))

@@ -12,7 +12,7 @@ from queue import Empty, SimpleQueue
 from typing import Final
 
 from gandy.bus.ensemble import Bus, Ensemble
-from gandy.config import Address, parse_address
+from gandy.config import Address
 from gandy.errors import AddressError, LinkError
 
 log = logging.getLogger("gandy.bus")
@@ -66,11 +66,6 @@ def ask_foreman(band: Ensemble, timeout: float = PATIENCE) -> str:
     finally:
         service.close()
     raise LinkError(f"no foreman is in the ensemble {band.name}; start one with 'gandy foreman run --ensemble'")
-
-
-def locate(address: Address) -> Address:
-    """The same address, or, where it names an ensemble, that of its foreman. It may take a while. Raises: LinkError."""
-    return parse_address(find_foreman(address.host)) if address.scheme == "ensemble" else address
 
 
 def choose_address(addresses: Sequence[str]) -> str:

@@ -50,8 +50,17 @@ class Channel:
 class Engine:
     """One process of an ensemble. `start` it, `close` it."""
 
-    def __init__(self, app: str, dialect: Dialect, ip: str, *, may_lead: bool, peers: tuple[str, ...]) -> None:
-        """Raises: ConfigError."""
+    def __init__(
+        self,
+        app: str,
+        dialect: Dialect,
+        ip: str,
+        *,
+        may_lead: bool,
+        peers: tuple[str, ...],
+        unix_time: bool = False,
+    ) -> None:
+        """`unix_time`: what the shared time is, should we be the first to lead. Raises: ConfigError."""
         self.on_news: Callable[[News], None] = lambda _news: None
         self.post: Callable[[Delivery], None] = run_delivery
         self.lock = RLock()
@@ -82,7 +91,7 @@ class Engine:
             time.monotonic(),
             may_lead=may_lead,
             peers=peers,
-            beginning=now - int(now),  # as the original: the clock counts from the whole second of its start
+            beginning=now if unix_time else now % 1.0,  # the original counts from the whole second of its start
         )
         self._thread = Thread(target=self._run, name="gandy-bus", daemon=True)
 

@@ -86,12 +86,14 @@ class Bus:
         peers: tuple[str, ...] = (),
         ip: str | None = None,
         insecure: bool = False,
+        unix_time: bool = False,
     ) -> None:
         """Be part of the ensemble of this name.
 
         On this machine only, unless `insecure`: then everybody on the network can take part. `peers`: hosts that
         broadcasts do not reach. `clock`: "lead" if this process may tell the others the time. `ip`: what others call
-        this machine.
+        this machine. `unix_time`: should this process be the first to lead, the shared time is that of its wall
+        clock; else it begins near zero, as in the original.
 
         Raises: ConfigError.
         """
@@ -107,7 +109,8 @@ class Bus:
             )
         self.name = name
         own = ip or (find_ip() if insecure else LOCALHOST)
-        self.engine = Engine(name, DIALECTS[dialect], own, may_lead=clock == "lead", peers=peers)
+        may_lead = clock == "lead"
+        self.engine = Engine(name, DIALECTS[dialect], own, may_lead=may_lead, peers=peers, unix_time=unix_time)
         self.engine.post = self._post
         self.engine.on_news = self._on_news
         self._listeners: list[Callable[[News], None]] = []

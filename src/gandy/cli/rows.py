@@ -28,7 +28,7 @@ JOB_KEYS: Final = (
 TASK_KEYS: Final = (
     "job task state attempt worker claimed started ended cause exit_code signal peak_memory_bytes note tail"
 )
-WORKER_KEYS: Final = "id name slots used running tags connected draining silent_seconds calls commands"
+WORKER_KEYS: Final = "id name slots used running tags connected draining silent_seconds calls commands knows_time"
 
 JOB_HEADERS: Final = (">job", "name", "state", ">tasks", ">finished", ">failed", ">running", "submitted", "command")
 TASK_HEADERS: Final = (">task", ">attempt", "state", "worker", ">took", ">memory", "end")

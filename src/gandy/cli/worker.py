@@ -22,7 +22,9 @@ from gandy.cli.options import (
 )
 from gandy.config import tell_home
 
-LIST_KEYS: Final = "id, name, slots, used, running, tags, connected, draining, silent_seconds, calls, commands"
+LIST_KEYS: Final = (
+    "id, name, slots, used, running, tags, connected, draining, silent_seconds, calls, commands, knows_time"
+)
 
 # A server of ZeroMQ knows nothing of these.
 FOREMAN_OPTIONS: Final = ("foreman", "ensemble", "tags", "reserve", "keep_output")
@@ -61,7 +63,9 @@ def worker() -> None:
 @commands_option
 @reserve_option
 @preload_option
-@click.option("--ensemble", metavar="NAME", help="Work for the foreman of this ensemble, wherever it is.")
+@click.option(
+    "--ensemble", metavar="NAME", help="Keep the time of this ensemble, and work for its foreman, wherever it is."
+)
 @click.option("--roundrobin", metavar="URL", help="Work for the round-robin server at tcp://HOST:PORT instead.")
 @click.option(
     "--roundrobin-command",
@@ -87,13 +91,12 @@ def run(ctx: click.Context, /, roundrobin: str | None, pingpong: str | None, **t
 
 def _run(ctx: click.Context, foreman: str | None, ensemble: str | None, insecure: bool, **told: Any) -> int:
     _take_out(ctx, told, "needs a server of ZeroMQ: --roundrobin or --pingpong", *ZEROMQ_OPTIONS)
-    if ensemble is not None:
-        if ctx.get_parameter_source("foreman") is ParameterSource.COMMANDLINE:
-            raise click.UsageError("a foreman has one place: --foreman or --ensemble", ctx)
+    if ensemble is not None and ctx.get_parameter_source("foreman") is not ParameterSource.COMMANDLINE:
         foreman = f"ensemble:{ensemble}"
     from gandy.worker import main
 
-    return main.run(home=tell_home(os.environ, sys.platform), foreman=foreman, insecure=insecure, **told)
+    home = tell_home(os.environ, sys.platform)
+    return main.run(home=home, foreman=foreman, insecure=insecure, ensemble=ensemble, **told)
 
 
 def _run_roundrobin(ctx: click.Context, url: str, insecure: bool, curve: str | None, **told: Any) -> int:

@@ -32,6 +32,7 @@ from gandy.core.requests import (
     ExplainJob,
     ForgetJob,
     GetStatus,
+    GetTime,
     HoldJob,
     Invite,
     Invited,
@@ -62,6 +63,7 @@ from gandy.core.requests import (
     Submit,
     Submitted,
     TaskList,
+    Time,
     WatchJob,
     WorkerList,
     WorkerRow,
@@ -105,7 +107,7 @@ class AsyncClient(AsyncCalls):
     def __init__(self, foreman: str | None = None, *, ensemble: str | None = None) -> None:
         self.reach = find_reach(foreman or tell_ensemble(ensemble), os.environ, sys.platform)
         self._link: Link | None = None
-        self.caller = Caller(self.get_link, lambda: self._link)
+        self.caller = Caller(self.get_link, lambda: self._link, self.now)
         self._connecting = asyncio.Lock()
         self._upload_count = 0
         self._functions: list[Functions] = []
@@ -243,6 +245,13 @@ class AsyncClient(AsyncCalls):
     async def invite(self, role: str, seconds: float, uses: int = 1) -> Invited:
         """A token for `gandy join`. Raises: Rejected, NotAllowed."""
         return await self.ask(Invite(role, seconds, uses), Invited)
+
+    async def now(self) -> float:
+        """The shared time of the foreman's ensemble, good for half of the way there and back. Raises: NoClock."""
+        loop = asyncio.get_running_loop()
+        asked = loop.time()
+        answer = await self.ask(GetTime(), Time)
+        return answer.shared + (loop.time() - asked) / 2
 
     async def stop_worker(self, worker: str, *, immediate: bool = False) -> None:
         """Let a worker go, by name or id. Its tasks end first, unless it is immediate."""

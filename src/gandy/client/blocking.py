@@ -166,14 +166,14 @@ class Client:
     def call(self, name: str, /, *args: Any, **options: Unpack[CallOptions]) -> Any:
         """The value of a command that workers have installed.
 
-        Raises: CallFailed, with what the command raised; UnknownCommand, WorkerLost, Busy, CallTimeout; LinkError;
-        TypeError, ValueError, NotPicklable, where the arguments cannot be sent.
+        Raises: CallFailed, with what the command raised; UnknownCommand, WorkerLost, Busy, CallTimeout, NoClock;
+        LinkError; TypeError, ValueError, NotPicklable, where the arguments cannot be sent.
         """
         return self._background.run(_await(lambda: self._client.call(name, *args, **options)))
 
-    def cast(self, name: str, /, *args: Any, pickle: bool = False) -> None:
+    def cast(self, name: str, /, *args: Any, pickle: bool = False, at: float | None = None) -> None:
         """Have a command run, and never hear of it. It still takes a slot. Raises: LinkError."""
-        self._background.run(self._client.cast(name, *args, pickle=pickle))
+        self._background.run(self._client.cast(name, *args, pickle=pickle, at=at))
 
     def stream(self, name: str, /, *args: Any, **options: Unpack[CallOptions]) -> Iterator[Any]:
         """The values of a command as they come. Whoever stops early ends it on the worker.
@@ -183,7 +183,10 @@ class Client:
         return self._background.iterate(_stream(lambda: self._client.stream(name, *args, **options)))
 
     def call_all(self, name: str, /, *args: Any, **options: Unpack[CallOptions]) -> "list[Reply]":
-        """What every worker that offers the command says, in the order of their names. Raises: UnknownCommand."""
+        """What every worker that offers the command says, in the order of their names. Raises: UnknownCommand.
+
+        With `at` it begins everywhere at this shared time; a worker that does not know it replies with NoClock.
+        """
         return self._background.run(self._client.call_all(name, *args, **options))
 
     def submit(self, command: str | Sequence[str], **options: Unpack[SubmitOptions]) -> "Job":
@@ -223,6 +226,10 @@ class Client:
     def invite(self, role: str, seconds: float, uses: int = 1) -> Invited:
         """A token for `gandy join`. Raises: Rejected, NotAllowed."""
         return self._background.run(self._client.invite(role, seconds, uses))
+
+    def now(self) -> float:
+        """The shared time of the foreman's ensemble, good for half of the way there and back. Raises: NoClock."""
+        return self._background.run(self._client.now())
 
     def stop_worker(self, worker: str, *, immediate: bool = False) -> None:
         """Let a worker go, by name or id. Its tasks end first, unless it is immediate."""

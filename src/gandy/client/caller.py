@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 from itertools import count
-from math import inf
+from math import inf, isfinite
 from typing import Any, Final, Protocol, TypedDict
 
 from gandy.client.pending import CallFuture, CallStream, Pending
@@ -15,6 +15,7 @@ from gandy.errors import GandyError, LinkError, Rejected
 from gandy.functions.values import decode_value, encode_value
 from gandy.limits import LAST_NUMBER, MAX_PIECE_BYTES, MAX_VALUE_BYTES
 from gandy.wire.calls import (
+    AT,
     BODY,
     CALL,
     CANCEL,
@@ -30,6 +31,7 @@ from gandy.wire.calls import (
     WHOLE,
     WINDOW_BYTES,
     encode_target,
+    encode_time,
 )
 from gandy.wire.stream import MAGIC
 from gandy.wire.v2 import HEADER
@@ -45,7 +47,8 @@ _DONE: Final = LAST | WHOLE
 class CallOptions(TypedDict, total=False):
     """What may be said about a call."""
 
-    timeout: float | None  # seconds; then its worker is told to stop
+    timeout: float | None  # seconds, from `at` on if that is told; then its worker is told to stop
+    at: float | None  # the shared time at which it begins, on a worker that knows it
     wait: bool  # where too many calls wait already, try again instead of raising Busy; so it is, if left out
     repeatable: bool  # it does no harm twice: where its worker or the link is lost, it goes out again
     pickle: bool  # arguments and values are pickles, and errors come back as themselves
@@ -57,6 +60,7 @@ class CallsLink(Protocol):
     calls: dict[int, Pending]
     simple: dict[int, tuple["asyncio.Future[Any]", bytes]]  # calls too, with their frames
     takes_calls: bool
+    takes_times: bool
 
     @property
     def is_open(self) -> bool: ...
@@ -67,9 +71,16 @@ class CallsLink(Protocol):
 class Caller:
     """Makes calls."""
 
-    def __init__(self, get_link: Callable[[], Awaitable[CallsLink]], find_link: Callable[[], CallsLink | None]) -> None:
+    def __init__(
+        self,
+        get_link: Callable[[], Awaitable[CallsLink]],
+        find_link: Callable[[], CallsLink | None],
+        tell_now: Callable[[], Awaitable[float]],
+    ) -> None:
+        """`tell_now`: the shared time."""
         self._get_link = get_link
         self._find_link = find_link
+        self._tell_now = tell_now
         self._numbers = count(1)
         self._targets: dict[str, bytes] = {}
         self._connecting: set[asyncio.Task[None]] = set()
@@ -157,9 +168,14 @@ class Caller:
         if timeout is not None and timeout != inf:
             if not timeout >= 0:
                 raise ValueError(f"a call cannot end in {timeout} seconds")
-            loop = asyncio.get_running_loop()
-            call.deadline = loop.time() + timeout
-            call.timer = loop.call_at(call.deadline, call.on_deadline)
+            call.patience = timeout
+            if call.at is None:
+                self._set_deadline(call, timeout)
+
+    def _set_deadline(self, call: Pending, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        call.deadline = loop.time() + seconds
+        call.timer = loop.call_at(call.deadline, call.on_deadline)
 
     def _make_target(self, name: str) -> bytes:
         if len(self._targets) >= MAX_TARGETS:
@@ -177,6 +193,13 @@ class Caller:
         if worker:
             call.flags |= DIRECT
             call.target += encode_target(worker)
+        at = options.get("at")
+        if at is not None:
+            if not isfinite(at):
+                raise ValueError(f"{at} is no time")
+            call.at = at
+            call.flags |= AT
+            call.target += encode_time(at)
 
     def open(self) -> None:
         """After `close`."""
@@ -195,7 +218,8 @@ class Caller:
             call.is_repeatable = False
             call.on_failure(LinkError("the client is closed"))
             return
-        if link is not None and link.is_open:
+        is_timed = call.patience is not None and call.deadline is None
+        if link is not None and link.is_open and not is_timed:
             self._send(link, call)
             return
         task = asyncio.get_running_loop().create_task(self._connect(call))
@@ -209,6 +233,10 @@ class Caller:
     async def _connect(self, call: Pending) -> None:
         try:
             link = await self._get_link()
+            if call.at is not None and call.patience is not None and call.deadline is None:
+                left = max(0.0, call.at - await self._tell_now())
+                if not call.done():
+                    self._set_deadline(call, left + call.patience)
         except GandyError as error:
             call.on_failure(error)
         else:
@@ -218,6 +246,9 @@ class Caller:
     def _send(self, link: CallsLink, call: Pending) -> None:
         if not link.takes_calls:
             call.on_failure(Rejected("the foreman takes no calls: it is older than this client"))
+            return
+        if call.at is not None and not link.takes_times:
+            call.on_failure(Rejected("the foreman knows no calls with a time: it is older than this client"))
             return
         number = call.number = self._take_number(link)
         link.calls[number] = call

@@ -37,14 +37,14 @@ class AsyncCalls:
     def call(self: Crew, name: str, /, *args: Any, **options: Unpack[CallOptions]) -> asyncio.Future[Any]:
         """The value of a command; await it. To cancel it is to cancel the call.
 
-        Raises: CallFailed, with what the command raised; UnknownCommand, WorkerLost, Busy, CallTimeout; LinkError;
-        TypeError, ValueError, NotPicklable, where the arguments cannot be sent.
+        Raises: CallFailed, with what the command raised; UnknownCommand, WorkerLost, Busy, CallTimeout, NoClock;
+        LinkError; TypeError, ValueError, NotPicklable, where the arguments cannot be sent.
         """
         return self.caller.call(name, args, options)
 
-    async def cast(self: Crew, name: str, /, *args: Any, pickle: bool = False) -> None:
+    async def cast(self: Crew, name: str, /, *args: Any, pickle: bool = False, at: float | None = None) -> None:
         """Have a command run, and never hear of it. It still takes a slot. Raises: LinkError."""
-        await self.caller.cast(name, args, {"pickle": pickle})
+        await self.caller.cast(name, args, {"pickle": pickle, "at": at})
 
     def stream(self: Crew, name: str, /, *args: Any, **options: Unpack[CallOptions]) -> CallStream:
         """The values of a command as they come; `async for` them. Whoever stops early should `aclose` it.
@@ -54,7 +54,10 @@ class AsyncCalls:
         return self.caller.stream(name, args, options)
 
     async def call_all(self: Crew, name: str, /, *args: Any, **options: Unpack[CallOptions]) -> list[Reply]:
-        """What every worker that offers the command says, in the order of their names. Raises: UnknownCommand."""
+        """What every worker that offers the command says, in the order of their names. Raises: UnknownCommand.
+
+        With `at` it begins everywhere at this shared time; a worker that does not know it replies with NoClock.
+        """
         rows = [row for row in await self.workers() if name in row.commands]
         if not rows:
             raise UnknownCommand(f"no worker offers the command {name}")

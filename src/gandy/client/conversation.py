@@ -15,7 +15,17 @@ from gandy.core.requests import (
     decode_answer,
     encode,
 )
-from gandy.errors import ConfigError, ErrorCode, GandyError, JobNotFound, LinkError, NotAllowed, Rejected, StoreError
+from gandy.errors import (
+    ConfigError,
+    ErrorCode,
+    GandyError,
+    JobNotFound,
+    LinkError,
+    NoClock,
+    NotAllowed,
+    Rejected,
+    StoreError,
+)
 from gandy.limits import LAST_NUMBER, MAX_PAYLOAD_BYTES
 from gandy.talk.events import Answered, ExchangeEvent, ExtensionReceived, Overflowed, Requested, Restarted
 from gandy.talk.exchange import Exchange
@@ -23,7 +33,7 @@ from gandy.talk.law import Role
 from gandy.wire.calls import OnFrame
 from gandy.wire.messages import Error, Extended, Extension, Hello, Job, Ok
 
-OFFERS: Final = Extension.ATOMIC | Extension.CLIENT | Extension.CALLS
+OFFERS: Final = Extension.ATOMIC | Extension.CLIENT | Extension.CALLS | Extension.TIMED
 
 
 class Welcomed(NamedTuple):
@@ -81,6 +91,11 @@ class Conversation:
     def takes_calls(self) -> bool:
         """Whether the foreman has calls for us to make."""
         return Extension.CALLS in self._exchange.agreed
+
+    @property
+    def takes_times(self) -> bool:
+        """Whether calls and jobs may have a time."""
+        return Extension.TIMED in self._exchange.agreed
 
     def next_event(self) -> ClientEvent | None:
         """What happened; None until more bytes come.
@@ -152,6 +167,8 @@ def make_error(failure: Failure) -> GandyError:
             return Rejected(failure.message)
         case "not_allowed":
             return NotAllowed(failure.message)
+        case "no_clock":
+            return NoClock(failure.message)
         case "store":
             return StoreError(failure.message, failure.retryable)
         case _:

@@ -97,7 +97,7 @@ class Link(asyncio.Protocol):
         self._parts: list[bytes] = []  # frames of calls that are to be written
         self.calls: dict[int, Pending] = {}  # under way, by number
         self.simple: dict[int, tuple[asyncio.Future[Any], bytes]] = {}  # the simple ones of them, with their frames
-        self.takes_calls = False
+        self.takes_calls = self.takes_times = False
         self._asked: dict[int, asyncio.Future[Answer]] = {}
         self._watches: dict[int, Watch | Feed] = {}
         self.welcome: asyncio.Future[None] = self._loop.create_future()
@@ -230,6 +230,7 @@ class Link(asyncio.Protocol):
             match event:
                 case Welcomed():
                     self.takes_calls = self._conversation.takes_calls
+                    self.takes_times = self._conversation.takes_times
                     if not self.welcome.done():
                         self.welcome.set_result(None)
                 case Replied(number, answer) if number in self._watches:

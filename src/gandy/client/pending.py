@@ -9,7 +9,17 @@ from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final, Protocol, cast
 
-from gandy.errors import Busy, CallError, CallFailed, CallTimeout, GandyError, LinkError, UnknownCommand, WorkerLost
+from gandy.errors import (
+    Busy,
+    CallError,
+    CallFailed,
+    CallTimeout,
+    GandyError,
+    LinkError,
+    NoClock,
+    UnknownCommand,
+    WorkerLost,
+)
 from gandy.functions.values import decode_value
 from gandy.limits import MAX_VALUE_BYTES
 from gandy.wire.calls import (
@@ -19,6 +29,7 @@ from gandy.wire.calls import (
     FRAME_COST,
     LAST,
     LOST,
+    NO_CLOCK,
     PICKLED,
     REFUSED,
     UNKNOWN,
@@ -31,11 +42,12 @@ from gandy.wire.calls import (
 
 PAUSES: Final = (0.01, 1.0)  # seconds before a call goes out again: from here, doubling, to there
 
-_ERRORS: Final[dict[int, type[CallError]]] = {
+_ERRORS: Final[dict[int, type[GandyError]]] = {
     UNKNOWN: UnknownCommand,
     BUSY: Busy,
     LOST: WorkerLost,
     EXPIRED: CallTimeout,
+    NO_CLOCK: NoClock,
 }
 
 
@@ -57,6 +69,8 @@ class _Outgoing:
     body: bytes  # the arguments
     number = 0  # on its link
     flags = 0
+    at: float | None = None  # the shared time at which it begins
+    patience: float | None = None  # seconds, from then or from now on
     deadline: float | None = None  # in the loop's time
     can_wait = True
     is_repeatable = False

@@ -19,6 +19,7 @@ class Peer:
         "direct",
         "id",
         "in_use",
+        "knows_time",
         "missing",
         "next_id",
         "number",
@@ -52,6 +53,7 @@ class Peer:
         self.asked = 0  # that they were asked to leave
         self.asked_since = -inf  # or have left them, or are not asked any more
         self.asked_count = 0
+        self.knows_time = False  # the shared one
         self.place = 0  # in the ring of workers
         self.next_id = 0
 

@@ -27,10 +27,16 @@ ARGUMENTS: Final = 0x63
 
 # What a gandy foreman offers.
 FOREMAN_OFFERS: Final = (
-    Extension.ATOMIC | Extension.HEARTBEAT | Extension.UPDATES | Extension.CLIENT | Extension.CALLS | Extension.OUTPUT
+    Extension.ATOMIC
+    | Extension.HEARTBEAT
+    | Extension.UPDATES
+    | Extension.CLIENT
+    | Extension.CALLS
+    | Extension.OUTPUT
+    | Extension.TIMED
 )
 # What a gandy worker offers.
-WORKER_OFFERS: Final = Extension.ATOMIC | Extension.HEARTBEAT | Extension.UPDATES | Extension.CALLS | Extension.OUTPUT
+WORKER_OFFERS: Final = FOREMAN_OFFERS & ~Extension.CLIENT
 
 
 class Read(Struct, frozen=True):

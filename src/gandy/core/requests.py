@@ -162,6 +162,10 @@ class GetStatus(_Request, frozen=True):
     """Answered with `Status`."""
 
 
+class GetTime(_Request, frozen=True):
+    """Answered with `Time`, where the foreman knows the shared time."""
+
+
 class ReadOutput(_Request, frozen=True):
     """Answered with `Output`. Attempt 0 means the last one."""
 
@@ -228,6 +232,7 @@ Request = (
     | ListWorkers
     | StopWorker
     | GetStatus
+    | GetTime
     | ReadOutput
     | StopForeman
     | ListKeys
@@ -248,7 +253,7 @@ class Done(_Answer, frozen=True):
 class Failure(_Answer, frozen=True):
     """No, and why. The kind is a word for programs, the message a sentence for people."""
 
-    kind: str  # not_found, bad_request, refused, not_allowed, store, gone
+    kind: str  # not_found, bad_request, refused, not_allowed, no_clock, store, gone
     message: str
     retryable: bool = False
 
@@ -308,6 +313,7 @@ class WorkerRow(Struct, frozen=True):
     silent_seconds: float  # since its last word
     calls: int = 0  # of commands, that run
     commands: tuple[str, ...] = ()  # that it offers
+    knows_time: bool = False  # the shared one, and so it can begin things at a time
 
 
 class WorkerList(_Answer, frozen=True):
@@ -328,6 +334,12 @@ class Status(_Answer, frozen=True):
     jobs: int  # that are not final
     waiting: int  # tasks
     running: int
+
+
+class Time(_Answer, frozen=True):
+    """What the shared time was when the foreman answered."""
+
+    shared: float
 
 
 class Output(_Answer, frozen=True):
@@ -380,6 +392,7 @@ Answer = (
     | Explained
     | WorkerList
     | Status
+    | Time
     | Output
     | KeyList
     | KeyMade

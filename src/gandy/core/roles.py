@@ -36,7 +36,7 @@ OFFERS: Final[Mapping[CrewRole, Extension]] = {
     CrewRole.OWNER: FOREMAN_OFFERS,
     CrewRole.ANYBODY: FOREMAN_OFFERS,
     CrewRole.WORKER: WORKER_OFFERS,
-    CrewRole.CLIENT: Extension.ATOMIC | Extension.CLIENT | Extension.CALLS,
+    CrewRole.CLIENT: Extension.ATOMIC | Extension.CLIENT | Extension.CALLS | Extension.TIMED,
     CrewRole.OBSERVER: Extension.ATOMIC | Extension.CLIENT,
 }
 
@@ -67,6 +67,7 @@ PERMITS: Final[Mapping[type[ask.Request], frozenset[CrewRole]]] = {
     ask.ListWorkers: _READERS,
     ask.StopWorker: _CLIENTS,
     ask.GetStatus: _READERS,
+    ask.GetTime: _READERS,
     ask.ReadOutput: _READERS,
     ask.StopForeman: _CLIENTS,
     ask.ListKeys: _OWNER,

@@ -10,6 +10,7 @@ This is the hot path: plain calls on plain data, frames in and frames out, and n
 from collections import OrderedDict
 from heapq import heappop, heappush, heapreplace
 from math import inf
+from operator import itemgetter
 from typing import Final
 
 from gandy.core.calls import Call, Command, OnOut, Peer
@@ -19,6 +20,7 @@ from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.limits import MAX_QUEUED_BYTES, MAX_QUEUED_CALLS
 from gandy.wire.calls import (
     ANNOUNCE,
+    AT,
     BODY,
     BUSY,
     CALL,
@@ -32,6 +34,7 @@ from gandy.wire.calls import (
     LAST,
     LOST,
     MORE,
+    NO_CLOCK,
     PATIENT,
     REFUSED,
     RESULT,
@@ -43,6 +46,7 @@ from gandy.wire.calls import (
     encode,
     encode_refusal,
     read_name,
+    read_time,
 )
 from gandy.wire.stream import MAGIC
 from gandy.wire.v2 import HEADER
@@ -56,6 +60,7 @@ MAX_CREDIT: Final = 1 << 30  # bytes that may be granted in advance
 
 _pack: Final = HEADER.pack
 _COST: Final = FRAME_COST
+_RARE: Final = DIRECT | AT
 _LATE: Final = "its time was over before a slot was free"
 
 
@@ -132,7 +137,11 @@ class Switchboard:
             command = self._add_unknown(client, flags, seq, payload, now)
             if command is None:
                 return
-        worker = read_name(payload, end)[0] if flags & DIRECT else b""
+        worker = b""
+        if flags & _RARE:
+            worker, end = read_name(payload, end) if flags & DIRECT else (b"", end)
+            if flags & AT:
+                read_time(payload, end)
         call = Call(client, seq, command, flags, now + age_ms * 0.001 if age_ms else inf)
         if flags & CAST and not flags & MORE:
             call.client = None
@@ -142,6 +151,8 @@ class Switchboard:
             client.calls[seq] = call
         if worker:
             self._on_direct(call, worker.decode(errors="replace"), payload, now)
+        elif flags & AT:
+            self._on_timed(call, payload, now)
         elif command.queue or (peer := self._find_worker(command)) is None:
             self._wait(call, payload)
         else:
@@ -324,10 +335,27 @@ class Switchboard:
         peer = self._workers.get(worker)
         if peer is None or call.command.name not in peer.offers:
             self._end(call, LOST, f"worker {worker} is not here, or does not offer it any more")
+        elif call.flags & AT and not peer.knows_time:
+            self._end(call, NO_CLOCK, f"worker {worker} does not know the shared time")
         elif peer.direct or peer.free < peer.offers[call.command.name]:
             self._wait(call, payload, peer)
         else:
             self._send(call, peer, payload, now)
+
+    def _on_timed(self, call: Call, payload: bytes, now: float) -> None:
+        """It has a worker from the beginning: one that knows the time, and has a free slot if any of these has."""
+        command, ring = call.command, self._ring
+        able = [
+            (peer.free < slots, ring.tell_turn(peer), peer) for peer, slots in command.offers.items() if peer.knows_time
+        ]
+        if able:
+            _, ring.at, peer = min(able, key=itemgetter(0, 1))
+            self._on_direct(call, peer.id, payload, now)
+        elif command.offers:
+            name = command.name.decode(errors="replace")
+            self._end(call, NO_CLOCK, f"no worker that offers {name} knows the shared time")
+        else:
+            self._end(call, UNKNOWN, _tell_unknown(command.name))
 
     # Those who wait
 
@@ -421,6 +449,8 @@ class Switchboard:
         for name in peer.offers.keys() - offers.keys():
             self._withdraw(peer, self._commands[name], now)
         peer.slots, peer.reserved = said.slots, said.reserved
+        assert peer.worker is not None
+        peer.knows_time = peer.worker.knows_time = said.knows_time
         peer.asked, peer.yielded = min(peer.asked, peer.shared), min(peer.yielded, peer.shared)
         self._account(peer)
         before, peer.offers = peer.offers, offers
@@ -456,6 +486,7 @@ class Switchboard:
         if before is not None:
             self.on_cut(before, self.now)
         peer.id, peer.worker = worker.info.id, worker
+        worker.knows_time = False  # until it says so
         self._workers[peer.id] = peer
         if self._ring.add(peer):
             for command in self._commands.values():

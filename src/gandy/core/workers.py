@@ -39,6 +39,7 @@ class Worker(Struct, eq=False):
     draining: bool = False  # gets nothing new
     dismissed: bool = False  # was told to leave at once; what it held is not lost by accident
     refusing: bool = False  # gets nothing new until it says something
+    knows_time: bool = False  # the shared one, and so it can begin tasks at a time
     absent_since: float = 0.0  # where it is not connected
     last_heard: float = 0.0
     used: int = 0  # slots taken by what it holds

@@ -201,6 +201,8 @@ class Clerk:
                 return ask.WorkerList(tuple(_worker_row(w, board, now) for w in self.server.foreman.reactor.workers))
             case ask.GetStatus():
                 return self._status()
+            case ask.GetTime():
+                return ask.Time(self.server.clock.now())
             case _:
                 raise Refusal("bad_request", f"this foreman cannot {type(request).__name__}")
 
@@ -399,6 +401,7 @@ def _worker_row(worker: Worker, board: Switchboard, now: float) -> ask.WorkerRow
         silent_seconds=max(0.0, now - worker.last_heard),
         calls=board.count_running(worker.info.id),
         commands=tuple(board.list_offers(worker.info.id)),
+        knows_time=worker.knows_time,
     )
 
 

@@ -130,7 +130,9 @@ class ForemanProgram:
         from gandy.bus.crew import Signpost
 
         native = [socket_address(self.home), *map(parse_address, listen)]
-        self._band = AsyncEnsemble(ensemble, clock="lead", insecure=self.clerk.insecure)
+        # Unix time: so it goes on where it was when a foreman starts again, and a wall clock can tell it.
+        self._band = AsyncEnsemble(ensemble, clock="lead", insecure=self.clerk.insecure, unix_time=True)
+        self.server.clock.join(self._band)
         Signpost(self._band, native)
         self.clerk.listening.append(f"ensemble:{ensemble}")
 

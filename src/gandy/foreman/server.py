@@ -20,6 +20,7 @@ from gandy.core.requests import EVENT, REPLY, Answer, encode
 from gandy.core.roles import OFFERS, CrewRole, admits, make_refusal
 from gandy.core.snapshot import restore
 from gandy.errors import REFUSALS, ErrorCode, RemoteProtocolError, StoreError
+from gandy.foreman.clock import ForemanClock
 from gandy.foreman.inputs import InputCache
 from gandy.foreman.lane import Lane
 from gandy.net.links import Link, is_dead, listen
@@ -49,6 +50,7 @@ class Server:
     def __init__(self, store: Store, policy: Policy, keep_results: float = KEEP_RESULTS) -> None:
         self.store = store
         self.trouble = ""  # what the store complains about; while it does, no new work is taken
+        self.clock = ForemanClock()
         self.on_commit: list[Callable[[Batch], None]] = []
         self.on_message: OnMessage = lambda _link, _message: None
         self.on_failure: Callable[[], None] = lambda: None

@@ -5,6 +5,8 @@ under way, and they end in any order. Pieces of large arguments and results are 
 """
 
 from collections.abc import Callable, Iterable
+from math import inf, isfinite
+from struct import Struct as Layout
 from typing import Final, NamedTuple
 
 import msgspec
@@ -36,6 +38,7 @@ MORE: Final = 4  # arguments go on in BODY
 PICKLED: Final = 8  # arguments and values are pickles
 DIRECT: Final = 16  # for one worker only, whose id follows the command's name
 PATIENT: Final = 32  # it waits also where nobody offers the command
+AT: Final = 64  # TIMED: it begins at a shared time, which follows the names as a double
 
 # Subtype of BODY and RESULT.
 LAST: Final = 1  # nothing follows
@@ -51,13 +54,15 @@ UNKNOWN: Final = 1
 BUSY: Final = 2
 LOST: Final = 3
 EXPIRED: Final = 4
+NO_CLOCK: Final = 5
 
 OnFrame = Callable[[int, int, int, int, bytes], None]  # kind, subtype, seq, padding, payload
 
 _pack: Final = HEADER.pack
 _unpack_from: Final = HEADER.unpack_from
 _HEAD: Final = HEADER.size
-MAX_CALL_PAYLOAD: Final = 2 * (MAX_COMMAND_NAME + 1) + MAX_PIECE_BYTES
+_TIME: Final = Layout("<d")
+MAX_CALL_PAYLOAD: Final = 2 * (MAX_COMMAND_NAME + 1) + _TIME.size + MAX_PIECE_BYTES
 
 
 class Offer(NamedTuple):
@@ -68,11 +73,15 @@ class Offer(NamedTuple):
 
 
 class Announcement(Struct, frozen=True, array_like=True):
-    """All that a worker offers, and its slots: those that it has, and those of them that are for calls alone."""
+    """All that a worker offers, and its slots: those that it has, and those of them that are for calls alone.
+
+    `knows_time`: it can begin calls and tasks at a shared time.
+    """
 
     slots: int
     reserved: int
     offers: tuple[Offer, ...] = ()
+    knows_time: bool = False
 
 
 class Failure(Struct, frozen=True, array_like=True):
@@ -135,6 +144,19 @@ def read_name(payload: bytes, at: int = 0) -> tuple[bytes, int]:
     return payload[at + 1 : end], end
 
 
+def encode_time(at: float) -> bytes:
+    return _TIME.pack(at)
+
+
+def read_time(payload: bytes, at: int) -> tuple[float, int]:
+    """The shared time of a call, and where it ends. Raises: RemoteProtocolError."""
+    end = at + _TIME.size
+    time: float = _TIME.unpack_from(payload, at)[0] if end <= len(payload) else inf
+    if not isfinite(time):
+        raise RemoteProtocolError("a call without the time that it should have", ErrorCode.BAD_PAYLOAD)
+    return time, end
+
+
 def encode_refusal(code: int, text: str) -> bytes:
     return bytes((code,)) + text.encode(errors="replace")
 
@@ -148,8 +170,9 @@ _announcements: Final = msgspec.msgpack.Decoder(Announcement)
 _failures: Final = msgspec.msgpack.Decoder(Failure)
 
 
-def encode_announcement(slots: int, reserved: int, offers: Iterable[Offer]) -> bytes:
-    return _encoder.encode(Announcement(slots, reserved, tuple(offers)))
+def encode_announcement(slots: int, reserved: int, offers: Iterable[Offer], knows_time: bool = False) -> bytes:
+    """Who has not agreed to TIMED skips the last word of it."""
+    return _encoder.encode(Announcement(slots, reserved, tuple(offers), knows_time))
 
 
 def decode_announcement(payload: bytes) -> Announcement:

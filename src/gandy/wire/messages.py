@@ -41,6 +41,7 @@ class Extension(IntFlag):
     CLIENT = 8
     CALLS = 16
     OUTPUT = 32
+    TIMED = 64  # calls and tasks that begin at a shared time
 
 
 class TaskPair(Struct, frozen=True, gc=False, rename="pascal"):
@@ -81,6 +82,7 @@ class Orders(Struct, frozen=True, gc=False, omit_defaults=True):
     slots: int = 1
     memory: int | None = None
     python: PythonOrders | None = None
+    at: Seconds | None = None  # the shared time at which it begins; only for a worker that says that it knows it
 
 
 class Task(Struct, frozen=True, gc=False, rename={"number": "Task", "job": "JobDescription", "orders": "Gandy"}):

@@ -79,14 +79,16 @@ def run(
     preload: tuple[str, ...],
     commands: tuple[str, ...] = (),
     reserve: int = 0,
+    ensemble: str | None = None,
 ) -> int:
-    """Raises: ConfigError, GandyError."""
+    """`ensemble`: whose time it keeps. Raises: ConfigError, GandyError."""
     tell_people()
     reach = find_work(foreman, insecure)
     about = make_about(slots, tags, name, reserve)
     installed = load_all(commands)
     folder = Path(home) / OUTPUT_NAME / about.name
-    loop.run(serve(lambda: WorkerService(reach, about, folder, keep_output, preload, installed, reserve)))
+    options = (keep_output, preload, installed, reserve, ensemble, insecure)
+    loop.run(serve(lambda: WorkerService(reach, about, folder, *options)))
     return 0
 
 

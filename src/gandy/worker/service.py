@@ -10,6 +10,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -46,6 +47,9 @@ from gandy.worker.runner import Runner
 from gandy.worker.serving import Serving
 from gandy.worker.trim import trim, weigh
 
+if TYPE_CHECKING:
+    from gandy.bus import Ensemble
+
 log = logging.getLogger("gandy.worker")
 
 MIN_PAUSE, MAX_PAUSE = 0.05, 5.0  # seconds between two tries to reach the foreman; it doubles. See `Policy.grace`.
@@ -71,9 +75,16 @@ class WorkerService:
         preload: tuple[str, ...] = (),
         commands: Commands | None = None,
         reserved: int = 0,
+        ensemble: str | None = None,
+        insecure: bool = False,
     ) -> None:
+        """`ensemble`: whose time it keeps; that of its foreman's, if the foreman is looked for in one."""
         self._reach = reach
         self._refusal: NotAllowed | None = None  # of our key, for good
+        sought = (place.host for place in reach.places if place.scheme == "ensemble")
+        self._ensemble = ensemble or next(sought, None)
+        self._is_insecure = insecure
+        self._band: Ensemble | None = None
         self._max_output_bytes = max_output_bytes
         self._about = about
         self._runner = Runner(
@@ -104,6 +115,13 @@ class WorkerService:
         self._holding: asyncio.TimerHandle | None = None  # while results wait for others
 
     async def run(self) -> None:
+        """Raises: ConfigError."""
+        try:
+            if self._ensemble is not None:
+                self._join(self._ensemble)
+        except BaseException:
+            self._runner.close()
+            raise
         keeper = asyncio.create_task(self._keep_link())
         heart = asyncio.create_task(self._beat())
         tidier = asyncio.create_task(self._tidy())
@@ -118,6 +136,8 @@ class WorkerService:
             await asyncio.gather(keeper, heart, tidier, ended, return_exceptions=True)
             self._serving.close()
             self._runner.close()
+            if self._band is not None:
+                await asyncio.to_thread(self._band.close)
             if self._link is not None:
                 self._link.close()
                 await self._cut.wait()
@@ -140,6 +160,23 @@ class WorkerService:
         except TimeoutError:
             log.warning("calls that did not end are broken off, and results may be lost")
         self._done.set()
+
+    # The shared time
+
+    def _join(self, ensemble: str) -> None:
+        """For as long as we are here: whoever knows the time can begin things at a time."""
+        from gandy.bus import Ensemble  # only for those who need it
+
+        self._band = Ensemble(ensemble, insecure=self._is_insecure)
+        self._serving.appointments.join(self._band)
+        self._reach.band = self._band
+        loop = asyncio.get_running_loop()
+
+        def on_news(_news: object) -> None:
+            loop.call_soon_threadsafe(self._serving.on_clock)
+
+        self._band.on_news(on_news)
+        self._serving.on_clock()
 
     # The link
 
@@ -218,6 +255,7 @@ class WorkerService:
         number = 0
         while True:
             await asyncio.sleep(HEARTBEAT_PERIOD)
+            self._serving.on_clock()
             if self._link is None or Extension.HEARTBEAT not in self._side.exchange.agreed:
                 continue
             if time.monotonic() - self._last_heard > HEARTBEAT_EXPIRY:

@@ -9,8 +9,9 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import aclosing, closing
+from functools import partial
 from threading import Condition
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.functions.failures import describe_error, format_error
@@ -18,16 +19,19 @@ from gandy.functions.values import decode_args, encode_value
 from gandy.limits import MAX_PIECE_BYTES, MAX_VALUE_BYTES
 from gandy.wire.calls import (
     ANNOUNCE,
+    AT,
     BODY,
     CALL,
     CANCEL,
     CAST,
     CREDIT,
     DIRECT,
+    EXPIRED,
     FAILED,
     FRAME_COST,
     LAST,
     MORE,
+    NO_CLOCK,
     PICKLED,
     REFUSED,
     RESULT,
@@ -42,9 +46,11 @@ from gandy.wire.calls import (
     encode_failure,
     encode_refusal,
     read_name,
+    read_time,
 )
 from gandy.wire.stream import MAGIC
 from gandy.wire.v2 import HEADER
+from gandy.worker.appointments import Appointment, Appointments
 from gandy.worker.commands import Command, Commands, Way
 from gandy.worker.threads import Threads
 
@@ -52,15 +58,18 @@ log = logging.getLogger("gandy.worker")
 
 _pack: Final = HEADER.pack
 _DONE: Final = LAST | WHOLE
+_LONG_WAY: Final = MORE | PICKLED | CAST | AT  # for these, a command that takes no time needs a call too
 
 
 class Call:
     """One call that runs here."""
 
     __slots__ = (
+        "at",
         "command",
         "credit",
         "flags",
+        "held",
         "is_cancelled",
         "is_over",
         "number",
@@ -77,6 +86,8 @@ class Call:
         self.flags = flags
         self.command = command
         self.slots = slots
+        self.at: float | None = None  # shared time at which it begins
+        self.held: Appointment | None = None  # until then
         self.is_cancelled = False
         self.is_over = False
         self.credit = WINDOW_BYTES
@@ -117,6 +128,7 @@ class Serving:
         self._wanted_number = 0
         self._yielded = 0
         self.on_room: Callable[[], None] = lambda: None  # slots are free, or no longer wanted
+        self.appointments = Appointments()
         self.run_isolated: Callable[[Call, bytes], None] = lambda _call, _body: None
         self.kill_isolated: Callable[[Call], None] = lambda _call: None
         commands.on_change = lambda: self._post(self._announce)
@@ -159,8 +171,13 @@ class Serving:
     def _announce(self) -> None:
         if self._is_linked:
             offers = [] if self._is_leaving else self._commands.offers(self._slots)
-            said = encode_announcement(self._slots, self._reserved, offers)
+            said = encode_announcement(self._slots, self._reserved, offers, self.appointments.knows_time)
             self._say(ANNOUNCE, 0, 0, 0, said)
+
+    def on_clock(self) -> None:
+        """Whether we know the shared time has changed, or somebody looks whether it has."""
+        if self.appointments.look():
+            self._announce()
 
     def tell_yielded(self, free: int) -> None:
         """Tasks of jobs leave so many of their slots free, of those that were wanted."""
@@ -193,8 +210,11 @@ class Serving:
         name, at = read_name(payload)
         if flags & DIRECT:
             _, at = read_name(payload, at)
+        time: float | None = None
+        if flags & AT:
+            time, at = read_time(payload, at)
         command = self._commands.find(name)
-        if command is not None and command.way is Way.AT_ONCE and not flags & (MORE | PICKLED | CAST):
+        if command is not None and command.way is Way.AT_ONCE and not flags & _LONG_WAY:
             self._answer(number, command, payload[at:])
             return
         if command is None:
@@ -204,6 +224,7 @@ class Serving:
             return
         call = self._calls[number] = Call(number, flags, command, min(command.slots, self._slots))
         self.in_use += call.slots
+        call.at = time
         if flags & MORE:
             call.pieces.append(payload[at:])
         else:
@@ -253,7 +274,9 @@ class Serving:
 
     def _cancel(self, call: Call) -> None:
         call.is_cancelled = True
-        if call.pieces:  # it has not begun
+        if call.held is not None:
+            call.held.cancel()
+        if call.pieces or call.held is not None:  # it has not begun
             self._fail(call, Cancelled())
         elif call.task is not None:
             call.task.cancel()
@@ -266,29 +289,69 @@ class Serving:
     # Running
 
     def _begin(self, call: Call, body: bytes) -> None:
-        way = call.command.way
+        """All its arguments are here."""
         try:
-            if way.is_stream and not call.flags & (STREAM | CAST):
-                raise TypeError(f"{call.command.name} gives a stream: ask for one")
-            if way is Way.PROCESS:
-                self.run_isolated(call, body)
-                return
-            args = decode_args(body, call.is_pickled)
-            if way is Way.AT_ONCE:
-                self._finish(call, call.command.function(*args))
-                return
+            start = self._prepare(call, body)
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets it
             self._fail(call, error)
             return
-        if way is Way.LOOP:
-            self._spawn(call, self._run(call, args))
-        elif way is Way.LOOP_STREAM:
-            self._spawn(call, self._run_stream(call, args))
+        if call.at is None:
+            start()
         else:
-            if way is Way.THREAD_STREAM:
+            self._hold(call, call.at, start)
+
+    def _prepare(self, call: Call, body: bytes) -> Callable[[], None]:
+        """All that can be done before it begins. Raises: whatever the arguments want."""
+        way = call.command.way
+        if way.is_stream and not call.flags & (STREAM | CAST):
+            raise TypeError(f"{call.command.name} gives a stream: ask for one")
+        if way is Way.PROCESS:
+            return partial(self._start_isolated, call, body)
+        args = decode_args(body, call.is_pickled)
+        match way:
+            case Way.AT_ONCE:
+                return partial(self._run_at_once, call, args)
+            case Way.LOOP:
+                return lambda: self._spawn(call, self._run(call, args))
+            case Way.LOOP_STREAM:
+                return lambda: self._spawn(call, self._run_stream(call, args))
+            case Way.THREAD:
+                return partial(self._threads.submit, self._work, call, args)
+            case Way.THREAD_STREAM:
                 call.room = Condition()
-            work = self._work_stream if way is Way.THREAD_STREAM else self._work
-            self._threads.submit(work, call, args)
+                return partial(self._threads.submit, self._work_stream, call, args)
+            case _:
+                assert_never(way)
+
+    def _run_at_once(self, call: Call, args: Sequence[Any]) -> None:
+        try:
+            value = call.command.function(*args)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets it
+            self._fail(call, error)
+        else:
+            self._finish(call, value)
+
+    def _start_isolated(self, call: Call, body: bytes) -> None:
+        try:
+            self.run_isolated(call, body)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets it
+            self._fail(call, error)
+
+    def _hold(self, call: Call, at: float, start: Callable[[], None]) -> None:
+        """Until its time, with its slot. Who calls several workers wants all of them or a reason, and nothing late."""
+        self.on_clock()
+        if not self.appointments.knows_time:
+            self.refuse(call, NO_CLOCK, "the worker does not know the shared time")
+        elif (late := self.appointments.tell_late(at)) > 0:
+            self.refuse(call, EXPIRED, f"its time was over by {late:.3f} s when its worker had it")
+        else:
+            on_lost = partial(self.refuse, call, NO_CLOCK)
+            call.held = self.appointments.make(at, partial(self._start_held, call, start), on_lost)
+
+    def _start_held(self, call: Call, start: Callable[[], None]) -> None:
+        call.held = None
+        start()
+        self.flush()
 
     def _spawn(self, call: Call, work: Coroutine[Any, Any, None]) -> None:
         call.task = self._loop.create_task(work)

@@ -12,6 +12,8 @@ from gandy.errors import CallFailed
 from gandy.wire import calls
 from gandy.wire.calls import CANCEL, FAILED, LAST, RESULT, WHOLE, Failure
 
+SHARED = 1000.0  # what the foreman says that the time is
+
 
 class FakeLink:
     """Keeps what is written."""
@@ -19,7 +21,7 @@ class FakeLink:
     def __init__(self) -> None:
         self.calls: dict[int, Pending] = {}
         self.simple: dict[int, tuple[asyncio.Future[Any], bytes]] = {}
-        self.takes_calls = True
+        self.takes_calls = self.takes_times = True
         self.is_open = True
         self.written: list[int] = []  # kinds
 
@@ -38,7 +40,10 @@ def run(test: Any) -> list[dict[str, Any]]:
         async def get_link() -> FakeLink:
             return link
 
-        await test(link, Caller(get_link, lambda: link))
+        async def tell_now() -> float:
+            return SHARED
+
+        await test(link, Caller(get_link, lambda: link, tell_now))
         await asyncio.sleep(0)
         gc.collect()  # asyncio complains when a future is gone that nobody asked
 

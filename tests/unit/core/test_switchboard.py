@@ -9,7 +9,7 @@ from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import MAX_PIECE_BYTES
 from gandy.wire import calls
-from gandy.wire.calls import BUSY, EXPIRED, FRAME_COST, LOST, MORE, UNKNOWN, WINDOW_BYTES, Offer
+from gandy.wire.calls import BUSY, EXPIRED, FRAME_COST, LOST, MORE, NO_CLOCK, UNKNOWN, WINDOW_BYTES, Offer
 
 DONE = b"done"
 
@@ -1335,3 +1335,92 @@ def test_a_switchboard_where_nothing_happens_needs_no_ticks() -> None:
     board.share(1.0)
     board.check()
     assert (board.needs_ticks, board.queued) == (False, 0)
+
+
+# Times
+
+AT = 1_794_000_000.5  # a shared time; the switchboard never looks at a clock
+
+
+def a_timed_crew(*names: str, slots: int = 1) -> tuple[Crew, ClientSeat, list[WorkerSeat]]:
+    """Workers that know the shared time."""
+    crew = Crew()
+    workers = [crew.worker(name, slots=slots) for name in names]
+    for worker in workers:
+        worker.announce("ping", knows_time=True)
+    return crew, crew.client(), workers
+
+
+def test_a_call_with_a_time_goes_out_at_once_with_its_time() -> None:
+    _, client, (worker,) = a_timed_crew("w1")
+    client.call(1, at=AT)
+    (frame,) = worker.hear()
+    assert frame.subtype == calls.AT
+    assert calls.read_time(frame.payload, calls.read_name(frame.payload)[1])[0] == AT
+
+
+def test_a_call_with_a_time_goes_only_to_a_worker_that_knows_the_time() -> None:
+    crew, client, (worker,) = a_timed_crew("w1", slots=3)
+    plain = crew.worker("plain", slots=3)
+    for seq in range(3):
+        client.call(seq, at=AT)
+    assert (worker.take(), plain.take()) == ([0, 1, 2], [])
+    client.call(3, at=AT, worker="plain")
+    assert client.results() == [(3, NO_CLOCK)]
+    client.call(4, at=AT)  # it waits for the one that knows, though another has free slots
+    assert plain.take() == []
+    worker.end(1)
+    assert worker.take() == [4]
+
+
+def test_calls_with_a_time_take_turns_and_prefer_free_slots() -> None:
+    _, client, (one, other) = a_timed_crew("w1", "w2", slots=2)
+    for seq in range(2):
+        client.call(seq, at=AT)
+    assert (one.take(), other.take()) == ([0], [1])
+    client.call(2, worker="w1")
+    client.call(3, at=AT)
+    assert (one.take(), other.take()) == ([2], [3])
+
+
+def test_where_nobody_knows_the_time_a_call_with_a_time_is_refused_at_once() -> None:
+    crew = Crew()
+    client, worker = crew.client(), crew.worker()
+    client.call(1, at=AT)
+    client.call(2, flags=calls.CAST | calls.MORE, at=AT)  # whoever still sends a cast hears of its end
+    assert client.results() == [(1, NO_CLOCK), (2, NO_CLOCK)]
+    client.call(3, "unknown", at=AT)
+    assert client.results() == [(3, UNKNOWN)]
+    worker.announce("ping", knows_time=True)
+    client.call(4, at=AT)
+    worker.end(*worker.take())
+    worker.announce("ping")
+    client.call(5, at=AT)
+    assert client.results() == [(4, DONE), (5, NO_CLOCK)]
+
+
+def test_a_new_link_of_a_worker_knows_no_time_until_it_says_so() -> None:
+    crew, client, (worker,) = a_timed_crew("w1")
+    assert worker.account.knows_time
+    crew.board.on_worker(crew.board.add_peer(), worker.account)
+    assert not worker.account.knows_time
+    client.call(1, at=AT, worker="w1")
+    assert client.results() == [(1, LOST)]
+
+
+def test_a_call_whose_time_is_missing_is_the_peers_error() -> None:
+    _, client, _ = a_timed_crew("w1")
+    with pytest.raises(RemoteProtocolError):
+        client.say(calls.CALL, calls.AT, 1, 0, calls.encode_target("ping"))
+    assert not client.peer.calls
+
+
+def test_a_call_with_a_time_that_is_cancelled_frees_its_slot_when_the_worker_says_so() -> None:
+    _, client, (worker,) = a_timed_crew("w1")
+    client.call(1, at=AT)
+    client.call(2, at=AT)
+    assert worker.take() == [1]
+    client.cancel(1)
+    assert worker.take_others() == [Frame(calls.CANCEL, 0, worker.numbers[1])]
+    worker.end(1)
+    assert worker.take() == [2]

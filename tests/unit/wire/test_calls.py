@@ -1,7 +1,9 @@
 """Frames of calls, in whatever pieces they come, and the few payloads that somebody opens."""
 
 import tracemalloc
+from math import inf, nan
 
+import msgspec
 import pytest
 from tests.builders import a_task
 from tests.crews import Frame, read_all
@@ -17,6 +19,7 @@ from gandy.wire.stream import MAGIC
 EVERY_FRAME = [
     Frame(calls.CALL, calls.STREAM | calls.PICKLED, 7, 2_500, calls.encode_target("add") + b"\x92\x01\x02"),
     Frame(calls.CALL, calls.DIRECT | calls.MORE, 8, 0, calls.encode_target("add", "hut-1")),
+    Frame(calls.CALL, calls.AT, 9, 0, calls.encode_target("add") + calls.encode_time(1e9 + 0.25) + b"\x90"),
     Frame(calls.BODY, calls.LAST, 8, 0, b"more"),
     Frame(calls.RESULT, calls.WHOLE, 7, 0, b"\x03"),
     Frame(calls.RESULT, calls.LAST | calls.FAILED, 7, 0, calls.encode_failure(Failure("ValueError", "no"))),
@@ -278,4 +281,27 @@ def test_the_names_of_all_commands_have_a_limit_together() -> None:
 
 
 def test_an_announcement_of_a_younger_worker_may_say_more() -> None:
-    assert calls.decode_announcement(encode_payload([2, 1, [["a", 1]], "more"])) == Announcement(2, 1, (Offer("a"),))
+    assert calls.decode_announcement(encode_payload([2, 1, [["a", 1]], False, "more"])) == Announcement(
+        2, 1, (Offer("a"),)
+    )
+
+
+# Times
+
+
+def test_a_time_stands_behind_the_names_and_comes_back_to_the_microsecond() -> None:
+    names = calls.encode_target("add", "hut-1")
+    payload = names + calls.encode_time(1_794_000_000.123456) + b"body"
+    assert calls.read_time(payload, len(names)) == (1_794_000_000.123456, len(payload) - 4)
+
+
+@pytest.mark.parametrize("data", [b"", bytes(7), calls.encode_time(inf), calls.encode_time(nan)])
+def test_a_call_without_the_time_that_it_claims_is_the_peers_error(data: bytes) -> None:
+    with pytest.raises(RemoteProtocolError) as caught:
+        calls.read_time(b"head" + data, 4)
+    assert caught.value.code is ErrorCode.BAD_PAYLOAD
+
+
+def test_an_announcement_says_whether_the_worker_knows_the_time() -> None:
+    assert calls.decode_announcement(calls.encode_announcement(1, 0, [], knows_time=True)).knows_time
+    assert not calls.decode_announcement(msgspec.msgpack.encode((1, 0, ()))).knows_time  # of an older worker

@@ -1,0 +1,150 @@
+"""Calls and jobs that begin at a shared time, on several workers at once: real commands, in their own network.
+
+All processes are on one machine, so their wall clocks are one clock, and tell when each of them began.
+"""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+from tests.e2e.kitchens import Kitchen, until
+from tests.netns.namespaces import Namespace, tell_hindrance
+
+import gandy
+from gandy import Client
+from gandy.errors import CallTimeout, NoClock
+
+HINDRANCE = tell_hindrance()
+pytestmark = pytest.mark.skipif(HINDRANCE is not None, reason=str(HINDRANCE))
+
+ENSEMBLE: Final = "the crew"
+WORKERS: Final = ("w1", "w2", "w3")
+
+# Seconds. The shared clocks of one machine differ by less; nothing may begin before its time by more.
+CLOCK_ERROR: Final = 0.001
+
+# Seconds in which all should have begun. A busy machine lets anybody wait.
+SPREAD: Final = 0.002 if os.environ.get("GANDY_QUIET_MACHINE") else 1.0
+
+
+class Band(Kitchen):
+    """A foreman that leads the clock, and workers that know the time."""
+
+    def __init__(self, home: Path) -> None:
+        super().__init__(home, "--ensemble", ENSEMBLE)
+
+    def hire_all(self, slots: int = 2) -> None:
+        for name in WORKERS:
+            self.hire(name, slots, "--ensemble", ENSEMBLE)
+        until(lambda: self.count_timed() == len(WORKERS))
+
+    def count_timed(self) -> int:
+        with Client(self.address) as client:
+            return sum(row.knows_time for row in client.workers() if row.connected)
+
+    def until_time(self) -> None:
+        """The foreman leads when nobody else did for two seconds."""
+        with Client(self.address) as client:
+            until(lambda: knows_time(client))
+
+
+def knows_time(client: Client) -> bool:
+    try:
+        client.now()
+    except NoClock:
+        return False
+    return True
+
+
+@pytest.fixture
+def band(tmp_path: Path) -> Iterator[Band]:
+    with Namespace() as namespace, namespace.inside():
+        band = Band(tmp_path)
+        try:
+            yield band
+        finally:
+            band.end()
+
+
+def check_began(began: list[float], at: float) -> None:
+    """All at the time, and none before it. Where the foreman leads, the shared time is its wall clock's."""
+    assert min(began) >= at - CLOCK_ERROR, [round(each - at, 6) for each in began]
+    assert max(began) - at < SPREAD, [round(each - at, 6) for each in began]
+
+
+@pytest.mark.parametrize("command", ["tell_time", "tell_time_async", "tell_time_isolated"])
+def test_call_all_begins_everywhere_at_the_same_time(band: Band, command: str) -> None:
+    band.hire_all()
+    with gandy.Client(band.address) as client:
+        client.call_all(command)  # threads and processes are there already
+        at = client.now() + 0.5
+        replies = client.call_all(command, at=at, timeout=20)
+        assert [reply.worker for reply in replies] == list(WORKERS)
+        began = [reply.get() for reply in replies]
+        print(command, [round((each - at) * 1e6) for each in began], "us")
+        check_began(began, at)
+
+
+def test_one_call_and_a_stream_begin_at_their_time(band: Band) -> None:
+    band.hire_all()
+    with gandy.Client(band.address) as client:
+        at = client.now() + 0.3
+        check_began([client.call("tell_time", at=at)], at)
+        at = client.now() + 0.3
+        check_began(list(client.stream("tell_times", 2, at=at)), at)
+
+
+def test_worker_without_a_shared_clock_gets_no_call_with_a_time(band: Band) -> None:
+    band.until_time()
+    band.hire("plain")
+    with gandy.Client(band.address) as client:
+        (reply,) = client.call_all("tell_time", at=client.now() + 0.1)
+        with pytest.raises(NoClock, match="does not know the shared time"):
+            reply.get()
+        with pytest.raises(NoClock, match="no worker that offers tell_time knows the shared time"):
+            client.call("tell_time", at=client.now() + 0.1)
+        assert client.call("tell_time") > 0
+
+
+def test_time_that_is_over_is_refused(band: Band) -> None:
+    band.hire_all()
+    with gandy.Client(band.address) as client, pytest.raises(CallTimeout, match="its time was over"):
+        client.call("tell_time", at=client.now() - 1)
+
+
+def test_timeout_counts_from_the_time_on(band: Band) -> None:
+    band.hire_all()
+    with gandy.Client(band.address) as client:
+        at = client.now() + 1.0
+        assert client.call("tell_time", at=at, timeout=0.9) >= at - CLOCK_ERROR
+        at = client.now() + 0.5
+        with pytest.raises(CallTimeout):
+            client.call("hold", str(band.home / "book"), str(band.home / "go"), at=at, timeout=0.2)
+        assert client.now() >= at + 0.2 - CLOCK_ERROR
+
+
+def test_held_call_can_be_cancelled_and_its_slot_is_free(band: Band) -> None:
+    band.hire("w1", 1, "--ensemble", ENSEMBLE)
+    until(lambda: band.count_timed() == 1)
+
+    async def work(client: gandy.AsyncClient) -> None:
+        call = client.call("tell_time", at=await client.now() + 3600)
+        while not any(row.calls for row in await client.workers()):
+            await asyncio.sleep(0.01)
+        call.cancel()
+        assert await client.call("add", 1, 2) == 3  # there is but one slot
+
+    band.talk(work)
+    assert band.count_calls() == 0
+
+
+def test_foreman_without_an_ensemble_refuses_a_time(tmp_path: Path) -> None:
+    kitchen = Kitchen(tmp_path)
+    try:
+        with gandy.Client(kitchen.address) as client, pytest.raises(NoClock, match="start it with --ensemble"):
+            client.now()
+    finally:
+        kitchen.end()
