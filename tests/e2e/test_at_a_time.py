@@ -5,7 +5,9 @@ All processes are on one machine, so their wall clocks are one clock, and tell w
 
 import asyncio
 import os
+import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +17,8 @@ from tests.netns.namespaces import Namespace, tell_hindrance
 
 import gandy
 from gandy import Client
-from gandy.errors import CallTimeout, NoClock
+from gandy.core.model import JobState
+from gandy.errors import CallTimeout, NoClock, Rejected
 
 HINDRANCE = tell_hindrance()
 pytestmark = pytest.mark.skipif(HINDRANCE is not None, reason=str(HINDRANCE))
@@ -144,7 +147,122 @@ def test_held_call_can_be_cancelled_and_its_slot_is_free(band: Band) -> None:
 def test_foreman_without_an_ensemble_refuses_a_time(tmp_path: Path) -> None:
     kitchen = Kitchen(tmp_path)
     try:
-        with gandy.Client(kitchen.address) as client, pytest.raises(NoClock, match="start it with --ensemble"):
-            client.now()
+        with gandy.Client(kitchen.address) as client:
+            with pytest.raises(NoClock, match="start it with --ensemble"):
+                client.now()
+            with pytest.raises(NoClock, match="start it with --ensemble"):
+                client.submit("true", at=1e9)
+        done = kitchen.run("submit", "--at", "+1", "true", code=1)
+        assert b"start it with --ensemble" in done.stderr
     finally:
         kitchen.end()
+
+
+def test_gandy_call_begins_everywhere_at_its_time(band: Band) -> None:
+    band.hire_all()
+    with gandy.Client(band.address) as client:
+        before = client.now()
+    done = band.run("call", "--all", "--at", "+0.5", "--timeout", "10", "tell_time")
+    began = [float(line.partition(": ")[2]) for line in done.stdout.decode().splitlines()]
+    assert len(began) == len(WORKERS)
+    assert min(began) >= before + 0.5 - CLOCK_ERROR
+    assert max(began) - min(began) < SPREAD
+
+
+# Jobs
+
+NOTE_TIME: Final = "date +%s.%N >> times"
+
+
+def read_times(folder: Path) -> list[float]:
+    """When tasks began."""
+    path = folder / "times"
+    return [float(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def test_tasks_begin_on_all_workers_at_their_time(band: Band) -> None:
+    band.hire_all(slots=1)
+    with gandy.Client(band.address) as client:
+        before = client.now()
+        done = band.run("submit", "--cwd", str(band.home), "--tasks", "3", "--at", "+1", "--wait", NOTE_TIME)
+        job = client.job(int(done.stdout.split()[1]))
+        at = job.status().spec.at
+        assert at is not None
+        assert before + 1.0 <= at <= client.now()
+        assert {row.worker.rpartition("-")[0] for row in job.tasks()} == set(WORKERS)
+        started = [row.ending.started for row in job.tasks() if row.ending is not None and row.ending.started]
+        print("spawned", [round((each - at) * 1e6) for each in started], "us")
+        print("began", [round((each - at) * 1e6) for each in read_times(band.home)], "us")
+        check_began(started, at)
+        check_began(read_times(band.home), at)
+
+
+def test_time_may_be_that_of_a_wall_clock(band: Band) -> None:
+    band.hire_all(slots=1)
+    at = time.time() + 1.5
+    text = datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M:%S.%f")
+    band.run("submit", "--cwd", str(band.home), "--at", text, "--wait", NOTE_TIME)
+    check_began(read_times(band.home), at)
+
+
+def test_worker_without_a_shared_clock_gets_no_task_with_a_time(band: Band) -> None:
+    band.until_time()
+    band.hire("plain")
+    with gandy.Client(band.address) as client:
+        job = client.submit(NOTE_TIME, cwd=str(band.home), at=client.now() + 0.2)
+        assert client.submit("true").wait(20).state is JobState.FINISHED  # another one passes it
+        until(lambda: "Its time was" in " ".join(job.explain()))
+        assert "No worker that could take it knows the shared time" in " ".join(job.explain())
+        assert job.status().state is JobState.WAITING
+        band.hire("w1", 1, "--ensemble", ENSEMBLE)
+        assert job.wait(30).state is JobState.FINISHED  # late, and it says so
+        assert "after its time" in " ".join(job.explain(1))
+        with pytest.raises(Rejected, match=r"was 60\.\d s ago"):
+            client.submit("true", at=client.now() - 60)
+
+
+def test_job_says_that_it_waits_for_its_time_and_can_be_cancelled(band: Band) -> None:
+    band.hire_all(slots=1)
+    with gandy.Client(band.address) as client:
+        job = client.submit(NOTE_TIME, cwd=str(band.home), tasks=3, at=client.now() + 60)
+        assert "It waits for its time, in " in " ".join(job.explain())
+        job.cancel()
+        at = client.now() + 1.0
+        job = client.submit(NOTE_TIME, cwd=str(band.home), tasks=3, at=at)
+        until(lambda: job.status().counts.running == len(WORKERS))  # held by the workers, with their slots
+        assert job.cancel().state is JobState.CANCELLED
+        assert client.submit("true", tasks=3).wait(20).counts.finished == 3
+        until(lambda: client.now() > at + 0.1)
+        assert read_times(band.home) == []
+
+
+def test_job_begins_at_its_time_though_the_foreman_was_killed_meanwhile(band: Band) -> None:
+    band.hire_all(slots=1)
+    with gandy.Client(band.address) as client:
+        at = client.now() + 12.0
+        number = client.submit(NOTE_TIME, cwd=str(band.home), tasks=3, at=at).id
+    band.foreman.kill()
+    band.restart_foreman()
+    with gandy.Client(band.address) as client:
+        assert client.job(number).wait(40).counts.finished == len(WORKERS)
+        rows = list(client.job(number).tasks())
+    assert {row.worker.rpartition("-")[0] for row in rows} == set(WORKERS)
+    check_began(read_times(band.home), at)
+
+
+def test_foreman_follows_where_another_process_leads(tmp_path: Path) -> None:
+    with Namespace() as namespace, namespace.inside(), gandy.Ensemble(ENSEMBLE, clock="lead") as leader:
+        assert leader.wait_for_clock(20)
+        band = Band(tmp_path)
+        try:
+            band.hire_all(slots=1)
+            with gandy.Client(band.address) as client:
+                at = client.now() + 1.5
+                assert at < 1e6  # the leader's time, and not Unix time
+                replies = client.call_all("tell_time", at=at - 1.0)
+                client.submit(NOTE_TIME, cwd=str(tmp_path), tasks=3, at=at).wait(20)
+                ahead = time.time() - leader.now()
+            check_began([reply.get() - ahead for reply in replies], at - 1.0)
+            check_began([each - ahead for each in read_times(tmp_path)], at)
+        finally:
+            band.end()

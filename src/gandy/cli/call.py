@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from gandy.cli.exits import ExitCode, make_epilog
-from gandy.cli.options import Seconds, foreman_option, open_client
+from gandy.cli.moments import AT_HELP, Moment, MomentType
+from gandy.cli.options import Seconds, foreman_option, open_client, tell_shared
 from gandy.cli.text import parse_argument
 
 if TYPE_CHECKING:
     from gandy.client import Client
+    from gandy.client.caller import CallOptions
 
 EPILOG: Final = make_epilog(
     "gandy call ping",
@@ -20,6 +22,7 @@ EPILOG: Final = make_epilog(
     "gandy call --all ping",
     "gandy call --stream stream 1024 > ones",
     "gandy call --timeout 5 cook '\"soup\"'",
+    "gandy call --all --at +0.5 beep",
 )
 
 
@@ -29,6 +32,7 @@ EPILOG: Final = make_epilog(
 @click.option("--cast", is_flag=True, help="Do not wait for a value: there will be none.")
 @click.option("--all", "every", is_flag=True, help="Call every worker that offers it, and print one line for each.")
 @click.option("--timeout", type=Seconds(), metavar="TIME", help="Give up after this time: 0.5, 90, 5min.")
+@click.option("--at", type=MomentType(), metavar="TIME", help=AT_HELP)
 @foreman_option
 @click.argument("name")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENT]...")
@@ -40,12 +44,16 @@ def call(
     cast: bool,
     every: bool,
     timeout: float | None,
+    at: Moment | None,
     foreman: str | None,
 ) -> None:
     """Call a command that workers have installed, and print its value.
 
     An ARGUMENT that is JSON is that value, any other is a text; behind -- it may begin with a dash. Text and bytes are
     printed as they are, other values as JSON. With --json, bytes become base64 text.
+
+    With --at, it begins at that time of the shared clock, with --all on every worker at once; workers need --ensemble.
+    The timeout counts from then on.
     """
     if stream + cast + every > 1:
         raise click.UsageError("only one of --stream, --cast and --all can be")
@@ -61,20 +69,21 @@ def call(
     except (TypeError, ValueError) as error:
         raise click.UsageError(str(error)) from None
     with open_client(foreman) as client:
+        options: CallOptions = {"timeout": timeout, "at": tell_shared(client, at)}
         if cast:
-            client.cast(name, *args)
+            client.cast(name, *args, at=options["at"])
         elif stream:
-            for value in client.stream(name, *args, timeout=timeout):
+            for value in client.stream(name, *args, **options):
                 _print(value, as_json)
         elif every:
-            raise click.exceptions.Exit(_call_all(client, name, args, timeout))
+            raise click.exceptions.Exit(_call_all(client, name, args, options))
         else:
-            _print(client.call(name, *args, timeout=timeout), as_json)
+            _print(client.call(name, *args, **options), as_json)
 
 
-def _call_all(client: "Client", name: str, args: tuple[Any, ...], timeout: float | None) -> ExitCode:
+def _call_all(client: "Client", name: str, args: tuple[Any, ...], options: "CallOptions") -> ExitCode:
     code = ExitCode.DONE
-    for reply in client.call_all(name, *args, timeout=timeout):
+    for reply in client.call_all(name, *args, **options):
         if reply.error is None:
             click.echo(f"{reply.worker}: {_format(reply.value)}")
         else:

@@ -2,12 +2,14 @@
 
 import sys
 import tomllib
+from datetime import datetime, time
 from pathlib import Path
 from typing import BinaryIO, cast
 
 import click
 import msgspec
 
+from gandy.cli.moments import Moment, MomentType
 from gandy.cli.people import parse_bytes, parse_seconds
 from gandy.client.spec import SubmitOptions
 
@@ -30,21 +32,25 @@ class JobFile(msgspec.Struct, forbid_unknown_fields=True, rename="kebab", frozen
     limit: int | None = None
     hold: bool = False
     after: tuple[int, ...] = ()
+    at: float | str | None = None
 
 
-def read_job_file(path: str) -> tuple[str | tuple[str, ...], SubmitOptions]:
-    """The command and the options in a job file. Paths in it begin at the file's own folder.
+def read_job_file(path: str) -> tuple[str | tuple[str, ...], SubmitOptions, Moment | None]:
+    """The command, the options and the time in a job file. Paths in it begin at the file's own folder.
 
     Raises: UsageError.
     """
     try:
         with Path(path).open("rb") as stream:
-            file = msgspec.convert(tomllib.load(stream), JobFile)
+            table = tomllib.load(stream)
+        if isinstance(table.get("at"), datetime | time):  # TOML has these without quotes
+            table["at"] = str(table["at"])
+        file = msgspec.convert(table, JobFile)
     except (msgspec.ValidationError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise click.UsageError(f"{path}: {error}") from None
     except OSError as error:
         raise click.UsageError(f"cannot read {path}: {error.strerror}") from None
-    return file.command, _to_options(file, Path(path).parent, path)
+    return file.command, _to_options(file, Path(path).parent, path), _to_moment(file.at, path)
 
 
 def _to_options(file: JobFile, folder: Path, path: str) -> SubmitOptions:
@@ -71,6 +77,13 @@ def _to_lines(each_line: str | tuple[str, ...] | None, folder: Path) -> tuple[st
     if not isinstance(each_line, str):
         return each_line
     return read_lines(each_line if each_line == "-" else str(folder / each_line))
+
+
+def _to_moment(at: float | str | None, path: str) -> Moment | None:
+    try:
+        return None if at is None else MomentType().convert(at, None, None)
+    except click.BadParameter as error:
+        raise click.UsageError(f"{path}: {error.message}") from None
 
 
 def _to_timeout(timeout: float | str | None, path: str) -> float | None:

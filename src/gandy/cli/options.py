@@ -3,11 +3,13 @@
 import os
 import sys
 from collections.abc import Callable
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import click
 from click.core import ParameterSource
 
+from gandy.cli.moments import Moment
 from gandy.cli.people import parse_bytes, parse_seconds
 from gandy.config import SOCKET_NAME, tell_home
 
@@ -116,6 +118,11 @@ def refuse_options(ctx: click.Context, why: str, *names: str) -> None:
         source = ctx.get_parameter_source(parameter.name or "")
         if parameter.name in names and source is ParameterSource.COMMANDLINE:
             raise click.UsageError(f"{parameter.opts[0]} {why}", ctx)
+
+
+def tell_shared(client: "Client", moment: Moment | None) -> float | None:
+    """The shared time of a moment. Raises: NoClock."""
+    return None if moment is None else moment.tell_shared(client.now(), datetime.now().astimezone())
 
 
 def open_client(foreman: str | None) -> "Client":

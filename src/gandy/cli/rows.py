@@ -23,7 +23,7 @@ from gandy.core.snapshot import JobRow, TaskRow
 
 JOB_KEYS: Final = (
     "job name state command tasks waiting running finished failed cancelled held submitted changed "
-    "cwd env retries timeout priority slots tags limit after"
+    "cwd env retries timeout priority slots tags limit after at"
 )
 TASK_KEYS: Final = (
     "job task state attempt worker claimed started ended cause exit_code signal peak_memory_bytes note tail"
@@ -66,7 +66,7 @@ def job_to_json(row: JobRow) -> dict[str, Any]:
         "changed": row.changed,
         **asdict(row.counts),
         **{key: getattr(spec, key) for key in ("name", "command", "tasks", "cwd", "env", "retries", "timeout")},
-        **{key: getattr(spec, key) for key in ("priority", "slots", "tags", "limit", "after")},
+        **{key: getattr(spec, key) for key in ("priority", "slots", "tags", "limit", "after", "at")},
     }
     return {key: values[key] for key in JOB_KEYS.split()}
 

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 
 from gandy.cli.exits import WAIT_EXIT_HELP, ExitCode, make_epilog
-from gandy.cli.options import JOB, Bytes, Format, Seconds, foreman_option, open_client, output_option
+from gandy.cli.moments import AT_HELP, Moment, MomentType
+from gandy.cli.options import JOB, Bytes, Format, Seconds, foreman_option, open_client, output_option, tell_shared
 
 if TYPE_CHECKING:
     from gandy.client import Job
@@ -18,6 +19,7 @@ EPILOG: Final = make_epilog(
     "find . -name '*.png' | gandy submit --each-line - -- optipng '{line}'",
     "gandy submit --file job.toml --priority 5",
     "gandy submit --after 7 --output quiet ./report.sh",
+    "gandy submit --tasks 3 --at +1 -- ./play.sh",
     exits=WAIT_EXIT_HELP,
 )
 
@@ -45,6 +47,7 @@ def _parse_env(_context: click.Context, _option: click.Parameter, pairs: tuple[s
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Tasks that may run at the same time.")
 @click.option("--hold", "held", is_flag=True, default=None, help="Start nothing until 'gandy job release'.")
 @click.option("--after", type=JOB, multiple=True, metavar="JOB", help="Wait until this job has finished well.")
+@click.option("--at", type=MomentType(), metavar="TIME", help=AT_HELP)
 @click.option("--wait", is_flag=True, help="Wait for the job, show its progress, and exit with its result.")
 @foreman_option
 @output_option
@@ -56,6 +59,7 @@ def submit(
     wait: bool,
     foreman: str | None,
     output: Format,
+    at: Moment | None,
     **told: Any,
 ) -> None:
     """Queue a command, once or many times, and print the job's number.
@@ -64,13 +68,17 @@ def submit(
     {line} in it are replaced by the number and the line of the task, which also finds them in GANDY_TASK and
     GANDY_LINE. When the number is printed, the job is on disk and survives any crash.
 
+    With --at, tasks begin at that time of the shared clock, all at once as far as there are slots; this needs a foreman
+    and workers with --ensemble. 14:00 is the next one; a plain number is a shared time.
+
     JOB.toml has the same names as the options, and "command": a string or an array. "each-line" there is a file or
     an array of lines, and paths begin at the folder of JOB.toml. With --output json, one object {"job": NUMBER} is
     printed; with --wait it is that of 'gandy job show', when the job has ended.
     """
     told = {key: value for key, value in told.items() if value is not None and value != ()}
-    chosen, options = _merge(command, file, each_line, cast("SubmitOptions", told))
+    chosen, options, written_at = _merge(command, file, each_line, cast("SubmitOptions", told))
     with open_client(foreman) as client:
+        options["at"] = tell_shared(client, at or written_at)
         job = client.submit(chosen, **options)
         _tell(job, output, wait)
         if wait:
@@ -79,13 +87,13 @@ def submit(
 
 def _merge(
     command: tuple[str, ...], file: str | None, each_line: str | None, told: "SubmitOptions"
-) -> tuple[str | tuple[str, ...], "SubmitOptions"]:
+) -> tuple[str | tuple[str, ...], "SubmitOptions", Moment | None]:
     """What the file says, and what the command line says instead."""
     from gandy.cli.jobfile import read_job_file, read_lines
 
     if each_line is not None and "tasks" in told:
         raise click.UsageError("--tasks and --each-line exclude each other.")
-    written, options = read_job_file(file) if file is not None else ((), {})
+    written, options, at = read_job_file(file) if file is not None else ((), {}, None)
     if each_line is not None or "tasks" in told:
         options.pop("lines", None)
         options.pop("tasks", None)
@@ -97,7 +105,7 @@ def _merge(
     chosen = _choose_command(command) or written
     if not chosen:
         raise click.UsageError("Missing COMMAND: a line for the shell, or a program and its arguments.")
-    return chosen, options
+    return chosen, options, at
 
 
 def _choose_command(words: tuple[str, ...]) -> str | tuple[str, ...]:

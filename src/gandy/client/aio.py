@@ -69,7 +69,16 @@ from gandy.core.requests import (
     WorkerRow,
 )
 from gandy.core.snapshot import JobRow, TaskRow
-from gandy.errors import ConfigError, ErrorCode, GandyError, JobTimeout, LinkError, RemoteProtocolError, TaskFailed
+from gandy.errors import (
+    ConfigError,
+    ErrorCode,
+    GandyError,
+    JobTimeout,
+    LinkError,
+    Rejected,
+    RemoteProtocolError,
+    TaskFailed,
+)
 from gandy.ids import JobId, TaskNumber
 from gandy.reach import find_reach
 
@@ -150,10 +159,13 @@ class AsyncClient(AsyncCalls):
     async def submit(self, command: str | Sequence[str], **options: Unpack[SubmitOptions]) -> "AsyncJob":
         """Queue a shell line, or an argument vector that no shell sees. When this returns, the job is on disk.
 
-        Raises: ConfigError, Rejected, StoreError, LinkError. After a LinkError nobody knows whether it was taken.
+        Raises: ConfigError, Rejected, NoClock, StoreError, LinkError. After a LinkError nobody knows whether it was
+        taken.
         """
         options["cwd"] = tell_folder(options.get("cwd"))
         submit = make_submit(command, **options)
+        if submit.spec.at is not None and not (await self.get_link()).takes_times:
+            raise Rejected("the foreman knows no jobs with a time: it is older than this client")
         parts = list(split_lines(submit.lines))
         if len(parts) > 1:
             return await self._submit_in_parts(submit.spec, parts)

@@ -192,7 +192,8 @@ class Client:
     def submit(self, command: str | Sequence[str], **options: Unpack[SubmitOptions]) -> "Job":
         """Queue a shell line, or an argument vector that no shell sees. When this returns, the job is on disk.
 
-        Raises: ConfigError, Rejected, StoreError, LinkError. After a LinkError nobody knows whether it was taken.
+        Raises: ConfigError, Rejected, NoClock, StoreError, LinkError. After a LinkError nobody knows whether it was
+        taken.
         """
         return Job(self._background, self._background.run(self._client.submit(command, **options)))
 

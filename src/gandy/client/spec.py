@@ -1,6 +1,7 @@
 """What a program says about a job, as a `Submit` that makes sense. It opens nothing and asks nobody."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import isfinite
 from typing import Final, TypedDict
 
 from gandy.core.model import Command, JobSpec
@@ -29,6 +30,7 @@ class SubmitOptions(TypedDict, total=False):
     limit: int | None  # of tasks that run at the same time
     held: bool
     after: Iterable[int]  # jobs that must have finished well before
+    at: float | None  # the shared time at which tasks begin, on workers that know it
 
 
 def make_submit(
@@ -48,6 +50,7 @@ def make_submit(
     limit: int | None = None,
     held: bool = False,
     after: Iterable[int] = (),
+    at: float | None = None,
 ) -> Submit:
     """Raises: ConfigError."""
     told = _check_lines(lines, tasks)
@@ -67,6 +70,7 @@ def make_submit(
         limit=None if limit is None else _check_least("limit", limit, 1),
         held=held,
         after=tuple(JobId(job) for job in after),
+        at=_check_at(at),
     )
     return Submit(spec, told)
 
@@ -110,6 +114,12 @@ def _check_timeout(timeout: float | None) -> float | None:
     if timeout is not None and not timeout > 0:
         raise ConfigError(f"a timeout of {timeout} seconds leaves no time for anything")
     return timeout
+
+
+def _check_at(at: float | None) -> float | None:
+    if at is not None and not isfinite(at):
+        raise ConfigError(f"{at} is no time")
+    return at
 
 
 def _to_strings(name: str, values: Iterable[str]) -> tuple[str, ...]:

@@ -188,6 +188,8 @@ def _make_task(assignment: Assignment, given: Input | None, is_gandy: bool, told
         return Task(attempt.task, job)
     line = given if isinstance(given, str) else None
     orders = Orders(attempt.attempt, spec.command, spec.env, spec.timeout, line, spec.slots, spec.memory)
+    if spec.at is not None:
+        orders = replace(orders, at=spec.at)
     if spec.python is not None:
         pickled = given if isinstance(given, bytes) else b""
         shared = None if attempt.job in told else spec.python.shared

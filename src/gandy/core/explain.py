@@ -22,6 +22,11 @@ def explain_waiting(reactor: Reactor, job: Job, now: float) -> list[str]:
     due = job.tasks.next_due()
     if due is not None and due > now and job.tasks.find_ready(now) is None:
         reasons.append(f"The next task failed before and is tried again in {due - now:.0f} s.")
+    if job.at is not None and reactor.clock_ahead is None:
+        reasons.append("It waits for its time, and the foreman does not know the shared time.")
+    elif job.at is not None and reactor.clock_ahead is not None:
+        left = job.at - reactor.clock_ahead - now
+        reasons.append(f"It waits for its time, in {left:.1f} s." if left > 0 else f"Its time was {-left:.1f} s ago.")
     return reasons + _explain_workers(reactor, job)
 
 
@@ -33,6 +38,10 @@ def _explain_workers(reactor: Reactor, job: Job) -> list[str]:
     able = [worker for worker in here if worker.info.tags >= missing]
     if not able:
         return [f"No worker here has all of its tags: {', '.join(sorted(missing))}."]
+    if job.at is not None:
+        able = [worker for worker in able if worker.knows_time]
+        if not able:
+            return ["No worker that could take it knows the shared time; start one with 'gandy worker run --ensemble'."]
     large = max(worker.info.slots for worker in able)
     if large < job.spec.slots:
         return [f"Each task needs {job.spec.slots} slots, and the largest worker that could take it has {large}."]

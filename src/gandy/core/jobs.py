@@ -11,6 +11,7 @@ from gandy.core.tasks import TaskTable
 from gandy.ids import JobId
 
 PACE_MEMORY: Final = 8  # tasks; older ones are forgotten by and by
+RESTART: Final = 10.0  # seconds; a shared time that moves by more, seen from our own, has begun anew
 
 
 class Job(Struct, eq=False):
@@ -26,6 +27,17 @@ class Job(Struct, eq=False):
     is_cancelled: bool = False
     is_open: bool = False  # may get more tasks
     pace: float | None = None  # how many seconds a task takes, lately
+    at: float | None = None  # the shared time at which tasks begin
+    clock_ahead: float = 0.0  # of the shared time before ours, when that was told
+
+    def __post_init__(self) -> None:
+        self.at, self.clock_ahead = self.spec.at, self.spec.clock_ahead
+
+    def on_clock(self, ahead: float) -> None:
+        """The shared time is so far ahead of ours. If it began anew, the job's time is what it was by our own."""
+        if self.at is not None and abs(ahead - self.clock_ahead) > RESTART:
+            self.at += ahead - self.clock_ahead
+            self.clock_ahead = ahead
 
     def observe(self, ending: Ending) -> None:
         """Learn from an attempt that ended by itself."""

@@ -81,6 +81,8 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     python: PythonSpec | None = None  # then the command is only for people to read
     memory: int | None = None  # bytes that an attempt may use
     is_open: bool = False  # tasks may still be added; until it is closed, the job does not end
+    at: float | None = None  # the shared time at which its tasks begin
+    clock_ahead: float = 0.0  # of the shared time before the foreman's own, when the job came
 
 
 class TaskKey(NamedTuple):

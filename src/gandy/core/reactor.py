@@ -5,6 +5,7 @@ everything else is acknowledged, so that the worker can forget it, and changes n
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from typing import Final
 
 from gandy.core.dispatch import Dispatcher
@@ -39,6 +40,7 @@ class Reactor:
         self._next_job = next_job
         self._owners = Owners()
         self._dispatcher = Dispatcher(policy, self.jobs, self.workers, self._owners)
+        self._dispatched = -inf  # when we looked last for what may start
 
     # Beginning again
 
@@ -259,7 +261,21 @@ class Reactor:
             due = job.tasks.next_due()
             if due is not None and job.may_start:
                 deadlines.append(due)
+            if self._dispatched < self._dispatcher.tell_due(job) < inf:
+                deadlines.append(self._dispatcher.tell_due(job))
         return min(deadlines, default=None)
+
+    @property
+    def clock_ahead(self) -> float | None:
+        """How far the shared time is ahead of ours; None where it is not known."""
+        return self._dispatcher.clock_ahead
+
+    def on_clock(self, ahead: float | None) -> None:
+        """What is known of the shared time. `on_time` follows, which may start what has a time."""
+        self._dispatcher.clock_ahead = ahead
+        if ahead is not None:
+            for job in self.jobs:
+                job.on_clock(ahead)
 
     def on_time(self, now: float) -> list[Effect]:
         """Pauses end, and so does patience with absent workers."""
@@ -270,6 +286,7 @@ class Reactor:
 
     def dispatch(self, now: float) -> list[Effect]:
         """Give what is ready to whom it is the turn of."""
+        self._dispatched = now
         gifts = self._dispatcher.give(now)
         claims = [Claimed(a.attempt, gift.worker, now) for gift in gifts for a in gift.assignments]
         started = sorted({claim.attempt.job for claim in claims})

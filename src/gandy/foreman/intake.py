@@ -22,6 +22,8 @@ MAX_SPEC_BYTES: Final = 4_000_000  # no kernel runs a longer command, and a JOB 
 MAX_LINE: Final = 1_000_000  # characters of one line of --each-line
 MAX_UPLOADS: Final = 16  # jobs whose lines one client sends in parts at the same time
 MAX_INPUT_BYTES: Final = 262_144  # of the pickled arguments of one task
+MAX_LATE: Final = 1.0  # seconds that the time of a job may be over when it comes: it may have been long on its way
+MAX_WAIT: Final = 10 * 365 * 86_400.0  # seconds from now to the time of a job: nobody means more
 ORPHAN_GRACE: Final = 60.0  # seconds that an open job waits for a client that is gone
 
 
@@ -53,11 +55,22 @@ class Intake:
         past = await self._find_past(request.spec.after)
         upload = self._find_upload(token[0], request)
         spec = _check_spec(request.spec, request.lines, upload.count)
+        if spec.at is not None:
+            spec = self._check_time(spec, spec.at)
         self._uploads.pop((token[0], request.upload), None)
         number, effects = reactor.submit(spec, time.time(), request.lines, past, upload.number)
         if spec.is_open:
             self._owners[number] = token[0]
         return number, effects
+
+    def _check_time(self, spec: JobSpec, at: float) -> JobSpec:
+        shared = self._server.clock.now()
+        if not at >= shared - MAX_LATE:
+            raise Refusal("refused", f"the time of the job was {shared - at:,.1f} s ago: it is {shared:.1f} now")
+        if at - shared > MAX_WAIT:
+            raise Refusal("refused", "the time of the job is more than ten years ahead")
+        self._server.look_at_clock()
+        return replace(spec, clock_ahead=shared - time.time())
 
     def add_lines(self, request: ask.AddLines, token: Token) -> list[Effect]:
         self._refuse_in_trouble()

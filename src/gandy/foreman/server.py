@@ -302,11 +302,16 @@ class Server:
         """Once in a while: pauses that end, workers that stay away, workers that fell silent."""
         while True:
             await asyncio.sleep(self._seconds_to_next())
+            self.look_at_clock()
             now = time.time()
             self.foreman.on_time(now)
             self._cut_silent(now)
             if self.foreman.batch:
                 self.wake()
+
+    def look_at_clock(self) -> None:
+        """Let the reactor know the shared time as it is now."""
+        self.foreman.reactor.on_clock(self.clock.find_ahead())
 
     async def _drop_loop(self) -> None:
         """Values of functions are not kept for ever."""

@@ -38,6 +38,7 @@ class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
     timeout: float | None = None
     memory: int | None = None  # bytes that it may use
     python: PythonOrder | None = None  # then there is no command to run
+    at: float | None = None  # shared time at which it begins
 
 
 def make_arguments(order: Order) -> list[str]:

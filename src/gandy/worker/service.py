@@ -9,6 +9,8 @@ import random
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,6 +40,7 @@ from gandy.reach import Reach
 from gandy.talk.events import ExtensionReceived, HelloRefused, Kill, Leave, Recalled, Start, Welcomed, WorkerEvent
 from gandy.talk.worker import WorkerSide
 from gandy.wire.messages import About, Extended, Extension, Report, Task, TaskPair, TaskResult
+from gandy.worker.appointments import Appointment
 from gandy.worker.calls import Calls, is_complete
 from gandy.worker.commands import Commands
 from gandy.worker.isolated import IsolatedCalls
@@ -45,6 +48,7 @@ from gandy.worker.order import Order
 from gandy.worker.output import Stream
 from gandy.worker.runner import Runner
 from gandy.worker.serving import Serving
+from gandy.worker.spawn import NotStartedError
 from gandy.worker.trim import trim, weigh
 
 if TYPE_CHECKING:
@@ -60,6 +64,7 @@ HOLD_SECONDS = 0.02  # that a result may wait for others: a batch costs the fore
 MAX_READ = 1 << 20  # bytes of output in one piece
 MAX_OUTPUT_BYTES = 10_000_000_000  # of output that is kept, unless somebody says otherwise
 TRIMMED = 0.9  # of this is left when there was too much output, so that the next trimming is far away
+WORTH_TELLING = 0.05  # seconds after its time that a task began, from which on its ending says so
 TIDY_PERIOD = 10.0  # seconds between two looks at how much output there is
 
 
@@ -98,6 +103,8 @@ class WorkerService:
         self._attempts: dict[TaskPair, AttemptKey] = {}  # of what runs or waits here
         self._waiting: OrderedDict[AttemptKey, tuple[Order, int]] = OrderedDict()  # for slots, so many each
         self._taken: dict[AttemptKey, int] = {}  # slots of what runs
+        self._held: dict[AttemptKey, Appointment] = {}  # with slots, until their time
+        self._late: dict[AttemptKey, float] = {}  # seconds after their time that some began
         self._behind: dict[AttemptKey, Order] = {}  # calls that wait in a slot, behind another one
         self._serving = Serving(commands or Commands(), about.slots + reserved, reserved, self._write)
         self._serving.on_room = self._on_call_room
@@ -287,6 +294,8 @@ class WorkerService:
             case Start(tasks):
                 for task in tasks:
                     self._start(task)
+                if any(task.orders is not UNSET and task.orders.at is not None for task in tasks):
+                    self._put_timed_first()
             case Kill(pairs):
                 self._for_each(pairs, self._kill)
             case Recalled(pairs):
@@ -322,6 +331,12 @@ class WorkerService:
             return
         self._waiting[attempt] = (order, 1 if task.orders is UNSET else task.orders.slots)
 
+    def _put_timed_first(self) -> None:
+        """What has a time gets the next slots, the earliest first."""
+        timed = [(order.at, attempt) for attempt, (order, _) in self._waiting.items() if order.at is not None]
+        for _, attempt in sorted(timed, reverse=True):
+            self._waiting.move_to_end(attempt, last=False)
+
     async def _fetch(self, attempt: AttemptKey, order: Order, task: Task) -> None:
         """Large arguments come before the call can begin."""
         assert order.python is not None
@@ -335,6 +350,8 @@ class WorkerService:
         del self._fetching[attempt]
         slots = 1 if task.orders is UNSET else task.orders.slots
         self._waiting[attempt] = (replace(order, python=python), slots)
+        if order.at is not None:
+            self._put_timed_first()
         self._start_waiting()
         self._flush()
 
@@ -348,7 +365,7 @@ class WorkerService:
     def _start_waiting(self) -> None:
         """Start what fits, the oldest first. A worker that was told to stop gives back what has not begun."""
         if self._side.slots.limit == 0 or self._is_stopping:
-            for attempt in [*self._waiting, *self._fetching, *self._behind]:
+            for attempt in [*self._waiting, *self._fetching, *self._behind, *self._held]:
                 self._give_back(attempt)
         while self._waiting or self._has_idle_slot():
             if not self._waiting:
@@ -362,9 +379,46 @@ class WorkerService:
                 break
             del self._waiting[attempt]
             self._taken[attempt] = slots
-            self._runner.start(order)
+            if order.at is None:
+                self._runner.start(order)
+            else:
+                self._hold(order, order.at)
         if self._serving.wanted:
             self._serving.tell_yielded(self._about.slots - self._running_slots())
+
+    def _hold(self, order: Order, at: float) -> None:
+        """Until its time, with its slots. If that is over, it begins now: a job is better late than never."""
+        attempt, appointments = order.attempt, self._serving.appointments
+        self._serving.on_clock()
+        if not appointments.knows_time:
+            self._return_held(attempt)
+            return
+        if appointments.tell_late(at) >= 0:
+            self._start_held(order, at)
+            return
+        act = partial(self._start_held, order, at)
+        self._held[attempt] = appointments.make(at, act, lambda _why: self._on_time_lost(attempt))
+        if order.python is not None and not order.python.fresh:
+            with suppress(NotStartedError):  # then it ends with that, at its time
+                self._runner.warm(len(self._taken))
+
+    def _start_held(self, order: Order, at: float) -> None:
+        self._held.pop(order.attempt, None)
+        self._runner.start(order)
+        late = self._serving.appointments.tell_late(at)
+        if late > WORTH_TELLING:
+            self._late[order.attempt] = late
+
+    def _on_time_lost(self, attempt: AttemptKey) -> None:
+        """Nobody knows any more when it should begin. The foreman may."""
+        del self._held[attempt]
+        self._return_held(attempt)
+        self._start_waiting()
+        self._flush()
+
+    def _return_held(self, attempt: AttemptKey) -> None:
+        del self._taken[attempt]
+        self._report(attempt, Ending(cause=Cause.RETURNED))
 
     def _running_slots(self) -> int:
         return sum(self._taken.values())
@@ -391,7 +445,7 @@ class WorkerService:
         """Calls may wait in busy slots, so that those need not wait for us."""
         while self._waiting:
             attempt, (order, slots) = next(iter(self._waiting.items()))
-            if slots != 1 or not self._runner.put_behind(order):
+            if slots != 1 or order.at is not None or not self._runner.put_behind(order):
                 return
             del self._waiting[attempt]
             self._behind[attempt] = order
@@ -422,7 +476,11 @@ class WorkerService:
             fetching.cancel()
         if attempt in self._behind:
             self._runner.take_back(attempt)
-        return self._waiting.pop(attempt, None) is not None or fetching is not None
+        held = self._held.pop(attempt, None)
+        if held is not None:
+            held.cancel()
+            del self._taken[attempt]
+        return self._waiting.pop(attempt, None) is not None or fetching is not None or held is not None
 
     def _give_back(self, attempt: AttemptKey) -> None:
         """Unless it has begun."""
@@ -479,6 +537,10 @@ class WorkerService:
         if self._isolated.knows(attempt):
             self._isolated.on_end(attempt, ending)
             return
+        late = self._late.pop(attempt, None)
+        if late is not None:
+            note = f"began {late:.3f} s after its time"
+            ending = replace(ending, note=f"{ending.note}; {note}" if ending.note else note)
         if not self._done.is_set():
             self._report(attempt, self._keep_result(attempt, ending))
             # A task that was lost before, perhaps with its worker, must not be lost again for want of a word.
@@ -524,6 +586,7 @@ def _make_order(task: Task) -> tuple[AttemptKey, Order]:
         env=orders.env,
         timeout=orders.timeout,
         memory=orders.memory,
+        at=orders.at,
     )
 
 

@@ -114,7 +114,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         ),
         (
             "worker run --foreman tcp://h --slots 2 --tag a --tag b --name hut --insecure --keep-output 5M "  # noqa: ISC004
-            "--preload m --commands kitchen:cook --reserve 1",
+            "--preload m --commands kitchen:cook --reserve 1 --ensemble band",
             {
                 "foreman": "tcp://h",
                 "slots": 2,
@@ -125,6 +125,22 @@ def started(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
                 "preload": ("m",),
                 "commands": ("kitchen:cook",),
                 "reserve": 1,
+                "ensemble": "band",
+            },
+        ),
+        (
+            "worker run --ensemble band",
+            {
+                "foreman": "ensemble:band",
+                "slots": None,
+                "tags": (),
+                "name": None,
+                "insecure": False,
+                "keep_output": 10_000_000_000,
+                "preload": (),
+                "commands": (),
+                "reserve": 0,
+                "ensemble": "band",
             },
         ),
         (
@@ -139,6 +155,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
                 "preload": (),
                 "commands": (),
                 "reserve": 0,
+                "ensemble": None,
             },
         ),
     ],

@@ -7,13 +7,36 @@ import click
 import pytest
 
 from gandy.cli.jobfile import read_job_file, read_lines
+from gandy.cli.moments import Moment
 from gandy.client.spec import SubmitOptions
 
 
 def read(folder: Path, text: str) -> tuple[str | tuple[str, ...], SubmitOptions]:
     path = folder / "job.toml"
     path.write_text(text)
-    return read_job_file(str(path))
+    command, options, _ = read_job_file(str(path))
+    return command, options
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        ("14:00:00", "14:00:00"),
+        ("2026-11-16T14:00:00", "2026-11-16 14:00:00"),
+        ("'+5min'", "+5min"),
+        ("'14:00'", "14:00"),
+        ("1794837600.5", "1794837600.5"),
+    ],
+)
+def test_a_time_may_be_one_of_toml_or_as_on_the_command_line(tmp_path: Path, written: str, text: str) -> None:
+    path = tmp_path / "job.toml"
+    path.write_text(f"at = {written}")
+    assert read_job_file(str(path))[2] == Moment(text)
+
+
+def test_what_is_no_time_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(click.UsageError, match="'soon' is not a time"):
+        read(tmp_path, "at = 'soon'")
 
 
 def test_every_key_is_the_name_of_an_option(tmp_path: Path) -> None:

@@ -29,6 +29,9 @@ class PretendClient:
     def __exit__(self, *_: object) -> None:
         pass
 
+    def now(self) -> float:
+        return 1000.0
+
     def submit(self, command: str | Sequence[str], **options: Any) -> "PretendClient":
         self.submitted.append((command, {key: value for key, value in options.items() if value}))
         return self
@@ -72,6 +75,16 @@ def test_options_are_passed_on(client: PretendClient) -> None:
     expected = {"name": "n", "tasks": 3, "cwd": "/x", "env": {"A": "1", "B": "x=y"}, "retries": 2, "timeout": 300.0}
     expected |= {"priority": -1, "slots": 2, "tags": ("gpu", "big"), "limit": 4, "held": True, "after": (3, 4)}
     assert client.submitted == [("true", expected)]
+
+
+def test_a_time_is_told_as_shared_time(client: PretendClient, tmp_path: Path) -> None:
+    path = tmp_path / "job.toml"
+    path.write_text('command = "true"\nat = "+5"\n')
+    run("--at", "+1.5", "true")
+    run("--file", str(path))
+    run("--file", str(path), "--at", "2000")
+    assert [options["at"] for _, options in client.submitted] == [1001.5, 1005.0, 2000.0]
+    assert "is not a time" in run("--at", "soon", "true").output
 
 
 def test_lines_of_standard_input_are_tasks(client: PretendClient) -> None:

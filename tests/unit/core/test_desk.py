@@ -107,6 +107,17 @@ def test_a_gandy_worker_gets_orders() -> None:
     assert message.tasks[0].orders == Orders(1, "true", {"A": "1"}, 5.0, "a line")
 
 
+def test_a_time_is_part_of_the_orders() -> None:
+    room = a_gandy_room()
+    room.foreman.reactor.on_clock(0.0)
+    for worker in room.foreman.reactor.workers:
+        worker.knows_time = True
+    room.submit(at=1.5)
+    ((_, message),) = room.said()
+    assert isinstance(message, Job)
+    assert message.tasks[0].orders == Orders(1, "true", line="a line", at=1.5)
+
+
 def python_orders(room: Room) -> list[PythonOrders | None]:
     return [
         task.orders.python

@@ -51,6 +51,20 @@ def test_tags_and_sizes() -> None:
     assert "needs 3 slots" in explain(reactor, submit(reactor, slots=3))
 
 
+def test_a_time() -> None:
+    reactor = a_crew()
+    job = submit(reactor, at=1012.3, clock_ahead=1000.0)
+    assert "the foreman does not know the shared time" in explain(reactor, job)
+    reactor.on_clock(1000.0)
+    text = explain(reactor, job)
+    assert "It waits for its time, in 12.3 s." in text
+    assert "No worker that could take it knows the shared time" in text
+    for worker in reactor.workers:
+        worker.knows_time = True
+    assert explain(reactor, job) == "It waits for its time, in 12.3 s."
+    assert explain(reactor, job, now=13.3) == "Its time was 1.0 s ago."
+
+
 def test_everything_is_taken() -> None:
     reactor = a_crew(slots=1)
     submit(reactor, tasks=2)

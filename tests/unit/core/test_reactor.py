@@ -2,6 +2,7 @@
 
 import pytest
 
+from gandy.core.dispatch import LEAD
 from gandy.core.effects import Acknowledge, Assignment, Dismiss, Effect, Give, JobChanged, Kill, Publish, Recall
 from gandy.core.foreman import is_record
 from gandy.core.model import AttemptKey, Cause, Counts, Ending, JobSpec, JobState, TaskState
@@ -583,3 +584,97 @@ def test_cancel_closes_an_open_job() -> None:
     effects = crew.seen(crew.reactor.cancel(ONE, None, 2.0))
     assert effects[0] == JobClosed(ONE, 2.0)
     assert states(effects) == [JobState.CANCELLED]
+
+
+# Times. The shared time is 1000 s ahead of the foreman's.
+
+AHEAD = 1000.0
+AT = 1010.0
+GIVEN_AT = 10.0 - LEAD
+
+
+def a_timed_crew(*names: str, slots: int = 2) -> Played:
+    """Workers that know the shared time."""
+    played = Played(*(a_worker(name, slots) for name in names))
+    played.reactor.on_clock(AHEAD)
+    for worker in played.reactor.workers:
+        worker.knows_time = True
+    return played
+
+
+def a_timed_spec(tasks: int = 1, **changes: object) -> JobSpec:
+    return a_spec(tasks, at=AT, clock_ahead=AHEAD, **changes)
+
+
+def test_tasks_with_a_time_are_given_shortly_before_it() -> None:
+    played = a_timed_crew("w")
+    assert given(played.submit(a_timed_spec(2))) == {}
+    assert played.reactor.next_deadline() == GIVEN_AT
+    assert given(played.seen(played.reactor.on_time(GIVEN_AT - 0.001))) == {}
+    effects = played.seen(played.reactor.on_time(GIVEN_AT))
+    assert given(effects) == {"w": [key(1), key(2)]}
+    assert {a.spec.at for e in effects if isinstance(e, Give) for a in e.assignments} == {AT}
+    assert played.reactor.next_deadline() is None
+
+
+def test_tasks_with_a_time_go_only_to_workers_that_know_the_time() -> None:
+    played = a_timed_crew("w", "plain")
+    plain = played.reactor.workers.find("plain")
+    assert plain is not None
+    plain.knows_time = False
+    played.submit(a_timed_spec(4))
+    assert given(played.seen(played.reactor.on_time(GIVEN_AT))) == {"w": [key(1), key(2)]}
+    assert played.reactor.next_deadline() is None  # there is nothing to wait for but a slot
+
+
+def test_without_a_shared_time_nothing_with_a_time_is_given() -> None:
+    played = a_timed_crew("w")
+    played.reactor.on_clock(None)
+    assert played.reactor.clock_ahead is None
+    assert given(played.submit(a_timed_spec())) == {}
+    assert given(played.seen(played.reactor.on_time(100.0))) == {}
+    played.reactor.on_clock(AHEAD)
+    assert given(played.seen(played.reactor.on_time(100.0))) == {"w": [key()]}  # late, and better than never
+
+
+def test_a_clock_that_is_put_right_moves_no_time() -> None:
+    played = a_timed_crew("w")
+    played.submit(a_timed_spec())
+    played.reactor.on_clock(AHEAD + 5.0)
+    job = played.reactor.jobs.find(JobId(1))
+    assert job is not None
+    assert job.at == AT
+    assert played.reactor.next_deadline() == GIVEN_AT - 5.0
+
+
+def test_when_the_shared_time_begins_anew_a_job_keeps_its_time_by_the_foremans_clock() -> None:
+    played = a_timed_crew("w")
+    played.submit(a_timed_spec())
+    for ahead in (-500.0, 3.0):
+        played.reactor.on_clock(ahead)
+        assert played.reactor.next_deadline() == GIVEN_AT
+    effects = played.seen(played.reactor.on_time(GIVEN_AT))
+    assert [a.spec.at for e in effects if isinstance(e, Give) for a in e.assignments] == [13.0]
+
+
+def test_what_failed_is_tried_again_without_waiting_for_its_time() -> None:
+    played = a_timed_crew("w")
+    played.submit(a_timed_spec(retries=1, retry_pause=0.0))
+    played.seen(played.reactor.on_time(GIVEN_AT))
+    effects = played.end(key(), FAILED, now=11.0)
+    assert [a.spec.at for e in effects if isinstance(e, Give) for a in e.assignments] == [None]
+
+
+def test_what_has_a_time_is_not_kept_waiting_by_what_waits_on_workers_and_is_not_had_back() -> None:
+    played = Played(an_eager_worker("w", slots=1, ahead=5), policy=Policy(first_pace=1.0))
+    played.reactor.on_clock(AHEAD)
+    worker = played.reactor.workers.find("w")
+    assert worker is not None
+    worker.knows_time = True
+    played.submit(a_spec())
+    played.submit(a_timed_spec())
+    effects = played.seen(played.reactor.on_time(GIVEN_AT))
+    assert given(effects) == {"w": [key(job=2)]}  # the slot is taken, and it is the next one there
+    played.reactor.on_given("w", [key(), key(job=2)])
+    effects = played.seen(played.reactor.on_hello(a_worker("idle"), [], 9.0))
+    assert key(job=2) not in recalled(effects)["w"]
