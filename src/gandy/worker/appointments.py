@@ -31,7 +31,6 @@ class Appointment:
         self._act = act
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
-        self._timer: asyncio.TimerHandle | None = None
         self._take_back: Callable[[], bool] | None = None
         self._is_over = False
         self._ahead: float | None = None  # of the shared time before the local one, at the last look
@@ -39,23 +38,23 @@ class Appointment:
 
     def cancel(self) -> None:
         self._is_over = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.cancel()
         if self._take_back is not None:
             with suppress(GandyError):  # the band has ended, and its timers with it
                 self._take_back()
 
     def _look(self) -> None:
-        self._timer = None
+        """Now and then until its time, so that nobody waits for what will never be."""
         try:
             left = self._tell_left()
-            if left > NEAR:
-                self._timer = self._loop.call_later(min(left - NEAR / 2, SLICE), self._look)
-            else:
+            if left <= NEAR and self._take_back is None:
                 self._take_back = self._band.call_at(self._at, self._wake)
         except GandyError as error:
-            self._is_over = True
+            self.cancel()
             self._on_lost(str(error))
+            return
+        pause = SLICE if left <= NEAR else min(left - NEAR / 2, SLICE)
+        self._timer = self._loop.call_later(pause, self._look)
 
     def _tell_left(self) -> float:
         """Raises: GandyError."""
@@ -74,6 +73,7 @@ class Appointment:
     def _on_time(self) -> None:
         if not self._is_over:
             self._is_over = True
+            self._timer.cancel()
             self._act()
 
 

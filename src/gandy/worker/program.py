@@ -17,10 +17,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Worker:
-    """A worker for the foreman at `foreman`, else at GANDY_FOREMAN, else on this machine.
+    """A worker for the foreman at `foreman`, else that of the `ensemble`, else at GANDY_FOREMAN, else on this machine.
 
     It runs jobs like any other, and calls of the functions that are marked as its commands. So many slots as `reserve`
-    says are for calls alone.
+    says are for calls alone. In an ensemble it knows the shared time, and can begin calls and tasks at a time.
     """
 
     def __init__(
@@ -32,11 +32,13 @@ class Worker:
         tags: tuple[str, ...] = (),
         reserve: int = 0,
         insecure: bool = False,
+        ensemble: str | None = None,
     ) -> None:
         """Raises: ConfigError."""
         self.commands = Commands()
         self._foreman = foreman
         self._is_insecure = insecure
+        self._ensemble = ensemble
         self._about = make_about(slots, tags, name, reserve)
         self._reserve = reserve
         self._stop: Callable[[], None] = _do_nothing
@@ -84,9 +86,18 @@ class Worker:
     def _start(self) -> WorkerService:
         # Not before: a module that only gives its commands to `gandy worker run` need not know where the foreman is.
         home = tell_home(os.environ, sys.platform)
-        reach = find_work(self._foreman, self._is_insecure)
+        found = None if self._ensemble is None else f"ensemble:{self._ensemble}"
+        reach = find_work(self._foreman or found, self._is_insecure)
         folder = Path(home) / OUTPUT_NAME / self._about.name
-        service = WorkerService(reach, self._about, folder, commands=self.commands, reserved=self._reserve)
+        service = WorkerService(
+            reach,
+            self._about,
+            folder,
+            commands=self.commands,
+            reserved=self._reserve,
+            ensemble=self._ensemble,
+            insecure=self._is_insecure,
+        )
         running = asyncio.get_running_loop()
 
         def stop() -> None:

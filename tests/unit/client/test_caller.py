@@ -2,13 +2,14 @@
 
 import asyncio
 import gc
+from math import inf, nan
 from typing import Any
 
 import pytest
 
 from gandy.client.caller import SWEEP_PERIOD, Caller, on_frame
 from gandy.client.pending import Pending
-from gandy.errors import CallFailed
+from gandy.errors import CallFailed, Rejected
 from gandy.wire import calls
 from gandy.wire.calls import CANCEL, FAILED, LAST, RESULT, WHOLE, Failure
 
@@ -90,5 +91,49 @@ def test_failure_and_pieces_reach_a_simple_call() -> None:
             await failing
         assert await large == b"abcd"
         assert not link.calls
+
+    assert run(test) == []
+
+
+# Times
+
+
+def test_timeout_of_a_call_with_a_time_counts_from_then_on() -> None:
+    async def test(link: FakeLink, caller: Caller) -> None:
+        before = asyncio.get_running_loop().time()
+        call = caller.call("ping", (), {"at": SHARED + 50.0, "timeout": 10.0})
+        assert not link.written  # the time is asked for first
+        while not link.written:
+            await asyncio.sleep(0)
+        ((_, pending),) = link.calls.items()
+        assert pending is call
+        assert pending.deadline is not None
+        assert pending.deadline - before == pytest.approx(60.0, abs=5.0)
+        call.cancel()
+
+    assert run(test) == []
+
+
+def test_call_with_a_time_says_so_and_goes_out_at_once() -> None:
+    async def test(link: FakeLink, caller: Caller) -> None:
+        call = caller.call("ping", (), {"at": SHARED}, "w1")
+        assert link.written == [calls.CALL]
+        ((_, pending),) = link.calls.items()
+        assert pending.flags == calls.AT | calls.DIRECT
+        assert pending.target == calls.encode_target("ping", "w1") + calls.encode_time(SHARED)
+        call.cancel()
+        for nonsense in (nan, inf):
+            with pytest.raises(ValueError, match="is no time"):
+                caller.call("ping", (), {"at": nonsense})
+
+    assert run(test) == []
+
+
+def test_older_foreman_gets_no_call_with_a_time() -> None:
+    async def test(link: FakeLink, caller: Caller) -> None:
+        link.takes_times = False
+        with pytest.raises(Rejected, match="older than this client"):
+            await caller.call("ping", (), {"at": SHARED})
+        assert not link.written
 
     assert run(test) == []
