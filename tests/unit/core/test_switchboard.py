@@ -1397,6 +1397,9 @@ def test_where_nobody_knows_the_time_a_call_with_a_time_is_refused_at_once() -> 
     worker.announce("ping")
     client.call(5, at=AT)
     assert client.results() == [(4, DONE), (5, NO_CLOCK)]
+    worker.cut()
+    client.call(6, at=AT)  # a call without a time would wait for the worker to come back
+    assert client.results() == [(6, UNKNOWN)]
 
 
 def test_a_new_link_of_a_worker_knows_no_time_until_it_says_so() -> None:
