@@ -56,7 +56,7 @@ soak: $(VENV)/.dev
 	@GANDY_SIM_SEEDS=$(SOAK_SEEDS) $(BIN)/python -m pytest -n auto tests/sim
 	@GANDY_KILLS=20 GANDY_KILL_TASKS=2000 $(BIN)/python -m pytest tests/e2e/test_kills.py
 	@GANDY_KILL_CALLS=5000 $(BIN)/python -m pytest tests/e2e/test_functions.py
-	@GANDY_QUIET_MACHINE=1 $(BIN)/python -m pytest tests/netns -rs
+	@GANDY_QUIET_MACHINE=1 $(BIN)/python -m pytest tests/netns tests/e2e/test_at_a_time.py -rs
 	@GANDY_REGISTRATIONS=1000000 $(BIN)/python -m pytest tests/e2e/test_roundrobin_door.py -k endless
 	@GANDY_STREAM_BYTES=1000000000 $(BIN)/python -m pytest tests/e2e/test_call_memory.py
 	@GANDY_HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -n auto tests/property tests/fuzz/test_hypothesis.py
