@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import wait
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,10 @@ async def connect(url: str) -> gandy.AsyncClient:
     return client
 
 
+def close(runner: asyncio.Runner, client: gandy.AsyncClient) -> None:
+    runner.run(client.close())
+
+
 def calls(runner: asyncio.Runner, ask: Callable[[], Awaitable[Any]]) -> Callable[[], int]:
     def run() -> int:
         runner.run(pipeline(ask, CALLS))
@@ -106,8 +111,8 @@ def run() -> None:
             client, where = held.enter_context(crew(folder / name.replace(" ", "-"), url))
             clients[name] = client
             caller = runner.run(connect(where))
-            held.callback(lambda caller=caller: runner.run(caller.close()))
-            asks[name] = lambda caller=caller: caller.call("echo", BODY)
+            held.callback(close, runner, caller)
+            asks[name] = partial(caller.call, "echo", BODY)
         contestants = {name: calls(runner, ask) for name, ask in asks.items()}
         for work in contestants.values():
             work()
