@@ -2,7 +2,7 @@
 
 import sys
 
-from bench import calls, decoding, dispatching, functions, jobs, security, spawning, switching
+from bench import bus, calls, decoding, dispatching, functions, jobs, security, spawning, switching
 
 WORKLOADS = {
     "decoding": decoding.run,
@@ -13,6 +13,7 @@ WORKLOADS = {
     "switching": switching.run,
     "dispatching": dispatching.run,
     "security": security.run,
+    "bus": bus.run,
 }
 
 

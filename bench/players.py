@@ -1,0 +1,115 @@
+"""Two processes on the bus that throw a ball to and fro.
+
+python -m bench.players ENSEMBLE
+"""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from queue import SimpleQueue
+from threading import Event
+
+from bench.echoes import WINDOW
+from gandy.bus import Ensemble
+
+
+class Pinger:
+    """Our end."""
+
+    def __init__(self, band: Ensemble) -> None:
+        self._band = band
+        self._times: list[float] = []
+        self._wanted = 0
+        self._begin = 0.0
+        self._is_reliable = False
+        self._is_over = Event()
+        self._answers: SimpleQueue[int] = SimpleQueue()
+        ping = band.service("ping")
+        ping.add(self._on_ball, "/ball", "i")
+        ping.add(self._answers.put, "/answer", "i")
+
+    def play(self, count: int, is_reliable: bool) -> list[float]:
+        """Seconds of each round trip. Both ends answer in handlers."""
+        self._times, self._wanted, self._is_reliable = [], count, is_reliable
+        self._throw(0)
+        self._is_over.wait()
+        self._is_over.clear()
+        return self._times
+
+    def ask(self, count: int, is_reliable: bool) -> list[float]:
+        """The same from this thread, which waits for the answer: it comes by the thread of the ensemble."""
+        times, path = [], "!pong/ask-tcp" if is_reliable else "!pong/ask-udp"
+        for number in range(count):
+            begin = time.perf_counter()
+            self._band.send(path, number, reliable=is_reliable)
+            self._answers.get()
+            times.append(time.perf_counter() - begin)
+        return times
+
+    def flood(self, count: int, is_reliable: bool) -> int:
+        """So many messages one way, in windows: UDP loses what nobody reads in time."""
+        for number in range(count // WINDOW):
+            for at in range(WINDOW):
+                self._band.send("!pong/flood", at, reliable=is_reliable)
+            if number:
+                self._answers.get()
+        self._answers.get()
+        return count // WINDOW * WINDOW
+
+    def _throw(self, number: int) -> None:
+        path = "!pong/tcp" if self._is_reliable else "!pong/udp"
+        self._begin = time.perf_counter()
+        self._band.send(path, number, reliable=self._is_reliable)
+
+    def _on_ball(self, number: int) -> None:
+        self._times.append(time.perf_counter() - self._begin)
+        if len(self._times) < self._wanted:
+            self._throw(number + 1)
+        else:
+            self._is_over.set()
+
+
+def serve(ensemble: str) -> None:
+    with Ensemble(ensemble) as band:
+        pong = band.service("pong")
+
+        @pong.on("/udp", "i")
+        def return_by_udp(number: int) -> None:
+            band.send("!ping/ball", number, reliable=False)
+
+        @pong.on("/tcp", "i")
+        def return_by_tcp(number: int) -> None:
+            band.send("!ping/ball", number)
+
+        @pong.on("/ask-udp", "i")
+        def answer_by_udp(number: int) -> None:
+            band.send("!ping/answer", number, reliable=False)
+
+        @pong.on("/ask-tcp", "i")
+        def answer_by_tcp(number: int) -> None:
+            band.send("!ping/answer", number)
+
+        @pong.on("/flood", "i")
+        def count(number: int) -> None:
+            if number == WINDOW - 1:
+                band.send("!ping/answer", number)
+
+        sys.stdin.read()
+
+
+@contextmanager
+def start(ensemble: str) -> Iterator[Pinger]:
+    """Our end of a pair; the other one is a process."""
+    command = [sys.executable, "-m", "bench.players", ensemble]
+    with Ensemble(ensemble) as band, subprocess.Popen(command, stdin=subprocess.PIPE) as program:
+        pinger = Pinger(band)
+        band.wait_for("pong")
+        pinger.ask(100, is_reliable=True)
+        yield pinger
+        program.kill()
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])
