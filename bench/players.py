@@ -1,4 +1,4 @@
-"""Two processes on the bus that throw a ball to and fro.
+"""Two processes on the bus that throw a ball to each other.
 
 python -m bench.players ENSEMBLE
 """

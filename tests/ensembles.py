@@ -66,7 +66,7 @@ def listen(member: Member, service: str, path: str = "", types: str | None = Non
 
 def take_heard(member: Member) -> list[tuple[str, tuple[object, ...]]]:
     """Addresses and arguments of all deliveries."""
-    heard = [(delivery.message.address, delivery.args) for delivery in member.deliveries]
+    heard = [(delivery.address, delivery.args) for delivery in member.deliveries]
     member.deliveries.clear()
     return heard
 

@@ -25,7 +25,7 @@ class AsyncEnsemble(Bus):
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._changed = asyncio.Event()
-        super().__init__(name, **options)
+        super().__init__(name, post=self._post, **options)
 
     async def __aenter__(self) -> Self:
         return self
@@ -91,9 +91,9 @@ class AsyncEnsemble(Bus):
 
     def _run(self, delivery: Delivery) -> None:
         try:
-            result = delivery.handler.function(delivery)
+            result = delivery.run()
         except Exception:  # the others must not suffer
-            log.exception("a handler failed for %s", delivery.message.address)
+            log.exception("a handler failed for %s", delivery.address)
             return
         if inspect.isawaitable(result):
             task = asyncio.ensure_future(result)

@@ -13,10 +13,10 @@ from contextlib import suppress
 from errno import EAGAIN, EINPROGRESS, EWOULDBLOCK
 from functools import partial
 from threading import RLock, Thread, current_thread
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from gandy.bus.sockets import Sockets, set_up_link
-from gandy.core.bus.effects import Broadcast, Connect, Cut, Datagram, Effect, News, Write
+from gandy.core.bus.effects import Broadcast, Connect, Cut, Datagram, News, Write
 from gandy.core.bus.member import Delivery, Member
 from gandy.errors import LinkError
 from gandy.wire.dialects import Dialect
@@ -24,7 +24,8 @@ from gandy.wire.dialects import Dialect
 log = logging.getLogger("gandy.bus")
 
 MAX_AT_ONCE: Final = 100  # datagrams or reads before others get their turn
-READ_BYTES: Final = 1 << 18
+READ_BYTES: Final = 1 << 16  # with more, Python maps and unmaps memory for each read
+MAX_EVENTS: Final = 64  # of one look; Python takes memory for so many
 MAX_DATAGRAM_BYTES: Final = 1 << 16
 MAX_UNSENT_BYTES: Final = 32 * 1024 * 1024  # for a peer that does not read; beyond, it is cut
 BUSY: Final = 25e-6  # seconds; whoever waits for an answer does not send the next one sooner
@@ -67,7 +68,6 @@ class Engine:
         self._sockets = Sockets(dialect, ip)
         self._epoll = select.epoll()
         self._channels: dict[int, Channel] = {}  # by link
-        self._by_file: dict[int, Channel] = {}
         self._reading, self._writing = socket.socketpair()
         self._reading.setblocking(False)
         self._writing.setblocking(False)
@@ -75,13 +75,16 @@ class Engine:
         self._is_busy = False  # datagrams come one upon the other
         self._read_at = 0.0
         self._wakes_at = 0.0
-        self._acts: dict[int, Callable[[], None]] = {  # by file
-            self._sockets.datagrams.fileno(): partial(self._read_datagrams, self._sockets.datagrams),
-            self._sockets.discovery.fileno(): partial(self._read_datagrams, self._sockets.discovery),
+        self._is_stale = True  # something happened that may have changed when we are to wake up
+        self._must_know_senders = False
+        self._acts: dict[int, Callable[[int], None]] = {  # by file
+            self._sockets.datagrams.fileno(): self._read_datagrams,
+            self._sockets.discovery.fileno(): self._read_discovery,
             self._sockets.server.fileno(): self._accept,
             self._reading.fileno(): self._on_wake,
         }
-        for number in self._acts:
+        self._own_files = list(self._acts)
+        for number in self._own_files:
             self._epoll.register(number, select.EPOLLIN)
         now = time.time()
         self.member = Member(
@@ -124,12 +127,31 @@ class Engine:
                 raise LinkError("this process has left the ensemble")
             result = act(self.member, time.monotonic())
             self._perform()
-            due = self.member.next_deadline()
-            is_due = bool(self.member.deliveries or self.member.news) or due < self._wakes_at
-            self._wakes_at = min(self._wakes_at, due)  # a handler runs in the engine's thread, which is not woken
+            self._hurry()
+        return result
+
+    def send(
+        self, address: str, values: tuple[Any, ...], types: str | None, at: float | None, is_reliable: bool
+    ) -> None:
+        """As `ask`, for what is done most. Raises: see `Member.send`; LinkError, where the engine is closed."""
+        with self.lock:
+            if self._is_closing:
+                raise LinkError("this process has left the ensemble")
+            member = self.member
+            member.send(address, values, time.monotonic(), types=types, at=at, is_reliable=is_reliable)
+            if member.effects:
+                self._perform()
+            else:  # it was for ourselves
+                self._hurry()
+
+    def _hurry(self) -> None:
+        """Have the thread wake up sooner, if there is something for it."""
+        member = self.member
+        due = member.next_deadline()
+        is_due = bool(member.deliveries or member.news) or due < self._wakes_at
+        self._wakes_at = min(self._wakes_at, due)  # a handler runs in the engine's thread, which is not woken
         if is_due and current_thread() is not self._thread:
             self._wake()
-        return result
 
     def _wake(self) -> None:
         with suppress(OSError):  # it is awake, or closed already
@@ -157,22 +179,29 @@ class Engine:
             if self._is_closing:
                 return
             for number, event in events:
-                self._on_event(number, event)
-            now = time.monotonic()
-            if now >= self._wakes_at:
-                member.on_time(now)
-            if member.effects:
-                self._perform()
-            self._wakes_at = member.next_deadline()
+                act = self._acts.get(number)
+                if act is not None:  # else it was closed just now
+                    act(event)
+            if self._is_stale or time.monotonic() >= self._wakes_at:
+                self._catch_up()
         if member.news or member.deliveries:
             self._tell()
 
+    def _catch_up(self) -> None:
+        member, now = self.member, time.monotonic()
+        if now >= self._wakes_at:
+            member.on_time(now)
+        self._perform()
+        self._wakes_at = member.next_deadline()
+        self._must_know_senders = member.must_know_senders
+        self._is_stale = False
+
     def _wait(self, seconds: float) -> list[tuple[int, int]]:
         if seconds >= FINE:
-            return self._epoll.poll(min(seconds - FINE / 2, 60.0))
+            return self._epoll.poll(min(seconds - FINE / 2, 60.0), MAX_EVENTS)
         if seconds > 0:
             select.select((self._epoll,), (), (), seconds)  # to the microsecond
-        return self._epoll.poll(0)
+        return self._epoll.poll(0, MAX_EVENTS)
 
     def _tell(self) -> None:
         """Without the lock: handlers may send, and take their time. What they send to us waits for the next turn."""
@@ -190,7 +219,7 @@ class Engine:
         A socket that is closed with something unread is reset: then the other end may lose what was sent before, and
         libo2 does not notice the loss at all.
         """
-        for number in self._acts:
+        for number in self._own_files:
             self._epoll.unregister(number)
         for channel in list(self._channels.values()):
             self._end(channel)
@@ -201,7 +230,7 @@ class Engine:
         deadline = time.monotonic() + seconds
         while is_needed() and (left := deadline - time.monotonic()) > 0:
             for number, event in self._epoll.poll(left):
-                channel = self._by_file[number]
+                channel = next(each for each in self._channels.values() if each.socket.fileno() == number)
                 try:
                     self._on_last(channel, event)
                 except BlockingIOError:
@@ -243,31 +272,39 @@ class Engine:
 
     # What happens
 
-    def _on_event(self, number: int, event: int) -> None:
-        act = self._acts.get(number)
-        if act is not None:
-            act()
-        elif (channel := self._by_file.get(number)) is not None:
-            self._on_channel(channel, event)
-
-    def _on_wake(self) -> None:
+    def _on_wake(self, _event: int) -> None:
+        self._is_stale = True
         with suppress(BlockingIOError):
             self._reading.recv(4096)
 
-    def _read_datagrams(self, sock: socket.socket) -> None:
+    def _read_datagrams(self, _event: int) -> None:
         # One by one while there is one now and then: a second look that finds nothing takes as long as the first.
         limit = MAX_AT_ONCE if self._is_busy else 1
-        read = 0
-        with suppress(OSError):  # nothing is left; or an earlier one could not be delivered, and ICMP says so
+        sock, member, read, ip = self._sockets.datagrams, self.member, 0, ""
+        try:
             while read < limit:
-                data, (ip, _) = sock.recvfrom(MAX_DATAGRAM_BYTES)
-                self.member.on_datagram(data, ip, time.monotonic())
+                if self._must_know_senders:
+                    data, (ip, _) = sock.recvfrom(MAX_DATAGRAM_BYTES)
+                else:  # to make a text of its address takes longer than to read the message
+                    data = sock.recv(MAX_DATAGRAM_BYTES)
+                now = time.monotonic()
+                if not member.on_datagram(data, ip, now):
+                    self._is_stale = True
                 read += 1
-        now = time.monotonic()
+        except OSError:
+            now = time.monotonic()  # nothing is left; or an earlier one could not be delivered, and ICMP says so
         self._is_busy = read > 1 or now - self._read_at < BUSY
         self._read_at = now
 
-    def _accept(self) -> None:
+    def _read_discovery(self, _event: int) -> None:
+        self._is_stale = True
+        with suppress(OSError):  # as above
+            for _ in range(MAX_AT_ONCE):
+                data, (ip, _) = self._sockets.discovery.recvfrom(MAX_DATAGRAM_BYTES)
+                self.member.on_datagram(data, ip, time.monotonic())
+
+    def _accept(self, _event: int) -> None:
+        self._is_stale = True
         for _ in range(MAX_AT_ONCE):
             try:
                 sock, _ = self._sockets.server.accept()
@@ -281,7 +318,8 @@ class Engine:
 
     def _add_channel(self, link: int, sock: socket.socket, is_open: bool) -> None:
         set_up_link(sock)
-        channel = self._channels[link] = self._by_file[sock.fileno()] = Channel(link, sock, is_open)
+        channel = self._channels[link] = Channel(link, sock, is_open)
+        self._acts[sock.fileno()] = partial(self._on_channel, channel)
         self._epoll.register(sock, select.EPOLLIN if is_open else select.EPOLLOUT)
         if is_open:
             self._watch(channel)
@@ -291,6 +329,10 @@ class Engine:
         self._epoll.modify(channel.socket, wanted)
 
     def _on_channel(self, channel: Channel, event: int) -> None:
+        if event == select.EPOLLIN and channel.is_open:
+            self._read(channel)
+            return
+        self._is_stale = True
         if not channel.is_open:
             self._on_connect(channel)
             return
@@ -318,18 +360,20 @@ class Engine:
             if not data:
                 self._lose(channel)
                 return
-            self.member.on_data(channel.link, data, time.monotonic())
+            if not self.member.on_data(channel.link, data, time.monotonic()):
+                self._is_stale = True
             if len(data) < READ_BYTES:
                 return
 
     def _lose(self, channel: Channel) -> None:
+        self._is_stale = True
         self._drop(channel.link)
         self.member.on_cut(channel.link, time.monotonic())
 
     def _drop(self, link: int) -> None:
         channel = self._channels.pop(link, None)
         if channel is not None:
-            del self._by_file[channel.socket.fileno()]
+            del self._acts[channel.socket.fileno()]
             self._epoll.unregister(channel.socket)
             channel.socket.close()
 
@@ -338,15 +382,16 @@ class Engine:
     def _perform(self) -> None:
         effects = self.member.effects
         while effects:
-            self._do(effects.popleft())
+            effect = effects.popleft()
+            if isinstance(effect, Datagram):  # these two are most of them, and a `match` takes longer than they do
+                self._send_datagram(effect)
+            elif isinstance(effect, Write):
+                self._write(effect.link, effect.data)
+            else:
+                self._do(effect)
 
-    def _do(self, effect: Effect) -> None:
+    def _do(self, effect: Broadcast | Connect | Cut) -> None:
         match effect:
-            case Datagram(ip, port, data):
-                with suppress(OSError):  # it is best effort: nobody waits for it
-                    self._sockets.datagrams.sendto(data, (ip, port))
-            case Write(link, data):
-                self._write(link, data)
             case Broadcast(port, data):
                 with suppress(OSError):  # there is no network now
                     self._sockets.shouts.sendto(data, (EVERYWHERE, port))
@@ -356,6 +401,12 @@ class Engine:
                 self._drop(link)
             case Cut():
                 pass  # when all is sent
+
+    def _send_datagram(self, datagram: Datagram) -> None:
+        try:
+            self._sockets.datagrams.sendto(datagram.data, (datagram.ip, datagram.port))
+        except OSError as error:  # it is best effort: nobody waits for it
+            log.debug("a datagram was not sent: %s", error)
 
     def _connect(self, link: int, ip: str, port: int) -> None:
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -372,8 +423,10 @@ class Engine:
             return
         sent = 0
         if not channel.unsent and channel.is_open:
-            with suppress(OSError):  # the loop notices what is wrong
+            try:
                 sent = channel.socket.send(data)
+            except OSError as error:
+                log.debug("the loop will notice what is wrong: %s", error)
         if sent < len(data):
             channel.unsent += data[sent:]
             if len(channel.unsent) > MAX_UNSENT_BYTES:
@@ -395,8 +448,11 @@ class Engine:
 
 def run_delivery(delivery: Delivery) -> None:
     """Where nobody has another way. What a handler raises is its own business."""
+    handler = delivery.handler
     try:
-        delivery.handler.function(delivery)
-    except Exception as error:  # the others must not suffer
-        who = getattr(delivery.handler.function, "__name__", "a handler")
-        log.exception("%s failed for %s", who, delivery.message.address, exc_info=error)
+        if handler.takes_delivery:
+            handler.function(delivery)
+        else:
+            handler.function(*delivery.args)
+    except Exception:  # the others must not suffer
+        log.exception("a handler failed for %s", delivery.address)

@@ -3,12 +3,11 @@
 import logging
 import time
 from collections.abc import Callable
-from functools import partial
 from threading import Condition
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeVar
 
-from gandy.bus.engine import Engine
+from gandy.bus.engine import Engine, run_delivery
 from gandy.bus.events import Message, Neighbour
 from gandy.bus.osc import Osc, OscIn, OscOut
 from gandy.bus.sockets import find_ip
@@ -26,7 +25,6 @@ log = logging.getLogger("gandy.bus")
 
 F = TypeVar("F", bound=Callable[..., Any])
 Clock = Literal["follow", "lead"]
-Wrap = Callable[[Callable[..., Any], bool], Callable[[Delivery], object]]
 
 SPIN: Final = 0.0005  # seconds; sleeping is not more exact than this
 SLICE: Final = 0.5  # seconds between two looks at a clock that may be put right meanwhile
@@ -35,10 +33,9 @@ SLICE: Final = 0.5  # seconds between two looks at a clock that may be put right
 class Service:
     """A service of ours. Mark functions as its handlers."""
 
-    def __init__(self, name: str, engine: Engine, wrap: Wrap) -> None:
+    def __init__(self, name: str, engine: Engine) -> None:
         self.name = name
         self._engine = engine
-        self._wrap = wrap
 
     def on(self, path: str = "", types: str | None = None) -> Callable[[F], F]:
         """The function below gets the values of messages to `/path`, converted to `types` if they are told.
@@ -61,7 +58,7 @@ class Service:
 
     def add(self, function: Callable[..., Any], path: str = "", types: str | None = None) -> Handler:
         """The same without the mark. Raises: ConfigError."""
-        handler = Handler(types, self._wrap(function, not path.strip("/!")))
+        handler = make_handler(function, types, takes_message=not path.strip("/!"))
         self._engine.ask(lambda member, _now: member.add_service(self.name).add(path, handler))
         return handler
 
@@ -87,13 +84,14 @@ class Bus:
         ip: str | None = None,
         insecure: bool = False,
         unix_time: bool = False,
+        post: Callable[[Delivery], None] = run_delivery,
     ) -> None:
         """Be part of the ensemble of this name.
 
         On this machine only, unless `insecure`: then everybody on the network can take part. `peers`: hosts that
         broadcasts do not reach. `clock`: "lead" if this process may tell the others the time. `ip`: what others call
         this machine. `unix_time`: should this process be the first to lead, the shared time is that of its wall
-        clock; else it begins near zero, as in the original.
+        clock; else it begins near zero, as in the original. `post` has handlers called.
 
         Raises: ConfigError.
         """
@@ -111,7 +109,7 @@ class Bus:
         own = ip or (find_ip() if insecure else LOCALHOST)
         may_lead = clock == "lead"
         self.engine = Engine(name, DIALECTS[dialect], own, may_lead=may_lead, peers=peers, unix_time=unix_time)
-        self.engine.post = self._post
+        self.engine.post = post
         self.engine.on_news = self._on_news
         self._listeners: list[Callable[[News], None]] = []
         self._osc = Osc(self.engine, insecure)
@@ -128,7 +126,7 @@ class Bus:
         Raises: ConfigError.
         """
         check_service(name)
-        return Service(name, self.engine, self._wrap)
+        return Service(name, self.engine)
 
     def send(
         self, address: str, *values: Any, types: str | None = None, at: float | None = None, reliable: bool = True
@@ -139,8 +137,7 @@ class Bus:
 
         Raises: UnknownService, NoClock, AddressError; ValueError, where values do not fit the types.
         """
-        act = partial(_send, address=address, values=values, types=types, at=at, is_reliable=reliable)
-        self.engine.ask(act)
+        self.engine.send(address, values, types, at, reliable)
 
     def status(self, service: str) -> Status:
         """Whether and how a service can be reached."""
@@ -212,14 +209,6 @@ class Bus:
             except Exception:  # the others must not suffer
                 log.exception("a listener failed for %s", news)
 
-    def _post(self, delivery: Delivery) -> None:
-        raise NotImplementedError
-
-    def _wrap(self, function: Callable[..., Any], takes_message: bool) -> Callable[[Delivery], object]:
-        if takes_message:
-            return lambda delivery: function(make_message(delivery))
-        return lambda delivery: function(*delivery.args)
-
 
 class Ensemble(Bus):
     """A process on the bus. Handlers run one after the other, in a thread of the ensemble."""
@@ -266,7 +255,7 @@ class Ensemble(Bus):
 
         Raises: NoClock, NotScheduled.
         """
-        handler = Handler(None, self._wrap(function, takes_message=False))
+        handler = Handler(None, function)
         handle = self.engine.ask(lambda member, now: member.call_at(at, handler, now))
         return lambda: self.engine.ask(lambda member, _now: member.cancel(handle))
 
@@ -275,20 +264,16 @@ class Ensemble(Bus):
         with self._changed:
             self._changed.notify_all()
 
-    def _post(self, delivery: Delivery) -> None:
-        try:
-            delivery.handler.function(delivery)
-        except Exception:  # the others must not suffer
-            log.exception("a handler failed for %s", delivery.message.address)
+
+def make_handler(function: Callable[..., Any], types: str | None, *, takes_message: bool) -> Handler:
+    """For values, or for a `Message`. Raises: ConfigError."""
+    if takes_message:
+        return Handler(types, lambda delivery: function(make_message(delivery)), takes_delivery=True)
+    return Handler(types, function)
 
 
 def make_message(delivery: Delivery) -> Message:
-    time_, address, types, _ = delivery.message
-    return Message(address, types, delivery.args, time_)
-
-
-def _send(member: Member, now: float, *, address: str, values: tuple[Any, ...], **options: Any) -> None:
-    member.send(address, values, now, **options)
+    return Message(delivery.address, delivery.types, delivery.args, delivery.time)
 
 
 def _list_neighbours(member: Member, _now: float) -> list[Neighbour]:

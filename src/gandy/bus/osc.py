@@ -438,7 +438,7 @@ class OscOut(Door):
             thread.add(self)
             self._connect()
             try:
-                thread.engine.ask(partial(_offer, service, Handler(None, self._forward)))
+                thread.engine.ask(partial(_offer, service, Handler(None, self._forward, takes_delivery=True)))
             except (ConfigError, LinkError):
                 self._disconnect()
                 thread.remove(self)
@@ -451,10 +451,9 @@ class OscOut(Door):
         self._thread.remove(self)
 
     def _forward(self, delivery: Delivery) -> None:
-        message = delivery.message
-        path = message.address[1:].partition("/")[2]
+        path = delivery.address[1:].partition("/")[2]
         try:
-            types, args = to_osc(message.types, message.args, self._tell_tag)
+            types, args = to_osc(delivery.types, delivery.args, self._tell_tag)
             data = osc.encode(osc.OscMessage("/" + path, types, args))
         except NoClock:
             self._drop("it has a time among its values, and the shared time is not known")

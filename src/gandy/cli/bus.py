@@ -446,7 +446,7 @@ def _offer(band: "Ensemble", service: str, function: "Callable[[Message], None]"
     from gandy.bus.ensemble import make_message
     from gandy.core.bus.coercion import Handler
 
-    handler = Handler(None, lambda delivery: function(make_message(delivery)))
+    handler = Handler(None, lambda delivery: function(make_message(delivery)), takes_delivery=True)
     band.engine.ask(lambda member, _now: member.add_service(service).add("", handler))
 
 

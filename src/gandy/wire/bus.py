@@ -13,11 +13,13 @@ from math import isfinite
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.wire.bus_types import INFINITUM, infer_types
-from gandy.wire.bus_values import Codec, Order, write_text
+from gandy.wire.bus_values import Codec, Order, Reading, Writing, write_text
 
-__all__ = ["INFINITUM", "Order", "infer_types"]  # for those who need no more than messages
+__all__ = ["INFINITUM", "Order", "Reading", "infer_types"]  # for those who need no more than messages
 
 MAX_BUS_MESSAGE: Final = 16 * 1024 * 1024  # bytes; numbers of a vector take ten times as many in memory
 MAX_DATAGRAM: Final = 65_507  # bytes: no more fit into UDP on IPv4
@@ -30,6 +32,7 @@ _CODECS: Final[Mapping[Order, Codec]] = {"<": Codec("<"), ">": Codec(">")}
 _TIMES: Final[Mapping[Order, Struct]] = {"<": Struct("<d"), ">": Struct(">d")}
 _SIZES: Final[Mapping[Order, Struct]] = {"<": Struct("<I"), ">": Struct(">I")}
 _TIME_BYTES: Final = 8
+AT_ONCE: Final = bytes(_TIME_BYTES)  # the time 0.0 in either order
 
 
 class BusMessage(NamedTuple):
@@ -60,10 +63,29 @@ def make_message(address: str, values: Sequence[Any], types: str | None = None, 
 def encode_message(message: BusMessage, order: Order) -> bytes:
     """Raises: ValueError, where the wire has no place for it."""
     time, address, types, args = message
-    data = _encode_time(time, order) + _encode_address(address) + _CODECS[order].encode_args(types, args)
-    if len(data) > MAX_BUS_MESSAGE:
-        raise ValueError(f"a message of {len(data):,} bytes, the limit is {MAX_BUS_MESSAGE:,}")
-    return data
+    return draft(address, types, order).encode(time, args)
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """A message of which only time and arguments are missing."""
+
+    head: bytes  # address and types
+    order: Order
+    writing: Writing
+
+    def encode(self, time: float, args: Sequence[Any]) -> bytes:
+        """Raises: ValueError, where the wire has no place for it."""
+        when = _encode_time(time, self.order) if time else AT_ONCE
+        data = when + self.head + _CODECS[self.order].write(self.writing, args)
+        if len(data) > MAX_BUS_MESSAGE:
+            raise ValueError(f"a message of {len(data):,} bytes, the limit is {MAX_BUS_MESSAGE:,}")
+        return data
+
+
+def draft(address: str, types: str, order: Order) -> Draft:
+    """Raises: ValueError, where the wire has no place for them."""
+    writing = _CODECS[order].find_writing(types)
+    return Draft(_encode_address(address) + writing.head, order, writing)
 
 
 def decode_message(data: bytes, order: Order) -> BusMessage:
@@ -92,6 +114,16 @@ def peek(data: bytes, order: Order) -> tuple[float, str, int]:
 def decode_args(data: bytes, at: int, order: Order) -> tuple[str, tuple[Any, ...]]:
     """Types and arguments of a message, from where `peek` says. Raises: RemoteProtocolError."""
     return _CODECS[order].decode_args(data, at)
+
+
+def find_reading(data: bytes, at: int, order: Order) -> tuple[Reading, int]:
+    """How the arguments are read, and where they begin; from where `peek` says. Raises: RemoteProtocolError."""
+    return _CODECS[order].find_reading(data, at)
+
+
+def find_args(data: bytes) -> int:
+    """Where the arguments of a message begin. It is looked for and not checked: of nonsense, it may be anywhere."""
+    return data.find(0, data.find(0, _TIME_BYTES) + 4 & -4) + 4 & -4
 
 
 def _encode_time(time: float, order: Order) -> bytes:

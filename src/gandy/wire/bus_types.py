@@ -4,7 +4,7 @@ i h f d t numbers   s S text   c character   m MIDI   b bytes   B T F bool   N N
 [..] an array: a list   v and one of i h f d, a vector: a tuple of numbers
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final
 
@@ -79,8 +79,25 @@ def format_items(items: Iterable[Item]) -> str:
 # Inference
 
 
-def infer_types(values: Iterable[Any]) -> str:
+def infer_types(values: Sequence[Any]) -> str:
     """The type string for values as they are. Raises: ValueError, with the position of one that has no type."""
+    types = ""
+    for value in values:
+        kind = type(value)
+        if kind is int and -INT_LIMIT <= value < INT_LIMIT:
+            types += "i"
+        elif kind in _PLAIN:
+            types += _PLAIN[kind]
+        else:
+            return _infer_each(values)
+    return types
+
+
+# Most messages have no other values than small ints and these.
+_PLAIN: Final[Mapping[type, str]] = {float: "d", str: "s", bytes: "b"}
+
+
+def _infer_each(values: Iterable[Any]) -> str:
     types = []
     for number, value in enumerate(values, 1):
         try:

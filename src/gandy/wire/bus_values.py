@@ -14,7 +14,7 @@ from struct import Struct
 from typing import Any, Final, Literal, NamedTuple
 
 from gandy.errors import ErrorCode, RemoteProtocolError
-from gandy.wire.bus_types import CODES, INFINITUM, MAX_TYPES, VECTOR_CODES, Item, format_item, parse_types
+from gandy.wire.bus_types import CODES, INFINITUM, MAX_TYPES, VECTOR_CODES, Item, format_item, format_items, parse_types
 
 Order = Literal["<", ">"]
 
@@ -42,6 +42,24 @@ class Reading(NamedTuple):
     types: str
     numbers: Struct | None  # for all of them, where they are nothing but numbers
     readers: tuple[Reader, ...]
+
+    def read(self, data: bytes, at: int) -> tuple[Any, ...]:
+        """The arguments, which begin there and reach to the end. Raises: RemoteProtocolError."""
+        _, numbers, readers = self
+        try:
+            if numbers is not None:
+                args = numbers.unpack_from(data, at)
+                at += numbers.size
+            else:
+                values: list[Any] = []
+                for read in readers:
+                    at = read(data, at, values)
+                args = tuple(values)
+        except struct.error:
+            raise _cut_off() from None
+        if at != len(data):
+            raise _cut_off() if at > len(data) else _too_much(len(data) - at)
+        return args
 
 
 class Writing(NamedTuple):
@@ -75,15 +93,22 @@ class Codec:
 
     def encode_args(self, types: str, args: Sequence[Any]) -> bytes:
         """Raises: ValueError, with the position of a value that does not fit."""
-        head, items, numbers, writers = (
-            self._find_writing(types) if len(types) <= CACHED_LENGTH else self._make_writing(types)
-        )
+        writing = self.find_writing(types)
+        return writing.head + self.write(writing, args)
+
+    def find_writing(self, types: str) -> Writing:
+        """Raises: ValueError."""
+        return self._find_writing(types) if len(types) <= CACHED_LENGTH else self._make_writing(types)
+
+    def write(self, writing: Writing, args: Sequence[Any]) -> bytes:
+        """What comes behind the type string. Raises: ValueError, with the position of a value that does not fit."""
+        _, items, numbers, writers = writing
         if len(args) != len(items):
-            raise ValueError(f"{len(args)} arguments, and types for {len(items)}: {types[:40]!r}")
+            raise ValueError(f"{len(args)} arguments, and types for {len(items)}: {format_items(items)[:40]!r}")
         try:
             if numbers is not None:
-                return head + numbers.pack(*args)
-            return head + b"".join([write(*args[first:end]) for first, end, write in writers])
+                return numbers.pack(*args)
+            return b"".join([write(*args[first:end]) for first, end, write in writers])
         except _MISFIT:
             raise self._explain(items, args) from None
 
@@ -97,28 +122,17 @@ class Codec:
 
     def decode_args(self, data: bytes, at: int) -> tuple[str, tuple[Any, ...]]:
         """Type string and arguments, which stand there and reach to the end. Raises: RemoteProtocolError."""
+        reading, begin = self.find_reading(data, at)
+        return reading.types, reading.read(data, begin)
+
+    def find_reading(self, data: bytes, at: int) -> tuple[Reading, int]:
+        """For the type string that stands there, and where its arguments begin. Raises: RemoteProtocolError."""
         end = data.find(0, at)
         if end < 0 or data[at] != _COMMA:
             raise RemoteProtocolError("a message without a type string", ErrorCode.BAD_PAYLOAD)
         found = data[at + 1 : end]
-        types, numbers, readers = (
-            self._find_reading(found) if len(found) <= CACHED_LENGTH else self._make_reading(found)
-        )
-        at = end + 4 & -4
-        try:
-            if numbers is not None:
-                args = numbers.unpack_from(data, at)
-                at += numbers.size
-            else:
-                values: list[Any] = []
-                for read in readers:
-                    at = read(data, at, values)
-                args = tuple(values)
-        except struct.error:
-            raise _cut_off() from None
-        if at != len(data):
-            raise _cut_off() if at > len(data) else _too_much(len(data) - at)
-        return types, args
+        reading = self._find_reading(found) if len(found) <= CACHED_LENGTH else self._make_reading(found)
+        return reading, end + 4 & -4
 
     # Plans
 

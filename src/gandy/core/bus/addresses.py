@@ -5,7 +5,7 @@ The handlers of the service itself, at no path, get every message of the service
 Paths of handlers are literal, so an address that is found as it stands needs no search, whatever it begins with.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, Generic, TypeVar
 
 from gandy.core.bus.patterns import Pattern, compile_pattern, has_pattern
@@ -71,10 +71,19 @@ class _Branch(Generic[H]):
 
 
 class AddressTree(Generic[H]):
-    """All handlers of a service. `refused`: searches that would have taken too long, and found nobody."""
+    """All handlers of a service. `refused`: searches that would have taken too long, and found nobody.
 
-    def __init__(self, max_handlers: int = MAX_HANDLERS, max_steps: int = MAX_STEPS) -> None:
+    `on_change` is called when a handler came or went: whoever remembers what was found must look again.
+    """
+
+    def __init__(
+        self,
+        on_change: Callable[[], None] = lambda: None,
+        max_handlers: int = MAX_HANDLERS,
+        max_steps: int = MAX_STEPS,
+    ) -> None:
         self.refused = 0
+        self._on_change = on_change
         self._root: _Branch[H] = _Branch()  # its handlers get everything
         self._whole: dict[str, tuple[H, ...]] = {}  # the same handlers, by whole path
         self._count = 0
@@ -150,6 +159,7 @@ class AddressTree(Generic[H]):
         while names and not trail[-1].handlers and not trail[-1].below:
             trail.pop()
             del trail[-1].below[names.pop()]
+        self._on_change()
 
     def _list_branches(self, path: str, branch: _Branch[H]) -> Iterator[tuple[str, _Branch[H]]]:
         for name, below in branch.below.items():

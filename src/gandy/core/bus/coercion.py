@@ -39,10 +39,14 @@ def coerce(args: Args, types: str, wanted: str) -> Args | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Handler:
-    """A function for messages. `types`: what it wants, or None for anything. Raises: ConfigError."""
+    """A function for messages. `types`: what it wants, or None for anything. Raises: ConfigError.
+
+    It gets the values, or, if it takes deliveries, all that is known.
+    """
 
     types: str | None
     function: Callable[..., object]
+    takes_delivery: bool = False
 
     def __post_init__(self) -> None:
         try:

@@ -1,11 +1,14 @@
 """What comes to the services of this process: handlers by address, and what waits for its time.
 
 Messages wait as they came, and are opened when there is a handler for them: so what they hold is what they weigh.
+Where a message went, the next one with the same head goes too, without a search, until a handler comes or goes.
 """
 
 from collections import Counter, deque
 from math import inf
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 from gandy.core.bus.addresses import AddressTree, split_address
 from gandy.core.bus.coercion import Args, Handler
@@ -13,17 +16,36 @@ from gandy.core.bus.processes import MAX_SERVICES
 from gandy.core.bus.schedule import Handle, Schedule
 from gandy.core.bus.timekeeper import Timekeeper
 from gandy.errors import ConfigError, NotScheduled, RemoteProtocolError
-from gandy.wire.bus import BusMessage, Elements, Order, decode, decode_args, peek
+from gandy.wire.bus import AT_ONCE, Elements, Order, Reading, decode, find_args, find_reading, peek
 from gandy.wire.bus_control import is_name, is_process
 from gandy.wire.dialects import CLOCK_SERVICE, LOCAL_SERVICE
 
+MAX_ROUTES: Final = 1_024  # that are remembered; peers choose them, so they are few, and all are forgotten at once
+MAX_HEAD: Final = 128  # bytes of what they are remembered by
+MAX_ROUTED: Final = 64  # handlers of one of them; a pattern may have found a million
 
-class Delivery(NamedTuple):
+
+class Delivery(Struct, frozen=True):
     """A handler has something to do."""
 
     handler: Handler
-    message: BusMessage  # of a timer: its time, and no address
     args: Args  # as the handler wants them
+    time: float
+    address: str = ""  # of a timer: none
+    types: str = ""  # as they came
+
+    def run(self) -> object:
+        """What the handler says."""
+        handler = self.handler
+        return handler.function(self) if handler.takes_delivery else handler.function(*self.args)
+
+
+class Route(NamedTuple):
+    """What becomes of messages to one address with one type string."""
+
+    address: str
+    reading: Reading
+    handlers: tuple[Handler, ...]
 
 
 class Letter(NamedTuple):
@@ -39,8 +61,8 @@ class Letter(NamedTuple):
 class Local:
     """A service of ours."""
 
-    def __init__(self, is_osc: bool = False) -> None:
-        self.tree: AddressTree[Handler] = AddressTree()
+    def __init__(self, tree: AddressTree[Handler], is_osc: bool) -> None:
+        self.tree = tree
         self.is_osc = is_osc  # what it gets goes on to an OSC program
 
 
@@ -59,6 +81,7 @@ class Inbox:
         self._time = time
         self._dropped = dropped
         self._held: Schedule[Letter | Handler] = Schedule()
+        self._routes: dict[tuple[bytes, Order], Route] = {}  # by all that comes before the arguments
 
     def add_service(self, name: str, is_osc: bool) -> bool:
         """Whether it is new. Raises: ConfigError."""
@@ -67,7 +90,24 @@ class Inbox:
         check_service(name)
         if len(self.locals) >= MAX_SERVICES:
             raise ConfigError(f"a process has at most {MAX_SERVICES} services")
-        self.locals[name] = Local(is_osc)
+        self.locals[name] = Local(AddressTree(self._routes.clear), is_osc)
+        return True
+
+    def remove_service(self, name: str) -> bool:
+        """Whether it was there."""
+        self._routes.clear()
+        return self.locals.pop(name, None) is not None
+
+    def repeat(self, data: bytes, order: Order) -> bool:
+        """Deliver a message for at once as one with the same head before it. Whether there was one.
+
+        What a message means before its arguments is in these bytes alone: so no other way could end elsewhere.
+        """
+        begin = find_args(data)
+        route = self._routes.get((data[:begin], order))
+        if route is None:
+            return False
+        self._follow(route, 0.0, data, begin)
         return True
 
     def receive(self, letter: Letter, now: float) -> None:
@@ -104,7 +144,7 @@ class Inbox:
         while (due := self._held.next_deadline()) <= shared:
             for time, held in self._held.pop_due(due):
                 if isinstance(held, Handler):
-                    self.deliveries.append(Delivery(held, BusMessage(time, ""), ()))
+                    self.deliveries.append(Delivery(held, (), time))
                 else:
                     self._deliver(held, now)
 
@@ -144,14 +184,31 @@ class Inbox:
             self._dropped["no handler"] += 1
             return
         try:
-            types, args = decode_args(data, at, order)
+            reading, begin = find_reading(data, at, order)
         except RemoteProtocolError:  # its frame was right, so whoever sent it is not cut
             self._dropped["nonsense"] += 1
             return
-        message = BusMessage(time, address, types, args)
+        route = Route(address, reading, handlers)
+        if data.startswith(AT_ONCE) and begin <= MAX_HEAD and len(handlers) <= MAX_ROUTED:
+            self._remember(route, data[:begin], order)
+        self._follow(route, time, data, begin)
+
+    def _remember(self, route: Route, head: bytes, order: Order) -> None:
+        if len(self._routes) >= MAX_ROUTES:
+            self._routes.clear()
+        self._routes[head, order] = route
+
+    def _follow(self, route: Route, time: float, data: bytes, begin: int) -> None:
+        address, reading, handlers = route
+        types = reading.types
+        try:
+            args = reading.read(data, begin)
+        except RemoteProtocolError:  # as above
+            self._dropped["nonsense"] += 1
+            return
         for handler in handlers:
-            fitting = handler.fit(args, types)
+            fitting = args if handler.types == types else handler.fit(args, types)
             if fitting is None:
                 self._dropped["other types"] += 1
             else:
-                self.deliveries.append(Delivery(handler, message, fitting))
+                self.deliveries.append(Delivery(handler, fitting, time, address, types))

@@ -1,11 +1,9 @@
 """What a member of an ensemble wants done, and what it tells. Data only."""
 
-from typing import NamedTuple
-
 from msgspec import Struct
 
 
-class Datagram(NamedTuple):
+class Datagram(Struct, frozen=True, gc=False):
     """Send this by UDP."""
 
     ip: str
@@ -13,14 +11,14 @@ class Datagram(NamedTuple):
     data: bytes
 
 
-class Broadcast(NamedTuple):
+class Broadcast(Struct, frozen=True):
     """Send this by UDP to everybody on the local network."""
 
     port: int
     data: bytes
 
 
-class Connect(NamedTuple):
+class Connect(Struct, frozen=True):
     """Make a TCP connection, and tell `on_connected` or `on_cut` about it."""
 
     link: int
@@ -28,14 +26,14 @@ class Connect(NamedTuple):
     port: int
 
 
-class Write(NamedTuple):
+class Write(Struct, frozen=True, gc=False):
     """Send this over a link."""
 
     link: int
     data: bytes
 
 
-class Cut(NamedTuple):
+class Cut(Struct, frozen=True):
     """Close a link. `on_cut` is not called for it."""
 
     link: int

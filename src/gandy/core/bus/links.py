@@ -46,7 +46,8 @@ class Reactions(NamedTuple):
 
     greet: Callable[[Process, float], None]  # say who we are: the link is there
     on_found: Callable[[Process], None]  # it has said who it is
-    on_message: Callable[[bytes, Order, Process, float], None]  # raises: RemoteProtocolError
+    repeat: Callable[[bytes, Order], bool]  # whether it went where one like it went before
+    on_message: Callable[[bytes, Order, Process, float], None]  # else; raises: RemoteProtocolError
     on_lost: Callable[[Process, float], None]  # one that was found
 
 
@@ -73,7 +74,7 @@ class Links:
         self._react = reactions
         self._links: dict[int, Link] = {}
         self._waiting: dict[int, Link] = {}  # those whose first message has not come; the oldest first
-        self._foreign: set[str] = set()  # processes that do not send in the order of the dialect
+        self.foreign: set[str] = set()  # processes that do not send in the order of the dialect
         self._next = 0
 
     def list_greeted(self) -> list[Process]:
@@ -109,8 +110,6 @@ class Links:
 
     def guess_order(self, ip: str) -> Order:
         """A datagram does not tell: in 2016 it is the order of whoever is there, if they all have the same."""
-        if not self._foreign:
-            return self._dialect.order
         orders = {process.order for process in self.processes.values() if process.ip == ip}
         return orders.pop() if len(orders) == 1 else self._dialect.order
 
@@ -136,22 +135,28 @@ class Links:
             link.process.move(ProcessState.CONNECTED, now)
             self._react.greet(link.process, now)
 
-    def on_data(self, number: int, data: bytes, now: float) -> None:
-        """Never raises: whoever makes no sense is cut."""
+    def on_data(self, number: int, data: bytes, now: float) -> bool:
+        """Whether all went where others like it went before. Never raises: whoever makes no sense is cut."""
         link = self._links.get(number)
         if link is None:
-            return
+            return True
+        are_known = True
         try:
             link.framer.receive_data(data)
             while number in self._links and (message := link.framer.next_message()) is not None:
                 process = link.process
-                if process is not None and process.is_here:
-                    self._react.on_message(message, process.order, process, now)
-                else:
+                if process is None or not process.is_here:
                     self._on_init(link, decode_init(message, self._dialect), now)
+                elif self._react.repeat(message, process.order):
+                    continue
+                else:
+                    self._react.on_message(message, process.order, process, now)
+                are_known = False
         except RemoteProtocolError:
             self._dropped["nonsense"] += 1
             self._cut(number, now)
+            are_known = False
+        return are_known
 
     def _on_init(self, link: Link, init: Init, now: float) -> None:
         is_accepted = link.process is None
@@ -162,7 +167,7 @@ class Links:
             return
         process.udp_port, process.order = init.udp_port, init.order
         if init.order != self._dialect.order:
-            self._foreign.add(process.name)
+            self.foreign.add(process.name)
         del self._waiting[link.number]
         link.framer.limit = MAX_BUS_MESSAGE
         process.move(ProcessState.OK if init.is_synced else ProcessState.NO_CLOCK, now)
@@ -189,7 +194,7 @@ class Links:
         self._waiting.pop(number, None)
         if link is not None and link.process is not None:
             process = self.processes.pop(link.process.name)
-            self._foreign.discard(process.name)
+            self.foreign.discard(process.name)
             if process.is_here:
                 self._react.on_lost(process, now)
 
@@ -208,5 +213,5 @@ class Links:
         self._effects.extend(map(Cut, self._links))
         self._links.clear()
         self._waiting.clear()
-        self._foreign.clear()
+        self.foreign.clear()
         self.processes.clear()

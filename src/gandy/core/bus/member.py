@@ -33,11 +33,12 @@ from gandy.talk.clock import LeadAct
 from gandy.wire.bus import (
     MAX_DATAGRAM,
     BusMessage,
+    Draft,
     Order,
     decode_message,
-    encode_message,
+    draft,
     frame,
-    make_message,
+    infer_types,
     peek,
 )
 from gandy.wire.bus_control import (
@@ -59,6 +60,9 @@ from gandy.wire.bus_control import Services as ServicesTold
 from gandy.wire.dialects import CLOCK_SERVICE, LOCAL_SERVICE, Dialect
 
 __all__ = ["Delivery", "Member", "Place"]
+
+MAX_DRAFTS: Final = 1_024  # messages that our program sends again and again; all are forgotten at once
+MAX_DRAFTED: Final = 32  # types of one of them
 
 _DISCOVERY: Final = f"!{LOCAL_SERVICE}/dy\0".encode()  # where the address of a message stands
 _ADDRESS: Final = slice(8, 8 + len(_DISCOVERY))
@@ -83,6 +87,8 @@ class Member:
         self.dialect = dialect
         self.place = place
         self.name = place.name
+        self._order = dialect.order
+        self._drafts: dict[tuple[str, str], tuple[str, Draft]] = {}  # by address and types: the service, and the rest
         self.effects: deque[Effect] = deque()
         self.news: deque[News] = deque()
         self.dropped: Counter[str] = Counter()
@@ -90,7 +96,7 @@ class Member:
         self.services = Services()
         self._inbox = Inbox(self.time, self.dropped)
         self.deliveries = self._inbox.deliveries
-        reactions = Reactions(self._greet, self._on_found, self._on_message, self._on_lost)
+        reactions = Reactions(self._greet, self._on_found, self._inbox.repeat, self._on_message, self._on_lost)
         self._links = Links(app, dialect, place, self.effects, self.dropped, reactions)
         self.processes = self._links.processes
         self._announcer = Announcer(dialect, place.discovery_port, place.ip != LOCALHOST, peers, now)
@@ -104,7 +110,7 @@ class Member:
         return self._inbox.locals[name].tree
 
     def remove_service(self, name: str) -> None:
-        if self._inbox.locals.pop(name, None) is not None:
+        if self._inbox.remove_service(name):
             self._withdraw(name)
 
     def send(
@@ -118,23 +124,32 @@ class Member:
         is_reliable: bool = True,
     ) -> None:
         """Raises: UnknownService, NoClock, AddressError, NotScheduled; ValueError, where values do not fit types."""
-        parts = split_address(address)
-        if parts is None:
-            raise AddressError(f"{address!r} is no address: write /service/path, or !service/path")
-        order = self.dialect.order
-        message = make_message(address, values, types, at or 0.0)
-        data = encode_message(message, order)
+        if types is None:
+            types = infer_types(values)
+        service, draft = self._drafts.get((address, types)) or self._draft(address, types)
+        data = draft.encode(at or 0.0, values)
         if not is_reliable and len(data) > MAX_DATAGRAM:
             raise ValueError(f"{len(data):,} bytes do not fit a datagram: send it reliably")
-        process = self._find_target(parts[0])
+        process = self._find_target(service)
         if at is not None:
             self._check_time(at, process, now)
         if process is None:  # as if it had come from elsewhere: what is wrong is wrong everywhere
-            self._inbox.accept(Letter(message.time, address, data, order, peek(data, order)[2]), now)
+            self._inbox.accept(Letter(at or 0.0, address, data, self._order, peek(data, self._order)[2]), now)
         elif is_reliable:
             self.effects.append(Write(process.link, frame(data)))
         else:
             self.effects.append(Datagram(process.ip, process.udp_port, data))
+
+    def _draft(self, address: str, types: str) -> tuple[str, Draft]:
+        parts = split_address(address)
+        if parts is None:
+            raise AddressError(f"{address!r} is no address: write /service/path, or !service/path")
+        drafted = parts[0], draft(address, types, self._order)
+        if len(types) <= MAX_DRAFTED:
+            if len(self._drafts) >= MAX_DRAFTS:
+                self._drafts.clear()
+            self._drafts[address, types] = drafted
+        return drafted
 
     def _find_target(self, service: str) -> Process | None:
         """The process that has the service; None is ourselves."""
@@ -184,15 +199,24 @@ class Member:
 
     # What happens
 
-    def on_datagram(self, data: bytes, ip: str, now: float) -> None:
-        """At either of our UDP ports. Never raises."""
+    @property
+    def must_know_senders(self) -> bool:
+        """Whether `on_datagram` needs the IP of a message that is no discovery. Else any text will do."""
+        return bool(self._links.foreign)
+
+    def on_datagram(self, data: bytes, ip: str, now: float) -> bool:
+        """At either of our UDP ports. Whether nothing but deliveries came of it. Never raises."""
+        order = self._links.guess_order(ip) if self._links.foreign else self._order
+        if self._inbox.repeat(data, order):
+            return True
         try:
             if data[_ADDRESS] == _DISCOVERY:
                 self._links.on_discovery(data, ip, now)
             else:
-                self._on_message(data, self._links.guess_order(ip), None, now)
+                self._on_message(data, order, None, now)
         except RemoteProtocolError:
             self.dropped["nonsense"] += 1
+        return False
 
     def on_accept(self, now: float) -> int:
         """Somebody connected to us. The number of the link; 0 if there are too many: close it."""
@@ -202,9 +226,9 @@ class Member:
         """A connection that we wanted is there."""
         self._links.on_connected(link, now)
 
-    def on_data(self, link: int, data: bytes, now: float) -> None:
-        """Bytes of a link. Never raises: whoever makes no sense is cut."""
-        self._links.on_data(link, data, now)
+    def on_data(self, link: int, data: bytes, now: float) -> bool:
+        """Bytes of a link. Whether nothing but deliveries came of them. Never raises: who makes no sense is cut."""
+        return self._links.on_data(link, data, now)
 
     def on_cut(self, link: int, now: float) -> None:
         """A link ended, or was never made."""

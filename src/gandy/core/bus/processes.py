@@ -48,19 +48,16 @@ class Process:
         self.udp_port = 0  # until its init message
         self.order: Order = "<"  # of the numbers that it sends
         self.state = ProcessState.DISCOVERED
+        self.is_here = False  # it has said who it is
         self.since = now  # of the state
         self.link = 0
         self.services: dict[str, None] = {}  # in the order in which it told them: sets have another in each run
         self.knows_our_state = False  # we told it that we know the time, which nobody can take back
 
-    @property
-    def is_here(self) -> bool:
-        """It has said who it is."""
-        return self.state >= ProcessState.NO_CLOCK
-
     def move(self, state: ProcessState, now: float) -> None:
         if state is not self.state:
             self.state, self.since = state, now
+            self.is_here = state >= ProcessState.NO_CLOCK
 
 
 class Link:

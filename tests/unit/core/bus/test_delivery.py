@@ -58,8 +58,9 @@ def test_nonsense_behind_a_right_address_is_dropped_and_its_sender_stays() -> No
     listen(member, "drum")
     link = accept(member, 6000)
     member.on_data(link, frame(bytes(8) + b"/drum/hit\0\0\0,i\0\0"), START)
+    member.on_data(link, frame(bytes(8) + b"/drum/hit\0\0\0,?\0\0"), START)
     assert not take_heard(member)
-    assert member.dropped == {"nonsense": 1}
+    assert member.dropped == {"nonsense": 2}
     assert not take_effects(member)
 
 
@@ -87,6 +88,88 @@ def test_services_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match="at most 2"):
         member.add_service("c")
     assert member.add_service("a") is tree
+
+
+# The same again
+
+
+def hit(member: Member, *args: int) -> bool:
+    """Whether it went where one went before."""
+    data = encode(BusMessage(0.0, "/drum/hit", "i" * len(args), args), member.dialect.order)
+    return member.on_datagram(data, "10.0.0.2", START)
+
+
+def test_a_message_like_one_before_is_not_looked_for_again() -> None:
+    member = make_member()
+    listen(member, "drum", "/hit", "i")
+    assert [hit(member, 1), hit(member, 2), hit(member, 1, 2), hit(member, 3)] == [False, True, False, True]
+    assert take_heard(member) == [("/drum/hit", (1,)), ("/drum/hit", (2,)), ("/drum/hit", (3,))]
+    assert member.dropped == {"other types": 1}
+
+
+def test_over_a_link_it_is_the_same() -> None:
+    member = make_member()
+    listen(member, "drum", "/hit", "i")
+    link = accept(member, 6000)
+    data = frame(encode(BusMessage(0.0, "/drum/hit", "i", (1,)), member.dialect.order))
+    assert [member.on_data(link, data, START), member.on_data(link, data * 2, START)] == [False, True]
+    assert take_heard(member) == [("/drum/hit", (1,))] * 3
+    assert not member.on_data(link, frame(b"nonsense"), START)
+
+
+def test_all_routes_are_forgotten_when_a_handler_comes_or_goes() -> None:
+    member = make_member()
+    first = listen(member, "drum", "/hit", "i")
+    hit(member, 1)
+    listen(member, "drum", "/hit", "i")
+    assert not hit(member, 2)
+    member.add_service("drum").remove("/hit", first)
+    assert not hit(member, 3)
+    member.remove_service("drum")
+    assert not hit(member, 4)
+    assert [args for _, args in take_heard(member)] == [(1,), (2,), (2,), (3,)]
+    assert member.dropped == {"no such service here": 1}
+
+
+def test_arguments_are_checked_each_time() -> None:
+    member = make_member()
+    listen(member, "drum", "/hit", "i")
+    hit(member, 1)
+    data = encode(BusMessage(0.0, "/drum/hit", "i", (1,)), member.dialect.order)
+    assert member.on_datagram(data[:-1], "10.0.0.2", START)
+    assert member.on_datagram(data + b"x", "10.0.0.2", START)
+    assert member.dropped == {"nonsense": 2}
+
+
+def test_routes_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivery, "MAX_ROUTES", 2)
+    member = make_member()
+    listen(member, "drum")
+    for count in range(5):
+        hit(member, *range(count))
+        assert len(member._inbox._routes) <= 2
+
+
+def test_long_heads_and_many_handlers_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivery, "MAX_ROUTED", 2)
+    member = make_member()
+    listen(member, "drum")
+    say(member, BusMessage(0.0, "/drum/" + "x" * delivery.MAX_HEAD), START)
+    say(member, BusMessage(-1.0, "/drum/hit"), START)
+    listen(member, "drum")
+    listen(member, "drum")
+    hit(member, 1)
+    assert not member._inbox._routes
+
+
+def test_a_delivery_runs_its_handler() -> None:
+    told: list[object] = []
+    for handler in (Handler("i", told.append), Handler("i", told.append, takes_delivery=True)):
+        member = make_member()
+        member.add_service("drum").add("/hit", handler)
+        hit(member, 1)
+        member.deliveries[0].run()
+    assert told == [1, member.deliveries[0]]
 
 
 # Time
@@ -256,9 +339,9 @@ def test_timers_are_in_order_with_messages(leader: Member) -> None:
     say(leader, BusMessage(3.0, "/drum/2"))
     leader.on_time(START + 3.0)
     heard = list(leader.deliveries)
-    assert [item.message.address for item in heard] == ["/drum/1", "", "/drum/2"]
+    assert [item.address for item in heard] == ["/drum/1", "", "/drum/2"]
     assert heard[1].handler is timer
-    assert heard[1].message.time == 3.0
+    assert heard[1].time == 3.0
     assert heard[1].args == ()
 
 

@@ -218,11 +218,12 @@ def test_where_both_orders_are_at_one_address_a_datagram_is_taken_for_the_usual_
         member.on_data(link, frame(encode_message(init, order)), START)  # type: ignore[arg-type]
     member.on_datagram(encode_message(BusMessage(0.0, "/drum/hit", "i", (8,)), "<"), "10.0.0.2", START)
     assert take_heard(member) == [("/drum/hit", (8,))]
+    assert member.must_know_senders
     member.on_cut(2, START)
     member.on_datagram(encode_message(BusMessage(0.0, "/drum/hit", "i", (9,)), ">"), "10.0.0.2", START)
     assert take_heard(member) == [("/drum/hit", (9,))]
     member.on_cut(1, START)
-    assert not member._links._foreign  # whoever comes and goes leaves nothing behind
+    assert not member._links.foreign  # whoever comes and goes leaves nothing behind
 
 
 # Loss and return

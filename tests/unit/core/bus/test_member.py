@@ -344,6 +344,16 @@ def test_send_to_no_address(address: str) -> None:
         make_member().send(address, (), START)
 
 
+def test_drafts_of_messages_are_few_and_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(member_module, "MAX_DRAFTS", 2)
+    member = make_member()
+    listen(member, "drum")
+    for count in (1, 2, 3, 4, 2 * member_module.MAX_DRAFTED):
+        member.send("/drum/hit", range(count), START)
+        assert len(member._drafts) <= 2
+    assert [len(args) for _, args in take_heard(member)] == [1, 2, 3, 4, 2 * member_module.MAX_DRAFTED]
+
+
 def test_send_what_does_not_fit() -> None:
     band = make_band(2)
     first, second = band.members
