@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import pytest
 from tests.netns.members import Sample, join
-from tests.netns.namespaces import Hosts, Namespace, Weather, two_hosts
+from tests.netns.namespaces import LINK, Hosts, Namespace, Weather, two_hosts
 from tests.netns.programs import Program, tell_limit
 
 from gandy.bus import Status
@@ -89,6 +89,15 @@ def test_members_without_broadcast_meet_by_address(hosts: Hosts) -> None:
     with join(hosts.first) as first, join(hosts.second, peers=(hosts.first.ip,)) as second:
         second.offer("second")
         first.expect_news(ServiceFound("second", second.process))
+
+
+def test_a_member_whose_machine_vanishes_is_missed_while_we_send_to_it(hosts: Hosts) -> None:
+    with join(hosts.first) as first, join(hosts.second) as second:
+        second.offer("second")
+        first.expect_news(ServiceFound("second", second.process))
+        hosts.second.run("ip", "link", "set", LINK, "down")
+        first.send("/second/hello", bytes(1000))  # from now on it is unanswered
+        first.expect_news(ServiceLost("second"))
 
 
 def test_clock_and_messages_keep_their_time_in_bad_weather() -> None:

@@ -20,6 +20,8 @@ BUFFER_BYTES: Final = 1 << 20  # for datagrams that come while a handler runs
 KEEPALIVE_IDLE: Final = 5
 KEEPALIVE_INTERVAL: Final = 2
 KEEPALIVE_COUNT: Final = 3
+# Nor while we send to it: keepalive is silent then, and TCP alone has patience for a quarter of an hour.
+UNANSWERED_MS: Final = 1000 * (KEEPALIVE_IDLE + KEEPALIVE_INTERVAL * KEEPALIVE_COUNT)
 
 
 class Sockets:
@@ -75,6 +77,7 @@ def set_up_link(link: socket.socket) -> None:
     link.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE)
     link.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_INTERVAL)
     link.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_COUNT)
+    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNANSWERED_MS)
 
 
 def find_ip() -> str:
