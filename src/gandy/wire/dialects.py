@@ -16,11 +16,6 @@ DISCOVERY_INTERVAL: Final = 0.33
 MAX_DISCOVERY_INTERVAL: Final = 4.0
 DISCOVERY_GROWTH: Final = 1.1
 
-# Seconds between two pings of the clock: the first of 1.x, those until the clock is known, those that keep it.
-FIRST_PINGS: Final = 0.1
-PINGS: Final = 0.5
-LATER_PINGS: Final = 10.0
-
 # What each process has, and nobody announces.
 LOCAL_SERVICE: Final = "_o2"
 CLOCK_SERVICE: Final = "_cs"
@@ -48,9 +43,6 @@ class Dialect(NamedTuple):
     announces_itself: bool  # the first /sv has the process's own name among its services
     tells_removal_in_services: bool  # in /sv, by F; else in /sd of the seed, which its programs do not read
     reads_sync_of_init: bool  # else whoever connects must tell its clock by /cs/cs as well
-    highest_provider_wins: bool  # of two that offer one service; else the last one
-    first_pings: int  # that are sent in quick succession
-    ping_seconds: float  # until pings become rare
 
     @property
     def tells_taps(self) -> bool:
@@ -68,16 +60,6 @@ class Dialect(NamedTuple):
 
     def get_init_address(self, peer: str) -> str:
         return f"!{LOCAL_SERVICE if self.inits_local_service else peer}/in"
-
-    def replaces(self, new: str, old: str) -> bool:
-        """Whether a process's offer of a service takes the place of another process's."""
-        return new > old if self.highest_provider_wins else new != old
-
-    def get_ping_interval(self, sent: int, elapsed: float) -> float:
-        """Seconds to the next ping of the clock, after so many in so many seconds."""
-        if sent <= self.first_pings:
-            return FIRST_PINGS
-        return PINGS if elapsed < self.ping_seconds else LATER_PINGS
 
 
 def grow_interval(interval: float) -> float:
@@ -98,9 +80,6 @@ _D2016: Final = Dialect(
     announces_itself=False,
     tells_removal_in_services=False,
     reads_sync_of_init=False,
-    highest_provider_wins=False,
-    first_pings=0,
-    ping_seconds=3.0,
 )
 _D10: Final = Dialect(
     name="1.0",
@@ -118,9 +97,6 @@ _D10: Final = Dialect(
     announces_itself=True,
     tells_removal_in_services=True,
     reads_sync_of_init=True,
-    highest_provider_wins=True,
-    first_pings=5,
-    ping_seconds=5.0,
 )
 _D11: Final = _D10._replace(
     name="1.1",

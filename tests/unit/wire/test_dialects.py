@@ -48,32 +48,8 @@ def test_init_goes_to_the_peer_or_to_the_local_service() -> None:
     assert NEW.get_init_address(LOW) == NEWEST.get_init_address(LOW) == "!_o2/in"
 
 
-def test_last_or_highest_provider_of_a_service_wins() -> None:
-    assert OLD.replaces(LOW, HIGH)
-    assert OLD.replaces(HIGH, LOW)
-    assert NEW.replaces(HIGH, LOW)
-    assert not NEW.replaces(LOW, HIGH)
-    assert not any(dialect.replaces(LOW, LOW) for dialect in DIALECTS.values())
-
-
 def test_taps_are_of_the_newest_only() -> None:
     assert [dialect.tells_taps for dialect in DIALECTS.values()] == [False, False, True]
-
-
-def list_pings(dialect: Dialect, until: float) -> list[float]:
-    times = [0.0]
-    while times[-1] < until:
-        times.append(round(times[-1] + dialect.get_ping_interval(len(times), times[-1]), 3))
-    return times
-
-
-def test_2016_sends_seven_pings_and_then_one_in_ten_seconds() -> None:
-    assert list_pings(OLD, 20.0) == [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 13.0, 23.0]
-
-
-def test_later_ones_begin_with_five_quick_pings() -> None:
-    expected = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, *(1.0 + 0.5 * number for number in range(9)), 15.0]
-    assert list_pings(NEW, 15.0) == list_pings(NEWEST, 15.0) == expected
 
 
 def test_discovery_becomes_rare() -> None:
