@@ -16,6 +16,7 @@ from threading import RLock, Thread, current_thread
 from typing import Any, Final, TypeVar
 
 from gandy.bus.sockets import Sockets, set_up_link
+from gandy.core.bus.discovery import LOCALHOST, tell_duration
 from gandy.core.bus.effects import Broadcast, Connect, Cut, Datagram, News, Write
 from gandy.core.bus.member import Delivery, Member
 from gandy.errors import LinkError
@@ -27,6 +28,7 @@ MAX_AT_ONCE: Final = 100  # datagrams or reads before others get their turn
 READ_BYTES: Final = 1 << 16  # with more, Python maps and unmaps memory for each read
 MAX_EVENTS: Final = 64  # of one look; Python takes memory for so many
 MAX_DATAGRAM_BYTES: Final = 1 << 16
+MAX_WAITING: Final = 10_000  # deliveries, with which nothing more is read before their handlers had their turn
 MAX_UNSENT_BYTES: Final = 32 * 1024 * 1024  # for a peer that does not read; beyond, it is cut
 BUSY: Final = 25e-6  # seconds; whoever waits for an answer does not send the next one sooner
 FLUSH: Final = 5.0  # seconds, when we leave, for what is still to be sent
@@ -95,6 +97,7 @@ class Engine:
             may_lead=may_lead,
             peers=peers,
             beginning=now if unix_time else now % 1.0,  # the original counts from the whole second of its start
+            first_patience=0.0 if ip == LOCALHOST else tell_duration(),
         )
         self._thread = Thread(target=self._run, name="gandy-bus", daemon=True)
 
@@ -282,7 +285,7 @@ class Engine:
         limit = MAX_AT_ONCE if self._is_busy else 1
         sock, member, read, ip = self._sockets.datagrams, self.member, 0, ""
         try:
-            while read < limit:
+            while read < limit and len(member.deliveries) < MAX_WAITING:
                 if self._must_know_senders:
                     data, (ip, _) = sock.recvfrom(MAX_DATAGRAM_BYTES)
                 else:  # to make a text of its address takes longer than to read the message
@@ -362,7 +365,7 @@ class Engine:
                 return
             if not self.member.on_data(channel.link, data, time.monotonic()):
                 self._is_stale = True
-            if len(data) < READ_BYTES:
+            if len(data) < READ_BYTES or len(self.member.deliveries) >= MAX_WAITING:
                 return
 
     def _lose(self, channel: Channel) -> None:

@@ -20,6 +20,7 @@ from gandy.wire.bus import AT_ONCE, Elements, Order, Reading, decode, find_args,
 from gandy.wire.bus_control import is_name, is_process
 from gandy.wire.dialects import CLOCK_SERVICE, LOCAL_SERVICE
 
+MAX_DELIVERIES: Final = 100_000  # that wait for handlers, before our own program may not add to them
 MAX_ROUTES: Final = 1_024  # that are remembered; peers choose them, so they are few, and all are forgotten at once
 MAX_HEAD: Final = 128  # bytes of what they are remembered by
 MAX_ROUTED: Final = 64  # handlers of one of them; a pattern may have found a million
@@ -120,6 +121,8 @@ class Inbox:
 
     def accept(self, letter: Letter, now: float) -> None:
         """From our own program, and no bundle. Raises: NotScheduled."""
+        if len(self.deliveries) >= MAX_DELIVERIES:
+            raise NotScheduled(f"{MAX_DELIVERIES:,} messages wait for their handlers already", retryable=True)
         self._take(letter, now)
         if letter.time > 0.0:
             self.release(now)
@@ -130,6 +133,12 @@ class Inbox:
 
     def cancel(self, handle: Handle) -> bool:
         return self._held.cancel(handle)
+
+    def clear_held(self) -> int:
+        """Drop all that waits for a time. How many there were."""
+        count = len(self._held)
+        self._held.clear()
+        return count
 
     def next_deadline(self) -> float:
         """In local time."""

@@ -12,8 +12,13 @@ FIRST_MESSAGES: Final = 10  # messages: with five ports, one may be lost at each
 
 def tell_patience(dialect: Dialect) -> float:
     """Seconds in which a new process and an old one meet."""
+    return tell_duration(max(FIRST_MESSAGES, len(dialect.ports)))
+
+
+def tell_duration(messages: int = FIRST_MESSAGES) -> float:
+    """Seconds in which so many of them are sent, beginning with the first."""
     total, interval = 0.0, DISCOVERY_INTERVAL
-    for _ in range(max(FIRST_MESSAGES, len(dialect.ports))):
+    for _ in range(messages):
         total, interval = total + interval, grow_interval(interval)
     return total
 

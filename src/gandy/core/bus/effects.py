@@ -77,4 +77,11 @@ class ClockLost(Struct, frozen=True):
     leader: str
 
 
-News = ProcessFound | ProcessLost | ServiceFound | ServiceLost | ClockFound | ClockLost
+class ClockChanged(Struct, frozen=True):
+    """The shared time leapt. Back (`seconds` is negative): whatever waited for a time was dropped."""
+
+    leader: str
+    seconds: float
+
+
+News = ProcessFound | ProcessLost | ServiceFound | ServiceLost | ClockFound | ClockLost | ClockChanged

@@ -13,6 +13,7 @@ from gandy.core.bus.coercion import Handler
 from gandy.core.bus.delivery import Delivery, Inbox, Letter
 from gandy.core.bus.discovery import LOCALHOST, Announcer, tell_patience
 from gandy.core.bus.effects import (
+    ClockChanged,
     ClockFound,
     ClockLost,
     Datagram,
@@ -27,7 +28,7 @@ from gandy.core.bus.effects import (
 from gandy.core.bus.links import Links, Place, Reactions
 from gandy.core.bus.processes import MAX_SERVICES, Process, ProcessState, Services, Status
 from gandy.core.bus.schedule import HORIZON, Handle
-from gandy.core.bus.timekeeper import Timekeeper
+from gandy.core.bus.timekeeper import Heard, Timekeeper
 from gandy.errors import AddressError, NoClock, NotScheduled, RemoteProtocolError, UnknownService
 from gandy.talk.clock import LeadAct
 from gandy.wire.bus import (
@@ -81,8 +82,12 @@ class Member:
         may_lead: bool = False,
         peers: Sequence[str] = (),
         beginning: float = 0.0,
+        first_patience: float = 0.0,
     ) -> None:
-        """`peers`: hosts that broadcasts do not reach. `beginning`: the shared time now, should we lead first."""
+        """`peers`: hosts that broadcasts do not reach. `beginning`: the shared time now, should we lead first.
+
+        `first_patience`: seconds before we begin a new time, where messages of those who have one may be lost.
+        """
         self.app = app
         self.dialect = dialect
         self.place = place
@@ -92,7 +97,7 @@ class Member:
         self.effects: deque[Effect] = deque()
         self.news: deque[News] = deque()
         self.dropped: Counter[str] = Counter()
-        self.time = Timekeeper(self.name, may_lead, beginning, now, tell_patience(dialect))
+        self.time = Timekeeper(self.name, may_lead, beginning, now, tell_patience(dialect), first_patience)
         self.services = Services()
         self._inbox = Inbox(self.time, self.dropped)
         self.deliveries = self._inbox.deliveries
@@ -319,8 +324,7 @@ class Member:
             case ClockRequest() as request:
                 self._on_clock_request(request, now)
             case ClockReply(serial, time):
-                if self.time.on_reply(serial, time, now):
-                    self._on_synced()
+                self._on_clock_reply(self.time.on_reply(serial, time, now))
             case _:
                 self.dropped["no such control message"] += 1
 
@@ -372,6 +376,14 @@ class Member:
         for process in self._links.list_greeted():
             if not process.knows_our_state:
                 self._tell_synced(process)
+
+    def _on_clock_reply(self, heard: Heard) -> None:
+        if heard.leap:
+            self.news.append(ClockChanged(self.time.leader or "", heard.leap))
+        if heard.leap < 0.0:  # the times in them are those of another clock
+            self.dropped["for a time that is over"] += self._inbox.clear_held()
+        if heard.is_new_leader:
+            self._on_synced()
 
     def _tell_synced(self, process: Process) -> None:
         process.knows_our_state = True

@@ -2,16 +2,31 @@
 
 from collections.abc import Iterable
 from math import inf
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
-from gandy.talk.clock import ClockFollower, ClockLeader, LeadAct, LeaderChoice, SharedClock
+from gandy.talk.clock import ClockFollower, ClockLeader, LeadAct, LeaderChoice, SharedClock, Step
+
+
+class Heard(NamedTuple):
+    """What a reply did."""
+
+    is_new_leader: bool = False  # we go by this one from now on
+    leap: float = 0.0  # seconds by which the clock was set; what is slewed is no leap
 
 
 class Timekeeper:
     """One for each member. What is to be told to others comes back as acts."""
 
-    def __init__(self, name: str, may_lead: bool, beginning: float, now: float, patience: float = 0.0) -> None:
-        """`beginning`: the shared time now, should we be the first to lead. `patience`: see `on_time`."""
+    def __init__(
+        self,
+        name: str,
+        may_lead: bool,
+        beginning: float,
+        now: float,
+        patience: float = 0.0,
+        first_patience: float = 0.0,
+    ) -> None:
+        """`beginning`: the shared time now, should we be the first to lead. Both kinds of patience: see `on_time`."""
         self.clock = SharedClock()
         self.follower = ClockFollower(self.clock)
         self._choice = LeaderChoice(name, may_lead, now)
@@ -19,6 +34,7 @@ class Timekeeper:
         self._beginning = beginning
         self._started = now
         self._patience = patience
+        self._first_patience = first_patience
         self._not_before = -inf
         self._is_settled = False  # the clock is the leader's, and not what it was before
 
@@ -45,10 +61,11 @@ class Timekeeper:
     def on_time(self, now: float, others_know: bool = False) -> tuple[LeadAct, ...]:
         """`others_know`: somebody tells the time, and we have not met them. Ours would be another time, for all.
 
-        So we have more patience, and begin a new time only if nobody was found by then.
+        So we have more patience, and begin a new time only if nobody was found by then. Where messages may be lost, we
+        have some in any case.
         """
-        must_wait = others_know and not self.clock.is_set
-        self._not_before = self._started + self._patience if must_wait else -inf
+        patience = self._patience if others_know else self._first_patience
+        self._not_before = -inf if self.clock.is_set else self._started + patience
         return self._act(self._choice.on_time(now), now) if now >= self._not_before else ()
 
     def next_deadline(self) -> float:
@@ -58,12 +75,14 @@ class Timekeeper:
         """The time to reply, if we lead."""
         return None if self._leads is None else self._leads.on_request(now)
 
-    def on_reply(self, serial: int, time: float, now: float) -> bool:
-        """Whether we go by this leader from now on."""
-        if self.leads or self.follower.on_reply(serial, time, now) is None or self._is_settled:
-            return False
-        self._is_settled = True
-        return True
+    def on_reply(self, serial: int, time: float, now: float) -> Heard:
+        before = self.clock.read(now) if self.clock.is_set else time
+        step = None if self.leads else self.follower.on_reply(serial, time, now)
+        if step is None:
+            return Heard()
+        was_settled, self._is_settled = self._is_settled, True
+        has_leapt = step in (Step.JUMP, Step.RESTART)
+        return Heard(not was_settled, self.clock.read(now) - before if has_leapt else 0.0)
 
     def _act(self, acts: tuple[LeadAct, ...], now: float) -> tuple[LeadAct, ...]:
         for act in acts:

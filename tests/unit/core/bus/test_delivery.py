@@ -90,6 +90,17 @@ def test_services_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert member.add_service("a") is tree
 
 
+def test_our_own_program_cannot_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivery, "MAX_DELIVERIES", 2)
+    member = make_member()
+    listen(member, "drum")
+    member.send("/drum/hit", (), START)
+    member.send("/drum/hit", (), START)
+    with pytest.raises(NotScheduled, match="2 messages wait") as failed:
+        member.send("/drum/hit", (), START)
+    assert failed.value.retryable
+
+
 # The same again
 
 

@@ -22,6 +22,7 @@ from tests.ensembles import (
 from gandy.core.bus import member as member_module
 from gandy.core.bus.effects import (
     Broadcast,
+    ClockChanged,
     ClockFound,
     ClockLost,
     Connect,
@@ -538,6 +539,23 @@ def test_who_comes_while_the_time_is_not_known_hears_of_it_later() -> None:
     assert get_process(late, first).state is ProcessState.NO_CLOCK
     band.run(6.0)
     assert get_process(late, first).state is ProcessState.OK
+
+
+def test_a_leap_of_the_clock_is_news_and_nothing_waits_for_a_time_that_is_over() -> None:
+    band = make_band(2, "2016", leaders=1)
+    band.run(4.0)
+    follower, leader = band.members
+    listen(follower, "drum")
+    for leap, waits in ((100.0, True), (-50.0, False)):
+        follower.send("/drum/hit", (), band.now, at=follower.time.clock.read(band.now) + 300.0)
+        take_news(follower)
+        leader.time.clock.set(leader.time.clock.read(band.now) + leap, band.now)
+        band.run(2.0)
+        (news,) = take_news(follower)
+        assert isinstance(news, ClockChanged)
+        assert (news.leader, round(news.seconds)) == (leader.name, leap)
+        assert (follower.next_deadline() > band.now, len(follower._inbox._held) > 0) == (True, waits)
+    assert follower.dropped == {"for a time that is over": 2}
 
 
 @EVERY_DIALECT

@@ -1,6 +1,6 @@
 from math import inf
 
-from gandy.core.bus.timekeeper import Timekeeper
+from gandy.core.bus.timekeeper import Heard, Timekeeper
 from gandy.talk.clock import FREE_RUN, PATIENCE, LeadAct
 
 
@@ -14,7 +14,7 @@ def hear(time: Timekeeper, now: float, offset: float = -90.0) -> list[bool]:
     for _ in range(5):
         now = max(now, time.follower.next_deadline())
         (serial,) = time.follower.on_time(now)
-        found.append(time.on_reply(serial, now + offset, now))
+        found.append(time.on_reply(serial, now + offset, now).is_new_leader)
     return found
 
 
@@ -65,7 +65,28 @@ def test_each_leader_is_found_once() -> None:
 def test_a_leader_hears_no_replies() -> None:
     time = make(may_lead=True)
     time.on_time(102.0)
-    assert not time.on_reply(1, 5.0, 103.0)
+    assert time.on_reply(1, 5.0, 103.0) == Heard()
+
+
+def test_what_a_reply_sets_is_a_leap_and_what_it_slews_is_none() -> None:
+    time = make()
+    time.on_offers(["x"], 1, 101.0)
+    hear(time, 101.0)
+    now, leaps = 101.0, []
+    for offset in (-90.5, -80.0, -100.0):  # each contradicts what was said before
+        now = max(now, time.follower.next_deadline())
+        (serial,) = time.follower.on_time(now)
+        leaps.append(round(time.on_reply(serial, now + offset, now).leap, 1))
+    assert leaps == [0.0, 10.0, -20.0]
+
+
+def test_where_messages_may_be_lost_the_first_leader_has_more_patience() -> None:
+    time = Timekeeper("m", True, 0.25, 100.0, patience=9.0, first_patience=5.0)
+    assert time.on_time(100.0 + PATIENCE) == ()
+    assert time.next_deadline() == 105.0
+    assert time.on_time(105.0, others_know=True) == ()
+    assert time.next_deadline() == 109.0
+    assert time.on_time(105.0) == (LeadAct.OFFER,)
 
 
 def test_who_takes_over_goes_on_from_the_time_that_was() -> None:
