@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import AsyncIterator, Callable
+from threading import Condition
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -14,6 +15,7 @@ from gandy.core.bus.processes import Status
 
 log = logging.getLogger("gandy.bus")
 
+MAX_WAITING: Final = 1_000  # deliveries for the loop, and coroutines that have not ended
 SLICE: Final = 0.5  # seconds between two looks at a clock that may be put right meanwhile
 
 
@@ -25,6 +27,9 @@ class AsyncEnsemble(Bus):
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._changed = asyncio.Event()
+        self._room = Condition()
+        self._waiting = 0  # deliveries whose handlers have not ended
+        self._is_leaving = False
         super().__init__(name, post=self._post, **options)
 
     async def __aenter__(self) -> Self:
@@ -40,6 +45,9 @@ class AsyncEnsemble(Bus):
 
     def close(self) -> None:
         """Leave the ensemble, and tell the others. Whoever waits gets a LinkError."""
+        with self._room:
+            self._is_leaving = True
+            self._room.notify()
         super().close()
         self._call(lambda _: self._changed.set(), None)
 
@@ -64,7 +72,7 @@ class AsyncEnsemble(Bus):
             await self._changed.wait()
 
     async def news(self) -> AsyncIterator[News]:
-        """Processes and services that come and go from now on, and the clock."""
+        """Processes and services that come and go, and the clock; for the first who asks, from the beginning."""
         queue: asyncio.Queue[News] = asyncio.Queue()
         self.on_news(queue.put_nowait)
         try:
@@ -80,27 +88,43 @@ class AsyncEnsemble(Bus):
         super()._on_news(news)
         self._changed.set()
 
-    def _call(self, act: Callable[[Any], None], what: Any) -> None:
+    def _call(self, act: Callable[[Any], None], what: Any) -> bool:
+        """Whether the loop will."""
         try:
             self._loop.call_soon_threadsafe(act, what)
         except RuntimeError:  # the loop has ended
             log.debug("dropped %s: its loop has ended", what)
+            return False
+        return True
 
     def _post(self, delivery: Delivery) -> None:
-        self._call(self._run, delivery)
+        """From the engine's thread, which waits while handlers are too far behind: so nothing more is read."""
+        with self._room:
+            self._room.wait_for(lambda: self._waiting < MAX_WAITING or self._is_leaving)
+            self._waiting += 1
+        if not self._call(self._run, delivery):
+            self._make_room()
+
+    def _make_room(self) -> None:
+        with self._room:
+            self._waiting -= 1
+            self._room.notify()
 
     def _run(self, delivery: Delivery) -> None:
         try:
             result = delivery.run()
         except Exception:  # the others must not suffer
             log.exception("a handler failed for %s", delivery.address)
-            return
+            result = None
         if inspect.isawaitable(result):
             task = asyncio.ensure_future(result)
             self._tasks.add(task)
             task.add_done_callback(self._on_done)
+        else:
+            self._make_room()
 
     def _on_done(self, task: "asyncio.Task[Any]") -> None:
         self._tasks.discard(task)
+        self._make_room()
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("a handler failed", exc_info=error)

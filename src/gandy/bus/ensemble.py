@@ -2,8 +2,9 @@
 
 import logging
 import time
+from collections import deque
 from collections.abc import Callable
-from threading import Condition
+from threading import Condition, RLock
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeVar
 
@@ -26,6 +27,7 @@ log = logging.getLogger("gandy.bus")
 F = TypeVar("F", bound=Callable[..., Any])
 Clock = Literal["follow", "lead"]
 
+MAX_UNTOLD: Final = 1_000  # news; a program that wants none shall not collect them
 SPIN: Final = 0.0005  # seconds; sleeping is not more exact than this
 SLICE: Final = 0.5  # seconds between two looks at a clock that may be put right meanwhile
 
@@ -112,6 +114,8 @@ class Bus:
         self.engine.post = post
         self.engine.on_news = self._on_news
         self._listeners: list[Callable[[News], None]] = []
+        self._untold: deque[News] = deque(maxlen=MAX_UNTOLD)  # until somebody listens
+        self._telling = RLock()
         self._osc = Osc(self.engine, insecure)
         self.engine.start()
 
@@ -177,8 +181,14 @@ class Bus:
         return self.engine.ask(lambda member, _now: dict(member.services))
 
     def on_news(self, listener: Callable[[News], None]) -> None:
-        """Have it told of processes and services that come and go, and of the clock."""
-        self._listeners.append(listener)
+        """Have it told of processes and services that come and go, and of the clock.
+
+        The first who listens hears all that came before, too. (The last 1,000 of them, if there are more.)
+        """
+        with self._telling:
+            self._listeners.append(listener)
+            while self._untold:
+                self._tell_one(listener, self._untold.popleft())
 
     def osc_in(self, service: str, port: int, *, tcp: bool = False, host: str = LOCALHOST) -> OscIn:
         """Listen for OSC at a port (0: any that is free) of a host of ours, by UDP or TCP.
@@ -203,11 +213,17 @@ class Bus:
         self._osc.close()
 
     def _on_news(self, news: News) -> None:
-        for listener in list(self._listeners):
-            try:
-                listener(news)
-            except Exception:  # the others must not suffer
-                log.exception("a listener failed for %s", news)
+        with self._telling:
+            if not self._listeners:
+                self._untold.append(news)
+            for listener in list(self._listeners):
+                self._tell_one(listener, news)
+
+    def _tell_one(self, listener: Callable[[News], None], news: News) -> None:
+        try:
+            listener(news)
+        except Exception:  # the others must not suffer
+            log.exception("a listener failed for %s", news)
 
 
 class Ensemble(Bus):

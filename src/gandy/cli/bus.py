@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -533,42 +534,13 @@ def monitor(as_json: bool, **told: Any) -> None:
     """Print processes and services of an ensemble when they come and go, with the time of day, and who leads the clock.
 
     In the JSON, "time" is in seconds since 1970, and "event" is process_found, process_lost, service_found,
-    service_lost, clock_found or clock_lost.
+    service_lost, clock_found, clock_lost or clock_changed, which has "seconds".
     """
     with _join(told) as band, Feed() as feed:
         band.on_news(lambda news: feed.put((time.time(), news)))
         click.echo(f"gandy: {band.process} looks at {band.name}; Ctrl-C ends it", err=True)
-        for news in _list_present(band):
-            feed.put((time.time(), news))
-        seen: dict[tuple[str, ...], Any] = {}
         for now, news in feed:
-            if _is_new(news, seen):
-                _print_news(now, news, as_json)
-
-
-def _list_present(band: "Ensemble") -> "Iterator[News]":
-    """What came before anybody listened. Some of it may be told twice."""
-    from gandy.core.bus.effects import ClockFound, ProcessFound, ServiceFound
-    from gandy.core.bus.processes import ProcessState
-
-    for name, state, _ in band.neighbours():
-        if state >= ProcessState.NO_CLOCK:
-            yield ProcessFound(name)
-    for service, process in band.services().items():
-        yield ServiceFound(service, process)
-    if band.is_synced and (leader := band.clock_leader) is not None:
-        yield ClockFound(leader)
-
-
-def _is_new(news: "News", seen: dict[tuple[str, ...], Any]) -> bool:
-    """Whether it says more than what was printed about the same thing."""
-    from msgspec.structs import astuple
-
-    event = type(news).__name__
-    kind = event.removesuffix("Found").removesuffix("Lost")
-    about = (kind,) if kind == "Clock" else (kind, str(astuple(news)[0]))
-    before, seen[about] = seen.get(about), (event, news)
-    return before != (event, news) and not (before is None and event.endswith("Lost"))
+            _print_news(now, news, as_json)
 
 
 _EVENTS: Final = {
@@ -578,19 +550,18 @@ _EVENTS: Final = {
     "ServiceLost": "service {0} went",
     "ClockFound": "clock of {0} is known",
     "ClockLost": "clock of {0} went; ours goes on",
+    "ClockChanged": "clock of {0} leapt by {1:+.3f} s",
 }
 
 
 def _print_news(now: float, news: "News", as_json: bool) -> None:
     name = type(news).__name__
     if as_json:
-        kind = name.removesuffix("Found").removesuffix("Lost").lower()
         from msgspec.structs import asdict
 
-        told = asdict(news)
-        if "leader" in told:
-            told = {"process": told["leader"]}
-        _print_json({"time": now, "event": f"{kind}_{name[len(kind) :].lower()}", **told})
+        told = {"process" if key == "leader" else key: value for key, value in asdict(news).items()}
+        event = re.sub("(?<=.)([A-Z])", r"_\1", name).lower()
+        _print_json({"time": now, "event": event, **told})
     else:
         from msgspec.structs import astuple
 
