@@ -144,8 +144,9 @@ class Engine:
             member.send(address, values, time.monotonic(), types=types, at=at, is_reliable=is_reliable)
             if member.effects:
                 self._perform()
-            else:  # it was for ourselves
-                self._hurry()
+                if not member.news:  # as nearly always: what went to others is nothing to our thread
+                    return
+            self._hurry()
 
     def _hurry(self) -> None:
         """Have the thread wake up sooner, if there is something for it."""
