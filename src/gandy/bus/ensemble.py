@@ -10,7 +10,9 @@ from typing import Any, Final, Literal, Self, TypeVar
 
 from gandy.bus.engine import Engine, run_delivery
 from gandy.bus.events import Message, Neighbour
-from gandy.bus.osc import Osc, OscIn, OscOut
+from gandy.bus.osc import Osc
+from gandy.bus.osc_in import OscIn
+from gandy.bus.osc_out import OscOut
 from gandy.bus.sockets import find_ip
 from gandy.core.bus.coercion import Handler
 from gandy.core.bus.delivery import check_service

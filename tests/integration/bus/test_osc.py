@@ -25,8 +25,8 @@ from pythonosc.tcp_client import SimpleTCPClient
 from pythonosc.udp_client import SimpleUDPClient
 from tests.e2e.test_bus_command import PATIENCE, an_own_network
 
-from gandy.bus import INFINITUM, AsyncEnsemble, Ensemble, Message, Status
-from gandy.bus import osc as subject
+from gandy.bus import INFINITUM, AsyncEnsemble, Ensemble, Message, Status, osc_in, osc_out, osc_thread
+from gandy.bus.osc_streams import END, MAX_BYTES
 from gandy.errors import ConfigError, LinkError, NoClock
 from gandy.wire import osc
 from gandy.wire.bus import frame
@@ -179,7 +179,7 @@ def test_messages_come_by_tcp(silent: Ensemble, mode: str, clients: Clients) -> 
         assert kitchen.next().values == (number, b"\xc0\xdb\xdb\xdc\xdd" * number)
 
 
-@pytest.mark.parametrize("wrap", [frame, lambda data: subject.END + data + subject.END], ids=["length", "slip"])
+@pytest.mark.parametrize("wrap", [frame, lambda data: END + data + END], ids=["length", "slip"])
 def test_bytes_may_come_one_by_one(silent: Ensemble, wrap: Callable[[bytes], bytes]) -> None:
     kitchen = Service(silent)
     door = silent.osc_in("kitchen", 0, tcp=True)
@@ -332,7 +332,7 @@ def test_nonsense_in_a_frame_is_no_reason_to_cut(silent: Ensemble) -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [struct.pack(">I", subject.MAX_BYTES + 1), subject.END + b"x" * (subject.MAX_BYTES + 1)],
+    [struct.pack(">I", MAX_BYTES + 1), END + b"x" * (MAX_BYTES + 1)],
     ids=["length", "slip"],
 )
 def test_endless_message_is_cut(silent: Ensemble, data: bytes) -> None:
@@ -345,7 +345,7 @@ def test_endless_message_is_cut(silent: Ensemble, data: bytes) -> None:
 
 
 def test_connections_are_few(silent: Ensemble, monkeypatch: pytest.MonkeyPatch, clients: Clients) -> None:
-    monkeypatch.setattr(subject, "MAX_CONNECTIONS", 2)
+    monkeypatch.setattr(osc_in, "MAX_CONNECTIONS", 2)
     kitchen = Service(silent)
     door = silent.osc_in("kitchen", 0, tcp=True)
     peers = []
@@ -364,7 +364,7 @@ def test_connections_are_few(silent: Ensemble, monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_handlers_that_are_behind_slow_the_sender_down(silent: Ensemble, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subject, "MAX_WAITING", 100)
+    monkeypatch.setattr(osc_thread, "MAX_WAITING", 100)
     goes_on, count = Event(), 2_000
     got: list[int] = []
 
@@ -482,7 +482,7 @@ def test_messages_go_out_by_tcp(silent: Ensemble) -> None:
 def test_program_that_comes_later_gets_what_is_sent_then(
     silent: Ensemble, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(subject, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(osc_out, "RETRY_SECONDS", 0.0)
     with socket.create_server((HOST, 0)) as taken:
         port = taken.getsockname()[1]
     door = silent.osc_out("far", HOST, port, tcp=True)
@@ -503,7 +503,7 @@ def try_to_send(band: Ensemble, got: "Queue[Any]") -> bool:
 
 
 def test_program_that_does_not_read_is_cut(silent: Ensemble, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subject, "MAX_UNSENT_BYTES", 1 << 20)
+    monkeypatch.setattr(osc_out, "MAX_UNSENT_BYTES", 1 << 20)
     with socket.create_server((HOST, 0)) as server:
         door = silent.osc_out("far", HOST, server.getsockname()[1], tcp=True)
         peer, _ = server.accept()
@@ -562,7 +562,7 @@ def test_network_needs_a_word(silent: Ensemble, host: str) -> None:
             silent.osc_in("kitchen", 0, host=host, tcp=tcp)
         with pytest.raises(ConfigError, match="insecure"):
             silent.osc_out("kitchen", host, 9000, tcp=tcp)
-    assert subject.find_host(host, insecure=True) == (host or "0.0.0.0")
+    assert osc_thread.find_host(host, insecure=True) == (host or "0.0.0.0")
 
 
 def test_places_that_are_none_are_refused(silent: Ensemble) -> None:
@@ -647,7 +647,7 @@ def test_oscsend_reaches_a_service(silent: Ensemble, protocol: str) -> None:
 @needs_liblo
 @pytest.mark.parametrize("protocol", ["udp", "tcp"])
 def test_oscdump_shows_messages_of_a_service(silent: Ensemble, protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subject, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(osc_out, "RETRY_SECONDS", 0.0)
     kind = socket.SOCK_STREAM if protocol == "tcp" else socket.SOCK_DGRAM
     with socket.socket(socket.AF_INET, kind) as free:
         free.bind((HOST, 0))
