@@ -7,7 +7,8 @@
 A datagram is one message. All but the length on TCP is in the order of the dialect or of the sender.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import isfinite
 from struct import Struct
@@ -72,9 +73,16 @@ class Draft(msgspec.Struct, frozen=True):
     head: bytes  # address and types
     order: Order
     writing: Writing
+    begin: bytes  # of a message for at once: its time, and the head
+    pack: Callable[..., bytes] | None  # for all arguments, where they are nothing but numbers
 
     def encode(self, time: float, args: Sequence[Any]) -> bytes:
         """Raises: ValueError, where the wire has no place for it."""
+        if self.pack is not None and not time:
+            try:
+                return self.begin + self.pack(*args)
+            except (struct.error, OverflowError, TypeError):
+                pass  # below it is said what does not fit
         when = _encode_time(time, self.order) if time else AT_ONCE
         data = when + self.head + _CODECS[self.order].write(self.writing, args)
         if len(data) > MAX_BUS_MESSAGE:
@@ -85,7 +93,9 @@ class Draft(msgspec.Struct, frozen=True):
 def draft(address: str, types: str, order: Order) -> Draft:
     """Raises: ValueError, where the wire has no place for them."""
     writing = _CODECS[order].find_writing(types)
-    return Draft(_encode_address(address) + writing.head, order, writing)
+    head = _encode_address(address) + writing.head
+    pack = None if writing.numbers is None else writing.numbers.pack
+    return Draft(head, order, writing, AT_ONCE + head, pack)
 
 
 def decode_message(data: bytes, order: Order) -> BusMessage:

@@ -78,7 +78,7 @@ class Services:
 
     def find(self, service: str) -> str | None:
         providers = self._providers.get(service)
-        return providers[-1] if providers else None
+        return None if providers is None else providers[-1]
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         return iter([(service, providers[-1]) for service, providers in self._providers.items()])
