@@ -1,6 +1,9 @@
-"""How hard hypothesis looks: quickly by default, for long with GANDY_HYPOTHESIS_PROFILE=soak."""
+"""No test uses the home of whoever runs it. And how hard hypothesis looks: GANDY_HYPOTHESIS_PROFILE=soak for long."""
 
+import atexit
 import os
+import shutil
+import tempfile
 
 from hypothesis import HealthCheck, Phase, settings
 
@@ -15,3 +18,6 @@ settings.register_profile(
 )
 settings.register_profile("soak", deadline=None, max_examples=5_000, suppress_health_check=list(HealthCheck))
 settings.load_profile(os.environ.get("GANDY_HYPOTHESIS_PROFILE", "quick"))
+
+os.environ["GANDY_HOME"] = tempfile.mkdtemp(prefix="gandy-tests-")
+atexit.register(shutil.rmtree, os.environ["GANDY_HOME"], ignore_errors=True)

@@ -25,6 +25,16 @@ def list_ips() -> Iterator[str]:
                     yield ip
 
 
+def find_ip() -> str:
+    """What others call this machine; 127.0.0.1 where it has no network."""
+    return next(list_ips(), "127.0.0.1")
+
+
+def is_local(address: Address) -> bool:
+    """Whether nobody on another machine can reach it."""
+    return address.scheme == "unix" or address.host in ("localhost", "::1") or address.host.startswith("127.")
+
+
 def list_reachable(address: Address) -> list[Address]:
     """What others may write to come to where we listen."""
     if address.host not in EVERYWHERE:

@@ -13,14 +13,18 @@ from contextlib import suppress
 from errno import EAGAIN, EINPROGRESS, EWOULDBLOCK
 from functools import partial
 from threading import RLock, Thread, current_thread
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from gandy.bus.sockets import Sockets, set_up_link
 from gandy.core.bus.discovery import LOCALHOST, tell_duration
 from gandy.core.bus.effects import Broadcast, Connect, Cut, Datagram, News, Write
 from gandy.core.bus.member import Delivery, Member
 from gandy.errors import LinkError
+from gandy.wire.bus import MAX_DATAGRAM
 from gandy.wire.dialects import Dialect
+
+if TYPE_CHECKING:
+    from gandy.bus.privacy import Privacy, PrivateSession
 
 log = logging.getLogger("gandy.bus")
 
@@ -43,10 +47,12 @@ T = TypeVar("T")
 class Channel:
     """A TCP connection."""
 
-    def __init__(self, link: int, sock: socket.socket, is_open: bool) -> None:
+    def __init__(self, link: int, sock: socket.socket, is_open: bool, session: "PrivateSession | None") -> None:
         self.link = link
+        self.session = session  # of a private ensemble
         self.socket = sock
         self.is_open = is_open
+        self.is_ours = False  # whether we connected, and the member does not know yet that we succeeded
         self.unsent = bytearray()
 
 
@@ -62,8 +68,10 @@ class Engine:
         may_lead: bool,
         peers: tuple[str, ...],
         unix_time: bool = False,
+        privacy: "Privacy | None" = None,
     ) -> None:
         """`unix_time`: what the shared time is, should we be the first to lead. Raises: ConfigError."""
+        self._privacy = privacy
         self.on_news: Callable[[News], None] = lambda _news: None
         self.post: Callable[[Delivery], None] = run_delivery
         self.lock = RLock()
@@ -98,6 +106,7 @@ class Engine:
             peers=peers,
             beginning=now if unix_time else now % 1.0,  # the original counts from the whole second of its start
             first_patience=0.0 if ip == LOCALHOST else tell_duration(),
+            max_datagram=MAX_DATAGRAM - (0 if privacy is None else privacy.overhead),
         )
         self._thread = Thread(target=self._run, name="gandy-bus", daemon=True)
 
@@ -253,10 +262,14 @@ class Engine:
         """Nothing more comes from us, if all is sent."""
         if not channel.is_open:
             self._drop(channel.link)
-        elif not channel.unsent:
+            return
+        if channel.session is not None and channel.session.is_known:
+            channel.unsent += channel.session.end()
+            channel.session.close()
+        if not channel.unsent:
             with suppress(OSError):  # the other end was faster
                 channel.socket.shutdown(socket.SHUT_WR)
-            self._watch(channel)
+        self._watch(channel)
 
     def _shut(self) -> None:
         with self.lock:
@@ -292,6 +305,8 @@ class Engine:
                 else:  # to make a text of its address takes longer than to read the message
                     data = sock.recv(MAX_DATAGRAM_BYTES)
                 now = time.monotonic()
+                if self._privacy is not None:
+                    data = self._privacy.open(data)
                 if not member.on_datagram(data, ip, now):
                     self._is_stale = True
                 read += 1
@@ -305,6 +320,8 @@ class Engine:
         with suppress(OSError):  # as above
             for _ in range(MAX_AT_ONCE):
                 data, (ip, _) = self._sockets.discovery.recvfrom(MAX_DATAGRAM_BYTES)
+                if self._privacy is not None:
+                    data = self._privacy.open(data)
                 self.member.on_datagram(data, ip, time.monotonic())
 
     def _accept(self, _event: int) -> None:
@@ -322,7 +339,9 @@ class Engine:
 
     def _add_channel(self, link: int, sock: socket.socket, is_open: bool) -> None:
         set_up_link(sock)
-        channel = self._channels[link] = Channel(link, sock, is_open)
+        place = self._sockets.place
+        session = None if self._privacy is None else self._privacy.make_session(place, is_server=is_open)
+        channel = self._channels[link] = Channel(link, sock, is_open, session)
         self._acts[sock.fileno()] = partial(self._on_channel, channel)
         self._epoll.register(sock, select.EPOLLIN if is_open else select.EPOLLOUT)
         if is_open:
@@ -351,7 +370,11 @@ class Engine:
             return
         channel.is_open = True
         self._watch(channel)
-        self.member.on_connected(channel.link, time.monotonic())
+        if channel.session is None:
+            self.member.on_connected(channel.link, time.monotonic())
+        else:  # not before we know that it has the key
+            channel.is_ours = True
+            self._put(channel, channel.session.begin())
 
     def _read(self, channel: Channel) -> None:
         for _ in range(MAX_AT_ONCE):
@@ -364,10 +387,29 @@ class Engine:
             if not data:
                 self._lose(channel)
                 return
-            if not self.member.on_data(channel.link, data, time.monotonic()):
+            if channel.session is not None:
+                self._read_private(channel, channel.session, data)
+            elif not self.member.on_data(channel.link, data, time.monotonic()):
                 self._is_stale = True
             if len(data) < READ_BYTES or len(self.member.deliveries) >= MAX_WAITING:
                 return
+
+    def _read_private(self, channel: Channel, session: "PrivateSession", data: bytes) -> None:
+        member, link = self.member, channel.link
+        try:
+            for said in session.receive(data):
+                if channel.is_ours and session.is_known:
+                    channel.is_ours = False
+                    self._is_stale = True
+                    member.on_connected(link, time.monotonic())
+                if said and not member.on_data(link, said, time.monotonic()):
+                    self._is_stale = True
+        except (OSError, ValueError) as error:  # TLS's own are OSErrors; there may be an alert to tell
+            log.debug("a link is cut: %s", error)
+            self._put(channel, session.data_to_send())
+            self._lose(channel)
+            return
+        self._put(channel, session.data_to_send())
 
     def _lose(self, channel: Channel) -> None:
         self._is_stale = True
@@ -377,6 +419,8 @@ class Engine:
     def _drop(self, link: int) -> None:
         channel = self._channels.pop(link, None)
         if channel is not None:
+            if channel.session is not None:
+                channel.session.close()
             del self._acts[channel.socket.fileno()]
             self._epoll.unregister(channel.socket)
             channel.socket.close()
@@ -397,6 +441,8 @@ class Engine:
     def _do(self, effect: Broadcast | Connect | Cut) -> None:
         match effect:
             case Broadcast(port, data):
+                if self._privacy is not None:
+                    data = self._privacy.seal(data, None)
                 with suppress(OSError):  # there is no network now
                     self._sockets.shouts.sendto(data, (EVERYWHERE, port))
             case Connect(link, ip, port):
@@ -407,8 +453,11 @@ class Engine:
                 pass  # when all is sent
 
     def _send_datagram(self, datagram: Datagram) -> None:
+        data, where = datagram.data, (datagram.ip, datagram.port)
+        if self._privacy is not None:
+            data = self._privacy.seal(data, where)
         try:
-            self._sockets.datagrams.sendto(datagram.data, (datagram.ip, datagram.port))
+            self._sockets.datagrams.sendto(data, where)
         except OSError as error:  # it is best effort: nobody waits for it
             log.debug("a datagram was not sent: %s", error)
 
@@ -423,8 +472,11 @@ class Engine:
 
     def _write(self, link: int, data: bytes) -> None:
         channel = self._channels.get(link)
-        if channel is None:
-            return
+        if channel is not None:
+            self._put(channel, data if channel.session is None else channel.session.seal(data))
+
+    def _put(self, channel: Channel, data: bytes) -> None:
+        """As it is to be sent."""
         sent = 0
         if not channel.unsent and channel.is_open:
             try:

@@ -1,19 +1,21 @@
 """`gandy.Ensemble`: a process on the bus, for programs that block. Handlers run in the thread of the engine."""
 
 import logging
+import os
+import sys
 import time
 from collections import deque
 from collections.abc import Callable
 from threading import Condition, RLock
 from types import TracebackType
-from typing import Any, Final, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
 from gandy.bus.engine import Engine, run_delivery
 from gandy.bus.events import Message, Neighbour
 from gandy.bus.osc import Osc
 from gandy.bus.osc_in import OscIn
 from gandy.bus.osc_out import OscOut
-from gandy.bus.sockets import find_ip
+from gandy.config import tell_home
 from gandy.core.bus.coercion import Handler
 from gandy.core.bus.delivery import check_service
 from gandy.core.bus.discovery import LOCALHOST
@@ -21,8 +23,13 @@ from gandy.core.bus.effects import News
 from gandy.core.bus.member import Delivery, Member
 from gandy.core.bus.processes import Status
 from gandy.errors import ConfigError, NoClock
+from gandy.interfaces import find_ip
+from gandy.keys.ensemble import KEY_BYTES, open_ensemble_key, parse_ensemble_key
 from gandy.wire.bus_control import MAX_APP
 from gandy.wire.dialects import DIALECTS, DialectName
+
+if TYPE_CHECKING:
+    from gandy.bus.privacy import Privacy
 
 log = logging.getLogger("gandy.bus")
 
@@ -87,15 +94,18 @@ class Bus:
         peers: tuple[str, ...] = (),
         ip: str | None = None,
         insecure: bool = False,
+        key: str | bytes | None = None,
         unix_time: bool = False,
         post: Callable[[Delivery], None] = run_delivery,
     ) -> None:
         """Be part of the ensemble of this name.
 
-        On this machine only, unless `insecure`: then everybody on the network can take part. `peers`: hosts that
-        broadcasts do not reach. `clock`: "lead" if this process may tell the others the time. `ip`: what others call
-        this machine. `unix_time`: should this process be the first to lead, the shared time is that of its wall
-        clock; else it begins near zero, as in the original. `post` has handlers called.
+        Those who have the same `key` can take part: 32 bytes, or as many hexadecimal digits. Without one it is that of
+        the crew that this machine joined; or one of GANDY_HOME's own, and then the ensemble is on this machine only.
+        With `insecure` it is without a key, as in the original, and on the network, where everybody can take part.
+        `peers`: hosts that broadcasts do not reach. `clock`: "lead" if this process may tell the others the time. `ip`:
+        what others call this machine. `unix_time`: should this process be the first to lead, the shared time is that of
+        its wall clock; else it begins near zero, as in the original. `post` has handlers called.
 
         Raises: ConfigError.
         """
@@ -105,14 +115,12 @@ class Bus:
             raise ConfigError(f"a clock can follow or lead, not {clock!r}")
         if not name.isprintable() or not 0 < len(name.encode()) <= MAX_APP:
             raise ConfigError(f"an ensemble has a name of 1 to {MAX_APP} bytes")
-        if not insecure and (peers or ip not in (None, LOCALHOST)):
-            raise ConfigError(
-                "the bus has no keys yet: with insecure=True, everybody on the network can take part in the ensemble"
-            )
         self.name = name
-        own = ip or (find_ip() if insecure else LOCALHOST)
+        own, privacy = _choose_place(name, ip, key, insecure, has_peers=bool(peers))
         may_lead = clock == "lead"
-        self.engine = Engine(name, DIALECTS[dialect], own, may_lead=may_lead, peers=peers, unix_time=unix_time)
+        self.engine = Engine(
+            name, DIALECTS[dialect], own, may_lead=may_lead, peers=peers, unix_time=unix_time, privacy=privacy
+        )
         self.engine.post = post
         self.engine.on_news = self._on_news
         self._listeners: list[Callable[[News], None]] = []
@@ -299,3 +307,24 @@ def _list_neighbours(member: Member, _now: float) -> list[Neighbour]:
         Neighbour(process.name, process.state, tuple(sorted(process.services)))
         for process in sorted(member.processes.values(), key=lambda process: process.name)
     ]
+
+
+def _choose_place(
+    name: str, ip: str | None, key: str | bytes | None, insecure: bool, has_peers: bool
+) -> "tuple[str, Privacy | None]":
+    """Our own IP, and what keeps strangers out. Raises: ConfigError."""
+    if insecure:
+        if key is not None:
+            raise ConfigError("an ensemble has a key, or is insecure")
+        return ip or find_ip(), None
+    from gandy.bus.privacy import Privacy  # it takes long to import
+
+    is_shared = True
+    if isinstance(key, str):
+        key = parse_ensemble_key(key)
+    elif key is None:
+        key, is_shared = open_ensemble_key(tell_home(os.environ, sys.platform))
+    elif len(key) != KEY_BYTES:
+        raise ConfigError(f"a key of an ensemble has {KEY_BYTES} bytes")
+    is_on_network = is_shared or has_peers
+    return ip or (find_ip() if is_on_network else LOCALHOST), Privacy(key, name)

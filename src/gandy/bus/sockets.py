@@ -1,9 +1,6 @@
 """The sockets of one process on the bus: discovery, datagrams, and a server for links. Nothing here waits."""
 
-import fcntl
 import socket
-import struct
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
@@ -12,7 +9,6 @@ from gandy.core.bus.member import Place
 from gandy.errors import ConfigError
 from gandy.wire.dialects import Dialect
 
-SIOCGIFADDR: Final = 0x8915  # Linux: the address of an interface
 BACKLOG: Final = 128
 BUFFER_BYTES: Final = 1 << 20  # for datagrams that come while a handler runs
 
@@ -78,18 +74,3 @@ def set_up_link(link: socket.socket) -> None:
     link.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_INTERVAL)
     link.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_COUNT)
     link.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNANSWERED_MS)
-
-
-def find_ip() -> str:
-    """The address of the first interface that is not this machine's own; 127.0.0.1 where there is none."""
-    return next(_list_ips(), LOCALHOST)
-
-
-def _list_ips() -> Iterator[str]:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
-        for _, name in socket.if_nameindex():
-            with suppress(OSError):  # it has none
-                request = struct.pack("256s", name.encode()[:15])
-                ip = socket.inet_ntoa(fcntl.ioctl(asker.fileno(), SIOCGIFADDR, request)[20:24])
-                if not ip.startswith("127."):
-                    yield ip

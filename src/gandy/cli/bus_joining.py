@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 import click
 
 from gandy.cli.exits import EXIT_HELP, make_epilog
-from gandy.errors import ConfigError
 
 if TYPE_CHECKING:
     from gandy.bus import Ensemble
@@ -35,7 +34,9 @@ def bus_options(command: F) -> F:
             show_default=True,
             help="Which generation of the protocol its processes speak.",
         ),
-        click.option("--insecure", is_flag=True, help="Use the network, without keys, and not this machine alone."),
+        click.option(
+            "--insecure", is_flag=True, help="Without a key, as the original: everybody on the network can take part."
+        ),
         click.option(
             "--peer", "peers", multiple=True, metavar="HOST", help="The IP of a machine that broadcasts do not reach."
         ),
@@ -56,8 +57,6 @@ def join(told: dict[str, Any], clock: "Clock" = "follow") -> "Ensemble":
 
     if told["insecure"]:
         click.echo("gandy: INSECURE: everybody on the network can take part in this ensemble", err=True)
-    elif told["peers"] or told["ip"] is not None:
-        raise ConfigError("--peer and --ip are for the network, and the bus has no keys: --insecure does without them")
     options = {key: told[key] for key in ("dialect", "insecure", "peers", "ip")}
     return Ensemble(told["ensemble"], clock=clock, **options)
 

@@ -15,7 +15,7 @@ from gandy.foreman.blobs import Blobs
 from gandy.foreman.clerk import Clerk
 from gandy.foreman.porter import Porter
 from gandy.foreman.server import KEEP_RESULTS, Server
-from gandy.interfaces import list_reachable
+from gandy.interfaces import find_ip, is_local, list_reachable
 from gandy.keys.foreman import FOLDER as KEYS
 from gandy.keys.foreman import ForemanKeys
 from gandy.net import loop
@@ -130,10 +130,14 @@ class ForemanProgram:
         from gandy.bus.crew import Signpost
 
         native = [socket_address(self.home), *map(parse_address, listen)]
+        # Who is invited has the ensemble's key, too, and must be able to come.
+        ip = None if all(is_local(each) for each in native) else find_ip()
         # Unix time: so it goes on where it was when a foreman starts again, and a wall clock can tell it.
-        self._band = AsyncEnsemble(ensemble, clock="lead", insecure=self.clerk.insecure, unix_time=True)
+        self._band = AsyncEnsemble(ensemble, clock="lead", insecure=self.clerk.insecure, unix_time=True, ip=ip)
         self.server.clock.join(self._band)
         Signpost(self._band, native)
+        if self._porter is not None and not self.clerk.insecure:
+            self._porter.ensemble = ensemble
         self.clerk.listening.append(f"ensemble:{ensemble}")
 
     async def _leave(self) -> None:
@@ -146,7 +150,7 @@ class ForemanProgram:
             await self._open_door(address, 2)
             return
         if self._porter is None:
-            self._porter = Porter(self.server, self.keys, self.audit)
+            self._porter = Porter(self.server, self.keys, self.audit, self.home)
         await self._porter.listen(address)
         self.clerk.listening.append(str(address))
         self.clerk.reachable += map(str, list_reachable(address))

@@ -12,10 +12,11 @@ from typing import Final, Protocol
 
 from gandy.config import Address
 from gandy.core.keyring import KeyRefused
-from gandy.core.roles import make_refusal
+from gandy.core.roles import CrewRole, make_refusal
 from gandy.errors import Rejected, RemoteProtocolError
 from gandy.foreman.server import Server
 from gandy.keys.crew import tell_fingerprint
+from gandy.keys.ensemble import share_ensemble_key
 from gandy.keys.foreman import ForemanKeys
 from gandy.net.links import Link
 from gandy.net.tls import TlsEnd, TlsTransport
@@ -45,15 +46,15 @@ class Audit(Protocol):
 class Porter:
     """One for each foreman that listens on the network."""
 
-    def __init__(self, server: Server, keys: ForemanKeys, audit: Audit) -> None:
+    def __init__(self, server: Server, keys: ForemanKeys, audit: Audit, home: str) -> None:
         """Raises: ConfigError."""
+        self._home = home
         self._server = server
         self._keys = keys
         self._audit = audit
         self._context = keys.make_context()
         self._strangers: OrderedDict[TlsEnd, None] = OrderedDict()
-        self.ensemble = ""  # what those who join are told of it
-        self.ensemble_key = b""
+        self.ensemble = ""  # that the foreman is in, for those who join
 
     async def listen(self, address: Address) -> None:
         """Raises: ConfigError."""
@@ -100,7 +101,8 @@ class Porter:
             return JoinRefused(str(error))
         self._audit.note("joined", f"{question.name} at {where}", role=invitation.role, invitation=invitation.id)
         log.info("%s joined from %s as %s", question.name, where, invitation.role)
-        return Joined(certificate, question.name, invitation.role, self.ensemble, self.ensemble_key)
+        key = share_ensemble_key(self._home) if invitation.role is not CrewRole.OBSERVER else b""
+        return Joined(certificate, question.name, invitation.role, self.ensemble, key)
 
 
 class JoinLink(asyncio.Protocol):

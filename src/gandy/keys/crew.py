@@ -15,6 +15,8 @@ from msgspec import Struct
 
 from gandy.core.roles import CrewRole
 from gandy.errors import ConfigError
+from gandy.keys.ensemble import NAME as ENSEMBLE
+from gandy.keys.ensemble import save_ensemble_key
 from gandy.keys.files import make_folder, refuse_readable, replace
 
 CREW: Final = "crew"  # the folder that `gandy join` writes
@@ -57,11 +59,17 @@ class CrewKeys:
         return cls(folder, about)
 
     @classmethod
-    def save(cls, folder: Path, about: Membership, secret: bytes, certificate: bytes) -> "CrewKeys":
+    def save(
+        cls, folder: Path, about: Membership, secret: bytes, certificate: bytes, ensemble_key: bytes = b""
+    ) -> "CrewKeys":
         """Whole at any moment: crew.json comes last. Raises: ConfigError."""
         make_folder(folder)
         try:
             (folder / ABOUT).unlink(missing_ok=True)
+            if ensemble_key:
+                save_ensemble_key(folder, ensemble_key)
+            else:
+                (folder / ENSEMBLE).unlink(missing_ok=True)
             replace(folder / SECRET, secret)
             replace(folder / CERTIFICATE, ssl.DER_cert_to_PEM_cert(certificate).encode())
             replace(folder / ABOUT, msgspec.json.format(msgspec.json.encode(about), indent=2) + b"\n")
@@ -70,7 +78,7 @@ class CrewKeys:
         return cls(folder, about)
 
     def remove(self) -> None:
-        for name in (ABOUT, CERTIFICATE, SECRET):
+        for name in (ABOUT, CERTIFICATE, SECRET, ENSEMBLE):
             (self.folder / name).unlink(missing_ok=True)
 
     def make_context(self) -> ssl.SSLContext:

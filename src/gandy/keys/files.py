@@ -10,14 +10,16 @@ from pathlib import Path
 from gandy.errors import ConfigError
 
 
-def make_folder(folder: Path) -> None:
-    """Raises: ConfigError: it cannot be made, or others can look into it."""
+def make_folder(folder: Path, must_be_hidden: bool = True) -> None:
+    """Raises: ConfigError: it cannot be made, or others can look into it where they must not."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         state = folder.stat()
     except OSError as error:
         raise ConfigError(f"cannot make the folder {folder}: {error.strerror}") from None
     mode = stat.S_IMODE(state.st_mode)
+    if not must_be_hidden:
+        return
     if mode & 0o077:
         raise ConfigError(f"others can look into {folder}, where keys are (mode {mode:04o}). Do: chmod 700 {folder}")
     if state.st_uid != os.geteuid():

@@ -53,7 +53,7 @@ def _save(token: Token, secret: Secret, answer: Joined, address: str, home: str)
     others = tuple(other for other in token.addresses if other != address)
     fingerprint = token.fingerprint.hex()
     about = Membership(fingerprint, answer.name, role, (address, *others), answer.ensemble, token.invitation)
-    return CrewKeys.save(Path(home) / CREW, about, secret.pem, answer.certificate)
+    return CrewKeys.save(Path(home) / CREW, about, secret.pem, answer.certificate, answer.ensemble_key)
 
 
 def _ask(address: str, token: Token, secret: Secret, name: str) -> Joined:

@@ -4,10 +4,18 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from gandy.core.bus.effects import Broadcast, Datagram
-from gandy.wire.dialects import DISCOVERY_INTERVAL, Dialect, grow_interval
+from gandy.wire.dialects import DISCOVERY_INTERVAL, LOCAL_SERVICE, Dialect, grow_interval
 
 LOCALHOST: Final = "127.0.0.1"
+
+_ADDRESS: Final = f"!{LOCAL_SERVICE}/dy\0".encode()
+_PLACE: Final = slice(8, 8 + len(_ADDRESS))  # where the address of a message stands
 FIRST_MESSAGES: Final = 10  # messages: with five ports, one may be lost at each
+
+
+def is_discovery(data: bytes) -> bool:
+    """Whether a message is one of discovery, if it makes sense at all."""
+    return data[_PLACE] == _ADDRESS
 
 
 def tell_patience(dialect: Dialect) -> float:

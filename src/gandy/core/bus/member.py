@@ -11,7 +11,7 @@ from typing import Any, Final, assert_never
 from gandy.core.bus.addresses import AddressTree, split_address
 from gandy.core.bus.coercion import Handler
 from gandy.core.bus.delivery import Delivery, Inbox, Letter
-from gandy.core.bus.discovery import LOCALHOST, Announcer, tell_patience
+from gandy.core.bus.discovery import LOCALHOST, Announcer, is_discovery, tell_patience
 from gandy.core.bus.effects import (
     ClockChanged,
     ClockFound,
@@ -65,9 +65,6 @@ __all__ = ["Delivery", "Member", "Place"]
 MAX_DRAFTS: Final = 1_024  # messages that our program sends again and again; all are forgotten at once
 MAX_DRAFTED: Final = 32  # types of one of them
 
-_DISCOVERY: Final = f"!{LOCAL_SERVICE}/dy\0".encode()  # where the address of a message stands
-_ADDRESS: Final = slice(8, 8 + len(_DISCOVERY))
-
 
 class Member:
     """One of them."""
@@ -83,16 +80,19 @@ class Member:
         peers: Sequence[str] = (),
         beginning: float = 0.0,
         first_patience: float = 0.0,
+        max_datagram: int = MAX_DATAGRAM,
     ) -> None:
         """`peers`: hosts that broadcasts do not reach. `beginning`: the shared time now, should we lead first.
 
         `first_patience`: seconds before we begin a new time, where messages of those who have one may be lost.
+        `max_datagram`: bytes of the longest message that fits one.
         """
         self.app = app
         self.dialect = dialect
         self.place = place
         self.name = place.name
         self._order = dialect.order
+        self._max_datagram = max_datagram
         self._drafts: dict[tuple[str, str], tuple[str, Draft]] = {}  # by address and types: the service, and the rest
         self.effects: deque[Effect] = deque()
         self.news: deque[News] = deque()
@@ -133,7 +133,7 @@ class Member:
             types = infer_types(values)
         service, draft = self._drafts.get((address, types)) or self._draft(address, types)
         data = draft.encode(at or 0.0, values)
-        if not is_reliable and len(data) > MAX_DATAGRAM:
+        if not is_reliable and len(data) > self._max_datagram:
             raise ValueError(f"{len(data):,} bytes do not fit a datagram: send it reliably")
         process = self._find_target(service)
         if at is not None:
@@ -215,7 +215,7 @@ class Member:
         if self._inbox.repeat(data, order):
             return True
         try:
-            if data[_ADDRESS] == _DISCOVERY:
+            if is_discovery(data):
                 self._links.on_discovery(data, ip, now)
             else:
                 self._on_message(data, order, None, now)

@@ -1,0 +1,73 @@
+"""The key to the private ensembles of a home: what its crew has, or, where it is in none, one of its own."""
+
+import secrets
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from gandy.errors import ConfigError
+from gandy.keys.files import make_folder, place, read_secret, replace
+
+KEY_BYTES: Final = 32
+NAME: Final = "ensemble.key"
+SHARED: Final = "ensemble.shared"  # a file that is there when other machines have the key, too
+CREW_FOLDER: Final = "crew"
+OWN_FOLDER: Final = "keys"
+
+
+class EnsembleKey(NamedTuple):
+    """A secret, and whether other machines have it."""
+
+    secret: bytes
+    is_shared: bool
+
+    def __repr__(self) -> str:
+        return "EnsembleKey()"  # it must not get into a log
+
+
+def open_ensemble_key(home: str) -> EnsembleKey:
+    """That of the crew that was joined; else this home's own, which is made if there is none.
+
+    Raises: ConfigError.
+    """
+    joined = Path(home) / CREW_FOLDER / NAME
+    if joined.exists():
+        return EnsembleKey(_read(joined), is_shared=True)
+    folder = Path(home) / OWN_FOLDER
+    make_folder(Path(home), must_be_hidden=False)
+    make_folder(folder)
+    try:
+        place(folder / NAME, secrets.token_hex(KEY_BYTES).encode() + b"\n")
+    except OSError as error:
+        raise ConfigError(f"cannot keep keys in {folder}: {error}") from None
+    return EnsembleKey(_read(folder / NAME), is_shared=(folder / SHARED).exists())
+
+
+def share_ensemble_key(home: str) -> bytes:
+    """Somebody on another machine gets it, so those of this home must be where others can reach them."""
+    folder = Path(home) / OWN_FOLDER
+    key = open_ensemble_key(home).secret
+    place(folder / SHARED, b"")
+    return key
+
+
+def save_ensemble_key(crew_folder: Path, key: bytes) -> None:
+    """Raises: OSError."""
+    replace(crew_folder / NAME, key.hex().encode() + b"\n")
+
+
+def parse_ensemble_key(text: str) -> bytes:
+    """Raises: ConfigError. What it says never repeats the key."""
+    try:
+        key = bytes.fromhex(text.strip())
+    except ValueError:
+        key = b""
+    if len(key) != KEY_BYTES:
+        raise ConfigError(f"a key of an ensemble has {2 * KEY_BYTES} hexadecimal digits")
+    return key
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return parse_ensemble_key(read_secret(path).decode(errors="replace"))
+    except (OSError, ConfigError) as error:
+        raise ConfigError(f"cannot read the ensemble's key in {path}: {error}") from None

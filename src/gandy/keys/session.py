@@ -1,0 +1,74 @@
+"""TLS without a socket: bytes of the network in, plain bytes out, and the other way round."""
+
+import ssl
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, Final
+
+MAX_STRANGE_BYTES: Final = 16 * 1024  # that a peer may send before its handshake is done; ours need 2 KB
+READ_BYTES: Final = 64 * 1024
+
+
+class TlsSession:
+    """One end. `receive` what comes, write `data_to_send`; both after each other step, too."""
+
+    def __init__(self, context: ssl.SSLContext, *, is_server: bool) -> None:
+        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._in, self._out, server_side=is_server)
+        self._strange_bytes = 0
+        self.is_open = False  # the handshake is done
+        self.is_ended = False  # the other end has said that nothing more comes
+
+    @property
+    def certificate(self) -> bytes | None:
+        """The other end's, in DER."""
+        return self._tls.getpeercert(binary_form=True)
+
+    @property
+    def protocol(self) -> str | None:
+        """What both agreed to speak (ALPN)."""
+        return self._tls.selected_alpn_protocol()
+
+    def begin(self) -> None:
+        """Whoever connects speaks first. Raises: SSLError."""
+        with suppress(ssl.SSLWantReadError):
+            self._tls.do_handshake()
+
+    def receive(self, data: bytes) -> None:
+        """Raises: SSLError, ConnectionError. There may be an alert to send."""
+        self._in.write(data)
+        if self.is_open:
+            return
+        self._strange_bytes += len(data)
+        if self._strange_bytes > MAX_STRANGE_BYTES:
+            raise ConnectionError("too many bytes before the handshake was done")
+        with suppress(ssl.SSLWantReadError):
+            self._tls.do_handshake()
+            self.is_open = True
+
+    def read(self) -> Iterator[bytes]:
+        """What was said to us, once the handshake is done. Raises: SSLError."""
+        while True:
+            try:
+                data = self._tls.read(READ_BYTES)
+            except ssl.SSLWantReadError:
+                return
+            if not data:
+                self.is_ended = True
+                return
+            yield data
+
+    def send(self, data: "bytes | bytearray | memoryview[Any]") -> None:
+        """Raises: SSLError."""
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self._tls.write(rest) :]
+
+    def end(self) -> None:
+        """Tell the other end that nothing is missing."""
+        with suppress(ssl.SSLError):  # it has not said the same yet, and need not
+            self._tls.unwrap()
+
+    def data_to_send(self) -> bytes:
+        """Asking takes it."""
+        return self._out.read() if self._out.pending else b""
