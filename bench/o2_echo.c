@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define PATIENCE 20 /* seconds for the two to meet, and for a game: by UDP a ball may be lost */
+
 static int is_tcp, wanted, played;
 static long long begin, *times;
 
@@ -64,6 +66,7 @@ int main(int argc, char **argv)
         while (1)
             o2_poll();
     }
+    alarm(PATIENCE);
     join(argv[1], "ping", "/ping/ball", on_ping);
     while (o2_status("pong") < 0) {
         o2_poll();
@@ -72,6 +75,7 @@ int main(int argc, char **argv)
     while (scanf("%d", &wanted) == 1) {
         times = malloc((size_t) wanted * sizeof *times);
         played = 0;
+        alarm(PATIENCE);
         begin = now();
         throw_ball("!pong/ball");
         while (played < wanted)
@@ -79,6 +83,7 @@ int main(int argc, char **argv)
         for (int i = 0; i < wanted; i++)
             printf("%lld\n", times[i]);
         fflush(stdout);
+        alarm(0);
         free(times);
     }
     return 0;
