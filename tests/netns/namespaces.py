@@ -171,6 +171,41 @@ def two_hosts(has_weather: bool = False) -> Iterator[Hosts]:
         yield Hosts(first, second, wire)
 
 
+# Many hosts
+
+
+class Network:
+    """Hosts on one switch, which sees all that they say."""
+
+    def __init__(self, switch: Namespace, hosts: tuple[Namespace, ...]) -> None:
+        self.switch = switch
+        self.hosts = hosts
+
+
+def tell_ipv6(number: int) -> str:
+    """Of a host on the switch; they are counted from 1."""
+    return f"fd77::{number}"
+
+
+@contextmanager
+def a_network(count: int) -> Iterator[Network]:
+    """So many hosts, 10.77.0.1 and fd77::1 and so on. What the first one says and hears goes through port1."""
+    with ExitStack() as stack:
+        switch = stack.enter_context(Namespace())
+        switch.run("ip", "link", "add", "bridge", "type", "bridge")
+        switch.run("ip", "link", "set", "bridge", "up")
+        hosts = tuple(stack.enter_context(Namespace(f"10.77.0.{number}")) for number in range(1, count + 1))
+        for number, host in enumerate(hosts, 1):
+            port = f"port{number}"
+            host.run("ip", "link", "add", LINK, "type", "veth", "peer", "name", port, "netns", switch.path)
+            switch.run("ip", "link", "set", port, "master", "bridge", "up")
+            host.run("ip", "address", "add", f"{host.ip}/24", "dev", LINK)
+            host.run("ip", "address", "add", f"{tell_ipv6(number)}/64", "dev", LINK, "nodad")
+            host.run("ip", "link", "set", LINK, "up")
+            host.run("ip", "route", "add", "default", "dev", LINK)  # so that 255.255.255.255 leads somewhere
+        yield Network(switch, hosts)
+
+
 def has_netem() -> bool:
     with Namespace() as probe, suppress(OSError):
         probe.run("tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms")
