@@ -5,17 +5,25 @@ import socket
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
+from ipaddress import IPv6Address
+from pathlib import Path
 from typing import Final
 
 from gandy.config import Address
 
 SIOCGIFADDR: Final = 0x8915  # Linux: the address of an interface
-EVERYWHERE: Final = ("0.0.0.0", "::", "")  # noqa: S104 - a foreman that listens at all of them
-MAX_REACHABLE: Final = 4  # that a token names
+ANY_IPV4: Final = "0.0.0.0"  # noqa: S104 - a foreman that listens at all of them
+ANY: Final = "::"  # of both kinds
+MAX_IPV4: Final = 3  # that a token names: trying one that leads nowhere takes seconds
+MAX_IPV6: Final = 2
+
+INET6: Final = Path("/proc/net/if_inet6")  # Linux. A line: address, interface, prefix, scope, flags, name
+GLOBAL_SCOPE: Final = 0
+FLEETING: Final = 0x01 | 0x08 | 0x20  # IFA_F_TEMPORARY, IFA_F_DADFAILED, IFA_F_DEPRECATED
 
 
 def list_ips() -> Iterator[str]:
-    """Of every interface but this machine's own."""
+    """IPv4, of every interface but this machine's own."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
         for _, name in socket.if_nameindex():
             with suppress(OSError):  # it has none
@@ -35,9 +43,24 @@ def is_local(address: Address) -> bool:
     return address.scheme == "unix" or address.host in ("localhost", "::1") or address.host.startswith("127.")
 
 
+def list_ipv6() -> Iterator[str]:
+    """Those that others can write to, and that stay."""
+    with suppress(OSError):  # this machine has no IPv6
+        yield from parse_inet6(INET6.read_text())
+
+
+def parse_inet6(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        address, _, _, scope, flags, _ = line.split()
+        if int(scope, 16) == GLOBAL_SCOPE and not int(flags, 16) & FLEETING:
+            yield str(IPv6Address(int(address, 16)))
+
+
 def list_reachable(address: Address) -> list[Address]:
     """What others may write to come to where we listen."""
-    if address.host not in EVERYWHERE:
+    if address.host not in (ANY_IPV4, ANY):
         return [address]
-    names = [*list_ips(), socket.gethostname()]
-    return [address._replace(host=name) for name in names[:MAX_REACHABLE]]
+    names = list(list_ips())[:MAX_IPV4]
+    if address.host == ANY:
+        names += list(list_ipv6())[:MAX_IPV6]
+    return [address._replace(host=name) for name in (*names, socket.gethostname())]

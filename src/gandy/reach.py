@@ -5,23 +5,24 @@ a unix socket by its user.
 """
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from gandy.config import SOCKET_NAME, Address, parse_address, tell_home
 from gandy.core.roles import CrewRole
-from gandy.errors import ConfigError, GandyError, LinkError, NotAllowed
+from gandy.errors import ConfigError, GandyError, LinkError
 from gandy.keys.crew import CREW, CrewKeys, is_pinned
+from gandy.keys.files import alone
 from gandy.net.links import is_foreign
 from gandy.net.tls import NotAdmitted, TlsEnd, TlsTransport
 from gandy.wire.joining import ALPN_NATIVE
 
-if TYPE_CHECKING:
-    from gandy.bus import Ensemble
-
 CONNECT_SECONDS: Final = 5.0
+BACKLOG_PAUSE: Final = 0.01  # seconds
 
 P = TypeVar("P", bound=asyncio.Protocol)
 
@@ -34,7 +35,6 @@ class Reach:
         self.keys = keys
         self._insecure = insecure  # whether what discovery finds may be without TLS
         self._context: ssl.SSLContext | None = None
-        self.band: Ensemble | None = None  # of who is in the ensemble anyway: there the foreman is looked for
 
     def __str__(self) -> str:
         return " or ".join(map(str, self.places))
@@ -42,45 +42,71 @@ class Reach:
     async def dial(self, make: Callable[[Address], P]) -> P:
         """A link to the foreman.
 
-        Raises: LinkError: nobody is there. NotAllowed, ConfigError: trying again does not help.
+        Raises: LinkError: nobody is there, or somebody else. ConfigError: trying again does not help.
         """
-        problems: list[GandyError] = []
+        problems: list[LinkError] = []
         for place in self.places:
             try:
-                found = await self._locate(place)
-                async with asyncio.timeout(CONNECT_SECONDS):
-                    return await self._open(found, make)
-            except TimeoutError:
-                problems.append(LinkError(f"cannot reach a foreman at {place}: no answer in time"))
+                return await (self._seek(place, make) if place.scheme == "ensemble" else self._try(place, make))
             except LinkError as error:
                 problems.append(error)
-            except NotAllowed as error:
-                if place.scheme != "ensemble":
-                    raise
-                problems.append(LinkError(str(error)))  # somebody else poses as the foreman there; ours may come yet
         raise problems[0] if len(problems) == 1 else LinkError("; ".join(map(str, problems)))
 
-    async def _locate(self, place: Address) -> Address:
-        """One that is looked for in an ensemble may be elsewhere each time."""
-        if place.scheme != "ensemble":
-            return place
-        from gandy.bus.crew import ask_foreman, find_foreman  # only for those who need it
+    async def _seek(self, place: Address, make: Callable[[Address], P]) -> P:
+        """One that is looked for in an ensemble may be elsewhere each time, and others may say that they are it.
 
-        if self.band is not None and self.band.name == place.host:
-            found = parse_address(await asyncio.to_thread(ask_foreman, self.band))
-        else:
-            found = parse_address(await asyncio.to_thread(find_foreman, place.host, insecure=self._insecure))
+        Who has joined looks on the network, too, and takes nothing but the certificate for a proof.
+        """
+        from gandy.bus.crew import Search  # only for those who need it
+
+        pin = self.keys.about.foreman if self.keys is not None and self.keys.has_joined else ""
+        problems: list[GandyError] = []
+        try:
+            search = await asyncio.to_thread(Search, place.host, pin, insecure=self._insecure)
+        except ConfigError as error:  # so many processes of the bus are on this machine
+            raise LinkError(f"cannot look for the foreman in {place.host}: {error}") from None
+        try:
+            while found := await asyncio.to_thread(search.find_more):
+                for each in found:
+                    try:
+                        made = await self._try_found(each, make, place)
+                    except (LinkError, ConfigError) as error:
+                        problems.append(error)
+                    else:
+                        self._remember(each)
+                        return made
+        finally:
+            await asyncio.to_thread(search.close)
+        if not problems:
+            raise LinkError(f"{search.explain()}; start one with 'gandy foreman run --ensemble'")
+        if all(isinstance(error, ConfigError) for error in problems):
+            raise problems[0]
+        raise LinkError("; ".join(map(str, problems)))
+
+    async def _try_found(self, found: Address, make: Callable[[Address], P], place: Address) -> P:
         if found.scheme == "plain" and not self._insecure:
             raise LinkError(f"a foreman in {place.host} says that it is at {found}, without keys; is that --insecure?")
-        return found
+        return await self._try(found, make)
+
+    def _remember(self, found: Address) -> None:
+        """The next one need not search."""
+        if self.keys is not None and self.keys.has_joined and found.scheme == "tcp":
+            with suppress(OSError):  # then it is found again
+                self.keys.remember(str(found))
+
+    async def _try(self, place: Address, make: Callable[[Address], P]) -> P:
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                return await self._open(place, make)
+        except TimeoutError:
+            raise LinkError(f"cannot reach a foreman at {place}: no answer in time") from None
 
     async def _open(self, place: Address, make: Callable[[Address], P]) -> P:
         loop = asyncio.get_running_loop()
         try:
             if place.scheme == "unix":
-                transport, made = await loop.create_unix_connection(lambda: make(place), place.host)
-                _check_user(place, transport)
-                return made
+                link = await _connect_unix(place)
+                return (await loop.create_unix_connection(lambda: make(place), sock=link))[1]
             if place.scheme == "plain":
                 return (await loop.create_connection(lambda: make(place), place.host, place.port))[1]
             return await self._open_tls(place, make)
@@ -129,18 +155,34 @@ class Reach:
 
 
 def _explain(place: Address, error: Exception | None) -> GandyError:
-    if isinstance(error, NotAdmitted):
-        return NotAllowed(f"what listens at {place} is not our foreman: its certificate is another one")
+    """Ours may be there later: it is no reason to give up."""
+    if isinstance(error, NotAdmitted | ssl.SSLCertVerificationError):
+        return LinkError(f"what listens at {place} is not our foreman: its certificate is another one")
     if isinstance(error, ssl.SSLError):
         return LinkError(f"what listens at {place} does not speak as a gandy foreman: {error.reason or error}")
     return LinkError(f"cannot reach a foreman at {place}: {error}")
 
 
-def _check_user(place: Address, transport: asyncio.BaseTransport) -> None:
-    """Raises: NotAllowed. Anybody can make a socket somewhere, and tell us that it is our foreman's."""
-    if is_foreign(transport.get_extra_info("socket")):
-        transport.close()
-        raise NotAllowed(f"what listens at {place} belongs to another user")
+async def _connect_unix(place: Address) -> socket.socket:
+    """To a socket of our own user: anybody can make one somewhere, and tell us that it is our foreman's.
+
+    Raises: LinkError, OSError.
+    """
+    link = socket.socket(socket.AF_UNIX)
+    link.setblocking(False)
+    try:
+        while True:
+            try:
+                link.connect(place.host)
+                break
+            except BlockingIOError:  # too many wait to be taken
+                await asyncio.sleep(BACKLOG_PAUSE)
+        if is_foreign(link):  # before a word is said
+            raise LinkError(f"what listens at {place} belongs to another user")
+    except BaseException:
+        link.close()
+        raise
+    return link
 
 
 def find_reach(
@@ -158,16 +200,15 @@ def find_reach(
     keys = find_keys(home, environ, role)
     if where := told or environ.get("GANDY_FOREMAN"):
         return Reach((parse_address(where),), keys, insecure)
-    ensemble = environ.get("GANDY_ENSEMBLE", "")
-    places: list[Address] = []
-    if keys is not None and keys.about.addresses:
-        places += map(parse_address, keys.about.addresses)
-        ensemble = keys.about.ensemble or ensemble
+    ensembles = [environ.get("GANDY_ENSEMBLE", "")]
+    places: list[str] = []
+    if keys is not None and keys.has_joined:
+        places += keys.about.addresses
+        ensembles.append(keys.about.ensemble)
     else:
-        places.append(parse_address(f"unix:{Path(home) / SOCKET_NAME}"))
-    if ensemble:
-        places.append(parse_address(f"ensemble:{ensemble}"))
-    return Reach(tuple(places), keys, insecure)
+        places.append(f"unix:{Path(home) / SOCKET_NAME}")
+    places += [f"ensemble:{name}" for name in dict.fromkeys(ensembles) if name]
+    return Reach(tuple(map(parse_address, places)), keys, insecure)
 
 
 def find_keys(home: str, environ: Mapping[str, str], role: CrewRole) -> CrewKeys | None:
@@ -188,10 +229,9 @@ def _join_once(token: str, home: str, joined: CrewKeys | None) -> CrewKeys:
     invitation = parse_token(token).invitation
     if joined is not None and joined.about.invitation == invitation:
         return joined
-    try:
+    folder = Path(home) / CREW
+    with alone(folder):
+        joined = CrewKeys.find(folder)  # another process of this home may have been quicker
+        if joined is not None and joined.about.invitation == invitation:
+            return joined
         return join(token, home)
-    except NotAllowed:
-        again = CrewKeys.find(Path(home) / CREW)  # another process of this home may have been quicker
-        if again is not None and again.about.invitation == invitation:
-            return again
-        raise

@@ -1,36 +1,67 @@
 """The crew on the bus: a foreman says where it is, and others find it by the name of their ensemble alone.
 
-Discovery tells where, never whom to trust: what is found is an address like any other.
+Discovery tells where, never whom to trust: what is found is an address like any other, and there may be several.
 """
 
 import logging
 import os
+import random
+import re
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import Final
+from types import TracebackType
+from typing import Any, Final, Self
 
 from gandy.bus.ensemble import Bus, Ensemble
-from gandy.config import Address
-from gandy.errors import AddressError, LinkError
+from gandy.config import NETWORK, Address, parse_address
+from gandy.errors import AddressError, ConfigError
 
 log = logging.getLogger("gandy.bus")
 
 SERVICE: Final = "foreman"
+PIN_DIGITS: Final = 16  # of a fingerprint, in the name of a service: others have 64 bytes in all
 ANYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104 - a foreman that listens everywhere
 ASK_PERIOD: Final = 0.5  # seconds between two questions
 PATIENCE: Final = 6.0  # seconds; discovery has tried every port three times by then
+MAX_OF_ONE: Final = 4  # places that one process, or one answer, may name
+MAX_PLACES: Final = 16  # in one search; who names more only wants to keep us busy
+MAX_ANSWERS: Final = 100  # in one search
+
+_FOREMEN: Final = re.compile(rf"{SERVICE}(-[0-9a-f]{{{PIN_DIGITS}}})?")
+
+
+def name_service(fingerprint: str) -> str:
+    """The service of one foreman. Several may be in an ensemble, and only one of them has the name `foreman`."""
+    return f"{SERVICE}-{fingerprint[:PIN_DIGITS]}"
 
 
 class Signpost:
-    """On a foreman's side: the service `foreman`, which tells where the foreman takes clients and workers."""
+    """On a foreman's side: the service `foreman`, which tells where the foreman takes clients and workers.
 
-    def __init__(self, band: Bus, addresses: Sequence[Address]) -> None:
+    Those who have joined need not ask: names of further services tell them the same. Whoever takes a name of ours, too,
+    cannot take it from us: each process has a list of its own.
+    """
+
+    def __init__(self, band: Bus, addresses: Sequence[Address], fingerprint: str) -> None:
         self._band = band
         ip = band.process.rpartition(":")[0]  # what others call this machine
-        self._addresses = tuple(str(each._replace(host=ip) if each.host in ANYWHERE else each) for each in addresses)
-        band.service(SERVICE).add(self._tell, "/where", "s")
+        places = [each._replace(host=ip) if each.host in ANYWHERE else each for each in addresses]
+        self._addresses = tuple(map(str, places))
+        own = name_service(fingerprint)
+        for name in (SERVICE, own):
+            band.service(name).add(self._tell, "/where", "s")
+        for place in places:
+            if place.scheme == "tcp":
+                self._offer(f"{own}-{place.host}:{place.port}")
+
+    def _offer(self, name: str) -> None:
+        try:
+            self._band.service(name).offer()
+        except ConfigError as error:
+            log.warning("those who have joined are not told: %s", error)
 
     def _tell(self, reply_to: str) -> None:
         try:
@@ -39,41 +70,116 @@ class Signpost:
             log.debug("nobody can be told at %s: %s", reply_to, error)
 
 
-def find_foreman(name: str, *, insecure: bool = False, timeout: float = PATIENCE) -> str:
-    """The address of the foreman in an ensemble: on this machine its unix socket, else where it listens.
+class Search:
+    """Places where foremen of an ensemble say that they are, as they become known.
 
-    Raises: LinkError, where there is none, or none that can be reached; ConfigError.
+    With the fingerprint of ours, only those of processes that claim it: anybody can.
     """
-    with Ensemble(name, insecure=insecure) as band:
-        return ask_foreman(band, timeout)
+
+    def __init__(self, name: str, fingerprint: str = "", *, insecure: bool = False, timeout: float = PATIENCE) -> None:
+        """`insecure`: on the network, and not on this machine only. Raises: ConfigError."""
+        self._deadline = time.monotonic() + timeout
+        self._news: SimpleQueue[None] = SimpleQueue()
+        self._band = Ensemble(name, insecure=insecure)
+        self._band.on_news(lambda _news: self._news.put(None))
+        self._known: set[Address] = set()
+        self._source: _Names | _Questions = (
+            _Names(self._band, fingerprint) if fingerprint else _Questions(self._band, self._news, insecure)
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._band.close()
+
+    def explain(self) -> str:
+        """Why nothing was found."""
+        return f"{self._source.explain()} {self._band.name}"
+
+    def find_more(self) -> list[Address]:
+        """Those that were not known before. It may take a while; there are none when the time is up."""
+        while (left := self._deadline - time.monotonic()) > 0 and len(self._known) < MAX_PLACES:
+            fresh = [each for each in self._source.list_places() if each not in self._known]
+            if fresh:
+                fresh = fresh[: MAX_PLACES - len(self._known)]
+                self._known.update(fresh)
+                return fresh
+            with suppress(Empty):
+                self._news.get(timeout=min(ASK_PERIOD, left))
+        return []
 
 
-def ask_foreman(band: Ensemble, timeout: float = PATIENCE) -> str:
-    """The same for somebody who is part of the ensemble already. Raises: LinkError."""
-    answers: SimpleQueue[tuple[str, ...]] = SimpleQueue()
-    service = band.service(f"seek-{secrets.token_hex(8)}")
-    service.add(lambda *addresses: answers.put(addresses), "/here")
-    deadline = time.monotonic() + timeout
-    try:
-        while (left := deadline - time.monotonic()) > 0:
-            if not band.wait_for(SERVICE, left):
-                break
-            try:
-                band.send(f"!{SERVICE}/where", f"!{service.name}/here")
-                return choose_address(answers.get(timeout=min(ASK_PERIOD, left)))
-            except (Empty, AddressError):
-                continue
-    finally:
-        service.close()
-    raise LinkError(f"no foreman is in the ensemble {band.name}; start one with 'gandy foreman run --ensemble'")
+class _Names:
+    """Nothing is asked: where a foreman is stands in the names of its services."""
+
+    def __init__(self, band: Ensemble, fingerprint: str) -> None:
+        self._band = band
+        self._prefix = f"{name_service(fingerprint)}-"
+
+    def list_places(self) -> list[Address]:
+        found = self._band.neighbours()
+        random.shuffle(found)  # so that nobody can see to it that it is always tried first
+        return [place for neighbour in found for place in self._list_of(neighbour.services)]
+
+    def explain(self) -> str:
+        return "our foreman is not in the ensemble"
+
+    def _list_of(self, services: Sequence[str]) -> list[Address]:
+        names = [name.removeprefix(self._prefix) for name in services if name.startswith(self._prefix)]
+        return list(_parse([f"tcp://{name}" for name in names[:MAX_OF_ONE]]))
 
 
-def choose_address(addresses: Sequence[str]) -> str:
-    """Raises: LinkError, where none can be reached."""
-    for address in addresses:
-        if address.startswith("unix:") and os.access(address.removeprefix("unix:"), os.W_OK):
-            return address
-    found = next((address for address in addresses if address.startswith("tcp://")), None)
-    if found is None:
-        raise LinkError("the foreman takes nobody from other machines: start it with --listen")
-    return found
+class _Questions:
+    """All who say that they are a foreman are asked where."""
+
+    def __init__(self, band: Ensemble, news: "SimpleQueue[None]", insecure: bool) -> None:
+        self._band = band
+        self._news = news
+        self._insecure = insecure
+        self._answers: list[tuple[Any, ...]] = []
+        self._service = f"seek-{secrets.token_hex(8)}"
+        self._asked_at = 0.0
+        band.service(self._service).add(self._on_answer, "/here")
+
+    def _on_answer(self, *addresses: Any) -> None:
+        if len(self._answers) < MAX_ANSWERS:
+            self._answers.append(addresses)
+            self._news.put(None)
+
+    def list_places(self) -> list[Address]:
+        if time.monotonic() - self._asked_at >= ASK_PERIOD and self._ask():
+            self._asked_at = time.monotonic()
+        return [place for answer in list(self._answers) for place in choose_places(answer, self._insecure)]
+
+    def explain(self) -> str:
+        if self._answers:
+            return "the foreman takes nobody from other machines: start it with --listen; that is how it is in"
+        return "no foreman is in the ensemble"
+
+    def _ask(self) -> bool:
+        """Whether there was somebody."""
+        names = sorted(name for name in self._band.services() if _FOREMEN.fullmatch(name))
+        for name in names[:MAX_PLACES]:
+            with suppress(AddressError):  # it is not quite here, or just went
+                self._band.send(f"!{name}/where", f"!{self._service}/here")
+        return bool(names)
+
+
+def choose_places(told: Sequence[Any], insecure: bool) -> list[Address]:
+    """Of what somebody told, where we may try: on this machine its unix socket, else where it listens."""
+    places = list(_parse([each for each in told[:MAX_OF_ONE] if isinstance(each, str)]))
+    near = [each for each in places if each.scheme == "unix" and os.access(each.host, os.W_OK)]
+    far = [each for each in places if each.scheme in NETWORK]
+    return near + [each for each in far if each.scheme == "tcp" or insecure] or far
+
+
+def _parse(texts: Sequence[str]) -> Iterator[Address]:
+    for text in texts:
+        with suppress(ConfigError):  # nonsense
+            yield parse_address(text)

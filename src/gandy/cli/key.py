@@ -58,7 +58,7 @@ def new(role: str, name: str | None, ttl: float | None, to: str | None) -> None:
         made = client.make_key(secret.public, name or role, role, ttl)
     addresses = made.addresses if to is not None else ()
     about = Membership(made.foreman, name or role, CrewRole(role), addresses)
-    CrewKeys.save(folder, about, secret.pem, made.certificate)
+    CrewKeys.save(folder, about, secret.pem, made.certificate, made.identity)
     click.echo(f"a key for a {role} is in {folder}")
     if to is not None and not addresses:
         click.echo("the foreman takes nobody from other machines yet: start it with --listen", err=True)
@@ -83,7 +83,13 @@ def revoke(wanted: str, output: Format) -> None:
         click.echo(f"nothing of {wanted} is good any more")
 
 
-@click.command(epilog=make_epilog("gandy invite --worker", "gandy invite --client --ttl 1d --uses 5"))
+@click.command(
+    epilog=make_epilog(
+        "gandy invite --worker",
+        "gandy invite --client --ttl 1d --uses 5",
+        "gandy invite --worker --address tcp://crew.example.org:5429",
+    )
+)
 @click.option("--worker", "role", flag_value="worker", help="A machine that works for this crew.")
 @click.option("--client", "role", flag_value="client", help="Somebody who submits jobs and calls commands.")
 @click.option("--observer", "role", flag_value="observer", help="Somebody who may look, and change nothing.")
@@ -91,8 +97,16 @@ def revoke(wanted: str, output: Format) -> None:
 @click.option(
     "--uses", type=click.IntRange(1, 10_000), default=1, show_default=True, metavar="N", help="How many may use it."
 )
+@click.option(
+    "--address",
+    "addresses",
+    multiple=True,
+    metavar="URL",
+    help="Where others reach the foreman, if it cannot know: tcp://HOST:PORT behind a port forward. Default: where it "
+    "listens.",
+)
 @output_option
-def invite(role: str | None, ttl: float, uses: int, output: Format) -> None:
+def invite(role: str | None, ttl: float, uses: int, addresses: tuple[str, ...], output: Format) -> None:
     """Print a line that lets another machine join this crew.
 
     The crew is that of this machine's foreman. Whoever has the line can join: hand it over as you would a password.
@@ -106,7 +120,7 @@ def invite(role: str | None, ttl: float, uses: int, output: Format) -> None:
     from gandy.cli.rows import print_json
 
     with open_owner() as client:
-        made = client.invite(role, ttl, uses)
+        made = client.invite(role, ttl, uses, addresses)
     if output == "json":
         print_json({"token": made.token, "role": role, "expires": made.expires, "uses": uses})
     elif output == "quiet":
@@ -125,17 +139,25 @@ def join(token: str, name: str | None, output: Format) -> None:
     """Make this machine part of a crew.
 
     'gandy invite' prints the line for it on the foreman's machine. The key is kept under GANDY_HOME, and gandy's
-    commands need no address any more.
+    commands need no address any more. A machine is part of one crew: a second one takes the place of the first.
 
     With - the token is read from standard input; in containers and batch systems GANDY_TOKEN does the same. With
     --output json, an object with the keys name, role, foreman and addresses is printed.
     """
     from gandy.cli.rows import print_json
+    from gandy.keys.crew import CREW
+    from gandy.keys.files import alone
     from gandy.net.join import join as join_crew
 
     if token == "-":  # noqa: S105 - it is none
         token = sys.stdin.read()
-    about = join_crew(token, tell_home(os.environ, sys.platform), name).about
+    home = tell_home(os.environ, sys.platform)
+    folder = Path(home) / CREW
+    with alone(folder):
+        before = _tell_former(folder)
+        about = join_crew(token, home, name).about
+    if before:
+        click.echo(before, err=True)
     if output == "json":
         print_json({"name": about.name, "role": about.role, "foreman": about.foreman, "addresses": about.addresses})
     elif output == "quiet":
@@ -157,9 +179,25 @@ def leave() -> None:
     found = CrewKeys.find(folder)
     if found is None:
         raise ConfigError("this machine has not joined a crew")
+    text = f"left the crew at {found.about.addresses[0]}; there, 'gandy key revoke {found.id}' ends the key"
     found.remove()
-    about = found.about
-    click.echo(f"left the crew at {about.addresses[0]}; there, 'gandy key revoke {about.name}' ends the key")
+    click.echo(text)
+
+
+def _tell_former(folder: Path) -> str:
+    """What is to be said of the crew that this machine was part of, if it was."""
+    from gandy.keys.crew import CrewKeys
+
+    try:
+        found = CrewKeys.find(folder)
+        if found is None:
+            return ""
+        return (
+            f"this takes the place of the crew at {found.about.addresses[0]}; "
+            f"there, 'gandy key revoke {found.id}' ends the key"
+        )
+    except ConfigError as error:  # it is of no use any more
+        return f"this takes the place of keys that did not work: {error}"
 
 
 def _show(rows: Any, output: Format) -> None:

@@ -254,9 +254,12 @@ class AsyncClient(AsyncCalls):
         """By name or id; those that are good no longer. Raises: Rejected, NotAllowed."""
         return (await self.ask(RevokeKey(key), KeyList)).rows
 
-    async def invite(self, role: str, seconds: float, uses: int = 1) -> Invited:
-        """A token for `gandy join`. Raises: Rejected, NotAllowed."""
-        return await self.ask(Invite(role, seconds, uses), Invited)
+    async def invite(self, role: str, seconds: float, uses: int = 1, addresses: Sequence[str] = ()) -> Invited:
+        """A token for `gandy join`. `addresses`: where others reach the foreman, if it cannot know.
+
+        Raises: Rejected, NotAllowed.
+        """
+        return await self.ask(Invite(role, seconds, uses, tuple(addresses)), Invited)
 
     async def now(self) -> float:
         """The shared time of the foreman's ensemble, good for half of the way there and back. Raises: NoClock."""

@@ -224,9 +224,9 @@ class Client:
         """By name or id; those that are good no longer. Raises: Rejected, NotAllowed."""
         return self._background.run(self._client.revoke_key(key))
 
-    def invite(self, role: str, seconds: float, uses: int = 1) -> Invited:
+    def invite(self, role: str, seconds: float, uses: int = 1, addresses: Sequence[str] = ()) -> Invited:
         """A token for `gandy join`. Raises: Rejected, NotAllowed."""
-        return self._background.run(self._client.invite(role, seconds, uses))
+        return self._background.run(self._client.invite(role, seconds, uses, addresses))
 
     def now(self) -> float:
         """The shared time of the foreman's ensemble, good for half of the way there and back. Raises: NoClock."""

@@ -208,6 +208,7 @@ class Invite(_Request, frozen=True):
     role: str
     seconds: float
     uses: int = 1
+    addresses: tuple[str, ...] = ()  # that the token names; else where this foreman can be reached, as far as it knows
 
 
 Request = (
@@ -374,6 +375,7 @@ class KeyMade(_Answer, frozen=True):
     certificate: bytes  # DER
     foreman: str  # fingerprint
     addresses: tuple[str, ...]
+    identity: bytes = b""  # the foreman's own certificate, DER
 
 
 class Invited(_Answer, frozen=True):

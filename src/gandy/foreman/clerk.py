@@ -9,6 +9,7 @@ from typing import Any
 from msgspec.structs import asdict
 
 from gandy import __version__
+from gandy.config import Address
 from gandy.core import requests as ask
 from gandy.core.desk import Desk
 from gandy.core.effects import Effect, Reply
@@ -32,6 +33,7 @@ from gandy.foreman.news import News, Token, split_results, tell_row
 from gandy.foreman.refusal import Refusal
 from gandy.foreman.server import Server
 from gandy.ids import JobId, TaskNumber
+from gandy.interfaces import list_reachable
 from gandy.keys.foreman import ForemanKeys
 from gandy.talk.events import ExtensionReceived
 from gandy.wire.messages import Extension
@@ -56,9 +58,9 @@ class Clerk:
         self._news = News(server)
         self._intake = Intake(server)
         self.listening: list[str] = []
-        self.reachable: list[str] = []  # where others come in with their keys
+        self.network: list[Address] = []  # where others come in with their keys
         self._audit = audit
-        self._keeper = Keeper(server, keys, audit, lambda: self.reachable)
+        self._keeper = Keeper(server, keys, audit, self._list_reachable)
         self.should_stop = asyncio.Event()
         self._store_name = store_name
         self.insecure = insecure
@@ -77,6 +79,10 @@ class Clerk:
             self._spawn(self._send_arguments(link, message))
         elif message.type == ask.REQUEST:
             self._spawn(self._serve(link, message))
+
+    def _list_reachable(self) -> list[str]:
+        """As it is now: this machine may have been moved."""
+        return [str(each) for address in self.network for each in list_reachable(address)]
 
     def on_start(self) -> None:
         self._intake.on_start()

@@ -2,15 +2,20 @@
 
 import time
 from collections.abc import Callable
+from typing import Final
 
+from gandy.config import parse_address
 from gandy.core import requests as ask
 from gandy.core.keyring import Invitation, Key
 from gandy.core.roles import KEYED, CrewRole
-from gandy.errors import Rejected
+from gandy.errors import ConfigError, Rejected
 from gandy.foreman.audit import Audit
 from gandy.foreman.refusal import Refusal
 from gandy.foreman.server import Server
 from gandy.keys.foreman import ForemanKeys
+
+MAX_ADDRESSES: Final = 8  # that a token names
+MAX_HOST: Final = 253  # characters, as in the DNS
 
 KeyRequest = ask.ListKeys | ask.MakeKey | ask.RevokeKey | ask.Invite
 
@@ -42,11 +47,12 @@ class Keeper:
             case ask.MakeKey(public_key, name, role, seconds):
                 certificate = self._keys.add(public_key, name, _parse_role(role), "gandy key new", seconds)
                 self._audit.note("made a key", who, name=name, role=role)
-                return ask.KeyMade(certificate, self._keys.fingerprint, tuple(self._list_addresses()))
+                addresses = tuple(self._list_addresses())
+                return ask.KeyMade(certificate, self._keys.fingerprint, addresses, self._keys.identity)
             case ask.RevokeKey(wanted):
                 return self._revoke(wanted, who)
-            case ask.Invite(role, seconds, uses):
-                return self._invite(_parse_role(role), seconds, uses, who)
+            case ask.Invite():
+                return self._invite(request, who)
 
     def _list(self) -> list[ask.KeyRow]:
         now = time.time()
@@ -71,9 +77,11 @@ class Keeper:
             self._server.cut_links(key.fingerprint)
         return ask.KeyList(tuple(self._tell_key(self._keys.ring.get(key.fingerprint), now) for key in revoked))
 
-    def _invite(self, role: CrewRole, seconds: float, uses: int, who: str) -> ask.Invited:
-        addresses = tuple(self._list_addresses())
-        if not addresses:
+    def _invite(self, request: ask.Invite, who: str) -> ask.Invited:
+        role, seconds, uses = _parse_role(request.role), request.seconds, request.uses
+        own = tuple(self._list_addresses())
+        addresses = _parse_addresses(request.addresses) or own
+        if not own:
             raise Refusal(
                 "refused",
                 "this foreman takes nobody from other machines: start it with --listen tcp://0.0.0.0:5429",
@@ -85,6 +93,20 @@ class Keeper:
 
 def _tell_invitation(each: Invitation) -> ask.KeyRow:
     return ask.KeyRow(each.id, "", each.role, "open", 0.0, each.expires, "invitation", 0, each.uses)
+
+
+def _parse_addresses(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Raises: Rejected."""
+    if len(texts) > MAX_ADDRESSES:
+        raise Rejected(f"a token names at most {MAX_ADDRESSES} addresses")
+    try:
+        found = [parse_address(text) for text in texts]
+    except ConfigError as error:
+        raise Rejected(str(error)) from None
+    for each in found:
+        if each.scheme != "tcp" or len(each.host) > MAX_HOST:
+            raise Rejected(f"nobody can join at {each}: write tcp://HOST:PORT")
+    return tuple(map(str, found))
 
 
 def _parse_role(text: str) -> CrewRole:

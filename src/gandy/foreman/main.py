@@ -15,7 +15,7 @@ from gandy.foreman.blobs import Blobs
 from gandy.foreman.clerk import Clerk
 from gandy.foreman.porter import Porter
 from gandy.foreman.server import KEEP_RESULTS, Server
-from gandy.interfaces import find_ip, is_local, list_reachable
+from gandy.interfaces import find_ip, is_local
 from gandy.keys.foreman import FOLDER as KEYS
 from gandy.keys.foreman import ForemanKeys
 from gandy.net import loop
@@ -135,8 +135,8 @@ class ForemanProgram:
         # Unix time: so it goes on where it was when a foreman starts again, and a wall clock can tell it.
         self._band = AsyncEnsemble(ensemble, clock="lead", insecure=self.clerk.insecure, unix_time=True, ip=ip)
         self.server.clock.join(self._band)
-        Signpost(self._band, native)
-        if self._porter is not None and not self.clerk.insecure:
+        Signpost(self._band, native, self.keys.fingerprint)
+        if self._porter is not None:
             self._porter.ensemble = ensemble
         self.clerk.listening.append(f"ensemble:{ensemble}")
 
@@ -153,7 +153,7 @@ class ForemanProgram:
             self._porter = Porter(self.server, self.keys, self.audit, self.home)
         await self._porter.listen(address)
         self.clerk.listening.append(str(address))
-        self.clerk.reachable += map(str, list_reachable(address))
+        self.clerk.network.append(address)
 
     async def _open_door(self, address: Address, generation: int) -> None:
         await self.server.listen(address, generation)

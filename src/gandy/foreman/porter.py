@@ -18,7 +18,7 @@ from gandy.foreman.server import Server
 from gandy.keys.crew import tell_fingerprint
 from gandy.keys.ensemble import share_ensemble_key
 from gandy.keys.foreman import ForemanKeys
-from gandy.net.links import Link
+from gandy.net.links import Link, tell_peer
 from gandy.net.tls import TlsEnd, TlsTransport
 from gandy.wire.joining import (
     ALPN_JOIN,
@@ -137,9 +137,3 @@ class JoinLink(asyncio.Protocol):
     def connection_lost(self, _exc: Exception | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
-
-
-def tell_peer(transport: asyncio.BaseTransport) -> str:
-    """Where somebody comes from, for people."""
-    name = transport.get_extra_info("peername")
-    return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "this machine"

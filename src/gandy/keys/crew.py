@@ -1,7 +1,7 @@
 """What a peer needs for a crew on other machines: a key, the foreman's fingerprint, and where the foreman was last.
 
-It is a folder: crew.json, peer.pem (the certificate) and peer.key (the secret). `gandy join` writes it, and a foreman
-writes one for each role at its first start, so that those who share its home have them already.
+It is a folder: crew.json, peer.pem and peer.key (our certificate and its secret), and foreman.pem. `gandy join` writes
+it, and a foreman writes one for each role at its first start, so that those who share its home have them already.
 """
 
 import hmac
@@ -22,7 +22,11 @@ from gandy.keys.files import make_folder, refuse_readable, replace
 CREW: Final = "crew"  # the folder that `gandy join` writes
 CERTIFICATE: Final = "peer.pem"
 SECRET: Final = "peer.key"  # noqa: S105 - the name of a file
+FOREMAN: Final = "foreman.pem"
 ABOUT: Final = "crew.json"
+
+MAX_ADDRESSES: Final = 8  # of a foreman that moves about
+NO_CHECK_TIME: Final = ssl.VerifyFlags(0x200000)  # OpenSSL's X509_V_FLAG_NO_CHECK_TIME: our clock may be wrong
 
 
 class Membership(Struct, frozen=True, omit_defaults=True):
@@ -60,9 +64,15 @@ class CrewKeys:
 
     @classmethod
     def save(
-        cls, folder: Path, about: Membership, secret: bytes, certificate: bytes, ensemble_key: bytes = b""
+        cls,
+        folder: Path,
+        about: Membership,
+        secret: bytes,
+        certificate: bytes,
+        foreman: bytes = b"",
+        ensemble_key: bytes = b"",
     ) -> "CrewKeys":
-        """Whole at any moment: crew.json comes last. Raises: ConfigError."""
+        """Whole at any moment: crew.json comes last. Certificates are DER. Raises: ConfigError."""
         make_folder(folder)
         try:
             (folder / ABOUT).unlink(missing_ok=True)
@@ -72,23 +82,58 @@ class CrewKeys:
                 (folder / ENSEMBLE).unlink(missing_ok=True)
             replace(folder / SECRET, secret)
             replace(folder / CERTIFICATE, ssl.DER_cert_to_PEM_cert(certificate).encode())
-            replace(folder / ABOUT, msgspec.json.format(msgspec.json.encode(about), indent=2) + b"\n")
+            (folder / FOREMAN).unlink(missing_ok=True)
+            if foreman:
+                replace(folder / FOREMAN, ssl.DER_cert_to_PEM_cert(foreman).encode())
+            replace(folder / ABOUT, _format(about))
         except OSError as error:
             raise ConfigError(f"cannot keep keys in {folder}: {error}") from None
         return cls(folder, about)
 
+    @property
+    def has_joined(self) -> bool:
+        """A crew that may be elsewhere: keys of the foreman's own home name no address."""
+        return bool(self.about.addresses)
+
+    @property
+    def id(self) -> str:
+        """What the foreman calls this key. Raises: ConfigError."""
+        try:
+            certificate = ssl.PEM_cert_to_DER_cert((self.folder / CERTIFICATE).read_text())
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"the keys in {self.folder} do not work: {error}") from None
+        return tell_fingerprint(certificate)[:12]
+
+    def remember(self, address: str) -> None:
+        """Where the foreman is now, first of all. Raises: OSError."""
+        others = tuple(other for other in self.about.addresses if other != address)
+        found = CrewKeys.find(self.folder)
+        if found is None or found.about.foreman != self.about.foreman:  # somebody joined another crew, or left
+            return
+        self.about = msgspec.structs.replace(self.about, addresses=(address, *others)[:MAX_ADDRESSES])
+        replace(self.folder / ABOUT, _format(self.about))
+
     def remove(self) -> None:
-        for name in (ABOUT, CERTIFICATE, SECRET, ENSEMBLE):
+        for name in (ABOUT, CERTIFICATE, SECRET, FOREMAN, ENSEMBLE):
             (self.folder / name).unlink(missing_ok=True)
 
     def make_context(self) -> ssl.SSLContext:
         """For links to the foreman. Raises: ConfigError."""
         context = make_client_context()
+        foreman = self.folder / FOREMAN
         try:
             context.load_cert_chain(self.folder / CERTIFICATE, self.folder / SECRET)
+            if foreman.exists():  # so that whoever poses as the foreman does not even see our certificate
+                context.load_verify_locations(foreman)
+                context.verify_flags |= NO_CHECK_TIME
+                context.verify_mode = ssl.CERT_REQUIRED
         except (OSError, ssl.SSLError) as error:
             raise ConfigError(f"the keys in {self.folder} do not work: {error}; remove it, and join again") from None
         return context
+
+
+def _format(about: Membership) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(about), indent=2) + b"\n"
 
 
 def make_client_context() -> ssl.SSLContext:

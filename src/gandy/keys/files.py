@@ -1,13 +1,17 @@
 """Files with secrets: whole or not at all, and for this user only."""
 
+import fcntl
 import os
 import stat
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 from gandy.errors import ConfigError
+
+LOCK: Final = ".lock"
 
 
 def make_folder(folder: Path, must_be_hidden: bool = True) -> None:
@@ -24,6 +28,21 @@ def make_folder(folder: Path, must_be_hidden: bool = True) -> None:
         raise ConfigError(f"others can look into {folder}, where keys are (mode {mode:04o}). Do: chmod 700 {folder}")
     if state.st_uid != os.geteuid():
         raise ConfigError(f"{folder}, where keys are, belongs to another user")
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """No other process is here at the same time: they wait for one another. Raises: ConfigError."""
+    make_folder(folder)
+    try:
+        number = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise ConfigError(f"cannot keep keys in {folder}: {error}") from None
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(number)
 
 
 def read_secret(path: Path) -> bytes:

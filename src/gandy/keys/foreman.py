@@ -76,7 +76,7 @@ class ForemanKeys:
                 secret = make_secret()
                 certificate = self.add(secret.public, role, role, "made at the foreman's first start")
                 about = Membership(self.fingerprint, role, role)
-                CrewKeys.save(self.folder / role, about, secret.pem, certificate)
+                CrewKeys.save(self.folder / role, about, secret.pem, certificate, self.identity)
 
     def add(self, public: bytes, name: str, role: CrewRole, origin: str, seconds: float | None = None) -> bytes:
         """A certificate for a new key. Raises: Rejected."""

@@ -37,15 +37,15 @@ def join(text: str, home: str, name: str | None = None) -> CrewKeys:
     problems = []
     for address in token.addresses:
         try:
-            answer = _ask(address, token, secret, name or socket.gethostname()[:64])
+            answer, foreman = _ask(address, token, secret, name or socket.gethostname()[:64])
         except LinkError as error:
             problems.append(str(error))
         else:
-            return _save(token, secret, answer, address, home)
+            return _save(token, secret, answer, foreman, address, home)
     raise LinkError("; ".join(problems) or "the token names no address")
 
 
-def _save(token: Token, secret: Secret, answer: Joined, address: str, home: str) -> CrewKeys:
+def _save(token: Token, secret: Secret, answer: Joined, foreman: bytes, address: str, home: str) -> CrewKeys:
     try:
         role = CrewRole(answer.role)
     except ValueError:
@@ -53,10 +53,12 @@ def _save(token: Token, secret: Secret, answer: Joined, address: str, home: str)
     others = tuple(other for other in token.addresses if other != address)
     fingerprint = token.fingerprint.hex()
     about = Membership(fingerprint, answer.name, role, (address, *others), answer.ensemble, token.invitation)
-    return CrewKeys.save(Path(home) / CREW, about, secret.pem, answer.certificate, answer.ensemble_key)
+    keys = secret.pem, answer.certificate, foreman, answer.ensemble_key
+    return CrewKeys.save(Path(home) / CREW, about, *keys)
 
 
-def _ask(address: str, token: Token, secret: Secret, name: str) -> Joined:
+def _ask(address: str, token: Token, secret: Secret, name: str) -> tuple[Joined, bytes]:
+    """The answer, and the foreman's certificate."""
     where = parse_address(address)
     context = make_client_context()
     context.set_alpn_protocols([ALPN_JOIN])
@@ -75,7 +77,7 @@ def _ask(address: str, token: Token, secret: Secret, name: str) -> Joined:
         raise LinkError(f"cannot join at {address}: {error}") from None
     if not isinstance(answer, Joined):
         raise NotAllowed(answer.reason)
-    return answer
+    return answer, certificate
 
 
 def _read(tls: ssl.SSLSocket) -> bytes:

@@ -90,8 +90,7 @@ class Link(asyncio.Protocol):
     @property
     def peer(self) -> str:
         """Who is at the other end, for people."""
-        name = self._transport.get_extra_info("peername") if self._transport is not None else None
-        where = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "this machine"
+        where = tell_peer(self._transport) if self._transport is not None else "this machine"
         return f"{self.role if self.key is None else self.key.name} at {where}"
 
     @property
@@ -104,6 +103,15 @@ class Link(asyncio.Protocol):
     def is_foreign(self) -> bool:
         """Whether another user is at the other end of a unix socket."""
         return self._transport is not None and is_foreign(self._transport.get_extra_info("socket"))
+
+
+def tell_peer(transport: asyncio.BaseTransport) -> str:
+    """Where somebody comes from, for people."""
+    name = transport.get_extra_info("peername")
+    if not isinstance(name, tuple):
+        return "this machine"
+    host = name[0].removeprefix("::ffff:")  # IPv4, at a socket for both kinds
+    return f"[{host}]:{name[1]}" if ":" in host else f"{host}:{name[1]}"
 
 
 def is_foreign(sock: socket.socket | None) -> bool:
@@ -131,6 +139,11 @@ async def listen(address: Address, make_link: Callable[[], asyncio.Protocol]) ->
     try:
         if address.scheme == "unix":
             return await _listen_unix(loop, address.host, make_link)
+        if address.host == "::":  # both kinds, as people expect; asyncio would make it IPv6 alone
+            both = socket.create_server(
+                ("::", address.port), family=socket.AF_INET6, backlog=BACKLOG, dualstack_ipv6=True
+            )
+            return await loop.create_server(make_link, sock=both, backlog=BACKLOG)
         return await loop.create_server(make_link, address.host, address.port, backlog=BACKLOG)
     except OSError as error:
         raise ConfigError(f"cannot listen at {address}: {error.strerror or error}") from None

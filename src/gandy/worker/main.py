@@ -7,13 +7,14 @@ import secrets
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gandy import __version__
 from gandy.core.roles import CrewRole
-from gandy.errors import ConfigError
+from gandy.errors import ConfigError, LinkError
 from gandy.functions.tag import PYTHON_TAG
 from gandy.limits import MAX_SLOTS
 from gandy.net import loop
@@ -25,7 +26,10 @@ from gandy.worker.service import WorkerService
 if TYPE_CHECKING:
     from gandy.gateway.curve import ClientKeys
 
+log = logging.getLogger("gandy.worker")
+
 OUTPUT_NAME = "output"
+JOIN_PAUSE = 2.0  # seconds between two tries to join
 
 # Tasks that wait on the worker for each slot, so that a slot is not idle while the foreman hears of its last task.
 # Should another worker be idle, the foreman has them back.
@@ -67,6 +71,16 @@ def find_work(foreman: str | None, insecure: bool) -> Reach:
     return reach
 
 
+def wait_for_work(foreman: str | None, insecure: bool) -> Reach:
+    """The same; a foreman that GANDY_TOKEN names is waited for, as any other. Raises: ConfigError, NotAllowed."""
+    while True:
+        try:
+            return find_work(foreman, insecure)
+        except LinkError as error:
+            log.info("%s; trying again", error)
+            time.sleep(JOIN_PAUSE)
+
+
 def run(
     *,
     home: str,
@@ -83,7 +97,7 @@ def run(
 ) -> int:
     """`ensemble`: whose time it keeps. Raises: ConfigError, GandyError."""
     tell_people()
-    reach = find_work(foreman, insecure)
+    reach = wait_for_work(foreman, insecure)
     about = make_about(slots, tags, name, reserve)
     installed = load_all(commands)
     folder = Path(home) / OUTPUT_NAME / about.name

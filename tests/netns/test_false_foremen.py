@@ -1,0 +1,96 @@
+"""Somebody else in the same network says first that it is the foreman: those who have joined tell it nothing."""
+
+from pathlib import Path
+from typing import Final
+
+from tests.netns.machines import PORT, Home
+from tests.netns.namespaces import a_network
+from tests.netns.traps import Trap, a_trap, a_unix_trap
+
+from gandy.bus import Ensemble
+from gandy.bus.crew import Signpost, name_service
+from gandy.config import parse_address
+from gandy.keys.foreman import ForemanKeys
+
+BAND: Final = "band"
+NEW_PORT: Final = 5500
+TLS_TRAP: Final = 6001
+PLAIN_TRAP: Final = 6002
+
+
+def test_a_false_foreman_that_was_first_learns_nothing(tmp_path: Path) -> None:
+    with (
+        a_network(3) as network,
+        Home(network.hosts[0], tmp_path / "true") as foreman,
+        Home(network.hosts[1], tmp_path / "worker", GANDY_ENSEMBLE=BAND) as worker,
+        Home(network.hosts[1], tmp_path / "client", GANDY_ENSEMBLE=BAND) as client,
+        Home(network.hosts[2], tmp_path / "false") as false,
+        a_unix_trap(tmp_path / "trap.sock") as unix_trap,
+    ):
+        here, _, there = network.hosts
+        running = foreman.run_foreman("--listen", f"tcp://0.0.0.0:{PORT}")
+        worker.join(foreman.invite("--worker", "--address", f"tcp://{here.ip}:{PORT}"))
+        client.join(foreman.invite("--client", "--address", f"tcp://{here.ip}:{PORT}"))
+        running.end()
+
+        # A foreman of somebody else, with keys of its own; and one that claims to have the certificate of ours.
+        doors = ("--listen", f"tcp://0.0.0.0:{PORT}", "--listen", f"plain://0.0.0.0:{PORT + 1}")
+        false.run_foreman("--ensemble", BAND, "--insecure", *doors)
+        pin = ForemanKeys(tmp_path / "true" / "keys").fingerprint
+        with (
+            a_trap(here, PORT, tmp_path / "liar") as old,
+            a_trap(there, TLS_TRAP, tmp_path / "liar") as tls_trap,
+            a_trap(there, PLAIN_TRAP) as plain_trap,
+        ):
+            with there.inside():
+                liar = Ensemble(BAND, insecure=True)
+            with liar:
+                told = (
+                    f"unix:{tmp_path}/trap.sock",
+                    f"tcp://{there.ip}:{TLS_TRAP}",
+                    f"plain://{there.ip}:{PLAIN_TRAP}",
+                )
+                Signpost(liar, [parse_address(each) for each in told], pin)
+                worker.run_worker("hut")
+                done = client.run("submit", "--", "true", code=1)
+                assert b"is not our foreman: its certificate is another one" in done.stderr
+                for trap in (old, tls_trap):
+                    trap.until_visited()
+
+                foreman.run_foreman("--listen", f"tcp://0.0.0.0:{NEW_PORT}", "--ensemble", BAND, "--insecure")
+                foreman.until_working("hut")
+                client.run("submit", "--wait", "--", "true")
+                assert_deceived_by_nobody(old, tls_trap)
+                assert plain_trap.visits == 0
+                assert unix_trap.list_unread() == []
+
+                # Whoever has no key, and says so, falls for it: so these traps work.
+                with Home(network.hosts[1], tmp_path / "careless") as careless:
+                    careless.run_worker("careless", "--ensemble", BAND, "--insecure")
+                    plain_trap.until_visited()
+                    assert plain_trap.heard != b""
+        assert "hut" not in str(false.show("worker", "list"))
+        assert false.show("job", "list") == []
+        assert b"hut" not in false.run("audit").stdout
+
+
+def assert_deceived_by_nobody(*traps: Trap) -> None:
+    """No HELLO, and not even a certificate."""
+    for trap in traps:
+        assert trap.heard == b""
+        assert "CERTIFICATE" not in trap.handshakes
+        assert "CLIENT_HELLO" in trap.handshakes
+
+
+def test_a_socket_of_another_user_is_told_nothing(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    with a_network(1) as network, Home(network.hosts[0], tmp_path / "client") as client:
+        path = tmp_path / "trap.sock"
+        with a_unix_trap(path) as trap:
+            done = client.run("status", "--foreman", f"unix:{path}", code=1)
+            assert b"belongs to another user" in done.stderr
+            trap.expect("heard b''")
+
+
+def test_names_of_services_fit_the_bus() -> None:
+    assert len(f"{name_service('0' * 64)}-255.255.255.255:65535") <= 64
