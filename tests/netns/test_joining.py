@@ -1,15 +1,18 @@
 """A crew on several machines: joined by a token, over TLS, and nobody on the way reads along."""
 
+import json
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from tests.netns.capture import Capture, listening
-from tests.netns.machines import PORT, Home
-from tests.netns.namespaces import Network, a_network
+from tests.netns.machines import PORT, Home, until
+from tests.netns.namespaces import Network, a_network, tell_ipv6
+from tests.netns.traps import a_forward
 
 from gandy.core.keyring import tell_check
 from gandy.wire.joining import parse_token
@@ -108,3 +111,124 @@ def test_without_keys_everybody_reads_along(network: Network, tmp_path: Path) ->
         foreman.until_working("hut")
         use_all(crew)
     assert [canary for canary in CANARIES if not capture.holds(canary.encode())] == []
+
+
+def list_joined(foreman: Home) -> list[dict[str, Any]]:
+    """Keys that came from invitations."""
+    return [row for row in foreman.show("key", "list") if row["origin"].startswith("invitation ")]
+
+
+# Tokens in the environment
+
+
+def test_workers_with_a_token_join_by_themselves(network: Network, tmp_path: Path) -> None:
+    here, there = network.hosts
+    with ExitStack() as stack:
+        foreman = stack.enter_context(Home(here, tmp_path / "foreman"))
+        foreman.run_foreman("--listen", f"tcp://0.0.0.0:{PORT}")
+        token = foreman.invite("--worker", "--uses", "3", "--address", f"tcp://{here.ip}:{PORT}")
+
+        def make_home(name: str) -> Home:
+            return stack.enter_context(Home(there, tmp_path / name, GANDY_TOKEN=token))
+
+        first, second, third, fourth = map(make_home, ("first", "second", "third", "fourth"))
+        running = [first.run_worker("w1"), first.run_worker("w2"), second.run_worker("w3"), third.run_worker("w4")]
+        foreman.until_working("w1", "w2", "w3", "w4")  # those of one home at the same time, with one use
+
+        done = fourth.run("worker", "run", code=1)
+        assert b"the invitation is not good: it was used, has expired or was revoked" in done.stderr
+        assert len(list_joined(foreman)) == 3
+
+        running[2].end()
+        foreman.until_working("w1", "w2", "w4")
+        second.run_worker("w3")
+        foreman.until_working("w1", "w2", "w3", "w4")
+
+
+def test_a_worker_with_a_token_waits_for_its_foreman(network: Network, tmp_path: Path) -> None:
+    here, there = network.hosts
+    with Home(here, tmp_path / "foreman") as foreman, Home(there, tmp_path / "worker") as worker:
+        running = foreman.run_foreman("--listen", f"tcp://0.0.0.0:{PORT}")
+        worker.environment["GANDY_TOKEN"] = foreman.invite("--worker", "--address", f"tcp://{here.ip}:{PORT}")
+        running.end()
+        worker.run_worker("hut").until_said("cannot join at")
+        foreman.run_foreman("--listen", f"tcp://0.0.0.0:{PORT}")
+        foreman.until_working("hut")
+
+
+# A foreman that moves
+
+
+def test_a_foreman_that_moves_is_found_again_and_tasks_survive(tmp_path: Path) -> None:
+    ensemble = ("--ensemble", "band", "--insecure")
+    with (
+        a_network(3) as network,
+        Home(network.hosts[0], tmp_path / "foreman") as foreman,
+        Home(network.hosts[1], tmp_path / "worker") as worker,
+        Home(network.hosts[1], tmp_path / "client") as client,
+        Home(network.hosts[2], tmp_path / "foreman") as moved,
+    ):
+        running = foreman.run_foreman("--listen", f"tcp://0.0.0.0:{PORT}", *ensemble)
+        for home, role in ((worker, "--worker"), (client, "--client")):
+            home.join(foreman.invite(role, "--address", f"tcp://10.77.0.1:{PORT}"))
+        worker.run_worker("hut")
+        gate = tmp_path / "gate"
+        client.run("submit", "--", "sh", "-c", f"echo began > {gate}.began; until test -e {gate}; do sleep 0.05; done")
+        until((tmp_path / "gate.began").exists)
+        running.kill()
+
+        moved.run_foreman("--listen", f"tcp://0.0.0.0:{PORT + 1}", *ensemble)
+        moved.until_working("hut")
+        gate.touch()
+        client.run("job", "wait", "1")
+        (task,) = client.show("job", "show", "1", "--tasks")
+        assert (task["state"], task["attempt"]) == ("finished", 1)
+        about = json.loads((tmp_path / "client" / "crew" / "crew.json").read_text())
+        assert about["addresses"] == [f"tcp://10.77.0.3:{PORT + 1}", f"tcp://10.77.0.1:{PORT}"]
+
+
+# Addresses
+
+
+def test_addresses_of_every_kind(network: Network, tmp_path: Path) -> None:
+    here, there = network.hosts
+    with Home(here, tmp_path / "foreman") as foreman, Home(there, tmp_path / "client") as client:
+        foreman.run_foreman("--listen", f"tcp://[::]:{PORT}")
+        told = parse_token(foreman.invite("--client")).addresses
+        assert told[:2] == (f"tcp://{here.ip}:{PORT}", f"tcp://[{tell_ipv6(1)}]:{PORT}")
+
+        client.join(foreman.invite("--client", "--address", f"tcp://{here.ip}:{PORT}"))
+        client.run("status")
+        client.join(foreman.invite("--client", "--address", f"tcp://[{tell_ipv6(1)}]:{PORT}"))
+        client.run("status")
+        with a_forward(there, 7000, (here.ip, PORT)):
+            nowhere = f"tcp://{there.ip}:{PORT}"
+            client.join(foreman.invite("--client", "--address", nowhere, "--address", "tcp://localhost:7000"))
+            assert client.run("status", "--output", "json").stdout
+        origins = [row["origin"].rpartition(":")[0] for row in list_joined(foreman)]
+        assert [origin.rpartition(" ")[2] for origin in origins] == [there.ip, f"[{tell_ipv6(2)}]", there.ip]
+        done = foreman.run("invite", "--client", "--address", f"plain://{here.ip}:{PORT}", code=1)
+        assert b"nobody can join at plain://" in done.stderr
+
+
+def test_a_second_crew_takes_the_place_of_the_first(network: Network, tmp_path: Path) -> None:
+    here, there = network.hosts
+    with (
+        Home(here, tmp_path / "first") as first,
+        Home(here, tmp_path / "second") as second,
+        Home(there, tmp_path / "client") as client,
+    ):
+        for home, port in ((first, PORT), (second, PORT + 1)):
+            home.run_foreman("--listen", f"tcp://{here.ip}:{port}")
+        client.join(first.invite("--client"))
+        (row,) = list_joined(first)
+        done = client.run("join", second.invite("--client"))
+        former = f"tcp://{here.ip}:{PORT}; there, 'gandy key revoke {row['id']}' ends the key"
+        assert f"this takes the place of the crew at {former}" in done.stderr.decode()
+        client.run("submit", "--hold", "--", "true")
+        assert (len(first.show("job", "list")), len(second.show("job", "list"))) == (0, 1)
+
+        assert b"left the crew at tcp://10.77.0.1:5430" in client.run("leave").stdout
+        assert b"no foreman is running at unix:" in client.run("status", code=1).stderr
+        assert b"has not joined a crew" in client.run("leave", code=1).stderr
+        assert [path.name for path in (tmp_path / "client" / "crew").iterdir()] == [".lock"]

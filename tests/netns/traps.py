@@ -109,9 +109,15 @@ def _forward(server: socket.socket, target: tuple[str, int]) -> None:
     with suppress(OSError):  # it is closed
         while True:
             near = server.accept()[0]
-            far = socket.create_connection(target)
-            for source, sink in ((near, far), (far, near)):
-                Thread(target=_pump, args=(source, sink), daemon=True).start()
+            Thread(target=_join, args=(near, socket.create_connection(target)), daemon=True).start()
+
+
+def _join(near: socket.socket, far: socket.socket) -> None:
+    with near, far:
+        back = Thread(target=_pump, args=(far, near), daemon=True)
+        back.start()
+        _pump(near, far)
+        back.join()
 
 
 def _pump(source: socket.socket, sink: socket.socket) -> None:
