@@ -91,7 +91,7 @@ class Reach:
     def _remember(self, found: Address) -> None:
         """The next one need not search."""
         if self.keys is not None and self.keys.has_joined and found.scheme == "tcp":
-            with suppress(OSError):  # then it is found again
+            with suppress(OSError, ConfigError):  # then it is found again
                 self.keys.remember(str(found))
 
     async def _try(self, place: Address, make: Callable[[Address], P]) -> P:
@@ -119,6 +119,8 @@ class Reach:
             raise LinkError(f"no foreman is running at {place}; {hint}") from None
         except OSError as error:
             raise LinkError(f"cannot reach a foreman at {place}: {error.strerror or error}") from None
+        except ValueError:  # from the codec for names of hosts: a..b
+            raise LinkError(f"cannot reach a foreman at {place}: that is no name of a host") from None
 
     async def _open_tls(self, place: Address, make: Callable[[Address], P]) -> P:
         if self.keys is None:

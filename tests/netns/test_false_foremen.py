@@ -1,18 +1,22 @@
 """Somebody else in the same network says first that it is the foreman: those who have joined tell it nothing."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from tests.netns.machines import PORT, Home
-from tests.netns.namespaces import a_network
+from tests.netns.namespaces import Namespace, a_network
 from tests.netns.traps import Trap, a_trap, a_unix_trap
 
 from gandy.bus import Ensemble
-from gandy.bus.crew import Signpost, name_service
+from gandy.bus.crew import MAX_OF_ONE, Search, Signpost, name_service
 from gandy.config import parse_address
 from gandy.keys.foreman import ForemanKeys
 
 BAND: Final = "band"
+OURS: Final = "a1" * 32
+THEIRS: Final = "b2" * 32
 NEW_PORT: Final = 5500
 TLS_TRAP: Final = 6001
 PLAIN_TRAP: Final = 6002
@@ -51,6 +55,7 @@ def test_a_false_foreman_that_was_first_learns_nothing(tmp_path: Path) -> None:
                     f"plain://{there.ip}:{PLAIN_TRAP}",
                 )
                 Signpost(liar, [parse_address(each) for each in told], pin)
+                liar.service(f"{name_service(pin)}-no..host:1").offer()
                 worker.run_worker("hut")
                 done = client.run("submit", "--", "true", code=1)
                 assert b"is not our foreman: its certificate is another one" in done.stderr
@@ -90,6 +95,52 @@ def test_a_socket_of_another_user_is_told_nothing(tmp_path: Path) -> None:
             done = client.run("status", "--foreman", f"unix:{path}", code=1)
             assert b"belongs to another user" in done.stderr
             trap.expect("heard b''")
+
+
+@contextmanager
+def a_foreman_at(host: Namespace, address: str, pin: str) -> Iterator[Ensemble]:
+    """As far as others on the same machine are told."""
+    with host.inside(), Ensemble(BAND) as band:
+        Signpost(band, [parse_address(address)], pin)
+        yield band
+
+
+def find(search: Search, *wanted: str) -> list[str]:
+    """All that is found, until these are."""
+    found: list[str] = []
+    while not set(wanted) <= set(found):
+        more = search.find_more()
+        assert more, found
+        found += map(str, more)
+    return found
+
+
+def test_two_foremen_in_one_ensemble_are_both_found(host: Namespace) -> None:
+    ours, theirs = "tcp://10.0.0.1:5429", "tcp://10.0.0.2:5429"
+    with a_foreman_at(host, ours, OURS), a_foreman_at(host, theirs, THEIRS), host.inside():
+        with Search(BAND) as search:
+            find(search, ours, theirs)
+        with Search(BAND, OURS) as search:
+            assert find(search, ours) == [ours]
+
+
+def test_somebody_who_says_too_much_does_not_hide_our_foreman(host: Namespace) -> None:
+    ours = "tcp://10.0.0.1:5429"
+    with a_foreman_at(host, ours, OURS), a_foreman_at(host, "tcp://10.0.0.2:5429", OURS) as liar, host.inside():
+        for port in range(1, 40):
+            liar.service(f"{name_service(OURS)}-10.0.0.2:{port}").offer()
+        liar.service(f"{name_service(OURS)}-nonsense:").offer()
+        with Search(BAND, OURS) as search:
+            assert len(find(search, ours)) <= MAX_OF_ONE + 1
+
+
+def test_answers_that_make_no_sense_are_skipped(host: Namespace) -> None:
+    ours = "tcp://10.0.0.1:5429"
+    with a_foreman_at(host, ours, OURS), host.inside(), Ensemble(BAND) as liar:
+        service = liar.service(name_service(THEIRS))
+        service.add(lambda reply_to: liar.send(reply_to, 1, 2.0, "nowhere:", "unix:"), "/where", "s")
+        with Search(BAND) as search:
+            assert find(search, ours) == [ours]
 
 
 def test_names_of_services_fit_the_bus() -> None:

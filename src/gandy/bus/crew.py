@@ -105,7 +105,7 @@ class Search:
     def find_more(self) -> list[Address]:
         """Those that were not known before. It may take a while; there are none when the time is up."""
         while (left := self._deadline - time.monotonic()) > 0 and len(self._known) < MAX_PLACES:
-            fresh = [each for each in self._source.list_places() if each not in self._known]
+            fresh = [each for each in dict.fromkeys(self._source.list_places()) if each not in self._known]
             if fresh:
                 fresh = fresh[: MAX_PLACES - len(self._known)]
                 self._known.update(fresh)

@@ -105,7 +105,7 @@ class CrewKeys:
         return tell_fingerprint(certificate)[:12]
 
     def remember(self, address: str) -> None:
-        """Where the foreman is now, first of all. Raises: OSError."""
+        """Where the foreman is now, first of all. Raises: OSError, ConfigError."""
         others = tuple(other for other in self.about.addresses if other != address)
         found = CrewKeys.find(self.folder)
         if found is None or found.about.foreman != self.about.foreman:  # somebody joined another crew, or left

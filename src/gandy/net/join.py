@@ -73,7 +73,7 @@ def _ask(address: str, token: Token, secret: Secret, name: str) -> tuple[Joined,
             proof = make_proof(tell_check(token.secret), bind(token.fingerprint, secret.public))
             tls.sendall(encode_join(Join(token.invitation, proof, secret.public, name)))
             answer = decode_answer(_read(tls))
-    except (OSError, RemoteProtocolError) as error:
+    except (OSError, ValueError, RemoteProtocolError) as error:  # ValueError: of the codec for names of hosts
         raise LinkError(f"cannot join at {address}: {error}") from None
     if not isinstance(answer, Joined):
         raise NotAllowed(answer.reason)
