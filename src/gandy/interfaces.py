@@ -63,4 +63,7 @@ def list_reachable(address: Address) -> list[Address]:
     names = list(list_ips())[:MAX_IPV4]
     if address.host == ANY:
         names += list(list_ipv6())[:MAX_IPV6]
-    return [address._replace(host=name) for name in (*names, socket.gethostname())]
+    own = socket.gethostname()
+    if own != "localhost":  # as everybody's is
+        names.append(own)
+    return [address._replace(host=name) for name in names]

@@ -8,7 +8,6 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -89,10 +88,13 @@ class Reach:
         return await self._try(found, make)
 
     def _remember(self, found: Address) -> None:
-        """The next one need not search."""
-        if self.keys is not None and self.keys.has_joined and found.scheme == "tcp":
-            with suppress(OSError, ConfigError):  # then it is found again
-                self.keys.remember(str(found))
+        """So that nobody need search next time."""
+        if self.keys is None or not self.keys.has_joined:
+            return
+        self.keys.remember(str(found))
+        if len(self.places) > 1:  # unless somebody told us where to look
+            ensembles = [place for place in self.places if place.scheme == "ensemble"]
+            self.places = (*map(parse_address, self.keys.about.addresses), *ensembles)
 
     async def _try(self, place: Address, make: Callable[[Address], P]) -> P:
         try:

@@ -33,8 +33,8 @@ def test_a_false_foreman_that_was_first_learns_nothing(tmp_path: Path) -> None:
     ):
         here, _, there = network.hosts
         running = foreman.run_foreman("--listen", f"tcp://0.0.0.0:{PORT}")
-        worker.join(foreman.invite("--worker", "--address", f"tcp://{here.ip}:{PORT}"))
-        client.join(foreman.invite("--client", "--address", f"tcp://{here.ip}:{PORT}"))
+        worker.join(foreman.make_token("worker", f"tcp://{here.ip}:{PORT}"))
+        client.join(foreman.make_token("client", f"tcp://{here.ip}:{PORT}"))
         running.end()
 
         # A foreman of somebody else, with keys of its own; and one that claims to have the certificate of ours.

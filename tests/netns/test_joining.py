@@ -126,7 +126,7 @@ def test_workers_with_a_token_join_by_themselves(network: Network, tmp_path: Pat
     with ExitStack() as stack:
         foreman = stack.enter_context(Home(here, tmp_path / "foreman"))
         foreman.run_foreman("--listen", f"tcp://0.0.0.0:{PORT}")
-        token = foreman.invite("--worker", "--uses", "3", "--address", f"tcp://{here.ip}:{PORT}")
+        token = foreman.make_token("worker", f"tcp://{here.ip}:{PORT}", uses=3)
 
         def make_home(name: str) -> Home:
             return stack.enter_context(Home(there, tmp_path / name, GANDY_TOKEN=token))
@@ -149,7 +149,7 @@ def test_a_worker_with_a_token_waits_for_its_foreman(network: Network, tmp_path:
     here, there = network.hosts
     with Home(here, tmp_path / "foreman") as foreman, Home(there, tmp_path / "worker") as worker:
         running = foreman.run_foreman("--listen", f"tcp://0.0.0.0:{PORT}")
-        worker.environment["GANDY_TOKEN"] = foreman.invite("--worker", "--address", f"tcp://{here.ip}:{PORT}")
+        worker.environment["GANDY_TOKEN"] = foreman.make_token("worker", f"tcp://{here.ip}:{PORT}")
         running.end()
         worker.run_worker("hut").until_said("cannot join at")
         foreman.run_foreman("--listen", f"tcp://0.0.0.0:{PORT}")
@@ -169,12 +169,15 @@ def test_a_foreman_that_moves_is_found_again_and_tasks_survive(tmp_path: Path) -
         Home(network.hosts[2], tmp_path / "foreman") as moved,
     ):
         running = foreman.run_foreman("--listen", f"tcp://0.0.0.0:{PORT}", *ensemble)
-        for home, role in ((worker, "--worker"), (client, "--client")):
-            home.join(foreman.invite(role, "--address", f"tcp://10.77.0.1:{PORT}"))
+        for home, role in ((worker, "worker"), (client, "client")):
+            home.join(foreman.make_token(role, f"tcp://10.77.0.1:{PORT}"))
         worker.run_worker("hut")
         gate = tmp_path / "gate"
         client.run("submit", "--", "sh", "-c", f"echo began > {gate}.began; until test -e {gate}; do sleep 0.05; done")
         until((tmp_path / "gate.began").exists)
+        running.kill()
+        running = foreman.run_foreman("--listen", f"tcp://0.0.0.0:{PORT}", *ensemble)
+        foreman.until_working("hut")
         running.kill()
 
         moved.run_foreman("--listen", f"tcp://0.0.0.0:{PORT + 1}", *ensemble)
@@ -194,12 +197,11 @@ def test_addresses_of_every_kind(network: Network, tmp_path: Path) -> None:
     here, there = network.hosts
     with Home(here, tmp_path / "foreman") as foreman, Home(there, tmp_path / "client") as client:
         foreman.run_foreman("--listen", f"tcp://[::]:{PORT}")
-        told = parse_token(foreman.invite("--client")).addresses
+        told = parse_token(foreman.make_token("client")).addresses
         assert told[:2] == (f"tcp://{here.ip}:{PORT}", f"tcp://[{tell_ipv6(1)}]:{PORT}")
 
-        client.join(foreman.invite("--client", "--address", f"tcp://{here.ip}:{PORT}"))
-        client.run("status")
-        client.join(foreman.invite("--client", "--address", f"tcp://[{tell_ipv6(1)}]:{PORT}"))
+        client.join(foreman.make_token("client", f"tcp://{here.ip}:{PORT}"))
+        client.join(foreman.make_token("client", f"tcp://[{tell_ipv6(1)}]:{PORT}"))
         client.run("status")
         with a_forward(there, 7000, (here.ip, PORT)):
             nowhere = f"tcp://{there.ip}:{PORT}"
@@ -220,9 +222,9 @@ def test_a_second_crew_takes_the_place_of_the_first(network: Network, tmp_path: 
     ):
         for home, port in ((first, PORT), (second, PORT + 1)):
             home.run_foreman("--listen", f"tcp://{here.ip}:{port}")
-        client.join(first.invite("--client"))
+        client.join(first.make_token("client"))
         (row,) = list_joined(first)
-        done = client.run("join", second.invite("--client"))
+        done = client.run("join", second.make_token("client"))
         former = f"tcp://{here.ip}:{PORT}; there, 'gandy key revoke {row['id']}' ends the key"
         assert f"this takes the place of the crew at {former}" in done.stderr.decode()
         client.run("submit", "--hold", "--", "true")

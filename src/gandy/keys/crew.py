@@ -6,18 +6,19 @@ it, and a foreman writes one for each role at its first start, so that those who
 
 import hmac
 import ssl
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from gandy.core.roles import CrewRole
 from gandy.errors import ConfigError
 from gandy.keys.ensemble import NAME as ENSEMBLE
 from gandy.keys.ensemble import save_ensemble_key
-from gandy.keys.files import make_folder, refuse_readable, replace
+from gandy.keys.files import alone, make_folder, refuse_readable, replace
 
 CREW: Final = "crew"  # the folder that `gandy join` writes
 CERTIFICATE: Final = "peer.pem"
@@ -105,13 +106,13 @@ class CrewKeys:
         return tell_fingerprint(certificate)[:12]
 
     def remember(self, address: str) -> None:
-        """Where the foreman is now, first of all. Raises: OSError, ConfigError."""
+        """Where the foreman is now, first of all; on disk too, where that is possible."""
         others = tuple(other for other in self.about.addresses if other != address)
-        found = CrewKeys.find(self.folder)
-        if found is None or found.about.foreman != self.about.foreman:  # somebody joined another crew, or left
-            return
-        self.about = msgspec.structs.replace(self.about, addresses=(address, *others)[:MAX_ADDRESSES])
-        replace(self.folder / ABOUT, _format(self.about))
+        before, self.about = self.about, structs.replace(self.about, addresses=(address, *others)[:MAX_ADDRESSES])
+        with suppress(ConfigError, OSError), alone(self.folder):
+            found = CrewKeys.find(self.folder)
+            if found is not None and found.about == before:  # nobody joined another crew, left, or was quicker
+                replace(self.folder / ABOUT, _format(self.about))
 
     def remove(self) -> None:
         for name in (ABOUT, CERTIFICATE, SECRET, FOREMAN, ENSEMBLE):

@@ -139,14 +139,24 @@ async def listen(address: Address, make_link: Callable[[], asyncio.Protocol]) ->
     try:
         if address.scheme == "unix":
             return await _listen_unix(loop, address.host, make_link)
-        if address.host == "::":  # both kinds, as people expect; asyncio would make it IPv6 alone
-            both = socket.create_server(
-                ("::", address.port), family=socket.AF_INET6, backlog=BACKLOG, dualstack_ipv6=True
-            )
-            return await loop.create_server(make_link, sock=both, backlog=BACKLOG)
+        if address.host == "::":
+            return await loop.create_server(make_link, sock=_bind_both(address.port), backlog=BACKLOG)
         return await loop.create_server(make_link, address.host, address.port, backlog=BACKLOG)
     except OSError as error:
         raise ConfigError(f"cannot listen at {address}: {error.strerror or error}") from None
+
+
+def _bind_both(port: int) -> socket.socket:
+    """IPv4 and IPv6, as people expect; asyncio would make it IPv6 alone. Raises: OSError."""
+    both = socket.socket(socket.AF_INET6)
+    try:
+        both.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        both.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        both.bind(("::", port))
+    except OSError:
+        both.close()
+        raise
+    return both
 
 
 async def _listen_unix(
