@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.netns.machines import PORT, Home
+from tests.netns.machines import PORT, Home, until
 from tests.netns.namespaces import Namespace, a_network
 from tests.netns.traps import Trap, a_trap, a_unix_trap
 
@@ -132,6 +132,20 @@ def test_somebody_who_says_too_much_does_not_hide_our_foreman(host: Namespace) -
         liar.service(f"{name_service(OURS)}-nonsense:").offer()
         with Search(BAND, OURS) as search:
             assert len(find(search, ours)) <= MAX_OF_ONE + 1
+
+
+def test_somebody_who_takes_our_time_does_not_hide_our_foreman(host: Namespace) -> None:
+    ours, theirs = "tcp://10.0.0.1:5429", "tcp://10.0.0.2:5429"
+    with a_foreman_at(host, theirs, OURS), host.inside(), Search(BAND, OURS, timeout=0) as search:
+        found: list[str] = []
+
+        def has_found(place: str) -> bool:
+            found.extend(map(str, search.find_more()))
+            return place in found
+
+        until(lambda: has_found(theirs))
+        with a_foreman_at(host, ours, OURS):  # it comes late, and there is no time left to wait
+            until(lambda: has_found(ours))
 
 
 def test_answers_that_make_no_sense_are_skipped(host: Namespace) -> None:

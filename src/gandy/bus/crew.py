@@ -103,13 +103,15 @@ class Search:
         return f"{self._source.explain()} {self._band.name}"
 
     def find_more(self) -> list[Address]:
-        """Those that were not known before. It may take a while; there are none when the time is up."""
-        while (left := self._deadline - time.monotonic()) > 0 and len(self._known) < MAX_PLACES:
+        """A few that were not known before. It may take a while; there are none when the time is up."""
+        while len(self._known) < MAX_PLACES:
             fresh = [each for each in dict.fromkeys(self._source.list_places()) if each not in self._known]
             if fresh:
-                fresh = fresh[: MAX_PLACES - len(self._known)]
-                self._known.update(fresh)
-                return fresh
+                self._known.update(fresh[:MAX_OF_ONE])
+                return fresh[:MAX_OF_ONE]
+            left = self._deadline - time.monotonic()
+            if left <= 0:  # not before a last look: a liar that lets us wait must not use up the time
+                break
             with suppress(Empty):
                 self._news.get(timeout=min(ASK_PERIOD, left))
         return []

@@ -106,10 +106,10 @@ class CrewKeys:
         return tell_fingerprint(certificate)[:12]
 
     def remember(self, address: str) -> None:
-        """Where the foreman is now, first of all; on disk too, where that is possible."""
+        """Where the foreman is now, first of all; on disk too, where that is possible at once."""
         others = tuple(other for other in self.about.addresses if other != address)
         before, self.about = self.about, structs.replace(self.about, addresses=(address, *others)[:MAX_ADDRESSES])
-        with suppress(ConfigError, OSError), alone(self.folder):
+        with suppress(ConfigError, OSError), alone(self.folder, waits=False):
             found = CrewKeys.find(self.folder)
             if found is not None and found.about == before:  # nobody joined another crew, left, or was quicker
                 replace(self.folder / ABOUT, _format(self.about))

@@ -31,15 +31,15 @@ def make_folder(folder: Path, must_be_hidden: bool = True) -> None:
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """No other process is here at the same time: they wait for one another. Raises: ConfigError."""
+def alone(folder: Path, *, waits: bool = True) -> Iterator[None]:
+    """No other process is here at the same time. Raises: ConfigError; BlockingIOError for those who do not wait."""
     make_folder(folder)
     try:
         number = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise ConfigError(f"cannot keep keys in {folder}: {error}") from None
     try:
-        fcntl.flock(number, fcntl.LOCK_EX)
+        fcntl.flock(number, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     finally:
         os.close(number)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("gandy.worker")
 
 OUTPUT_NAME = "output"
-JOIN_PAUSE = 2.0  # seconds between two tries to join
+MIN_JOIN_PAUSE, MAX_JOIN_PAUSE = 1.0, 30.0  # seconds between two tries to join; it doubles
 
 # Tasks that wait on the worker for each slot, so that a slot is not idle while the foreman hears of its last task.
 # Should another worker be idle, the foreman has them back.
@@ -73,12 +73,14 @@ def find_work(foreman: str | None, insecure: bool) -> Reach:
 
 def wait_for_work(foreman: str | None, insecure: bool) -> Reach:
     """The same; a foreman that GANDY_TOKEN names is waited for, as any other. Raises: ConfigError, NotAllowed."""
+    pause = MIN_JOIN_PAUSE
     while True:
         try:
             return find_work(foreman, insecure)
         except LinkError as error:
-            log.info("%s; trying again", error)
-            time.sleep(JOIN_PAUSE)
+            log.info("%s; trying again in %.0f s", error, pause)
+            time.sleep(pause)
+            pause = min(MAX_JOIN_PAUSE, 2 * pause)
 
 
 def run(
