@@ -9,7 +9,7 @@ import socket
 import ssl
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from gandy.config import SOCKET_NAME, Address, parse_address, tell_home
 from gandy.core.roles import CrewRole
@@ -19,6 +19,9 @@ from gandy.keys.files import alone
 from gandy.net.links import is_foreign
 from gandy.net.tls import NotAdmitted, TlsEnd, TlsTransport
 from gandy.wire.joining import ALPN_NATIVE
+
+if TYPE_CHECKING:
+    from gandy.bus import Ensemble
 
 CONNECT_SECONDS: Final = 5.0
 BACKLOG_PAUSE: Final = 0.01  # seconds
@@ -34,6 +37,7 @@ class Reach:
         self.keys = keys
         self._insecure = insecure  # whether what discovery finds may be without TLS
         self._context: ssl.SSLContext | None = None
+        self.band: Ensemble | None = None  # of who is in the ensemble anyway: there the foreman is looked for
 
     def __str__(self) -> str:
         return " or ".join(map(str, self.places))
@@ -61,7 +65,8 @@ class Reach:
         pin = self.keys.about.foreman if self.keys is not None and self.keys.has_joined else ""
         problems: list[GandyError] = []
         try:
-            search = await asyncio.to_thread(Search, place.host, pin, insecure=self._insecure)
+            band = self.band if self.band is not None and self.band.name == place.host else None
+            search = await asyncio.to_thread(Search, place.host, pin, insecure=self._insecure, band=band)
         except ConfigError as error:  # so many processes of the bus are on this machine
             raise LinkError(f"cannot look for the foreman in {place.host}: {error}") from None
         try:

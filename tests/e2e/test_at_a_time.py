@@ -19,6 +19,7 @@ import gandy
 from gandy import Client
 from gandy.core.model import JobState
 from gandy.errors import CallTimeout, NoClock, Rejected
+from gandy.keys.ensemble import open_ensemble_key
 
 HINDRANCE = tell_hindrance()
 pytestmark = pytest.mark.skipif(HINDRANCE is not None, reason=str(HINDRANCE))
@@ -258,7 +259,8 @@ def test_job_begins_at_its_time_though_the_foreman_was_killed_meanwhile(band: Ba
 
 
 def test_foreman_follows_where_another_process_leads(tmp_path: Path) -> None:
-    with Namespace() as namespace, namespace.inside(), gandy.Ensemble(ENSEMBLE, clock="lead") as leader:
+    key = open_ensemble_key(str(tmp_path)).secret
+    with Namespace() as namespace, namespace.inside(), gandy.Ensemble(ENSEMBLE, clock="lead", key=key) as leader:
         assert leader.wait_for_clock(20)
         band = Band(tmp_path)
         try:

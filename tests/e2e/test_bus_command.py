@@ -274,13 +274,6 @@ def test_nonsense_is_refused_before_anybody_is_bothered(stage: Stage, words: lis
     assert reason.lower() in done.stderr.lower()
 
 
-def test_network_needs_a_word(stage: Stage) -> None:
-    for words in (["--peer", "10.0.0.1"], ["--ip", "10.0.0.1"]):
-        done = stage.run("status", *words)
-        assert done.returncode == ExitCode.FAILED
-        assert "--insecure" in done.stderr
-
-
 def test_one_of_two_that_offer_the_same_is_told(stage: Stage) -> None:
     one, other = sorted((stage.listen(), stage.listen()), key=lambda command: command.name)
     assert one.next_complaint() == f"gandy: {other.name} offers kitchen too, and gets its messages"

@@ -1,5 +1,6 @@
 """A crew whose members know one another by the name of their ensemble alone: real commands, in their own network."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,8 +27,10 @@ def kitchen(tmp_path: Path) -> Iterator[Kitchen]:
 
 
 def hire(kitchen: Kitchen, home: Path) -> Member:
-    """A worker that knows nothing but the name, not even the foreman's home."""
+    """A worker that knows nothing but the name, and has the key: not even the foreman's home."""
     home.mkdir()
+    (home / "keys").mkdir(mode=0o700)
+    shutil.copy(Path(kitchen.environment["GANDY_HOME"]) / "keys" / "ensemble.key", home / "keys")
     kitchen.environment["GANDY_HOME"] = str(home)
     return Member(kitchen, "w1", "worker", "run", "--name", "w1", "--ensemble", ENSEMBLE)
 

@@ -37,7 +37,8 @@ def test_a_false_foreman_that_was_first_learns_nothing(tmp_path: Path) -> None:
         client.join(foreman.make_token("client", f"tcp://{here.ip}:{PORT}"))
         running.end()
 
-        # A foreman of somebody else, with keys of its own; and one that claims to have the certificate of ours.
+        # A foreman of somebody else, with keys of its own; and somebody who claims to have the certificate of ours,
+        # first where everybody can, then as one of the crew, who has the ensemble's key.
         doors = ("--listen", f"tcp://0.0.0.0:{PORT}", "--listen", f"plain://0.0.0.0:{PORT + 1}")
         false.run_foreman("--ensemble", BAND, "--insecure", *doors)
         pin = ForemanKeys(tmp_path / "true" / "keys").fingerprint
@@ -47,22 +48,24 @@ def test_a_false_foreman_that_was_first_learns_nothing(tmp_path: Path) -> None:
             a_trap(there, PLAIN_TRAP) as plain_trap,
         ):
             with there.inside():
-                liar = Ensemble(BAND, insecure=True)
-            with liar:
+                stranger = Ensemble(BAND, insecure=True)
+                liar = Ensemble(BAND, key=(tmp_path / "worker/crew/ensemble.key").read_text(), ip=there.ip)
+            with stranger, liar:
                 told = (
                     f"unix:{tmp_path}/trap.sock",
                     f"tcp://{there.ip}:{TLS_TRAP}",
                     f"plain://{there.ip}:{PLAIN_TRAP}",
                 )
-                Signpost(liar, [parse_address(each) for each in told], pin)
-                liar.service(f"{name_service(pin)}-no..host:1").offer()
+                for band in (stranger, liar):
+                    Signpost(band, [parse_address(each) for each in told], pin)
+                    band.service(f"{name_service(pin)}-no..host:1").offer()
                 worker.run_worker("hut")
                 done = client.run("submit", "--", "true", code=1)
                 assert b"is not our foreman: its certificate is another one" in done.stderr
                 for trap in (old, tls_trap):
                     trap.until_visited()
 
-                foreman.run_foreman("--listen", f"tcp://0.0.0.0:{NEW_PORT}", "--ensemble", BAND, "--insecure")
+                foreman.run_foreman("--listen", f"tcp://0.0.0.0:{NEW_PORT}", "--ensemble", BAND)
                 foreman.until_working("hut")
                 client.run("submit", "--wait", "--", "true")
                 assert_deceived_by_nobody(old, tls_trap)

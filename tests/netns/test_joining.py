@@ -58,8 +58,12 @@ def list_secrets(token: str, *homes: Home) -> Iterator[Secret]:
     secret = parse_token(token).secret
     yield from (Secret("secret of the token", form) for form in (secret, secret.hex().encode(), tell_check(secret)))
     paths = [path for home in homes for path in home.home.rglob("*.key")]
-    assert len(paths) == 6, "the foreman's, those of its home, and one of each peer"
+    assert len(paths) == 9, "the foreman's, those of its home, one of each peer, and the ensemble's of all of them"
     for path in paths:
+        if path.name == "ensemble.key":
+            text = path.read_bytes().strip()
+            yield from (Secret(str(path), form) for form in (text, bytes.fromhex(text.decode())))
+            continue
         pem = path.read_bytes()
         key = load_pem_private_key(pem, None)
         assert isinstance(key, ec.EllipticCurvePrivateKey)
@@ -160,7 +164,7 @@ def test_a_worker_with_a_token_waits_for_its_foreman(network: Network, tmp_path:
 
 
 def test_a_foreman_that_moves_is_found_again_and_tasks_survive(tmp_path: Path) -> None:
-    ensemble = ("--ensemble", "band", "--insecure")
+    ensemble = ("--ensemble", "band")
     with (
         a_network(3) as network,
         Home(network.hosts[0], tmp_path / "foreman") as foreman,

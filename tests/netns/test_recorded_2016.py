@@ -134,7 +134,7 @@ def test_a_member_accepts_the_recorded_peer(host: Namespace) -> None:
             raw = Raw(stack, FOLLOWER_UDP)
             heard = raw.bind(socket.SOCK_DGRAM, SECOND_PORT)
         with host.giving_ports(LEADER, LEADER_UDP):
-            member = stack.enter_context(Member(clock="lead"))
+            member = stack.enter_context(Member(clock="lead", insecure=True, ip="127.0.0.1"))
         member.offer("server")
         assert heard.recv(1000).hex(" ") == DISCOVERY.hex(" ")
         member.expect_news(ClockFound(member.process))
@@ -176,7 +176,7 @@ def test_a_member_connects_to_the_recorded_peer(host: Namespace) -> None:
             server = raw.bind(socket.SOCK_STREAM, LEADER)
         server.listen()
         with host.giving_ports(FOLLOWER, FOLLOWER_UDP):
-            member = stack.enter_context(Member())
+            member = stack.enter_context(Member(insecure=True, ip="127.0.0.1"))
         member.offer("client")
         raw.datagrams.sendto(DISCOVERY, ("127.0.0.1", SECOND_PORT))
         raw.accept(server)

@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 
 from gandy.bus.ensemble import Bus, Ensemble
 from gandy.config import NETWORK, Address, parse_address
-from gandy.errors import AddressError, ConfigError
+from gandy.errors import AddressError, ConfigError, LinkError
 
 log = logging.getLogger("gandy.bus")
 
@@ -76,12 +76,22 @@ class Search:
     With the fingerprint of ours, only those of processes that claim it: anybody can.
     """
 
-    def __init__(self, name: str, fingerprint: str = "", *, insecure: bool = False, timeout: float = PATIENCE) -> None:
-        """`insecure`: on the network, and not on this machine only. Raises: ConfigError."""
+    def __init__(
+        self,
+        name: str,
+        fingerprint: str = "",
+        *,
+        insecure: bool = False,
+        band: Ensemble | None = None,
+        timeout: float = PATIENCE,
+    ) -> None:
+        """`band`: of who is in the ensemble anyway. A machine has few ports for discovery. Raises: ConfigError."""
         self._deadline = time.monotonic() + timeout
         self._news: SimpleQueue[None] = SimpleQueue()
-        self._band = Ensemble(name, insecure=insecure)
-        self._band.on_news(lambda _news: self._news.put(None))
+        self._is_guest = band is not None
+        self._band = Ensemble(name, insecure=insecure) if band is None else band
+        if band is None:
+            self._band.on_news(lambda _news: self._news.put(None))
         self._known: set[Address] = set()
         self._source: _Names | _Questions = (
             _Names(self._band, fingerprint) if fingerprint else _Questions(self._band, self._news, insecure)
@@ -96,7 +106,10 @@ class Search:
         self.close()
 
     def close(self) -> None:
-        self._band.close()
+        with suppress(LinkError):  # whose band it is may have left
+            self._source.close()
+        if not self._is_guest:
+            self._band.close()
 
     def explain(self) -> str:
         """Why nothing was found."""
@@ -124,6 +137,8 @@ class _Names:
         self._band = band
         self._prefix = f"{name_service(fingerprint)}-"
 
+    def close(self) -> None: ...
+
     def list_places(self) -> list[Address]:
         found = self._band.neighbours()
         random.shuffle(found)  # so that nobody can see to it that it is always tried first
@@ -148,6 +163,9 @@ class _Questions:
         self._service = f"seek-{secrets.token_hex(8)}"
         self._asked_at = 0.0
         band.service(self._service).add(self._on_answer, "/here")
+
+    def close(self) -> None:
+        self._band.service(self._service).close()
 
     def _on_answer(self, *addresses: Any) -> None:
         if len(self._answers) < MAX_ANSWERS:

@@ -176,6 +176,7 @@ class WorkerService:
 
         self._band = Ensemble(ensemble, insecure=self._is_insecure)
         self._serving.appointments.join(self._band)
+        self._reach.band = self._band
         loop = asyncio.get_running_loop()
 
         def on_news(_news: object) -> None:
