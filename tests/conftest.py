@@ -6,6 +6,8 @@ import shutil
 import tempfile
 
 from hypothesis import HealthCheck, Phase, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 # The same examples on every run: a test must not depend on luck. `soak` looks for new ones.
 settings.register_profile(
@@ -21,3 +23,9 @@ settings.load_profile(os.environ.get("GANDY_HYPOTHESIS_PROFILE", "quick"))
 
 os.environ["GANDY_HOME"] = tempfile.mkdtemp(prefix="gandy-tests-")
 atexit.register(shutil.rmtree, os.environ["GANDY_HOME"], ignore_errors=True)
+
+if settings.get_current_profile_name() == "quick":
+    # Hypothesis likes constants of whatever is imported, so examples would depend on what ran before. It has no
+    # setting for that.
+    _NO_CONSTANTS = Constants()
+    providers._get_local_constants = lambda: _NO_CONSTANTS

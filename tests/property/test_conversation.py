@@ -149,9 +149,9 @@ class Conversation(RuleBasedStateMachine):
         if not hasattr(self, "pair"):
             return
         for _ in range(1_000):
+            self.calm_round()  # also where all is quiet: what was sent must still arrive
             if self.is_quiet():
                 break
-            self.calm_round()
         assert self.is_quiet()
         assert self.pair.referee.owed == []
 
