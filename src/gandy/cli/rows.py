@@ -65,7 +65,8 @@ def job_to_json(row: JobRow) -> dict[str, Any]:
         "submitted": row.submitted,
         "changed": row.changed,
         **asdict(row.counts),
-        **{key: getattr(spec, key) for key in ("name", "command", "tasks", "cwd", "env", "retries", "timeout")},
+        "env": dict.fromkeys(spec.env),  # values are secrets, and the foreman does not tell them
+        **{key: getattr(spec, key) for key in ("name", "command", "tasks", "cwd", "retries", "timeout")},
         **{key: getattr(spec, key) for key in ("priority", "slots", "tags", "limit", "after", "at")},
     }
     return {key: values[key] for key in JOB_KEYS.split()}
@@ -117,7 +118,7 @@ def job_to_fields(row: JobRow, now: float) -> list[tuple[str, str]]:
         ("tasks", f"{format_count(spec.tasks)}: {counts}"),
         ("command", format_command(spec.command)),
         ("folder", spec.cwd),
-        ("environment", " ".join(f"{key}={value}" for key, value in spec.env.items())),
+        ("environment", " ".join(spec.env)),
         ("submitted", format_age(row.submitted, now)),
         ("changed", format_age(row.changed, now)),
         ("held", "yes" if row.held else ""),

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gandy.core.model import Cause, JobSpec, JobState, TaskState
 from gandy.core.snapshot import JobRow, TaskRow
@@ -402,6 +403,24 @@ Answer = (
 )
 
 encode: Final = msgspec.msgpack.Encoder().encode
+
+def hide_values(answer: Answer) -> Answer:
+    """The same, as clients may see it: of a job's environment the names alone. The values are for its tasks."""
+    match answer:
+        case JobFound(row):
+            return JobFound(_hide_row(row))
+        case JobList(rows):
+            return JobList(tuple(map(_hide_row, rows)))
+        case _:
+            return answer
+
+
+def _hide_row(row: JobRow) -> JobRow:
+    if not row.spec.env:
+        return row
+    return replace(row, spec=replace(row.spec, env=dict.fromkeys(row.spec.env, "")))
+
+
 _requests: Final[msgspec.msgpack.Decoder[Request]] = msgspec.msgpack.Decoder(Request)
 _answers: Final[msgspec.msgpack.Decoder[Answer]] = msgspec.msgpack.Decoder(Answer)
 

@@ -16,7 +16,7 @@ from gandy.core.model import AttemptKey
 from gandy.core.policy import Policy
 from gandy.core.reactor import Reactor
 from gandy.core.records import ResultsDropped
-from gandy.core.requests import EVENT, REPLY, Answer, encode
+from gandy.core.requests import EVENT, REPLY, Answer, encode, hide_values
 from gandy.core.roles import OFFERS, CrewRole, admits, make_refusal
 from gandy.core.snapshot import restore
 from gandy.errors import REFUSALS, ErrorCode, RemoteProtocolError, StoreError
@@ -289,7 +289,7 @@ class Server:
         """Answer a client, if it is still there."""
         desk = self.foreman.desks.get(link)
         if desk is not None:
-            desk.send(kind, encode(value), seq)
+            desk.send(kind, encode(hide_values(value)), seq)
             self.flush_link(link)
 
     def tell(self, link: str, seq: int, value: Answer) -> None:

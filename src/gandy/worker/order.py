@@ -49,6 +49,11 @@ def make_arguments(order: Order) -> list[str]:
     return [_fill(argument, order, order.line) for argument in order.command]
 
 
+def tell_base(environ: Mapping[str, str]) -> dict[str, str]:
+    """What the processes that a worker starts get of its own environment: all but an invitation, if it came by one."""
+    return {name: value for name, value in environ.items() if name != "GANDY_TOKEN"}
+
+
 def make_environment(base: Mapping[str, str], order: Order) -> dict[str, str]:
     env = {**base, **order.env}
     env["GANDY_JOB"] = str(order.attempt.job)

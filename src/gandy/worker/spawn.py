@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from gandy.worker.frames import BOX, DESCRIPTOR
-from gandy.worker.order import Order, make_arguments, make_environment
+from gandy.worker.order import Order, make_arguments, make_environment, tell_base
 from gandy.worker.output import FLAGS, Sheets, name_sheets
 
 # Python ignores these two, and what is ignored stays so through exec: `yes | head` would never end well.
@@ -30,7 +30,7 @@ class Spawner:
     """Spawns into the environment that the worker had when this was made. Its descriptors stay its own."""
 
     def __init__(self) -> None:
-        self._env = dict(os.environ)
+        self._env = tell_base(os.environ)
         self._here = Path.cwd().stat()
         self._stdin = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         _close_on_exec()

@@ -8,6 +8,8 @@ import os
 from pathlib import Path
 from typing import Final
 
+from gandy.worker.order import tell_base
+
 SCRIPT: Final = """
 read -r _
 while read -r group _; do
@@ -30,7 +32,7 @@ class Watchdog:
         return os.posix_spawn(
             "/bin/sh",
             ["sh", "-c", SCRIPT, "gandy-watchdog"],
-            os.environ,
+            tell_base(os.environ),
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, reading, 0),
                 (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
