@@ -2,24 +2,35 @@
 
 import json
 import os
+import re
 import sys
 import time
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Final
 
 import click
 
-from gandy.cli.exits import make_epilog
+from gandy.cli.exits import EXIT_HELP, make_epilog
 from gandy.cli.options import Format, output_option
 from gandy.config import tell_home
 from gandy.errors import ConfigError
 
-FOLLOW_PAUSE = 0.5  # seconds between two looks at whether there is more
+FOLLOW_PAUSE: Final = 0.5  # seconds between two looks at whether there is more
+
+# What needs no quotes in a line for people. A name that a peer chose must not look like more than one word.
+WORD: Final = re.compile(r"[\w.:@+-]+")
 
 
-@click.command(epilog=make_epilog("gandy audit", "gandy audit --last 1000 --output json", "gandy audit --follow"))
+@click.command(
+    epilog=make_epilog(
+        "gandy audit",
+        "gandy audit --last 1000 --output json",
+        "gandy audit --follow",
+        exits=EXIT_HELP + "  130  Ctrl-C\n",
+    )
+)
 @click.option("--last", type=click.IntRange(1), default=50, show_default=True, metavar="N", help="So many entries.")
 @click.option("--follow", "-f", is_flag=True, help="Go on as more come, until Ctrl-C.")
 @output_option
@@ -27,42 +38,90 @@ def audit(last: int, follow: bool, output: Format) -> None:
     """Tell who came, was refused, submitted or changed something, and from where.
 
     It is what the foreman of this home wrote, in audit.jsonl and, before that, audit.jsonl.1. With --output json, each
-    entry is an object with the keys time, what and who, and what else there is to tell.
+    entry is an object with the keys time, what, who and from, where there is a key also as (its role) and key (its id),
+    and what else there is to tell. With --output quiet, only who and what are printed.
     """
     path = Path(tell_home(os.environ, sys.platform)) / "audit.jsonl"
     try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            for line in deque(file, last):
+        with path.open("rb") as file:
+            for line in _read_last(path, file, last):
                 _print(line, output)
-            while follow:
-                sys.stdout.flush()
-                time.sleep(FOLLOW_PAUSE)
-                for line in file:
-                    _print(line, output)
+            if not follow:
+                return
+            for line in _follow(path, file):
+                _print(line, output)
     except FileNotFoundError:
         raise ConfigError(f"there is no audit at {path}: no foreman has run in this home") from None
     except PermissionError:
         raise ConfigError(f"{path} is for the foreman's own user") from None
 
 
-def _print(line: str, output: Format) -> None:
-    if output == "json":
-        click.echo(line.rstrip("\n"))
-        return
+def _read_last(path: Path, file: IO[bytes], last: int) -> list[bytes]:
+    """The last so many lines, from the file before if this one has too few."""
+    found = deque(file, last)
+    if found and not found[-1].endswith(b"\n"):
+        file.seek(-len(found.pop()), os.SEEK_CUR)  # it is being written
+    older: deque[bytes] = deque()
+    old = path.with_name(f"{path.name}.1")
+    if len(found) < last and old.exists():
+        with old.open("rb") as before:
+            older = deque(before, last - len(found))
+    return [*older, *found]
+
+
+def _follow(path: Path, file: IO[bytes]) -> Iterator[bytes]:
+    """Lines as they come, also from the file that takes this one's place. Without end."""
+    rest = b""
+    while True:
+        sys.stdout.flush()
+        is_old = _is_replaced(path, file)  # asked before the last look: what comes later is in the new one
+        while data := file.readline():
+            rest += data
+            if rest.endswith(b"\n"):
+                yield rest
+                rest = b""
+        if is_old:
+            file.close()
+            file, rest = path.open("rb"), b""
+        else:
+            time.sleep(FOLLOW_PAUSE)
+
+
+def _is_replaced(path: Path, file: IO[bytes]) -> bool:
+    try:
+        return not os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False  # the next one is not there yet
+
+
+def _print(line: bytes, output: Format) -> None:
     try:
         entry: dict[str, Any] = json.loads(line)
-        words = list(_describe(entry))
-    except (ValueError, KeyError, TypeError):
-        return  # the end of a line that a crash cut short
-    click.echo(" ".join(words[1:3] if output == "quiet" else words))
+        words = _describe(dict(entry), is_short=output == "quiet")
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
+        return  # a line that a crash cut short
+    if output == "json":
+        from gandy.cli.rows import print_json
+
+        print_json(entry)
+    else:
+        click.echo(words)
 
 
-def _describe(entry: dict[str, Any]) -> Iterator[str]:
-    from gandy.cli.people import make_printable
+def _describe(entry: dict[str, Any], is_short: bool) -> str:
+    moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.pop("time")))
+    who, what, place = _quote(entry.pop("who")), str(entry.pop("what")), str(entry.pop("from"))
+    what = "was refused" if what == "refused" else what
+    if is_short:
+        return f"{who} {what}"
+    about = " ".join(filter(None, (entry.pop("as", ""), entry.pop("key", ""))))
+    whole = f"{moment} {who}{f' ({about})' if about else ''} at {place} {what}"
+    told = [f"{name}={_quote(value)}" for name, value in entry.items() if value != ""]
+    return f"{whole}: {' '.join(told)}" if told else whole
 
-    yield time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.pop("time")))
-    what, who = entry.pop("what"), entry.pop("who")
-    yield make_printable(str(who))
-    yield make_printable(str(what))
-    for name, value in entry.items():
-        yield f"{name}={make_printable(str(value))}"
+
+def _quote(value: object) -> str:
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    return (
+        text if WORD.fullmatch(text) or text == "a stranger" else json.dumps(text, ensure_ascii=not text.isprintable())
+    )

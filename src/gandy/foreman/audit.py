@@ -8,62 +8,78 @@ import logging
 import os
 import time
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Final
+
+from gandy.net.links import Visitor
 
 log = logging.getLogger("gandy.foreman")
 
 NAME: Final = "audit.jsonl"
-MAX_BYTES: Final = 50_000_000  # then it becomes audit.jsonl.1, and the one before that is gone
+OLD: Final = ".1"  # behind the name, for the one before
+MAX_BYTES: Final = 50_000_000  # then it becomes the old one, and the old one is gone
 MAX_REFUSALS: Final = 20  # that are written in one period
 PERIOD: Final = 10.0  # seconds
 
+SEVERAL: Final = Visitor("several", "several places")
+
 
 class Audit:
-    """One for each foreman."""
+    """One for each foreman. The words of `note` are its verbs; what else is told has the names that people see."""
 
-    def __init__(self, home: str) -> None:
+    def __init__(self, home: str, max_bytes: int = MAX_BYTES) -> None:
         self._path = Path(home) / NAME
-        self._file: TextIO | None = None
+        self._max_bytes = max_bytes
+        self._file: int | None = None
+        self._is_torn = False  # the last line was not written to its end
         self._period_began = 0.0
         self._refusals = 0
 
-    def _open(self) -> TextIO:
-        """A new one, where there is none or the old one is full."""
-        if self._file is not None and self._file.tell() > MAX_BYTES:
-            self.close()
-            os.replace(self._path, f"{self._path}.1")  # noqa: PTH105
-        if self._file is None:
-            number = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-            self._file = os.fdopen(number, "a", encoding="utf-8")
-        return self._file
-
-    def note(self, what: str, who: str, **about: object) -> None:
+    def note(self, what: str, who: Visitor, **about: object) -> None:
         """A full disk stops no work: what cannot be written is in the log."""
         now = time.time()
-        if what == "refused" and not self._may_note_refusal(now):
-            return
-        line = json.dumps({"time": round(now, 3), "what": what, "who": who, **about}, ensure_ascii=False) + "\n"
+        if what != "refused" or self._may_note_refusal(now):
+            self._write(now, what, who, about)
+
+    def close(self) -> None:
+        self._tell_refusals(time.time())
+        self._close_file()
+
+    def _write(self, now: float, what: str, who: Visitor, about: dict[str, object]) -> None:
+        entry = {"time": round(now, 3), "what": what, "who": who.name, "from": who.place}
+        entry |= {name: value for name, value in (("as", who.role), ("key", who.key)) if value}
+        # ASCII: no name that a peer made up moves the cursor of whoever looks into the file.
+        line = json.dumps(entry | about) + "\n"
         try:
-            file = self._open()
-            file.write(line)
-            file.flush()
+            self._append(line.encode())
         except OSError as error:
             log.error("the audit cannot be written: %s: %s", error, line.strip())
 
-    def close(self) -> None:
-        self._tell_refusals()
+    def _append(self, line: bytes) -> None:
+        if self._file is not None and os.fstat(self._file).st_size > self._max_bytes:
+            self._close_file()
+            os.replace(self._path, f"{self._path}{OLD}")  # noqa: PTH105
+        if self._file is None:
+            self._file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            size = os.fstat(self._file).st_size
+            self._is_torn = size > 0 and os.pread(self._file, 1, size - 1) != b"\n"  # by a crash
+        if self._is_torn:
+            line = b"\n" + line  # so that it does not spoil this one
+        self._is_torn = True
+        self._is_torn = os.write(self._file, line) < len(line)
+
+    def _close_file(self) -> None:
         if self._file is not None:
-            self._file.close()
+            os.close(self._file)
             self._file = None
 
     def _may_note_refusal(self, now: float) -> bool:
         if now - self._period_began >= PERIOD:
-            self._tell_refusals()
-            self._period_began, self._refusals = now, 0
+            self._tell_refusals(now)
+            self._period_began = now
         self._refusals += 1
         return self._refusals <= MAX_REFUSALS
 
-    def _tell_refusals(self) -> None:
+    def _tell_refusals(self, now: float) -> None:
         more, self._refusals = self._refusals - MAX_REFUSALS, 0
         if more > 0:
-            self.note("refusals", "several", count=more, seconds=PERIOD)
+            self._write(now, "refused", SEVERAL, {"count": more, "seconds": PERIOD})

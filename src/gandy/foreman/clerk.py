@@ -35,6 +35,7 @@ from gandy.foreman.server import Server
 from gandy.ids import JobId, TaskNumber
 from gandy.interfaces import list_reachable
 from gandy.keys.foreman import ForemanKeys
+from gandy.net.links import Visitor
 from gandy.talk.events import ExtensionReceived
 from gandy.wire.messages import Extension
 
@@ -110,8 +111,8 @@ class Clerk:
         token = (link, message.seq)
         try:
             request = ask.decode_request(message.payload)
-            self._check_role(request, link)
-            answer = await self._answer(request, token)
+            who = self._check_role(request, link)
+            answer = await self._answer(request, token, who)
         except Refusal as error:
             answer = ask.Failure(error.kind, str(error), error.retryable)
         except StoreError as error:
@@ -121,8 +122,8 @@ class Clerk:
         if answer is not None:
             self.server.answer(*token, answer)
 
-    def _check_role(self, request: ask.Request, name: str) -> None:
-        """Raises: Refusal."""
+    def _check_role(self, request: ask.Request, name: str) -> Visitor:
+        """Who asks. Raises: Refusal."""
         link = self.server.find_link(name)
         if link is None:
             raise Refusal("gone", "the link is gone")
@@ -131,22 +132,23 @@ class Clerk:
             self._audit.note("refused", link.peer, why=f"{what} is not for the role {link.role}")
             raise Refusal("not_allowed", f"{what} is not for the role {link.role}, which this key is for")
 
-    async def _answer(self, request: ask.Request, token: Token) -> ask.Answer | None:
+    async def _answer(self, request: ask.Request, token: Token, who: Visitor) -> ask.Answer | None:
         """The answer, or None where it comes later, behind the records that make it true."""
         match request:
             case ask.Submit() | ask.AddLines() | ask.AddTasks() | ask.CloseJob():
-                await self._take(request, token)
+                await self._take(request, token, who)
                 return None
             case ask.CancelJob() | ask.HoldJob() | ask.ReleaseJob() | ask.RetryJob():
-                return await self._change(request, self._tell_who(token))
+                return await self._change(request, who)
             case ask.ForgetJob(job):
-                await self._forget(job, token)
+                await self._forget(job, token, who)
                 return None
             case ask.StopWorker(worker, immediate):
-                self._audit.note("stopped a worker", self._tell_who(token), worker=worker)
-                return self._stop_worker(worker, immediate)
+                done = self._stop_worker(worker, immediate)
+                self._audit.note("stopped a worker", who, worker=worker)
+                return done
             case ask.StopForeman(drain):
-                self._audit.note("stopped the foreman", self._tell_who(token))
+                self._audit.note("stopped the foreman", who)
                 return self._stop_foreman(drain)
             case ask.WatchJob(job):
                 return ask.JobFound(_check_found(job, await self._news.watch(job, token)))
@@ -155,25 +157,23 @@ class Clerk:
             case ask.ReadOutput():
                 return await self._read_output(request)
             case ask.ListKeys() | ask.MakeKey() | ask.RevokeKey() | ask.Invite():
-                return self._keeper.answer(request, self._tell_who(token))
+                return self._keeper.answer(request, who)
             case ask.PutArguments(name, offset, data, is_last):
                 await asyncio.to_thread(self._blobs.put, name, offset, data, is_last)
                 return ask.Done()
             case _:
                 return await self._look_up(request)
 
-    def _tell_who(self, token: Token) -> str:
-        link = self.server.find_link(token[0])
-        return "somebody who is gone" if link is None else link.peer
-
-    async def _take(self, request: ask.Submit | ask.AddLines | ask.AddTasks | ask.CloseJob, token: Token) -> None:
+    async def _take(
+        self, request: ask.Submit | ask.AddLines | ask.AddTasks | ask.CloseJob, token: Token, who: Visitor
+    ) -> None:
         answer: ask.Answer = ask.Done()
         match request:
             case ask.Submit():
                 number, effects = await self._intake.submit(request, token)
                 answer = ask.Submitted(number)
                 name, tasks = request.spec.name, request.spec.tasks
-                self._audit.note("submitted", self._tell_who(token), job=number, name=name, tasks=tasks)
+                self._audit.note("submitted", who, job=number, name=name, tasks=tasks)
             case ask.AddLines():
                 effects = self._intake.add_lines(request, token)
             case ask.AddTasks():
@@ -221,7 +221,7 @@ class Clerk:
     # Changing
 
     async def _change(
-        self, request: ask.CancelJob | ask.HoldJob | ask.ReleaseJob | ask.RetryJob, who: str
+        self, request: ask.CancelJob | ask.HoldJob | ask.ReleaseJob | ask.RetryJob, who: Visitor
     ) -> ask.Answer:
         if self.server.trouble:
             raise Refusal("store", f"nothing is changed now: {self.server.trouble}", retryable=True)
@@ -252,12 +252,12 @@ class Clerk:
         if found is not None and self.server.foreman.reactor.jobs.find(job) is None:
             restore_job(self.server.foreman.reactor, found, set(), time.time())
 
-    async def _forget(self, job: JobId, token: Token) -> None:
+    async def _forget(self, job: JobId, token: Token, who: Visitor) -> None:
         row = await self._get_job(job)
         if row.state not in FINAL_JOB_STATES or self.server.foreman.reactor.jobs.find(job) is not None:
             raise Refusal("refused", f"job {job} is {row.state.name.lower()}; cancel it first")
         self.server.decide([JobForgotten(job), Reply(token, ask.Done())])
-        self._audit.note("forgot", self._tell_who(token), job=job)
+        self._audit.note("forgot", who, job=job)
 
     def _stop_worker(self, name: str, immediate: bool) -> ask.Done:
         reactor = self.server.foreman.reactor

@@ -13,6 +13,7 @@ from gandy.foreman.audit import Audit
 from gandy.foreman.refusal import Refusal
 from gandy.foreman.server import Server
 from gandy.keys.foreman import ForemanKeys
+from gandy.net.links import Visitor
 
 MAX_ADDRESSES: Final = 8  # that a token names
 MAX_HOST: Final = 253  # characters, as in the DNS
@@ -31,7 +32,7 @@ class Keeper:
         self._audit = audit
         self._list_addresses = list_addresses  # where others reach us with their keys
 
-    def answer(self, request: KeyRequest, who: str) -> ask.Answer:
+    def answer(self, request: KeyRequest, who: Visitor) -> ask.Answer:
         """Raises: Refusal."""
         try:
             return self._answer(request, who)
@@ -40,7 +41,7 @@ class Keeper:
         except OSError as error:
             raise Refusal("store", f"the keys cannot be kept: {error}", retryable=True) from None
 
-    def _answer(self, request: KeyRequest, who: str) -> ask.Answer:
+    def _answer(self, request: KeyRequest, who: Visitor) -> ask.Answer:
         match request:
             case ask.ListKeys():
                 return ask.KeyList(tuple(self._list()))
@@ -68,16 +69,18 @@ class Keeper:
         links = self._server.count_links(key.fingerprint)
         return ask.KeyRow(key.id, key.name, key.role, state, key.made, key.expires, key.origin, links)
 
-    def _revoke(self, wanted: str, who: str) -> ask.KeyList:
+    def _revoke(self, wanted: str, who: Visitor) -> ask.KeyList:
         now = time.time()
         revoked = self._keys.ring.revoke(wanted, now)
         self._keys.save()
+        if not revoked:
+            self._audit.note("revoked an invitation", who, invitation=wanted)
         for key in revoked:
-            self._audit.note("revoked a key", who, key=key.id, name=key.name, role=key.role)
+            self._audit.note("revoked a key", who, revoked=key.id, name=key.name, role=key.role)
             self._server.cut_links(key.fingerprint)
         return ask.KeyList(tuple(self._tell_key(self._keys.ring.get(key.fingerprint), now) for key in revoked))
 
-    def _invite(self, request: ask.Invite, who: str) -> ask.Invited:
+    def _invite(self, request: ask.Invite, who: Visitor) -> ask.Invited:
         role, seconds, uses = _parse_role(request.role), request.seconds, request.uses
         own = tuple(self._list_addresses())
         addresses = _parse_addresses(request.addresses) or own

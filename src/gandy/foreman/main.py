@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gandy.config import SOCKET_NAME, Address, parse_address
 from gandy.core.policy import Policy
+from gandy.core.workers import WorkerInfo
 from gandy.errors import ConfigError
 from gandy.foreman.audit import Audit
 from gandy.foreman.blobs import Blobs
@@ -20,6 +21,7 @@ from gandy.keys.foreman import FOLDER as KEYS
 from gandy.keys.foreman import ForemanKeys
 from gandy.net import loop
 from gandy.store import make_store
+from gandy.net.links import Visitor
 from gandy.store.lock import FileLock
 
 if TYPE_CHECKING:
@@ -94,6 +96,7 @@ class ForemanProgram:
 
     def _fail(self) -> None:
         self.has_failed = True
+        self.server.on_worker = self._note_worker
         self.clerk.should_stop.set()
 
     async def start(self, doors: Doors = NATIVE_ONLY) -> None:
@@ -105,6 +108,9 @@ class ForemanProgram:
         except BaseException:
             await self._leave()
             await self.server.stop()
+    def _note_worker(self, who: Visitor, worker: WorkerInfo, is_here: bool) -> None:
+        self.audit.note("came to work" if is_here else "left work", who, worker=worker.name, id=worker.id)
+
             lock.release()
             raise
         self._lock = lock

@@ -8,17 +8,18 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from gandy.config import Address
 from gandy.core.keyring import KeyRefused
 from gandy.core.roles import CrewRole, make_refusal
 from gandy.errors import Rejected, RemoteProtocolError
+from gandy.foreman.audit import Audit
 from gandy.foreman.server import Server
 from gandy.keys.crew import tell_fingerprint
 from gandy.keys.ensemble import share_ensemble_key
 from gandy.keys.foreman import ForemanKeys
-from gandy.net.links import Link, tell_peer
+from gandy.net.links import STRANGER, Link, Visitor, tell_place
 from gandy.net.tls import TlsEnd, TlsTransport
 from gandy.wire.joining import (
     ALPN_JOIN,
@@ -35,12 +36,6 @@ log = logging.getLogger("gandy.foreman")
 
 MAX_STRANGERS: Final = 500  # each takes up to 50 KB, most of it OpenSSL's
 JOIN_SECONDS: Final = 5.0  # for the question, once the handshake is done
-
-
-class Audit(Protocol):
-    """Where it is written down."""
-
-    def note(self, what: str, who: str, **about: object) -> None: ...
 
 
 class Porter:
@@ -73,7 +68,7 @@ class Porter:
 
     def _admit(self, transport: TlsTransport) -> asyncio.Protocol | None:
         """The handshake is done. Who has a key has proved so in it."""
-        where = tell_peer(transport)
+        where = tell_place(transport)
         if transport.tls.selected_alpn_protocol() == ALPN_JOIN:
             return JoinLink(lambda data: self._join(data, where))
         certificate = transport.tls.getpeercert(binary_form=True)
@@ -81,8 +76,7 @@ class Porter:
         try:
             key = self._keys.ring.check(fingerprint, time.time())
         except KeyRefused as error:
-            who = f"{error.name} at {where}" if error.name else where
-            self._audit.note("refused", who, why=str(error))
+            self._audit.note("refused", Visitor(error.name or STRANGER, where), why=str(error))
             transport.write(make_refusal(error.code))
             return None
         return Link(self._server, key.role, key)
@@ -97,12 +91,13 @@ class Porter:
             origin = f"invitation {invitation.id}, from {where}"
             certificate = keys.add(question.public_key, question.name, invitation.role, origin)
         except Rejected as error:
-            self._audit.note("refused", where, why=str(error))
+            self._audit.note("refused", Visitor(STRANGER, where), why=str(error))
             return JoinRefused(str(error))
-        self._audit.note("joined", f"{question.name} at {where}", role=invitation.role, invitation=invitation.id)
+        key = keys.ring.get(tell_fingerprint(certificate))
+        self._audit.note("joined", Visitor(key.name, where, key.role, key.id), invitation=invitation.id)
         log.info("%s joined from %s as %s", question.name, where, invitation.role)
-        key = share_ensemble_key(self._home) if invitation.role is not CrewRole.OBSERVER else b""
-        return Joined(certificate, question.name, invitation.role, self.ensemble, key)
+        shared = share_ensemble_key(self._home) if invitation.role is not CrewRole.OBSERVER else b""
+        return Joined(certificate, question.name, invitation.role, self.ensemble, shared)
 
 
 class JoinLink(asyncio.Protocol):

@@ -19,11 +19,12 @@ from gandy.core.records import ResultsDropped
 from gandy.core.requests import EVENT, REPLY, Answer, encode, hide_values
 from gandy.core.roles import OFFERS, CrewRole, admits, make_refusal
 from gandy.core.snapshot import restore
+from gandy.core.workers import WorkerInfo
 from gandy.errors import REFUSALS, ErrorCode, RemoteProtocolError, StoreError
 from gandy.foreman.clock import ForemanClock
 from gandy.foreman.inputs import InputCache
 from gandy.foreman.lane import Lane
-from gandy.net.links import Link, is_dead, listen
+from gandy.net.links import Link, Visitor, is_dead, listen
 from gandy.store.base import Store
 from gandy.talk.events import ExtensionReceived
 from gandy.talk.foreman import ForemanSide
@@ -57,7 +58,9 @@ class Server:
         self.on_gone: Callable[[str], None] = lambda _link: None
         self.on_stop: list[Callable[[], None]] = []
         self.on_drop: Callable[[float], None] = lambda _seconds: None
-        self.on_refused: Callable[[str, str], None] = lambda _who, _why: None
+        self.on_refused: Callable[[Visitor, str], None] = lambda _who, _why: None
+        self.on_worker: Callable[[Visitor, WorkerInfo, bool], None] = lambda _who, _worker, _is_here: None
+        self._at_work: dict[str, tuple[Visitor, WorkerInfo]] = {}  # by their links
         self._strangers: set[Link] = set()  # of other users, until they are gone
         self._policy = policy
         self._keep_results = keep_results
@@ -144,7 +147,11 @@ class Server:
                 self.lane.end()
                 return
             if not desk.is_client:
-                self.lane.introduce(link.name, self.foreman.reactor.workers.find(desk.worker))
+                worker = self.foreman.reactor.workers.find(desk.worker)
+                self.lane.introduce(link.name, worker)
+                if worker is not None and link.name not in self._at_work:
+                    self._at_work[link.name] = link.peer, worker.info
+                    self.on_worker(link.peer, worker.info, True)
             self.lane.end()
         except RemoteProtocolError as error:
             log.warning("%s is cut: %s", link.name, error)
@@ -165,6 +172,8 @@ class Server:
             return
         del self._links[link.name]
         self.on_gone(link.name)
+        if link.name in self._at_work:
+            self.on_worker(*self._at_work.pop(link.name), False)
         self.lane.on_cut(link.name)
         worker = self.foreman.desks[link.name].worker
         self.foreman.on_cut(link.name, time.time())

@@ -9,6 +9,7 @@ import json
 import logging
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +24,7 @@ from gandy.gateway.addresses import check_bind
 from gandy.gateway.curve import ServerKeys
 from gandy.gateway.router import Router
 from gandy.wire.calls import encode_target
+from gandy.net.links import STRANGER, Visitor
 from gandy.wire.command_codes import CommandCodes
 
 MEMORY_NAME: Final = "roundrobin.json"
@@ -51,6 +53,7 @@ def open_doors(server: Server, doors: Doors, home: str, insecure: bool) -> list[
                 address.host,
             )
         server.lane.add_gate(DoorGate("round-robin", door, router, server.lane))
+        router.on_refused = _make_refusal(server, "round-robin")
         opened.append(f"{router.address} (round-robin)")
     if doors.pingpong is not None:
         _check_name(doors.pingpong_command)
@@ -60,11 +63,16 @@ def open_doors(server: Server, doors: Doors, home: str, insecure: bool) -> list[
             server.lane.switchboard, ForemanRoll(server), doors.pingpong_command, doors.pingpong_expiry
         )
         server.lane.add_gate(DoorGate("ping-pong", pingpong, router, server.lane))
+        router.on_refused = _make_refusal(server, "ping-pong")
         opened.append(f"{router.address} (ping-pong: {doors.pingpong_command})")
     return opened
 
 
 def _check_name(name: str) -> None:
+def _make_refusal(server: Server, name: str) -> Callable[[str], None]:
+    return lambda place: server.on_refused(Visitor(STRANGER, place), f"no key for the {name} door")
+
+
     try:
         encode_target(name)
     except ValueError as error:

@@ -9,6 +9,7 @@ import os
 import shutil
 import stat
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -151,13 +152,16 @@ class Porter:
     def __init__(self, keys: ServerKeys) -> None:
         self._keys = keys
         self.refused = 0
+        self.on_refused: Callable[[str], None] = lambda _place: None  # and where it came from
 
     def answer(self, frames: list[bytes]) -> list[bytes] | None:
         """None where there is nobody to answer to."""
         if len(frames) < 4 or frames[1]:
             return None
         status, text, name = self._judge(frames)
-        self.refused += status != b"200"
+        if status != b"200":
+            self.refused += 1
+            self.on_refused(frames[5].decode(errors="replace") if len(frames) == ZAP_FRAMES else "")
         return [frames[0], b"", ZAP_VERSION, frames[3], status, text, name.encode(errors="replace"), b""]
 
     def _judge(self, frames: list[bytes]) -> tuple[bytes, bytes, str]:

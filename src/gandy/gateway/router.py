@@ -219,6 +219,7 @@ class Router:
         self.on_message: Callable[[list[bytes]], None] = lambda _frames: None  # the first is the peer's routing id
         self.on_disconnect: Callable[[bytes], None] = lambda _routing_id: None  # it may be gone: find out
         self.on_connect: Callable[[], None] = lambda: None  # somebody came, or several did
+        self.on_refused: Callable[[str], None] = lambda _place: None  # somebody without a key came from there
         self.dropped = 0  # messages of too many frames
         self._loop = asyncio.get_running_loop()
         self._places = Places()
@@ -229,6 +230,8 @@ class Router:
         self._is_skipping = False
         self._has_newcomers = False
         self._porter = Porter(curve) if curve is not None else None
+        if self._porter is not None:
+            self._porter.on_refused = lambda place: self.on_refused(place)
         address = parse_tcp(address) if isinstance(address, str) else address
         self._context: zmq.Context[_Socket] = zmq.Context()
         try:

@@ -7,7 +7,7 @@ import socket
 import struct
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 from gandy.config import Address
 from gandy.core.keyring import Key
@@ -25,6 +25,21 @@ STEP_BYTES = 16 * 1024
 BACKLOG = 4096
 
 _CREDENTIALS = struct.calcsize("3i")  # bytes: process, user, group
+
+
+STRANGER = "a stranger"  # what somebody is called whose name no key tells
+
+
+class Visitor(NamedTuple):
+    """Who is at the other end, for people."""
+
+    name: str  # of the key, or what it is where it has none
+    place: str  # where it comes from
+    role: str = ""  # that its key is for
+    key: str = ""  # id
+
+    def __str__(self) -> str:
+        return f"{self.name} at {self.place}"
 
 
 class Owner(Protocol):
@@ -51,9 +66,11 @@ class Link(asyncio.Protocol):
         self.name = f"link{Link._count}-{Link._life}"  # new in each process: plain peers are known by it
         self._owner = owner
         self._transport: asyncio.Transport | None = None
+        self._place = "nowhere"  # until there is somebody
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        self._place = tell_place(transport)
         self._transport.set_write_buffer_limits(0)  # what we write goes out now, and not at the end of the turn
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
@@ -88,10 +105,11 @@ class Link(asyncio.Protocol):
             self._transport.abort()
 
     @property
-    def peer(self) -> str:
-        """Who is at the other end, for people."""
-        where = tell_peer(self._transport) if self._transport is not None else "this machine"
-        return f"{self.role if self.key is None else self.key.name} at {where}"
+    def peer(self) -> Visitor:
+        """Who is at the other end, or was."""
+        if self.key is None:
+            return Visitor(self.role, self._place)
+        return Visitor(self.key.name, self._place, self.key.role, self.key.id)
 
     @property
     def peer_pid(self) -> int | None:
@@ -105,7 +123,7 @@ class Link(asyncio.Protocol):
         return self._transport is not None and is_foreign(self._transport.get_extra_info("socket"))
 
 
-def tell_peer(transport: asyncio.BaseTransport) -> str:
+def tell_place(transport: asyncio.BaseTransport) -> str:
     """Where somebody comes from, for people."""
     name = transport.get_extra_info("peername")
     if not isinstance(name, tuple):
