@@ -124,7 +124,7 @@ class Stage:
         return console
 
     def start_server(self, level: int = 1) -> Console:
-        server = self.start("server", level)
+        server = self.start("server", level, "--insecure")
         self.address = server.until(r"SERVER: Listening at (\S+)")[1]
         server.until("SERVER: Up and running!")
         return server
@@ -356,7 +356,7 @@ def held() -> Iterator[socket.socket]:
 def test_server_says_that_its_address_is_taken(stage: Stage, held: socket.socket) -> None:
     held.listen()
     stage.address = f"tcp://127.0.0.1:{held.getsockname()[1]}"
-    server = stage.start("server")
+    server = stage.start("server", 1, "--insecure")
     server.until("gandy: cannot listen at tcp://127.0.0.1:[0-9]+: another program does")
     assert server.wait() == 1
 

@@ -100,8 +100,8 @@ def test_each_of_ten_thousand_calls_is_answered_once(tmp_path: Path) -> None:
         commands = ("--commands", "tests.e2e.stews")
         hall.hire("native", 4, commands="tests.e2e.stews")
         for words in (
-            ["--roundrobin", hall.roundrobin, "--roundrobin-command", "0x20=cook", "--slots", "4"],
-            ["--pingpong", hall.pingpong, "--pingpong-command", "cook"],
+            ["--roundrobin", hall.roundrobin, "--roundrobin-command", "0x20=cook", "--slots", "4", "--insecure"],
+            ["--pingpong", hall.pingpong, "--pingpong-command", "cook", "--insecure"],
         ):
             hall.workers.append(Member(hall, words[0].strip("-"), "worker", "run", *words, *commands))
         threads: list[Cook | Stove] = [Cook(hall, over), Stove(hall, over)]

@@ -152,7 +152,15 @@ def test_a_worker_is_let_go_with_exit(tmp_path: Path) -> None:
 def test_a_broker_that_comes_back_finds_its_workers_again(tmp_path: Path) -> None:
     with a_hall(tmp_path) as hall:
         hall.environment["PYTHONPATH"] = str(ROOT)
-        words = ("--pingpong", hall.pingpong, "--pingpong-command", "cook", "--commands", "tests.e2e.stews")
+        words = (
+            "--pingpong",
+            hall.pingpong,
+            "--insecure",
+            "--pingpong-command",
+            "cook",
+            "--commands",
+            "tests.e2e.stews",
+        )
         hall.workers.append(Member(hall, "pp", "worker", "run", *words))
         plain = PlainDealer(hall)
         plain.get_ready()
@@ -210,7 +218,7 @@ class Broker(Crew):
 @contextmanager
 def a_broker(home: Path, command: str) -> Iterator[tuple[Broker, Member]]:
     broker = Broker(home)
-    words = ("--pingpong", broker.url, "--pingpong-command", command, "--commands", "tests.e2e.stews")
+    words = ("--pingpong", broker.url, "--insecure", "--pingpong-command", command, "--commands", "tests.e2e.stews")
     worker = Member(broker, "pp", "worker", "run", *words)
     try:
         yield broker, worker

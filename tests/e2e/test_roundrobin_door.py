@@ -199,7 +199,7 @@ def test_a_worker_that_is_stopped_is_lost_and_found_again(tmp_path: Path) -> Non
 
 
 def _hire_roundrobin(hall: Hall) -> Member:
-    return Member(hall, "rr", "worker", "run", "--roundrobin", hall.roundrobin, "--slots", "2")
+    return Member(hall, "rr", "worker", "run", "--roundrobin", hall.roundrobin, "--slots", "2", "--insecure")
 
 
 def test_a_client_that_is_gone_leaves_its_slots(tmp_path: Path) -> None:

@@ -43,19 +43,25 @@ def _explain(*examples: str) -> str:
     return make_epilog(*examples, exits=CONSOLE_EXIT_HELP)
 
 
-@click.group(epilog=_explain("gandy console server -d 1", "gandy console worker -d 1", "gandy console client -d 1"))
+@click.group(
+    epilog=_explain("gandy console server -d 1 --insecure", "gandy console worker -d 1", "gandy console client -d 1")
+)
 def console() -> None:
     """Talk to a round-robin server, worker or client by hand."""
 
 
 @console.command(
-    epilog=_explain("gandy console server -d 1", "gandy console server -d 5 --address tcp://127.0.0.1:6720")
+    epilog=_explain(
+        "gandy console server -d 1 --insecure",
+        "gandy console server -d 5 --address tcp://10.0.0.7:6714 --curve keys",
+    )
 )
 @console_options
-@click.option("--insecure", is_flag=True, help="Listen on the network without keys.")
+@click.option("--insecure", is_flag=True, help="Listen without keys: whoever reaches it can take part.")
 def server(level: int, address: str, curve: str | None, insecure: bool) -> None:
     """A round-robin server alone: clients and workers, and no jobs.
 
+    It needs keys (--curve) or somebody who does not mind (--insecure), also on this machine, which others may use too.
     Type `workers` for the table of workers, `help` for all commands, and `quit` to stop it.
     """
     from gandy.console.server import ROLE, ServerConsole

@@ -22,7 +22,7 @@ def foreman() -> None:
         "gandy foreman run --store sqlite:/var/lib/gandy/jobs.sqlite",
         "gandy foreman run --listen tcp://0.0.0.0:5429",
         "gandy foreman run --ensemble band",
-        "gandy foreman run --roundrobin tcp://127.0.0.1:6714 --roundrobin-command 0x20=resize",
+        "gandy foreman run --roundrobin tcp://127.0.0.1:6714 --roundrobin-command 0x20=resize --curve keys",
         "gandy foreman run --pingpong tcp://10.0.0.7:6715 --pingpong-command cook --curve keys",
     )
 )
@@ -33,7 +33,9 @@ def foreman() -> None:
     metavar="URL",
     help="Take those who have a key at tcp://HOST:PORT too; with --insecure, anybody at plain://HOST:PORT.",
 )
-@click.option("--v1-listen", metavar="URL", help="Take first-generation workers at tcp://HOST:PORT.")
+@click.option(
+    "--v1-listen", metavar="URL", help="Take first-generation workers at tcp://HOST:PORT, which have no keys."
+)
 @click.option("--roundrobin", metavar="URL", help="Take clients and workers of the round-robin queue there.")
 @click.option(
     "--roundrobin-command",
@@ -80,14 +82,15 @@ def foreman() -> None:
     metavar="TIME",
     help="How long values of Python functions are kept.",
 )
-@click.option("--insecure", is_flag=True, help="Use TCP without keys: anybody on the network can run commands.")
+@click.option("--insecure", is_flag=True, help="Allow doors without keys: whoever reaches one can run commands.")
 @click.pass_context
 def run(
     ctx: click.Context, /, store: str | None, grace: float, keep_results: float, insecure: bool, **doors: Any
 ) -> None:
     """Run a foreman in the foreground. Ctrl-C stops it; workers keep their tasks until it is back.
 
-    Doors for ZeroMQ are for this machine only, unless there are keys (--curve) or nobody minds (--insecure).
+    Without --listen only you, on this machine, can reach it. Doors for ZeroMQ need keys (--curve), and those for peers
+    that have none need somebody who does not mind (--insecure), also on 127.0.0.1: all users of this machine are there.
     """
     if doors["roundrobin"] is None:
         refuse_options(ctx, "is for --roundrobin, which is not there", "roundrobin_commands", "roundrobin_expiry")

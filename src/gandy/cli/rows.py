@@ -156,7 +156,7 @@ def status_to_fields(status: Status) -> list[tuple[str, str]]:
         ("foreman", f"version {status.version}, process {status.pid}"),
         ("up for", format_seconds(status.uptime_seconds)),
         ("listens at", " and ".join(status.listening)),
-        ("security", "INSECURE: open to everybody on the network" if status.insecure else ""),
+        ("security", f"INSECURE: without keys: {' and '.join(status.insecure_doors)}" if status.insecure else ""),
         ("store", status.store),
         ("trouble", status.trouble),
         ("workers", format_count(status.workers)),

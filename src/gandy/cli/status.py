@@ -13,7 +13,8 @@ def status(foreman: str | None, output: Format) -> None:
     """Tell how the foreman and its crew are.
 
     With --output json, one object is printed, with the keys version, pid, uptime_seconds, store, trouble, listening,
-    insecure, workers, slots, used, jobs, waiting and running. With --output quiet, only its address is.
+    insecure, workers, slots, used, jobs, waiting, running and insecure_doors, which names those of listening that are
+    without keys. With --output quiet, only its address is.
     """
     from gandy.cli.rows import print_json, status_to_fields, status_to_json
 

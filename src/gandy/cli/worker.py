@@ -43,15 +43,19 @@ def worker() -> None:
         "gandy worker run --commands kitchen --reserve 1",
         "gandy worker run --foreman plain://10.0.0.7:5429 --insecure",
         "gandy worker run --ensemble band",
-        "gandy worker run --roundrobin tcp://127.0.0.1:6714 --commands kitchen --roundrobin-command 0x20=cook",
-        "gandy worker run --pingpong tcp://127.0.0.1:6715 --commands kitchen --pingpong-command cook",
+        "gandy worker run --roundrobin tcp://hut:6714 --curve keys --commands kitchen --roundrobin-command 0x20=cook",
+        "gandy worker run --pingpong tcp://127.0.0.1:6715 --insecure --commands kitchen --pingpong-command cook",
     )
 )
 @foreman_option
 @click.option("--slots", type=click.IntRange(1, 0xFFFE), metavar="N", help="Tasks at once. Default: one per processor.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Something that jobs may ask for.")
 @click.option("--name", metavar="TEXT", help="What people call it. Default: the name of this machine.")
-@click.option("--insecure", is_flag=True, help="Use TCP without keys: anybody on the network may give it work.")
+@click.option(
+    "--insecure",
+    is_flag=True,
+    help="Allow links without keys: whoever poses as the foreman or server can run commands here.",
+)
 @click.option(
     "--keep-output",
     type=Bytes(),

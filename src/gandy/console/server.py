@@ -19,7 +19,7 @@ from gandy.core.workers import ROUND_ROBIN, Worker, WorkerInfo
 from gandy.errors import RemoteProtocolError
 from gandy.foreman.gate import DoorGate
 from gandy.foreman.lane import Lane
-from gandy.gateway.addresses import check_bind
+from gandy.gateway.addresses import check_bind, tell_audience
 from gandy.gateway.curve import ServerKeys
 from gandy.gateway.router import Router
 from gandy.net import loop
@@ -50,6 +50,8 @@ class ServerConsole:
             self._thread.join(CLOSE_SECONDS)  # a loop that is still closing does not survive the end of Python
             raise
         screen.log(BASIC, f"{ROLE}: Listening at {self._address}")
+        if keys is None:
+            screen.log(0, f"{ROLE}: INSECURE: it is without keys, and open to {tell_audience(address.host)}")
         screen.log(BASIC, f"{ROLE}: Up and running!")
 
     def close(self) -> None:

@@ -336,6 +336,7 @@ class Status(_Answer, frozen=True):
     jobs: int  # that are not final
     waiting: int  # tasks
     running: int
+    insecure_doors: tuple[str, ...] = ()  # of those in `listening`, the ones without keys
 
 
 class Time(_Answer, frozen=True):
@@ -402,7 +403,6 @@ Answer = (
     | Invited
 )
 
-encode: Final = msgspec.msgpack.Encoder().encode
 
 def hide_values(answer: Answer) -> Answer:
     """The same, as clients may see it: of a job's environment the names alone. The values are for its tasks."""
@@ -421,6 +421,7 @@ def _hide_row(row: JobRow) -> JobRow:
     return replace(row, spec=replace(row.spec, env=dict.fromkeys(row.spec.env, "")))
 
 
+encode: Final = msgspec.msgpack.Encoder().encode
 _requests: Final[msgspec.msgpack.Decoder[Request]] = msgspec.msgpack.Decoder(Request)
 _answers: Final[msgspec.msgpack.Decoder[Answer]] = msgspec.msgpack.Decoder(Answer)
 

@@ -51,20 +51,18 @@ PIECE_TIMEOUT = 10.0  # seconds that a worker has to send a piece of output
 class Clerk:
     """One for each foreman."""
 
-    def __init__(
-        self, server: Server, blobs: Blobs, store_name: str, insecure: bool, keys: ForemanKeys, audit: Audit
-    ) -> None:
+    def __init__(self, server: Server, blobs: Blobs, store_name: str, keys: ForemanKeys, audit: Audit) -> None:
         self.server = server
         self._blobs = blobs
         self._news = News(server)
         self._intake = Intake(server)
         self.listening: list[str] = []
+        self.insecure_doors: list[str] = []  # of these, the ones without keys
         self.network: list[Address] = []  # where others come in with their keys
         self._audit = audit
         self._keeper = Keeper(server, keys, audit, self._list_reachable)
         self.should_stop = asyncio.Event()
         self._store_name = store_name
-        self.insecure = insecure
         self._started = time.time()
         self._pieces: dict[int, asyncio.Future[bytes]] = {}
         self._piece_count = 0
@@ -131,6 +129,7 @@ class Clerk:
             what = type(request).__name__
             self._audit.note("refused", link.peer, why=f"{what} is not for the role {link.role}")
             raise Refusal("not_allowed", f"{what} is not for the role {link.role}, which this key is for")
+        return link.peer
 
     async def _answer(self, request: ask.Request, token: Token, who: Visitor) -> ask.Answer | None:
         """The answer, or None where it comes later, behind the records that make it true."""
@@ -329,7 +328,8 @@ class Clerk:
             store=self._store_name,
             trouble=self.server.trouble,
             listening=tuple(self.listening),
-            insecure=self.insecure,
+            insecure=bool(self.insecure_doors),
+            insecure_doors=tuple(self.insecure_doors),
             workers=len(here),
             slots=sum(max(worker.info.slots, board.tell_slots(worker.info.id)) for worker in here),
             used=sum(worker.used + board.tell_in_use(worker.info.id) for worker in here),

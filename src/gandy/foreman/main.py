@@ -16,12 +16,13 @@ from gandy.foreman.blobs import Blobs
 from gandy.foreman.clerk import Clerk
 from gandy.foreman.porter import Porter
 from gandy.foreman.server import KEEP_RESULTS, Server
+from gandy.gateway.addresses import tell_audience
 from gandy.interfaces import find_ip, is_local
 from gandy.keys.foreman import FOLDER as KEYS
 from gandy.keys.foreman import ForemanKeys
 from gandy.net import loop
-from gandy.store import make_store
 from gandy.net.links import Visitor
+from gandy.store import make_store
 from gandy.store.lock import FileLock
 
 if TYPE_CHECKING:
@@ -64,6 +65,16 @@ class Doors(NamedTuple):
 NATIVE_ONLY: Final = Doors()
 
 
+def refuse_plain(doors: Doors) -> None:
+    """No native door without keys, also on this machine: its other users are strangers. Raises: ConfigError."""
+    danger = "would be without keys: with --insecure, everybody who can reach it can run commands as you"
+    plain = [each for each in doors.listen if parse_address(each).scheme == "plain"]
+    if plain:
+        raise ConfigError(f"{' and '.join(plain)} {danger}. With keys: --listen tcp://HOST:PORT")
+    if doors.v1_listen is not None and parse_address(doors.v1_listen).scheme != "unix":
+        raise ConfigError(f"{doors.v1_listen} {danger}. The first generation has none: unix:PATH is for you alone")
+
+
 class ForemanProgram:
     """A foreman with its doors. `start` gives control back; `wait` ends when somebody wants it to stop."""
 
@@ -77,13 +88,15 @@ class ForemanProgram:
     ) -> None:
         make_home(home)
         self.home = home
+        self.is_insecure = insecure  # whether doors without keys are allowed
         self.store_name = store or f"sqlite:{Path(home) / STORE_NAME}"
         self.server = Server(make_store(self.store_name), policy, keep_results)
         blobs = Blobs(Path(home) / BLOBS_NAME)
         self.keys = ForemanKeys(Path(home) / KEYS)
         self.audit = Audit(home)
-        self.clerk = Clerk(self.server, blobs, self.store_name, insecure, self.keys, self.audit)
+        self.clerk = Clerk(self.server, blobs, self.store_name, self.keys, self.audit)
         self.server.on_refused = lambda who, why: self.audit.note("refused", who, why=why)
+        self.server.on_worker = self._note_worker
         self.server.on_drop = blobs.drop
         self.server.on_message = self.clerk.on_message
         self.server.on_commit.append(self.clerk.on_commit)
@@ -92,15 +105,20 @@ class ForemanProgram:
         self._lock: FileLock | None = None
         self._band: AsyncEnsemble | None = None
         self._porter: Porter | None = None
+        self._warnings: list[str] = []
         self.server.on_gone = self.clerk.on_gone
+
+    def _note_worker(self, who: Visitor, worker: WorkerInfo, is_here: bool) -> None:
+        self.audit.note("came to work" if is_here else "left work", who, worker=worker.name, id=worker.id)
 
     def _fail(self) -> None:
         self.has_failed = True
-        self.server.on_worker = self._note_worker
         self.clerk.should_stop.set()
 
     async def start(self, doors: Doors = NATIVE_ONLY) -> None:
         """Raises: StoreError, ConfigError."""
+        if not self.is_insecure:
+            refuse_plain(doors)
         # One foreman per home, also where two that start at the same moment have different stores.
         lock = FileLock(Path(socket_address(self.home).host))
         try:
@@ -108,9 +126,6 @@ class ForemanProgram:
         except BaseException:
             await self._leave()
             await self.server.stop()
-    def _note_worker(self, who: Visitor, worker: WorkerInfo, is_here: bool) -> None:
-        self.audit.note("came to work" if is_here else "left work", who, worker=worker.name, id=worker.id)
-
             lock.release()
             raise
         self._lock = lock
@@ -128,7 +143,15 @@ class ForemanProgram:
         if doors.roundrobin is not None or doors.pingpong is not None:
             from gandy.foreman.zmq_doors import open_doors  # ZeroMQ is for those who want it
 
-            self.clerk.listening += open_doors(self.server, doors, self.home, self.clerk.insecure)
+            for address, name in open_doors(self.server, doors, self.home, self.is_insecure):
+                self._note_door(name, None if doors.curve is not None else tell_audience(address.host))
+
+    def _note_door(self, name: str, audience: str | None = None) -> None:
+        """It is open; without keys, to this audience."""
+        self.clerk.listening.append(name)
+        if audience is not None:
+            self.clerk.insecure_doors.append(name)
+            self._warnings.append(f"INSECURE: {name} is without keys, and open to {audience}")
 
     def _join(self, ensemble: str, listen: tuple[str, ...]) -> None:
         """Lead the clock of an ensemble, and be found there."""
@@ -139,12 +162,12 @@ class ForemanProgram:
         # Who is invited has the ensemble's key, too, and must be able to come.
         ip = None if all(is_local(each) for each in native) else find_ip()
         # Unix time: so it goes on where it was when a foreman starts again, and a wall clock can tell it.
-        self._band = AsyncEnsemble(ensemble, clock="lead", insecure=self.clerk.insecure, unix_time=True, ip=ip)
+        self._band = AsyncEnsemble(ensemble, clock="lead", insecure=self.is_insecure, unix_time=True, ip=ip)
         self.server.clock.join(self._band)
         Signpost(self._band, native, self.keys.fingerprint)
         if self._porter is not None:
             self._porter.ensemble = ensemble
-        self.clerk.listening.append(f"ensemble:{ensemble}")
+        self._note_door(f"ensemble:{ensemble}", "everybody on the network" if self.is_insecure else None)
 
     async def _leave(self) -> None:
         if self._band is not None:
@@ -158,12 +181,19 @@ class ForemanProgram:
         if self._porter is None:
             self._porter = Porter(self.server, self.keys, self.audit, self.home)
         await self._porter.listen(address)
-        self.clerk.listening.append(str(address))
+        self._note_door(str(address))
         self.clerk.network.append(address)
 
     async def _open_door(self, address: Address, generation: int) -> None:
+        """Without keys. A unix socket needs none: the kernel tells who comes."""
         await self.server.listen(address, generation)
-        self.clerk.listening.append(f"{address} (v1)" if generation == 1 else str(address))
+        name = f"{address} (v1)" if generation == 1 else str(address)
+        self._note_door(name, None if address.scheme == "unix" else tell_audience(address.host))
+
+    def warn(self) -> None:
+        """Loudly, at each start, of every door without keys."""
+        for each in self._warnings:
+            log.warning("%s: whoever reaches it can run commands as you", each)
 
     async def wait(self) -> None:
         await self.clerk.should_stop.wait()
@@ -188,13 +218,6 @@ def run(*, home: str, store: str | None, grace: float, insecure: bool, keep_resu
     """What else is told is about `Doors`. Raises: StoreError, ConfigError."""
     doors = Doors(**told)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    plain = [each for each in doors.listen if parse_address(each).scheme == "plain"]
-    plain += [doors.v1_listen] if doors.v1_listen is not None else []
-    if plain and not insecure:
-        raise ConfigError(
-            f"{' and '.join(plain)} would be without keys: with --insecure, everybody who can reach it can run "
-            "commands as you. With keys: --listen tcp://HOST:PORT"
-        )
     loop.allow_many_files()
     program = ForemanProgram(home, store, Policy(grace=grace), insecure, keep_results)
     return loop.run(_run(program, doors))
@@ -206,6 +229,7 @@ async def _run(program: ForemanProgram, doors: Doors) -> int:
     log.info(
         "the foreman listens at %s and keeps jobs in %s", " and ".join(program.clerk.listening), program.store_name
     )
+    program.warn()
     await program.wait()
     await program.stop()
     log.info("the foreman has stopped")

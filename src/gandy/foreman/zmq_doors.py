@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from gandy.config import Address
 from gandy.core.doors.pingpong import PingPongDoor
 from gandy.core.doors.registered import MAX_LOST, Workers
 from gandy.core.doors.roundrobin import RoundRobinDoor
@@ -23,8 +24,8 @@ from gandy.foreman.server import Server
 from gandy.gateway.addresses import check_bind
 from gandy.gateway.curve import ServerKeys
 from gandy.gateway.router import Router
-from gandy.wire.calls import encode_target
 from gandy.net.links import STRANGER, Visitor
+from gandy.wire.calls import encode_target
 from gandy.wire.command_codes import CommandCodes
 
 MEMORY_NAME: Final = "roundrobin.json"
@@ -34,8 +35,8 @@ SAVE_PAUSE: Final = 0.5  # seconds from a change until it is written, with all t
 log = logging.getLogger("gandy.foreman")
 
 
-def open_doors(server: Server, doors: Doors, home: str, insecure: bool) -> list[str]:
-    """Where they are, for people. Raises: ConfigError."""
+def open_doors(server: Server, doors: Doors, home: str, insecure: bool) -> list[tuple[Address, str]]:
+    """Where they are, also for people. Raises: ConfigError."""
     opened = []
     keys = ServerKeys.open(doors.curve) if doors.curve is not None else None
     if doors.roundrobin is not None:
@@ -52,9 +53,9 @@ def open_doors(server: Server, doors: Doors, home: str, insecure: bool) -> list[
                 "let it listen at that one, not at %s",
                 address.host,
             )
-        server.lane.add_gate(DoorGate("round-robin", door, router, server.lane))
         router.on_refused = _make_refusal(server, "round-robin")
-        opened.append(f"{router.address} (round-robin)")
+        server.lane.add_gate(DoorGate("round-robin", door, router, server.lane))
+        opened.append((address, f"{router.address} (round-robin)"))
     if doors.pingpong is not None:
         _check_name(doors.pingpong_command)
         address = check_bind(doors.pingpong, curve=keys is not None, insecure=insecure)
@@ -62,17 +63,17 @@ def open_doors(server: Server, doors: Doors, home: str, insecure: bool) -> list[
         pingpong = PingPongDoor(
             server.lane.switchboard, ForemanRoll(server), doors.pingpong_command, doors.pingpong_expiry
         )
-        server.lane.add_gate(DoorGate("ping-pong", pingpong, router, server.lane))
         router.on_refused = _make_refusal(server, "ping-pong")
-        opened.append(f"{router.address} (ping-pong: {doors.pingpong_command})")
+        server.lane.add_gate(DoorGate("ping-pong", pingpong, router, server.lane))
+        opened.append((address, f"{router.address} (ping-pong: {doors.pingpong_command})"))
     return opened
 
 
-def _check_name(name: str) -> None:
 def _make_refusal(server: Server, name: str) -> Callable[[str], None]:
     return lambda place: server.on_refused(Visitor(STRANGER, place), f"no key for the {name} door")
 
 
+def _check_name(name: str) -> None:
     try:
         encode_target(name)
     except ValueError as error:

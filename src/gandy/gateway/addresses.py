@@ -1,4 +1,4 @@
-"""Where a ZeroMQ door may listen. Without keys a door is for this machine only."""
+"""Where a ZeroMQ door may listen, and who is there then. Without keys it takes somebody who says so."""
 
 import ipaddress
 import re
@@ -34,13 +34,19 @@ def is_loopback(host: str) -> bool:
 def check_bind(url: str, *, curve: bool, insecure: bool) -> Address:
     """Where a door shall listen.
 
-    Raises: ConfigError, for what is no address, and for the network without keys and without --insecure.
+    Raises: ConfigError, for what is no address, and for one without keys and without --insecure: on loopback too, since
+    other users of this machine are strangers.
     """
     address = parse_tcp(url)
-    if not (curve or insecure or is_loopback(address.host)):
+    if not (curve or insecure):
         raise ConfigError(
-            f"{url} is on the network, and a door without keys is for this machine only. --curve FOLDER makes keys "
-            "there, and lets in only peers that have them. --insecure does without: then everybody on that network can "
-            "run commands on this crew."
+            f"{url} would be without keys. --curve FOLDER makes keys there, and lets in only peers that have them. "
+            f"--insecure does without: then {tell_audience(address.host)} can call the commands of this crew, and "
+            "pose as its workers."
         )
     return address
+
+
+def tell_audience(host: str) -> str:
+    """Who can reach a door there, for people."""
+    return "everybody on this machine" if is_loopback(host) else "everybody on the network"

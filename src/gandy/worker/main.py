@@ -68,6 +68,8 @@ def find_work(foreman: str | None, insecure: bool) -> Reach:
             f"{reach} is without keys: with --insecure, everybody who can pose as that foreman can run commands here "
             "as you. With keys: tcp://HOST:PORT"
         )
+    if insecure and (open_places := [str(each) for each in reach.places if each.scheme in ("plain", "ensemble")]):
+        warn(" or ".join(open_places))
     return reach
 
 
@@ -81,6 +83,11 @@ def wait_for_work(foreman: str | None, insecure: bool) -> Reach:
             log.info("%s; trying again in %.0f s", error, pause)
             time.sleep(pause)
             pause = min(MAX_JOIN_PAUSE, 2 * pause)
+
+
+def warn(places: str) -> None:
+    """Loudly, at each start, of links without keys."""
+    log.warning("INSECURE: %s may be anybody: whoever poses as it can run commands here as you", places)
 
 
 def run(
@@ -117,16 +124,20 @@ class ZmqServer(NamedTuple):
 
     def open(self) -> "tuple[str, ClientKeys | None]":
         """Its address, and keys for it. Raises: ConfigError."""
-        from gandy.gateway.addresses import is_loopback, parse_tcp
+        from gandy.gateway.addresses import parse_tcp
         from gandy.gateway.curve import ClientKeys
 
         address = parse_tcp(self.url)
-        if not (self.curve or self.insecure or is_loopback(address.host)):
+        if self.curve:
+            return str(address), ClientKeys.open(self.curve)
+        if not self.insecure:
+            # On loopback too: any user of this machine can listen at the port while the server does not.
             raise ConfigError(
-                f"{self.url} is on the network: without keys (--curve FOLDER), everybody who can pose as that server "
-                "can run the commands of this worker. --insecure does without them."
+                f"{self.url} would be without keys: everybody who can pose as that server can run the commands of this "
+                "worker. --curve FOLDER has keys for it; --insecure does without them."
             )
-        return str(address), ClientKeys.open(self.curve) if self.curve else None
+        warn(str(address))
+        return str(address), None
 
 
 def run_roundrobin(

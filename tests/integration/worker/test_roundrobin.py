@@ -186,6 +186,7 @@ def a_worker(folder: Path, url: str, *words: str, slots: int = 10) -> Iterator[s
     (folder / "kitchen.py").write_text(KITCHEN)
     codes = [word for code in CODES for word in ("--roundrobin-command", code)]
     command = [sys.executable, "-m", "gandy", "worker", "run", "--roundrobin", url, "--slots", str(slots)]
+    command += [] if "--curve" in words else ["--insecure"]
     environ = {**os.environ, "GANDY_HOME": str(folder / "home")}
     process = subprocess.Popen([*command, "--commands", "kitchen", *codes, *words], cwd=folder, env=environ)
     try:
@@ -492,9 +493,14 @@ def test_worker_with_keys_works_for_a_server_with_keys(tmp_path: Path) -> None:
         (["--roundrobin", "tcp://127.0.0.1:1", "--reserve", "1"], 2, "--reserve is for workers of a foreman"),
         (["--roundrobin-command", "0x20=cook"], 2, "--roundrobin-command needs a server of ZeroMQ"),
         (["--roundrobin", "tcp://10.0.0.7:6714"], 1, "--insecure does without"),
+        (["--roundrobin", "tcp://127.0.0.1:6714"], 1, "--curve FOLDER has keys for it; --insecure does without"),
         (["--roundrobin", "nonsense"], 1, "is not an address"),
-        (["--roundrobin", "tcp://127.0.0.1:1", "--roundrobin-command", "0x07=x"], 1, "the queue itself"),
-        (["--roundrobin", "tcp://127.0.0.1:1", "--roundrobin-command", "0x20=cook"], 1, "no command cook is installed"),
+        (["--roundrobin", "tcp://127.0.0.1:1", "--insecure", "--roundrobin-command", "0x07=x"], 1, "the queue itself"),
+        (
+            ["--roundrobin", "tcp://127.0.0.1:1", "--insecure", "--roundrobin-command", "0x20=cook"],
+            1,
+            "no command cook is installed",
+        ),
         (["--roundrobin", "tcp://127.0.0.1:1", "--curve", "/nowhere"], 1, "/nowhere"),
     ],
 )
