@@ -54,7 +54,8 @@ REFUSALS: Final = {
     ErrorCode.UNKNOWN_KEY: "the foreman does not know this key; ask for an invitation, and use 'gandy join'",
     ErrorCode.REVOKED_KEY: "this key was revoked; ask for an invitation, and use 'gandy join'",
     ErrorCode.EXPIRED_KEY: "this key has expired; ask for an invitation, and use 'gandy join'",
-    ErrorCode.WRONG_ROLE: "this key is for another role",
+    ErrorCode.WRONG_ROLE: "this key is for another role: a worker's works, a client's submits and calls, an observer's "
+    "looks; 'gandy invite' on the foreman's machine gives another one",
 }
 
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from gandy.core.policy import Policy
-from gandy.foreman.main import ForemanProgram, socket_address
+from gandy.foreman.main import Doors, ForemanProgram, socket_address
 from gandy.net import loop
 from gandy.reach import Reach
 from gandy.wire.messages import About
@@ -24,19 +24,20 @@ def run(
     preload: tuple[str, ...] = (),
     commands: tuple[str, ...] = (),
     reserve: int = 0,
+    listen: tuple[str, ...] = (),
 ) -> int:
     """Raises: GandyError."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     about = make_about(slots, (), None, reserve)
-    loop.run(_run(home, about, store, preload, load_all(commands), reserve))
+    loop.run(_run(home, about, store, preload, load_all(commands), reserve, Doors(listen)))
     return 0
 
 
 async def _run(
-    home: str, about: About, store: str | None, preload: tuple[str, ...], commands: Commands, reserve: int
+    home: str, about: About, store: str | None, preload: tuple[str, ...], commands: Commands, reserve: int, doors: Doors
 ) -> None:
     program = ForemanProgram(home, store, Policy())
-    await program.start()
+    await program.start(doors)
     folder = Path(home) / OUTPUT_NAME / about.name
     worker = WorkerService(
         Reach((socket_address(home),)), about, folder, preload=preload, commands=commands, reserved=reserve
@@ -47,6 +48,8 @@ async def _run(
     working = asyncio.create_task(worker.run())
     print(f"A crew of one machine with {about.slots + reserve} slots is up. In another terminal, try:", file=sys.stderr)
     print("    gandy submit --tasks 10 --wait -- sh -c 'echo task $GANDY_TASK'", file=sys.stderr)
+    if doors.listen:
+        print("For another machine, 'gandy invite --worker' prints a line.", file=sys.stderr)
     print("Ctrl-C stops it; jobs that are not done go on when it is started again.", file=sys.stderr)
     await program.wait()
     await worker.stop()

@@ -131,7 +131,7 @@ def invite(role: str | None, ttl: float, uses: int, addresses: tuple[str, ...], 
         click.echo(f"gandy join {made.token}")
 
 
-@click.command(epilog=make_epilog("gandy join gandy1-hVs...", "echo $TOKEN | gandy join -", "gandy join - --name hut"))
+@click.command(epilog=make_epilog("gandy join gandy1-hVs...", "gandy invite --worker | ssh hut gandy join -"))
 @click.argument("token")
 @click.option("--name", metavar="TEXT", help="What the crew calls this machine. Default: its own name.")
 @output_option
@@ -139,10 +139,12 @@ def join(token: str, name: str | None, output: Format) -> None:
     """Make this machine part of a crew.
 
     'gandy invite' prints the line for it on the foreman's machine. The key is kept under GANDY_HOME, and gandy's
-    commands need no address any more. A machine is part of one crew: a second one takes the place of the first.
+    commands need no address any more. A home has one key, of one crew: a second one takes the place of the first, and
+    another role on the same machine needs another GANDY_HOME.
 
-    With - the token is read from standard input; in containers and batch systems GANDY_TOKEN does the same. With
-    --output json, an object with the keys name, role, foreman and addresses is printed.
+    Other users see the token in the list of processes for as long as this runs. With - it is read from standard input;
+    in containers and batch systems GANDY_TOKEN does the same. With --output json, an object with the keys name, role,
+    foreman and addresses is printed.
     """
     from gandy.cli.rows import print_json
     from gandy.keys.crew import CREW
@@ -150,7 +152,7 @@ def join(token: str, name: str | None, output: Format) -> None:
     from gandy.net.join import join as join_crew
 
     if token == "-":  # noqa: S105 - it is none
-        token = sys.stdin.read()
+        token = (sys.stdin.read().split() or [""])[-1]  # also of the whole line that 'gandy invite' prints
     home = tell_home(os.environ, sys.platform)
     folder = Path(home) / CREW
     with alone(folder):

@@ -12,10 +12,13 @@ from gandy.config import tell_home
 
 
 @click.command(
-    epilog=make_epilog("gandy up", "gandy up --slots 4", "gandy up --store memory:", "gandy up --commands kitchen")
+    epilog=make_epilog(
+        "gandy up", "gandy up --slots 4", "gandy up --listen tcp://0.0.0.0:5429", "gandy up --commands kitchen"
+    )
 )
 @click.option("--slots", type=click.IntRange(1, 0xFFFE), metavar="N", help="Tasks at once. Default: one per processor.")
 @click.option("--store", metavar="STORE", help="sqlite:PATH or memory:. Default: a file under GANDY_HOME.")
+@click.option("--listen", multiple=True, metavar="URL", help="Take those who have a key at tcp://HOST:PORT too.")
 @commands_option
 @reserve_option
 @preload_option

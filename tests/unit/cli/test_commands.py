@@ -68,10 +68,17 @@ def started(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     ("line", "told"),
     [
         (
-            "up --slots 4 --store memory: --commands kitchen --reserve 2",
-            {"slots": 4, "store": "memory:", "preload": (), "commands": ("kitchen",), "reserve": 2},
+            "up --slots 4 --store memory: --commands kitchen --reserve 2 --listen tcp://h:1",
+            {
+                "slots": 4,
+                "store": "memory:",
+                "preload": (),
+                "commands": ("kitchen",),
+                "reserve": 2,
+                "listen": ("tcp://h:1",),
+            },
         ),
-        ("up", {"slots": None, "store": None, "preload": (), "commands": (), "reserve": 0}),
+        ("up", {"slots": None, "store": None, "preload": (), "commands": (), "reserve": 0, "listen": ()}),
         (
             "foreman run --store memory: --listen tcp://[::]:1 --v1-listen h:1 --grace 2min --insecure "  # noqa: ISC004
             "--roundrobin tcp://h:2 --roundrobin-command 0x20=a --roundrobin-expiry 1 --pingpong tcp://h:3 "
