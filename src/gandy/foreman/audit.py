@@ -19,6 +19,7 @@ OLD: Final = ".1"  # behind the name, for the one before
 MAX_BYTES: Final = 50_000_000  # then it becomes the old one, and the old one is gone
 MAX_REFUSALS: Final = 20  # that are written in one period
 PERIOD: Final = 10.0  # seconds
+MAX_TEXT: Final = 500  # characters of one value: nobody fills the file with a few entries
 
 SEVERAL: Final = Visitor("several", "several places")
 
@@ -47,8 +48,9 @@ class Audit:
     def _write(self, now: float, what: str, who: Visitor, about: dict[str, object]) -> None:
         entry = {"time": round(now, 3), "what": what, "who": who.name, "from": who.place}
         entry |= {name: value for name, value in (("as", who.role), ("key", who.key)) if value}
-        # ASCII: no name that a peer made up moves the cursor of whoever looks into the file.
-        line = json.dumps(entry | about) + "\n"
+        told = {name: value[:MAX_TEXT] if isinstance(value, str) else value for name, value in (entry | about).items()}
+        # In ASCII: no name that a peer made up moves the cursor of whoever looks into the file.
+        line = json.dumps(told) + "\n"
         try:
             self._append(line.encode())
         except OSError as error:

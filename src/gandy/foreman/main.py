@@ -21,7 +21,7 @@ from gandy.interfaces import find_ip, is_local
 from gandy.keys.foreman import FOLDER as KEYS
 from gandy.keys.foreman import ForemanKeys
 from gandy.net import loop
-from gandy.net.links import Visitor
+from gandy.net.links import OWNER, Visitor
 from gandy.store import make_store
 from gandy.store.lock import FileLock
 
@@ -67,7 +67,9 @@ NATIVE_ONLY: Final = Doors()
 
 def refuse_plain(doors: Doors) -> None:
     """No native door without keys, also on this machine: its other users are strangers. Raises: ConfigError."""
-    danger = "would be without keys: with --insecure, everybody who can reach it can run commands as you"
+    danger = (
+        "would be without keys: with 'gandy foreman run --insecure', everybody who can reach it can run commands as you"
+    )
     plain = [each for each in doors.listen if parse_address(each).scheme == "plain"]
     if plain:
         raise ConfigError(f"{' and '.join(plain)} {danger}. With keys: --listen tcp://HOST:PORT")
@@ -129,6 +131,10 @@ class ForemanProgram:
             lock.release()
             raise
         self._lock = lock
+        listening = " and ".join(self.clerk.listening)
+        self.audit.note(
+            "started the foreman", OWNER, listening=listening, insecure=" and ".join(self.clerk.insecure_doors)
+        )
 
     async def _open_doors(self, doors: Doors) -> None:
         await self.server.start()

@@ -5,6 +5,7 @@ A stranger may send a few kilobytes and has a few seconds. When too many wait, t
 
 import asyncio
 import logging
+import ssl
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -58,6 +59,7 @@ class Porter:
     def _take(self) -> TlsEnd:
         end = TlsEnd(self._context, self._admit, is_server=True)
         end.on_strange_end = self._forget
+        end.done.add_done_callback(lambda done: self._note_failure(end.place, done))
         self._strangers[end] = None
         if len(self._strangers) > MAX_STRANGERS:
             next(iter(self._strangers)).abort()
@@ -65,6 +67,12 @@ class Porter:
 
     def _forget(self, end: TlsEnd) -> None:
         self._strangers.pop(end, None)
+
+    def _note_failure(self, place: str, done: "asyncio.Future[Exception | None]") -> None:
+        """Of a handshake: a certificate that another foreman signed, or no TLS at all. Who only hangs up is nobody."""
+        error = None if done.cancelled() else done.result()
+        if isinstance(error, ssl.SSLError):
+            self._audit.note("refused", Visitor(STRANGER, place), why=f"no handshake: {error.reason or error}")
 
     def _admit(self, transport: TlsTransport) -> asyncio.Protocol | None:
         """The handshake is done. Who has a key has proved so in it."""

@@ -42,6 +42,9 @@ class Visitor(NamedTuple):
         return f"{self.name} at {self.place}"
 
 
+OWNER = Visitor("owner", "this machine")
+
+
 class Owner(Protocol):
     """What a link belongs to."""
 

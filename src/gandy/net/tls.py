@@ -10,6 +10,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, cast
 
+from gandy.net.links import tell_place
+
 MAX_STRANGE_BYTES: Final = 16 * 1024  # that a peer may send before its handshake is done; ours need 2 KB
 HANDSHAKE_SECONDS: Final = 5.0
 READ_BYTES: Final = 64 * 1024
@@ -70,6 +72,7 @@ class TlsEnd(asyncio.Protocol):
         self._above: asyncio.Protocol | None = None
         self._tls: ssl.SSLObject | None = None  # not before somebody says something: it takes most of the memory
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.place = ""  # where the other end is, for people
         self._strange_bytes = 0
         self._error: Exception | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -80,6 +83,7 @@ class TlsEnd(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._below = cast("asyncio.Transport", transport)
+        self.place = tell_place(transport)
         self._timer = asyncio.get_running_loop().call_later(HANDSHAKE_SECONDS, self._give_up)
         if not self._is_server:
             self._handshake()

@@ -60,6 +60,11 @@ def test_no_name_forges_a_line_or_moves_a_cursor(tmp_path: Path, path: Path, nam
     assert [entry["who"] for entry in read(path)] == [name, "owner"]
 
 
+def test_a_text_without_end_is_cut(tmp_path: Path, path: Path) -> None:
+    Audit(str(tmp_path)).note("submitted", ANNA, name="x" * 1_000_000)
+    assert path.stat().st_size < 1_000
+
+
 def test_a_full_file_becomes_the_old_one(tmp_path: Path, path: Path) -> None:
     audit = Audit(str(tmp_path), max_bytes=300)
     for job in range(10):
@@ -74,7 +79,7 @@ def test_a_flood_of_refusals_is_counted_and_other_entries_are_not(
     tmp_path: Path, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [1000.0]
-    monkeypatch.setattr(subject.time, "time", lambda: clock[0])
+    monkeypatch.setattr("time.time", lambda: clock[0])
     audit = Audit(str(tmp_path))
     for _ in range(1000):
         audit.note("refused", STRANGER, why="unknown_key")
@@ -91,7 +96,7 @@ def test_refusals_that_are_counted_as_the_file_is_full_do_not_push_the_old_one_o
     tmp_path: Path, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [1000.0]
-    monkeypatch.setattr(subject.time, "time", lambda: clock[0])
+    monkeypatch.setattr("time.time", lambda: clock[0])
     audit = Audit(str(tmp_path), max_bytes=100)
     audit.note("submitted", ANNA, job=1)
     for _ in range(100):
