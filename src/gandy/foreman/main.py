@@ -16,7 +16,7 @@ from gandy.foreman.blobs import Blobs
 from gandy.foreman.clerk import Clerk
 from gandy.foreman.porter import Porter
 from gandy.foreman.server import KEEP_RESULTS, Server
-from gandy.gateway.addresses import tell_audience
+from gandy.gateway.addresses import check_bind, tell_audience
 from gandy.interfaces import find_ip, is_local
 from gandy.keys.foreman import FOLDER as KEYS
 from gandy.keys.foreman import ForemanKeys
@@ -65,8 +65,12 @@ class Doors(NamedTuple):
 NATIVE_ONLY: Final = Doors()
 
 
-def refuse_plain(doors: Doors) -> None:
-    """No native door without keys, also on this machine: its other users are strangers. Raises: ConfigError."""
+def refuse_plain(doors: Doors, insecure: bool) -> None:
+    """No door without keys, also on this machine: its other users are strangers. Raises: ConfigError."""
+    for each in filter(None, (doors.roundrobin, doors.pingpong)):
+        check_bind(each, curve=doors.curve is not None, insecure=insecure)
+    if insecure:
+        return
     danger = (
         "would be without keys: with 'gandy foreman run --insecure', everybody who can reach it can run commands as you"
     )
@@ -119,8 +123,7 @@ class ForemanProgram:
 
     async def start(self, doors: Doors = NATIVE_ONLY) -> None:
         """Raises: StoreError, ConfigError."""
-        if not self.is_insecure:
-            refuse_plain(doors)
+        refuse_plain(doors, self.is_insecure)  # before anything is open
         # One foreman per home, also where two that start at the same moment have different stores.
         lock = FileLock(Path(socket_address(self.home).host))
         try:
