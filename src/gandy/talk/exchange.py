@@ -139,7 +139,7 @@ class Exchange:
         Raises: LocalProtocolError, unless `can_request`, or where the request does not fit a frame.
         """
         if not self.can_request(message):
-            raise LocalProtocolError(f"{message} cannot be sent in state {self.state.value}")
+            raise LocalProtocolError(f"{type(message).__name__} cannot be sent in state {self.state.value}")
         postponed = None
         if isinstance(message, Reset):
             message = Reset(self._last_reply)

@@ -222,7 +222,7 @@ class ForemanSide:
                 self._is_refusing = False
                 return Reported(result, ticket)
             case _:
-                raise AssertionError(f"the law lets no worker say {message}")
+                raise AssertionError(f"the law lets no worker say {type(message).__name__}")
 
     def _on_results(self, seq: int, payload: bytes) -> None:
         try:

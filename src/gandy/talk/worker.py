@@ -196,7 +196,7 @@ class WorkerSide:
                 self._exchange.answer(ticket, self._account())
                 return None
             case _:
-                raise AssertionError(f"the law lets no foreman say {message}")
+                raise AssertionError(f"the law lets no foreman say {type(message).__name__}")
 
     def _on_job(self, ticket: Requested, tasks: tuple[Task, ...]) -> Start | None:
         refusal = self._find_refusal(tasks)
@@ -236,7 +236,7 @@ class WorkerSide:
                 self._owes_hello = answer == RESEND_HELLO
                 return Acknowledged(result)
             case _:
-                raise AssertionError(f"a worker never asks {request}")
+                raise AssertionError(f"a worker never asks {type(request).__name__}")
 
     def _on_welcome(self, hello: Hello, answer: Ok) -> Welcomed:
         if (answer.nproc, answer.nrun) != (hello.nproc, len(hello.running)):

@@ -74,7 +74,7 @@ def encode(message: V1Message) -> bytes:
     try:
         return _encode(message)
     except (struct.error, UnicodeEncodeError, OverflowError) as error:
-        raise LocalProtocolError(f"{message} does not fit a v1 frame: {error}") from None
+        raise LocalProtocolError(f"{type(message).__name__} does not fit a v1 frame: {error}") from None
 
 
 def _encode(message: V1Message) -> bytes:
@@ -90,7 +90,7 @@ def _encode(message: V1Message) -> bytes:
         case Error(code, 0):
             return _plain(Type.ERROR, code)
         case _:
-            raise LocalProtocolError(f"v1 cannot say {message}")
+            raise LocalProtocolError(f"v1 cannot say {type(message).__name__}")
 
 
 def _plain(kind: Type, arg0: int) -> bytes:

@@ -134,7 +134,9 @@ def encode(seq: int, message: Message) -> bytes:
     try:
         return _encode(seq, message)
     except (struct.error, UnicodeEncodeError, OverflowError) as error:
-        raise LocalProtocolError(f"{message} with number {seq} does not fit a v2 frame: {error}") from None
+        raise LocalProtocolError(
+            f"{type(message).__name__} with number {seq} does not fit a v2 frame: {error}"
+        ) from None
 
 
 def _encode(seq: int, message: Message) -> bytes:

@@ -1,0 +1,26 @@
+"""What clients are told of a job's environment."""
+
+from gandy.core import requests as ask
+from gandy.core.model import Counts, JobSpec, JobState
+from gandy.core.snapshot import JobRow
+from gandy.ids import JobId
+
+
+def a_row(**env: str) -> JobRow:
+    spec = JobSpec(command="true", name="n", env=env, retries=3)
+    return JobRow(JobId(1), spec, JobState.WAITING, False, 1.0, 2.0, Counts())
+
+
+def test_names_of_an_environment_are_told_and_values_are_not() -> None:
+    row = a_row(SECRET="canary", EMPTY="")
+    for answer in (ask.hide_values(ask.JobFound(row)), ask.hide_values(ask.JobList((a_row(), row)))):
+        assert b"canary" not in ask.encode(answer)
+        assert b"SECRET" in ask.encode(answer)
+    assert row.spec.env == {"SECRET": "canary", "EMPTY": ""}  # the foreman's own stays as it is
+
+
+def test_all_else_is_told_as_it_is() -> None:
+    blank = a_row(SECRET="")
+    assert ask.hide_values(ask.JobFound(a_row(SECRET="canary"))) == ask.JobFound(blank)
+    for answer in (ask.JobFound(a_row()), ask.JobList((a_row(), a_row())), ask.Done(), ask.Submitted(JobId(1))):
+        assert ask.hide_values(answer) == answer
