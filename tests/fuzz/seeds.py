@@ -8,7 +8,7 @@ from tests.builders import a_pair, a_result, a_task, some_tasks
 from tests.fuzz import bus, doors
 
 from gandy.ids import JobId, TaskNumber
-from gandy.wire import calls, payloads, plain, v1, v2
+from gandy.wire import calls, joining, payloads, plain, v1, v2
 from gandy.wire.messages import (
     GREETING,
     RESEND_HELLO,
@@ -95,6 +95,13 @@ WORKER_CALLS: Final = [
     calls.encode(calls.RESULT, calls.LAST | calls.WHOLE, 0, 0, b"\x01"),
 ]
 
+TOKEN: Final = joining.Token("4f1c93a0", bytes(16), bytes(32), ("tcp://10.0.0.7:5429",), "worker")
+JOIN_SAYS: Final = [
+    joining.encode_join(joining.Join("4f1c93a0", bytes(32), bytes(91), "hut")),
+    joining.encode_join(joining.Joined(bytes(300), "hut", "worker", "band", bytes(32))),
+    joining.encode_join(joining.JoinRefused("no")),
+]
+
 
 def list_seeds(target: str) -> list[bytes]:
     """Good input for a target. Choices of a talk have no form, so anything is as good."""
@@ -144,5 +151,7 @@ _SEEDS: Final = {
     "v1_foreman_bytes": [V1_WORKER_SAYS],
     "announcement": [ANNOUNCEMENT, calls.encode_failure(calls.Failure("ValueError", "no", "Traceback", b"pickle"))],
     "calls": [*CLIENT_CALLS, *WORKER_CALLS, b"".join(CLIENT_CALLS + WORKER_CALLS)],
+    "join": JOIN_SAYS,
+    "token": [joining.format_token(TOKEN).encode()],
     "calls_bytes": [b"\x00" + b"".join(WORKER_CALLS), b"\x02" + b"".join(CLIENT_CALLS)],
 }

@@ -12,8 +12,8 @@ import click
 from tests.fuzz import boards, bus, doors, talks
 
 from gandy.cli.text import parse_json
-from gandy.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
-from gandy.wire import plain, v1, v2
+from gandy.errors import ConfigError, ErrorCode, LocalProtocolError, RemoteProtocolError
+from gandy.wire import joining, plain, v1, v2
 from gandy.wire.messages import Message
 from gandy.wire.plain import Generation
 from gandy.wire.stream import MAGIC, Decoder
@@ -129,6 +129,46 @@ def fuzz_plain_encode(data: bytes) -> None:
         pass
 
 
+# Joining
+
+
+def fuzz_join(data: bytes) -> None:
+    """What strangers send: however it is cut, it means the same, and a question that is read can be written."""
+    whole = _read_join([data])
+    assert _read_join(talks.cut(data)) == whole or whole is None  # what comes behind a question is refused with it
+    for decode in (joining.decode_join, joining.decode_answer):
+        for payload in {data[4:], whole or b""}:
+            try:
+                message = decode(payload)
+            except RemoteProtocolError:
+                continue
+            again = joining.JoinReader().receive(joining.encode_join(message))
+            assert again is not None
+            assert decode(again) == message
+
+
+def _read_join(pieces: Sequence[bytes]) -> bytes | None:
+    """The question, if it is complete; None where it is refused, too."""
+    reader = joining.JoinReader()
+    try:
+        for piece in pieces:
+            if (message := reader.receive(piece)) is not None:
+                return message
+    except RemoteProtocolError:
+        pass
+    return None
+
+
+def fuzz_token(data: bytes) -> None:
+    text = data.decode("utf-8", "surrogateescape")
+    try:
+        token = joining.parse_token(text)
+    except ConfigError as error:
+        assert len(text) < 20 or text not in str(error)  # noqa: PT017
+        return
+    assert joining.parse_token(joining.format_token(token)) == token
+
+
 PAYLOADS: Final[Mapping[str, Target]] = {
     "v1_job": partial(fuzz_v1_payload, v1.Type.JOB),
     "v1_update": partial(fuzz_v1_payload, v1.Type.UPDATE),
@@ -164,5 +204,7 @@ TARGETS: Final[Mapping[str, Target]] = {
     "pingpong": doors.fuzz_pingpong,
     "roundrobin_door": doors.fuzz_roundrobin_door,
     "pingpong_door": doors.fuzz_pingpong_door,
+    "join": fuzz_join,
+    "token": fuzz_token,
     **bus.TARGETS,
 }

@@ -13,6 +13,9 @@ from gandy.errors import ConfigError
         ("host:1234", Address("tcp", "host", 1234)),
         ("host", Address("tcp", "host", DEFAULT_PORT)),
         ("tcp://[::1]:80", Address("tcp", "::1", 80)),
+        ("plain://host:1234", Address("plain", "host", 1234)),
+        ("plain://host", Address("plain", "host", DEFAULT_PORT)),
+        ("plain://[::1]:80", Address("plain", "::1", 80)),
         ("ensemble:the band", Address("ensemble", "the band")),
     ],
 )
@@ -22,7 +25,19 @@ def test_addresses_are_read(text: str, address: Address) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "unix:", "ensemble:", "tcp://host:port", "tcp://:80", "host:99999", "http://host/x"]
+    "text",
+    [
+        "",
+        "unix:",
+        "ensemble:",
+        "tcp://host:port",
+        "tcp://:80",
+        "plain://:80",
+        "plain://a/b",
+        "plain:host",
+        "host:99999",
+        "http://host/x",
+    ],
 )
 def test_nonsense_is_named(text: str) -> None:
     with pytest.raises(ConfigError):

@@ -16,7 +16,7 @@ from gandy.core.extensions import PING, PONG
 from gandy.core.model import AttemptKey, Cause, Ending, Input
 from gandy.core.reactor import Reactor
 from gandy.core.workers import PING_PONG, ROUND_ROBIN, WorkerInfo
-from gandy.errors import ErrorCode, RemoteProtocolError
+from gandy.errors import ErrorCode
 from gandy.ids import JobId
 from gandy.talk.events import ExtensionReceived, ForemanEvent, Greeted, Refused, Reported
 from gandy.talk.foreman import ForemanSide
@@ -41,9 +41,14 @@ CAUSES: Final = {int(cause): cause for cause in Cause}
 class Desk:
     """One for each link. What a worker says becomes effects; what the reactor wants becomes requests."""
 
-    def __init__(self, side: ForemanSide | V1ForemanSide, link: str) -> None:
+    def __init__(self, side: ForemanSide | V1ForemanSide, link: str, key: str | None = None) -> None:
+        """`key`: what the peer came in with."""
         self.side = side
-        self.worker = f"plain-{link}"  # until HELLO tells another name
+        self.link = link
+        self.key = key
+        self._is_named = False
+        self.nameless = f"plain-{link}"
+        self.worker = self.nameless  # until HELLO tells another name
         self._attempts: dict[TaskPair, AttemptKey] = {}  # what the worker holds
         self._reports: dict[AttemptKey, Reported] = {}  # results that are not acknowledged
         self._told: set[JobId] = set()  # jobs whose shared part this worker has
@@ -156,16 +161,34 @@ class Desk:
         slots = event.free + len(event.running)
         if event.about is UNSET:
             # A plain peer has no name. One that holds what an absent worker held is that worker.
-            self.worker = reactor.find_absent_owner(self._attempts.values()) or self.worker
-            info = WorkerInfo(self.worker, self.worker, slots)
+            absent = None if self._is_named else reactor.find_absent_owner(self._attempts.values())
+            if absent is not None and self._may_be(absent, reactor):
+                self.worker = absent
+            info = WorkerInfo(self.worker, self.worker, slots, key=self.key)
         else:
             about = event.about
-            if about.id.startswith((ROUND_ROBIN, PING_PONG)):
-                raise RemoteProtocolError(f"the id {about.id[:40]} is one of another door", ErrorCode.BAD_PAYLOAD)
+            self._check_id(about.id, reactor)
             self.worker = about.id
             ahead = about.ahead if Extension.UPDATES in event.extensions else 0
-            info = WorkerInfo(self.worker, about.name, about.slots, frozenset(about.tags), ahead)
+            info = WorkerInfo(self.worker, about.name, about.slots, frozenset(about.tags), ahead, self.key)
+        self._is_named = True
         return reactor.on_hello(info, self._attempts.values(), now)
+
+    def _check_id(self, worker: str, reactor: Reactor) -> None:
+        """Raises: RemoteProtocolError."""
+        assert isinstance(self.side, ForemanSide)
+        fail = self.side.exchange.fail
+        if worker.startswith((ROUND_ROBIN, PING_PONG)):
+            raise fail(f"the id {worker[:40]} is one of another door", ErrorCode.BAD_PAYLOAD)
+        if self._is_named and worker != self.worker:
+            raise fail(f"{self.worker[:40]} says that it is {worker[:40]} now", ErrorCode.BAD_PAYLOAD)
+        if not self._may_be(worker, reactor):
+            raise fail(f"the id {worker[:40]} belongs to another key", ErrorCode.WRONG_ROLE)
+
+    def _may_be(self, worker: str, reactor: Reactor) -> bool:
+        """As long as we remember a worker, its id belongs to the key that it came in with."""
+        known = reactor.workers.find(worker)
+        return known is None or known.info.key in (None, self.key)
 
     def _find_attempt(self, result: TaskResult) -> AttemptKey:
         if result.report is not UNSET:

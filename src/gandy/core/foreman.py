@@ -50,8 +50,9 @@ class Foreman:
         self._links: dict[str, str] = {}  # from worker to link
         self.batch = Batch()
 
-    def on_link(self, link: str, side: ForemanSide | V1ForemanSide) -> None:
-        self.desks[link] = Desk(side, link)
+    def on_link(self, link: str, side: ForemanSide | V1ForemanSide, key: str | None = None) -> None:
+        """`key`: what the peer came in with."""
+        self.desks[link] = Desk(side, link, key)
 
     def on_data(self, link: str, data: bytes, now: float) -> bool:
         """Bytes came from a worker or a client. Whether they were calls and nothing else, so that nothing follows.
@@ -70,8 +71,9 @@ class Foreman:
         desk = self.desks.pop(link)
         self.dirty.discard(link)
         desk.side.disconnect()
-        if self._links.get(desk.worker) == link:
-            del self._links[desk.worker]
+        self._links.pop(desk.nameless, None)
+        if self._links.get(desk.worker, link) == link:
+            self._links.pop(desk.worker, None)
             self.batch.add(self.reactor.on_absent(desk.worker, now))
 
     def on_time(self, now: float) -> None:

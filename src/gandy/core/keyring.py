@@ -5,6 +5,7 @@ It knows no secret of a key, and of an invitation only what checks its proof. Th
 
 import hmac
 from hashlib import sha256
+from math import inf
 from typing import Final
 
 from msgspec import Struct
@@ -18,7 +19,6 @@ MAX_INVITATIONS: Final = 1_000  # that are open
 MAX_TTL: Final = 366 * 86_400.0  # seconds that an invitation may be open
 MAX_USES: Final = 10_000
 MAX_NAME: Final = 64  # characters
-KEEP_REVOKED: Final = 30 * 86_400.0  # seconds that keys which are no longer good are still listed
 
 
 class Key(Struct, frozen=True, omit_defaults=True):
@@ -92,9 +92,7 @@ class Keyring:
         """Raises: Rejected."""
         check_name(key.name)
         if len(self._keys) >= MAX_KEYS:
-            self._drop_old(key.made)
-        if len(self._keys) >= MAX_KEYS:
-            raise Rejected(f"there are {MAX_KEYS} keys already; revoke some")
+            self._drop_one(key.made)
         self._keys[key.fingerprint] = key
 
     def revoke(self, wanted: str, now: float) -> list[Key]:
@@ -118,12 +116,15 @@ class Keyring:
     def list_keys(self) -> list[Key]:
         return sorted(self._keys.values(), key=lambda key: key.made)
 
-    def _drop_old(self, now: float) -> None:
-        """Who is unknown is refused as well as who is revoked: only the reason is lost."""
-        for key in list(self._keys.values()):
-            end = min(time for time in (key.revoked, key.expires, now) if time is not None)
-            if end < now - KEEP_REVOKED:
-                del self._keys[key.fingerprint]
+    def _drop_one(self, now: float) -> None:
+        """The one that has not been good for longest. Who is unknown is refused as well: only the reason is lost.
+
+        Raises: Rejected, where all are good.
+        """
+        first = min(self._keys.values(), key=_tell_end)
+        if _tell_end(first) > now:
+            raise Rejected(f"there are {MAX_KEYS} keys already; revoke some")
+        del self._keys[first.fingerprint]
 
     # Invitations
 
@@ -160,6 +161,11 @@ class Keyring:
         for each in list(self._invitations.values()):
             if now >= each.expires:
                 del self._invitations[each.id]
+
+
+def _tell_end(key: Key) -> float:
+    """When it is no longer good, or was not."""
+    return min(inf if end is None else end for end in (key.revoked, key.expires))
 
 
 def tell_check(secret: bytes) -> bytes:

@@ -24,6 +24,7 @@ class WorkerInfo(Struct, frozen=True):
     slots: int
     tags: frozenset[str] = frozenset()
     ahead: int = 0  # slots' worth of tasks that it takes beyond its slots, and gives back if asked
+    key: str | None = None  # that it came in with; None: not known, as of one that an earlier foreman had
 
 
 def tell_name(worker: str) -> str:

@@ -64,14 +64,14 @@ class Clerk:
         self.should_stop = asyncio.Event()
         self._store_name = store_name
         self._started = time.time()
-        self._pieces: dict[int, asyncio.Future[bytes]] = {}
+        self._pieces: dict[tuple[str, int], asyncio.Future[bytes]] = {}  # by link and number
         self._piece_count = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     def on_message(self, link: str, message: ExtensionReceived) -> None:
         """A client's request, or a worker's piece of output."""
         if message.type == PIECE:
-            waiting = self._pieces.get(message.seq)
+            waiting = self._pieces.get((link, message.seq))  # of the worker that was asked, and no other
             if waiting is not None and not waiting.done():
                 waiting.set_result(message.payload)
         elif message.type == FETCH:
@@ -372,9 +372,9 @@ class Clerk:
             return _read_without_worker(request, row, is_here=desk is not None)
         read = Read(request.job, request.task, row.attempt, request.stream, request.offset, min(request.limit, 1 << 20))
         self._piece_count = (self._piece_count + 1) & 0xFFFF_FFFF
-        number = self._piece_count
+        number = (desk.link, self._piece_count)
         self._pieces[number] = asyncio.get_running_loop().create_future()
-        desk.send(READ, encode_extension(read), number)
+        desk.send(READ, encode_extension(read), self._piece_count)
         self.server.wake()
         try:
             async with asyncio.timeout(PIECE_TIMEOUT):

@@ -9,10 +9,10 @@ import ssl
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 from gandy.config import Address
-from gandy.core.keyring import KeyRefused
+from gandy.core.keyring import KeyRefused, check_name
 from gandy.core.roles import CrewRole, make_refusal
 from gandy.errors import Rejected, RemoteProtocolError
 from gandy.foreman.audit import Audit
@@ -35,8 +35,15 @@ from gandy.wire.joining import (
 
 log = logging.getLogger("gandy.foreman")
 
-MAX_STRANGERS: Final = 500  # each takes up to 50 KB, most of it OpenSSL's
+MAX_STRANGERS: Final = 500  # in a handshake, and as many that join; each takes up to 50 KB, most of it OpenSSL's
 JOIN_SECONDS: Final = 5.0  # for the question, once the handshake is done
+
+
+class Stranger(Protocol):
+    def abort(self) -> None: ...
+
+
+S = TypeVar("S", bound=Stranger)
 
 
 class Porter:
@@ -50,6 +57,7 @@ class Porter:
         self._audit = audit
         self._context = keys.make_context()
         self._strangers: OrderedDict[TlsEnd, None] = OrderedDict()
+        self._joining: OrderedDict[JoinLink, None] = OrderedDict()
         self.ensemble = ""  # that the foreman is in, for those who join
 
     async def listen(self, address: Address) -> None:
@@ -61,8 +69,7 @@ class Porter:
         end.on_strange_end = self._forget
         end.done.add_done_callback(lambda done: self._note_failure(end.place, done))
         self._strangers[end] = None
-        if len(self._strangers) > MAX_STRANGERS:
-            next(iter(self._strangers)).abort()
+        _keep_newest(self._strangers)
         return end
 
     def _forget(self, end: TlsEnd) -> None:
@@ -78,7 +85,9 @@ class Porter:
         """The handshake is done. Who has a key has proved so in it."""
         where = tell_place(transport)
         if transport.tls.selected_alpn_protocol() == ALPN_JOIN:
-            return JoinLink(lambda data: self._join(data, where))
+            link = JoinLink(lambda data: self._join(data, where), self._joining)
+            _keep_newest(self._joining)
+            return link
         certificate = transport.tls.getpeercert(binary_form=True)
         fingerprint = "" if certificate is None else tell_fingerprint(certificate)
         try:
@@ -94,6 +103,7 @@ class Porter:
         question = decode_join(data)
         keys, bound = self._keys, bind(bytes.fromhex(self._keys.fingerprint), question.public_key)
         try:
+            check_name(question.name)  # a name that is no good costs no use
             invitation = keys.ring.redeem(question.invitation, question.proof, bound, time.time())
             keys.save()  # before anything else: whatever happens now, it was used
             origin = f"invitation {invitation.id}, from {where}"
@@ -111,7 +121,10 @@ class Porter:
 class JoinLink(asyncio.Protocol):
     """One question, one answer."""
 
-    def __init__(self, answer: Callable[[bytes], JoinAnswer]) -> None:
+    def __init__(self, answer: Callable[[bytes], JoinAnswer], crowd: "OrderedDict[JoinLink, None]") -> None:
+        """`crowd`: all that are there, and this one until it has gone."""
+        self._crowd = crowd
+        crowd[self] = None
         self._answer = answer
         self._reader = JoinReader()
         self._transport: asyncio.Transport | None = None
@@ -137,6 +150,17 @@ class JoinLink(asyncio.Protocol):
         self._transport.write(encode_join(answer))
         self._transport.close()
 
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
     def connection_lost(self, _exc: Exception | None) -> None:
+        self._crowd.pop(self, None)
         if self._timer is not None:
             self._timer.cancel()
+
+
+def _keep_newest(crowd: OrderedDict[S, None]) -> None:
+    """Taken out here: in a flood, many come before the first is gone."""
+    while len(crowd) > MAX_STRANGERS:
+        crowd.popitem(last=False)[0].abort()

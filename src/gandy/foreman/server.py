@@ -40,6 +40,7 @@ COMMIT_INTERVAL = 0.004  # seconds from one commit to the next: busy crews share
 KEEP_RESULTS = 30 * 86_400.0  # seconds that values of functions are kept, unless somebody says otherwise
 DROP_PERIOD = 600.0  # seconds between two looks for those that are too old
 FEW_RECORDS = 8  # in a commit; a crew that has no more to tell at a time is not busy
+LAST_WORD_PAUSE = 1.0  # seconds that a link has to take its last word
 STORE_RETRY = 1.0  # seconds between tries of a commit that failed
 
 OnMessage = Callable[[str, ExtensionReceived], None]
@@ -119,20 +120,26 @@ class Server:
     # Links
 
     def on_link(self, link: Link) -> None:
-        if link.is_foreign:
-            log.warning("another user tried to come in by the unix socket")
-            self.on_refused(link.peer, "another user")
-            self._strangers.add(link)
-            link.abort()
+        if self.turns_away(link):
             return
         self.add_link(link, ForemanSide(offers=OFFERS[link.role], admits=partial(admits, link.role)))
         asyncio.get_running_loop().call_later(GREETING_PAUSE, self._greet, link.name)
+
+    def turns_away(self, link: Link) -> bool:
+        """Whether another user is at the other end of a unix socket. It is cut then."""
+        if not link.is_foreign:
+            return False
+        log.warning("another user tried to come in by the unix socket")
+        self.on_refused(link.peer, "another user")
+        self._strangers.add(link)
+        link.abort()
+        return True
 
     def add_link(self, link: Link, side: ForemanSide | V1ForemanSide) -> None:
         self._links[link.name] = link
         if (pid := link.peer_pid) is not None:
             self._pids[link.name] = pid
-        self.foreman.on_link(link.name, side)
+        self.foreman.on_link(link.name, side, link.role if link.key is None else link.key.fingerprint)
         if isinstance(side, ForemanSide):
             self.lane.add_link(link.name, side.exchange, link.role)
         self.flush_link(link.name)
@@ -208,8 +215,13 @@ class Server:
         """A key is no longer good."""
         for link in list(self._links.values()):
             if link.key is not None and link.key.fingerprint == fingerprint:
-                link.write(make_refusal(ErrorCode.REVOKED_KEY))
-                link.close()
+                self._dismiss(link, ErrorCode.REVOKED_KEY)
+
+    def _dismiss(self, link: Link, code: ErrorCode) -> None:
+        """With a last word, which it may not wait for by reading nothing."""
+        link.write(make_refusal(code))
+        link.close()
+        asyncio.get_running_loop().call_later(LAST_WORD_PAUSE, link.abort)
 
     # Deciding and doing
 
@@ -315,6 +327,7 @@ class Server:
             now = time.time()
             self.foreman.on_time(now)
             self._cut_silent(now)
+            self._cut_expired(now)
             if self.foreman.batch:
                 self.wake()
 
@@ -343,6 +356,12 @@ class Server:
                 log.warning("worker %s has been silent for %.0f s; its link is cut", worker.info.name, HEARTBEAT_EXPIRY)
                 link.abort()
 
+    def _cut_expired(self, now: float) -> None:
+        for link in list(self._links.values()):
+            if link.key is not None and link.key.expires is not None and now >= link.key.expires:
+                self.on_refused(link.peer, "its key has expired")
+                self._dismiss(link, ErrorCode.EXPIRED_KEY)
+
 
 class _V1Door:
     """The door for first-generation workers: another conversation, the same foreman."""
@@ -353,4 +372,5 @@ class _V1Door:
         self.on_cut = server.on_cut
 
     def on_link(self, link: Link) -> None:
-        self._server.add_link(link, V1ForemanSide())
+        if not self._server.turns_away(link):
+            self._server.add_link(link, V1ForemanSide())

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
@@ -48,10 +49,12 @@ def sign(identity: bytes, pem: bytes, public: bytes, name: str, expires: float |
     """
     try:
         key = serialization.load_der_public_key(public)
-    except ValueError:
+    except (ValueError, TypeError, UnsupportedAlgorithm):
         raise Rejected("what came is not a public key") from None
     if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
         raise Rejected("a key must be one of the curve P-256")
+    if expires is not None and not BEGINNING.timestamp() < expires < END.timestamp() - 86_400.0:
+        raise Rejected("a key cannot be good for so long")
     issuer = x509.load_der_x509_certificate(identity).subject
     builder = _begin(_make_name(name), key, expires).issuer_name(issuer)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -66,7 +69,7 @@ def _begin(subject: x509.Name, public: ec.EllipticCurvePublicKey, expires: float
 
 
 def _make_name(text: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text[:64])])
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text.encode()[:64].decode(errors="ignore"))])
 
 
 def _load(pem: bytes) -> ec.EllipticCurvePrivateKey:

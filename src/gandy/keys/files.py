@@ -15,9 +15,10 @@ LOCK: Final = ".lock"
 
 
 def make_folder(folder: Path, must_be_hidden: bool = True) -> None:
-    """Raises: ConfigError: it cannot be made, or others can look into it where they must not."""
+    """Raises: ConfigError: it cannot be made, or others can look into it where they must not, or put another in its place."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        refuse_writable(folder.parent)
         state = folder.stat()
     except OSError as error:
         raise ConfigError(f"cannot make the folder {folder}: {error.strerror}") from None
@@ -30,6 +31,13 @@ def make_folder(folder: Path, must_be_hidden: bool = True) -> None:
         raise ConfigError(f"{folder}, where keys are, belongs to another user")
 
 
+def refuse_writable(folder: Path) -> None:
+    """Whoever can write there can put keys of their own in the place of ours. Raises: ConfigError; OSError."""
+    mode = stat.S_IMODE(folder.stat().st_mode)
+    if mode & 0o022 and not mode & stat.S_ISVTX:  # as in /tmp, where nobody moves what is another's
+        raise ConfigError(f"others can write into {folder}, where keys are (mode {mode:04o}). Do: chmod go-w {folder}")
+
+
 @contextmanager
 def alone(folder: Path, *, waits: bool = True) -> Iterator[None]:
     """No other process is here at the same time. Raises: ConfigError; BlockingIOError for those who do not wait."""
@@ -40,6 +48,17 @@ def alone(folder: Path, *, waits: bool = True) -> Iterator[None]:
         raise ConfigError(f"cannot keep keys in {folder}: {error}") from None
     try:
         fcntl.flock(number, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(number)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """For one process at a time; the kernel lets go when it ends. Raises: OSError."""
+    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX)
         yield
     finally:
         os.close(number)

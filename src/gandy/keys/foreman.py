@@ -8,11 +8,11 @@ from typing import Final
 
 import msgspec
 
-from gandy.core.keyring import Invitation, Key, Keyring, RingState, tell_check
+from gandy.core.keyring import Invitation, Key, Keyring, RingState, check_name, tell_check
 from gandy.core.roles import KEYED, CrewRole
 from gandy.errors import ConfigError, Rejected
 from gandy.keys.crew import CrewKeys, Membership, tell_fingerprint
-from gandy.keys.files import make_folder, place, read_secret, replace
+from gandy.keys.files import locked, make_folder, place, read_secret, replace
 from gandy.wire.joining import ALPN_JOIN, ALPN_NATIVE, Token, format_token
 
 FOLDER: Final = "keys"
@@ -30,11 +30,14 @@ class ForemanKeys:
         self.folder = folder
         make_folder(folder)
         try:
-            self._pem = self._open_secret()
-            self.identity = self._open_identity()
-            self.ring = Keyring(self._open_ring())
-            self.fingerprint = tell_fingerprint(self.identity)
-            self._make_first()
+            with locked(folder):  # two that start at once must agree on all of it
+                self._pem = self._open_secret()
+                self.identity = self._open_identity()
+                self.fingerprint = tell_fingerprint(self.identity)
+                found = self._open_ring()
+                self.ring = Keyring(found or RingState())
+                if found is None:
+                    self._make_first()
         except (OSError, ValueError) as error:
             raise ConfigError(f"cannot keep keys in {folder}: {error}") from None
 
@@ -56,10 +59,10 @@ class ForemanKeys:
             place(path, ssl.DER_cert_to_PEM_cert(make_identity(self._pem)).encode())
         return ssl.PEM_cert_to_DER_cert(path.read_text())
 
-    def _open_ring(self) -> RingState:
+    def _open_ring(self) -> RingState | None:
         path = self.folder / RING
         if not path.exists():
-            return RingState()
+            return None
         try:
             return msgspec.json.decode(read_secret(path), type=RingState)
         except msgspec.DecodeError as error:
@@ -68,25 +71,30 @@ class ForemanKeys:
             ) from None
 
     def _make_first(self) -> None:
-        """A key of each role, where there is none: a folder that was removed is one that somebody does not want."""
-        for role in KEYED:
-            if CrewKeys.find(self.folder / role) is None and not any(k.name == role for k in self.ring.list_keys()):
-                from gandy.keys.certificates import make_secret
+        """A key of each role. The ring is saved last: until then, the next start begins again."""
+        from gandy.keys.certificates import make_secret
 
-                secret = make_secret()
-                certificate = self.add(secret.public, role, role, "made at the foreman's first start")
-                about = Membership(self.fingerprint, role, role)
-                CrewKeys.save(self.folder / role, about, secret.pem, certificate, self.identity)
+        for role in KEYED:
+            secret = make_secret()
+            certificate = self._sign(secret.public, role, role, "made at the foreman's first start")
+            about = Membership(self.fingerprint, role, role)
+            CrewKeys.save(self.folder / role, about, secret.pem, certificate, self.identity)
+        self.save()
 
     def add(self, public: bytes, name: str, role: CrewRole, origin: str, seconds: float | None = None) -> bytes:
-        """A certificate for a new key. Raises: Rejected."""
+        """A certificate for a new key. Raises: Rejected; OSError."""
+        certificate = self._sign(public, name, role, origin, seconds)
+        self.save()
+        return certificate
+
+    def _sign(self, public: bytes, name: str, role: CrewRole, origin: str, seconds: float | None = None) -> bytes:
         from gandy.keys.certificates import sign
 
+        check_name(name)
         now = time.time()
         expires = None if seconds is None else now + seconds
         certificate = sign(self.identity, self._pem, public, name, expires)
         self.ring.add(Key(tell_fingerprint(certificate), name, role, now, origin, expires))
-        self.save()
         return certificate
 
     def invite(self, role: CrewRole, seconds: float, uses: int, addresses: tuple[str, ...]) -> tuple[str, Invitation]:

@@ -74,6 +74,7 @@ class TlsEnd(asyncio.Protocol):
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.place = ""  # where the other end is, for people
         self._strange_bytes = 0
+        self._is_aborted = False
         self._error: Exception | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.done: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
@@ -84,6 +85,9 @@ class TlsEnd(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._below = cast("asyncio.Transport", transport)
         self.place = tell_place(transport)
+        if self._is_aborted:
+            self._below.abort()
+            return
         self._timer = asyncio.get_running_loop().call_later(HANDSHAKE_SECONDS, self._give_up)
         if not self._is_server:
             self._handshake()
@@ -191,6 +195,8 @@ class TlsEnd(asyncio.Protocol):
         self._flush()
 
     def abort(self) -> None:
+        """At any time, also before there is a link."""
+        self._is_aborted = True
         if self._below is not None:
             self._below.abort()
 

@@ -418,3 +418,77 @@ def test_a_v1_worker_works_too() -> None:
     (record, *_) = room.work()
     assert isinstance(record, Ended)
     assert record.state is TaskState.FINISHED
+
+
+# Whose id it is
+
+
+def greet(room: Room, link: str, key: str | None, worker: str = "id1", seq: int = 0) -> None:
+    about = msgspec.structs.replace(ABOUT, id=worker)
+    if link not in room.foreman.desks:
+        room.foreman.on_link(link, ForemanSide(offers=FOREMAN_OFFERS), key)
+    room.foreman.on_data(link, v2.encode(seq, Hello(2, (), FOREMAN_OFFERS & ~Extension.CLIENT, about)), 1.0)
+
+
+def test_a_worker_keeps_its_id_as_long_as_its_link() -> None:
+    """With two, the first would stay when the link has gone, and the next word to it would end the foreman."""
+    room = a_gandy_room()
+    with pytest.raises(RemoteProtocolError, match="id1 says that it is id2 now"):
+        greet(room, "link", None, "id2", seq=2)
+    assert room.foreman.reactor.workers.find("id2") is None
+    room.foreman.on_cut("link", 2.0)
+    room.submit()
+    assert room.foreman.find_desk("id1") is None
+
+
+def test_a_link_whose_hello_came_in_pieces_leaves_nothing_behind() -> None:
+    room = Room()
+    hello = v2.encode(0, Hello(2, (), FOREMAN_OFFERS & ~Extension.CLIENT, ABOUT))
+    room.foreman.on_data("link", hello[:20], 1.0)
+    room.foreman.on_data("link", hello[20:], 1.0)
+    assert room.foreman.find_desk("id1") is room.foreman.desks["link"]
+    room.foreman.on_cut("link", 2.0)
+    assert room.foreman.find_desk("plain-link") is room.foreman.find_desk("id1") is None
+
+
+def test_an_id_belongs_to_the_key_that_it_came_with() -> None:
+    room = Room()
+    greet(room, "a", "key a")
+    room.foreman.on_link("b", ForemanSide(offers=FOREMAN_OFFERS), "key b")
+    with pytest.raises(RemoteProtocolError, match="belongs to another key") as caught:
+        greet(room, "b", "key b")
+    assert caught.value.code is ErrorCode.WRONG_ROLE
+    assert room.foreman.desks["b"].side.data_to_send()[-16:] == v2.encode(1, Error(ErrorCode.WRONG_ROLE))
+    assert room.foreman.find_desk("id1") is room.foreman.desks["a"]
+    greet(room, "c", "key a")  # the same worker, on a new link
+    assert room.foreman.find_desk("id1") is room.foreman.desks["c"]
+
+
+def test_an_id_is_free_again_when_its_worker_is_forgotten() -> None:
+    room = Room()
+    greet(room, "a", "key a")
+    room.foreman.on_cut("a", 2.0)
+    greet(room, "b", "key b")
+    assert room.foreman.find_desk("id1") is room.foreman.desks["b"]
+
+
+def test_a_worker_of_an_earlier_foreman_comes_back_with_any_key() -> None:
+    room = Room()
+    room.submit()
+    room.foreman.reactor.restore_attempt(KEY, "id1", 1.0)
+    greet(room, "a", "key a")
+    assert room.foreman.find_desk("id1") is room.foreman.desks["a"]
+
+
+@pytest.mark.parametrize(("key", "is_taken"), [("key a", True), ("key b", False)])
+def test_a_plain_peer_is_the_absent_worker_only_with_its_key(key: str, is_taken: bool) -> None:
+    room = Room()
+    room.foreman.on_link("a", ForemanSide(offers=FOREMAN_OFFERS), "key a")
+    room.foreman.on_data("a", v2.encode(0, Hello(1)), 1.0)
+    room.submit()
+    room.foreman.on_cut("a", 2.0)
+    room.foreman.on_link("b", ForemanSide(offers=FOREMAN_OFFERS), key)
+    room.foreman.on_data("b", v2.encode(0, Hello(0, (Task(KEY.task, a_job(1)),))), 3.0)
+    assert room.foreman.desks["b"].worker == ("plain-a" if is_taken else "plain-b")
+    room.foreman.on_data("b", v2.encode(2, Hello(0, (Task(KEY.task, a_job(1)),))), 3.0)
+    assert room.foreman.desks["b"].worker == ("plain-a" if is_taken else "plain-b")

@@ -4,7 +4,7 @@ import pytest
 from tests.builders import a_result, a_task, decode_all
 from tests.crews import Frame
 
-from gandy.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
+from gandy.errors import REFUSALS, ErrorCode, LocalProtocolError, RemoteProtocolError
 from gandy.talk.events import Answered, ExchangeEvent, ExtensionReceived, Overflowed, Requested, Restarted
 from gandy.talk.exchange import Exchange
 from gandy.talk.law import Role, State
@@ -598,3 +598,12 @@ def test_a_call_that_breaks_a_rule_ends_the_link_and_a_gandy_peer_is_told(at_onc
     assert worker.exchange.state is State.CLOSED
     assert not worker.exchange.receive_calls(calls.encode(*PONG))
     assert heard == [PING]
+
+
+@pytest.mark.parametrize("code", REFUSALS)
+def test_a_foreman_that_takes_nobody_in_tells_why(code: ErrorCode) -> None:
+    side = Side(Role.WORKER)
+    side.exchange.request(Hello(2))
+    with pytest.raises(RemoteProtocolError) as caught:
+        side.hear((1, Error(code)))
+    assert (caught.value.code, str(caught.value)) == (code, REFUSALS[code])

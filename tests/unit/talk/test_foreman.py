@@ -505,3 +505,28 @@ def test_extensions_pass_through() -> None:
     assert hear(foreman, (7, Extended(0x20, b"x"))) == [ExtensionReceived(7, 0x20, b"x")]
     foreman.exchange.send_extended(Extended(0x20, b"y"))
     assert foreman.data_to_send() == v2.encode(0, Extended(0x20, b"y"))
+
+
+def test_a_hello_that_is_not_admitted_is_refused_with_its_reason() -> None:
+    foreman = ForemanSide(admits=lambda hello: hello.nproc == 0)
+    with pytest.raises(RemoteProtocolError) as caught:
+        hear(foreman, (0, Hello(1, (), Extension.ATOMIC)))
+    assert caught.value.code is ErrorCode.WRONG_ROLE
+    assert said(foreman) == [(1, Error(ErrorCode.WRONG_ROLE))]
+    assert foreman.state is State.CLOSED
+
+
+def test_a_plain_peer_that_is_not_admitted_hears_nothing() -> None:
+    foreman = ForemanSide(admits=lambda _hello: False)
+    with pytest.raises(RemoteProtocolError):
+        hear(foreman, (0, Hello(1)))
+    assert said(foreman) == []
+
+
+def test_every_hello_is_looked_at_also_after_a_reset() -> None:
+    foreman = ForemanSide(admits=lambda hello: hello.nproc == 0)
+    hear(foreman, (0, Hello(0, (), Extension.ATOMIC)))
+    hear(foreman, (2, Reset(0)))
+    with pytest.raises(RemoteProtocolError) as caught:
+        hear(foreman, (0, Hello(1, (), Extension.ATOMIC)))
+    assert caught.value.code is ErrorCode.WRONG_ROLE

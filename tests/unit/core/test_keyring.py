@@ -1,0 +1,156 @@
+"""Keys and invitations: who is let in, until when, and how often."""
+
+import pytest
+
+from gandy.core import keyring
+from gandy.core.keyring import (
+    MAX_INVITATIONS,
+    MAX_NAME,
+    MAX_TTL,
+    MAX_USES,
+    Invitation,
+    Key,
+    KeyRefused,
+    Keyring,
+    make_proof,
+    tell_check,
+)
+from gandy.core.roles import CrewRole
+from gandy.errors import ErrorCode, Rejected
+
+SECRET, BOUND = b"secret", b"what the proof is about"
+PROOF = make_proof(tell_check(SECRET), BOUND)
+
+
+def a_key(number: int = 1, name: str = "anna", made: float = 0.0, expires: float | None = None) -> Key:
+    return Key(f"{number:064x}", name, CrewRole.CLIENT, made, "a test", expires)
+
+
+def an_invitation(name: str = "i1", uses: int = 1, expires: float = 10.0) -> Invitation:
+    return Invitation(name, tell_check(SECRET), CrewRole.WORKER, expires, uses)
+
+
+def refuse(ring: Keyring, key: Key, now: float) -> KeyRefused:
+    with pytest.raises(KeyRefused) as caught:
+        ring.check(key.fingerprint, now)
+    return caught.value
+
+
+def test_a_good_key_is_found() -> None:
+    ring = Keyring()
+    ring.add(a_key(expires=10.0))
+    assert ring.check(a_key().fingerprint, 9.9) == ring.get(a_key().fingerprint) == a_key(expires=10.0)
+    assert a_key(0x123).id == "0" * 12
+
+
+def test_a_key_that_is_not_good_is_refused_and_told_why() -> None:
+    ring = Keyring()
+    ring.add(a_key(1, "old", expires=10.0))
+    ring.add(a_key(2, "lost"))
+    ring.revoke("lost", 5.0)
+    assert refuse(ring, a_key(3), 1.0).code is ErrorCode.UNKNOWN_KEY
+    assert (refuse(ring, a_key(1), 10.0).code, refuse(ring, a_key(1), 10.0).name) == (ErrorCode.EXPIRED_KEY, "old")
+    assert (refuse(ring, a_key(2), 6.0).code, refuse(ring, a_key(2), 6.0).name) == (ErrorCode.REVOKED_KEY, "lost")
+
+
+@pytest.mark.parametrize("name", ["", "x" * (MAX_NAME + 1), "a\nb", "\x1b[2J", "\x9b2J", "\u202egnp"])
+def test_a_name_that_a_terminal_would_obey_is_refused(name: str) -> None:
+    with pytest.raises(Rejected, match="printable"):
+        Keyring().add(a_key(name=name))
+
+
+@pytest.mark.parametrize("wanted", ["anna", a_key().id, a_key().fingerprint])
+def test_keys_are_revoked_by_name_id_and_fingerprint_and_only_once(wanted: str) -> None:
+    ring = Keyring()
+    ring.add(a_key())
+    ring.add(a_key(2 << 250, "bert"))
+    assert [key.name for key in ring.revoke(wanted, 1.0)] == ["anna"]
+    assert ring.revoke(wanted, 2.0) == []
+    assert [(key.name, key.revoked) for key in ring.list_keys()] == [("anna", 1.0), ("bert", None)]
+
+
+def test_what_nobody_has_cannot_be_revoked() -> None:
+    with pytest.raises(Rejected, match="no key and no invitation is called anna"):
+        Keyring().revoke("anna", 1.0)
+
+
+def test_a_full_ring_drops_the_key_that_has_been_bad_for_longest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise whoever filled it would keep everybody else out, also when all its keys are revoked."""
+    monkeypatch.setattr(keyring, "MAX_KEYS", 3)
+    ring = Keyring()
+    for number in (1, 2, 3):
+        ring.add(a_key(number, f"k{number}", expires=20.0 if number == 1 else None))
+    with pytest.raises(Rejected, match="revoke some"):
+        ring.add(a_key(4, "k4", made=5.0))
+    ring.revoke("k2", 10.0)
+    ring.revoke("k3", 9.0)
+    ring.add(a_key(4, "k4", made=11.0))
+    assert [key.name for key in ring.list_keys()] == ["k1", "k2", "k4"]
+    ring.add(a_key(5, "k5", made=12.0))
+    with pytest.raises(Rejected, match="revoke some"):
+        ring.add(a_key(6, "k6", made=19.0))
+    ring.add(a_key(6, "k6", made=20.0))
+    assert [key.name for key in ring.list_keys()] == ["k4", "k5", "k6"]
+
+
+def test_what_is_kept_makes_the_same_ring() -> None:
+    ring = Keyring()
+    ring.add(a_key())
+    ring.invite(an_invitation(), 1.0)
+    assert Keyring(ring.state).state == ring.state
+
+
+def test_an_invitation_is_used_as_often_as_it_says() -> None:
+    ring = Keyring()
+    ring.invite(an_invitation(uses=2), 1.0)
+    assert ring.redeem("i1", PROOF, BOUND, 2.0).role is CrewRole.WORKER
+    assert [each.uses for each in ring.list_invitations(2.0)] == [1]
+    ring.redeem("i1", PROOF, BOUND, 2.0)
+    with pytest.raises(Rejected):
+        ring.redeem("i1", PROOF, BOUND, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "proof", "bound", "now"),
+    [
+        ("i2", PROOF, BOUND, 2.0),
+        ("i2", make_proof(bytes(32), BOUND), BOUND, 2.0),  # what stands in for the check of one that is not there
+        ("i1", b"", BOUND, 2.0),
+        ("i1", PROOF[:-1], BOUND, 2.0),
+        ("i1", PROOF, BOUND + b"!", 2.0),
+        ("i1", PROOF, BOUND, 10.0),
+    ],
+)
+def test_every_wrong_proof_is_refused_with_the_same_words(name: str, proof: bytes, bound: bytes, now: float) -> None:
+    ring = Keyring()
+    ring.invite(an_invitation(), 1.0)
+    with pytest.raises(Rejected, match="the invitation is not good: it was used, has expired or was revoked; ask for"):
+        ring.redeem(name, proof, bound, now)
+    assert [each.uses for each in ring.list_invitations(2.0)] == [1]
+
+
+def test_an_invitation_is_revoked_by_its_id() -> None:
+    ring = Keyring()
+    ring.invite(an_invitation(), 1.0)
+    assert ring.revoke("i1", 2.0) == []
+    with pytest.raises(Rejected):
+        ring.redeem("i1", PROOF, BOUND, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("expires", "uses"),
+    [(1.0, 1), (1.1 + MAX_TTL, 1), (float("nan"), 1), (float("inf"), 1), (2.0, 0), (2.0, MAX_USES + 1)],
+)
+def test_an_invitation_has_limits(expires: float, uses: int) -> None:
+    with pytest.raises(Rejected, match="at most 366 days"):
+        Keyring().invite(an_invitation(expires=expires, uses=uses), 1.0)
+
+
+def test_open_invitations_have_a_limit_and_expired_ones_do_not_count() -> None:
+    ring = Keyring()
+    for number in range(MAX_INVITATIONS):
+        ring.invite(an_invitation(f"i{number}"), 1.0)
+    with pytest.raises(Rejected, match="are open already"):
+        ring.invite(an_invitation("more"), 1.0)
+    ring.invite(an_invitation("more", expires=30.0), 10.0)
+    assert [each.id for each in ring.list_invitations(10.0)] == ["more"]
