@@ -14,7 +14,7 @@ from gandy.wire.messages import About, Error, Extension, Hello
 OWNER, CLIENT, WORKER, OBSERVER, ANYBODY = CrewRole
 
 # What changes nothing. Whoever adds a request decides here as well whether observers may make it.
-READING = {
+READING: set[type[ask.Request]] = {
     ask.WatchResults,
     ask.ListResults,
     ask.ListJobs,
@@ -27,7 +27,7 @@ READING = {
     ask.GetStatus,
     ask.ReadOutput,
 }
-KEEPING = {ask.ListKeys, ask.MakeKey, ask.RevokeKey, ask.Invite}
+KEEPING: set[type[ask.Request]] = {ask.ListKeys, ask.MakeKey, ask.RevokeKey, ask.Invite}
 
 AS_CLIENT = Hello(0, (), Extension.ATOMIC | Extension.CLIENT)
 AS_WORKER = Hello(1, (), Extension.ATOMIC, About("id", "name", 1))
