@@ -578,8 +578,8 @@ def test_another_user_is_turned_away_from_the_unix_socket(fort: Fort, tmp_path: 
         "os.setgid(65534); os.setuid(65534)\n"
         "try:\n    link.connect(sys.argv[1])\n"
         "except OSError as error:\n    print(type(error).__name__); sys.exit()\n"
-        f"link.sendall({CLIENT_HELLO!r})\n"
-        "try:\n    print(link.recv(100))\nexcept ConnectionError:\n    print(b'')\n"
+        f"try:\n    link.sendall({CLIENT_HELLO!r})\n    print(link.recv(100))\n"
+        "except ConnectionError:\n    print(b'')\n"
     )
     folders = [folder for folder in path.parents if not folder.stat().st_mode & 0o001]
     modes = {folder: folder.stat().st_mode for folder in folders}

@@ -15,7 +15,7 @@ LOCK: Final = ".lock"
 
 
 def make_folder(folder: Path, must_be_hidden: bool = True) -> None:
-    """Raises: ConfigError: it cannot be made, or others can look into it where they must not, or put another in its place."""
+    """Raises: ConfigError: it cannot be made, others can look into it and must not, or can put another in its place."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         refuse_writable(folder.parent)

@@ -1,0 +1,277 @@
+"""Keys on a real disk: for one user only, whole or not at all, and the same for everybody who starts at once."""
+
+import os
+import ssl
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gandy.core.roles import KEYED, CrewRole
+from gandy.errors import ConfigError, Rejected
+from gandy.keys.certificates import make_identity, make_secret, sign
+from gandy.keys.crew import CrewKeys, Membership, is_pinned, tell_fingerprint
+from gandy.keys.foreman import ForemanKeys
+
+ABOUT = Membership("f" * 64, "hut", CrewRole.WORKER, ("tcp://h:1",))
+
+
+@pytest.fixture(autouse=True)
+def _usual_umask() -> Iterator[None]:
+    """What others may read must not hang on it."""
+    before = os.umask(0o000)
+    yield
+    os.umask(before)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    tmp_path.chmod(0o700)
+    return tmp_path / "keys"
+
+
+def some_keys(folder: Path, about: Membership = ABOUT) -> CrewKeys:
+    secret, authority = make_secret(), make_secret()
+    certificate = sign(make_identity(authority.pem), authority.pem, secret.public, about.name, None)
+    return CrewKeys.save(folder, about, secret.pem, certificate)
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_nobody_else_can_read_anything(folder: Path) -> None:
+    ForemanKeys(folder)
+    for path in folder.rglob("*"):
+        assert mode_of(path) == (0o700 if path.is_dir() else 0o600), path
+    assert mode_of(folder) == 0o700
+    assert {path.name for path in folder.iterdir()} == {"foreman.key", "foreman.pem", "ring.json", *KEYED}
+
+
+def test_the_second_start_finds_what_the_first_made(folder: Path) -> None:
+    first = ForemanKeys(folder)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    second = ForemanKeys(folder)
+    assert (second.fingerprint, second.ring.state) == (first.fingerprint, first.ring.state)
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "mend"),
+    [
+        ("", 0o755, "chmod 700 {}"),
+        ("", 0o710, "chmod 700 {}"),
+        ("foreman.key", 0o644, "chmod 600 {}"),
+        ("foreman.key", 0o620, "chmod 600 {}"),
+        ("ring.json", 0o640, "chmod 600 {}"),
+        ("..", 0o777, "chmod go-w {}"),
+        ("..", 0o770, "chmod go-w {}"),
+    ],
+)
+def test_a_foreman_whose_keys_others_reach_does_not_start_and_says_how_to_mend_it(
+    folder: Path, name: str, mode: int, mend: str
+) -> None:
+    ForemanKeys(folder)
+    path = folder.parent if name == ".." else folder / name
+    path.chmod(mode)
+    with pytest.raises(ConfigError) as caught:
+        ForemanKeys(folder)
+    command = mend.format(path)
+    assert command in str(caught.value)
+    subprocess.run(command, shell=True, check=True)
+    ForemanKeys(folder)
+
+
+def test_a_folder_in_a_place_like_tmp_is_safe(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    ForemanKeys(tmp_path / "keys")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_folder_of_another_user_is_refused(folder: Path) -> None:
+    folder.mkdir(mode=0o700)
+    os.chown(folder, 65534, 65534)
+    with pytest.raises(ConfigError, match="belongs to another user"):
+        ForemanKeys(folder)
+
+
+@pytest.mark.parametrize(("name", "mode"), [("peer.key", 0o644), ("", 0o777), ("..", 0o777)])
+def test_keys_of_a_crew_that_others_reach_are_not_used(folder: Path, name: str, mode: int) -> None:
+    some_keys(folder)
+    (folder.parent if name == ".." else folder / name).chmod(mode)
+    with pytest.raises(ConfigError, match="chmod"):
+        CrewKeys.find(folder)
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"keys": 7}', b"\xff\xfe", b'{"keys":[{"fingerprint":1}]}'])
+def test_a_damaged_ring_is_told_and_left_alone(folder: Path, data: bytes) -> None:
+    ForemanKeys(folder)
+    (folder / "ring.json").write_bytes(data)
+    with pytest.raises(ConfigError, match=r"ring\.json is damaged"):
+        ForemanKeys(folder)
+    assert (folder / "ring.json").read_bytes() == data
+
+
+def test_without_its_ring_a_foreman_makes_new_keys_for_its_home_and_knows_nobody_else(folder: Path) -> None:
+    first = ForemanKeys(folder)
+    first.add(make_secret().public, "anna", CrewRole.CLIENT, "test")
+    (folder / "ring.json").unlink()
+    second = ForemanKeys(folder)
+    assert second.fingerprint == first.fingerprint
+    assert [key.name for key in second.ring.list_keys()] == list(KEYED)
+    for role in KEYED:
+        check_home_key(second, role)
+
+
+def check_home_key(keys: ForemanKeys, role: CrewRole) -> None:
+    found = CrewKeys.find(keys.folder / role)
+    assert found is not None
+    found.make_context()
+    certificate = ssl.PEM_cert_to_DER_cert((found.folder / "peer.pem").read_text())
+    assert keys.ring.check(tell_fingerprint(certificate), 0.0).role is role
+
+
+def test_damaged_keys_are_told(folder: Path) -> None:
+    ForemanKeys(folder)
+    (folder / "foreman.pem").write_text("-----BEGIN CERTIFICATE-----\nnonsense\n-----END CERTIFICATE-----\n")
+    with pytest.raises(ConfigError):
+        ForemanKeys(folder).make_context()
+
+
+STARTS = """
+import sys
+from pathlib import Path
+from gandy.keys.foreman import ForemanKeys
+sys.stdin.readline()
+keys = ForemanKeys(Path(sys.argv[1]))
+print(keys.fingerprint, *sorted(key.fingerprint for key in keys.ring.list_keys()))
+"""
+
+
+def test_many_that_start_at_once_agree(folder: Path) -> None:
+    words = [sys.executable, "-c", STARTS, str(folder)]
+    starts = [
+        subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(6)
+    ]
+    for each in starts:
+        assert each.stdin is not None
+        each.stdin.write(b"go\n")
+        each.stdin.flush()
+    said = {each.communicate(timeout=60) for each in starts}
+    assert len(said) == 1, said
+    keys = ForemanKeys(folder)
+    assert said.pop()[0].split()[0].decode() == keys.fingerprint
+    for role in KEYED:
+        check_home_key(keys, role)
+
+
+# Kills
+
+# Each life is a child that dies at its next step on disk; the last one lives to the end.
+LIVES = """
+import os, signal, sys
+from itertools import count
+from pathlib import Path
+from gandy.core.roles import CrewRole
+from gandy.keys import certificates, crew, foreman
+
+steps, last = 0, 0
+def dying(work):
+    def step(*args, **options):
+        global steps
+        steps += 1
+        if steps == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return work(*args, **options)
+    return step
+os.replace, os.link, os.fsync = dying(os.replace), dying(os.link), dying(os.fsync)
+Path.unlink, Path.mkdir = dying(Path.unlink), dying(Path.mkdir)
+
+def start(folder):
+    foreman.ForemanKeys(folder)
+
+def join(folder, name="new"):
+    secret = certificates.make_secret()
+    identity = certificates.make_identity(secret.pem)
+    certificate = certificates.sign(identity, secret.pem, secret.public, name, None)
+    about = crew.Membership("e" * 64, name, CrewRole.WORKER)
+    crew.CrewKeys.save(folder, about, secret.pem, certificate)
+
+work, home = {"start": start, "join": join}[sys.argv[1]], Path(sys.argv[2])
+for last in count(1) if len(sys.argv) == 3 else [0]:
+    folder = home / f"keys{last}"
+    if work is join and last:
+        steps = -1000
+        join(folder, "old")
+    steps = 0
+    if (child := os.fork()) == 0:
+        work(folder)
+        os._exit(0)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if status != -signal.SIGKILL:
+        sys.exit(status)
+"""
+
+
+def live(work: str, home: Path) -> list[Path]:
+    """What each life left behind; the last one was not killed."""
+    home.chmod(0o700)
+    subprocess.run([sys.executable, "-c", LIVES, work, str(home)], timeout=120, check=True)
+    found = sorted(home.glob("keys*"), key=lambda folder: int(folder.name.removeprefix("keys")))
+    assert len(found) > 8
+    return found
+
+
+def test_a_first_start_that_is_killed_anywhere_is_done_by_the_next(tmp_path: Path) -> None:
+    for folder in live("start", tmp_path):
+        keys = ForemanKeys(folder)
+        for role in KEYED:
+            check_home_key(keys, role)
+
+
+def test_keys_of_a_crew_are_whole_or_not_there_when_it_was_killed(tmp_path: Path) -> None:
+    names = []
+    for folder in live("join", tmp_path):
+        found = CrewKeys.find(folder)
+        names.append("none" if found is None else found.about.name)
+        if found is not None:
+            found.make_context()  # the secret is that of the certificate
+    assert set(names) == {"old", "none", "new"}
+    assert names == sorted(names, key=["old", "none", "new"].index)
+
+
+def test_two_that_join_at_once_do_not_mix_their_keys(folder: Path) -> None:
+    words = [sys.executable, "-c", LIVES, "join", str(folder.parent), "once"]
+    joins = [subprocess.Popen(words) for _ in range(6)]
+    assert [each.wait(60) for each in joins] == [0] * 6
+    found = CrewKeys.find(folder.parent / "keys0")
+    assert found is not None
+    found.make_context()
+
+
+# Keys themselves
+
+
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), 1e300, -1e12])
+def test_a_time_that_no_certificate_can_have_is_refused(folder: Path, seconds: float) -> None:
+    keys = ForemanKeys(folder)
+    with pytest.raises(Rejected):
+        keys.add(make_secret().public, "anna", CrewRole.CLIENT, "test", seconds)
+    assert len(keys.ring.list_keys()) == len(KEYED)
+
+
+def test_nobody_is_invited_as_the_owner(folder: Path) -> None:
+    for role in (CrewRole.OWNER, CrewRole.ANYBODY):
+        with pytest.raises(Rejected, match="nobody can be invited"):
+            ForemanKeys(folder).invite(role, 60.0, 1, ())
+
+
+def test_secrets_are_not_shown() -> None:
+    secret = make_secret()
+    assert repr(secret) == str(secret) == "Secret()"
+    identity = make_identity(secret.pem)
+    assert is_pinned(identity, tell_fingerprint(identity))
+    assert not is_pinned(identity, "0" * 64)
