@@ -58,6 +58,7 @@ soak: $(VENV)/.dev
 	@GANDY_KILL_CALLS=5000 $(BIN)/python -m pytest tests/e2e/test_functions.py
 	@GANDY_QUIET_MACHINE=1 $(BIN)/python -m pytest tests/netns tests/e2e/test_at_a_time.py -rs
 	@GANDY_REGISTRATIONS=1000000 $(BIN)/python -m pytest tests/e2e/test_roundrobin_door.py -k endless
+	@GANDY_STRANGERS=10000 $(BIN)/python -m pytest tests/e2e/test_hostile_peers.py -k siege
 	@GANDY_STREAM_BYTES=1000000000 $(BIN)/python -m pytest tests/e2e/test_call_memory.py
 	@GANDY_HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -n auto tests/property tests/fuzz/test_hypothesis.py
 
