@@ -1,10 +1,11 @@
 """However gandy is started, nothing of it listens that takes anybody: a table of every way, read from /proc.
 
 Off loopback and on it, TCP demands a key; a unix socket is for its own user. `--insecure`, which somebody has to
-write, is the only exception. A row that is not true yet says so, and fails as soon as it is.
+write, is the only exception.
 """
 
 import os
+import select
 import signal
 import socket
 import ssl
@@ -25,11 +26,15 @@ from tests.e2e.test_jobs_command import GANDY, PATIENCE, Crew
 from gandy.errors import ErrorCode
 from gandy.keys.crew import make_client_context
 from gandy.wire import v2
+from gandy.wire.bus_control import Discovery, encode_discovery
+from gandy.wire.dialects import DIALECTS
 from gandy.wire.messages import Error, Hello
 
 LOOPBACK = ("127.", "::1")
 PROBE_SECONDS = 5.0  # that a listener has to say what it is
 HELLO = v2.encode(0, Hello(0, (), CLIENT_OFFERS))
+ENSEMBLES = ("ways", "gandy")  # of the ways below
+UDP_SECONDS = 0.5  # that somebody has to answer; an ensemble without a key takes a millisecond
 GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)  # ZMTP 3.0
 
 
@@ -109,8 +114,8 @@ def check_guarded(listener: Listener) -> None:
     if listener.kind == "unix":
         _check_unix(listener.host)
     elif listener.kind == "udp":
-        raise Unguarded(f"{listener} takes datagrams from anybody")
-    elif not (_has_keys_of_zmq(listener.port) or _has_keys_of_tls(listener.port)):
+        _check_udp(listener.port)
+    elif not any(has_keys(listener.port) for has_keys in (_has_keys_of_zmq, _has_keys_of_tls, _has_keys_of_bus)):
         raise Unguarded(f"{listener} demands no key")
 
 
@@ -161,6 +166,34 @@ def _has_keys_of_tls(port: int) -> bool:
         return False
 
 
+def _has_keys_of_bus(port: int) -> bool:
+    """Whether it speaks TLS, and wants a certificate of us."""
+    with suppress(OSError):
+        try:
+            with (
+                socket.create_connection(("127.0.0.1", port), PROBE_SECONDS) as link,
+                make_client_context().wrap_socket(link) as tls,
+            ):
+                tls.recv(1000)
+        except ssl.SSLError as error:
+            return error.reason == "TLSV13_ALERT_CERTIFICATE_REQUIRED"
+    return False
+
+
+def _check_udp(port: int) -> None:
+    """Who finds a process of its own ensemble connects to it, or answers: but not to one without the key."""
+    with socket.socket() as server, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as shouts:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        shouts.bind(("127.0.0.1", 0))
+        for ensemble in ENSEMBLES:
+            for tcp_port in (server.getsockname()[1], 1):  # one of them is the one that is to be connected to
+                here = Discovery(ensemble, "127.0.0.1", tcp_port, shouts.getsockname()[1])
+                shouts.sendto(encode_discovery(here, DIALECTS["2016"]), ("127.0.0.1", port))
+        if select.select([server, shouts], (), (), UDP_SECONDS)[0]:
+            raise Unguarded(f"the datagrams of a stranger were heard at {port}")
+
+
 def _has_keys_of_zmq(port: int) -> bool:
     """Whether it greets as ZeroMQ does, and wants CURVE."""
     heard = b""
@@ -187,11 +220,6 @@ class Way(NamedTuple):
     is_insecure: bool = False
 
 
-NO_ZMQ_KEYS = pytest.mark.xfail(
-    strict=True, raises=Unguarded, reason="doors and consoles of ZeroMQ take anybody on loopback without --curve"
-)
-NO_BUS_KEYS = pytest.mark.xfail(strict=True, raises=Unguarded, reason="the bus has no keys yet")
-
 FOREMAN = ("foreman", "run")
 PORT, OTHER = "{port}", "{other}"
 CURVE = ("--curve", "{home}/zmq-keys")
@@ -211,15 +239,12 @@ COMMANDS = {
     "foreman --v1-listen": Way(
         (*FOREMAN, "--v1-listen", f"tcp://127.0.0.1:{PORT}", "--insecure"), ("tcp", "unix"), is_insecure=True
     ),
-    "foreman --roundrobin": Way((*FOREMAN, "--roundrobin", f"tcp://127.0.0.1:{PORT}"), ("tcp", "unix")),
     "foreman --roundrobin --curve": Way((*FOREMAN, "--roundrobin", f"tcp://127.0.0.1:{PORT}", *CURVE), ("tcp", "unix")),
     "foreman --roundrobin everywhere --curve": Way(
         (*FOREMAN, "--roundrobin", f"tcp://0.0.0.0:{PORT}", *CURVE), ("tcp", "unix")
     ),
-    "foreman --pingpong": Way((*FOREMAN, "--pingpong", f"tcp://127.0.0.1:{PORT}"), ("tcp", "unix")),
     "foreman --pingpong --curve": Way((*FOREMAN, "--pingpong", f"tcp://127.0.0.1:{PORT}", *CURVE), ("tcp", "unix")),
     "foreman --ensemble": Way((*FOREMAN, "--ensemble", "ways"), ("tcp", "udp", "unix")),
-    "console server": Way(("console", "server", "-d", "1", "--address", f"tcp://127.0.0.1:{PORT}"), ("tcp",)),
     "console server --curve": Way(
         ("console", "server", "-d", "1", "--address", f"tcp://127.0.0.1:{PORT}", *CURVE), ("tcp",)
     ),
@@ -227,16 +252,6 @@ COMMANDS = {
     "bus monitor": Way(("bus", "monitor"), ("tcp", "udp")),
     "bus clock": Way(("bus", "clock"), ("tcp", "udp")),
     "bus clock --lead": Way(("bus", "clock", "--lead"), ("tcp", "udp")),
-}
-NOT_TRUE_YET = {
-    "foreman --roundrobin": NO_ZMQ_KEYS,
-    "foreman --pingpong": NO_ZMQ_KEYS,
-    "console server": NO_ZMQ_KEYS,
-    "foreman --ensemble": NO_BUS_KEYS,
-    "bus listen": NO_BUS_KEYS,
-    "bus monitor": NO_BUS_KEYS,
-    "bus clock": NO_BUS_KEYS,
-    "bus clock --lead": NO_BUS_KEYS,
 }
 
 
@@ -261,7 +276,7 @@ def kinds_of(pid: int) -> list[str]:
     return sorted({(each.kind, each.port or each.host): each.kind for each in list_listeners(pid)}.values())
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=NOT_TRUE_YET.get(name, ())) for name in COMMANDS])
+@pytest.mark.parametrize("name", COMMANDS)
 def test_commands(tmp_path: Path, name: str) -> None:
     way = COMMANDS[name]
     tmp_path.chmod(0o700)
@@ -283,9 +298,11 @@ def test_commands(tmp_path: Path, name: str) -> None:
         (*FOREMAN, "--listen", "plain://127.0.0.1:1"),
         (*FOREMAN, "--v1-listen", "tcp://127.0.0.1:1"),
         (*FOREMAN, "--roundrobin", "tcp://0.0.0.0:1"),
+        (*FOREMAN, "--roundrobin", "tcp://127.0.0.1:1"),
         (*FOREMAN, "--pingpong", "tcp://0.0.0.0:1"),
+        (*FOREMAN, "--pingpong", "tcp://127.0.0.1:1"),
         ("console", "server", "-d", "1", "--address", "tcp://0.0.0.0:1"),
-        ("bus", "listen", "kitchen", "--ip", "10.0.0.1"),
+        ("console", "server", "-d", "1", "--address", "tcp://127.0.0.1:1"),
         ("worker", "run", "--foreman", "plain://127.0.0.1:1"),
     ],
     ids=" ".join,
@@ -328,9 +345,7 @@ def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
         yield crew
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=NO_BUS_KEYS if name == "Ensemble" else ()) for name in PROGRAMS]
-)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_programs(crew: Crew, name: str) -> None:
     with started(crew.home, [sys.executable, "-c", PROGRAMS[name]]) as process:
         said = crew.home / "said"
