@@ -107,8 +107,8 @@ def test_a_job_that_is_tried_again_has_its_values_still(aviary: Aviary) -> None:
 def test_the_secrets_of_keys_are_in_their_own_files_only(aviary: Aviary) -> None:
     """Neither whole nor as their base64 line, in logs, the audit, the store or the ring."""
     keys = [*aviary.home.rglob("*.key"), *aviary.observer.home.rglob("*.key"), *aviary.worker.home.rglob("*.key")]
-    assert len(keys) == 6
-    secrets = [path.read_bytes().splitlines()[1] for path in keys]
+    assert len(keys) == 8
+    secrets = [path.read_bytes().splitlines()[path.name != "ensemble.key"] for path in keys]
     others = [path for path in aviary.home.parent.rglob("*") if path.is_file() and path not in keys]
     assert {"audit.jsonl", "jobs.sqlite", "ring.json", "foreman.log", "worker.log"} <= {path.name for path in others}
     for path in others:

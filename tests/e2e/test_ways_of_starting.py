@@ -244,14 +244,14 @@ COMMANDS = {
         (*FOREMAN, "--roundrobin", f"tcp://0.0.0.0:{PORT}", *CURVE), ("tcp", "unix")
     ),
     "foreman --pingpong --curve": Way((*FOREMAN, "--pingpong", f"tcp://127.0.0.1:{PORT}", *CURVE), ("tcp", "unix")),
-    "foreman --ensemble": Way((*FOREMAN, "--ensemble", "ways"), ("tcp", "udp", "unix")),
+    "foreman --ensemble": Way((*FOREMAN, "--ensemble", "ways"), ("tcp", "udp", "udp", "unix")),
     "console server --curve": Way(
         ("console", "server", "-d", "1", "--address", f"tcp://127.0.0.1:{PORT}", *CURVE), ("tcp",)
     ),
-    "bus listen": Way(("bus", "listen", "kitchen"), ("tcp", "udp")),
-    "bus monitor": Way(("bus", "monitor"), ("tcp", "udp")),
-    "bus clock": Way(("bus", "clock"), ("tcp", "udp")),
-    "bus clock --lead": Way(("bus", "clock", "--lead"), ("tcp", "udp")),
+    "bus listen": Way(("bus", "listen", "kitchen"), ("tcp", "udp", "udp")),
+    "bus monitor": Way(("bus", "monitor"), ("tcp", "udp", "udp")),
+    "bus clock": Way(("bus", "clock"), ("tcp", "udp", "udp")),
+    "bus clock --lead": Way(("bus", "clock", "--lead"), ("tcp", "udp", "udp")),
 }
 
 
@@ -327,7 +327,7 @@ PROGRAMS = {
     ),
     "Executor": f"{AT_WORK}with gandy.Client() as client:\n    assert client.run(abs, -3).result() == 3; {READY}",
     "Worker": (
-        f"{AT_WORK}worker = gandy.Worker(slots=1)\n@worker.command\ndef dish():\n    return 1\n"
+        f"{AT_WORK}worker = gandy.Worker(slots=1, name='another')\n@worker.command\ndef dish():\n    return 1\n"
         "import threading\nthreading.Timer(0, lambda: print('ready', flush=True)).start()\nworker.run()\n"
     ),
     "testing": (

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gandy.config import parse_address
-from gandy.errors import LinkError, NotAllowed
+from gandy.errors import LinkError
 from gandy.reach import Reach
 
 POSER = """
@@ -53,7 +53,7 @@ def test_a_socket_of_another_user_is_neither_heard_nor_told_anything(tmp_path: P
     with subprocess.Popen([sys.executable, "-c", POSER, str(path)], stdout=subprocess.PIPE) as poser:
         assert poser.stdout is not None
         assert poser.stdout.readline() == b"ready\n"
-        with pytest.raises(NotAllowed, match="belongs to another user"):
+        with pytest.raises(LinkError, match="belongs to another user"):
             asyncio.run(Reach((parse_address(f"unix:{path}"),)).dial(make))
         assert poser.stdout.readline() == b"b''\n"
     assert made == []

@@ -1,5 +1,6 @@
 """Somebody else in the same network says first that it is the foreman: those who have joined tell it nothing."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -79,7 +80,8 @@ def test_a_false_foreman_that_was_first_learns_nothing(tmp_path: Path) -> None:
                     assert plain_trap.heard != b""
         assert "hut" not in str(false.show("worker", "list"))
         assert false.show("job", "list") == []
-        assert not (false.home / "audit.jsonl").exists(), "nobody came, and nobody was refused"
+        noted = [json.loads(line)["what"] for line in (false.home / "audit.jsonl").read_text().splitlines()]
+        assert noted == ["started the foreman"], "nobody came, and nobody was refused"
 
 
 def assert_deceived_by_nobody(*traps: Trap) -> None:

@@ -25,6 +25,7 @@ READING: set[type[ask.Request]] = {
     ask.ExplainJob,
     ask.ListWorkers,
     ask.GetStatus,
+    ask.GetTime,
     ask.ReadOutput,
 }
 KEEPING: set[type[ask.Request]] = {ask.ListKeys, ask.MakeKey, ask.RevokeKey, ask.Invite}
