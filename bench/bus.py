@@ -76,6 +76,7 @@ def run() -> None:
         folder = Path(tempfile.mkdtemp(prefix="bench-"))
         held.callback(shutil.rmtree, folder)
         pinger = held.enter_context(players.start(f"bench-{os.getpid()}"))
+        private = held.enter_context(players.start(f"private-{os.getpid()}", is_private=True))
         in_c = {
             "C, blocking sockets": compile_c("echo", folder),
             "libo2 1.1, which spins": compile_c("o2_echo", folder, "-lo2"),
@@ -87,6 +88,7 @@ def run() -> None:
             contestants: dict[str, Play] = {
                 "Python, blocking sockets": plain.play,
                 "gandy, both in handlers": partial(pinger.play, is_reliable=is_reliable),
+                "gandy, private, both in handlers": partial(private.play, is_reliable=is_reliable),
                 "gandy, asked by another thread": partial(pinger.ask, is_reliable=is_reliable),
             }
             for name, program in in_c.items():

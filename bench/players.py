@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
 from threading import Event
+from typing import Any
 
 from bench.echoes import WINDOW
 from gandy.bus import Ensemble
@@ -71,8 +72,11 @@ class Pinger:
             self._is_over.set()
 
 
-def serve(ensemble: str) -> None:
-    with Ensemble(ensemble) as band:
+PLAIN: dict[str, Any] = {"insecure": True, "ip": "127.0.0.1"}  # as the original
+
+
+def serve(ensemble: str, *, is_private: bool) -> None:
+    with Ensemble(ensemble, **({} if is_private else PLAIN)) as band:
         pong = band.service("pong")
 
         @pong.on("/udp", "i")
@@ -100,10 +104,11 @@ def serve(ensemble: str) -> None:
 
 
 @contextmanager
-def start(ensemble: str) -> Iterator[Pinger]:
+def start(ensemble: str, *, is_private: bool = False) -> Iterator[Pinger]:
     """Our end of a pair; the other one is a process."""
-    command = [sys.executable, "-m", "bench.players", ensemble]
-    with Ensemble(ensemble) as band, subprocess.Popen(command, stdin=subprocess.PIPE) as program:
+    command = [sys.executable, "-m", "bench.players", ensemble, *(["private"] if is_private else [])]
+    options = {} if is_private else PLAIN
+    with Ensemble(ensemble, **options) as band, subprocess.Popen(command, stdin=subprocess.PIPE) as program:
         pinger = Pinger(band)
         band.wait_for("pong")
         pinger.ask(100, is_reliable=True)
@@ -112,4 +117,4 @@ def start(ensemble: str) -> Iterator[Pinger]:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1])
+    serve(sys.argv[1], is_private="private" in sys.argv)

@@ -5,6 +5,7 @@ thread or where `post` puts them, and never while the engine is locked.
 """
 
 import logging
+import os
 import select
 import socket
 import time
@@ -16,6 +17,7 @@ from threading import RLock, Thread, current_thread
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from gandy.bus.sockets import Sockets, set_up_link
+from gandy.bus.vigil import Vigil
 from gandy.core.bus.discovery import LOCALHOST, tell_duration
 from gandy.core.bus.effects import Broadcast, Connect, Cut, Datagram, News, Write
 from gandy.core.bus.member import Delivery, Member
@@ -82,6 +84,7 @@ class Engine:
         self._reading.setblocking(False)
         self._writing.setblocking(False)
         self._is_closing = False
+        self._vigil = Vigil(len(os.sched_getaffinity(0)) > 1)
         self._is_busy = False  # datagrams come one upon the other
         self._read_at = 0.0
         self._wakes_at = 0.0
@@ -210,11 +213,24 @@ class Engine:
         self._is_stale = False
 
     def _wait(self, seconds: float) -> list[tuple[int, int]]:
+        if self._vigil.until and seconds > 0 and (events := self._keep_vigil()):
+            return events
         if seconds >= FINE:
             return self._epoll.poll(min(seconds - FINE / 2, 60.0), MAX_EVENTS)
         if seconds > 0:
             select.select((self._epoll,), (), (), seconds)  # to the microsecond
         return self._epoll.poll(0, MAX_EVENTS)
+
+    def _keep_vigil(self) -> list[tuple[int, int]]:
+        vigil, look = self._vigil, self._epoll.poll
+        until = min(vigil.until, self._wakes_at)
+        while not (events := look(0, MAX_EVENTS)):
+            os.sched_yield()  # whoever is to answer may need this processor
+            if (now := time.monotonic()) >= until:
+                vigil.on_end(True, now)
+                return events
+        vigil.on_end(False, 0.0)
+        return events
 
     def _tell(self) -> None:
         """Without the lock: handlers may send, and take their time. What they send to us waits for the next turn."""
@@ -312,6 +328,7 @@ class Engine:
                 read += 1
         except OSError:
             now = time.monotonic()  # nothing is left; or an earlier one could not be delivered, and ICMP says so
+        self._vigil.on_message(now)
         self._is_busy = read > 1 or now - self._read_at < BUSY
         self._read_at = now
 
@@ -387,6 +404,7 @@ class Engine:
             if not data:
                 self._lose(channel)
                 return
+            self._vigil.on_message(time.monotonic())
             if channel.session is not None:
                 self._read_private(channel, channel.session, data)
             elif not self.member.on_data(channel.link, data, time.monotonic()):
