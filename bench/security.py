@@ -19,7 +19,7 @@ import uvloop
 import gandy
 from bench.calls import CALLS, LATENCIES, UNDER_WAY, pipeline, time_each
 from bench.harness import race, report, report_times
-from bench.jobs import start
+from bench.jobs import SLOTS, start
 from gandy.errors import GandyError
 
 REPEATS = 5
@@ -47,7 +47,8 @@ def crew(home: Path, url: str | None) -> Iterator[tuple[gandy.Client, str]]:
     programs = [foreman]
     try:
         with connect_soon(url or local) as client:  # then there are keys for the worker, too
-            programs.append(start(environment, "worker", "run", "--slots", "2", *where))
+            slots = ("--slots", str(SLOTS + UNDER_WAY), "--reserve", str(UNDER_WAY))
+            programs.append(start(environment, "worker", "run", *slots, *where))
             while not client.workers():
                 time.sleep(0.05)
             yield client, url or local

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 MAX_STRANGE_BYTES: Final = 16 * 1024  # that a peer may send before its handshake is done; ours need 2 KB
-READ_BYTES: Final = 64 * 1024
+READ_BYTES: Final = 16 * 1024  # what a record holds at most: more is never given at once
 
 
 class TlsSession:
@@ -48,7 +48,7 @@ class TlsSession:
 
     def read(self) -> Iterator[bytes]:
         """What was said to us, once the handshake is done. Raises: SSLError."""
-        while True:
+        while self._in.pending or self._tls.pending():  # to be told by an exception takes longer than to read
             try:
                 data = self._tls.read(READ_BYTES)
             except ssl.SSLWantReadError:

@@ -14,7 +14,7 @@ from gandy.net.links import tell_place
 
 MAX_STRANGE_BYTES: Final = 16 * 1024  # that a peer may send before its handshake is done; ours need 2 KB
 HANDSHAKE_SECONDS: Final = 5.0
-READ_BYTES: Final = 64 * 1024
+READ_BYTES: Final = 16 * 1024  # what a record holds at most: more is never given at once
 
 # Gives the protocol for a peer whose handshake is done; None, and the link is closed after what was written.
 Admit = Callable[["TlsTransport"], asyncio.Protocol | None]
@@ -167,7 +167,9 @@ class TlsEnd(asyncio.Protocol):
     def _read(self) -> None:
         tls = self._tls
         assert tls is not None
-        while self._above is not None and self._below is not None and not self._below.is_closing():
+        while self._in.pending or tls.pending():  # to be told by an exception takes longer than to read
+            if self._above is None or self._below is None or self._below.is_closing():
+                return
             try:
                 data = tls.read(READ_BYTES)
             except ssl.SSLWantReadError:
