@@ -3,6 +3,7 @@
 import atexit
 import os
 import shutil
+import signal
 import tempfile
 
 from hypothesis import HealthCheck, Phase, settings
@@ -20,6 +21,10 @@ settings.register_profile(
 )
 settings.register_profile("soak", deadline=None, max_examples=5_000, suppress_health_check=list(HealthCheck))
 settings.load_profile(os.environ.get("GANDY_HYPOTHESIS_PROFILE", "quick"))
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # As in the background of a shell. What the tests start would not hear Ctrl-C either.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ["GANDY_HOME"] = tempfile.mkdtemp(prefix="gandy-tests-")
 atexit.register(shutil.rmtree, os.environ["GANDY_HOME"], ignore_errors=True)

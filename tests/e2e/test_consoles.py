@@ -101,9 +101,11 @@ class Console:
 
     def interrupt(self, pattern: str) -> None:
         """Ctrl-C, until this is written. One that comes in the moment when Python begins to read is not heard."""
-        self.process.sendintr()
-        while self.process.expect([pattern, pexpect.TIMEOUT], timeout=PATIENCE / 6) == 1:
+        for _ in range(6):
             self.process.sendintr()
+            if self.process.expect([pattern, pexpect.TIMEOUT], timeout=PATIENCE / 6) == 0:
+                return
+        raise AssertionError(f"Ctrl-C was not heard: {self.process.before}")
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
         os.kill(self.process.pid, number)
