@@ -15,6 +15,7 @@ from errno import EAGAIN, EINPROGRESS, EWOULDBLOCK
 from functools import partial
 from threading import RLock, Thread, current_thread
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+from weakref import WeakSet
 
 from gandy.bus.sockets import Sockets, set_up_link
 from gandy.bus.vigil import Vigil
@@ -44,6 +45,8 @@ FINE: Final = 0.002  # seconds; epoll counts in milliseconds, and what is nearer
 EVERYWHERE: Final = "255.255.255.255"
 
 T = TypeVar("T")
+
+_engines: "WeakSet[Engine]" = WeakSet()  # of this process
 
 
 class Channel:
@@ -112,6 +115,7 @@ class Engine:
             max_datagram=MAX_DATAGRAM - (0 if privacy is None else privacy.overhead),
         )
         self._thread = Thread(target=self._run, name="gandy-bus", daemon=True)
+        _engines.add(self)
 
     def start(self) -> None:
         self._thread.start()
@@ -295,6 +299,12 @@ class Engine:
         finally:
             self._close_all()
 
+    def abandon(self) -> None:
+        """In the child of a fork. The links are its parent's: if both used them, they would count the same twice."""
+        self.lock = RLock()  # whoever had the other one is not here
+        self._is_closing = True
+        self._close_all()
+
     def _close_all(self) -> None:
         for channel in self._channels.values():
             channel.socket.close()
@@ -314,6 +324,8 @@ class Engine:
         # One by one while there is one now and then: a second look that finds nothing takes as long as the first.
         limit = MAX_AT_ONCE if self._is_busy else 1
         sock, member, read, ip = self._sockets.datagrams, self.member, 0, ""
+        if len(member.deliveries) >= MAX_WAITING:  # links were quicker
+            return
         try:
             while read < limit and len(member.deliveries) < MAX_WAITING:
                 if self._must_know_senders:
@@ -530,3 +542,11 @@ def run_delivery(delivery: Delivery) -> None:
             handler.function(*delivery.args)
     except Exception:  # the others must not suffer
         log.exception("a handler failed for %s", delivery.address)
+
+
+def _abandon_all() -> None:
+    for engine in list(_engines):
+        engine.abandon()
+
+
+os.register_at_fork(after_in_child=_abandon_all)
