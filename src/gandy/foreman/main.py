@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gandy.config import SOCKET_NAME, Address, parse_address
+from gandy.core.bus.discovery import LOCALHOST
 from gandy.core.policy import Policy
 from gandy.core.workers import WorkerInfo
 from gandy.errors import ConfigError
@@ -18,6 +19,7 @@ from gandy.foreman.porter import Porter
 from gandy.foreman.server import KEEP_RESULTS, Server
 from gandy.gateway.addresses import check_bind, tell_audience
 from gandy.interfaces import find_ip, is_local
+from gandy.keys.ensemble import open_own_key
 from gandy.keys.foreman import FOLDER as KEYS
 from gandy.keys.foreman import ForemanKeys
 from gandy.net import loop
@@ -168,10 +170,17 @@ class ForemanProgram:
         from gandy.bus.crew import Signpost
 
         native = [socket_address(self.home), *map(parse_address, listen)]
+        key = None if self.is_insecure else open_own_key(self.home)
         # Who is invited has the ensemble's key, too, and must be able to come.
-        ip = None if all(is_local(each) for each in native) else find_ip()
-        # Unix time: so it goes on where it was when a foreman starts again, and a wall clock can tell it.
-        self._band = AsyncEnsemble(ensemble, clock="lead", insecure=self.is_insecure, unix_time=True, ip=ip)
+        is_near = key is not None and not key.is_shared and all(is_local(each) for each in native)
+        self._band = AsyncEnsemble(
+            ensemble,
+            clock="lead",
+            insecure=self.is_insecure,
+            key=None if key is None else key.secret,
+            unix_time=True,  # so it goes on where it was when a foreman starts again, and a wall clock can tell it
+            ip=LOCALHOST if is_near else find_ip(),
+        )
         self.server.clock.join(self._band)
         Signpost(self._band, native, self.keys.fingerprint)
         if self._porter is not None:

@@ -14,11 +14,11 @@ from typing import Final, Protocol, TypeVar
 from gandy.config import Address
 from gandy.core.keyring import KeyRefused, check_name
 from gandy.core.roles import CrewRole, make_refusal
-from gandy.errors import Rejected, RemoteProtocolError
+from gandy.errors import ConfigError, Rejected, RemoteProtocolError
 from gandy.foreman.audit import Audit
 from gandy.foreman.server import Server
 from gandy.keys.crew import tell_fingerprint
-from gandy.keys.ensemble import share_ensemble_key
+from gandy.keys.ensemble import note_shared, open_own_key
 from gandy.keys.foreman import ForemanKeys
 from gandy.net.links import STRANGER, Link, Visitor, tell_place
 from gandy.net.tls import TlsEnd, TlsTransport
@@ -99,8 +99,9 @@ class Porter:
         return Link(self._server, key.role, key)
 
     def _join(self, data: bytes, where: str) -> JoinAnswer:
-        """Raises: RemoteProtocolError."""
+        """Raises: RemoteProtocolError; ConfigError and OSError, where keys cannot be kept."""
         question = decode_join(data)
+        ensemble_key = open_own_key(self._home).secret  # first: if it cannot be read, that costs no use
         keys, bound = self._keys, bind(bytes.fromhex(self._keys.fingerprint), question.public_key)
         try:
             check_name(question.name)  # a name that is no good costs no use
@@ -114,8 +115,10 @@ class Porter:
         key = keys.ring.get(tell_fingerprint(certificate))
         self._audit.note("joined", Visitor(key.name, where, key.role, key.id), invitation=invitation.id)
         log.info("%s joined from %s as %s", question.name, where, invitation.role)
-        shared = share_ensemble_key(self._home) if invitation.role is not CrewRole.OBSERVER else b""
-        return Joined(certificate, question.name, invitation.role, self.ensemble, shared)
+        if invitation.role is CrewRole.OBSERVER:  # whoever is on the bus can do more than look
+            return Joined(certificate, question.name, invitation.role, self.ensemble)
+        note_shared(self._home)
+        return Joined(certificate, question.name, invitation.role, self.ensemble, ensemble_key)
 
 
 class JoinLink(asyncio.Protocol):
@@ -144,7 +147,7 @@ class JoinLink(asyncio.Protocol):
             answer = self._answer(question)
         except RemoteProtocolError as error:
             answer = JoinRefused(str(error))
-        except OSError as error:
+        except (OSError, ConfigError) as error:
             log.error("the keys cannot be kept: %s", error)
             answer = JoinRefused("the foreman cannot keep keys now; its log tells why")
         self._transport.write(encode_join(answer))

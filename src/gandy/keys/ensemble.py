@@ -25,13 +25,18 @@ class EnsembleKey(NamedTuple):
 
 
 def open_ensemble_key(home: str) -> EnsembleKey:
-    """That of the crew that was joined; else this home's own, which is made if there is none.
-
-    Raises: ConfigError.
-    """
+    """That of the crew that was joined; else this home's own. Raises: ConfigError."""
     joined = Path(home) / CREW_FOLDER / NAME
     if joined.exists():
         return EnsembleKey(_read(joined), is_shared=True)
+    return open_own_key(home)
+
+
+def open_own_key(home: str) -> EnsembleKey:
+    """That of the crew whose foreman is at home here, whatever was joined. It is made if there is none.
+
+    Raises: ConfigError.
+    """
     folder = Path(home) / OWN_FOLDER
     make_folder(Path(home), must_be_hidden=False)
     make_folder(folder)
@@ -42,12 +47,9 @@ def open_ensemble_key(home: str) -> EnsembleKey:
     return EnsembleKey(_read(folder / NAME), is_shared=(folder / SHARED).exists())
 
 
-def share_ensemble_key(home: str) -> bytes:
-    """Somebody on another machine gets it, so those of this home must be where others can reach them."""
-    folder = Path(home) / OWN_FOLDER
-    key = open_ensemble_key(home).secret
-    place(folder / SHARED, b"")
-    return key
+def note_shared(home: str) -> None:
+    """Another machine gets our own: those of this home must be where others can reach them. Raises: OSError."""
+    place(Path(home) / OWN_FOLDER / SHARED, b"")
 
 
 def save_ensemble_key(crew_folder: Path, key: bytes) -> None:
