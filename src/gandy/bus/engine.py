@@ -484,8 +484,8 @@ class Engine:
 
     def _send_datagram(self, datagram: Datagram) -> None:
         data, where = datagram.data, (datagram.ip, datagram.port)
-        if self._privacy is not None:
-            data = self._privacy.seal(data, where)
+        if self._privacy is not None and not (data := self._privacy.seal(data, where)):
+            return  # its link has gone just now
         try:
             self._sockets.datagrams.sendto(data, where)
         except OSError as error:  # it is best effort: nobody waits for it
@@ -507,6 +507,8 @@ class Engine:
 
     def _put(self, channel: Channel, data: bytes) -> None:
         """As it is to be sent."""
+        if not data:  # most of what TLS hears needs no answer
+            return
         sent = 0
         if not channel.unsent and channel.is_open:
             try:

@@ -19,6 +19,7 @@ from gandy.errors import ConfigError
 from gandy.keys.ensemble import NAME as ENSEMBLE
 from gandy.keys.ensemble import save_ensemble_key
 from gandy.keys.files import alone, locked, make_folder, refuse_readable, refuse_writable, replace
+from gandy.keys.session import NO_CHECK_TIME
 
 CREW: Final = "crew"  # the folder that `gandy join` writes
 CERTIFICATE: Final = "peer.pem"
@@ -27,7 +28,6 @@ FOREMAN: Final = "foreman.pem"
 ABOUT: Final = "crew.json"
 
 MAX_ADDRESSES: Final = 8  # of a foreman that moves about
-NO_CHECK_TIME: Final = ssl.VerifyFlags(0x200000)  # OpenSSL's X509_V_FLAG_NO_CHECK_TIME: our clock may be wrong
 
 
 class Membership(Struct, frozen=True, omit_defaults=True):

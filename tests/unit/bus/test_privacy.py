@@ -1,12 +1,14 @@
 """Who has the key is heard once, and nobody else at all."""
 
 import ssl
+from datetime import UTC, datetime
 from itertools import chain
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gandy.bus import privacy
 from gandy.bus.privacy import WINDOW, Privacy, PrivateSession, Window
 from gandy.core.bus.links import Place
 from gandy.wire.bus_control import Discovery, encode_discovery
@@ -126,8 +128,7 @@ def test_discovery_is_for_all_who_have_the_key() -> None:
 
 @given(st.binary(max_size=200))
 def test_no_datagram_of_a_stranger_is_heard(data: bytes) -> None:
-    privacy = PRIVACY
-    assert privacy.open(data) == privacy.open(b"\xd1" + data) == privacy.open(b"\xd2" + data) == b""
+    assert PRIVACY.open(data) == PRIVACY.open(b"\xd1" + data) == PRIVACY.open(b"\xd2" + data) == b""
 
 
 PRIVACY = Privacy(KEY, "band")
@@ -141,3 +142,104 @@ def test_each_number_is_good_once_and_old_ones_are_not(numbers: list[int]) -> No
         assert window.take(number) == is_new
         seen.add(number)
         greatest = max(greatest, number)
+
+
+def test_what_is_for_one_process_is_not_sealed_for_all() -> None:
+    assert Privacy(KEY, "band").seal(b"hello", (THERE.ip, THERE.udp_port)) == b""
+
+
+def test_a_second_link_that_goes_does_not_take_the_first_one_with_it(pair: Pair) -> None:
+    """Somebody in between passes a link on to a process that it was not meant for, and both notice soon."""
+    client, server = pair.one.make_session(HERE, is_server=False), pair.two.make_session(THERE, is_server=True)
+    shake(client, server)
+    assert pair.two.open(pair.send(b"by the second")) == b"by the second"
+    client.close()
+    server.close()
+    assert pair.two.open(pair.send(b"by the first")) == b"by the first"
+    pair.client.close()
+    assert pair.send(b"by none") == b""
+
+
+def test_a_link_that_is_made_again_has_other_keys(pair: Pair) -> None:
+    """So that no number is ever used twice."""
+    first = pair.send(b"hello")
+    pair.client.close()
+    pair.server.close()
+    client, server = pair.one.make_session(HERE, is_server=False), pair.two.make_session(THERE, is_server=True)
+    shake(client, server)
+    again = pair.send(b"hello")
+    assert first[-len(b"hello") - 16 :] != again[-len(b"hello") - 16 :]
+    assert first[17:25] == again[17:25] == (1).to_bytes(8, "big")
+    assert pair.two.open(first) == b""
+    assert pair.two.open(again) == b"hello"
+
+
+def test_both_ways_have_keys_of_their_own(pair: Pair) -> None:
+    """Else both ends would use the same numbers with one key."""
+    there = pair.send(b"hello")
+    back = pair.two.seal(b"hello", (HERE.ip, HERE.udp_port))
+    assert there[25:] != back[25:]
+
+
+def test_a_process_that_hears_itself_learns_nothing_twice() -> None:
+    """Somebody in between sends a link back to where it came from."""
+    one = Privacy(KEY, "band")
+    client, server = one.make_session(HERE, is_server=False), one.make_session(HERE, is_server=True)
+    shake(client, server)
+    sealed = one.seal(b"hello", (HERE.ip, HERE.udp_port))
+    assert [one.open(sealed), one.open(sealed)] == [b"hello", b""]
+    client.close()
+    server.close()
+    assert one.open(sealed) == b""
+
+
+def test_a_mark_that_is_in_use_is_nobody_elses(pair: Pair) -> None:
+    their_mark = pair.send(b"hello")[1:17]
+    stolen = their_mark + bytes((10, 0, 0, 9)) + bytes((0, 9))
+    with pytest.raises(ValueError, match="told twice"):
+        pair.two.on_card(b"n" * 16, stolen)
+    assert pair.two.open(pair.send(b"still there")) == b"still there"
+
+
+def test_a_card_that_lies_about_its_place_hides_a_process_until_its_link_is_cut(pair: Pair) -> None:
+    """All who have the key trust one another. What is promised is that nothing is left of it."""
+    liar = Privacy(KEY, "band").make_session(THERE, is_server=True)
+    client = pair.one.make_session(HERE, is_server=False)
+    shake(client, liar)
+    assert pair.two.open(pair.send(b"hidden")) == b""
+    client.close()
+    assert pair.two.open(pair.send(b"seen")) == b"seen"
+
+
+def test_a_card_may_come_in_pieces_and_with_more(pair: Pair) -> None:
+    server = pair.two.make_session(THERE, is_server=True)
+    client = pair.one.make_session(HERE, is_server=False)
+    early = b""
+    flight = client.begin()
+    list(server.receive(flight))
+    list(client.receive(server.data_to_send()))
+    for byte in client.data_to_send() + client.seal(b"more"):
+        early += b"".join(server.receive(bytes((byte,))))
+    assert early == b"more"
+
+
+def test_a_clock_that_is_wrong_keeps_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To a machine that believes in 1970, all certificates are of the future."""
+    later = datetime(2100, 1, 1, tzinfo=UTC), datetime(2101, 1, 1, tzinfo=UTC)
+    monkeypatch.setattr(privacy, "_CERTIFICATE_DATES", later)
+    pair = Pair()
+    assert pair.client.is_known
+    assert pair.server.is_known
+
+
+def test_truncated_datagrams_are_nothing(pair: Pair) -> None:
+    for sealed in (pair.send(b"hello"), pair.one.seal(DISCOVERY, None)):
+        for length in range(len(sealed)):
+            assert pair.two.open(sealed[:length]) == b""
+
+
+def test_who_does_not_speak_tls_is_cut() -> None:
+    server = Privacy(KEY, "band").make_session(THERE, is_server=True)
+    with pytest.raises(ssl.SSLError):
+        list(server.receive(b"GET / HTTP/1.1\r\n\r\n"))
+    assert not server.is_known
