@@ -360,11 +360,7 @@ class Engine:
                 sock, _ = self._sockets.server.accept()
             except OSError:
                 return
-            link = self.member.on_accept(time.monotonic())
-            if link:
-                self._add_channel(link, sock, is_open=True)
-            else:
-                sock.close()
+            self._add_channel(self.member.on_accept(time.monotonic()), sock, is_open=True)
 
     def _add_channel(self, link: int, sock: socket.socket, is_open: bool) -> None:
         set_up_link(sock)

@@ -116,10 +116,11 @@ class Links:
     # Links
 
     def on_accept(self, now: float) -> int:
-        strangers = sum(1 for link in self._waiting.values() if link.process is None)
-        if strangers >= MAX_STRANGERS:
+        """Where there are too many, the one that has waited longest goes: who means well needs no time at all."""
+        strangers = [link.number for link in self._waiting.values() if link.process is None]
+        if len(strangers) >= MAX_STRANGERS:
             self._dropped["too many connections"] += 1
-            return 0
+            self._cut(strangers[0], now)
         return self._add(now).number
 
     def _add(self, now: float, process: Process | None = None) -> Link:

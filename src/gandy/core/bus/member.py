@@ -224,7 +224,7 @@ class Member:
         return False
 
     def on_accept(self, now: float) -> int:
-        """Somebody connected to us. The number of the link; 0 if there are too many: close it."""
+        """Somebody connected to us. The number of the link."""
         return self._links.on_accept(now)
 
     def on_connected(self, link: int, now: float) -> None:

@@ -374,14 +374,19 @@ def test_nobody_is_woken_up_for_a_stranger_too_early() -> None:
         assert member.next_deadline() > since + PATIENCE
 
 
-def test_strangers_are_counted() -> None:
+def test_of_too_many_strangers_the_oldest_goes() -> None:
+    """Else a few who say nothing could keep all others out."""
     member = make_member(5000)
-    numbers = [member.on_accept(START) for _ in range(MAX_STRANGERS + 1)]
-    assert 0 not in numbers[:-1]
-    assert numbers[-1] == 0
+    first, *others = [member.on_accept(START) for _ in range(MAX_STRANGERS)]
+    assert not member.effects
+    late = member.on_accept(START)
+    assert take_effects(member) == [Cut(first)]
     assert member.dropped["too many connections"] == 1
-    member.on_cut(numbers[0], START)
-    assert member.on_accept(START)
+    member.on_cut(others[0], START)
+    member.on_accept(START)
+    assert not member.effects
+    member.on_data(late, write_init(member, 6000), START)
+    assert len(member.processes) == 1
 
 
 def test_connections_that_are_being_made_are_counted() -> None:
