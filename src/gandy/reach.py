@@ -142,7 +142,7 @@ class Reach:
         pin = self.keys.about.foreman
 
         def admit(transport: TlsTransport) -> P | None:
-            certificate = transport.tls.getpeercert(binary_form=True)
+            certificate = transport.session.certificate
             if certificate is None or not is_pinned(certificate, pin):
                 return None  # and nothing is said to it
             made.append(make(place))

@@ -33,7 +33,7 @@ from gandy.foreman.porter import MAX_STRANGERS
 from gandy.ids import JobId, TaskNumber
 from gandy.keys.certificates import make_identity, make_secret, sign
 from gandy.keys.crew import CrewKeys, Membership
-from gandy.net.tls import MAX_STRANGE_BYTES
+from gandy.keys.session import MAX_STRANGE_BYTES
 from gandy.wire import calls, joining, v2
 from gandy.wire.joining import ALPN_JOIN, Joined, JoinRefused
 from gandy.wire.messages import About, Extended, Extension, Hello, Ok, Reset, TaskResult, Update

@@ -190,7 +190,6 @@ class PrivateSession:
         self._card = _CARD.pack(self._mark, inet_aton(place.ip), place.udp_port)
         self._read = bytearray()  # of their card
         self._peer: Peer | None = None
-        self._is_server = is_server
 
     @property
     def is_known(self) -> bool:
@@ -199,8 +198,7 @@ class PrivateSession:
 
     def begin(self) -> bytes:
         """What is to be said first. Raises: SSLError."""
-        if not self._is_server:
-            self._tls.begin()
+        self._tls.begin()
         return self._tls.data_to_send()
 
     def receive(self, data: bytes) -> Iterator[bytes]:

@@ -84,11 +84,11 @@ class Porter:
     def _admit(self, transport: TlsTransport) -> asyncio.Protocol | None:
         """The handshake is done. Who has a key has proved so in it."""
         where = tell_place(transport)
-        if transport.tls.selected_alpn_protocol() == ALPN_JOIN:
+        if transport.session.protocol == ALPN_JOIN:
             link = JoinLink(lambda data: self._join(data, where), self._joining)
             _keep_newest(self._joining)
             return link
-        certificate = transport.tls.getpeercert(binary_form=True)
+        certificate = transport.session.certificate
         fingerprint = "" if certificate is None else tell_fingerprint(certificate)
         try:
             key = self._keys.ring.check(fingerprint, time.time())

@@ -3,6 +3,7 @@
 import ssl
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cached_property
 from typing import Any, Final
 
 MAX_STRANGE_BYTES: Final = 16 * 1024  # that a peer may send before its handshake is done; ours need 2 KB
@@ -14,11 +15,17 @@ class TlsSession:
     """One end. `receive` what comes, write `data_to_send`; both after each other step, too."""
 
     def __init__(self, context: ssl.SSLContext, *, is_server: bool) -> None:
+        self._context = context
+        self._is_server = is_server
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._in, self._out, server_side=is_server)
         self._strange_bytes = 0
         self.is_open = False  # the handshake is done
         self.is_ended = False  # the other end has said that nothing more comes
+
+    @cached_property
+    def _tls(self) -> ssl.SSLObject:
+        """Not before somebody says something: it takes most of the memory."""
+        return self._context.wrap_bio(self._in, self._out, server_side=self._is_server)
 
     @property
     def certificate(self) -> bytes | None:
@@ -32,8 +39,8 @@ class TlsSession:
 
     def begin(self) -> None:
         """Whoever connects speaks first. Raises: SSLError."""
-        with suppress(ssl.SSLWantReadError):
-            self._tls.do_handshake()
+        if not self._is_server:
+            self._handshake()
 
     def receive(self, data: bytes) -> None:
         """Raises: SSLError, ConnectionError. There may be an alert to send."""
@@ -43,6 +50,9 @@ class TlsSession:
         self._strange_bytes += len(data)
         if self._strange_bytes > MAX_STRANGE_BYTES:
             raise ConnectionError("too many bytes before the handshake was done")
+        self._handshake()
+
+    def _handshake(self) -> None:
         with suppress(ssl.SSLWantReadError):
             self._tls.do_handshake()
             self.is_open = True
@@ -67,8 +77,9 @@ class TlsSession:
 
     def end(self) -> None:
         """Tell the other end that nothing is missing."""
-        with suppress(ssl.SSLError):  # it has not said the same yet, and need not
-            self._tls.unwrap()
+        if self.is_open:
+            with suppress(ssl.SSLError):  # it has not said the same yet, and need not
+                self._tls.unwrap()
 
     def data_to_send(self) -> bytes:
         """Asking takes it."""

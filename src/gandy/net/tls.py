@@ -7,14 +7,12 @@ link. This one counts what a stranger sends, and gives it a few seconds.
 import asyncio
 import ssl
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, Final, cast
 
+from gandy.keys.session import TlsSession
 from gandy.net.links import tell_place
 
-MAX_STRANGE_BYTES: Final = 16 * 1024  # that a peer may send before its handshake is done; ours need 2 KB
 HANDSHAKE_SECONDS: Final = 5.0
-READ_BYTES: Final = 16 * 1024  # what a record holds at most: more is never given at once
 
 # Gives the protocol for a peer whose handshake is done; None, and the link is closed after what was written.
 Admit = Callable[["TlsTransport"], asyncio.Protocol | None]
@@ -27,11 +25,11 @@ class NotAdmitted(ConnectionError):
 class TlsTransport(asyncio.Transport):
     """What the protocol above writes to."""
 
-    def __init__(self, end: "TlsEnd", below: asyncio.Transport, tls: ssl.SSLObject) -> None:
+    def __init__(self, end: "TlsEnd", below: asyncio.Transport, session: TlsSession) -> None:
         super().__init__()
         self._end = end
         self._below = below
-        self.tls = tls
+        self.session = session
 
     def write(self, data: "bytes | bytearray | memoryview[Any]") -> None:
         self._end.write(data)
@@ -65,15 +63,11 @@ class TlsEnd(asyncio.Protocol):
     """One end of a link, whichever side opened it."""
 
     def __init__(self, context: ssl.SSLContext, admit: Admit, *, is_server: bool) -> None:
-        self._context = context
+        self._session = TlsSession(context, is_server=is_server)
         self._admit = admit
-        self._is_server = is_server
         self._below: asyncio.Transport | None = None
         self._above: asyncio.Protocol | None = None
-        self._tls: ssl.SSLObject | None = None  # not before somebody says something: it takes most of the memory
-        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.place = ""  # where the other end is, for people
-        self._strange_bytes = 0
         self._is_aborted = False
         self._error: Exception | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -89,19 +83,21 @@ class TlsEnd(asyncio.Protocol):
             self._below.abort()
             return
         self._timer = asyncio.get_running_loop().call_later(HANDSHAKE_SECONDS, self._give_up)
-        if not self._is_server:
-            self._handshake()
+        self._session.begin()
+        self._flush()
 
     def data_received(self, data: bytes) -> None:
-        self._in.write(data)
+        try:
+            self._session.receive(data)
+        except (ssl.SSLError, ConnectionError) as error:
+            self._fail(error)
+            return
         if self._above is None:
-            self._strange_bytes += len(data)
-            if self._strange_bytes > MAX_STRANGE_BYTES:
-                self._fail(ConnectionError("too many bytes before the handshake was done"))
-                return
-            self._handshake()
+            self._flush()
+            if self._session.is_open:
+                self._open()
         if self._above is not None:
-            self._read()
+            self._read(self._above)
 
     def eof_received(self) -> None:
         return None  # and the transport is closed
@@ -116,23 +112,9 @@ class TlsEnd(asyncio.Protocol):
 
     # The handshake
 
-    def _handshake(self) -> None:
-        if self._tls is None:
-            self._tls = self._context.wrap_bio(self._in, self._out, server_side=self._is_server)
-        try:
-            self._tls.do_handshake()
-        except ssl.SSLWantReadError:
-            self._flush()
-        except ssl.SSLError as error:
-            self._fail(error)
-        else:
-            self._flush()
-            self._open()
-
     def _open(self) -> None:
-        assert self._tls is not None
         assert self._below is not None
-        transport = TlsTransport(self, self._below, self._tls)
+        transport = TlsTransport(self, self._below, self._session)
         above = self._admit(transport)
         if above is None:
             self._settle(NotAdmitted("we do not want to talk to this peer"))
@@ -164,33 +146,25 @@ class TlsEnd(asyncio.Protocol):
 
     # Bytes
 
-    def _read(self) -> None:
-        tls = self._tls
-        assert tls is not None
-        while self._in.pending or tls.pending():  # to be told by an exception takes longer than to read
-            if self._above is None or self._below is None or self._below.is_closing():
-                return
-            try:
-                data = tls.read(READ_BYTES)
-            except ssl.SSLWantReadError:
-                break
-            except ssl.SSLError as error:
-                self._fail(error)
-                return
-            if not data:
-                self.close()
-                return
-            self._above.data_received(data)
-        if self._out.pending:  # keys are renewed now and then
-            self._flush()
+    def _read(self, above: asyncio.Protocol) -> None:
+        try:
+            for data in self._session.read():
+                if self._below is None or self._below.is_closing():
+                    return
+                above.data_received(data)
+        except ssl.SSLError as error:
+            self._fail(error)
+            return
+        if self._session.is_ended:
+            self.close()
+        else:
+            self._flush()  # keys are renewed now and then
 
     def write(self, data: "bytes | bytearray | memoryview[Any]") -> None:
-        if self._below is None or self._below.is_closing() or self._tls is None:
+        if self._below is None or self._below.is_closing():
             return
-        rest = memoryview(data)
         try:
-            while rest:
-                rest = rest[self._tls.write(rest) :]
+            self._session.send(data)
         except ssl.SSLError as error:
             self._fail(error)
             return
@@ -206,12 +180,10 @@ class TlsEnd(asyncio.Protocol):
         """After what was written has gone out, and the other end is told that nothing is missing."""
         if self._below is None or self._below.is_closing():
             return
-        if self._tls is not None:
-            with suppress(ssl.SSLError):  # the other end has not said the same yet, and need not
-                self._tls.unwrap()
+        self._session.end()
         self._flush()
         self._below.close()
 
     def _flush(self) -> None:
-        if self._out.pending and self._below is not None and not self._below.is_closing():
-            self._below.write(self._out.read())
+        if self._below is not None and not self._below.is_closing() and (data := self._session.data_to_send()):
+            self._below.write(data)

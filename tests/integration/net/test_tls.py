@@ -13,6 +13,7 @@ import pytest
 from gandy.core.roles import CrewRole
 from gandy.keys.crew import CrewKeys, make_client_context
 from gandy.keys.foreman import ForemanKeys
+from gandy.keys.session import MAX_STRANGE_BYTES
 from gandy.net import tls
 from gandy.net.tls import NotAdmitted, TlsEnd, TlsTransport
 
@@ -189,7 +190,7 @@ def test_a_stranger_has_so_many_seconds_and_bytes(tmp_path: Path, monkeypatch: p
             await hang_up(writer)
             monkeypatch.setattr(tls, "HANDSHAKE_SECONDS", 60.0)
             reader, writer = await asyncio.open_connection("127.0.0.1", door.port)
-            writer.write(b"\x16\x03\x01\x3f\xff" + bytes(tls.MAX_STRANGE_BYTES))
+            writer.write(b"\x16\x03\x01\x3f\xff" + bytes(MAX_STRANGE_BYTES))
             error = await door.ends[1].done
             assert isinstance(error, (ConnectionError, ssl.SSLError))
             await hang_up(writer)
