@@ -17,6 +17,7 @@ from gandy.core.bus.effects import ServiceFound, ServiceLost
 from gandy.wire.dialects import DIALECTS
 
 BAD_WEATHER: Final = Weather(delay_ms=5, jitter_ms=2, loss_percent=1)
+PRIVATE: Final = {"insecure": False, "key": "6b" * 32}
 LATE: Final = tell_limit(0.1)  # seconds; messages may come so much after their time
 
 
@@ -58,9 +59,9 @@ class Pair(NamedTuple):
 
 
 @contextmanager
-def pair(first: Namespace, second: Namespace) -> Iterator[Pair]:
+def pair(first: Namespace, second: Namespace, **options: object) -> Iterator[Pair]:
     """They have met, and know no shared time yet."""
-    with Player(first, "first", clock="lead") as leader, Player(second, "second") as follower:
+    with Player(first, "first", clock="lead", **options) as leader, Player(second, "second", **options) as follower:
         leader.expect("found second")
         follower.expect("found first")
         yield Pair(leader, follower)
@@ -100,8 +101,9 @@ def test_a_member_whose_machine_vanishes_is_missed_while_we_send_to_it(hosts: Ho
         first.expect_news(ServiceLost("second"))
 
 
-def test_clock_and_messages_keep_their_time_in_bad_weather() -> None:
-    with two_hosts(has_weather=True) as hosts, pair(hosts.first, hosts.second) as members:
+@pytest.mark.parametrize("options", [{}, PRIVATE], ids=["plain", "private"])
+def test_clock_and_messages_keep_their_time_in_bad_weather(options: dict[str, object]) -> None:
+    with two_hosts(has_weather=True) as hosts, pair(hosts.first, hosts.second, **options) as members:
         hosts.set_weather(BAD_WEATHER)
         members.follower.expect("clock .*")
         errors = members.measure(600, 0.015)

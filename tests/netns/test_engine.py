@@ -1,4 +1,4 @@
-"""What an engine survives: floods, forks, and peers that do not read."""
+"""What an engine survives: floods and forks."""
 
 import os
 import warnings
@@ -6,16 +6,20 @@ from queue import Queue
 from threading import Event
 
 import pytest
-from tests.integration.bus.test_ensembles import SOON, make_name
+from tests.netns.members import APP
+from tests.netns.namespaces import Namespace
+from tests.netns.programs import SOON
 
 from gandy.bus import Ensemble, engine
 from gandy.errors import LinkError
 
 
-def test_datagrams_that_come_while_too_much_waits_are_read_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_datagrams_that_come_while_too_much_waits_are_read_later(
+    host: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(engine, "MAX_WAITING", 10)
-    name, heard, may_go_on, is_held = make_name(), Queue[int](), Event(), Event()
-    with Ensemble(name) as reader, Ensemble(name) as sender:
+    heard, may_go_on, is_held = Queue[int](), Event(), Event()
+    with host.inside(), Ensemble(APP) as reader, Ensemble(APP) as sender:
 
         def hold() -> None:
             is_held.set()
@@ -33,10 +37,10 @@ def test_datagrams_that_come_while_too_much_waits_are_read_later(monkeypatch: py
         assert {heard.get(timeout=SOON) for _ in range(101)} == set(range(101))
 
 
-def test_the_child_of_a_fork_is_not_in_the_ensemble() -> None:
+def test_the_child_of_a_fork_is_not_in_the_ensemble(host: Namespace) -> None:
     """Both would say different things under the same numbers, and whoever listens could open them."""
-    name, heard = make_name(), Queue[int]()
-    with Ensemble(name) as reader, Ensemble(name) as sender:
+    heard = Queue[int]()
+    with host.inside(), Ensemble(APP) as reader, Ensemble(APP) as sender:
         reader.service("reader").add(heard.put, "/take", "i")
         assert sender.wait_for("reader", SOON)
         with warnings.catch_warnings():
