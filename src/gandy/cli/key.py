@@ -50,6 +50,7 @@ def new(role: str, name: str | None, ttl: float | None, to: str | None) -> None:
     from gandy.core.roles import CrewRole
     from gandy.keys.certificates import make_secret
     from gandy.keys.crew import CrewKeys, Membership
+    from gandy.keys.files import alone
 
     home = tell_home(os.environ, sys.platform)
     folder = Path(to) if to is not None else Path(home) / "keys" / role
@@ -58,7 +59,8 @@ def new(role: str, name: str | None, ttl: float | None, to: str | None) -> None:
         made = client.make_key(secret.public, name or role, role, ttl)
     addresses = made.addresses if to is not None else ()
     about = Membership(made.foreman, name or role, CrewRole(role), addresses)
-    CrewKeys.save(folder, about, secret.pem, made.certificate, made.identity)
+    with alone(folder):
+        CrewKeys.save(folder, about, secret.pem, made.certificate, made.identity)
     click.echo(f"a key for a {role} is in {folder}")
     if to is not None and not addresses:
         click.echo("the foreman takes nobody from other machines yet: start it with --listen", err=True)
@@ -176,13 +178,15 @@ _NEXT: Final = {"worker": "gandy worker run", "client": "gandy submit -- hostnam
 def leave() -> None:
     """Forget the crew that this machine joined. Its key is good until it is revoked there."""
     from gandy.keys.crew import CREW, CrewKeys
+    from gandy.keys.files import alone
 
     folder = Path(tell_home(os.environ, sys.platform)) / CREW
     found = CrewKeys.find(folder)
     if found is None:
         raise ConfigError("this machine has not joined a crew")
     text = f"left the crew at {found.about.addresses[0]}; there, 'gandy key revoke {found.id}' ends the key"
-    found.remove()
+    with alone(folder):
+        found.remove()
     click.echo(text)
 
 

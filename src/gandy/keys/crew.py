@@ -18,7 +18,7 @@ from gandy.core.roles import CrewRole
 from gandy.errors import ConfigError
 from gandy.keys.ensemble import NAME as ENSEMBLE
 from gandy.keys.ensemble import save_ensemble_key
-from gandy.keys.files import alone, locked, make_folder, refuse_readable, refuse_writable, replace
+from gandy.keys.files import alone, make_folder, refuse_readable, refuse_writable, replace
 from gandy.keys.session import NO_CHECK_TIME
 
 CREW: Final = "crew"  # the folder that `gandy join` writes
@@ -75,21 +75,20 @@ class CrewKeys:
         foreman: bytes = b"",
         ensemble_key: bytes = b"",
     ) -> "CrewKeys":
-        """Whole at any moment: crew.json comes last. Certificates are DER. Raises: ConfigError."""
+        """Whole at any moment: crew.json comes last. Certificates are DER. Be `alone` there. Raises: ConfigError."""
         make_folder(folder)
         try:
-            with locked(folder):  # two that join at once must not mix theirs
-                (folder / ABOUT).unlink(missing_ok=True)
-                if ensemble_key:
-                    save_ensemble_key(folder, ensemble_key)
-                else:
-                    (folder / ENSEMBLE).unlink(missing_ok=True)
-                replace(folder / SECRET, secret)
-                replace(folder / CERTIFICATE, ssl.DER_cert_to_PEM_cert(certificate).encode())
-                (folder / FOREMAN).unlink(missing_ok=True)
-                if foreman:
-                    replace(folder / FOREMAN, ssl.DER_cert_to_PEM_cert(foreman).encode())
-                replace(folder / ABOUT, _format(about))
+            (folder / ABOUT).unlink(missing_ok=True)
+            if ensemble_key:
+                save_ensemble_key(folder, ensemble_key)
+            else:
+                (folder / ENSEMBLE).unlink(missing_ok=True)
+            replace(folder / SECRET, secret)
+            replace(folder / CERTIFICATE, ssl.DER_cert_to_PEM_cert(certificate).encode())
+            (folder / FOREMAN).unlink(missing_ok=True)
+            if foreman:
+                replace(folder / FOREMAN, ssl.DER_cert_to_PEM_cert(foreman).encode())
+            replace(folder / ABOUT, _format(about))
         except OSError as error:
             raise ConfigError(f"cannot keep keys in {folder}: {error}") from None
         return cls(folder, about)

@@ -40,7 +40,10 @@ def refuse_writable(folder: Path) -> None:
 
 @contextmanager
 def alone(folder: Path, *, waits: bool = True) -> Iterator[None]:
-    """No other process is here at the same time. Raises: ConfigError; BlockingIOError for those who do not wait."""
+    """No other process is here at the same time; the kernel lets go when one ends.
+
+    Raises: ConfigError; BlockingIOError for those who do not wait.
+    """
     make_folder(folder)
     try:
         number = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -48,17 +51,6 @@ def alone(folder: Path, *, waits: bool = True) -> Iterator[None]:
         raise ConfigError(f"cannot keep keys in {folder}: {error}") from None
     try:
         fcntl.flock(number, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(number)
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """For one process at a time; the kernel lets go when it ends. Raises: OSError."""
-    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(number, fcntl.LOCK_EX)
         yield
     finally:
         os.close(number)

@@ -12,7 +12,7 @@ from gandy.core.keyring import Invitation, Key, Keyring, RingState, check_name, 
 from gandy.core.roles import KEYED, CrewRole
 from gandy.errors import ConfigError, Rejected
 from gandy.keys.crew import CrewKeys, Membership, tell_fingerprint
-from gandy.keys.files import locked, make_folder, place, read_secret, replace
+from gandy.keys.files import alone, place, read_secret, replace
 from gandy.wire.joining import ALPN_JOIN, ALPN_NATIVE, Token, format_token
 
 FOLDER: Final = "keys"
@@ -28,9 +28,8 @@ class ForemanKeys:
     def __init__(self, folder: Path) -> None:
         """Raises: ConfigError."""
         self.folder = folder
-        make_folder(folder)
         try:
-            with locked(folder):  # two that start at once must agree on all of it
+            with alone(folder):  # two that start at once must agree on all of it
                 self._pem = self._open_secret()
                 self.identity = self._open_identity()
                 self.fingerprint = tell_fingerprint(self.identity)

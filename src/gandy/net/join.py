@@ -28,7 +28,7 @@ TIMEOUT: Final = 10.0  # seconds, for each address
 
 
 def join(text: str, home: str, name: str | None = None) -> CrewKeys:
-    """Use a token, and keep in this home what it gave.
+    """Use a token, and keep in this home what it gave. Be `alone` in its folder.
 
     Raises: ConfigError: it is no token. LinkError: the foreman cannot be reached. NotAllowed: it says no.
     """

@@ -48,7 +48,7 @@ def test_nobody_else_can_read_anything(folder: Path) -> None:
     for path in folder.rglob("*"):
         assert mode_of(path) == (0o700 if path.is_dir() else 0o600), path
     assert mode_of(folder) == 0o700
-    assert {path.name for path in folder.iterdir()} == {"foreman.key", "foreman.pem", "ring.json", *KEYED}
+    assert {path.name for path in folder.iterdir()} == {".lock", "foreman.key", "foreman.pem", "ring.json", *KEYED}
 
 
 def test_the_second_start_finds_what_the_first_made(folder: Path) -> None:
@@ -176,7 +176,7 @@ import os, signal, sys
 from itertools import count
 from pathlib import Path
 from gandy.core.roles import CrewRole
-from gandy.keys import certificates, crew, foreman
+from gandy.keys import certificates, crew, files, foreman
 
 steps, last = 0, 0
 def dying(work):
@@ -198,7 +198,8 @@ def join(folder, name="new"):
     identity = certificates.make_identity(secret.pem)
     certificate = certificates.sign(identity, secret.pem, secret.public, name, None)
     about = crew.Membership("e" * 64, name, CrewRole.WORKER)
-    crew.CrewKeys.save(folder, about, secret.pem, certificate)
+    with files.alone(folder):
+        crew.CrewKeys.save(folder, about, secret.pem, certificate)
 
 work, home = {"start": start, "join": join}[sys.argv[1]], Path(sys.argv[2])
 for last in count(1) if len(sys.argv) == 3 else [0]:
