@@ -13,7 +13,7 @@ from typing import IO, Any, Final
 import click
 
 from gandy.cli.exits import EXIT_HELP, make_epilog
-from gandy.cli.options import Format, output_option
+from gandy.cli.options import Format, output_option, refuse_joined
 from gandy.config import tell_home
 from gandy.errors import ConfigError
 
@@ -51,6 +51,7 @@ def audit(last: int, follow: bool, output: Format) -> None:
             for line in _follow(path, file):
                 _print(line, output)
     except FileNotFoundError:
+        refuse_joined(path.parent)
         raise ConfigError(f"there is no audit at {path}: no foreman has run in this home") from None
     except PermissionError:
         raise ConfigError(f"{path} is for the foreman's own user") from None

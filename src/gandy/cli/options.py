@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import click
@@ -12,6 +13,7 @@ from click.core import ParameterSource
 from gandy.cli.moments import Moment
 from gandy.cli.people import parse_bytes, parse_seconds
 from gandy.config import SOCKET_NAME, tell_home
+from gandy.errors import ConfigError
 
 if TYPE_CHECKING:
     from gandy.client import Client
@@ -106,10 +108,23 @@ def task_option(text: str) -> Callable[[F], F]:
 
 
 def open_owner() -> "Client":
-    """A client of the foreman of this home, by its unix socket: what only its own user may do."""
+    """A client of the foreman of this home, by its unix socket: what only its own user may do. Raises: ConfigError."""
     from gandy.client import Client
 
-    return Client(f"unix:{tell_home(os.environ, sys.platform)}/{SOCKET_NAME}")
+    where = Path(tell_home(os.environ, sys.platform)) / SOCKET_NAME
+    if not where.exists():
+        refuse_joined(where.parent)
+    return Client(f"unix:{where}")
+
+
+def refuse_joined(home: Path) -> None:
+    """Raises: ConfigError, where the foreman of this home is on another machine, which has to be asked there."""
+    from gandy.keys.crew import CREW, CrewKeys
+
+    found = CrewKeys.find(home / CREW)
+    if found is not None and found.has_joined:
+        crew = found.about.addresses[0]
+        raise ConfigError(f"{home} has joined the crew at {crew}: do this there, on the foreman's machine")
 
 
 def refuse_options(ctx: click.Context, why: str, *names: str) -> None:

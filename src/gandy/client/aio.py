@@ -68,13 +68,16 @@ from gandy.core.requests import (
     WorkerList,
     WorkerRow,
 )
+from gandy.core.roles import CrewRole
 from gandy.core.snapshot import JobRow, TaskRow
 from gandy.errors import (
+    REFUSALS,
     ConfigError,
     ErrorCode,
     GandyError,
     JobTimeout,
     LinkError,
+    NotAllowed,
     Rejected,
     RemoteProtocolError,
     TaskFailed,
@@ -116,7 +119,7 @@ class AsyncClient(AsyncCalls):
     def __init__(self, foreman: str | None = None, *, ensemble: str | None = None) -> None:
         self.reach = find_reach(foreman or tell_ensemble(ensemble), os.environ, sys.platform)
         self._link: Link | None = None
-        self.caller = Caller(self.get_link, lambda: self._link, self.now)
+        self.caller = Caller(self.get_link, lambda: self._link, self.now, self._explain)
         self._connecting = asyncio.Lock()
         self._upload_count = 0
         self._functions: list[Functions] = []
@@ -165,7 +168,7 @@ class AsyncClient(AsyncCalls):
         options["cwd"] = tell_folder(options.get("cwd"))
         submit = make_submit(command, **options)
         if submit.spec.at is not None and not (await self.get_link()).takes_times:
-            raise Rejected("the foreman knows no jobs with a time: it is older than this client")
+            raise self._explain("jobs with a time")
         parts = list(split_lines(submit.lines))
         if len(parts) > 1:
             return await self._submit_in_parts(submit.spec, parts)
@@ -296,6 +299,13 @@ class AsyncClient(AsyncCalls):
                 yield check(await watch.take(), expected)
         finally:
             link.unwatch(watch)
+
+    def _explain(self, what: str) -> Rejected:
+        """Why the foreman did not offer something: to an observer it offers less."""
+        keys = self.reach.keys
+        if self.address.scheme == "tcp" and keys is not None and keys.about.role is CrewRole.OBSERVER:
+            return NotAllowed(f"{self.address}: {REFUSALS[ErrorCode.WRONG_ROLE]}")
+        return Rejected(f"the foreman knows no {what}: it is older than this client")
 
     async def get_link(self) -> Link:
         """The link to the foreman, a new one if the last one broke.

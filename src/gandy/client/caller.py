@@ -76,11 +76,13 @@ class Caller:
         get_link: Callable[[], Awaitable[CallsLink]],
         find_link: Callable[[], CallsLink | None],
         tell_now: Callable[[], Awaitable[float]],
+        explain: Callable[[str], Rejected],
     ) -> None:
-        """`tell_now`: the shared time."""
+        """`tell_now`: the shared time. `explain`: why the foreman does not know something."""
         self._get_link = get_link
         self._find_link = find_link
         self._tell_now = tell_now
+        self._explain = explain
         self._numbers = count(1)
         self._targets: dict[str, bytes] = {}
         self._connecting: set[asyncio.Task[None]] = set()
@@ -245,10 +247,10 @@ class Caller:
 
     def _send(self, link: CallsLink, call: Pending) -> None:
         if not link.takes_calls:
-            call.on_failure(Rejected("the foreman takes no calls: it is older than this client"))
+            call.on_failure(self._explain("calls"))
             return
         if call.at is not None and not link.takes_times:
-            call.on_failure(Rejected("the foreman knows no calls with a time: it is older than this client"))
+            call.on_failure(self._explain("calls with a time"))
             return
         number = call.number = self._take_number(link)
         link.calls[number] = call

@@ -58,10 +58,10 @@ class RingState(Struct, frozen=True):
 class KeyRefused(Exception):
     """Why a fingerprint is not let in."""
 
-    def __init__(self, code: ErrorCode, name: str = "") -> None:
+    def __init__(self, code: ErrorCode, key: Key | None = None) -> None:
         super().__init__(code.name.lower())
         self.code = code
-        self.name = name  # of the key, if it is known
+        self.key = key  # if it is known
 
 
 class Keyring:
@@ -83,9 +83,9 @@ class Keyring:
         if key is None:
             raise KeyRefused(ErrorCode.UNKNOWN_KEY)
         if key.revoked is not None:
-            raise KeyRefused(ErrorCode.REVOKED_KEY, key.name)
+            raise KeyRefused(ErrorCode.REVOKED_KEY, key)
         if key.expires is not None and now >= key.expires:
-            raise KeyRefused(ErrorCode.EXPIRED_KEY, key.name)
+            raise KeyRefused(ErrorCode.EXPIRED_KEY, key)
         return key
 
     def add(self, key: Key) -> None:

@@ -378,6 +378,7 @@ class KeyMade(_Answer, frozen=True):
     foreman: str  # fingerprint
     addresses: tuple[str, ...]
     identity: bytes = b""  # the foreman's own certificate, DER
+    ensemble: str = ""  # that the foreman is in
 
 
 class Invited(_Answer, frozen=True):

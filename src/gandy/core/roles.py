@@ -95,6 +95,13 @@ def may_ask(role: CrewRole, request: ask.Request) -> bool:
     return role in PERMITS.get(type(request), frozenset())
 
 
+def tell_who_may(request: ask.Request) -> str:
+    """For somebody who may not ask this: who may."""
+    if CrewRole.CLIENT in PERMITS.get(type(request), frozenset()):
+        return "a client's may, and 'gandy invite --client' on the foreman's machine gives one"
+    return "only the foreman's own user may, on its machine"
+
+
 def guard_calls(role: CrewRole, on_frame: OnFrame) -> OnFrame:
     """The same, for the frames that this role may send. Where it may send all of them, nothing stands between."""
     refused = frozenset(kind for kind, roles in _FRAMES.items() if role not in roles)

@@ -20,7 +20,7 @@ from gandy.core.foreman import Batch
 from gandy.core.jobs import FINAL_JOB_STATES
 from gandy.core.model import FINAL_STATES, JobState, TaskState
 from gandy.core.records import JobForgotten
-from gandy.core.roles import may_ask
+from gandy.core.roles import may_ask, tell_who_may
 from gandy.core.snapshot import JobRow, TaskRow, restore_job
 from gandy.core.switchboard import Switchboard
 from gandy.core.workers import Worker, tell_name
@@ -60,7 +60,7 @@ class Clerk:
         self.insecure_doors: list[str] = []  # of these, the ones without keys
         self.network: list[Address] = []  # where others come in with their keys
         self._audit = audit
-        self._keeper = Keeper(server, keys, audit, self._list_reachable)
+        self.keeper = Keeper(server, keys, audit, self._list_reachable)
         self.should_stop = asyncio.Event()
         self._store_name = store_name
         self._started = time.time()
@@ -128,7 +128,8 @@ class Clerk:
         if not may_ask(link.role, request):
             what = type(request).__name__
             self._audit.note("refused", link.peer, why=f"{what} is not for the role {link.role}")
-            raise Refusal("not_allowed", f"{what} is not for the role {link.role}, which this key is for")
+            text = f"{what} is not for the role {link.role}, which this key is for; {tell_who_may(request)}"
+            raise Refusal("not_allowed", text)
         return link.peer
 
     async def _answer(self, request: ask.Request, token: Token, who: Visitor) -> ask.Answer | None:
@@ -156,7 +157,7 @@ class Clerk:
             case ask.ReadOutput():
                 return await self._read_output(request)
             case ask.ListKeys() | ask.MakeKey() | ask.RevokeKey() | ask.Invite():
-                return self._keeper.answer(request, who)
+                return self.keeper.answer(request, who)
             case ask.PutArguments(name, offset, data, is_last):
                 await asyncio.to_thread(self._blobs.put, name, offset, data, is_last)
                 return ask.Done()

@@ -12,6 +12,7 @@ from gandy.errors import ConfigError, Rejected
 from gandy.foreman.audit import Audit
 from gandy.foreman.refusal import Refusal
 from gandy.foreman.server import Server
+from gandy.keys.crew import tell_fingerprint
 from gandy.keys.foreman import ForemanKeys
 from gandy.net.links import Visitor
 
@@ -31,6 +32,7 @@ class Keeper:
         self._keys = keys
         self._audit = audit
         self._list_addresses = list_addresses  # where others reach us with their keys
+        self.ensemble = ""  # that the foreman is in, for those who get a key
 
     def answer(self, request: KeyRequest, who: Visitor) -> ask.Answer:
         """Raises: Refusal."""
@@ -47,9 +49,10 @@ class Keeper:
                 return ask.KeyList(tuple(self._list()))
             case ask.MakeKey(public_key, name, role, seconds):
                 certificate = self._keys.add(public_key, name, _parse_role(role), "gandy key new", seconds)
-                self._audit.note("made a key", who, name=name, role=role)
+                made = self._keys.ring.get(tell_fingerprint(certificate))
+                self._audit.note("made a key", who, made=made.id, name=name, role=role)
                 addresses = tuple(self._list_addresses())
-                return ask.KeyMade(certificate, self._keys.fingerprint, addresses, self._keys.identity)
+                return ask.KeyMade(certificate, self._keys.fingerprint, addresses, self._keys.identity, self.ensemble)
             case ask.RevokeKey(wanted):
                 return self._revoke(wanted, who)
             case ask.Invite():
@@ -71,9 +74,10 @@ class Keeper:
 
     def _revoke(self, wanted: str, who: Visitor) -> ask.KeyList:
         now = time.time()
+        is_invitation = any(each.id == wanted for each in self._keys.ring.list_invitations(now))
         revoked = self._keys.ring.revoke(wanted, now)
         self._keys.save()
-        if not revoked:
+        if is_invitation:
             self._audit.note("revoked an invitation", who, invitation=wanted)
         for key in revoked:
             self._audit.note("revoked a key", who, revoked=key.id, name=key.name, role=key.role)

@@ -183,6 +183,7 @@ class ForemanProgram:
         )
         self.server.clock.join(self._band)
         Signpost(self._band, native, self.keys.fingerprint)
+        self.clerk.keeper.ensemble = ensemble
         if self._porter is not None:
             self._porter.ensemble = ensemble
         self._note_door(f"ensemble:{ensemble}", "everybody on the network" if self.is_insecure else None)

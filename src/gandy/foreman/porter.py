@@ -93,7 +93,9 @@ class Porter:
         try:
             key = self._keys.ring.check(fingerprint, time.time())
         except KeyRefused as error:
-            self._audit.note("refused", Visitor(error.name or STRANGER, where), why=str(error))
+            bad = error.key
+            who = Visitor(STRANGER, where) if bad is None else Visitor(bad.name, where, bad.role, bad.id)
+            self._audit.note("refused", who, why=str(error))
             transport.write(make_refusal(error.code))
             return None
         return Link(self._server, key.role, key)

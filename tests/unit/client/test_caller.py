@@ -44,7 +44,7 @@ def run(test: Any) -> list[dict[str, Any]]:
         async def tell_now() -> float:
             return SHARED
 
-        await test(link, Caller(get_link, lambda: link, tell_now))
+        await test(link, Caller(get_link, lambda: link, tell_now, Rejected))
         await asyncio.sleep(0)
         gc.collect()  # asyncio complains when a future is gone that nobody asked
 
@@ -129,11 +129,14 @@ def test_call_with_a_time_says_so_and_goes_out_at_once() -> None:
     assert run(test) == []
 
 
-def test_older_foreman_gets_no_call_with_a_time() -> None:
+def test_a_foreman_gets_no_calls_that_it_does_not_know() -> None:
     async def test(link: FakeLink, caller: Caller) -> None:
         link.takes_times = False
-        with pytest.raises(Rejected, match="older than this client"):
+        with pytest.raises(Rejected, match="calls with a time"):
             await caller.call("ping", (), {"at": SHARED})
+        link.takes_calls = False
+        with pytest.raises(Rejected, match="calls"):
+            await caller.call("ping", (), {})
         assert not link.written
 
     assert run(test) == []

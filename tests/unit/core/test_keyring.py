@@ -48,9 +48,10 @@ def test_a_key_that_is_not_good_is_refused_and_told_why() -> None:
     ring.add(a_key(1, "old", expires=10.0))
     ring.add(a_key(2, "lost"))
     ring.revoke("lost", 5.0)
-    assert refuse(ring, a_key(3), 1.0).code is ErrorCode.UNKNOWN_KEY
-    assert (refuse(ring, a_key(1), 10.0).code, refuse(ring, a_key(1), 10.0).name) == (ErrorCode.EXPIRED_KEY, "old")
-    assert (refuse(ring, a_key(2), 6.0).code, refuse(ring, a_key(2), 6.0).name) == (ErrorCode.REVOKED_KEY, "lost")
+    unknown, old, lost = refuse(ring, a_key(3), 1.0), refuse(ring, a_key(1), 10.0), refuse(ring, a_key(2), 6.0)
+    assert (unknown.code, unknown.key) == (ErrorCode.UNKNOWN_KEY, None)
+    assert (old.code, old.key) == (ErrorCode.EXPIRED_KEY, a_key(1, "old", expires=10.0))
+    assert (lost.code, lost.key) == (ErrorCode.REVOKED_KEY, ring.get(a_key(2).fingerprint))
 
 
 @pytest.mark.parametrize("name", ["", "x" * (MAX_NAME + 1), "a\nb", "\x1b[2J", "\x9b2J", "\u202egnp"])

@@ -6,7 +6,18 @@ import pytest
 from tests.builders import decode_all
 
 from gandy.core import requests as ask
-from gandy.core.roles import KEYED, OFFERS, PERMITS, WORKING, CrewRole, admits, guard_calls, make_refusal, may_ask
+from gandy.core.roles import (
+    KEYED,
+    OFFERS,
+    PERMITS,
+    WORKING,
+    CrewRole,
+    admits,
+    guard_calls,
+    make_refusal,
+    may_ask,
+    tell_who_may,
+)
 from gandy.errors import REFUSALS, ErrorCode, RemoteProtocolError
 from gandy.wire import calls
 from gandy.wire.messages import About, Error, Extension, Hello
@@ -64,6 +75,11 @@ def test_a_request_is_asked_by_its_type() -> None:
     assert may_ask(CLIENT, ask.StopForeman())
     assert not may_ask(OBSERVER, ask.StopForeman())
     assert not any(may_ask(WORKER, request) for request in (ask.GetStatus(), ask.ListWorkers()))
+
+
+def test_who_may_not_is_told_who_may() -> None:
+    assert "'gandy invite --client'" in tell_who_may(ask.StopForeman())
+    assert "on its machine" in tell_who_may(ask.ListKeys())
 
 
 @pytest.mark.parametrize("role", CrewRole)
