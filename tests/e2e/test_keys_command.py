@@ -230,7 +230,10 @@ def test_an_observer_looks_and_changes_nothing(site: Site) -> None:
     job = site.submit("--hold", "true")
     assert member.show("job", "show", job)[0]["state"] == "paused"
     for words in (("submit", "true"), ("job", "cancel", job), ("foreman", "stop"), ("worker", "stop", "x")):
-        assert "is not for the role observer" in tell_error(member, *words)
+        error = tell_error(member, *words)
+        assert "is not for the role observer" in error
+        assert "'gandy invite --client'" in error
+    assert "this key is for another role" in tell_error(member, "call", "ping")
     assert "the role observer" in str(site.until_noted("refused", "eye2")["why"])
     assert site.show("job", "show", job)[0]["state"] == "paused"
     site.run("job", "cancel", job)
@@ -239,7 +242,10 @@ def test_an_observer_looks_and_changes_nothing(site: Site) -> None:
 def test_only_the_owner_makes_keys(site: Site) -> None:
     member = site.admit("client", "climber")
     for words in (("key", "list"), ("invite", "--client"), ("key", "new", "client"), ("key", "revoke", "client")):
-        assert "no foreman is running at unix:" in tell_error(member, *words)
+        error = tell_error(member, *words)
+        assert f"has joined the crew at {site.url}" in error
+        assert "on the foreman's machine" in error
+    assert f"has joined the crew at {site.url}" in tell_error(member, "audit")
 
 
 # Keys
@@ -282,8 +288,10 @@ def test_a_key_that_is_revoked_ends_its_worker_at_once(site: Site) -> None:
     again = Member(member, "leaky2", "worker", "run")
     assert again.process.wait(PATIENCE) == 1
     assert "this key was revoked" in again.log.read_text()
-    assert site.until_noted("refused", "leaky")["why"] == "revoked_key"
+    refused = site.until_noted("refused", "leaky")
+    assert (refused["why"], refused["as"], refused["key"]) == ("revoked_key", "worker", row["id"])
     assert site.run("key", "revoke", "leaky").stdout.decode() == "nothing of leaky is good any more\n"
+    assert "leaky" not in [entry.get("invitation") for entry in site.audit()]
     site.run("job", "cancel", job)
 
 
@@ -291,8 +299,15 @@ def test_a_key_in_a_folder_can_be_carried_to_another_machine(site: Site, tmp_pat
     folder = tmp_path / "usb-stick" / "crew"
     done = site.run("key", "new", "client", "--name", "carried", "--to", str(folder))
     assert done.stdout.decode() == f"a key for a client is in {folder}\n"
+    assert "copy what is in it to GANDY_HOME/crew of another machine" in done.stderr.decode()
     other = Crew(folder.parent)
     assert other.show("status")[0]["pid"]
+    (row,) = [row for row in site.show("key", "list") if row["name"] == "carried"]
+    assert row["id"] in [entry.get("made") for entry in site.audit()]
+    assert (folder / "ensemble.key").read_bytes() == (site.home / "keys" / "ensemble.key").read_bytes()
+    assert (site.home / "keys" / "ensemble.shared").exists()
+    site.run("key", "new", "observer", "--to", str(tmp_path / "eye"))
+    assert not (tmp_path / "eye" / "ensemble.key").exists()
     (folder / "peer.key").chmod(0o644)
     assert f"chmod 600 {folder / 'peer.key'}" in tell_error(other, "status")
 

@@ -43,13 +43,15 @@ def list_keys(output: Format) -> None:
 @click.option("--ttl", type=Seconds(), metavar="TIME", help="How long it is good. Default: until it is revoked.")
 @click.option("--to", metavar="FOLDER", help="Where it goes. Default: to the keys of this home, for the role.")
 def new(role: str, name: str | None, ttl: float | None, to: str | None) -> None:
-    """Make a key, in a folder that can be copied to GANDY_HOME/crew of another machine.
+    """Make a key, in a folder whose files can be copied to GANDY_HOME/crew of another machine.
 
-    Without --to it takes the place of the key that this home has for the role; the old one is good until it is revoked.
+    With it goes the key of the crew's ensembles, but not to observers. Without --to it takes the place of the key that
+    this home has for the role; the old one is good until it is revoked.
     """
     from gandy.core.roles import CrewRole
     from gandy.keys.certificates import make_secret
     from gandy.keys.crew import CrewKeys, Membership
+    from gandy.keys.ensemble import share_ensemble_key
     from gandy.keys.files import alone
 
     home = tell_home(os.environ, sys.platform)
@@ -58,11 +60,15 @@ def new(role: str, name: str | None, ttl: float | None, to: str | None) -> None:
     with open_owner() as client:
         made = client.make_key(secret.public, name or role, role, ttl)
     addresses = made.addresses if to is not None else ()
-    about = Membership(made.foreman, name or role, CrewRole(role), addresses)
+    about = Membership(made.foreman, name or role, CrewRole(role), addresses, made.ensemble)
+    shared = share_ensemble_key(home) if to is not None and about.role is not CrewRole.OBSERVER else b""
     with alone(folder):
-        CrewKeys.save(folder, about, secret.pem, made.certificate, made.identity)
+        CrewKeys.save(folder, about, secret.pem, made.certificate, made.identity, shared)
     click.echo(f"a key for a {role} is in {folder}")
-    if to is not None and not addresses:
+    if to is None:
+        return
+    click.echo("copy what is in it to GANDY_HOME/crew of another machine", err=True)
+    if not addresses:
         click.echo("the foreman takes nobody from other machines yet: start it with --listen", err=True)
 
 
