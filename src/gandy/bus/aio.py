@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from threading import Condition
 from types import TracebackType
 from typing import Any, Final, Self
@@ -58,18 +59,21 @@ class AsyncEnsemble(Bus):
         while self.now() < at:
             await asyncio.sleep(0)
 
-    async def wait_for(self, service: str) -> None:
-        """Wait until somebody offers the service."""
-        await self._wait(lambda: self.status(service) is not Status.UNKNOWN)
+    async def wait_for(self, service: str, timeout: float | None = None) -> bool:
+        """Wait until somebody offers the service. Whether somebody does."""
+        return await self._wait(lambda: self.status(service) is not Status.UNKNOWN, timeout)
 
-    async def wait_for_clock(self) -> None:
-        """Wait until the shared time is known."""
-        await self._wait(lambda: self.is_synced)
+    async def wait_for_clock(self, timeout: float | None = None) -> bool:
+        """Wait until the shared time is known. Whether it is."""
+        return await self._wait(lambda: self.is_synced, timeout)
 
-    async def _wait(self, is_so: Callable[[], bool]) -> None:
-        while not is_so():
-            self._changed.clear()
-            await self._changed.wait()
+    async def _wait(self, is_so: Callable[[], bool], timeout: float | None) -> bool:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                while not is_so():
+                    self._changed.clear()
+                    await self._changed.wait()
+        return is_so()
 
     async def news(self) -> AsyncIterator[News]:
         """Processes and services that come and go, and the clock; for the first who asks, from the beginning."""

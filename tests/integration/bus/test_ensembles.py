@@ -100,3 +100,17 @@ def test_an_ensemble_whose_loop_is_stuck_can_be_closed(monkeypatch: pytest.Monke
         band.close()  # on the loop, which can run nothing meanwhile
 
     asyncio.run(leave())
+
+
+def test_who_waits_for_somebody_can_give_up() -> None:
+    async def wait() -> list[bool]:
+        async with AsyncEnsemble(make_name(), clock="lead") as band:
+            band.service("here").add(print, "/x")
+            return [
+                await band.wait_for("nobody", 0.01),
+                await band.wait_for("here", 0.0),
+                await band.wait_for("here"),
+                await band.wait_for_clock(0.0),
+            ]
+
+    assert asyncio.run(wait()) == [False, True, True, False]
