@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from gandy.config import SOCKET_NAME, Address, parse_address, tell_home
 from gandy.core.roles import CrewRole
-from gandy.errors import ConfigError, GandyError, LinkError
+from gandy.errors import ConfigError, GandyError, LinkError, NotAllowed
 from gandy.keys.crew import CREW, CrewKeys, is_pinned
 from gandy.keys.files import alone
 from gandy.net.links import is_foreign
@@ -82,7 +82,8 @@ class Reach:
         finally:
             await asyncio.to_thread(search.close)
         if not problems:
-            raise LinkError(f"{search.explain()}; start one with 'gandy foreman run --ensemble'")
+            hint = "" if pin or self._insecure else ", or join the crew of one on another machine with 'gandy join'"
+            raise LinkError(f"{search.explain()}; start one with 'gandy foreman run --ensemble'{hint}")
         if all(isinstance(error, ConfigError) for error in problems):
             raise problems[0]
         raise LinkError("; ".join(map(str, problems)))
@@ -232,10 +233,17 @@ def find_keys(home: str, environ: Mapping[str, str], role: CrewRole) -> CrewKeys
 
 
 def _join_once(token: str, home: str, joined: CrewKeys | None) -> CrewKeys:
-    from gandy.net.join import join
     from gandy.wire.joining import parse_token
 
-    invitation = parse_token(token).invitation
+    try:
+        return _join_by(token, parse_token(token).invitation, home, joined)
+    except (ConfigError, NotAllowed) as error:
+        raise type(error)(f"GANDY_TOKEN: {error}") from None
+
+
+def _join_by(token: str, invitation: str, home: str, joined: CrewKeys | None) -> CrewKeys:
+    from gandy.net.join import join
+
     if joined is not None and joined.about.invitation == invitation:
         return joined
     folder = Path(home) / CREW

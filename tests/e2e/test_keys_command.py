@@ -73,7 +73,7 @@ def tell_error(crew: Crew, *words: str, code: int = 1, data: bytes = b"") -> str
 
 def test_the_line_that_invite_prints_is_all_that_it_takes(site: Site, tmp_path: Path) -> None:
     done = site.run("invite", "--client")
-    assert b"On the other machine, within 10 min and once:" in done.stderr
+    assert b", within 10 min and once:" in done.stderr
     words = done.stdout.decode().split()
     assert words[:2] == ["gandy", "join"]
     other = Crew(tmp_path)
@@ -147,6 +147,13 @@ def test_a_foreman_that_is_not_on_the_network_invites_nobody(tmp_path: Path) -> 
         assert "--listen tcp://0.0.0.0:5429" in tell_error(crew, "invite", "--worker")
 
 
+def test_an_invitation_that_is_good_on_this_machine_only_says_so(site: Site) -> None:
+    here = "On this machine alone (others need a foreman with --listen tcp://0.0.0.0:5429)"
+    assert here in site.run("invite", "--worker").stderr.decode()
+    elsewhere = ("--address", "tcp://crew.example.org:5429")
+    assert site.run("invite", "--worker", *elsewhere).stderr.decode().startswith("On the other machine, within 10 min")
+
+
 def test_up_can_be_the_beginning_of_a_crew(tmp_path: Path) -> None:
     site = Site(tmp_path / "one")
     with site.running("up", "--slots", "1", "--listen", site.url):
@@ -165,7 +172,9 @@ def test_no_error_repeats_what_may_be_a_token(tmp_path: Path, bad: str) -> None:
         assert bad == "" or "canary" not in error
     crew.environment["GANDY_TOKEN"] = bad or "canary"
     for command in (("status",), ("worker", "run")):
-        assert "canary" not in tell_error(crew, *command)
+        error = tell_error(crew, *command)
+        assert error.startswith("gandy: GANDY_TOKEN: ")
+        assert "canary" not in error
 
 
 def test_a_token_is_good_once_and_no_error_repeats_it(site: Site, tmp_path: Path) -> None:

@@ -126,6 +126,9 @@ def invite(role: str | None, ttl: float, uses: int, addresses: tuple[str, ...], 
         raise click.UsageError("as what? --worker, --client or --observer")
     from gandy.cli.people import format_seconds
     from gandy.cli.rows import print_json
+    from gandy.config import parse_address
+    from gandy.gateway.addresses import is_loopback
+    from gandy.wire.joining import parse_token
 
     with open_owner() as client:
         made = client.invite(role, ttl, uses, addresses)
@@ -135,7 +138,10 @@ def invite(role: str | None, ttl: float, uses: int, addresses: tuple[str, ...], 
         click.echo(made.token)
     else:
         often = "once" if uses == 1 else f"{uses} times"
-        click.echo(f"On the other machine, within {format_seconds(ttl)} and {often}:", err=True)
+        where = "On the other machine"
+        if all(is_loopback(parse_address(each).host) for each in parse_token(made.token).addresses):
+            where = "On this machine alone (others need a foreman with --listen tcp://0.0.0.0:5429)"
+        click.echo(f"{where}, within {format_seconds(ttl)} and {often}:", err=True)
         click.echo(f"gandy join {made.token}")
 
 
