@@ -24,6 +24,7 @@ import pytest
 
 from gandy.bus import Ensemble
 from gandy.cli.exits import ExitCode
+from gandy.config import tell_home
 from gandy.errors import UnknownService
 
 GANDY = str(Path(sysconfig.get_path("scripts")) / "gandy")
@@ -124,6 +125,7 @@ class Stage:
 
     def __init__(self) -> None:
         self.ensemble = uuid4().hex
+        self.key = Path(tell_home(os.environ, sys.platform)) / "keys" / "ensemble.key"
         self.commands: list[Command] = []
 
     def start(self, *words: str) -> Command:
@@ -244,7 +246,10 @@ def test_nothing_is_timed_without_a_clock(stage: Stage) -> None:
 def test_nobody_offers_it(stage: Stage) -> None:
     done = stage.run("send", "--wait", "0.5", "/kitchen/cook", "3")
     assert done.returncode == ExitCode.FAILED
-    assert done.stderr == f"gandy: nobody in {stage.ensemble} offers the service kitchen, for 0.5 s now\n"
+    told = f"gandy: nobody in {stage.ensemble} offers the service kitchen, for 0.5 s now"
+    assert done.stderr == f"{told}; only those who have the key in {stage.key} are seen\n"
+    done = stage.run("send", "/kitchen/cook", "--wait", "0.1", "--insecure")
+    assert done.stderr.endswith("; only those who are --insecure, too, are seen\n")
 
 
 def test_service_that_comes_in_time_is_waited_for(stage: Stage) -> None:
@@ -356,6 +361,7 @@ def test_status_of_nobody(stage: Stage) -> None:
         ["ensemble", f"{stage.ensemble}:", "no", "other", "processes"],
         ["clock", "nobody", "leads", "it"],
     ]
+    assert done.stderr == f"only those who have the key in {stage.key} are seen\n"
 
 
 def test_status_can_be_watched(stage: Stage) -> None:

@@ -63,7 +63,10 @@ class Sockets:
             with suppress(OSError):
                 opened.bind((host, port))
                 return opened
-        raise ConfigError(f"all {len(dialect.ports)} discovery ports are taken on this machine")
+        raise ConfigError(
+            f"all {len(dialect.ports)} discovery ports are taken on this machine: so many processes of dialect "
+            f"{dialect.name} are there already, in whatever ensembles; end one of them"
+        )
 
 
 def set_up_link(link: socket.socket) -> None:

@@ -13,7 +13,11 @@ from gandy.cli.bus_status import clock, status
     epilog=explain("gandy bus status", "gandy bus listen kitchen", "gandy bus send /kitchen/cook 3 '\"soup\"'")
 )
 def bus() -> None:
-    """Look at an ensemble of the bus, and send to its services."""
+    """Look at an ensemble of the bus, and send to its services.
+
+    An ensemble is private: those of this home take part in it, and those of the machines that have joined the same
+    crew. With --insecure everybody on the network can, and those who are private are not seen.
+    """
 
 
 for command in (status, send, listen, clock, monitor):

@@ -1,12 +1,15 @@
 """What all commands of the bus share: which ensemble, and how to be one of its processes for a while."""
 
 import json
+import os
+import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import click
 
 from gandy.cli.exits import EXIT_HELP, make_epilog
+from gandy.config import tell_home
 
 if TYPE_CHECKING:
     from gandy.bus import Ensemble
@@ -25,7 +28,12 @@ def bus_options(command: F) -> F:
     """Which ensemble, and where. They come as one dictionary."""
     options = (
         click.option(
-            "--ensemble", default="gandy", show_default=True, envvar="GANDY_ENSEMBLE", metavar="NAME", help="Its name."
+            "--ensemble",
+            default="gandy",
+            show_default=True,
+            envvar="GANDY_ENSEMBLE",
+            metavar="NAME",
+            help="Its name. GANDY_ENSEMBLE does the same.",
         ),
         click.option(
             "--dialect",
@@ -59,6 +67,15 @@ def join(told: dict[str, Any], clock: "Clock" = "follow") -> "Ensemble":
         click.echo("gandy: INSECURE: everybody on the network can take part in this ensemble", err=True)
     options = {key: told[key] for key in ("dialect", "insecure", "peers", "ip")}
     return Ensemble(told["ensemble"], clock=clock, **options)
+
+
+def tell_who_is_seen(told: dict[str, Any]) -> str:
+    """For those who wonder why somebody is missing."""
+    from gandy.keys.ensemble import find_ensemble_key
+
+    if told["insecure"]:
+        return "only those who are --insecure, too, are seen"
+    return f"only those who have the key in {find_ensemble_key(tell_home(os.environ, sys.platform))} are seen"
 
 
 class Feed:

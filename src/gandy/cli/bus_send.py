@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from gandy.cli.bus_joining import bus_options, explain, join
+from gandy.cli.bus_joining import bus_options, explain, join, tell_who_is_seen
 from gandy.cli.options import Seconds
 from gandy.cli.people import format_seconds, parse_seconds
 from gandy.cli.text import parse_argument
@@ -72,7 +72,10 @@ def send(
     service = parts[0]
     with join(told) as band:
         if not band.wait_for(service, wait):
-            raise UnknownService(f"nobody in {band.name} offers the service {service}, for {format_seconds(wait)} now")
+            raise UnknownService(
+                f"nobody in {band.name} offers the service {service}, for {format_seconds(wait)} now; "
+                f"{tell_who_is_seen(told)}"
+            )
         if at is not None:
             _wait_for_time(band, service, wait)
         band.send(address, *args, types=types, at=_tell_time(band, at), reliable=not udp)

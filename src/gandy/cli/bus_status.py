@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from gandy.cli.bus_joining import TICK, bus_options, explain, join, print_json
+from gandy.cli.bus_joining import TICK, bus_options, explain, join, print_json, tell_who_is_seen
 from gandy.cli.options import Format, Seconds, output_option
 from gandy.cli.people import make_printable
 
@@ -76,7 +76,10 @@ def status(watch: bool, wait: float, output: Format, **told: Any) -> None:
         if watch:
             _watch(band, output)
         _settle(band, wait)
-        _print_view(_look(band), output)
+        view = _look(band)
+        _print_view(view, output)
+        if not view.processes:
+            click.echo(tell_who_is_seen(told), err=True)
 
 
 def _settle(band: "Ensemble", wait: float) -> None:

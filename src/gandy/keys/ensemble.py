@@ -26,10 +26,14 @@ class EnsembleKey(NamedTuple):
 
 def open_ensemble_key(home: str) -> EnsembleKey:
     """That of the crew that was joined; else this home's own. Raises: ConfigError."""
+    path = find_ensemble_key(home)
+    return EnsembleKey(_read(path), is_shared=True) if path.parent.name == CREW_FOLDER else open_own_key(home)
+
+
+def find_ensemble_key(home: str) -> Path:
+    """Where it is kept, or would be."""
     joined = Path(home) / CREW_FOLDER / NAME
-    if joined.exists():
-        return EnsembleKey(_read(joined), is_shared=True)
-    return open_own_key(home)
+    return joined if joined.exists() else Path(home) / OWN_FOLDER / NAME
 
 
 def open_own_key(home: str) -> EnsembleKey:
