@@ -51,7 +51,7 @@ def new(role: str, name: str | None, ttl: float | None, to: str | None) -> None:
     from gandy.core.roles import CrewRole
     from gandy.keys.certificates import make_secret
     from gandy.keys.crew import CrewKeys, Membership
-    from gandy.keys.ensemble import share_ensemble_key
+    from gandy.keys.ensemble import note_shared, open_own_key
     from gandy.keys.files import alone
 
     home = tell_home(os.environ, sys.platform)
@@ -61,7 +61,10 @@ def new(role: str, name: str | None, ttl: float | None, to: str | None) -> None:
         made = client.make_key(secret.public, name or role, role, ttl)
     addresses = made.addresses if to is not None else ()
     about = Membership(made.foreman, name or role, CrewRole(role), addresses, made.ensemble)
-    shared = share_ensemble_key(home) if to is not None and about.role is not CrewRole.OBSERVER else b""
+    shared = b""
+    if to is not None and about.role is not CrewRole.OBSERVER:
+        shared = open_own_key(home).secret
+        note_shared(home)
     with alone(folder):
         CrewKeys.save(folder, about, secret.pem, made.certificate, made.identity, shared)
     click.echo(f"a key for a {role} is in {folder}")
