@@ -9,7 +9,9 @@ import os
 import secrets
 import ssl
 import struct
-from collections.abc import Iterator
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from socket import inet_aton, inet_ntoa
 from typing import Final
@@ -36,6 +38,9 @@ COUNT_BYTES: Final = 8
 DISCOVERY: Final = 0xD1  # then a nonce, and what is sealed
 MESSAGE: Final = 0xD2  # then the sender's mark, a count, and what is sealed
 OVERHEAD: Final = 1 + MARK_BYTES + COUNT_BYTES + 16  # bytes that a message has more
+
+LINGER: Final = 2.0  # seconds that datagrams of a link that is gone are still taken
+MAX_DEPARTED: Final = 256  # such links
 
 WINDOW: Final = 1024  # messages that may overtake one another
 
@@ -81,11 +86,13 @@ class Privacy:
 
     overhead = OVERHEAD
 
-    def __init__(self, key: bytes, name: str) -> None:
+    def __init__(self, key: bytes, name: str, tell_time: Callable[[], float] = time.monotonic) -> None:
         self._key = key
         self._name = name
         self._discovery = ChaCha20Poly1305(self._derive("discovery"))
         self._peers: dict[bytes, Peer] = {}  # by their marks
+        self._departed: OrderedDict[bytes, tuple[float, Peer]] = OrderedDict()  # since when
+        self._tell_time = tell_time
         self._places: dict[tuple[str, int], Peer] = {}
         self._client_context, self._server_context = self._make_contexts()
 
@@ -113,6 +120,9 @@ class Privacy:
     def forget(self, peer: Peer) -> None:
         """Its link is gone."""
         del self._peers[peer.their_mark]
+        self._departed[peer.their_mark] = self._tell_time(), peer
+        while len(self._departed) > MAX_DEPARTED:
+            self._departed.popitem(last=False)
         if self._places[peer.where] is peer:
             del self._places[peer.where]
             # A link that somebody passed on to the wrong process is cut soon, and the right one is as good as before.
@@ -147,12 +157,17 @@ class Privacy:
 
     def _open_message(self, data: bytes) -> bytes:
         at = 1 + MARK_BYTES
-        peer = self._peers.get(data[1:at])
+        peer = self._peers.get(data[1:at]) or self._find_departed(data[1:at])
         if peer is None:
             return b""
         count = data[at : at + COUNT_BYTES]
         opened = peer.opening.decrypt(bytes(4) + count, data[at + COUNT_BYTES :], None)
         return opened if peer.window.take(int.from_bytes(count, "big")) else b""
+
+    def _find_departed(self, mark: bytes) -> Peer | None:
+        """Who says something and leaves: the end of the link may be seen before its last datagram."""
+        then, peer = self._departed.get(mark, (0.0, None))
+        return peer if peer is not None and self._tell_time() - then < LINGER else None
 
     # TLS
 

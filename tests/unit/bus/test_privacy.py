@@ -1,6 +1,8 @@
 """Who has the key is heard once, and nobody else at all."""
 
 import ssl
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from itertools import chain
 
@@ -9,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gandy.bus import privacy
-from gandy.bus.privacy import WINDOW, Privacy, PrivateSession, Window
+from gandy.bus.privacy import LINGER, MAX_DEPARTED, WINDOW, Privacy, PrivateSession, Window
 from gandy.core.bus.links import Place
 from gandy.wire.bus_control import Discovery, encode_discovery
 from gandy.wire.dialects import DIALECTS
@@ -35,8 +37,8 @@ def shake(client: PrivateSession, server: PrivateSession) -> tuple[list[bytes], 
 class Pair:
     """Two processes with a link between them."""
 
-    def __init__(self) -> None:
-        self.one, self.two = Privacy(KEY, "band"), Privacy(KEY, "band")
+    def __init__(self, tell_time: Callable[[], float] = time.monotonic) -> None:
+        self.one, self.two = Privacy(KEY, "band"), Privacy(KEY, "band", tell_time)
         self.client = self.one.make_session(HERE, is_server=False)
         self.server = self.two.make_session(THERE, is_server=True)
         shake(self.client, self.server)
@@ -104,9 +106,32 @@ def test_a_datagram_is_for_one_process_in_one_link(pair: Pair) -> None:
     assert pair.one.open(sealed) == b""
     other = Pair()
     assert other.two.open(sealed) == b""
+
+
+def test_what_was_said_before_leaving_is_heard_for_a_moment() -> None:
+    now = 100.0
+    pair = Pair(lambda: now)
+    first, second, third = (pair.send(b"goodbye") for _ in range(3))
     pair.server.close()
-    assert pair.two.open(sealed) == b""
+    assert pair.two.open(first) == b"goodbye"
+    assert pair.two.open(first) == b""
+    now += LINGER / 2
+    assert pair.two.open(second) == b"goodbye"
+    now += LINGER
+    assert pair.two.open(third) == b""
     pair.server.close()  # once more does no harm
+
+
+def test_few_that_left_are_remembered() -> None:
+    two = Privacy(KEY, "band", lambda: 1.0)
+    sealed = []
+    for _ in range(MAX_DEPARTED + 1):
+        one = Privacy(KEY, "band")
+        client, server = one.make_session(HERE, is_server=False), two.make_session(THERE, is_server=True)
+        shake(client, server)
+        sealed.append(one.seal(b"goodbye", (THERE.ip, THERE.udp_port)))
+        server.close()
+    assert [two.open(each) for each in sealed] == [b"", *[b"goodbye"] * MAX_DEPARTED]
 
 
 def test_a_datagram_that_was_changed_is_nothing(pair: Pair) -> None:
@@ -170,8 +195,7 @@ def test_a_link_that_is_made_again_has_other_keys(pair: Pair) -> None:
     again = pair.send(b"hello")
     assert first[-len(b"hello") - 16 :] != again[-len(b"hello") - 16 :]
     assert first[17:25] == again[17:25] == (1).to_bytes(8, "big")
-    assert pair.two.open(first) == b""
-    assert pair.two.open(again) == b"hello"
+    assert [pair.two.open(each) for each in (first, again, first, again)] == [b"hello", b"hello", b"", b""]
 
 
 def test_both_ways_have_keys_of_their_own(pair: Pair) -> None:
