@@ -14,6 +14,8 @@ from tests.e2e.kitchens import until
 from tests.e2e.test_jobs_command import PATIENCE, Crew
 from tests.e2e.test_kills import Member
 
+from gandy.keys.ensemble import open_ensemble_key, open_own_key
+
 TOKEN = re.compile(r"gandy1-[\w-]+")
 
 KEY_KEYS = ["id", "name", "role", "state", "made", "expires", "origin", "links", "uses"]
@@ -317,6 +319,7 @@ def test_a_key_in_a_folder_can_be_carried_to_another_machine(site: Site, tmp_pat
     assert (site.home / "keys" / "ensemble.shared").exists()
     site.run("key", "new", "observer", "--to", str(tmp_path / "eye"))
     assert not (tmp_path / "eye" / "ensemble.key").exists()
+    assert open_ensemble_key(str(folder.parent)) == open_own_key(str(site.home))._replace(is_shared=True)
     (folder / "peer.key").chmod(0o644)
     assert f"chmod 600 {folder / 'peer.key'}" in tell_error(other, "status")
 
@@ -336,6 +339,23 @@ def test_the_key_of_the_home_can_be_renewed(tmp_path: Path) -> None:
         assert site.show("status", "--foreman", site.url)
         site.run("key", "revoke", "client")
         assert site.show("status", "--foreman", site.url)
+
+
+def test_an_observers_folder_has_no_key_of_ensembles(site: Site, tmp_path: Path) -> None:
+    site.run("key", "new", "observer", "--name", "onlooker", "--to", str(tmp_path / "crew"))
+    assert not (tmp_path / "crew" / "ensemble.key").exists()
+
+
+def test_a_new_key_of_ensembles_is_for_those_who_join_then(tmp_path: Path) -> None:
+    with a_site(tmp_path) as site:
+        early = site.admit("worker", "early")
+        done = site.run("key", "revoke", "early")
+        assert "'gandy key rotate' ends that" in done.stderr.decode()
+        site.run("key", "rotate")
+        late = site.admit("worker", "late")
+        old, new = (open_ensemble_key(str(crew.home)).secret for crew in (early, late))
+        assert old != new == open_own_key(str(site.home)).secret
+        assert "no foreman was ever started in this home" in tell_error(late, "key", "rotate")
 
 
 def test_keys_survive_the_foreman(tmp_path: Path) -> None:

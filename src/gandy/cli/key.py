@@ -81,7 +81,8 @@ def new(role: str, name: str | None, ttl: float | None, to: str | None) -> None:
 def revoke(wanted: str, output: Format) -> None:
     """Let a key, or an open invitation, be good no longer: by its name or its id.
 
-    Whoever is there with that key is cut at once; its worker's tasks go to others.
+    Whoever is there with that key is cut at once; its worker's tasks go to others. Workers and clients also have the
+    key of the crew's ensembles, which stays good: 'gandy key rotate' makes another one.
     """
     with open_owner() as client:
         rows = client.revoke_key(wanted)
@@ -92,6 +93,26 @@ def revoke(wanted: str, output: Format) -> None:
         click.echo(f"the key {row.id} of {row.name} ({row.role}) is good no longer")
     if not rows:
         click.echo(f"nothing of {wanted} is good any more")
+    elif any(row.role != "observer" for row in rows):
+        click.echo("who had it can still be in the crew's ensembles: 'gandy key rotate' ends that", err=True)
+
+
+@key.command(epilog=make_epilog("gandy key rotate"))
+def rotate() -> None:
+    """Make a new key for the crew's ensembles: who has the old one is a stranger there.
+
+    It is for those who start from now on. So the foreman, and all of this home that are in an ensemble, must be started
+    again, and other machines get the new key when they join again. Until then, old and new do not meet.
+    """
+    from gandy.keys.ensemble import renew_own_key
+    from gandy.keys.foreman import CERTIFICATE, FOLDER
+
+    home = tell_home(os.environ, sys.platform)
+    if not (Path(home) / FOLDER / CERTIFICATE).exists():
+        raise ConfigError("the key is made where the foreman is, and no foreman was ever started in this home")
+    renew_own_key(home)
+    click.echo("the ensembles of this crew have a new key")
+    click.echo("next: start the foreman again, and have other machines join again with 'gandy invite'", err=True)
 
 
 @click.command(

@@ -1,6 +1,8 @@
 """The key to the private ensembles of a home: what its crew has, or, where it is in none, one of its own."""
 
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -44,16 +46,22 @@ def open_own_key(home: str) -> EnsembleKey:
     folder = Path(home) / OWN_FOLDER
     make_folder(Path(home), must_be_hidden=False)
     make_folder(folder)
-    try:
-        place(folder / NAME, secrets.token_hex(KEY_BYTES).encode() + b"\n")
-    except OSError as error:
-        raise ConfigError(f"cannot keep keys in {folder}: {error}") from None
+    with _keeping(folder):
+        place(folder / NAME, _make())
     return EnsembleKey(_read(folder / NAME), is_shared=(folder / SHARED).exists())
 
 
+def renew_own_key(home: str) -> None:
+    """Whoever has the old one is a stranger to all who start from now on. Raises: ConfigError."""
+    open_own_key(home)  # or say what is wrong with the folder
+    with _keeping(Path(home) / OWN_FOLDER) as folder:
+        replace(folder / NAME, _make())
+
+
 def note_shared(home: str) -> None:
-    """Another machine gets our own: those of this home must be where others can reach them. Raises: OSError."""
-    place(Path(home) / OWN_FOLDER / SHARED, b"")
+    """Another machine gets our own: those of this home must be where others can reach them. Raises: ConfigError."""
+    with _keeping(Path(home) / OWN_FOLDER) as folder:
+        place(folder / SHARED, b"")
 
 
 def save_ensemble_key(crew_folder: Path, key: bytes) -> None:
@@ -70,6 +78,18 @@ def parse_ensemble_key(text: str) -> bytes:
     if len(key) != KEY_BYTES:
         raise ConfigError(f"a key of an ensemble has {2 * KEY_BYTES} hexadecimal digits")
     return key
+
+
+@contextmanager
+def _keeping(folder: Path) -> Iterator[Path]:
+    try:
+        yield folder
+    except OSError as error:
+        raise ConfigError(f"cannot keep keys in {folder}: {error}") from None
+
+
+def _make() -> bytes:
+    return secrets.token_hex(KEY_BYTES).encode() + b"\n"
 
 
 def _read(path: Path) -> bytes:
