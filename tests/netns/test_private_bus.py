@@ -1,6 +1,7 @@
 """A private ensemble among strangers: they are not heard, nothing grows, and the others go on."""
 
 import os
+import resource
 import socket
 import ssl
 import struct
@@ -217,6 +218,40 @@ def test_a_flood_of_links_keeps_no_member_out(host: Namespace, pair: Pair, monke
         for member in pair:
             member.expect_news(ServiceFound("third", third.process))
         pair.talk()
+
+
+@contextmanager
+def no_more_files() -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    first_free = os.dup(0)
+    os.close(first_free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (first_free, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_who_comes_while_there_is_no_file_left_waits_and_wakes_nobody(pair: Pair) -> None:
+    member, looks = pair.first.engine, list[int]()
+    number, port = member._sockets.server.fileno(), member.member.place.tcp_port
+    accept = member._acts[number]
+
+    def look(event: int) -> None:
+        looks.append(event)
+        accept(event)
+
+    member._acts[number] = look
+    with socket.socket() as sock:
+        sock.settimeout(SOON)
+        with no_more_files():
+            sock.connect((LOCALHOST, port))
+            for _ in range(100):  # turns of the engine
+                pair.talk()
+            assert 0 < len(looks) < 50
+        say(b"nonsense")(sock)
+        until_cut(sock)
+    pair.talk()
 
 
 # Datagrams

@@ -11,7 +11,7 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from errno import EAGAIN, EINPROGRESS, EWOULDBLOCK
+from errno import EAGAIN, EINPROGRESS, EMFILE, ENFILE, EWOULDBLOCK
 from functools import partial
 from threading import RLock, Thread, current_thread
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -93,6 +93,7 @@ class Engine:
         self._wakes_at = 0.0
         self._is_stale = True  # something happened that may have changed when we are to wake up
         self._must_know_senders = False
+        self._is_full = False  # this process has as many files as it may
         self._acts: dict[int, Callable[[int], None]] = {  # by file
             self._sockets.datagrams.fileno(): self._read_datagrams,
             self._sockets.discovery.fileno(): self._read_discovery,
@@ -211,6 +212,9 @@ class Engine:
         member, now = self.member, time.monotonic()
         if now >= self._wakes_at:
             member.on_time(now)
+            if self._is_full:  # a while has passed: there may be room again
+                self._is_full = False
+                self._epoll.modify(self._sockets.server, select.EPOLLIN)
         self._perform()
         self._wakes_at = member.next_deadline()
         self._must_know_senders = member.must_know_senders
@@ -358,7 +362,10 @@ class Engine:
         for _ in range(MAX_AT_ONCE):
             try:
                 sock, _ = self._sockets.server.accept()
-            except OSError:
+            except OSError as error:
+                if error.errno in (EMFILE, ENFILE):  # who waits there would wake us again and again
+                    self._is_full = True
+                    self._epoll.modify(self._sockets.server, 0)
                 return
             self._add_channel(self.member.on_accept(time.monotonic()), sock, is_open=True)
 
