@@ -15,6 +15,7 @@ from gandy.config import SOCKET_NAME, Address, parse_address, tell_home
 from gandy.core.roles import CrewRole
 from gandy.errors import ConfigError, GandyError, LinkError, NotAllowed
 from gandy.keys.crew import CREW, CrewKeys, is_pinned
+from gandy.keys.ensemble import OWN_FOLDER
 from gandy.keys.files import alone
 from gandy.net.links import is_foreign
 from gandy.net.tls import NotAdmitted, TlsEnd, TlsTransport
@@ -229,7 +230,7 @@ def find_keys(home: str, environ: Mapping[str, str], role: CrewRole) -> CrewKeys
     joined = CrewKeys.find(Path(home) / CREW)
     if token := environ.get("GANDY_TOKEN"):
         joined = _join_once(token, home, joined)
-    return joined if joined is not None else CrewKeys.find(Path(home) / "keys" / role)
+    return joined if joined is not None else CrewKeys.find(Path(home) / OWN_FOLDER / role)
 
 
 def _join_once(token: str, home: str, joined: CrewKeys | None) -> CrewKeys:

@@ -27,9 +27,9 @@ from cryptography.x509.oid import NameOID
 
 from gandy.core.bus.discovery import is_discovery
 from gandy.core.bus.links import Place
+from gandy.keys.ensemble import KEY_BYTES
 from gandy.keys.session import NO_CHECK_TIME, TlsSession
 
-KEY_BYTES: Final = 32
 MARK_BYTES: Final = 16
 NONCE_BYTES: Final = 12
 COUNT_BYTES: Final = 8

@@ -105,6 +105,7 @@ class ForemanProgram:
         self.clerk = Clerk(self.server, blobs, self.store_name, self.keys, self.audit)
         self.server.on_refused = lambda who, why: self.audit.note("refused", who, why=why)
         self.server.on_worker = self._note_worker
+        self.server.on_gone = self.clerk.on_gone
         self.server.on_drop = blobs.drop
         self.server.on_message = self.clerk.on_message
         self.server.on_commit.append(self.clerk.on_commit)
@@ -114,7 +115,6 @@ class ForemanProgram:
         self._band: AsyncEnsemble | None = None
         self._porter: Porter | None = None
         self._warnings: list[str] = []
-        self.server.on_gone = self.clerk.on_gone
 
     def _note_worker(self, who: Visitor, worker: WorkerInfo, is_here: bool) -> None:
         self.audit.note("came to work" if is_here else "left work", who, worker=worker.name, id=worker.id)

@@ -16,12 +16,12 @@ from msgspec import Struct, structs
 
 from gandy.core.roles import CrewRole
 from gandy.errors import ConfigError
+from gandy.keys.ensemble import CREW_FOLDER, save_ensemble_key
 from gandy.keys.ensemble import NAME as ENSEMBLE
-from gandy.keys.ensemble import save_ensemble_key
 from gandy.keys.files import alone, make_folder, refuse_readable, refuse_writable, replace
 from gandy.keys.session import NO_CHECK_TIME
 
-CREW: Final = "crew"  # the folder that `gandy join` writes
+CREW: Final = CREW_FOLDER  # that `gandy join` writes
 CERTIFICATE: Final = "peer.pem"
 SECRET: Final = "peer.key"  # noqa: S105 - the name of a file
 FOREMAN: Final = "foreman.pem"

@@ -12,10 +12,11 @@ from gandy.core.keyring import Invitation, Key, Keyring, RingState, check_name, 
 from gandy.core.roles import KEYED, CrewRole
 from gandy.errors import ConfigError, Rejected
 from gandy.keys.crew import CrewKeys, Membership, tell_fingerprint
+from gandy.keys.ensemble import OWN_FOLDER
 from gandy.keys.files import alone, place, read_secret, replace
 from gandy.wire.joining import ALPN_JOIN, ALPN_NATIVE, Token, format_token
 
-FOLDER: Final = "keys"
+FOLDER: Final = OWN_FOLDER
 CERTIFICATE: Final = "foreman.pem"
 SECRET: Final = "foreman.key"  # noqa: S105 - the name of a file
 RING: Final = "ring.json"
