@@ -5,6 +5,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from queue import Queue
 from statistics import median
+from typing import Any
 
 import pytest
 from tests.netns.members import APP, Member, join
@@ -29,10 +30,11 @@ def test_what_was_sent_before_the_end_arrives(hosts: Hosts) -> None:
         assert first.expect_message().message.address == "/first/last"
 
 
-def test_what_was_sent_before_the_end_arrives_though_much_is_unread(hosts: Hosts) -> None:
-    with join(hosts.first) as first:
+@pytest.mark.parametrize("options", [{}, {"insecure": False, "key": "6b" * 32}], ids=["plain", "private"])
+def test_what_was_sent_before_the_end_arrives_though_much_is_unread(hosts: Hosts, options: dict[str, Any]) -> None:
+    with join(hosts.first, **options) as first:
         first.offer("first")
-        with join(hosts.second) as second:
+        with join(hosts.second, **options) as second:
             second.service("second").add(lambda _: time.sleep(0.2))  # meanwhile it reads nothing
             second.expect_news(ServiceFound("first", first.process))
             first.expect_news(ServiceFound("second", second.process))
