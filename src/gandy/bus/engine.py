@@ -339,12 +339,13 @@ class Engine:
                 now = time.monotonic()
                 if self._privacy is not None:
                     data = self._privacy.open(data)
+                if data:  # a stranger keeps nobody awake
+                    self._vigil.on_message(now)
                 if not member.on_datagram(data, ip, now):
                     self._is_stale = True
                 read += 1
         except OSError:
             now = time.monotonic()  # nothing is left; or an earlier one could not be delivered, and ICMP says so
-        self._vigil.on_message(now)
         self._is_busy = read > 1 or now - self._read_at < BUSY
         self._read_at = now
 
@@ -419,7 +420,8 @@ class Engine:
             if not data:
                 self._lose(channel)
                 return
-            self._vigil.on_message(time.monotonic())
+            if channel.session is None or channel.session.is_known:  # a stranger keeps nobody awake
+                self._vigil.on_message(time.monotonic())
             if channel.session is not None:
                 self._read_private(channel, channel.session, data)
             elif not self.member.on_data(channel.link, data, time.monotonic()):
