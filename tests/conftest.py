@@ -22,9 +22,11 @@ settings.register_profile(
 settings.register_profile("soak", deadline=None, max_examples=5_000, suppress_health_check=list(HealthCheck))
 settings.load_profile(os.environ.get("GANDY_HYPOTHESIS_PROFILE", "quick"))
 
+# In the background of a shell, and with nohup, these are ignored. What the tests start would not hear them either.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # As in the background of a shell. What the tests start would not hear Ctrl-C either.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 os.environ["GANDY_HOME"] = tempfile.mkdtemp(prefix="gandy-tests-")
 atexit.register(shutil.rmtree, os.environ["GANDY_HOME"], ignore_errors=True)

@@ -110,14 +110,18 @@ def test_a_slot_comes_back_with_its_increment_and_not_before(tmp_path: Path) -> 
         worker.answer(worker.receive())
         assert client.hear() == (b"1111", ())
         assert worker.hears_nothing()
-        for _ in range(5):
-            worker.increment()  # all but the first are for nothing
+        worker.increment()
         worker.answer(worker.receive())
         assert client.hear() == (b"2222", ())
+        for _ in range(5):
+            worker.increment()  # all but the first are for nothing
+        assert worker.hears_nothing()
         client.ask(b"3333", PING)
+        client.ask(b"4444", PING)
+        assert worker.receive()[3] == b"3333"
         assert worker.hears_nothing()
         worker.increment()
-        assert worker.receive()[3] == b"3333"
+        assert worker.receive()[3] == b"4444"
 
 
 def test_workers_take_turns_and_what_finds_none_waits(tmp_path: Path) -> None:
