@@ -228,6 +228,7 @@ class SlotPool:
             outdated.retire()
 
     def _rest(self, process: SlotProcess) -> None:
+        self._open.pop(process, None)  # it runs nothing that a call could wait behind
         process.idle_since = self._families.loop.time()
         self._idle.append(process)
         if self._tidying is None:

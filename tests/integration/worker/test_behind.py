@@ -1,7 +1,9 @@
 """Calls that wait behind others in a slot process: they begin there, or are had back, and never both."""
 
 import asyncio
+import os
 import random
+import signal
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -152,6 +154,26 @@ def test_special_calls_wait_for_nobody_and_nobody_for_them(tmp_path: Path, optio
         await until((tmp_path / "other").exists)
 
     run_with_bench(tmp_path, go, grace=0.1)
+
+
+def test_nothing_waits_behind_a_process_that_runs_nothing(tmp_path: Path) -> None:
+    """All that it had was had back before it began: else the answer to one call would be taken for another's."""
+    notes = Notes()
+
+    async def go(bench: PythonBench) -> None:
+        pid = await bench.value(errands.who)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            bench.start(errands.nothing)
+            order = a_call(errands.nothing, task=100)
+            assert bench.runner.put_behind(order)
+            bench.runner.take_back(order.attempt)
+            assert [each.attempt for each in notes.returned] == [order.attempt, an_attempt(bench.last)]
+            assert not bench.runner.put_behind(order)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+    run_with_bench(tmp_path, go, **notes.options)
 
 
 def test_each_call_ends_once_with_its_own_value_however_often_it_is_had_back(tmp_path: Path) -> None:
