@@ -221,8 +221,10 @@ class Engine:
         self._is_stale = False
 
     def _wait(self, seconds: float) -> list[tuple[int, int]]:
-        if self._vigil.until and seconds > 0 and (events := self._keep_vigil()):
-            return events
+        if self._vigil.until and seconds > 0:
+            if events := self._keep_vigil():
+                return events
+            seconds = self._wakes_at - time.monotonic()  # it took a part of them
         if seconds >= FINE:
             return self._epoll.poll(min(seconds - FINE / 2, 60.0), MAX_EVENTS)
         if seconds > 0:
