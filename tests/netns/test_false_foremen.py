@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -123,9 +123,9 @@ def find(search: Search, *wanted: str) -> list[str]:
 def test_two_foremen_in_one_ensemble_are_both_found(host: Namespace) -> None:
     ours, theirs = "tcp://10.0.0.1:5429", "tcp://10.0.0.2:5429"
     with a_foreman_at(host, ours, OURS), a_foreman_at(host, theirs, THEIRS), host.inside():
-        with Search(BAND) as search:
+        with closing(Search(BAND)) as search:
             find(search, ours, theirs)
-        with Search(BAND, OURS) as search:
+        with closing(Search(BAND, OURS)) as search:
             assert find(search, ours) == [ours]
 
 
@@ -135,13 +135,13 @@ def test_somebody_who_says_too_much_does_not_hide_our_foreman(host: Namespace) -
         for port in range(1, 40):
             liar.service(f"{name_service(OURS)}-10.0.0.2:{port}").offer()
         liar.service(f"{name_service(OURS)}-nonsense:").offer()
-        with Search(BAND, OURS) as search:
+        with closing(Search(BAND, OURS)) as search:
             assert len(find(search, ours)) <= MAX_OF_ONE + 1
 
 
 def test_somebody_who_takes_our_time_does_not_hide_our_foreman(host: Namespace) -> None:
     ours, theirs = "tcp://10.0.0.1:5429", "tcp://10.0.0.2:5429"
-    with a_foreman_at(host, theirs, OURS), host.inside(), Search(BAND, OURS, timeout=0) as search:
+    with a_foreman_at(host, theirs, OURS), host.inside(), closing(Search(BAND, OURS, timeout=0)) as search:
         found: list[str] = []
 
         def has_found(place: str) -> bool:
@@ -158,7 +158,7 @@ def test_answers_that_make_no_sense_are_skipped(host: Namespace) -> None:
     with a_foreman_at(host, ours, OURS), host.inside(), Ensemble(BAND) as liar:
         service = liar.service(name_service(THEIRS))
         service.add(lambda reply_to: liar.send(reply_to, 1, 2.0, "nowhere:", "unix:"), "/where", "s")
-        with Search(BAND) as search:
+        with closing(Search(BAND)) as search:
             assert find(search, ours) == [ours]
 
 

@@ -334,7 +334,8 @@ def test_discovery_that_is_repeated_brings_a_connection_that_leads_nowhere(pair:
 # Much
 
 
-def test_large_messages_wait_for_who_is_slow(pair: Pair) -> None:
+def hold_second(pair: Pair) -> Event:
+    """Its handlers wait, until this is set."""
     is_held, may_go_on = Event(), Event()
 
     def hold() -> None:
@@ -344,6 +345,11 @@ def test_large_messages_wait_for_who_is_slow(pair: Pair) -> None:
     pair.second.service("second").add(hold, "/hold")
     pair.first.send("!second/hold")
     assert is_held.wait(SOON)
+    return may_go_on
+
+
+def test_large_messages_wait_for_who_is_slow(pair: Pair) -> None:
+    may_go_on = hold_second(pair)
     messages = [bytes((number,)) * 10 * MEGABYTE for number in range(3)]
     for each in messages:
         pair.first.send("!second/much", each)
@@ -354,15 +360,7 @@ def test_large_messages_wait_for_who_is_slow(pair: Pair) -> None:
 
 def test_who_does_not_read_is_cut(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "MAX_UNSENT_BYTES", 5 * MEGABYTE)
-    is_held, may_go_on = Event(), Event()
-
-    def hold() -> None:
-        is_held.set()
-        may_go_on.wait(SOON)
-
-    pair.second.service("second").add(hold, "/hold")
-    pair.first.send("!second/hold")
-    assert is_held.wait(SOON)
+    may_go_on = hold_second(pair)
     try:
         for _ in range(4):
             with suppress(UnknownService):

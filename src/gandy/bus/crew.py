@@ -12,8 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from gandy.bus.ensemble import Bus, Ensemble
 from gandy.config import NETWORK, Address, parse_address
@@ -96,14 +95,6 @@ class Search:
         self._source: _Names | _Questions = (
             _Names(self._band, fingerprint) if fingerprint else _Questions(self._band, self._news, insecure)
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         with suppress(LinkError):  # whose band it is may have left
