@@ -17,12 +17,12 @@ from typing import Any, Final
 from gandy.bus.ensemble import Bus, Ensemble
 from gandy.config import NETWORK, Address, parse_address
 from gandy.errors import AddressError, ConfigError, LinkError
+from gandy.interfaces import ANY, ANY_IPV4
 
 log = logging.getLogger("gandy.bus")
 
 SERVICE: Final = "foreman"
 PIN_DIGITS: Final = 16  # of a fingerprint, in the name of a service: others have 64 bytes in all
-ANYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104 - a foreman that listens everywhere
 ASK_PERIOD: Final = 0.5  # seconds between two questions
 PATIENCE: Final = 6.0  # seconds; discovery has tried every port three times by then
 MAX_OF_ONE: Final = 4  # places that one process, or one answer, may name
@@ -47,7 +47,7 @@ class Signpost:
     def __init__(self, band: Bus, addresses: Sequence[Address], fingerprint: str) -> None:
         self._band = band
         ip = band.process.rpartition(":")[0]  # what others call this machine
-        places = [each._replace(host=ip) if each.host in ANYWHERE else each for each in addresses]
+        places = [each._replace(host=ip) if each.host in (ANY, ANY_IPV4) else each for each in addresses]
         self._addresses = tuple(map(str, places))
         own = name_service(fingerprint)
         for name in (SERVICE, own):

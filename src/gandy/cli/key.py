@@ -51,11 +51,11 @@ def new(role: str, name: str | None, ttl: float | None, to: str | None) -> None:
     from gandy.core.roles import CrewRole
     from gandy.keys.certificates import make_secret
     from gandy.keys.crew import CrewKeys, Membership
-    from gandy.keys.ensemble import note_shared, open_own_key
+    from gandy.keys.ensemble import OWN_FOLDER, note_shared, open_own_key
     from gandy.keys.files import alone
 
     home = tell_home(os.environ, sys.platform)
-    folder = Path(to) if to is not None else Path(home) / "keys" / role
+    folder = Path(to) if to is not None else Path(home) / OWN_FOLDER / role
     secret = make_secret()
     with open_owner() as client:
         made = client.make_key(secret.public, name or role, role, ttl)

@@ -24,12 +24,13 @@ from gandy.foreman.server import Server
 from gandy.gateway.addresses import check_bind
 from gandy.gateway.curve import ServerKeys
 from gandy.gateway.router import Router
+from gandy.interfaces import ANY, ANY_IPV4
 from gandy.net.links import STRANGER, Visitor
 from gandy.wire.calls import encode_target
 from gandy.wire.command_codes import CommandCodes
 
 MEMORY_NAME: Final = "roundrobin.json"
-ANYWHERE: Final = ("0.0.0.0", "::", "*")  # noqa: S104
+ANYWHERE: Final = (ANY_IPV4, ANY, "*")
 SAVE_PAUSE: Final = 0.5  # seconds from a change until it is written, with all that follow
 
 log = logging.getLogger("gandy.foreman")
