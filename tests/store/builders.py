@@ -125,7 +125,7 @@ def attempt_key(task: int = 1, attempt: int = 1, job: int = 1) -> AttemptKey:
 
 
 def claimed(task: int = 1, attempt: int = 1, job: int = 1, worker: str = "w", at: float = 2.0) -> Claimed:
-    return Claimed(attempt_key(task, attempt, job), worker, at)
+    return Claimed(worker, (attempt_key(task, attempt, job),), at)
 
 
 def ended(

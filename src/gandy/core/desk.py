@@ -9,11 +9,11 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from msgspec import UNSET
-from msgspec.structs import replace
+from msgspec.structs import astuple
 
 from gandy.core.effects import Assignment, Effect
 from gandy.core.extensions import PING, PONG
-from gandy.core.model import AttemptKey, Cause, Ending, Input
+from gandy.core.model import AttemptKey, Cause, Ending, Input, JobSpec
 from gandy.core.reactor import Reactor
 from gandy.core.workers import PING_PONG, ROUND_ROBIN, WorkerInfo
 from gandy.errors import ErrorCode
@@ -96,9 +96,13 @@ class Desk:
         is_gandy = Extension.ATOMIC in self.agreed
         told = set(self._told)
         tasks = []
-        for assignment in assignments:
-            tasks.append(_make_task(assignment, inputs.get(assignment.attempt), is_gandy, told))
-            told.add(assignment.attempt.job)
+        last = None
+        for attempt, spec in map(astuple, assignments):
+            if spec is not last:  # mostly all are of one job
+                last, description = spec, _describe(attempt.job, spec)
+            orders = _make_orders(attempt, spec, inputs.get(attempt), told) if is_gandy else UNSET
+            tasks.append(Task(attempt.task, description, orders))
+            told.add(attempt.job)
         self.side.give(tasks)
         self._told = told if len(told) < MAX_TOLD else set()
         for task, assignment in zip(tasks, assignments, strict=True):
@@ -203,21 +207,19 @@ def _tell_attempt(task: Task, reactor: Reactor) -> AttemptKey:
     return reactor.current_attempt(task.job.job_id, task.number)
 
 
-def _make_task(assignment: Assignment, given: Input | None, is_gandy: bool, told: Collection[JobId]) -> Task:
-    attempt, spec = assignment.attempt, assignment.spec
+def _describe(job: JobId, spec: JobSpec) -> JobDescription:
     text = spec.command if isinstance(spec.command, str) else shlex.join(spec.command)
-    job = JobDescription(attempt.job, spec.name, spec.tasks, spec.cwd, "", text, Status.RUNNING)
-    if not is_gandy:
-        return Task(attempt.task, job)
+    return JobDescription(job, spec.name, spec.tasks, spec.cwd, "", text, Status.RUNNING)
+
+
+def _make_orders(attempt: AttemptKey, spec: JobSpec, given: Input | None, told: Collection[JobId]) -> Orders:
     line = given if isinstance(given, str) else None
-    orders = Orders(attempt.attempt, spec.command, spec.env, spec.timeout, line, spec.slots, spec.memory)
-    if spec.at is not None:
-        orders = replace(orders, at=spec.at)
+    python = None
     if spec.python is not None:
         pickled = given if isinstance(given, bytes) else b""
         shared = None if attempt.job in told else spec.python.shared
-        orders = replace(orders, python=PythonOrders(pickled, shared, spec.python.fresh))
-    return Task(attempt.task, job, orders)
+        python = PythonOrders(pickled, shared, spec.python.fresh)
+    return Orders(attempt.attempt, spec.command, spec.env, spec.timeout, line, spec.slots, spec.memory, python, spec.at)
 
 
 def _tell_ending(result: TaskResult) -> Ending:

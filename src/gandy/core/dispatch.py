@@ -1,6 +1,7 @@
 """Who gets which task next: jobs by rank, workers by turn, free slots before places to wait."""
 
 from collections.abc import Callable
+from itertools import islice
 from math import inf
 from typing import Final
 
@@ -8,7 +9,7 @@ from msgspec.structs import replace
 
 from gandy.core.effects import Assignment, Give, Recall
 from gandy.core.jobs import Job, JobTable
-from gandy.core.model import AttemptKey, JobSpec, TaskKey
+from gandy.core.model import AttemptKey, JobSpec
 from gandy.core.owners import Owners
 from gandy.core.policy import Policy
 from gandy.core.tasks import NO_STRIKES
@@ -16,6 +17,7 @@ from gandy.core.workers import Worker, WorkerTable
 from gandy.ids import TaskNumber
 
 MIN_PACE: Final = 1e-6  # seconds; no task is quicker
+MAX_LOOKS: Final = 10_000  # at workers where a task might wait and may not; there is no harm in giving up
 LEAD: Final = 2.0  # seconds before its time that a task goes to its worker, which keeps a slot for it
 
 Space = Callable[[Worker, Job], int]
@@ -37,35 +39,44 @@ class Dispatcher:
             return -inf
         return inf if self.clock_ahead is None else job.at - self.clock_ahead - LEAD
 
-    def give(self, now: float) -> list[Give]:
-        """One task at a time, until nothing fits."""
-        ready = [
-            job
-            for job in self._jobs.in_order()
-            if job.may_start and self.tell_due(job) <= now and job.tasks.find_ready(now) is not None
-        ]
+    def give(self, now: float, *, anew: bool) -> list[Give]:
+        """One task at a time, until nothing fits.
+
+        Unless `anew`, no task has become ready since the last time, so only workers whose account changed can get one.
+        """
         given: dict[str, list[Assignment]] = {}
-        if ready:
-            # Free slots first, everywhere; only then places to wait.
-            self._fill(ready, lambda worker, _: worker.free, now, given)
-            self._fill(ready, self._tell_room, now, given)
+        in_turn = self._workers.in_turn() if anew else self._workers.changed_in_turn()
+        self._workers.forget_changes()
+        # Free slots first, everywhere; only then places to wait.
+        spare = [worker for worker in in_turn if worker.info.id in self._workers.spare]
+        self._fill(spare, now, given, ahead=False)
+        self._fill(in_turn, now, given, ahead=True)
         return [Give(worker, tuple(assignments)) for worker, assignments in given.items()]
 
     def recall(self) -> list[Recall]:
         """Where a worker is idle while tasks wait on another, have them back; those that have begun go on."""
-        idle = sum(worker.free for worker in self._workers.in_turn())
+        if not self._workers.laden:
+            return []
+        idle = sum(worker.free for worker in self._workers.spare.values())
         recalls: list[Recall] = []
-        for worker in self._workers if idle else ():
+        for worker in self._workers.laden.values() if idle else ():
             waiting = worker.used + worker.lent - worker.info.slots - len(worker.recalled)
             if idle <= 0 or waiting <= 0 or not worker.connected:
                 continue
-            last = [a for a in reversed(worker.held) if self._may_recall(a, worker)]
-            wanted = last[: min(idle, waiting)]
+            last = (a for a in reversed(worker.held) if self._may_recall(a, worker))
+            wanted = list(islice(last, min(idle, waiting)))
             worker.recalled.update(wanted)
             idle -= len(wanted)
             if wanted:
                 recalls.append(Recall(worker.info.id, tuple(wanted)))
         return recalls
+
+    def check(self, now: float) -> None:
+        """What must hold after a step: nothing waits that could run on a worker where nothing has changed."""
+        for job in self._jobs:
+            task = job.tasks.find_ready(now) if job.may_start and self.tell_due(job) <= now else None
+            for worker in self._workers.unchanged_in_turn() if task is not None else ():
+                assert not self._suits(worker, job, _tell_free) or _is_haunted(worker, job, TaskNumber(task or 0))
 
     def _may_recall(self, attempt: AttemptKey, worker: Worker) -> bool:
         """What has a time stays: perhaps nobody else knows the time."""
@@ -73,17 +84,40 @@ class Dispatcher:
         is_timed = job is not None and job.at is not None
         return not is_timed and attempt not in worker.recalled and self._owners.is_current(attempt, worker)
 
-    def _fill(self, ready: list[Job], space: Space, now: float, given: dict[str, list[Assignment]]) -> None:
-        """One task to each worker in turn, round and round, as long as something fits."""
-        in_turn = self._workers.in_turn()
+    def _fill(self, in_turn: list[Worker], now: float, given: dict[str, list[Assignment]], *, ahead: bool) -> None:
+        """Job by job, as long as a worker has a free slot, or, `ahead`, a place to wait."""
+        space = self._tell_room if ahead else _tell_free
+        looks = MAX_LOOKS if ahead else inf
+        for job in self._jobs.in_order():
+            if not in_turn or looks <= 0:
+                return
+            if job.may_start and self.tell_due(job) <= now and job.tasks.find_ready(now) is not None:
+                if self._deal(job, in_turn, space, now, given):
+                    in_turn = [worker for worker in in_turn if (worker.room if ahead else worker.free)]
+                else:
+                    looks -= len(in_turn)
+
+    def _deal(
+        self, job: Job, in_turn: list[Worker], space: Space, now: float, given: dict[str, list[Assignment]]
+    ) -> bool:
+        """One task to each worker in turn, round and round, as long as something fits. Whether anything did."""
+        has_given = False
         while in_turn:
             lucky = []
             for worker in in_turn:
-                assignment = self._find_assignment(worker, space, ready, now)
-                if assignment is not None:
-                    given.setdefault(worker.info.id, []).append(assignment)
+                task = job.tasks.find_ready(now) if job.may_start else None
+                if task is None:
+                    return has_given
+                if self._suits(worker, job, space) and not _is_haunted(worker, job, task):
+                    attempt = AttemptKey(job.id, task, job.tasks.start(task))
+                    worker.ungiven.add(attempt)
+                    self._owners.take(worker, attempt, job.spec.slots)
+                    self._workers.use(worker)
+                    given.setdefault(worker.info.id, []).append(Assignment(attempt, _tell_spec(job, task)))
                     lucky.append(worker)
+            has_given = has_given or bool(lucky)
             in_turn = lucky
+        return has_given
 
     def _tell_room(self, worker: Worker, job: Job) -> int:
         """Free slots and places to wait. Long tasks do not wait on a worker: there is time to send the next.
@@ -95,20 +129,14 @@ class Dispatcher:
         pace = self._policy.first_pace if job.pace is None else job.pace
         return worker.tell_room(int(self._policy.look_ahead / max(pace, MIN_PACE)))
 
-    def _find_assignment(self, worker: Worker, space: Space, ready: list[Job], now: float) -> Assignment | None:
-        for job in ready:
-            has_space = job.spec.slots <= min(space(worker, job), worker.info.slots)
-            fits = has_space and worker.info.tags.issuperset(job.spec.tags) and (job.at is None or worker.knows_time)
-            if not fits or not job.may_start:
-                continue
-            task = job.tasks.find_ready(now)
-            if task is not None and not _is_haunted(worker, job, task):
-                attempt = AttemptKey(job.id, task, job.tasks.start(task))
-                worker.ungiven.add(attempt)
-                self._owners.take(worker, attempt, job.spec.slots)
-                self._workers.use(worker)
-                return Assignment(attempt, _tell_spec(job, task))
-        return None
+    def _suits(self, worker: Worker, job: Job, space: Space) -> bool:
+        spec = job.spec
+        has_space = spec.slots <= min(space(worker, job), worker.info.slots)
+        return has_space and worker.info.tags.issuperset(spec.tags) and (job.at is None or worker.knows_time)
+
+
+def _tell_free(worker: Worker, _job: Job) -> int:
+    return worker.free
 
 
 def _tell_spec(job: Job, task: TaskNumber) -> JobSpec:
@@ -119,4 +147,4 @@ def _tell_spec(job: Job, task: TaskNumber) -> JobSpec:
 
 def _is_haunted(worker: Worker, job: Job, task: TaskNumber) -> bool:
     """Whether an older attempt at this task is not over yet on this worker."""
-    return job.tasks.attempts(task) > 0 and worker.holds(TaskKey(job.id, task))
+    return job.tasks.attempts(task) > 0 and worker.holds((job.id, task))

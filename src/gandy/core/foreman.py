@@ -15,11 +15,11 @@ from gandy.errors import LocalProtocolError
 from gandy.talk.foreman import ForemanSide
 from gandy.talk.v1_foreman import V1ForemanSide
 
-_RECORDS = get_args(Record)
+_RECORDS = frozenset(get_args(Record))
 
 
 def is_record(effect: Effect) -> TypeGuard[Record]:
-    return isinstance(effect, _RECORDS)
+    return type(effect) in _RECORDS
 
 
 class Batch:
@@ -111,7 +111,7 @@ class Foreman:
                 assert_never(send)
 
     def _give(self, worker: str, assignments: tuple[Assignment, ...], inputs: Inputs, now: float) -> None:
-        current = self.reactor.on_given(worker, [assignment.attempt for assignment in assignments])
+        current = set(self.reactor.on_given(worker, [assignment.attempt for assignment in assignments]))
         wanted = [assignment for assignment in assignments if assignment.attempt in current]
         desk = self.find_desk(worker)
         if desk is None or not wanted:

@@ -85,11 +85,7 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     clock_ahead: float = 0.0  # of the shared time before the foreman's own, when the job came
 
 
-class TaskKey(NamedTuple):
-    """Which task of which job."""
-
-    job: JobId
-    task: TaskNumber
+TaskKey = tuple[JobId, TaskNumber]  # which task of which job
 
 
 class AttemptKey(NamedTuple):
@@ -101,7 +97,7 @@ class AttemptKey(NamedTuple):
 
     @property
     def task_key(self) -> TaskKey:
-        return TaskKey(self.job, self.task)
+        return self[:2]
 
 
 class Ending(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -18,7 +18,7 @@ from gandy.core.effects import (
     Publish,
 )
 from gandy.core.jobs import FINAL_JOB_STATES, Job, JobTable
-from gandy.core.model import AttemptKey, Cause, Ending, Input, JobSpec, JobState, TaskKey, TaskState
+from gandy.core.model import AttemptKey, Cause, Ending, Input, JobSpec, JobState, TaskState
 from gandy.core.owners import Owners
 from gandy.core.policy import POLICY, Policy
 from gandy.core.records import Claimed, Ended, JobAdded, JobClosed, JobSet, TasksAdded, TasksSet
@@ -41,6 +41,8 @@ class Reactor:
         self._owners = Owners()
         self._dispatcher = Dispatcher(policy, self.jobs, self.workers, self._owners)
         self._dispatched = -inf  # when we looked last for what may start
+        self._has_more = True  # perhaps tasks may start now that could not when we looked
+        self._next_again = inf  # when the first task may start that waits again, if it waits since we looked
 
     # Beginning again
 
@@ -135,7 +137,7 @@ class Reactor:
 
     def current_attempt(self, job: JobId, task: TaskNumber) -> AttemptKey:
         """The attempt that runs now, for peers that have no attempts; one that never was where none runs."""
-        owned, _ = self._owners.find(TaskKey(job, task))
+        owned, _ = self._owners.find((job, task))
         return owned or AttemptKey(job, task, 0)
 
     def find_absent_owner(self, attempts: Iterable[AttemptKey]) -> str | None:
@@ -174,8 +176,9 @@ class Reactor:
         found = self.workers.find(worker)
         if found is not None:
             found.last_heard = now
-            found.refusing = False
-            self.workers.settle(found)
+            if found.refusing:
+                found.refusing = False
+                self.workers.settle(found)
 
     def on_absent(self, worker: str, now: float) -> list[Effect]:
         """A worker's link is gone. It keeps its tasks for the grace period."""
@@ -225,6 +228,7 @@ class Reactor:
                 worker.release(attempt)
                 self.workers.settle(worker)
                 job.tasks.unstart(attempt.task)
+                self._has_more = True
 
     def on_results(self, worker: str, ended: Sequence[tuple[AttemptKey, Ending]], now: float) -> list[Effect]:
         """Attempts ended, says their worker."""
@@ -233,14 +237,17 @@ class Reactor:
         if owner is None:
             return [thanks]
         effects: list[Effect] = []
+        touched: dict[JobId, Job] = {}
         for attempt, ending in ended:
             if self._owners.is_current(attempt, owner):
-                effects += self._end(attempt, ending, now)
+                effects.append(self._end(attempt, ending, now))
+                touched[attempt.job] = self._get_job(attempt.job)
             if ending.cause is Cause.WORKER_STOPPED:
                 owner.draining = True  # it is about to leave
             owner.release(attempt)
         self.workers.settle(owner)
-        return [*effects, thanks, *self.dispatch(now)]
+        changes = [effect for job in touched.values() for effect in self._settle_job(job, now)]
+        return [*effects, *changes, thanks, *self._dispatch(now)]
 
     def drain(self, worker: str, immediate: bool = False) -> list[Effect]:
         """Give a worker nothing new, and let it go when it has done what it holds, or now."""
@@ -286,10 +293,19 @@ class Reactor:
 
     def dispatch(self, now: float) -> list[Effect]:
         """Give what is ready to whom it is the turn of."""
+        self._has_more = True
+        return self._dispatch(now)
+
+    def _dispatch(self, now: float) -> list[Effect]:
         self._dispatched = now
-        gifts = self._dispatcher.give(now)
-        claims = [Claimed(a.attempt, gift.worker, now) for gift in gifts for a in gift.assignments]
-        started = sorted({claim.attempt.job for claim in claims})
+        gifts = self._dispatcher.give(now, anew=self._has_more or self._next_again <= now)
+        self._has_more = False
+        if self._next_again <= now:
+            self._next_again = min(
+                (inf if (due := job.tasks.next_due()) is None else due for job in self.jobs), default=inf
+            )
+        claims = [Claimed(gift.worker, tuple(a.attempt for a in gift.assignments), now) for gift in gifts]
+        started = sorted({attempt.job for claim in claims for attempt in claim.attempts})
         changes = [effect for job in started for effect in self._settle_job(self._get_job(job), now)]
         return [*claims, *changes, *gifts, *self._dispatcher.recall()]
 
@@ -297,6 +313,8 @@ class Reactor:
         """What must hold after every step; for tests."""
         self.jobs.check()
         self.workers.check()
+        if not self._has_more:
+            self._dispatcher.check(self._dispatched)
         running = sum(job.tasks.running for job in self.jobs)
         assert running == len(self._owners)
         for attempt, worker in self._owners:
@@ -315,28 +333,28 @@ class Reactor:
         _, worker = self._owners.find(attempt.task_key)
         if worker is None or not self._owners.is_current(attempt, worker):
             return []
-        effects = self._end(attempt, Ending(cause=Cause.RETURNED), now)
+        effects: list[Effect] = [self._end(attempt, Ending(cause=Cause.RETURNED), now)]
         worker.release(attempt)
         self.workers.settle(worker)
-        return effects
+        return effects + self._settle_job(self._get_job(attempt.job), now)
 
-    def _end(self, attempt: AttemptKey, ending: Ending, now: float, is_suspect: bool = True) -> list[Effect]:
+    def _end(self, attempt: AttemptKey, ending: Ending, now: float, is_suspect: bool = True) -> Ended:
         """The current attempt of a task ended: decide where the task goes, and record both.
 
         Its slots stay taken until the worker says that it is over, or is gone itself. What is not suspect is not
-        blamed for the end of its worker.
+        blamed for the end of its worker. The job's own state is another matter.
         """
-        job = self.jobs.find(attempt.job)
-        assert job is not None
+        job = self._get_job(attempt.job)
         self._owners.drop(attempt)
         job.observe(ending)
         state, due = self._decide(job, attempt, ending, now) if is_suspect else (TaskState.WAITING, now)
         if state is TaskState.WAITING:
             job.tasks.wait(attempt.task, due)
+            self._next_again = min(self._next_again, due)
         else:
             job.tasks.end(attempt.task, state)
-        record = Ended(attempt, ending, state, now, due, *job.tasks.strikes(attempt.task))
-        return [record, *self._settle_job(job, now)]
+        self._has_more = self._has_more or job.spec.limit is not None
+        return Ended(attempt, ending, state, now, due, *job.tasks.strikes(attempt.task))
 
     def _decide(self, job: Job, attempt: AttemptKey, ending: Ending, now: float) -> tuple[TaskState, float]:
         """The state that an ending leads to, and when the task may start again."""
@@ -378,9 +396,9 @@ class Reactor:
         kills: dict[str, list[AttemptKey]] = {}
         effects: list[Effect] = []
         for task in tasks:
-            attempt, worker = self._owners[TaskKey(job.id, task)]
+            attempt, worker = self._owners[job.id, task]
             kills.setdefault(worker.info.id, []).append(attempt)
-            effects += self._end(attempt, Ending(cause=Cause.CANCELLED, note="cancelled"), now)
+            effects.append(self._end(attempt, Ending(cause=Cause.CANCELLED, note="cancelled"), now))
         return [*effects, *(Kill(worker, tuple(attempts)) for worker, attempts in kills.items())]
 
     def _set_held(self, number: JobId, held: bool, now: float) -> list[Effect]:
@@ -400,6 +418,7 @@ class Reactor:
         job.state = state
         effects: list[Effect] = [JobSet(job.id, state, job.held, now), Publish(JobChanged(job.id, state))]
         if state in FINAL_JOB_STATES:
+            self._has_more = True
             for dependent in self.jobs.remove(job):
                 effects += self._on_dependency(dependent, job, now)
         return effects
@@ -421,5 +440,6 @@ class Reactor:
             is_suspect = begun < max(1, worker.info.slots)
             begun += slots
             if self._owners.is_current(attempt, worker):
-                effects += self._end(attempt, ending, now, is_suspect)
+                effects.append(self._end(attempt, ending, now, is_suspect))
+                effects += self._settle_job(self._get_job(attempt.job), now)
         return effects

@@ -47,10 +47,10 @@ class JobClosed(Struct, frozen=True):
 
 
 class Claimed(Struct, frozen=True):
-    """An attempt is about to be given to a worker. With many foremen, only one of them gets the claim."""
+    """Attempts are about to be given to a worker. With many foremen, only one of them gets each claim."""
 
-    attempt: AttemptKey
     worker: str
+    attempts: tuple[AttemptKey, ...]
     at: float
 
 

@@ -45,6 +45,7 @@ class Worker(Struct, eq=False):
     last_heard: float = 0.0
     used: int = 0  # slots taken by what it holds
     lent: int = 0  # slots for tasks that calls of commands have
+    turn: int = 0  # the lower, the longer ago it was used
     held: dict[AttemptKey, int] = field(default_factory=dict)  # attempts, with the slots of each
     recalled: set[AttemptKey] = field(default_factory=set)  # of these, the ones that are wanted back
     ungiven: set[AttemptKey] = field(default_factory=set)  # of these, the ones that are not sent to it yet
@@ -83,11 +84,15 @@ class Worker(Struct, eq=False):
 
 
 class WorkerTable:
-    """All workers by id, and those with a free slot in the order of their turn."""
+    """All workers by id, and for whoever gives out tasks: whose turn it is, and whose account changed."""
 
     def __init__(self) -> None:
         self._workers: dict[str, Worker] = {}
         self._turns: OrderedDict[str, Worker] = OrderedDict()  # with room, least recently used first
+        self._turn = 0  # that was given last
+        self._changed: dict[str, Worker] = {}  # since somebody looked
+        self.spare: dict[str, Worker] = {}  # with a slot that no task holds
+        self.laden: dict[str, Worker] = {}  # that hold more than they have slots: some of it waits there
 
     def __iter__(self) -> Iterator[Worker]:
         return iter(self._workers.values())
@@ -104,30 +109,65 @@ class WorkerTable:
         return worker
 
     def remove(self, worker: Worker) -> None:
-        del self._workers[worker.info.id]
-        self._turns.pop(worker.info.id, None)
+        for table in (self._workers, self._turns, self._changed, self.spare, self.laden):
+            table.pop(worker.info.id, None)
 
     def settle(self, worker: Worker) -> None:
         """The worker's account changed: see whether it still has a turn."""
+        name = worker.info.id
+        self._changed[name] = worker
         if worker.room == 0:
-            self._turns.pop(worker.info.id, None)
-        elif worker.info.id not in self._turns:
-            self._turns[worker.info.id] = worker
+            self._turns.pop(name, None)
+        elif name not in self._turns:
+            self._line_up(worker)
+        _keep(self.spare, worker, worker.used < worker.info.slots)
+        _keep(self.laden, worker, worker.used > worker.info.slots)
 
     def use(self, worker: Worker) -> None:
         """It was this worker's turn; now it is the last in line."""
         self.settle(worker)
         if worker.info.id in self._turns:
             self._turns.move_to_end(worker.info.id)
+            self._line_up(worker)
+
+    def _line_up(self, worker: Worker) -> None:
+        self._turn += 1
+        worker.turn = self._turn
+        self._turns[worker.info.id] = worker
 
     def in_turn(self) -> list[Worker]:
         """Those with room, free or to wait."""
         return list(self._turns.values())
+
+    def changed_in_turn(self) -> list[Worker]:
+        """Of these, the ones whose account changed since the last look: with a thousand workers, mostly one or two."""
+        with_room = [worker for name, worker in self._changed.items() if name in self._turns]
+        return sorted(with_room, key=_tell_turn)
+
+    def unchanged_in_turn(self) -> list[Worker]:
+        return [worker for name, worker in self._turns.items() if name not in self._changed]
+
+    def forget_changes(self) -> None:
+        self._changed.clear()
 
     def check(self) -> None:
         """What must hold after every step; for tests."""
         for worker in self._workers.values():
             assert worker.used == sum(worker.held.values())
             assert (worker.room > 0) == (worker.info.id in self._turns)
+            assert (worker.used < worker.info.slots) == (worker.info.id in self.spare)
+            assert (worker.used > worker.info.slots) == (worker.info.id in self.laden)
             assert worker.ungiven | worker.recalled <= set(worker.held)
-        assert all(worker in self._workers for worker in self._turns)
+        assert all(worker in self._workers for worker in (*self._turns, *self._changed, *self.spare, *self.laden))
+        assert self.in_turn() == sorted(self._turns.values(), key=_tell_turn)
+
+
+def _keep(table: dict[str, Worker], worker: Worker, belongs: bool) -> None:
+    if belongs:
+        table[worker.info.id] = worker
+    else:
+        table.pop(worker.info.id, None)
+
+
+def _tell_turn(worker: Worker) -> int:
+    return worker.turn

@@ -29,7 +29,7 @@ class InputCache:
         for record in records:
             if isinstance(record, TasksAdded):
                 for task, given in enumerate(record.inputs, record.first):
-                    self._new[TaskKey(record.job, TaskNumber(task))] = given
+                    self._new[record.job, TaskNumber(task)] = given
                     self._new_bytes += len(given)
         while self._new_bytes > MAX_NEW_BYTES:  # the oldest may be of a job that was cancelled
             self._new_bytes -= len(self._new.pop(next(iter(self._new))))

@@ -1,7 +1,7 @@
 """Tells clients what they asked to be told: how jobs stand, and what became of their tasks. It decides nothing."""
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from gandy.core import requests as ask
@@ -107,14 +107,14 @@ class News:
     def _tell_changes(self, records: Sequence[Record]) -> None:
         """At once of an end, and else not more often than people can look."""
         for record in records:
-            job = _job_of(record)
-            if job is None or job not in self._watchers:
-                continue
-            if isinstance(record, JobSet) and record.state in FINAL_JOB_STATES:
-                self._spawn(self._tell_watchers(job, 0.0))
-            elif job not in self._stale:
-                self._stale.add(job)
-                self._spawn(self._tell_watchers(job, EVENT_PAUSE))
+            for job in _jobs_of(record):
+                if job not in self._watchers:
+                    continue
+                if isinstance(record, JobSet) and record.state in FINAL_JOB_STATES:
+                    self._spawn(self._tell_watchers(job, 0.0))
+                elif job not in self._stale:
+                    self._stale.add(job)
+                    self._spawn(self._tell_watchers(job, EVENT_PAUSE))
 
     async def _tell_watchers(self, job: JobId, pause: float) -> None:
         await asyncio.sleep(pause)
@@ -139,8 +139,9 @@ class News:
         final: list[JobId] = []
         for record in records:
             if isinstance(record, Claimed):
-                if record.attempt.job in self._listeners:
-                    started.setdefault(record.attempt.job, []).append(record.attempt.task)
+                for job, task, _ in record.attempts:
+                    if job in self._listeners:
+                        started.setdefault(job, []).append(task)
             elif isinstance(record, Ended):
                 if record.attempt.job in self._listeners and record.state in FINAL_STATES:
                     news.setdefault(record.attempt.job, []).append(_tell_end(record))
@@ -191,11 +192,13 @@ def split_results(rows: Sequence[ask.ResultRow]) -> Iterator[tuple[ask.ResultRow
         yield tuple(rows[begin:])
 
 
-def _job_of(record: Record) -> JobId | None:
+def _jobs_of(record: Record) -> Iterable[JobId]:
     match record:
+        case Ended(attempt):
+            return (attempt.job,)
+        case Claimed(_, attempts):
+            return {attempt.job for attempt in attempts}
         case JobAdded(job) | TasksAdded(job) | JobClosed(job) | JobSet(job) | TasksSet(job) | JobForgotten(job):
-            return job
-        case Claimed(attempt) | Ended(attempt):
-            return attempt.job
+            return (job,)
         case _:
-            return None
+            return ()

@@ -70,6 +70,7 @@ class Server:
         self._pids: dict[str, int] = {}
         self._servers: list[asyncio.Server] = []
         self._work = asyncio.Event()
+        self._will_flush = False
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -296,7 +297,15 @@ class Server:
             link, seq = reply.token
             self.answer(link, seq, reply.value)
 
+    def _flush_soon(self, name: str) -> None:
+        """With everything else that is said to it in this turn of the loop."""
+        self.foreman.dirty.add(name)
+        if not self._will_flush:
+            self._will_flush = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
     def _flush(self) -> None:
+        self._will_flush = False
         for name in self.foreman.dirty:
             self.flush_link(name)
         self.foreman.dirty.clear()
@@ -311,7 +320,7 @@ class Server:
         desk = self.foreman.desks.get(link)
         if desk is not None:
             desk.send(kind, encode(hide_values(value)), seq)
-            self.flush_link(link)
+            self._flush_soon(link)
 
     def tell(self, link: str, seq: int, value: Answer) -> None:
         """Send a client an event that it asked for."""

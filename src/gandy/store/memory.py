@@ -109,7 +109,7 @@ class MemoryStore:
         # Whatever may be wrong is found before the first record is applied, so that a batch is never half done.
         check(records)
         self._check_numbers(records)
-        return frozenset(lost for record in records if (lost := self._apply(record)) is not None)
+        return frozenset(lost for record in records for lost in self._apply(record))
 
     def _check_numbers(self, records: Iterable[Record]) -> None:
         known = set(self._jobs)
@@ -121,10 +121,10 @@ class MemoryStore:
             elif isinstance(record, JobForgotten):
                 known.discard(record.job)
 
-    def _apply(self, record: Record) -> AttemptKey | None:
-        """Gives the attempt, where the record is a claim that somebody else got first."""
+    def _apply(self, record: Record) -> list[AttemptKey]:
+        """Gives the attempts that somebody else claimed first."""
         if isinstance(record, Claimed):
-            return None if self._claim(record) else record.attempt
+            return [attempt for attempt in record.attempts if not self._claim(attempt, record.worker, record.at)]
         match record:
             case Ended():
                 self._end(record)
@@ -146,7 +146,7 @@ class MemoryStore:
                 self._drop_results(before)
             case JobForgotten():
                 self._jobs.pop(record.job, None)
-        return None
+        return []
 
     def _add(self, record: JobAdded) -> None:
         spec, at = record.spec, record.at
@@ -170,20 +170,18 @@ class MemoryStore:
             job.spec = replace(job.spec, is_open=False)
             job.changed = at
 
-    def _claim(self, record: Claimed) -> bool:
-        number, task, attempt = record.attempt
+    def _claim(self, claimed: AttemptKey, worker: str, at: float) -> bool:
+        number, task, attempt = claimed
         job = self._jobs.get(number)
         if job is None or not job.has(task):
             return False
         last = job.get_row(task)
         if last.state is not TaskState.WAITING or last.attempt != attempt - 1:
             return False
-        row = TaskRow(
-            task, TaskState.RUNNING, attempt, record.worker, record.at, failures=last.failures, crashes=last.crashes
-        )
+        row = TaskRow(task, TaskState.RUNNING, attempt, worker, at, failures=last.failures, crashes=last.crashes)
         job.kept[task] = _Kept(row, TaskState.RUNNING, job.kept.get(task))
         job.move(TaskState.WAITING, TaskState.RUNNING)
-        job.changed = record.at
+        job.changed = at
         return True
 
     def _find_running(self, attempt: AttemptKey) -> tuple[_Job, _Kept] | None:

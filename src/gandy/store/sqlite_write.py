@@ -7,6 +7,7 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import groupby
 from typing import Final
 
 import msgspec
@@ -61,10 +62,11 @@ WHERE job = ?1 AND tasks = ?2 - 1 AND open = 1 AND fresh = 0
 # It gets no more tasks.
 CLOSE_JOB: Final = "UPDATE jobs SET open = 0 WHERE job = ?"
 
-# The first claim of a task that is as submitted.
+# The first claims of a range of tasks that are as submitted.
 CLAIM_FRESH: Final = """
 INSERT INTO tasks (job, task, state, attempt, outcome, worker, claimed)
-SELECT job, ?2, 1, 1, 1, ?3, ?4 FROM jobs WHERE job = ?1 AND ?2 BETWEEN 1 AND tasks AND fresh = 0
+WITH RECURSIVE range (number) AS (VALUES (?2) UNION ALL SELECT number + 1 FROM range WHERE number < ?3)
+SELECT job, number, 1, 1, 1, ?4, ?5 FROM jobs, range WHERE job = ?1 AND number BETWEEN 1 AND tasks AND fresh = 0
 ON CONFLICT DO NOTHING
 """
 
@@ -140,8 +142,12 @@ def commit(db: sqlite3.Connection, records: Sequence[Record]) -> frozenset[Attem
     check(records)
     with transaction(db):
         batch = _Batch(db)
-        for record in records:
-            batch.apply(record)
+        for kind, group in groupby(records, type):
+            if kind is Ended:  # many at once, which is quicker
+                batch.end([record for record in group if isinstance(record, Ended)])
+            else:
+                for record in group:
+                    batch.apply(record)
         batch.move_counts()
     return frozenset(batch.lost)
 
@@ -192,10 +198,10 @@ class _Batch:
 
     def apply(self, record: Record) -> None:
         match record:
+            case Ended():
+                self.end([record])
             case Claimed():
                 self._claim(record)
-            case Ended():
-                self._end(record)
             case JobAdded():
                 self._add(record)
             case TasksAdded():
@@ -244,27 +250,56 @@ class _Batch:
             self._executemany(ADD_LINES, ((job, *chunk) for chunk in pack_lines(inputs, first)))
 
     def _claim(self, record: Claimed) -> None:
-        if self._claim_fresh(record) or self._claim_again(record):
-            self._move(record.attempt.job, TaskState.WAITING, TaskState.RUNNING).at = record.at
+        for attempts in _find_ranges(record.attempts):
+            job, first, number = attempts[0]
+            row = (job, first, attempts[-1].task, record.worker, record.at)
+            if number == 1 and self._change(CLAIM_FRESH, [row], len(attempts)):
+                self._move(job, TaskState.WAITING, TaskState.RUNNING, len(attempts)).at = record.at
+            else:
+                for attempt in attempts:
+                    self._claim_one(attempt, record)
+
+    def _claim_one(self, attempt: AttemptKey, record: Claimed) -> None:
+        if self._claim_fresh(attempt, record) or self._claim_again(attempt, record):
+            self._move(attempt.job, TaskState.WAITING, TaskState.RUNNING).at = record.at
         else:
-            self.lost.add(record.attempt)
+            self.lost.add(attempt)
 
-    def _claim_fresh(self, record: Claimed) -> bool:
-        job, task, attempt = record.attempt
-        return attempt == 1 and self._execute(CLAIM_FRESH, (job, task, record.worker, record.at)).rowcount > 0
+    def _claim_fresh(self, attempt: AttemptKey, record: Claimed) -> bool:
+        job, task, number = attempt
+        return number == 1 and self._execute(CLAIM_FRESH, (job, task, task, record.worker, record.at)).rowcount > 0
 
-    def _claim_again(self, record: Claimed) -> bool:
-        self._execute(KEEP_ATTEMPT, record.attempt)
-        return self._execute(CLAIM_AGAIN, (*record.attempt, record.worker, record.at)).rowcount > 0
+    def _claim_again(self, attempt: AttemptKey, record: Claimed) -> bool:
+        self._execute(KEEP_ATTEMPT, attempt)
+        return self._execute(CLAIM_AGAIN, (*attempt, record.worker, record.at)).rowcount > 0
 
-    def _end(self, record: Ended) -> None:
-        result = record.ending.result
-        ending = self._encode_ending(replace(record.ending, result=b"") if result else record.ending)
-        values = (*record.attempt, record.state, record.at, record.due, record.failures, record.crashes, ending)
-        if self._execute(END, values).rowcount:
-            if result:
-                self._execute(KEEP_RESULT, (*record.attempt, record.at, result))
+    def end(self, records: list[Ended]) -> None:
+        """Attempts ended."""
+        if self._change(END, [self._make_end(record) for record in records], len(records)):
+            self._on_ended(records)
+        else:
+            self._on_ended([record for record in records if self._execute(END, self._make_end(record)).rowcount])
+
+    def _make_end(self, record: Ended) -> tuple[object, ...]:
+        ending = record.ending
+        packed = self._encode_ending(replace(ending, result=b"") if ending.result else ending)
+        state, at, due = record.state, record.at, record.due
+        return *record.attempt, state, at, due, record.failures, record.crashes, packed
+
+    def _on_ended(self, records: list[Ended]) -> None:
+        for record in records:
             self._move(record.attempt.job, TaskState.RUNNING, record.state).at = record.at
+        results = [(*record.attempt, record.at, record.ending.result) for record in records if record.ending.result]
+        self._executemany(KEEP_RESULT, results)
+
+    def _change(self, statement: str, values: list[tuple[object, ...]], count: int) -> bool:
+        """Change so many rows, or none."""
+        self._execute("SAVEPOINT change")
+        is_done: bool = self._executemany(statement, values).rowcount == count
+        if not is_done:
+            self._execute("ROLLBACK TO change")
+        self._execute("RELEASE change")
+        return is_done
 
     def _set_tasks(self, record: TasksSet) -> None:
         self._moved[record.job].at = record.at
@@ -289,3 +324,13 @@ class _Batch:
             if fresh in meant:
                 self._execute(SET_FRESH, (state, job))
                 self._move(job, fresh, state, count)
+
+
+def _find_ranges(attempts: tuple[AttemptKey, ...]) -> Iterator[tuple[AttemptKey, ...]]:
+    """Attempts at tasks that follow each other, and are tried equally often."""
+    begin = 0
+    for end in range(1, len(attempts) + 1):
+        job, task, number = attempts[end - 1]
+        if end == len(attempts) or attempts[end] != (job, task + 1, number):
+            yield attempts[begin:end]
+            begin = end

@@ -4,13 +4,13 @@ It trusts the worker's numbers in HELLO, and downwards in the answer to STOP and
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, assert_never
 
 from msgspec import UNSET
 
 from gandy.errors import ErrorCode, LocalProtocolError
-from gandy.limits import MAX_BATCH, MAX_BATCHES_UNDER_WAY, MAX_PAYLOAD_BYTES, MAX_SLOTS
+from gandy.limits import MAX_BATCH, MAX_BATCH_BYTES, MAX_BATCHES_UNDER_WAY, MAX_PAYLOAD_BYTES, MAX_SLOTS
 from gandy.talk.events import (
     Accepted,
     Answered,
@@ -103,30 +103,24 @@ class ForemanSide:
         Raises: LocalProtocolError, when there are more tasks than `free`, or one that cannot be given.
         """
         tasks = tuple(tasks)
-        sizes = [_size(task) for task in tasks]
-        self._check_tasks(tasks, sizes)
+        packed = tuple(map(_pack, tasks))
+        self._check_tasks(tasks, packed)
         self.slots.take(tasks)
-        for task, size in zip(tasks, sizes, strict=True):
-            self._queue_task(task, is_large=size > MAX_PAYLOAD_BYTES // (2 * MAX_BATCH))
-
-    def _queue_task(self, task: Task, is_large: bool) -> None:
-        """Put a task into the JOB that waits, or, where it is too large to share one, into one of its own."""
-        last = self._queue[-1] if self._queue else None
         # The original starts some of a list and refuses the rest; of one task it is clear which.
-        is_atomic = Extension.ATOMIC in self._exchange.agreed
-        if is_atomic and isinstance(last, Job) and len(last.tasks) < MAX_BATCH and not is_large:
-            self._queue[-1] = Job((*last.tasks, task))
-        else:
-            self._queue.append(Job((task,)))
+        limit = MAX_BATCH if Extension.ATOMIC in self._exchange.agreed else 1
+        if self._queue and isinstance(waiting := self._queue[-1], Job) and len(waiting.tasks) < limit:
+            self._queue.pop()
+            tasks, packed = waiting.tasks + tasks, waiting.packed + packed
+        self._queue.extend(Job(tasks[batch], packed[batch]) for batch in _make_batches(packed, limit))
 
-    def _check_tasks(self, tasks: tuple[Task, ...], sizes: list[int]) -> None:
+    def _check_tasks(self, tasks: tuple[Task, ...], packed: tuple[bytes, ...]) -> None:
         if len(tasks) > self.free:
             raise LocalProtocolError(f"{len(tasks)} tasks for {self.free} free slots")
         pairs = {task.pair for task in tasks}
         if len(pairs) < len(tasks) or not pairs.isdisjoint(self.slots.running):
             raise LocalProtocolError("a task is given twice")
-        for task, size in zip(tasks, sizes, strict=True):
-            if size > MAX_PAYLOAD_BYTES:
+        for task, part in zip(tasks, packed, strict=True):
+            if len(part) > MAX_PAYLOAD_BYTES - payloads.LIST_BYTES:
                 raise LocalProtocolError(f"task {task.number} of job {task.job.job_id} is too large to send")
 
     def cancel(self, pairs: Iterable[TaskPair]) -> None:
@@ -309,5 +303,20 @@ class ForemanSide:
             self._exchange.request(request)
 
 
-def _size(task: Task) -> int:
-    return len(v2.encode(0, Job((task,))))
+def _pack(task: Task) -> bytes:
+    try:
+        return payloads.encode(task)
+    except (UnicodeEncodeError, OverflowError) as error:
+        raise LocalProtocolError(f"task {task.number} of job {task.job.job_id} does not fit a frame: {error}") from None
+
+
+def _make_batches(packed: Sequence[bytes], limit: int) -> Iterator[slice]:
+    """Which tasks share a JOB."""
+    begin = size = 0
+    for place, part in enumerate(packed):
+        if place > begin and (place - begin == limit or size + len(part) > MAX_BATCH_BYTES):
+            yield slice(begin, place)
+            begin, size = place, 0
+        size += len(part)
+    if packed:
+        yield slice(begin, len(packed))

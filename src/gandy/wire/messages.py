@@ -179,9 +179,10 @@ class Hello(Struct, frozen=True, gc=False):
 
 
 class Job(Struct, frozen=True, gc=False):
-    """Tasks to start."""
+    """Tasks to start. `packed`: as they go into the payload, where somebody has made that already."""
 
     tasks: tuple[Task, ...]
+    packed: tuple[bytes, ...] = ()
 
 
 class Update(Struct, frozen=True, gc=False):

@@ -4,7 +4,8 @@ Sends a task's job description nested, as the original does, and accepts it flat
 against a newer msgpack library sends it. Whatever is wrong with a payload comes out as one of `BROKEN`.
 """
 
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Sequence
 from typing import Annotated, Final, TypeAlias
 
 import msgspec
@@ -61,6 +62,8 @@ class _FlatHello(Struct, frozen=True, gc=False, rename="pascal"):
 
 
 encode: Final = msgspec.msgpack.Encoder().encode
+_LIST: Final = struct.Struct(">BH")  # what a list of 16 and more begins with, and how many they are
+LIST_BYTES: Final = _LIST.size
 
 decode_result: Final[Callable[[Payload], TaskResult]] = msgspec.msgpack.Decoder(TaskResult).decode
 decode_pairs: Final[Callable[[Payload], tuple[TaskPair, ...]]] = msgspec.msgpack.Decoder(Pairs).decode
@@ -75,6 +78,12 @@ _decode_task: Final = msgspec.msgpack.Decoder(Task).decode
 _decode_flat_hello: Final = msgspec.msgpack.Decoder(_FlatHello).decode
 _decode_flat_tasks: Final = msgspec.msgpack.Decoder(_FlatTasks).decode
 _decode_flat_task: Final = msgspec.msgpack.Decoder(_FlatTask).decode
+
+
+def join(parts: Sequence[bytes]) -> bytes:
+    """A list of what is encoded already."""
+    head = bytes((0x90 | len(parts),)) if len(parts) < 16 else _LIST.pack(0xDC, len(parts))
+    return b"".join((head, *parts))
 
 
 def decode_hello(payload: Payload) -> HelloData:

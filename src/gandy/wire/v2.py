@@ -147,8 +147,8 @@ def _encode(seq: int, message: Message) -> bytes:
             return HEADER.pack(MAGIC, Type.OK, 0, seq, _padding(extensions, AGREEMENT), pack_pair(nproc, nrun))
         case Update(result):
             return _sized(Type.UPDATE, seq, payloads.encode(result) if result is not None else b"")
-        case Job(tasks):
-            return _sized(Type.JOB, seq, payloads.encode(tasks))
+        case Job(tasks, packed):
+            return _sized(Type.JOB, seq, payloads.join(packed) if packed else payloads.encode(tasks))
         case Hello(nproc, running, extensions, about):
             if not 0 <= nproc <= MAX_SLOTS or len(running) > MAX_SLOTS:
                 raise LocalProtocolError(f"a worker has at most {MAX_SLOTS} processors")

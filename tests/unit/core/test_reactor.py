@@ -74,7 +74,7 @@ def test_a_job_is_recorded_before_its_tasks_are_claimed_and_given() -> None:
     effects = Played(a_worker()).submit(spec)
     assert effects == [
         JobAdded(ONE, spec, 0.0, ()),
-        Claimed(key(), "w", 0.0),
+        Claimed("w", (key(),), 0.0),
         JobSet(ONE, JobState.RUNNING, False, 0.0),
         Publish(JobChanged(ONE, JobState.RUNNING)),
         Give("w", (Assignment(key(), spec),)),
@@ -83,7 +83,7 @@ def test_a_job_is_recorded_before_its_tasks_are_claimed_and_given() -> None:
 
 def test_what_is_given_was_claimed_in_the_same_breath() -> None:
     effects = Played(a_worker("a"), a_worker("b")).submit(a_spec(3))
-    claimed = {e.attempt for e in effects if isinstance(e, Claimed)}
+    claimed = {attempt for e in effects if isinstance(e, Claimed) for attempt in e.attempts}
     assert claimed == {attempt for attempts in given(effects).values() for attempt in attempts}
 
 

@@ -463,7 +463,10 @@ def test_reset_drops_a_job_and_sends_it_again_after_hello() -> None:
     foreman.give(some_tasks(1))
     foreman.cancel([a_pair(9, 9)])
     said(foreman)
-    assert hear(foreman, (2, Reset())) == [Restarted(Job(some_tasks(1)))]
+    (restarted,) = hear(foreman, (2, Reset()))
+    assert isinstance(restarted, Restarted)
+    assert isinstance(restarted.dropped, Job)
+    assert restarted.dropped.tasks == some_tasks(1)
     assert said(foreman) == [(2, Reset(0))]
     hear(foreman, (0, Hello(2)))
     assert said(foreman) == [(0, Ok(2)), (3, Job(some_tasks(1)))]
