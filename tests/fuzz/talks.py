@@ -166,7 +166,7 @@ class ForemanProgram:
 
     def _acknowledge(self) -> None:
         report = self._reports.pop(0)
-        self.side.acknowledge(report, None if report.result.success else Error(ErrorCode.NO_SUCH_JOB))
+        self.side.acknowledge(report, None if report.results[0].success else Error(ErrorCode.NO_SUCH_JOB))
 
     def _give(self) -> None:
         tasks = (task for task in map(a_task, count(1)) if task.pair not in self.side.slots.running)

@@ -50,7 +50,7 @@ class Desk:
         self.nameless = f"plain-{link}"
         self.worker = self.nameless  # until HELLO tells another name
         self._attempts: dict[TaskPair, AttemptKey] = {}  # what the worker holds
-        self._reports: dict[AttemptKey, Reported] = {}  # results that are not acknowledged
+        self._reports: dict[AttemptKey, Reported] = {}  # that are not acknowledged, by the last attempt of each
         self._told: set[JobId] = set()  # jobs whose shared part this worker has
         self.is_client = False
         self.inbox: deque[ExtensionReceived] = deque()  # for the program around: requests, pieces of output
@@ -73,7 +73,7 @@ class Desk:
         ended: list[tuple[AttemptKey, Ending]] = []  # results that came together are one step for the reactor
         while (event := self.side.next_event()) is not None:
             if isinstance(event, Reported):
-                ended.append(self._on_reported(event))
+                ended += self._on_reported(event)
                 continue
             if ended:
                 effects += reactor.on_results(self.worker, ended, now)
@@ -119,6 +119,7 @@ class Desk:
         self.side.recall(TaskPair(attempt.job, attempt.task) for attempt in attempts)
 
     def acknowledge(self, attempts: Iterable[AttemptKey]) -> None:
+        """The reactor thanks for whole reports."""
         for attempt in attempts:
             report = self._reports.pop(attempt, None)
             if report is not None:
@@ -147,11 +148,13 @@ class Desk:
             case _:
                 return []
 
-    def _on_reported(self, event: Reported) -> tuple[AttemptKey, Ending]:
-        attempt = self._find_attempt(event.result)
-        self._reports[attempt] = event
-        self._attempts.pop(event.result.pair, None)
-        return attempt, _tell_ending(event.result)
+    def _on_reported(self, event: Reported) -> list[tuple[AttemptKey, Ending]]:
+        ended = []
+        for result in event.results:
+            ended.append((self._find_attempt(result), _tell_ending(result)))
+            self._attempts.pop(result.pair, None)
+        self._reports[ended[-1][0]] = event
+        return ended
 
     def _on_greeted(self, event: Greeted, reactor: Reactor, now: float) -> list[Effect]:
         if Extension.CLIENT in event.extensions and event.about is UNSET:

@@ -101,9 +101,9 @@ class Greeted(Struct, frozen=True):
 
 
 class Reported(Struct, frozen=True, eq=False):
-    """Foreman: a task ended. Record it, then acknowledge this very object."""
+    """Foreman: tasks ended. Record it, then acknowledge this very object."""
 
-    result: TaskResult
+    results: tuple[TaskResult, ...]
     ticket: Requested | int  # the UPDATE that told it, or the number of a batch
 
 

@@ -60,8 +60,7 @@ class ForemanSide:
         self._exchange = Exchange(Role.FOREMAN, **exchange_options)
         self.slots = Slots(0)
         self._queue: deque[Request] = deque()
-        self._reports: deque[Reported] = deque()  # of a batch, not told yet
-        self._batches: dict[int, int] = {}  # results of a batch that are not acknowledged
+        self._batches: set[int] = set()  # of results that are not acknowledged
         self._is_refusing = False  # the worker had no processor where we saw one: wait for its next word
 
     @property
@@ -153,7 +152,7 @@ class ForemanSide:
             self._exchange.greet()
 
     def acknowledge(self, report: Reported, answer: Error | None = None) -> None:
-        """The result is recorded, or, with an ERROR, not wanted. Pull `next_event` afterwards."""
+        """The results are recorded, or, with an ERROR, not wanted. Pull `next_event` afterwards."""
         if isinstance(report.ticket, Requested):
             # Any ERROR would end an original's link, so only a gandy worker hears one.
             is_plain = Extension.ATOMIC not in self._exchange.agreed
@@ -173,11 +172,11 @@ class ForemanSide:
 
         Raises: RemoteProtocolError, when the worker broke the protocol. Close the link.
         """
-        while not self._reports and (event := self._exchange.next_event()) is not None:
+        while (event := self._exchange.next_event()) is not None:
             reaction = self._react(event)
             if reaction is not None:
                 return reaction
-        return self._reports.popleft() if self._reports else None
+        return None
 
     def _react(self, event: ExchangeEvent) -> ForemanEvent | None:
         match event:
@@ -193,8 +192,7 @@ class ForemanSide:
                     self._put_back(dropped)
                 return event
             case ExtensionReceived(seq, kind, payload) if kind == v2.RESULTS:
-                self._on_results(seq, payload)
-                return None
+                return self._on_results(seq, payload)
             case ExtensionReceived():
                 return event
             case _:
@@ -214,29 +212,27 @@ class ForemanSide:
                     raise self._exchange.fail("UPDATE without a result", ErrorCode.BAD_PAYLOAD)
                 self.slots.release(result.pair)
                 self._is_refusing = False
-                return Reported(result, ticket)
+                return Reported((result,), ticket)
             case _:
                 raise AssertionError(f"the law lets no worker say {type(message).__name__}")
 
-    def _on_results(self, seq: int, payload: bytes) -> None:
+    def _on_results(self, seq: int, payload: bytes) -> Reported:
         try:
             results = payloads.decode_results(payload)
         except payloads.BROKEN as error:
             raise self._exchange.fail(f"RESULTS: {error}", ErrorCode.BAD_PAYLOAD) from None
         if not results or seq in self._batches or len(self._batches) >= MAX_BATCHES_UNDER_WAY:
             raise self._exchange.fail(f"batch {seq} is empty, or comes twice or too soon", ErrorCode.BAD_PAYLOAD)
-        self._batches[seq] = len(results)
+        self._batches.add(seq)
         self._is_refusing = False
         for result in results:
             self.slots.release(result.pair)
-            self._reports.append(Reported(result, seq))
+        return Reported(results, seq)
 
     def _settle_batch(self, seq: int) -> None:
-        self._batches[seq] -= 1
-        if not self._batches[seq]:
-            del self._batches[seq]
-            if self.state is not State.CLOSED:
-                self._exchange.send_extended(Extended(v2.RECORDED, b""), seq)
+        self._batches.remove(seq)
+        if self.state is not State.CLOSED:
+            self._exchange.send_extended(Extended(v2.RECORDED, b""), seq)
 
     def _on_hello(self, ticket: Requested, hello: Hello) -> Greeted:
         if not self._admits(hello):

@@ -111,7 +111,7 @@ class V1ForemanSide:
         self._is_refusing = False
         if self.slots.release(result.pair) is None:
             self.slots.limit = min(self.slots.limit + 1, MAX_SLOTS)  # started on an earlier link: its slot is new here
-        self._report = Reported(result, Requested(0, Update(result)))
+        self._report = Reported((result,), Requested(0, Update(result)))
         return self._report
 
     def _on_refusal(self, code: int) -> Refused:

@@ -139,7 +139,8 @@ class ForemanEnd:
     def acknowledge(self) -> None:
         """Record the oldest result that waits, and tell the worker."""
         report = self.reports.popleft()
-        self.ledger.record(report.result)
+        for result in report.results:
+            self.ledger.record(result)
         self.side.acknowledge(report)
         self.work()
 
