@@ -29,15 +29,19 @@ PRINTED: Final = 1  # there is output, and the files are the worker's now; the p
 HAS_CHILDREN: Final = 2  # the function left processes behind: they end with its task, so this one must end too
 MEASURES: Final = 4  # with READY: knows the peak memory of each task
 
-ASSIGNMENT: Final = struct.Struct("<QIQQ")  # its number, then bytes of: the head, what the job shares, the call
-ANSWER: Final = struct.Struct("<BBIQQ")  # kind, flags, bytes of the note, bytes of the body, peak memory or 0
+ASSIGNMENT: Final = struct.Struct("<QQqIQQ")  # number, task, attempt, bytes of: setting, what the job shares, call
+ANSWER: Final = struct.Struct("<BBIQQdd")  # kind, flags, bytes of note, of body, peak memory or 0, when it ran
 
 
-class Head(NamedTuple):
-    """An assignment, without the pickles that follow it. Goes from the worker to its child and no other way."""
+class Setting(NamedTuple):
+    """What the calls of a job have around them. Goes from the worker to its child and no other way.
+
+    It goes along with each call, so that it does not matter which ones are had back. The same bytes mean the same, and
+    need not be read twice.
+    """
 
     job: int
-    has_shared: bool  # the call is a chunk, and needs what its job shares
+    has_shared: bool  # the calls are chunks, and need what their job shares
     env: dict[str, str]
     cwd: str
 
@@ -50,17 +54,26 @@ class Answer(NamedTuple):
     note: str = ""
     body: bytes = b""
     peak_memory_bytes: int | None = None
+    started: float = 0.0
+    ended: float = 0.0
 
 
 class FrameError(Exception):
     """What came cannot be from a slot process of ours."""
 
 
-def encode_assignment(number: int, head: Head, shared: bytes, call: bytes) -> bytes:
-    """What goes before the two pickles."""
+def encode_setting(setting: Setting) -> bytes:
     # The same interpreter reads it, so marshal will do. Importing msgspec takes longer than starting Python.
-    data = marshal.dumps(tuple(head))
-    return ASSIGNMENT.pack(number, len(data), len(shared), len(call)) + data
+    return marshal.dumps(tuple(setting))
+
+
+def decode_setting(data: bytes | bytearray) -> Setting:
+    return Setting(*marshal.loads(data))  # noqa: S302 - our own worker sent it
+
+
+def encode_assignment(number: int, task: int, attempt: int, setting: bytes, shared: bytes, call: bytes) -> bytes:
+    """What goes before the two pickles."""
+    return ASSIGNMENT.pack(number, task, attempt, len(setting), len(shared), len(call)) + setting
 
 
 def read_number(assignment: bytes) -> int:
@@ -68,14 +81,12 @@ def read_number(assignment: bytes) -> int:
     return int(ASSIGNMENT.unpack_from(assignment)[0])
 
 
-def decode_head(data: bytes | bytearray) -> Head:
-    return Head(*marshal.loads(data))  # noqa: S302 - our own worker sent it
-
-
-def encode_answer(kind: int, flags: int, note: str, body: bytes, peak_memory_bytes: int = 0) -> bytes:
+def encode_answer(
+    kind: int, flags: int, note: str, body: bytes, peak_memory_bytes: int = 0, started: float = 0.0, ended: float = 0.0
+) -> bytes:
     """What goes before the body."""
     text = note.encode(errors="backslashreplace")[:MAX_NOTE_BYTES]
-    return ANSWER.pack(kind, flags, len(text), len(body), peak_memory_bytes) + text
+    return ANSWER.pack(kind, flags, len(text), len(body), peak_memory_bytes, started, ended) + text
 
 
 class AnswerReader:
@@ -83,53 +94,46 @@ class AnswerReader:
 
     def __init__(self) -> None:
         self.answers: deque[Answer] = deque()  # that are complete
-        self._begun = b""  # of a head that is not complete
-        self._head: tuple[int, int, str, int | None] | None = None  # whose body is not complete
+        self._begun = b""  # of an answer whose body has not begun
+        self._answer: Answer | None = None  # whose body has begun, and is in pieces so far
         self._pieces: list[bytes] = []
         self._missing = 0
 
     @property
     def is_within(self) -> bool:
         """Whether a body has begun and not ended."""
-        return self._head is not None
+        return self._answer is not None
 
     def receive_data(self, data: bytes) -> None:
         """Raises: FrameError."""
-        while data or self._head is not None:
-            if self._head is None:
-                data = self._read_head(data)
-                if self._head is None:
-                    return
-            missing = self._missing
-            if len(data) < missing:
-                self._pieces.append(data)
-                self._missing = missing - len(data)
-                return
-            self.answers.append(self._complete(self._head, data[:missing]))
-            data = data[missing:]
-
-    def _read_head(self, data: bytes) -> bytes:
-        """What follows the head, if that is complete."""
+        if self._answer is not None:
+            data = self._receive_body(self._answer, data)
+        at = 0
         if self._begun:
             data = self._begun + data
-        self._begun = data
-        if len(data) < ANSWER.size:
-            return b""
-        kind, flags, note_bytes, body_bytes, peak = ANSWER.unpack_from(data)
-        if kind > REFUSED or note_bytes > MAX_NOTE_BYTES or body_bytes > MAX_BODY_BYTES:
-            raise FrameError("said something that makes no sense")
-        end = ANSWER.size + note_bytes
-        if len(data) < end:
-            return b""
-        note = data[ANSWER.size : end].decode(errors="replace") if note_bytes else ""
-        self._head = (kind, flags, note, peak or None)
-        self._begun, self._missing = b"", body_bytes
-        return data[end:]
+        while len(data) - at >= ANSWER.size:
+            kind, flags, note_bytes, body_bytes, peak, started, ended = ANSWER.unpack_from(data, at)
+            if kind > REFUSED or note_bytes > MAX_NOTE_BYTES or body_bytes > MAX_BODY_BYTES:
+                raise FrameError("said something that makes no sense")
+            body_at = at + ANSWER.size + note_bytes
+            if len(data) < body_at:
+                break
+            note = data[body_at - note_bytes : body_at].decode(errors="replace") if note_bytes else ""
+            at = body_at + body_bytes
+            answer = Answer(kind, flags, note, data[body_at:at], peak or None, started, ended)
+            if len(data) < at:
+                self._answer, self._pieces, self._missing = answer, [answer.body], at - len(data)
+            else:
+                self.answers.append(answer)
+        self._begun = data[at:]
 
-    def _complete(self, head: tuple[int, int, str, int | None], data: bytes) -> Answer:
-        if self._pieces:
-            data = b"".join((*self._pieces, data))
+    def _receive_body(self, answer: Answer, data: bytes) -> bytes:
+        """What follows it."""
+        self._pieces.append(data[: self._missing])
+        rest = data[self._missing :]
+        self._missing -= min(self._missing, len(data))
+        if not self._missing:
+            self.answers.append(answer._replace(body=b"".join(self._pieces)))
+            self._answer = None
             self._pieces.clear()
-        self._head = None
-        kind, flags, note, peak = head
-        return Answer(kind, flags, note, data, peak)
+        return rest

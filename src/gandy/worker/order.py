@@ -55,10 +55,16 @@ def tell_base(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def make_environment(base: Mapping[str, str], order: Order) -> dict[str, str]:
-    env = {**base, **order.env}
-    env["GANDY_JOB"] = str(order.attempt.job)
+    env = make_job_environment(base, order)
     env["GANDY_TASK"] = str(order.attempt.task)
     env["GANDY_ATTEMPT"] = str(order.attempt.attempt)
+    return env
+
+
+def make_job_environment(base: Mapping[str, str], order: Order) -> dict[str, str]:
+    """What all tasks of a job have, except that each may have a line of its own."""
+    env = {**base, **order.env}
+    env["GANDY_JOB"] = str(order.attempt.job)
     env["GANDY_TASKS"] = str(order.tasks)
     env["GANDY_JOB_NAME"] = order.job_name
     # A worker may itself run inside a task: the outer task's line is not ours.

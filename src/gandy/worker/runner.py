@@ -225,12 +225,12 @@ class Runner:
 
     def on_answer(self, task: Task, answer: Answer, is_over: bool) -> None:
         task.cancel_timeout()
-        task.ended = time.time()
+        task.started, task.ended = answer.started, answer.ended
         task.note, task.result, task.peak_memory_bytes = answer.note, answer.body, answer.peak_memory_bytes
         if answer.kind == RAISED:
             task.cause = Cause.RAISED
         elif answer.kind == REFUSED:
-            task.cause, task.started = Cause.NOT_STARTED, None
+            task.cause, task.started, task.ended = Cause.NOT_STARTED, None, time.time()
         else:
             task.cause, task.exit_code = Cause.EXIT, 0
         if is_over:

@@ -11,6 +11,7 @@ import gc
 import os
 import select
 import sys
+import time
 from collections import OrderedDict
 from contextlib import suppress
 from importlib import import_module
@@ -30,11 +31,11 @@ from gandy.worker.frames import (
     READY,
     REFUSED,
     VALUE,
-    Head,
-    decode_head,
+    Setting,
+    decode_setting,
     encode_answer,
 )
-from gandy.worker.surroundings import MemoryMeter, Output, Place, has_children
+from gandy.worker.surroundings import WORTHY_SECONDS, MemoryMeter, Output, Place, has_children
 
 INBOX_BYTES = 2 * MAX_BOX_BYTES  # more than an ordinary assignment has
 
@@ -47,26 +48,36 @@ class Slot:
     def __init__(self, output: str) -> None:
         self._shared: OrderedDict[int, bytearray | Function] = OrderedDict()  # by job; bytes until they are first used
         self._inbox = Inbox()
+        self._setting_data = bytearray()  # of the last call
+        self._setting = Setting(0, has_shared=False, env={}, cwd="")
         self._place = Place()
         self._output = Output(output)
         self._memory = MemoryMeter()
+        self._now = time.time  # whatever a function may put in its place
         # What the preloaded modules started belongs to no task, and then nobody can tell what does.
         self._watches_children = not has_children()
 
     def serve(self) -> None:
         """Until the link ends."""
         _send(encode_answer(READY, MEASURES if self._memory.can_measure else 0, "", b""))
-        while data := self._inbox.take(ASSIGNMENT.size):
-            _number, head_bytes, shared_bytes, call_bytes = ASSIGNMENT.unpack(data)
-            head = decode_head(self._inbox.take(head_bytes))
-            if head.has_shared:
-                self._keep_shared(head.job, self._inbox.take(shared_bytes))
-            self._assign(head, self._inbox.take(call_bytes))
+        take = self._inbox.take
+        while data := take(ASSIGNMENT.size):
+            _number, task, attempt, setting_bytes, shared_bytes, call_bytes = ASSIGNMENT.unpack(data)
+            setting = self._read_setting(take(setting_bytes))
+            if setting.has_shared:
+                self._keep_shared(setting.job, take(shared_bytes))
+            self._assign(setting, task, attempt, take(call_bytes))
 
-    def _assign(self, head: Head, call: bytearray) -> None:
+    def _read_setting(self, data: bytearray) -> Setting:
+        if data != self._setting_data:
+            self._setting_data, self._setting = data, decode_setting(data)
+        return self._setting
+
+    def _assign(self, setting: Setting, task: int, attempt: int, call: bytearray) -> None:
+        started = ended = 0.0
         try:
             self._output.open()
-            self._place.enter(head.job, head.cwd, head.env)
+            self._place.enter(setting, task, attempt)
         except (OSError, ValueError) as error:
             kind, note, body = REFUSED, f"cannot run: {error}", b""
             self._output.give_up()
@@ -74,18 +85,21 @@ class Slot:
         else:
             self._output.begin()
             self._memory.begin()
-            kind, note, body = self._run(head, call)
+            started = self._now()
+            kind, note, body = self._run(setting, call)
+            ended = self._now()
             has_printed = self._output.end()
         flags = PRINTED if has_printed else 0
         self._place.leave()
         if self._watches_children and has_children():
             flags |= HAS_CHILDREN
             self._inbox.ignores_box = True  # the worker will end this process
-        _send(encode_answer(kind, flags, note, body, self._memory.read()), body)
+        peak = self._memory.read() if ended - started > WORTHY_SECONDS else 0
+        _send(encode_answer(kind, flags, note, body, peak, started, ended), body)
 
-    def _run(self, head: Head, packed: bytearray) -> Outcome:
+    def _run(self, setting: Setting, packed: bytearray) -> Outcome:
         try:
-            call = open_call(packed, self._find_shared(head.job) if head.has_shared else None)
+            call = open_call(packed, self._find_shared(setting.job) if setting.has_shared else None)
             if len(packed) > INBOX_BYTES:
                 with suppress(BufferError):  # unless arrays are still in it
                     packed.clear()

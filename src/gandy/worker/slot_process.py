@@ -16,11 +16,12 @@ from gandy.worker.frames import (
     PRINTED,
     READY,
     Answer,
-    Head,
+    Setting,
     encode_assignment,
+    encode_setting,
     read_number,
 )
-from gandy.worker.order import PythonOrder, make_environment
+from gandy.worker.order import Order, PythonOrder, make_job_environment
 from gandy.worker.output import Outputs, name_sheets
 from gandy.worker.spawn import Spawner
 from gandy.worker.table import SLOT_MARK
@@ -61,6 +62,8 @@ class SlotProcess:
         self._families = families
         self._outputs = outputs
         self._known: OrderedDict[JobId, bytes] = OrderedDict()  # what jobs share, exactly as the process keeps it
+        self._setting = b""  # of the last call, encoded
+        self._setting_key: tuple[object, ...] = ()  # what it was made of
         self._box = Box()
         self._last = 0  # number that an assignment had
         self._current = 0  # number of the task
@@ -132,19 +135,30 @@ class SlotProcess:
     def _put(self, task: Task, python: PythonOrder) -> bool:
         if python.shared and not self._has_just_used(task.attempt.job, python.shared):
             return False
-        self._last += 1
-        data = encode_assignment(self._last, _make_head(task, python), b"", python.input) + python.input
+        data = self._encode(task.order, python, b"") + python.input
         return len(data) <= MAX_BOX_BYTES and self._box.put(data)
 
     def _send(self, task: Task, python: PythonOrder) -> None:
         job, shared = task.attempt.job, python.shared
         if shared and self._known.get(job) == shared:
             shared = b""
-        self._last += 1
-        data = encode_assignment(self._last, _make_head(task, python), shared, python.input)
-        self._channel.send(data, shared, python.input)
+        self._channel.send(self._encode(task.order, python, shared), shared, python.input)
         if python.shared:
             self._keep_shared(job, python.shared)
+
+    def _encode(self, order: Order, python: PythonOrder, shared: bytes) -> bytes:
+        self._last += 1
+        _job, task, attempt = order.attempt
+        return encode_assignment(self._last, task, attempt, self._encode_setting(order, python), shared, python.input)
+
+    def _encode_setting(self, order: Order, python: PythonOrder) -> bytes:
+        """Calls of one job follow each other, and have it in common."""
+        job, has_shared = order.attempt.job, bool(python.shared)
+        key = (job, has_shared, order.tasks, order.cwd, order.line, order.job_name, order.env)
+        if key != self._setting_key:
+            setting = Setting(job, has_shared, make_job_environment({}, order), order.cwd)
+            self._setting_key, self._setting = key, encode_setting(setting)
+        return self._setting
 
     def _has_just_used(self, job: JobId, shared: bytes) -> bool:
         """Only then an assignment that we have back leaves no trace in what the process keeps."""
@@ -217,8 +231,3 @@ class SlotProcess:
         if self.task is None or self.task.sheets is not self._sheets or self.task.is_silent:
             self._outputs.drop(self._sheets)
         self._owner.on_gone(self)
-
-
-def _make_head(task: Task, python: PythonOrder) -> Head:
-    order = task.order
-    return Head(task.attempt.job, bool(python.shared), make_environment({}, order), order.cwd)

@@ -8,9 +8,10 @@ import io
 import os
 import resource
 import sys
-import time
 from contextlib import suppress
 from typing import Final
+
+from gandy.worker.frames import Setting
 
 # As in gandy.worker.output, which would import far more than this process needs.
 FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
@@ -32,27 +33,41 @@ class Place:
     def __init__(self) -> None:
         self._home = os.open(".", os.O_PATH | os.O_CLOEXEC)
         self._base = dict(os.environ)
-        self._job = 0  # of the last task
-        self._env: dict[str, str] = {}  # that it had on top
+        self._setting: Setting | None = None  # of the last task, if that could begin
+        self._task = self._attempt = -1
+        self._path = ""
 
-    def enter(self, job: int, cwd: str, env: dict[str, str]) -> None:
+    def enter(self, setting: Setting, task: int, attempt: int) -> None:
         """Raises: OSError, ValueError."""
-        if cwd:
+        if setting.cwd:
             try:
-                os.chdir(cwd)
+                os.chdir(setting.cwd)
             except OSError as error:
-                raise OSError(f"cannot go to {cwd}: {error.strerror}") from error
+                raise OSError(f"cannot go to {setting.cwd}: {error.strerror}") from error
         # Tasks of one job follow each other, and little changes between them.
-        if job != self._job or env.keys() != self._env.keys():
-            self._restore()
-        self._job, before, self._env = job, self._env, env
-        _add_path(env.get("GANDY_PATH", ""))
-        for name, value in env.items():
-            if before.get(name) != value:
-                os.environ[name] = value
+        if setting is not self._setting:
+            self._change(setting)
+        _add_path(self._path)
+        if task != self._task:
+            os.environ["GANDY_TASK"] = str(task)
+            self._task = task
+        if attempt != self._attempt:
+            os.environ["GANDY_ATTEMPT"] = str(attempt)
+            self._attempt = attempt
 
     def leave(self) -> None:
         os.fchdir(self._home)
+
+    def _change(self, setting: Setting) -> None:
+        before, self._setting = self._setting, None
+        if before is None or setting.job != before.job or setting.env.keys() != before.env.keys():
+            self._restore()
+            before = None
+        for name, value in setting.env.items():
+            if before is None or before.env[name] != value:
+                os.environ[name] = value
+        self._setting, self._path = setting, setting.env.get("GANDY_PATH", "")
+        self._task = self._attempt = -1
 
     def _restore(self) -> None:
         """Undo also what functions did to it."""
@@ -61,7 +76,6 @@ class Place:
         for name, value in self._base.items():
             if os.environ.get(name) != value:
                 os.environ[name] = value
-        self._env = {}
 
 
 class Output:
@@ -104,7 +118,8 @@ class Output:
     def end(self) -> bool:
         """Whether anything was printed. Then the files are given up."""
         self._flush()
-        has_printed = any(map(_is_used, self._files))
+        out, err = self._files
+        has_printed = os.lseek(out, 0, os.SEEK_END) > 0 or os.lseek(err, 0, os.SEEK_END) > 0
         if has_printed:
             self.give_up()
         return has_printed
@@ -117,8 +132,10 @@ class Output:
 
     def _flush(self) -> None:
         for text in (sys.stdout, sys.stderr):
-            with suppress(Exception):  # it may be anything by now
+            try:  # noqa: SIM105 - `suppress` takes as long as the rest of this
                 text.flush()
+            except Exception:  # noqa: BLE001, S110 - it may be anything by now
+                pass
         LIBC.fflush(None)  # what C code printed
 
     def _wear(self) -> None:
@@ -136,10 +153,6 @@ def _open_text(number: int) -> io.TextIOWrapper:
     return open(number, "w", encoding="utf-8", errors="backslashreplace", closefd=False, buffering=1)
 
 
-def _is_used(file: int) -> bool:
-    return os.lseek(file, 0, os.SEEK_END) > 0
-
-
 class MemoryMeter:
     """The peak memory of each task, where the kernel lets us begin the count anew."""
 
@@ -148,7 +161,6 @@ class MemoryMeter:
             self._reset: int | None = os.open("/proc/self/clear_refs", os.O_WRONLY | os.O_CLOEXEC)
         except OSError:
             self._reset = None
-        self._began = 0.0
         self.begin()
         self._floor = _read_peak()  # Linux begins our count at what the worker had
 
@@ -159,11 +171,10 @@ class MemoryMeter:
     def begin(self) -> None:
         if self._reset is not None:
             os.write(self._reset, RESET_PEAK)
-            self._began = time.monotonic()
 
     def read(self) -> int:
         """In bytes; 0: unknown, and less than what the worker had when it started this process."""
-        if self._reset is None or time.monotonic() - self._began < WORTHY_SECONDS:
+        if self._reset is None:
             return 0
         peak = _read_peak()
         return peak * 1024 if peak > self._floor else 0
@@ -175,8 +186,5 @@ def _read_peak() -> int:
 
 def has_children() -> bool:
     """Whether this process has children, alive or dead and not waited for."""
-    try:
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:
-        return False
-    return True
+    # Not os.waitid: there the usual answer is an exception, which costs five times as much.
+    return bool(LIBC.waitid(os.P_ALL, 0, None, os.WEXITED | os.WNOHANG | os.WNOWAIT) == 0)

@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -222,6 +223,30 @@ def test_folder_that_is_missing_is_told(tmp_path: Path) -> None:
         assert ending.note == "cannot run: cannot go to /no/such/folder: No such file or directory"
         assert ending.started is None
         assert await bench.value(errands.who) == pid
+
+    run_with_bench(tmp_path, go)
+
+
+def test_environment_that_cannot_be_is_refused_each_time(tmp_path: Path) -> None:
+    async def go(bench: PythonBench) -> None:
+        for _ in range(2):
+            ending = await bench.end(errands.nothing, env={"COLOUR": "re\0d"})
+            assert ending.cause is Cause.NOT_STARTED
+            assert ending.note == "cannot run: embedded null byte"
+        await bench.value(errands.nothing)
+
+    run_with_bench(tmp_path, go)
+
+
+def test_times_are_those_of_the_function_itself(tmp_path: Path) -> None:
+    async def go(bench: PythonBench) -> None:
+        await bench.value(errands.nothing)
+        before = time.time()
+        ending = await bench.end(time.sleep, 0.05)
+        assert ending.started is not None
+        assert ending.ended is not None
+        assert before <= ending.started <= ending.ended - 0.05
+        assert ending.ended <= time.time()
 
     run_with_bench(tmp_path, go)
 

@@ -3,18 +3,19 @@
 import pytest
 
 from gandy.worker import frames
-from gandy.worker.frames import ANSWER, ASSIGNMENT, Answer, AnswerReader, FrameError, Head
+from gandy.worker.frames import ANSWER, ASSIGNMENT, Answer, AnswerReader, FrameError, Setting
 
 
 def encode(answer: Answer) -> bytes:
     peak = answer.peak_memory_bytes or 0
-    return frames.encode_answer(answer.kind, answer.flags, answer.note, answer.body, peak) + answer.body
+    head = frames.encode_answer(answer.kind, answer.flags, answer.note, answer.body, peak, answer.started, answer.ended)
+    return head + answer.body
 
 
 ANSWERS = [
     Answer(frames.READY, frames.MEASURES),
     Answer(frames.VALUE, 0, "", b"value"),
-    Answer(frames.RAISED, frames.PRINTED, "ValueError: schlecht für uns", b"error" * 1000, 12345),
+    Answer(frames.RAISED, frames.PRINTED, "ValueError: schlecht für uns", b"error" * 1000, 12345, 1.5, 2.5),
     Answer(frames.REFUSED, 0, "no"),
 ]
 
@@ -41,10 +42,10 @@ def test_answer_is_there_as_soon_as_its_last_byte() -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        ANSWER.pack(9, 0, 0, 0, 0),
-        ANSWER.pack(frames.VALUE, 0, frames.MAX_NOTE_BYTES + 1, 0, 0),
-        ANSWER.pack(frames.VALUE, 0, 0, frames.MAX_BODY_BYTES + 1, 0),
-        encode(ANSWERS[1]) + b"more than it was asked for",
+        ANSWER.pack(9, 0, 0, 0, 0, 0, 0),
+        ANSWER.pack(frames.VALUE, 0, frames.MAX_NOTE_BYTES + 1, 0, 0, 0, 0),
+        ANSWER.pack(frames.VALUE, 0, 0, frames.MAX_BODY_BYTES + 1, 0, 0, 0),
+        encode(ANSWERS[1]) + b"more than it was asked for" * 2,
     ],
 )
 def test_nonsense_is_refused(data: bytes) -> None:
@@ -62,8 +63,8 @@ def test_note_has_a_limit_and_may_be_no_text() -> None:
 
 
 def test_head_of_an_assignment_is_read() -> None:
-    head = Head(7, True, {"NAME": "value"}, "/tmp")
-    data = frames.encode_assignment(12, head, b"shared", b"call")
-    assert ASSIGNMENT.unpack_from(data) == (12, len(data) - ASSIGNMENT.size, 6, 4)
+    setting = Setting(7, True, {"NAME": "value"}, "/tmp")
+    data = frames.encode_assignment(12, 3, 1, frames.encode_setting(setting), b"shared", b"call")
+    assert ASSIGNMENT.unpack_from(data) == (12, 3, 1, len(data) - ASSIGNMENT.size, 6, 4)
     assert frames.read_number(data) == 12
-    assert frames.decode_head(data[ASSIGNMENT.size :]) == head
+    assert frames.decode_setting(data[ASSIGNMENT.size :]) == setting
