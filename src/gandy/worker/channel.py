@@ -12,24 +12,36 @@ PIECE_BYTES: Final = 1 << 18  # in one read of something long; the kernel keeps 
 
 
 class Channel:
-    """Calls back for each answer, and once when nothing more can come."""
+    """Calls back for each answer, after all that came together, and once when nothing more can come."""
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         link: socket.socket,
         on_answer: Callable[[Answer], None],
+        on_heard: Callable[[], None],
         on_broken: Callable[[str], None],
     ) -> None:
         self._loop = loop
         self._socket = link
         self._on_answer = on_answer
+        self._on_heard = on_heard
         self._on_broken = on_broken
         self._reader = AnswerReader()
         self._unsent: list[memoryview] = []
         self._is_open = True
         link.setblocking(False)
-        loop.add_reader(link.fileno(), self._read)
+        self.listen()
+
+    def listen(self) -> None:
+        """Hear what the process says as soon as it does."""
+        if self._is_open:
+            self._loop.add_reader(self._socket.fileno(), self._on_readable)
+
+    def ignore(self) -> None:
+        """Hear nothing until somebody listens, or drains. Meanwhile the process wakes nobody when it answers."""
+        if self._is_open:
+            self._loop.remove_reader(self._socket.fileno())
 
     def send(self, *parts: bytes) -> None:
         """Send one message, now or piece by piece. Raises: OSError where nobody is there any more."""
@@ -37,11 +49,15 @@ class Channel:
         if self._write():
             self._loop.add_writer(self._socket.fileno(), self._write_more)
 
-    def drain(self) -> None:
-        """Hear everything that the process has said."""
+    def drain(self) -> bool:
+        """Hear everything that the process has said. Whether that was anything."""
         self._deliver()
-        while self._is_open and self._read():
-            pass
+        has_heard = False
+        while self._is_open and (size := self._read()):
+            has_heard = True
+            if size < FIRST_BYTES:
+                break
+        return has_heard
 
     def close(self) -> None:
         if self._is_open:
@@ -74,27 +90,31 @@ class Channel:
         self._loop.remove_writer(self._socket.fileno())
         self._unsent.clear()
 
-    def _read(self) -> bool:
-        """Whether there may be more."""
+    def _on_readable(self) -> None:
+        self._read()
+        self._on_heard()
+
+    def _read(self) -> int:
+        """How many bytes there were, if any."""
         try:
             data = self._socket.recv(PIECE_BYTES if self._reader.is_within else FIRST_BYTES)
         except BlockingIOError:
-            return False
+            return 0
         except OSError:
             data = b""
         if not data:
             self.close()
             self._on_broken("closed its link to the worker")
-            return False
+            return 0
         try:
             self._reader.receive_data(data)
         except FrameError as error:
             self._deliver()
             self.close()
             self._on_broken(str(error))
-            return False
+            return 0
         self._deliver()
-        return True
+        return len(data)
 
     def _deliver(self) -> None:
         # Whoever hears an answer may want to hear the next ones at once, and calls `drain`.

@@ -23,6 +23,9 @@ from gandy.worker.task import Task
 log = logging.getLogger("gandy.worker")
 
 MAX_BEHIND: Final = 8  # calls that wait behind one
+MAX_BRISK_BEHIND: Final = 64  # where calls take no time, so that a process has some milliseconds of work
+SOON_SECONDS: Final = 0.002  # that a call may take of which nobody would think that it takes long
+LISTEN_SECONDS: Final = 0.001  # between two looks at what a process has answered that has many calls before it
 BEHIND_SECONDS: Final = 0.05  # that a call may wait behind another one; then it is had back, for whoever is free first
 IDLE_SECONDS: Final = 300.0  # that an unused process is kept: people think between two calls
 
@@ -60,6 +63,8 @@ class SlotPool:
         self._open: dict[SlotProcess, None] = {}  # whose call may have another one behind it
         self._behind: dict[AttemptKey, SlotProcess] = {}  # where calls wait
         self._looking: asyncio.TimerHandle | None = None  # at those who wait
+        self._ignored: list[SlotProcess] = []  # who have much to say, and are listened to now and then
+        self._listening: asyncio.TimerHandle | None = None  # to those
 
     @property
     def pids(self) -> list[int]:
@@ -96,11 +101,16 @@ class SlotPool:
             return False
         self._behind[task.attempt] = process
         del self._open[process]
-        if len(process.following) < MAX_BEHIND:
+        if len(process.following) < _tell_room(process):
             self._open[process] = None  # the others first
         if self._looking is None:
             self._looking = self._families.loop.call_later(BEHIND_SECONDS, self._look_behind)
         return True
+
+    def begins_soon(self, attempt: AttemptKey) -> bool:
+        """Whether all before it take no time, as far as anybody can tell: the last one that ended did."""
+        process = self._behind[attempt]
+        return process.is_brisk and time.monotonic() - process.busy_since < SOON_SECONDS
 
     def take_back(self, attempt: AttemptKey) -> None:
         """Neither this call nor its neighbours shall wait behind others. What has not returned then has begun."""
@@ -136,7 +146,7 @@ class SlotPool:
 
     def close(self) -> None:
         """When the processes are dead or dying. Nothing is told any more."""
-        for timer in (self._tidying, self._looking):
+        for timer in (self._tidying, self._looking, self._listening):
             if timer is not None:
                 timer.cancel()
         for process in self._processes:
@@ -155,9 +165,9 @@ class SlotPool:
 
     def on_answer(self, process: SlotProcess, task: Task, answer: Answer) -> None:
         assert task.order.python is not None
-        self._open.pop(process, None)
         can_stay = not (task.order.python.fresh or answer.flags & HAS_CHILDREN)
         if not can_stay:
+            self._open.pop(process, None)
             self._return(process.take_back())
         if process.following:
             self._follow(process)
@@ -167,6 +177,26 @@ class SlotPool:
         else:
             process.retire()
         self._listener.on_answer(task, answer, is_over=process.task is not task)
+
+    def on_heard(self, process: SlotProcess) -> None:
+        """Each answer would wake us. As long as there are many to come, we can as well hear them together."""
+        if _has_much_to_say(process):
+            process.ignore()
+            self._ignored.append(process)
+            if self._listening is None:
+                self._listening = self._families.loop.call_later(LISTEN_SECONDS, self._listen)
+
+    def _listen(self) -> None:
+        """One timer for all of them. Who says nothing may have a long call, and is heard at once when that ends."""
+        self._listening = None
+        ignored, self._ignored = self._ignored, []
+        for process in ignored:
+            if process.hear() and _has_much_to_say(process):
+                self._ignored.append(process)
+            else:
+                process.listen()
+        if self._ignored:
+            self._listening = self._families.loop.call_later(LISTEN_SECONDS, self._listen)
 
     def on_exit(self, process: SlotProcess) -> None:
         if process in self._idle:
@@ -196,7 +226,8 @@ class SlotPool:
         self._on_begun(process, task)
 
     def _on_begun(self, process: SlotProcess, task: Task) -> None:
-        if process.can_be_followed:
+        # Half of them at a time, so that not each of them wakes the process.
+        if process.can_be_followed and 2 * len(process.following) <= _tell_room(process):
             self._open[process] = None
         self._listener.on_begin(task)
 
@@ -242,3 +273,12 @@ class SlotPool:
             self._idle.pop(0).retire()
         if self._idle:
             self._tidying = self._families.loop.call_at(self._idle[0].idle_since + IDLE_SECONDS, self._tidy)
+
+
+def _tell_room(process: SlotProcess) -> int:
+    """How many calls may wait behind the one that it runs."""
+    return MAX_BRISK_BEHIND if process.is_brisk else MAX_BEHIND
+
+
+def _has_much_to_say(process: SlotProcess) -> bool:
+    return process.is_brisk and len(process.following) >= MAX_BEHIND

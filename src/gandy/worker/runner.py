@@ -43,7 +43,7 @@ class Runner:
         folder: Path,
         on_end: Callable[[AttemptKey, Ending], None],
         grace: float = GRACE,
-        on_free: Callable[[AttemptKey], None] = lambda _attempt: None,
+        on_free: Callable[[Order], None] = lambda _order: None,
         on_followed: Callable[[AttemptKey], None] = lambda _attempt: None,
         on_returned: Callable[[Order], None] | None = None,
         preload: tuple[str, ...] = (),
@@ -101,7 +101,7 @@ class Runner:
                 self._launch(task)
         except NotStartedError as error:
             ending = Ending(cause=Cause.NOT_STARTED, ended=time.time(), note=str(error))
-            self._loop.call_soon(self._end_unstarted, order.attempt, ending)
+            self._loop.call_soon(self._end_unstarted, order, ending)
             return
         self._tasks[order.attempt] = task
         self._idle.clear()
@@ -120,6 +120,10 @@ class Runner:
             return False
         self._behind[order.attempt] = task
         return True
+
+    def begins_soon(self, attempt: AttemptKey) -> bool:
+        """Whether a call that waits behind others may as well stay there for a moment."""
+        return self._pool.begins_soon(attempt)
 
     def take_back(self, attempt: AttemptKey) -> None:
         """Have back a call that waits behind another one: `on_returned` is called, unless it has just begun."""
@@ -140,9 +144,9 @@ class Runner:
                 self.kill(task.order.attempt, Cause.MEMORY, note, immediate=True)
         self._looking = self._loop.call_later(MEMORY_PERIOD, self._look_at_memory)
 
-    def _end_unstarted(self, attempt: AttemptKey, ending: Ending) -> None:
-        self._on_free(attempt)
-        self._on_end(attempt, ending)
+    def _end_unstarted(self, order: Order, ending: Ending) -> None:
+        self._on_free(order)
+        self._on_end(order.attempt, ending)
 
     def kill(self, attempt: AttemptKey, cause: Cause, note: str = "", *, immediate: bool = False) -> bool:
         """End the whole group: SIGTERM, and SIGKILL after the grace period or immediately. False: it does not run.
@@ -297,7 +301,7 @@ class Runner:
 
     def _finish(self, task: Task) -> None:
         del self._tasks[task.attempt]
-        self._on_free(task.attempt)
+        self._on_free(task.order)
         if not self._tasks:
             self._idle.set()
         self._on_end(task.attempt, self._make_ending(task))

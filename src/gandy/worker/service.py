@@ -61,6 +61,7 @@ HEARTBEAT_PERIOD = 5.0  # seconds between two PINGs
 HEARTBEAT_EXPIRY = 15.0  # seconds without a word from the foreman, after which the link is taken for dead
 FAREWELL_SECONDS = 5.0  # for the last results to be acknowledged, and calls to end, when the worker stops
 HOLD_SECONDS = 0.02  # that a result may wait for others: a batch costs the foreman hardly more than one
+LOOK_SECONDS = 0.002  # until we look whether a call has begun that seemed about to, while a slot is free
 MAX_READ = 1 << 20  # bytes of output in one piece
 MAX_OUTPUT_BYTES = 10_000_000_000  # of output that is kept, unless somebody says otherwise
 TRIMMED = 0.9  # of this is left when there was too much output, so that the next trimming is far away
@@ -120,6 +121,9 @@ class WorkerService:
         self._side_was_welcome = False
         self._last_heard = 0.0
         self._holding: asyncio.TimerHandle | None = None  # while results wait for others
+        self._may_hold = True  # those that came since the last turn
+        self._looking: asyncio.TimerHandle | None = None  # whether calls have begun that seemed about to
+        self._is_turn_due = False
 
     async def run(self) -> None:
         """Raises: ConfigError."""
@@ -244,8 +248,9 @@ class WorkerService:
         if self._link is not None:
             self._link.write(self._side.data_to_send(hold_results=self._holding is not None))
 
-    def _flush_results(self, may_hold: bool) -> None:
+    def _flush_results(self) -> None:
         """Send results, but as long as the next tasks are here already, let them wait a little for company."""
+        may_hold, self._may_hold = self._may_hold, True
         if len(self._waiting) + len(self._behind) <= self._about.ahead // 2 or not may_hold:
             self._stop_holding()
         elif self._holding is None:
@@ -369,8 +374,9 @@ class WorkerService:
                 self._give_back(attempt)
         while self._waiting or self._has_idle_slot():
             if not self._waiting:
-                self._have_back()
-                continue
+                if self._have_back():
+                    continue
+                break
             attempt, (order, slots) = next(iter(self._waiting.items()))
             borrowed = self._serving.borrowed
             if (self._taken or borrowed) and self._running_slots() + slots > self._about.slots - borrowed:
@@ -435,11 +441,20 @@ class WorkerService:
         """While calls wait behind others."""
         return bool(self._behind) and self._running_slots() < self._about.slots - self._serving.borrowed
 
-    def _have_back(self) -> None:
-        """Nothing else waits, so a free slot gets what waits in a busy one."""
+    def _have_back(self) -> bool:
+        """Nothing else waits, so a free slot gets what waits in a busy one. False: it begins there before that."""
         attempt = next(iter(self._behind))
+        if self._runner.begins_soon(attempt):
+            if self._looking is None:
+                self._looking = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look_again)
+            return False
         self._runner.take_back(attempt)
         assert attempt not in self._behind, f"{attempt} neither waits nor runs"
+        return True
+
+    def _look_again(self) -> None:
+        self._looking = None
+        self._ask_for_turn()
 
     def _put_behind(self) -> None:
         """Calls may wait in busy slots, so that those need not wait for us."""
@@ -462,12 +477,19 @@ class WorkerService:
         self._behind.pop(order.attempt, None)
         self._waiting[order.attempt] = (order, self._taken.pop(order.attempt, 1))
         self._waiting.move_to_end(order.attempt, last=False)
-        asyncio.get_running_loop().call_soon(self._start_returned)
+        self._ask_for_turn()
 
-    def _start_returned(self) -> None:
+    def _ask_for_turn(self) -> None:
+        """Go on with the next tasks, once for all that is heard together."""
+        if not self._is_turn_due:
+            self._is_turn_due = True
+            asyncio.get_running_loop().call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._is_turn_due = False
         if not self._done.is_set():
             self._start_waiting()
-            self._flush()
+            self._flush_results()
 
     def _drop_waiting(self, attempt: AttemptKey) -> bool:
         """Whether it had not begun."""
@@ -525,12 +547,12 @@ class WorkerService:
                 before -= await asyncio.to_thread(trim, outputs.folder, int(self._max_output_bytes * TRIMMED))
             await asyncio.sleep(TIDY_PERIOD)
 
-    def _on_free(self, attempt: AttemptKey) -> None:
-        """The next task runs while we do the books of the last."""
-        if self._isolated.knows(attempt):
+    def _on_free(self, order: Order) -> None:
+        """The next task runs while we do the books of the last. Calls end many at a time, and have others behind."""
+        if self._isolated.knows(order.attempt):
             return
-        del self._taken[attempt]
-        if not self._done.is_set():
+        del self._taken[order.attempt]
+        if order.python is None and not self._done.is_set():
             self._start_waiting()
 
     def _on_end(self, attempt: AttemptKey, ending: Ending) -> None:
@@ -544,7 +566,8 @@ class WorkerService:
         if not self._done.is_set():
             self._report(attempt, self._keep_result(attempt, ending))
             # A task that was lost before, perhaps with its worker, must not be lost again for want of a word.
-            self._flush_results(may_hold=attempt.attempt == 1)
+            self._may_hold = self._may_hold and attempt.attempt == 1
+            self._ask_for_turn()
 
     def _keep_result(self, attempt: AttemptKey, ending: Ending) -> Ending:
         """A result that is too large to travel with the ending stays here; clients read it like output."""

@@ -1,6 +1,7 @@
 """One slot process, as its worker sees it: gives it calls and hears how they fare. Decides nothing about endings."""
 
 import socket
+import time
 from collections import OrderedDict
 from typing import Final, Protocol
 
@@ -27,6 +28,7 @@ from gandy.worker.spawn import Spawner
 from gandy.worker.table import SLOT_MARK
 from gandy.worker.task import Task
 
+BRISK_SECONDS: Final = 0.0001  # that a call may take, and many such ones still fit into a few milliseconds
 START_SECONDS: Final = 120.0  # until a process is ready; preloaded modules may come from a slow disk
 
 
@@ -36,6 +38,9 @@ class Owner(Protocol):
     def on_ready(self, process: "SlotProcess") -> None: ...
 
     def on_answer(self, process: "SlotProcess", task: Task, answer: Answer) -> None: ...
+
+    def on_heard(self, process: "SlotProcess") -> None:
+        """All that it has said by now."""
 
     def on_exit(self, process: "SlotProcess") -> None: ...
 
@@ -51,6 +56,8 @@ class SlotProcess:
         self.task: Task | None = None  # that it runs, or was started for
         self.following: dict[int, Task] = {}  # wait in its box, by number, in the order in which they will run
         self.can_be_followed = False  # its task
+        self.busy_since = 0.0  # with its task, in monotonic time
+        self.is_brisk = False  # the last call was over in no time
         self.is_ready = False
         self.is_ending = False
         self.has_run = False  # anything
@@ -85,11 +92,13 @@ class SlotProcess:
             self._box.close()
             self._outputs.drop(self._sheets)
             raise
-        self._channel = Channel(self._families.loop, ours, self._on_answer, self._on_broken)
+        self._channel = Channel(self._families.loop, ours, self._on_answer, self._on_heard, self._on_broken)
+        self.hear, self.listen, self.ignore = self._channel.drain, self._channel.listen, self._channel.ignore
 
     def take(self, task: Task) -> None:
         """Run it as soon as the process is ready."""
         self.task = task
+        self.busy_since = time.monotonic()
         task.family = self.family
         task.sheets = self._sheets
 
@@ -127,10 +136,6 @@ class SlotProcess:
         task = self.following.pop(self._current)
         self.take(task)
         return task
-
-    def hear(self) -> None:
-        """Everything that it has said."""
-        self._channel.drain()
 
     def _put(self, task: Task, python: PythonOrder) -> bool:
         if python.shared and not self._has_just_used(task.attempt.job, python.shared):
@@ -192,12 +197,16 @@ class SlotProcess:
             self.family.kill_now()
         else:
             task = self.task
+            self.is_brisk = answer.ended - answer.started < BRISK_SECONDS
             if answer.flags & PRINTED:
                 self._printed += 1
                 self._sheets = name_sheets(self._series, self._printed)
             else:
                 task.is_silent = True
             self._owner.on_answer(self, task, answer)
+
+    def _on_heard(self) -> None:
+        self._owner.on_heard(self)
 
     def _on_first_word(self, answer: Answer) -> None:
         if answer.kind != READY:
