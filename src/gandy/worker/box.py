@@ -21,9 +21,10 @@ class Box:
 
     def put(self, data: bytes) -> bool:
         """Whether there was room."""
-        with suppress(BlockingIOError):
+        try:
             return self._in.send(data) > 0
-        return False
+        except BlockingIOError:
+            return False
 
     def take_back(self) -> list[bytes]:
         """What nobody has taken, the oldest first."""

@@ -11,7 +11,6 @@ import time
 from contextlib import suppress
 from typing import Final, Protocol
 
-from gandy.core.model import AttemptKey
 from gandy.worker.families import Families
 from gandy.worker.frames import HAS_CHILDREN, MAX_BODY_BYTES, Answer
 from gandy.worker.order import PythonOrder
@@ -61,7 +60,6 @@ class SlotPool:
         self._idle: list[SlotProcess] = []  # the one used last at the end
         self._tidying: asyncio.TimerHandle | None = None  # while there are idle ones
         self._open: dict[SlotProcess, None] = {}  # whose call may have another one behind it
-        self._behind: dict[AttemptKey, SlotProcess] = {}  # where calls wait
         self._looking: asyncio.TimerHandle | None = None  # at those who wait
         self._ignored: list[SlotProcess] = []  # who have much to say, and are listened to now and then
         self._listening: asyncio.TimerHandle | None = None  # to those
@@ -99,7 +97,6 @@ class SlotPool:
                 break
         else:
             return False
-        self._behind[task.attempt] = process
         del self._open[process]
         if len(process.following) < _tell_room(process):
             self._open[process] = None  # the others first
@@ -107,19 +104,19 @@ class SlotPool:
             self._looking = self._families.loop.call_later(BEHIND_SECONDS, self._look_behind)
         return True
 
-    def begins_soon(self, attempt: AttemptKey) -> bool:
+    def begins_soon(self, task: Task) -> bool:
         """Whether all before it take no time, as far as anybody can tell: the last one that ended did."""
-        process = self._behind[attempt]
+        process = task.process
         return process.is_brisk and time.monotonic() - process.busy_since < SOON_SECONDS
 
-    def take_back(self, attempt: AttemptKey) -> None:
+    def take_back(self, task: Task) -> None:
         """Neither this call nor its neighbours shall wait behind others. What has not returned then has begun."""
-        self._settle(self._behind[attempt])
+        self._settle(task.process)
 
     def clear_behind(self, task: Task) -> None:
         """Nothing shall wait behind this call, which may have ended afterwards, or returned too."""
-        process = next((process for process in self._processes if process.task is task), None)
-        if process is not None:
+        process = task.process
+        if process.task is task:
             self._open.pop(process, None)
             self._settle(process)
 
@@ -136,13 +133,10 @@ class SlotPool:
     def _return(self, tasks: list[Task]) -> None:
         """From the last to the first, so that each can go before the others."""
         for task in tasks:
-            self._behind.pop(task.attempt, None)
             self._listener.on_returned(task)
 
     def _follow(self, process: SlotProcess) -> None:
-        task = process.follow()
-        del self._behind[task.attempt]
-        self._on_begun(process, task)
+        self._on_begun(process, process.follow())
 
     def close(self) -> None:
         """When the processes are dead or dying. Nothing is told any more."""
@@ -234,13 +228,12 @@ class SlotPool:
     def _look_behind(self) -> None:
         """One timer for all of them."""
         self._looking = None
-        limit = time.time() - BEHIND_SECONDS
-        for process in set(self._behind.values()):
-            task = process.task
-            if task is not None and task.started is not None and task.started < limit:
+        limit = time.monotonic() - BEHIND_SECONDS
+        for process in [process for process in self._processes if process.following]:
+            if process.busy_since < limit:
                 self._open.pop(process, None)
                 self._settle(process)
-        if self._behind:
+        if any(process.following for process in self._processes):
             self._looking = self._families.loop.call_later(BEHIND_SECONDS, self._look_behind)
 
     def _find_idle(self, fresh: bool, code: str) -> SlotProcess | None:

@@ -123,11 +123,11 @@ class Runner:
 
     def begins_soon(self, attempt: AttemptKey) -> bool:
         """Whether a call that waits behind others may as well stay there for a moment."""
-        return self._pool.begins_soon(attempt)
+        return self._pool.begins_soon(self._behind[attempt])
 
     def take_back(self, attempt: AttemptKey) -> None:
         """Have back a call that waits behind another one: `on_returned` is called, unless it has just begun."""
-        self._pool.take_back(attempt)
+        self._pool.take_back(self._behind[attempt])
 
     def _look_at_memory(self) -> None:
         """Kill what uses more memory than it may. One timer for all, and none while nobody has a limit."""

@@ -44,7 +44,7 @@ from gandy.worker.appointments import Appointment
 from gandy.worker.calls import Calls, is_complete
 from gandy.worker.commands import Commands
 from gandy.worker.isolated import IsolatedCalls
-from gandy.worker.order import Order
+from gandy.worker.order import Order, PythonOrder
 from gandy.worker.output import Stream
 from gandy.worker.runner import Runner
 from gandy.worker.serving import Serving
@@ -327,14 +327,15 @@ class WorkerService:
             self._calls.fetcher.on_piece(message.seq, decode_piece(message.payload))
 
     def _start(self, task: Task) -> None:
-        attempt, order = _make_order(task)
-        if task.orders is not UNSET and task.orders.python is not None:
-            order = replace(order, python=self._calls.make(attempt.job, task.orders.python))
+        orders = None if task.orders is UNSET else task.orders
+        packed = orders.python if orders is not None else None
+        order = _make_order(task, None if packed is None else self._calls.make(task.job.job_id, packed))
+        attempt = order.attempt
         self._attempts[task.pair] = attempt
         if not is_complete(order.python):
             self._fetching[attempt] = asyncio.create_task(self._fetch(attempt, order, task))
             return
-        self._waiting[attempt] = (order, 1 if task.orders is UNSET else task.orders.slots)
+        self._waiting[attempt] = (order, 1 if orders is None else orders.slots)
 
     def _put_timed_first(self) -> None:
         """What has a time gets the next slots, the earliest first."""
@@ -588,18 +589,16 @@ class WorkerService:
         self._side.end(_make_result(attempt, ending))
 
 
-def _make_order(task: Task) -> tuple[AttemptKey, Order]:
+def _make_order(task: Task, python: PythonOrder | None) -> Order:
     """What a JOB asks for. A plain foreman knows neither attempts nor arguments."""
     job = task.job
     if task.orders is UNSET:
         attempt = AttemptKey(job.job_id, task.number, 1)
         command = (job.command, str(task.number))  # as the original runs it
-        return attempt, Order(
-            attempt=attempt, command=command, job_name=job.name, tasks=job.num_tasks, cwd=job.working_dir
-        )
+        return Order(attempt=attempt, command=command, job_name=job.name, tasks=job.num_tasks, cwd=job.working_dir)
     orders = task.orders
     attempt = AttemptKey(job.job_id, task.number, orders.attempt)
-    return attempt, Order(
+    return Order(
         attempt=attempt,
         command=orders.command,
         job_name=job.name,
@@ -609,12 +608,14 @@ def _make_order(task: Task) -> tuple[AttemptKey, Order]:
         env=orders.env,
         timeout=orders.timeout,
         memory=orders.memory,
+        python=python,
         at=orders.at,
     )
 
 
 def _make_result(attempt: AttemptKey, ending: Ending) -> TaskResult:
-    status = "done" if ending.is_success else ending.note or f"exit status {ending.exit_code}"
+    is_success = ending.is_success
+    status = "done" if is_success else ending.note or f"exit status {ending.exit_code}"
     report = Report(
         attempt.attempt,
         int(ending.cause),
@@ -628,4 +629,4 @@ def _make_result(attempt: AttemptKey, ending: Ending) -> TaskResult:
         ending.result,
         ending.result_bytes,
     )
-    return TaskResult(attempt.job, attempt.task, ending.is_success, status, None, report)
+    return TaskResult(attempt.job, attempt.task, is_success, status, None, report)

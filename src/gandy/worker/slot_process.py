@@ -99,6 +99,7 @@ class SlotProcess:
         """Run it as soon as the process is ready."""
         self.task = task
         self.busy_since = time.monotonic()
+        task.process = self
         task.family = self.family
         task.sheets = self._sheets
 
@@ -116,6 +117,7 @@ class SlotProcess:
         if not self._put(task, python):
             return False
         self.following[self._last] = task
+        task.process = self
         return True
 
     def take_back(self) -> list[Task]:
@@ -138,6 +140,8 @@ class SlotProcess:
         return task
 
     def _put(self, task: Task, python: PythonOrder) -> bool:
+        if len(python.input) > MAX_BOX_BYTES:
+            return False
         if python.shared and not self._has_just_used(task.attempt.job, python.shared):
             return False
         data = self._encode(task.order, python, b"") + python.input
