@@ -18,6 +18,8 @@ FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 RESET_PEAK: Final = b"5"  # to /proc/PID/clear_refs: the peak of the memory becomes what is used now
 WORTHY_SECONDS: Final = 0.001  # nobody asks for the memory of a call that takes no time
 
+MAX_DIGITS: Final = 20  # of a number of 64 bits
+
 LIBC: Final = ctypes.PyDLL(None)
 
 
@@ -27,6 +29,26 @@ def _add_path(folder: str) -> None:
         sys.path.insert(1, folder)
 
 
+class Number:
+    """A number in the environment that changes with each task.
+
+    The C library keeps whatever a variable was ever set to, as somebody may still look at it: 64 bytes for each task.
+    So this one has a place of its own, which is written over.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name.encode()
+        self._text = ctypes.create_string_buffer(len(name) + MAX_DIGITS + 2)
+
+    def set(self, value: int) -> None:
+        digits = b"%d" % value
+        known: dict[bytes, bytes] = os.environ._data  # type: ignore[attr-defined] # what Python has of the environment
+        if known.get(self._name) != digits:
+            self._text.value = b"%s=%s" % (self._name, digits)
+            LIBC.putenv(self._text)
+            known[self._name] = digits
+
+
 class Place:
     """The environment and the folder of the current task, and the way back."""
 
@@ -34,7 +56,7 @@ class Place:
         self._home = os.open(".", os.O_PATH | os.O_CLOEXEC)
         self._base = dict(os.environ)
         self._setting: Setting | None = None  # of the last task, if that could begin
-        self._task = self._attempt = -1
+        self._task, self._attempt = Number("GANDY_TASK"), Number("GANDY_ATTEMPT")
         self._path = ""
 
     def enter(self, setting: Setting, task: int, attempt: int) -> None:
@@ -48,12 +70,8 @@ class Place:
         if setting is not self._setting:
             self._change(setting)
         _add_path(self._path)
-        if task != self._task:
-            os.environ["GANDY_TASK"] = str(task)
-            self._task = task
-        if attempt != self._attempt:
-            os.environ["GANDY_ATTEMPT"] = str(attempt)
-            self._attempt = attempt
+        self._task.set(task)
+        self._attempt.set(attempt)
 
     def leave(self) -> None:
         os.fchdir(self._home)
@@ -67,7 +85,6 @@ class Place:
             if before is None or before.env[name] != value:
                 os.environ[name] = value
         self._setting, self._path = setting, setting.env.get("GANDY_PATH", "")
-        self._task = self._attempt = -1
 
     def _restore(self) -> None:
         """Undo also what functions did to it."""

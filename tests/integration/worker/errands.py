@@ -189,3 +189,22 @@ class Counted:
 
     def __getstate__(self) -> str:
         return "state"
+
+
+def weigh_places(tasks: int) -> int:
+    """Bytes by which a process grows that enters the place of so many tasks."""
+    from gandy.worker.frames import Setting
+    from gandy.worker.surroundings import Place
+
+    place, setting = Place(), Setting(1, has_shared=False, env={}, cwd="")
+    place.enter(setting, 0, 1)
+    before = _read_resident()
+    for task in range(tasks):
+        place.enter(setting, task, 1)
+    assert os.environ["GANDY_TASK"] == str(tasks - 1)
+    assert subprocess.check_output(["/usr/bin/env", "printenv", "GANDY_TASK"], text=True) == f"{tasks - 1}\n"
+    return _read_resident() - before
+
+
+def _read_resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

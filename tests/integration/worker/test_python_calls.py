@@ -238,6 +238,13 @@ def test_environment_that_cannot_be_is_refused_each_time(tmp_path: Path) -> None
     run_with_bench(tmp_path, go)
 
 
+def test_environment_does_not_grow_with_each_task(tmp_path: Path) -> None:
+    async def go(bench: PythonBench) -> None:
+        assert await bench.value(errands.weigh_places, 100_000) < 1_000_000
+
+    run_with_bench(tmp_path, go)
+
+
 def test_times_are_those_of_the_function_itself(tmp_path: Path) -> None:
     async def go(bench: PythonBench) -> None:
         await bench.value(errands.nothing)
