@@ -145,6 +145,7 @@ class WorkerService:
             for task in (keeper, heart, tidier, ended):
                 task.cancel()
             await asyncio.gather(keeper, heart, tidier, ended, return_exceptions=True)
+            self._done.set()  # whatever the reason, nothing is started any more
             self._serving.close()
             self._runner.close()
             if self._band is not None:

@@ -156,9 +156,12 @@ class Inbox:
         """So many bytes; none once the link has ended. A bytearray, so that arrays can stay in it and be written to."""
         if self._begin == self._end and size:
             self._wait()
-        data = self._buffer[self._begin : min(self._begin + size, self._end)]
-        self._begin += len(data)
-        return data if len(data) == size else self._take_rest(data, size)
+        begin, end = self._begin, self._begin + size
+        if end <= self._end:
+            self._begin = end
+            return self._buffer[begin:end]
+        self._begin = self._end
+        return self._take_rest(self._buffer[begin : self._end], size)
 
     def _take_rest(self, data: bytearray, size: int) -> bytearray:
         have = len(data)

@@ -15,7 +15,7 @@ from tests.integration.worker.python_crews import PythonBench, a_call, run_with_
 
 from gandy.core.model import AttemptKey, Cause
 from gandy.functions import open_result
-from gandy.worker import pool
+from gandy.worker import pool, slot_process
 from gandy.worker.order import Order
 
 
@@ -37,8 +37,9 @@ def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "BEHIND_SECONDS", 1000.0)
 
 
-def test_calls_behind_others_end_in_order_in_the_same_process(tmp_path: Path) -> None:
+def test_calls_behind_others_end_in_order_in_the_same_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     notes = Notes()
+    monkeypatch.setattr(slot_process, "BRISK_SECONDS", 0.0)
 
     async def go(bench: PythonBench) -> None:
         pid = await bench.value(errands.who)
@@ -54,6 +55,38 @@ def test_calls_behind_others_end_in_order_in_the_same_process(tmp_path: Path) ->
         assert times == sorted(times)
 
     run_with_bench(tmp_path, go, **notes.options)
+
+
+def test_answers_of_short_calls_are_heard_while_a_long_one_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though nobody waits for each of them."""
+    monkeypatch.setattr(slot_process, "BRISK_SECONDS", 1000.0)
+
+    async def go(bench: PythonBench) -> None:
+        await bench.value(errands.nothing)
+        first = bench.start(errands.nothing)
+        orders = [a_call(errands.echo, task, task=task) for task in range(100, 100 + 3 * pool.MAX_BEHIND)]
+        long = a_call(errands.doze, str(tmp_path / "pid"), task=99)
+        assert all(map(bench.runner.put_behind, [*orders, long]))
+        await first
+        for order in orders:
+            assert open_result((await bench.bench.ending_of(order.attempt)).result) == order.attempt.task
+        assert bench.runner.running == (long.attempt,)
+
+    run_with_bench(tmp_path, go, grace=0.1)
+
+
+def test_few_calls_wait_behind_one_that_is_not_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slot_process, "BRISK_SECONDS", 0.0)
+
+    async def go(bench: PythonBench) -> None:
+        await bench.value(errands.nothing)
+        bench.start(errands.doze, str(tmp_path / "pid"))
+        taken = [bench.runner.put_behind(a_call(errands.nothing, task=task)) for task in range(100, 200)]
+        assert taken.count(True) == pool.MAX_BEHIND
+
+    run_with_bench(tmp_path, go, grace=0.1)
 
 
 def test_output_goes_to_the_call_that_printed_it(tmp_path: Path) -> None:
