@@ -124,10 +124,11 @@ class WorkerSide:
 
         Raises: LocalProtocolError, for one that does not run here, or a result that cannot be sent.
         """
-        if result.pair not in self.slots.running or result.pair in self._results:
+        pair = result.pair
+        if pair not in self.slots.running or pair in self._results:
             raise LocalProtocolError(f"task {result.task} of job {result.job_id} does not run here")
-        self._unsent[result.pair] = _pack(result)
-        self._results[result.pair] = result
+        self._unsent[pair] = _pack(result)
+        self._results[pair] = result
 
     def reset(self) -> None:
         """Start the sequence numbers again, where that is possible now.

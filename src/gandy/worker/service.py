@@ -37,7 +37,17 @@ from gandy.functions import pack_error
 from gandy.limits import MAX_RESULT_BYTES
 from gandy.net.links import Link
 from gandy.reach import Reach
-from gandy.talk.events import ExtensionReceived, HelloRefused, Kill, Leave, Recalled, Start, Welcomed, WorkerEvent
+from gandy.talk.events import (
+    Acknowledged,
+    ExtensionReceived,
+    HelloRefused,
+    Kill,
+    Leave,
+    Recalled,
+    Start,
+    Welcomed,
+    WorkerEvent,
+)
 from gandy.talk.worker import WorkerSide
 from gandy.wire.messages import About, Extended, Extension, Report, Task, TaskPair, TaskResult
 from gandy.worker.appointments import Appointment
@@ -292,6 +302,8 @@ class WorkerService:
 
     def _on_event(self, event: WorkerEvent) -> None:
         match event:
+            case Acknowledged():  # first: there is one for each task
+                pass
             case Welcomed(extensions):
                 self._side_was_welcome = True
                 if Extension.CALLS in extensions:
