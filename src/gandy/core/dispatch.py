@@ -1,5 +1,6 @@
 """Who gets which task next: jobs by rank, workers by turn, free slots before places to wait."""
 
+from collections import deque
 from collections.abc import Callable
 from itertools import islice
 from math import inf
@@ -76,7 +77,8 @@ class Dispatcher:
         for job in self._jobs:
             task = job.tasks.find_ready(now) if job.may_start and self.tell_due(job) <= now else None
             for worker in self._workers.unchanged_in_turn() if task is not None else ():
-                assert not self._suits(worker, job, _tell_free) or _is_haunted(worker, job, TaskNumber(task or 0))
+                fits = self._count_fitting(worker, job, _tell_free) > 0
+                assert not fits or worker.holds((job.id, TaskNumber(task or 0)))
 
     def _may_recall(self, attempt: AttemptKey, worker: Worker) -> bool:
         """What has a time stays: perhaps nobody else knows the time."""
@@ -101,23 +103,28 @@ class Dispatcher:
         self, job: Job, in_turn: list[Worker], space: Space, now: float, given: dict[str, list[Assignment]]
     ) -> bool:
         """One task to each worker in turn, round and round, as long as something fits. Whether anything did."""
-        has_given = False
-        while in_turn:
-            lucky = []
-            for worker in in_turn:
-                task = job.tasks.find_ready(now) if job.may_start else None
-                if task is None:
-                    return has_given
-                if self._suits(worker, job, space) and not _is_haunted(worker, job, task):
-                    attempt = AttemptKey(job.id, task, job.tasks.start(task))
-                    worker.ungiven.add(attempt)
-                    self._owners.take(worker, attempt, job.spec.slots)
-                    self._workers.use(worker)
-                    given.setdefault(worker.info.id, []).append(Assignment(attempt, _tell_spec(job, task)))
-                    lucky.append(worker)
-            has_given = has_given or bool(lucky)
-            in_turn = lucky
-        return has_given
+        wanted = job.count_startable()
+        first = ((worker, room) for worker in in_turn if (room := self._count_fitting(worker, job, space)))
+        again: deque[tuple[Worker, int]] = deque()
+        dealt: dict[str, Worker] = {}
+        while wanted and (task := job.tasks.find_ready(now)) is not None:
+            turn = next(first, None) or (again.popleft() if again else None)
+            if turn is None:
+                break
+            worker, room = turn
+            if _is_haunted(worker, job, task):
+                continue
+            attempt = AttemptKey(job.id, task, job.tasks.start(task))
+            worker.ungiven.add(attempt)
+            self._owners.take(worker, attempt, job.spec.slots)
+            given.setdefault(worker.info.id, []).append(Assignment(attempt, _tell_spec(job, task)))
+            dealt[worker.info.id] = worker
+            wanted -= 1
+            if room > 1:
+                again.append((worker, room - 1))
+        for worker in dealt.values():
+            self._workers.use(worker)
+        return bool(dealt)
 
     def _tell_room(self, worker: Worker, job: Job) -> int:
         """Free slots and places to wait. Long tasks do not wait on a worker: there is time to send the next.
@@ -129,10 +136,11 @@ class Dispatcher:
         pace = self._policy.first_pace if job.pace is None else job.pace
         return worker.tell_room(int(self._policy.look_ahead / max(pace, MIN_PACE)))
 
-    def _suits(self, worker: Worker, job: Job, space: Space) -> bool:
+    def _count_fitting(self, worker: Worker, job: Job, space: Space) -> int:
+        """How many tasks of this job this worker can take."""
         spec = job.spec
-        has_space = spec.slots <= min(space(worker, job), worker.info.slots)
-        return has_space and worker.info.tags.issuperset(spec.tags) and (job.at is None or worker.knows_time)
+        suits = worker.info.tags.issuperset(spec.tags) and (job.at is None or worker.knows_time)
+        return space(worker, job) // spec.slots if suits and spec.slots <= worker.info.slots else 0
 
 
 def _tell_free(worker: Worker, _job: Job) -> int:

@@ -56,6 +56,12 @@ class Job(Struct, eq=False):
         limit = self.spec.limit
         return not self.held and not self.awaited and (limit is None or self.tasks.running < limit)
 
+    def count_startable(self) -> int:
+        """How many tasks may start at most, now or when they are due."""
+        limit = self.spec.limit
+        waiting = self.tasks.waiting
+        return waiting if limit is None else min(waiting, limit - self.tasks.running)
+
     def tell_state(self) -> JobState:
         """The state that follows from the tasks and from what people asked for."""
         counts = self.tasks.counts

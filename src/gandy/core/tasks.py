@@ -50,6 +50,10 @@ class TaskTable:
         return Counts(*self._totals)
 
     @property
+    def waiting(self) -> int:
+        return self._totals[TaskState.WAITING]
+
+    @property
     def running(self) -> int:
         return self._totals[TaskState.RUNNING]
 

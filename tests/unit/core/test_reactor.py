@@ -432,6 +432,13 @@ def test_a_killed_task_holds_its_slot_until_the_worker_says_it_is_over() -> None
     assert given(effects) == {"w": [key(job=2)]}
 
 
+def test_a_task_that_is_not_over_on_one_worker_is_tried_again_on_another() -> None:
+    crew = Played(a_worker("a", slots=3), a_worker("b", slots=3))
+    assert given(crew.submit(a_spec(3))) == {"a": [key(1), key(3)], "b": [key(2)]}
+    crew.reactor.cancel(ONE, [TaskNumber(1)], 1.0)
+    assert given(crew.seen(crew.reactor.retry(ONE, [TaskNumber(1)], 2.0))) == {"b": [key(1, 2)]}
+
+
 def test_a_killed_task_is_not_lost_a_second_time_with_its_worker() -> None:
     crew = Played(a_worker(slots=1))
     crew.submit(a_spec(1))
