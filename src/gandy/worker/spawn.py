@@ -19,7 +19,7 @@ from gandy.worker.order import Order, make_arguments, make_environment, tell_bas
 from gandy.worker.output import FLAGS, Sheets, name_sheets
 
 # Python ignores these two, and what is ignored stays so through exec: `yes | head` would never end well.
-RESTORED: Final = (signal.SIGPIPE, signal.SIGXFSZ)
+RESTORED: Final = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
 
 
 class NotStartedError(Exception):
@@ -27,10 +27,14 @@ class NotStartedError(Exception):
 
 
 class Spawner:
-    """Spawns into the environment that the worker had when this was made. Its descriptors stay its own."""
+    """Spawns into the environment that the worker had when this was made, and with what it ignored then.
+
+    Its descriptors stay its own.
+    """
 
     def __init__(self) -> None:
         self._env = tell_base(os.environ)
+        self._defaults = _list_defaults()
         self._here = Path.cwd().stat()
         self._stdin = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         _close_on_exec()
@@ -73,8 +77,26 @@ class Spawner:
     def _spawn_here(
         self, arguments: list[str], env: dict[str, str], sheets: Sheets, *more: tuple[int, int, int]
     ) -> int:
+        name, path = arguments[0], env.get("PATH", os.defpath)
+        known = name if "/" in name else _programs.get((name, path))
+        if known is not None:
+            try:
+                return self._spawn_program(known, arguments, env, sheets, more)
+            except OSError:
+                if known is name:
+                    raise
+        return self._spawn_program(_find_program(name, path), arguments, env, sheets, more)
+
+    def _spawn_program(
+        self,
+        program: str,
+        arguments: list[str],
+        env: dict[str, str],
+        sheets: Sheets,
+        more: tuple[tuple[int, int, int], ...],
+    ) -> int:
         return os.posix_spawn(
-            _find_program(arguments[0], env),
+            program,
             arguments,
             env,
             file_actions=[
@@ -84,7 +106,7 @@ class Spawner:
                 *more,
             ],
             setpgroup=0,
-            setsigdef=RESTORED,
+            setsigdef=self._defaults,
         )
 
     def _spawn_elsewhere(self, arguments: list[str], env: dict[str, str], cwd: str, sheets: Sheets) -> int:
@@ -108,6 +130,15 @@ class Spawner:
         return process.pid
 
 
+def _list_defaults() -> list[int]:
+    """Signals that do what they do by default in a child: all but those that are ignored, which stay so through exec.
+
+    Naming them spares a child a question about each: sixty system calls.
+    """
+    ignored = {number for number in signal.valid_signals() if signal.getsignal(number) is signal.SIG_IGN}
+    return sorted(map(int, signal.valid_signals() - ignored | RESTORED))
+
+
 def _close_on_exec() -> None:
     """Mark what the worker inherited from its parent; what Python opens is marked from the beginning."""
     for descriptor in [int(path.name) for path in Path("/proc/self/fd").iterdir()]:
@@ -121,13 +152,7 @@ _programs: dict[tuple[str, str], str] = {}
 MAX_PROGRAMS = 1_000
 
 
-def _find_program(name: str, env: dict[str, str]) -> str:
-    if "/" in name:
-        return name
-    path = env.get("PATH", os.defpath)
-    known = _programs.get((name, path))
-    if known is not None and os.access(known, os.X_OK):
-        return known
+def _find_program(name: str, path: str) -> str:
     found = shutil.which(name, path=path)
     if found is None:
         raise FileNotFoundError(2, "no such program", name)

@@ -86,6 +86,21 @@ def test_program_is_looked_for_in_the_path_of_the_job(tmp_path: Path) -> None:
         assert out == b"hello\n"
 
 
+def test_program_that_moved_is_looked_for_again(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("first", "second")]
+    env = {"PATH": f"{folders[0]}:{folders[1]}"}
+    for folder in folders:
+        folder.mkdir()
+    program = folders[0] / "wanderer"
+    program.write_text("#!/bin/sh\necho $0\n")
+    program.chmod(0o755)
+    assert run_one(tmp_path / "out", ("wanderer",), env=env)[1] == f"{program}\n".encode()
+    moved = program.rename(folders[1] / "wanderer")
+    assert run_one(tmp_path / "out", ("wanderer",), env=env)[1] == f"{moved}\n".encode()
+    moved.unlink()
+    assert run_one(tmp_path / "out", ("wanderer",), env=env)[0].note == "cannot run wanderer: no such program"
+
+
 def test_working_directory(tmp_path: Path) -> None:
     _, out = run_one(tmp_path / "out", ("pwd",), cwd=str(tmp_path))
     assert out == os.fsencode(tmp_path) + b"\n"

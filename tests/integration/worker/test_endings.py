@@ -183,6 +183,17 @@ def test_other_children_of_the_process_are_left_alone(tmp_path: Path) -> None:
     asyncio.run(go())
 
 
+def test_signals_that_the_worker_ignores_from_the_start_are_ignored_in_tasks_and_others_are_not(tmp_path: Path) -> None:
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGHUP, signal.SIGPIPE)}
+    try:
+        assert run_one(tmp_path / "1", "kill -HUP $$; echo on")[1] == b"on\n"
+        for name in ("PIPE", "USR1", "TERM"):
+            assert run_one(tmp_path / name, f"kill -{name} $$")[0].note == f"killed by SIG{name}"
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def test_exit_codes_are_known_even_if_child_signals_were_ignored(tmp_path: Path) -> None:
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
