@@ -132,7 +132,8 @@ class Family:
         self.cancel_timers()
         self._families.table.remove(self._row)
         self._families.living.discard(self)
-        self._on_gone()
+        self._on_gone()  # usually the next one starts here
+        self._families.table.tidy()
 
 
 def _listen_to_children() -> None:

@@ -45,14 +45,19 @@ class GroupTable:
         self.path.unlink(missing_ok=True)
         self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         self._free: list[int] = []
+        self._stale: list[int] = []  # free too, and not yet written over
         self._rows = 0
 
     def add(self, group: int, attempt: AttemptKey) -> int:
         """The number of the row, for `remove`. Raises: OSError where the disk is full."""
-        row = self._free.pop() if self._free else self._rows
+        rows = self._stale or self._free
+        row = rows[-1] if rows else self._rows
         text = b"%d %d %d %d" % (group, *attempt)
         os.pwrite(self._file, text.ljust(ROW_BYTES - 1) + b"\n", row * ROW_BYTES)
-        self._rows = max(self._rows, row + 1)
+        if rows:
+            rows.pop()
+        else:
+            self._rows += 1
         return row
 
     def add_slot(self, group: int) -> int:
@@ -60,8 +65,13 @@ class GroupTable:
         return self.add(group, AttemptKey(JobId(0), TaskNumber(0), self.mark))
 
     def remove(self, row: int) -> None:
-        os.pwrite(self._file, EMPTY_ROW, row * ROW_BYTES)
-        self._free.append(row)
+        """The group is gone. `tidy` must follow: until then an `add` may write over the row, and saves a write."""
+        self._stale.append(row)
+
+    def tidy(self) -> None:
+        while self._stale:
+            os.pwrite(self._file, EMPTY_ROW, self._stale[-1] * ROW_BYTES)
+            self._free.append(self._stale.pop())
 
     def close(self) -> None:
         os.close(self._file)

@@ -213,6 +213,29 @@ def test_watchdog_kills_the_tasks_of_a_killed_worker(tmp_path: Path) -> None:
     asyncio.run(go())
 
 
+def test_table_lists_what_runs_and_nothing_else(tmp_path: Path) -> None:
+    def listed() -> list[list[str]]:
+        rows = map(str.split, (tmp_path / "running").read_text().splitlines())
+        return sorted(row[1:] for row in rows if row)
+
+    async def go() -> None:
+        async with a_bench(tmp_path, on_free=lambda attempt: follow(attempt.task)) as bench:
+
+            def follow(task: int) -> None:
+                if task == 1:
+                    bench.runner.start(an_order("sleep 600", task=3))
+
+            bench.runner.start(an_order("sleep 600", task=2))
+            await bench.run("true")
+            assert listed() == [["1", "2", "1"], ["1", "3", "1"]]
+            for task in (2, 3):
+                bench.runner.kill(an_attempt(task), Cause.CANCELLED, immediate=True)
+                await bench.ending_of(an_attempt(task))
+                assert len(listed()) == 3 - task
+
+    asyncio.run(go())
+
+
 def test_next_worker_sweeps_what_a_killed_one_left(tmp_path: Path) -> None:
     async def go() -> None:
         pids = await read_pids(tmp_path / "pids", 3)
