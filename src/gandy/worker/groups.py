@@ -12,9 +12,11 @@ PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 def signal_group(group: int, number: signal.Signals) -> None:
     """Send a signal to every process of the group; a group that is gone is fine."""
-    # PermissionError: what is left belongs to somebody else (it ran a set-user-id program) and cannot be reached.
-    with suppress(ProcessLookupError, PermissionError):
+    try:
         os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        # PermissionError: what is left belongs to somebody else (it ran a set-user-id program) and cannot be reached.
+        return
 
 
 def ask_to_end(group: int) -> None:

@@ -22,7 +22,9 @@ class Reaper:
     def watch(self, pid: int, on_exit: Callable[[], None]) -> None:
         """Raises: OSError where no descriptor is left."""
         descriptor = os.pidfd_open(pid)
-        self._epoll.register(descriptor, select.EPOLLIN)
+        # Once and never again: a child that is just being spawned may hold a copy of the descriptor for a moment after
+        # we closed it, and without this the epoll would call whoever gets its number next dead.
+        self._epoll.register(descriptor, select.EPOLLIN | select.EPOLLONESHOT)
         self._watched[descriptor] = on_exit
 
     def close(self) -> None:
@@ -35,8 +37,5 @@ class Reaper:
     def _on_ready(self) -> None:
         for descriptor, _events in self._epoll.poll(0):
             on_exit = self._watched.pop(descriptor)
-            # Closing is not enough: a child that is just being spawned may hold a copy for a moment, and as long as
-            # it does, the epoll would call whoever gets this number next dead.
-            self._epoll.unregister(descriptor)
             os.close(descriptor)
             on_exit()
