@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -28,6 +29,7 @@ from gandy.wire import v2
 from gandy.wire.messages import About, Hello, Ok
 from gandy.worker import service
 from gandy.worker.service import WorkerService
+from gandy.worker.trim import weigh
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:
@@ -203,6 +205,27 @@ def test_output_beyond_the_limit_goes_the_oldest_first(home: Path, monkeypatch: 
             assert b"".join([piece async for piece in job.output(4)]) == bytes(10_000)
             await worker.stop()
             await working
+
+    run(test())
+
+
+def test_a_worker_keeps_no_idle_thread(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = threading.Event()
+
+    def look(folder: Path) -> int:
+        looked.set()
+        return weigh(folder)
+
+    monkeypatch.setattr(service, "weigh", look)
+
+    async def test() -> None:
+        before = set(threading.enumerate())
+        worker = WorkerService(Reach((socket_address(str(home)),)), About("id", "w", 1), home / "out")
+        working = asyncio.create_task(worker.run())
+        while not looked.is_set() or set(threading.enumerate()) - before:
+            await asyncio.sleep(0)
+        await worker.stop()
+        await working
 
     run(test())
 

@@ -9,6 +9,7 @@ import random
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -555,10 +556,10 @@ class WorkerService:
     async def _tidy(self) -> None:
         """Remove the oldest output whenever there is too much of it. Nothing is read from the disk until then."""
         outputs = self._runner.outputs
-        before = await asyncio.to_thread(weigh, outputs.folder) - outputs.kept_bytes
+        before = await _do_aside(weigh, outputs.folder) - outputs.kept_bytes
         while True:
             if before + outputs.kept_bytes > self._max_output_bytes:
-                before -= await asyncio.to_thread(trim, outputs.folder, int(self._max_output_bytes * TRIMMED))
+                before -= await _do_aside(trim, outputs.folder, int(self._max_output_bytes * TRIMMED))
             await asyncio.sleep(TIDY_PERIOD)
 
     def _on_free(self, order: Order) -> None:
@@ -600,6 +601,15 @@ class WorkerService:
     def _report(self, attempt: AttemptKey, ending: Ending) -> None:
         del self._attempts[TaskPair(attempt.job, attempt.task)]
         self._side.end(_make_result(attempt, ending))
+
+
+async def _do_aside(act: Callable[..., int], *args: object) -> int:
+    """In a thread that ends with it: the kernel wakes an idle one whenever a task ends while the next is spawned."""
+    threads = ThreadPoolExecutor(1)
+    try:
+        return await asyncio.get_running_loop().run_in_executor(threads, act, *args)
+    finally:
+        threads.shutdown(wait=False)
 
 
 def _make_order(task: Task, python: PythonOrder | None) -> Order:
