@@ -6,7 +6,7 @@ never ahead of the worker's own; it counts as free before the UPDATE is sent, so
 
 from collections import deque
 from itertools import islice
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
@@ -56,6 +56,8 @@ from gandy.wire.messages import (
     pack_pair,
 )
 
+READY_PER_RESULT: Final = 2  # tasks that must be here for each result that waits; the last tasks of a job share too
+
 
 class WorkerSide:
     """`connect` for each new link, `receive_data`, `end` for each task that ended; then pull `next_event` until it
@@ -94,6 +96,10 @@ class WorkerSide:
     def has_results(self) -> bool:
         """Whether the foreman still has to acknowledge something."""
         return bool(self._results)
+
+    def can_hold(self, ready: int) -> bool:
+        """Whether results may wait for others: tasks that are ready here last far longer than those took."""
+        return ready > READY_PER_RESULT * len(self._unsent)
 
     def connect(self) -> None:
         """A new link is up: tell the foreman our state."""

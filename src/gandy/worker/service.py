@@ -71,7 +71,7 @@ MIN_PAUSE, MAX_PAUSE = 0.05, 5.0  # seconds between two tries to reach the forem
 HEARTBEAT_PERIOD = 5.0  # seconds between two PINGs
 HEARTBEAT_EXPIRY = 15.0  # seconds without a word from the foreman, after which the link is taken for dead
 FAREWELL_SECONDS = 5.0  # for the last results to be acknowledged, and calls to end, when the worker stops
-HOLD_SECONDS = 0.02  # that a result may wait for others: a batch costs the foreman hardly more than one
+HOLD_SECONDS = 0.05  # that a result may wait for others: a batch costs the foreman hardly more than one
 LOOK_SECONDS = 0.002  # until we look whether a call has begun that seemed about to, while a slot is free
 MAX_READ = 1 << 20  # bytes of output in one piece
 MAX_OUTPUT_BYTES = 10_000_000_000  # of output that is kept, unless somebody says otherwise
@@ -263,7 +263,7 @@ class WorkerService:
     def _flush_results(self) -> None:
         """Send results, but as long as the next tasks are here already, let them wait a little for company."""
         may_hold, self._may_hold = self._may_hold, True
-        if len(self._waiting) + len(self._behind) <= self._about.ahead // 2 or not may_hold:
+        if not may_hold or not self._side.can_hold(len(self._waiting) + len(self._behind)):
             self._stop_holding()
         elif self._holding is None:
             self._holding = asyncio.get_running_loop().call_later(HOLD_SECONDS, self._stop_holding)

@@ -390,6 +390,16 @@ def test_results_that_are_held_go_out_together_later() -> None:
     assert batches(worker) == [(1, Extended(v2.RESULTS, payloads.encode((a_result(1), a_result(2)))))]
 
 
+def test_results_wait_only_while_twice_as_many_tasks_are_ready() -> None:
+    worker = a_batching_worker()
+    worker.end(a_result(1))
+    assert worker.can_hold(ready=3)
+    worker.end(a_result(2))
+    assert not worker.can_hold(ready=4)
+    assert batches(worker)
+    assert worker.can_hold(ready=1)
+
+
 def test_large_results_go_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gandy.talk.worker.MAX_BATCH_BYTES", 1_000)
     worker = a_batching_worker()
