@@ -219,7 +219,7 @@ def test_table_lists_what_runs_and_nothing_else(tmp_path: Path) -> None:
         return sorted(row[1:] for row in rows if row)
 
     async def go() -> None:
-        async with a_bench(tmp_path, on_free=lambda attempt: follow(attempt.task)) as bench:
+        async with a_bench(tmp_path, on_free=lambda order: follow(order.attempt.task)) as bench:
 
             def follow(task: int) -> None:
                 if task == 1:
