@@ -51,10 +51,15 @@ class Exchange:
         last_number: int = LAST_NUMBER,
         payload_limit: int = MAX_PAYLOAD_BYTES,
         on_call: calls.OnFrame = lambda *_frame: None,
+        take_plain_calls: calls.TakePlain | None = None,
     ) -> None:
-        """`on_call` is told of frames of calls on the way to the next event; no rule of numbers is about them."""
+        """`on_call` is told of frames of calls on the way to the next event; no rule of numbers is about them.
+
+        `take_plain_calls`: a shorter way for those that are plain.
+        """
         self.role = role
         self.on_call = on_call
+        self.take_plain_calls = take_plain_calls
         self.state = State.GREETING
         self.offers = offers
         self.agreed = Extension.NONE
@@ -81,6 +86,12 @@ class Exchange:
     def receive_data(self, data: bytes) -> None:
         if self.state is not State.CLOSED:
             self._decoder.receive_data(data)
+
+    def take_calls(self, data: bytes) -> int:
+        """Let plain calls be taken that data begins with. Gives where the rest begins, which is to be received."""
+        if self.take_plain_calls is None or not self._takes_calls or self.state is State.CLOSED:
+            return 0
+        return self._decoder.pass_by(data, self.take_plain_calls)
 
     def receive_calls(self, data: bytes) -> bool:
         """Receive data, and tell of the calls in it at once if it begins with one. Whether nothing else was in it.
@@ -189,7 +200,7 @@ class Exchange:
     # Theirs
 
     def _read_calls(self, data: bytes | bytearray, at: int) -> int:
-        return calls.read_frames(data, at, self.on_call)
+        return calls.read_frames(data, at, self.on_call, self.take_plain_calls)
 
     def next_event(self) -> ExchangeEvent | None:
         """What follows from the bytes received and the answers given so far; None when there is no more.

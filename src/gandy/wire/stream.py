@@ -70,6 +70,14 @@ class Decoder(Generic[M]):
         self._position = 0
         self._buffer += data
 
+    def pass_by(self, data: bytes, take: Callable[[bytes, int], int]) -> int:
+        """Let somebody else read data before it is received, if nothing is left of what was. Gives where it stopped."""
+        if self._position != len(self._buffer):
+            return 0
+        at = take(data, 0)
+        self._forgotten += at
+        return at
+
     def take_with(self, take: Callable[[Payload, int], int]) -> None:
         """Let somebody else read from the buffer: it is told where, and tells where it stopped, between two frames."""
         self._position = take(self._buffer, self._position)

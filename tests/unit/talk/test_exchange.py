@@ -561,6 +561,26 @@ def test_calls_may_come_in_pieces() -> None:
     assert worker.pull() == []
 
 
+def test_plain_calls_take_the_short_way_unless_a_part_of_a_frame_waits() -> None:
+    worker, heard = a_worker_with_calls()
+    ping = calls.encode(*PING)
+    assert worker.exchange.take_calls(ping) == 0  # there is no short way
+    taken: list[bytes] = []
+
+    def take(data: bytes, at: int) -> int:
+        taken.append(data[at:])
+        return len(data) if data[at:] == ping else at
+
+    worker.exchange.take_plain_calls = take
+    assert worker.exchange.take_calls(ping) == len(ping)
+    assert not worker.exchange.receive_calls(ping[:-1])
+    assert worker.exchange.take_calls(ping[-1:]) == 0
+    assert worker.exchange.receive_calls(ping[-1:])
+    assert (taken, heard) == ([ping, ping[:-1], ping], [])
+    worker.exchange.close()
+    assert worker.exchange.take_calls(ping) == 0
+
+
 def test_calls_pass_while_a_request_is_outstanding() -> None:
     worker, heard = a_worker_with_calls()
     worker.exchange.request(UPDATE)

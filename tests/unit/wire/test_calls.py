@@ -144,6 +144,41 @@ def test_what_somebody_raises_passes_through() -> None:
         calls.read_frames(STREAM, 0, refuse)
 
 
+# Plain frames
+
+PLAIN = Frame(calls.RESULT, calls.LAST | calls.WHOLE, 5, 0, b"\xc0")
+
+
+def test_heads_of_plain_frames_are_those_of_the_frames() -> None:
+    call = calls.encode(calls.CALL, 0, 7, 9, b"four")
+    assert calls.PLAIN_HEADER.unpack_from(call) == (calls.PLAIN_CALL, 7, 9, 4)
+    assert calls.PLAIN_HEADER.unpack_from(calls.encode(*PLAIN)) == (calls.PLAIN_RESULT, 5, 0, 1)
+    assert calls.PLAIN_HEADER.size == HEAD
+
+
+@pytest.mark.parametrize("is_growing", [False, True])
+def test_plain_frames_take_the_short_way_and_all_others_are_told(is_growing: bool) -> None:
+    plain = calls.encode(*PLAIN)
+    data = plain + plain + STREAM + plain + STREAM[:3]
+    frames: list[Frame] = []
+    taken: list[int] = []
+
+    def take(data: bytes, at: int) -> int:
+        assert type(data) is bytes
+        while data.startswith(plain, at):
+            taken.append(at)
+            at += len(plain)
+        return at
+
+    end = calls.read_frames(
+        bytearray(data) if is_growing else data, 0, lambda *frame: frames.append(Frame(*frame)), take
+    )
+    assert end == len(data) - 3
+    first = [PLAIN] if is_growing else []  # until it is known that a frame is complete, nothing is copied
+    assert frames == first + EVERY_FRAME
+    assert len(taken) == 3 - len(first)
+
+
 # Names
 
 
