@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.crews import Frame
+from tests.crews import Frame, feed
 
 from gandy.core.switchboard import GRACE, MAX_CREDIT, TURN, Switchboard
 from gandy.core.workers import Worker, WorkerInfo
@@ -28,16 +28,16 @@ choices = st.integers(0, 59)
 sizes = st.sampled_from([0, 1, 50, MAX_PIECE_BYTES])
 
 
-class Tape(list[bytes]):
+class Tape(list[bytes | bytearray]):
     """What is sent to a peer, noted also in the order in which everybody is sent something."""
 
     def __init__(self, log: "list[tuple[End, bytes]]", end: "End") -> None:
         super().__init__()
         self._log, self._end = log, end
 
-    def append(self, data: bytes) -> None:
+    def append(self, data: bytes | bytearray) -> None:
         super().append(data)
-        self._log.append((self._end, data))
+        self._log.append((self._end, bytes(data)))
 
 
 class End:
@@ -396,7 +396,11 @@ class Calls(RuleBasedStateMachine):
         made.state = "over"
 
     def hear(self, end: End, frame: Frame) -> None:
-        self.step(lambda: self.board.on_frame(end.peer, *frame))
+        data = calls.encode(*frame)
+        self.step(lambda: self.check_read(feed(self.board, end.peer, data), data))
+
+    def check_read(self, size: int, data: bytes) -> None:
+        assert size == len(data)
 
     def step(self, act: Callable[[], None]) -> None:
         act()
@@ -525,7 +529,7 @@ class Calls(RuleBasedStateMachine):
     @invariant()
     def slots_are_never_over_or_under(self) -> None:
         for worker in self.workers:
-            assert worker.peer.free == worker.free
+            assert worker.peer.count_free() == worker.free
             assert 0 <= worker.in_use <= worker.slots
             assert worker.in_use == sum(made.slots for made in worker.runs.values())
             assert worker.account.lent == max(0, worker.in_use - worker.reserved)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from itertools import count
 
 import pytest
+from tests.crews import feed
 
 from gandy.core.calls import Peer
 from gandy.core.switchboard import Switchboard
@@ -20,9 +21,9 @@ END = 30.0  # by then all of them have ended, whatever happened
 class Pipe:
     """One direction of a link: in order, late, and in pieces that have nothing to do with frames."""
 
-    def __init__(self, sim: Simulation, on_frame: calls.OnFrame, after: Callable[[], None]) -> None:
+    def __init__(self, sim: Simulation, read: Callable[[bytes], int], after: Callable[[], None]) -> None:
         self._sim = sim
-        self._on_frame = on_frame
+        self._read = read
         self._after = after
         self._buffer = b""
         self._last = 0.0
@@ -37,8 +38,7 @@ class Pipe:
     def _deliver(self, piece: bytes) -> None:
         if not self.is_cut:
             self._buffer += piece
-            read = calls.read_frames(self._buffer, 0, self._on_frame)
-            self._buffer = self._buffer[read:]
+            self._buffer = self._buffer[self._read(self._buffer) :]
             self._after()
 
 
@@ -54,11 +54,11 @@ class Board:
     def join(self, on_frame: calls.OnFrame) -> tuple[Peer, Pipe]:
         """A link; gives the pipe to write to."""
         peer = self.board.add_peer()
-        self._pipes[peer] = Pipe(self.sim, on_frame, lambda: None)
+        self._pipes[peer] = Pipe(self.sim, lambda data: calls.read_frames(data, 0, on_frame), lambda: None)
 
-        def hear(kind: int, subtype: int, seq: int, padding: int, payload: bytes) -> None:
+        def hear(data: bytes) -> int:
             self.board.now = self.sim.now
-            self.board.on_frame(peer, kind, subtype, seq, padding, payload)
+            return feed(self.board, peer, data)
 
         return peer, Pipe(self.sim, hear, self.flush)
 

@@ -1,8 +1,10 @@
 """Calls under way, the commands that they are for, and the links over which they come and go. Records; others act."""
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
+
+from msgspec import Struct
 
 from gandy.core.workers import Worker
 from gandy.wire.calls import WINDOW_BYTES
@@ -38,7 +40,7 @@ class Peer:
         self.number = number
         self.on_out = on_out  # of the door that it came in by, if that is not the native one
         self.id = ""  # of the worker
-        self.out: list[bytes] = []
+        self.out: list[bytes | bytearray] = []
         self.calls: dict[int, Call] = {}  # that it made, by its own numbers
         # What follows is about workers.
         self.worker: Worker | None = None  # its account of jobs
@@ -62,8 +64,7 @@ class Peer:
         """Slots that tasks of jobs may have."""
         return self.slots - self.reserved
 
-    @property
-    def free(self) -> int:
+    def count_free(self) -> int:
         """Slots for calls. What jobs hold is taken, up to the slots that they may have."""
         worker = self.worker
         if worker is None or not worker.used:
@@ -90,22 +91,20 @@ class Command:
         self.gone_since = now  # where nobody offers it
 
 
-class Call:
-    """One call under way. What most calls never need is the class's."""
+class Call(Struct, eq=False):
+    """One call under way."""
 
+    client: Peer | None  # None: nobody wants the result
+    client_id: int
+    command: Command
+    flags: int = 0
+    deadline: float = inf
     peer: Peer | None = None  # the worker, once it has the call
+    id: int = 0  # there
+    slots: int = 1
     target: Peer | None = None  # the worker that it waits for, if there is only one
-    id = 0  # there
-    slots = 1
-    order = 0  # when it came, among those that wait
-    is_complete = False  # the last of arguments that go on in BODY has come
-    credit = WINDOW_BYTES  # that its worker may still send, beside the last frame
-    client_credit = WINDOW_BYTES  # that its client may still send of the arguments
-    pending: list[tuple[int, int, bytes]]  # while it waits: kind, subtype and payload of what is to be sent
-
-    def __init__(self, client: Peer | None, client_id: int, command: Command, flags: int, deadline: float) -> None:
-        self.client = client  # None: nobody wants the result
-        self.client_id = client_id
-        self.command = command
-        self.flags = flags
-        self.deadline = deadline
+    order: int = 0  # when it came, among those that wait
+    is_complete: bool = False  # the last of arguments that go on in BODY has come
+    credit: int = WINDOW_BYTES  # that its worker may still send, beside the last frame
+    client_credit: int = WINDOW_BYTES  # that its client may still send of the arguments
+    pending: Sequence[tuple[int, int, bytes]] = ()  # while it waits: kind, subtype and payload of what is to be sent

@@ -102,6 +102,10 @@ def tell_who_may(request: ask.Request) -> str:
     return "only the foreman's own user may, on its machine"
 
 
+def may_call(role: CrewRole) -> bool:
+    return role in _FRAMES[CALL]
+
+
 def guard_calls(role: CrewRole, on_frame: OnFrame) -> OnFrame:
     """The same, for the frames that this role may send. Where it may send all of them, nothing stands between."""
     refused = frozenset(kind for kind, roles in _FRAMES.items() if role not in roles)

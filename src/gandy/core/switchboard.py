@@ -11,6 +11,7 @@ from collections import OrderedDict
 from heapq import heappop, heappush, heapreplace
 from math import inf
 from operator import itemgetter
+from struct import Struct as Layout
 from typing import Final
 
 from gandy.core.calls import Call, Command, OnOut, Peer
@@ -33,9 +34,13 @@ from gandy.wire.calls import (
     FRAME_COST,
     LAST,
     LOST,
+    MAX_CALL_PAYLOAD,
     MORE,
     NO_CLOCK,
     PATIENT,
+    PLAIN_CALL,
+    PLAIN_HEADER,
+    PLAIN_RESULT,
     REFUSED,
     RESULT,
     UNKNOWN,
@@ -58,7 +63,11 @@ TURN: Final = 1.0  # seconds that calls may keep the only slot of a worker from 
 LAST_ID: Final = 0xFFFF_FFFF
 MAX_CREDIT: Final = 1 << 30  # bytes that may be granted in advance
 
+_HEAD: Final = HEADER.size
+_SEQ_AT: Final = 4  # in a header
 _pack: Final = HEADER.pack
+_pack_number: Final = Layout("<I").pack_into
+_unpack_plain: Final = PLAIN_HEADER.unpack_from
 _COST: Final = FRAME_COST
 _RARE: Final = DIRECT | AT
 _LATE: Final = "its time was over before a slot was free"
@@ -120,6 +129,68 @@ class Switchboard:
 
     # Frames
 
+    def pass_calls(self, client: Peer, data: bytes, at: int) -> int:
+        """The short way of plain calls to workers with a free slot: frames stay as they are, but for their numbers."""
+        end, calls, commands = len(data), client.calls, self._commands
+        frames, begin, receiver = bytearray(), at, None
+        while (body := at + _HEAD) < end:
+            head, seq, age_ms, size = _unpack_plain(data, at)
+            stop, name_end = body + size, body + 1 + data[body]
+            if head != PLAIN_CALL or age_ms or not name_end <= stop <= end or size > MAX_CALL_PAYLOAD:
+                break
+            command = commands.get(data[body + 1 : name_end])
+            if command is None or command.queue or seq in calls or (peer := self._find_worker(command)) is None:
+                break
+            if peer is not receiver:
+                if receiver is None:
+                    frames = bytearray(data)
+                else:
+                    self._pass_on(receiver, frames[begin:at])
+                    self._account(receiver)
+                begin, receiver = at, peer
+            call = calls[seq] = Call(client, seq, command)
+            _pack_number(frames, at + _SEQ_AT, self._assign(call, peer))
+            at = stop
+        if receiver is not None:
+            self._pass_on(receiver, frames[begin:at])
+            self._account(receiver)
+        return at
+
+    def pass_results(self, peer: Peer, data: bytes, at: int) -> int:
+        """The same for plain results."""
+        end, serves = len(data), peer.serves
+        frames, begin, receiver = bytearray(), at, None
+        while (body := at + _HEAD) <= end:
+            head, number, padding, size = _unpack_plain(data, at)
+            stop = body + size
+            if head != PLAIN_RESULT or padding or stop > end or size > MAX_CALL_PAYLOAD:
+                break
+            call = serves.get(number)
+            if call is None or (client := call.client) is None:
+                break
+            if client is not receiver:
+                if receiver is None:
+                    frames = bytearray(data)
+                else:
+                    self._pass_on(receiver, frames[begin:at])
+                begin, receiver = at, client
+            seq = call.client_id
+            del serves[number], client.calls[seq]
+            peer.in_use -= call.slots
+            _pack_number(frames, at + _SEQ_AT, seq)
+            at = stop
+        if receiver is not None:
+            self._pass_on(receiver, frames[begin:at])
+            self._account(peer)
+            if peer.missing or self._queued:
+                self._drain(peer, self.now)
+        return at
+
+    def _pass_on(self, peer: Peer, frames: bytearray) -> None:
+        if not peer.out:
+            self.touched.add(peer)
+        peer.out.append(frames)
+
     def on_frame(self, peer: Peer, kind: int, subtype: int, seq: int, padding: int, payload: bytes) -> None:
         """At `now`. Raises: RemoteProtocolError. Close the link."""
         if kind == CALL:
@@ -159,22 +230,25 @@ class Switchboard:
             self._send(call, peer, payload, now)
 
     def _send(self, call: Call, peer: Peer, payload: bytes, now: float) -> None:
-        """A slot is taken when the call goes out."""
-        number = peer.next_id
-        while number in peer.serves:
-            number = (number + 1) & LAST_ID
-        peer.next_id = (number + 1) & LAST_ID
-        call.peer, call.id, call.slots = peer, number, peer.offers[call.command.name]
-        peer.serves[number] = call
-        peer.in_use += call.slots
-        if peer.in_use > peer.reserved:
-            self._account(peer)
+        number = self._assign(call, peer)
+        self._account(peer)
         left = 0 if call.deadline == inf else max(1, int((call.deadline - now) * 1000))
         out = peer.out
         if not out:
             self.touched.add(peer)
         out.append(_pack(MAGIC, CALL, call.flags, number, left, len(payload)))
         out.append(payload)
+
+    def _assign(self, call: Call, peer: Peer) -> int:
+        """A slot is taken when the call goes out; `_account` has to follow. Gives the number of the call there."""
+        number, serves = peer.next_id, peer.serves
+        while number in serves:
+            number = (number + 1) & LAST_ID
+        peer.next_id = (number + 1) & LAST_ID
+        serves[number] = call
+        call.peer, call.id, call.slots = peer, number, call.command.offers[peer]
+        peer.in_use += call.slots
+        return number
 
     def _on_result(self, peer: Peer, flags: int, seq: int, payload: bytes, now: float) -> None:
         call = peer.serves.get(seq)
@@ -255,6 +329,7 @@ class Switchboard:
             self._end(call, BUSY, f"calls that wait have {self._queued_bytes:,} bytes already")
             return
         else:
+            assert isinstance(call.pending, list)
             call.pending.append((BODY, subtype, payload))
             self._queued_bytes += len(payload)
         if call.is_complete and call.flags & CAST:
@@ -320,7 +395,7 @@ class Switchboard:
             if slots is None:
                 heappop(heap)
                 command.stale.discard(peer)
-            elif peer.free < slots:
+            elif peer.count_free() < slots:
                 heappop(heap)
                 peer.missing.add(command)
             elif turn <= ring.at:  # it was used for another command, or passed over
@@ -337,7 +412,7 @@ class Switchboard:
             self._end(call, LOST, f"worker {worker} is not here, or does not offer it any more")
         elif call.flags & AT and not peer.knows_time:
             self._end(call, NO_CLOCK, f"worker {worker} does not know the shared time")
-        elif peer.direct or peer.free < peer.offers[call.command.name]:
+        elif peer.direct or peer.count_free() < peer.offers[call.command.name]:
             self._wait(call, payload, peer)
         else:
             self._send(call, peer, payload, now)
@@ -346,7 +421,9 @@ class Switchboard:
         """It has a worker from the beginning: one that knows the time, and has a free slot if any of these has."""
         command, ring = call.command, self._ring
         able = [
-            (peer.free < slots, ring.tell_turn(peer), peer) for peer, slots in command.offers.items() if peer.knows_time
+            (peer.count_free() < slots, ring.tell_turn(peer), peer)
+            for peer, slots in command.offers.items()
+            if peer.knows_time
         ]
         if able:
             _, ring.at, peer = min(able, key=itemgetter(0, 1))
@@ -406,7 +483,7 @@ class Switchboard:
                 self._end(call, EXPIRED, _LATE)
                 continue
             (_, _, payload), *more = call.pending
-            call.pending.clear()
+            call.pending = ()
             if not call.flags & DIRECT:
                 self._ring.at = self._ring.tell_turn(peer)
             self._send(call, peer, payload, now)
@@ -416,7 +493,7 @@ class Switchboard:
     def _find_waiting(self, peer: Peer) -> Call | None:
         """The call that came first, of those that this worker can take now."""
         found: Call | None = None
-        free = peer.free
+        free = peer.count_free()
         if free <= 0:
             return None
         if peer.direct:
@@ -611,9 +688,13 @@ class Switchboard:
                 assert (call.peer, call.id) == (peer, number)
                 assert call.client is None or call.client.calls[call.client_id] is call
             for name, slots in peer.offers.items():
-                assert not (self._commands[name].queue and peer.free >= slots), "a slot is free and a call waits"
+                assert not (self._commands[name].queue and peer.count_free() >= slots), (
+                    "a slot is free and a call waits"
+                )
             first = next(iter(peer.direct.values()), None)
-            assert first is None or peer.free < peer.offers[first.command.name], "a slot is free and a call waits"
+            assert first is None or peer.count_free() < peer.offers[first.command.name], (
+                "a slot is free and a call waits"
+            )
 
 
 def _tell_unknown(name: bytes) -> str:

@@ -4,11 +4,12 @@ Decides nothing and touches no disk. It owns the timers of the switchboard, whos
 """
 
 import asyncio
+import time
 from functools import partial
 from typing import Final, Protocol
 
 from gandy.core.calls import Peer
-from gandy.core.roles import CrewRole, guard_calls
+from gandy.core.roles import CrewRole, guard_calls, may_call
 from gandy.core.switchboard import PATIENCE, Switchboard
 from gandy.core.workers import Worker
 from gandy.net.links import Link
@@ -40,6 +41,7 @@ class Lane:
         self.switchboard = Switchboard(self._loop.time())
         self._peers: dict[str, Peer] = {}  # by link
         self._names: dict[Peer, str] = {}
+        self._exchanges: dict[Peer, Exchange] = {}
         self._gates: list[Gate] = []
         self._sharing: asyncio.TimerHandle | None = None
         self._is_closed = False
@@ -67,7 +69,26 @@ class Lane:
         """Frames of calls that come over it go to the switchboard, after `begin` and before `end` of a step."""
         peer = self._peers[link] = self.switchboard.add_peer()
         self._names[peer] = link
+        self._exchanges[peer] = exchange
         exchange.on_call = guard_calls(role, partial(self.switchboard.on_frame, peer))
+        if may_call(role):
+            exchange.take_plain_calls = partial(self.switchboard.pass_calls, peer)
+
+    def take(self, link: str, data: bytes) -> int:
+        """A whole step for plain calls that data begins with. Gives where the rest begins, which takes the long way."""
+        peer = self._peers.get(link)
+        if peer is None:
+            return 0
+        worker = peer.worker
+        if worker is not None:
+            if worker.refusing:  # there is more to do than to take note that it lives
+                return 0
+            worker.last_heard = time.time()
+        self.switchboard.now = self._loop.time()
+        at = self._exchanges[peer].take_calls(data)
+        if self.switchboard.touched:
+            self.flush()
+        return at
 
     def begin(self) -> float:
         now = self.switchboard.now = self._loop.time()
@@ -82,6 +103,7 @@ class Lane:
         peer = self._peers.get(link)
         if peer is None or worker is None or peer.id:
             return
+        self._exchanges[peer].take_plain_calls = partial(self.switchboard.pass_results, peer)
         before = self.switchboard.on_worker(peer, worker)
         if before is not None:  # a link that broke, and we have not noticed
             self._links[self._names[before]].abort()
@@ -89,7 +111,7 @@ class Lane:
     def on_cut(self, link: str) -> None:
         peer = self._peers.pop(link, None)
         if peer is not None:
-            del self._names[peer]
+            del self._names[peer], self._exchanges[peer]
             self.switchboard.on_cut(peer, self._loop.time())
             self.flush()
 
@@ -104,7 +126,7 @@ class Lane:
     def flush(self) -> None:
         """Say all that there is to say. What a door says may find nobody, and then there is more to be said."""
         self._write()
-        while any(gate.send(self.switchboard.now) for gate in self._gates):
+        while self._gates and any(gate.send(self.switchboard.now) for gate in self._gates):
             self._write()
         if self._sharing is None and self.switchboard.needs_ticks and not self._is_closed:
             self._sharing = self._loop.call_later(PATIENCE, self._share)

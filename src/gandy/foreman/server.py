@@ -146,6 +146,11 @@ class Server:
         self.flush_link(link.name)
 
     def on_data(self, link: Link, data: bytes) -> None:
+        taken = self.lane.take(link.name, data)
+        if taken == len(data):
+            return
+        if taken:
+            data = data[taken:]
         if link in self._strangers:
             return
         desk = self.foreman.desks[link.name]

@@ -16,6 +16,7 @@ from gandy.core.roles import (
     guard_calls,
     make_refusal,
     may_ask,
+    may_call,
     tell_who_may,
 )
 from gandy.errors import REFUSALS, ErrorCode, RemoteProtocolError
@@ -109,3 +110,4 @@ def test_frames_that_are_not_for_a_role(role: CrewRole, refused: list[int]) -> N
             guarded(kind, 0, 0, 0, b"")
         assert caught.value.code is ErrorCode.WRONG_ROLE
     assert heard == [kind for kind in calls.KINDS if kind not in refused]
+    assert may_call(role) == (calls.CALL not in refused)

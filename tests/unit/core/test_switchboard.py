@@ -57,6 +57,83 @@ def test_frames_of_one_step_leave_together() -> None:
     assert client.results() == [(2, DONE), (0, DONE), (1, DONE)]
 
 
+def plain_calls(*seqs: int, name: str = "ping") -> bytes:
+    target = calls.encode_target(name)
+    return b"".join(calls.encode(calls.CALL, 0, seq, 0, target + b"%d" % seq) for seq in seqs)
+
+
+def plain_results(*numbers: int) -> bytes:
+    return b"".join(calls.encode(calls.RESULT, calls.LAST | calls.WHOLE, number, 0, DONE) for number in numbers)
+
+
+def test_calls_that_come_together_go_to_workers_in_turn() -> None:
+    crew = Crew()
+    client, first, second = crew.client(), crew.worker("w1", slots=4), crew.worker("w2", slots=4)
+    client.feed(plain_calls(1, 2, 3, 4, 5))
+    assert (first.take(), second.take()) == ([1, 3, 5], [2, 4])
+    assert (first.account.lent, second.account.lent) == (3, 2)
+
+
+def test_results_that_come_together_go_each_to_its_client() -> None:
+    crew = Crew()
+    first, second, worker = crew.client(), crew.client(), crew.worker(slots=4)
+    for client, seqs in ((first, (1, 2)), (second, (1,)), (first, (3,))):
+        client.feed(plain_calls(*seqs))
+    assert [frame.seq for frame in worker.hear()] == [0, 1, 2, 3]
+    worker.feed(plain_results(0, 2, 1, 3))
+    assert (first.results(), second.results()) == ([(1, DONE), (2, DONE), (3, DONE)], [(1, DONE)])
+    assert (worker.peer.in_use, worker.account.lent) == (0, 0)
+
+
+def test_calls_that_come_together_wait_where_no_slot_is_free() -> None:
+    crew = Crew()
+    client, worker = crew.client(), crew.worker(slots=2)
+    client.feed(plain_calls(1, 2, 3, 4, 5))
+    assert (worker.take(), crew.board.queued) == ([1, 2], 3)
+    worker.feed(plain_results(0, 1))
+    assert (worker.take(), crew.board.queued) == ([3, 4], 1)
+    assert client.results() == [(1, DONE), (2, DONE)]
+
+
+def test_whatever_stands_between_plain_frames_keeps_its_place() -> None:
+    crew = Crew()
+    client, worker = crew.client(), crew.worker(slots=4)
+    client.feed(plain_calls(1, 2) + calls.encode(calls.CANCEL, 0, 1) + plain_calls(3))
+    assert [(frame.kind, frame.seq) for frame in worker.hear()] == [(0x40, 0), (0x40, 1), (0x44, 0), (0x40, 2)]
+    worker.feed(plain_results(1) + plain_results(0) + plain_results(2))  # nobody wants the one in the middle
+    assert client.results() == [(2, DONE), (3, DONE)]
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (plain_calls(1, 1), ErrorCode.BAD_SEQ),
+        (calls.encode(calls.CALL, 0, 1) + plain_calls(2), ErrorCode.BAD_PAYLOAD),
+        (calls.encode(calls.CALL, 0, 1, 0, b"\4pin") + b"g" * 100, ErrorCode.BAD_PAYLOAD),
+        (calls.encode(calls.CALL, 0, 1, 0, b"\0body"), ErrorCode.BAD_PAYLOAD),
+    ],
+    ids=["number twice", "no name", "name longer than the frame", "empty name"],
+)
+def test_plain_calls_that_make_no_sense_are_refused_as_any_other(data: bytes, code: ErrorCode) -> None:
+    crew = Crew()
+    client, worker = crew.client(), crew.worker(slots=4)
+    with pytest.raises(RemoteProtocolError) as caught:
+        client.feed(data)
+    assert caught.value.code is code
+    crew.board.check()
+    assert len(worker.take()) == (1 if code is ErrorCode.BAD_SEQ else 0)
+
+
+def test_a_plain_result_of_no_call_is_refused_as_any_other() -> None:
+    crew = Crew()
+    client, worker = crew.client(), crew.worker(slots=4)
+    client.feed(plain_calls(1))
+    with pytest.raises(RemoteProtocolError, match="not under way"):
+        worker.feed(plain_results(0, 0))
+    crew.board.check()
+    assert client.results() == [(1, DONE)]
+
+
 def test_two_clients_may_use_the_same_number() -> None:
     crew = Crew()
     one, other, worker = crew.client(), crew.client(), crew.worker(slots=2)
@@ -100,12 +177,12 @@ def test_a_slot_is_taken_when_the_call_goes_out_and_returned_when_the_work_ends(
     crew = Crew()
     client, worker = crew.client(), crew.worker(slots=2)
     client.call(1)
-    assert worker.peer.free == 1
+    assert worker.peer.count_free() == 1
     assert worker.take() == [1]
     worker.give(1, b"piece")
-    assert worker.peer.free == 1
+    assert worker.peer.count_free() == 1
     worker.end(1)
-    assert worker.peer.free == 2
+    assert worker.peer.count_free() == 2
 
 
 def test_a_call_takes_the_slots_of_its_command() -> None:
@@ -119,7 +196,7 @@ def test_a_call_takes_the_slots_of_its_command() -> None:
     assert worker.take() == []
     worker.end(1)
     assert worker.take() == [2]
-    assert worker.peer.free == 1
+    assert worker.peer.count_free() == 1
 
 
 def test_a_large_call_waits_for_the_worker_that_has_enough_slots() -> None:
@@ -707,9 +784,9 @@ def test_a_call_may_need_more_slots_from_now_on() -> None:
     client.call(2)
     assert worker.take() == [1]
     worker.end(1)
-    assert (worker.take(), worker.peer.free) == ([2], 0)
+    assert (worker.take(), worker.peer.count_free()) == ([2], 0)
     worker.end(2)
-    assert worker.peer.free == 2
+    assert worker.peer.count_free() == 2
 
 
 def test_a_worker_may_have_more_slots_or_fewer() -> None:
@@ -719,7 +796,7 @@ def test_a_worker_may_have_more_slots_or_fewer() -> None:
     assert worker.take() == [1, 2]
     worker.slots = 1
     worker.announce("ping")
-    assert worker.peer.free == -2
+    assert worker.peer.count_free() == -2
     worker.end(0, 1)
     assert (worker.take(), crew.board.queued) == ([], 1)
     worker.end(2)

@@ -169,7 +169,7 @@ class Workers:
         """Those who are registered, with their free slots, in the order of their turn."""
         here = [worker for worker in self._workers.values() if not worker.is_leaving]
         here.sort(key=lambda worker: self._board.tell_turn(worker.peer))
-        return [(worker.id, worker.peer.free) for worker in here]
+        return [(worker.id, worker.peer.count_free()) for worker in here]
 
     def list_slots(self) -> dict[bytes, int]:
         """Those who are or were here, with the slots that they told."""
