@@ -120,7 +120,13 @@ class WorkerService:
         self._behind: dict[AttemptKey, Order] = {}  # calls that wait in a slot, behind another one
         self._serving = Serving(commands or Commands(), about.slots + reserved, reserved, self._write)
         self._serving.on_room = self._on_call_room
-        self._side = WorkerSide(about.slots, about, offers=WORKER_OFFERS, on_call=self._serving.on_frame)
+        self._side = WorkerSide(
+            about.slots,
+            about,
+            offers=WORKER_OFFERS,
+            on_call=self._serving.on_frame,
+            take_plain_calls=self._serving.take_plain,
+        )
         self._isolated = IsolatedCalls(self._serving, self._runner)
         self._calls = Calls(self._send_fetch)
         self._fetching: dict[AttemptKey, asyncio.Task[None]] = {}  # calls whose arguments are on their way
@@ -230,6 +236,12 @@ class WorkerService:
 
     def on_data(self, link: Link, data: bytes) -> None:
         self._last_heard = time.monotonic()
+        taken = self._side.exchange.take_calls(data)
+        if taken:
+            self._serving.flush()
+            if taken == len(data):
+                return
+            data = data[taken:]
         try:
             if self._side.exchange.receive_calls(data):
                 self._serving.flush()

@@ -30,9 +30,13 @@ from gandy.wire.calls import (
     FAILED,
     FRAME_COST,
     LAST,
+    MAX_CALL_PAYLOAD,
     MORE,
     NO_CLOCK,
     PICKLED,
+    PLAIN_CALL,
+    PLAIN_HEADER,
+    PLAIN_RESULT,
     REFUSED,
     RESULT,
     STREAM,
@@ -56,8 +60,12 @@ from gandy.worker.threads import Threads
 
 log = logging.getLogger("gandy.worker")
 
+_HEAD: Final = HEADER.size
 _pack: Final = HEADER.pack
+_pack_plain: Final = PLAIN_HEADER.pack
+_unpack_plain: Final = PLAIN_HEADER.unpack_from
 _DONE: Final = LAST | WHOLE
+_FAILED_RESULT: Final = MAGIC | RESULT << 16 | (LAST | FAILED) << 24
 _LONG_WAY: Final = MORE | PICKLED | CAST | AT  # for these, a command that takes no time needs a call too
 
 
@@ -188,6 +196,22 @@ class Serving:
 
     # What the foreman says
 
+    def take_plain(self, data: bytes, at: int) -> int:
+        """Answer plain calls of commands that take no time. `flush` sends the answers."""
+        end, at_once = len(data), self._commands.at_once
+        while (body := at + _HEAD) < end:
+            head, number, _, size = _unpack_plain(data, at)
+            stop = body + size
+            args = body + 1 + data[body]
+            if head != PLAIN_CALL or not args <= stop <= end or size > MAX_CALL_PAYLOAD:
+                break
+            function = at_once.get(data[body:args])
+            if function is None:
+                break
+            self._answer(number, function, data[args:stop])
+            at = stop
+        return at
+
     def on_frame(self, kind: int, subtype: int, number: int, padding: int, payload: bytes) -> None:
         """Raises: RemoteProtocolError."""
         if kind == CALL:
@@ -215,7 +239,8 @@ class Serving:
             time, at = read_time(payload, at)
         command = self._commands.find(name)
         if command is not None and command.way is Way.AT_ONCE and not flags & _LONG_WAY:
-            self._answer(number, command, payload[at:])
+            self._answer(number, command.function, payload[at:])
+            self._flush_soon()
             return
         if command is None:
             text = f"the worker does not offer the command {name.decode(errors='replace')} any more"
@@ -230,14 +255,14 @@ class Serving:
         else:
             self._begin(call, payload[at:])
 
-    def _answer(self, number: int, command: Command, body: bytes) -> None:
+    def _answer(self, number: int, function: Callable[..., Any], body: bytes) -> None:
         """The short way: a command that takes no time takes no slot either."""
         try:
-            data = encode_value(command.function(*decode_args(body)))
-            flags = _DONE
+            data = encode_value(function(*decode_args(body)))
+            head = PLAIN_RESULT
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets it
-            data, flags = encode_failure(make_failure(error)), LAST | FAILED
-        self._say(RESULT, flags, number, 0, data)
+            data, head = encode_failure(make_failure(error)), _FAILED_RESULT
+        self._out.append(_pack_plain(head, number, 0, len(data)) + data)
 
     def _on_body(self, number: int, subtype: int, payload: bytes) -> None:
         call = self._calls.get(number)
@@ -524,9 +549,12 @@ class Serving:
         if self._is_linked:
             self._out.append(_pack(MAGIC, kind, subtype, number, padding, len(payload)))
             self._out.append(payload)
-            if not self._flush_is_due:
-                self._flush_is_due = True
-                self._loop.call_soon(self.flush)
+            self._flush_soon()
+
+    def _flush_soon(self) -> None:
+        if not self._flush_is_due:
+            self._flush_is_due = True
+            self._loop.call_soon(self.flush)
 
     def flush(self) -> None:
         self._flush_is_due = False
