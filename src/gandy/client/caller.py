@@ -6,14 +6,14 @@ One for each client; it outlives links. What a result means is the business of `
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from itertools import count
 from math import inf, isfinite
 from typing import Any, Final, Protocol, TypedDict
 
 from gandy.client.pending import CallFuture, CallStream, Pending
+from gandy.client.simple import SimpleCalls
 from gandy.errors import GandyError, LinkError, Rejected
-from gandy.functions.values import decode_value, encode_value
-from gandy.limits import LAST_NUMBER, MAX_PIECE_BYTES, MAX_VALUE_BYTES
+from gandy.functions.values import encode_value
+from gandy.limits import MAX_PIECE_BYTES, MAX_VALUE_BYTES
 from gandy.wire.calls import (
     AT,
     BODY,
@@ -28,7 +28,6 @@ from gandy.wire.calls import (
     PICKLED,
     RESULT,
     STREAM,
-    WHOLE,
     WINDOW_BYTES,
     encode_target,
     encode_time,
@@ -37,11 +36,9 @@ from gandy.wire.stream import MAGIC
 from gandy.wire.v2 import HEADER
 
 MAX_LEFT_MS: Final = 0xFFFF_FFFF
-SWEEP_PERIOD: Final = 0.05  # seconds between two looks at whether somebody has cancelled a simple call
 MAX_TARGETS: Final = 10_000  # names of commands that are kept as they are sent
 
 _pack: Final = HEADER.pack
-_DONE: Final = LAST | WHOLE
 
 
 class CallOptions(TypedDict, total=False):
@@ -58,12 +55,10 @@ class CallsLink(Protocol):
     """What is needed of a link."""
 
     calls: dict[int, Pending]
-    simple: dict[int, tuple["asyncio.Future[Any]", bytes]]  # calls too, with their frames
+    simple: SimpleCalls
     takes_calls: bool
     takes_times: bool
-
-    @property
-    def is_open(self) -> bool: ...
+    is_open: bool
 
     def write_soon(self, data: bytes) -> None: ...
 
@@ -83,55 +78,27 @@ class Caller:
         self._find_link = find_link
         self._tell_now = tell_now
         self._explain = explain
-        self._numbers = count(1)
         self._targets: dict[str, bytes] = {}
         self._connecting: set[asyncio.Task[None]] = set()
         self._is_closed = False
-        self._sweeping: asyncio.TimerHandle | None = None
 
     def call(self, name: str, args: tuple[Any, ...], options: CallOptions, worker: str = "") -> "asyncio.Future[Any]":
         """Raises: TypeError, ValueError, NotPicklable."""
         link = self._find_link()
         if not (options or worker or self._is_closed) and link is not None and link.is_open and link.takes_calls:
-            body = _encode_args(args)
+            body = encode_value(args)
             if len(body) <= MAX_PIECE_BYTES:
-                return self._call_simply(link, name, body)
+                return link.simple.start(self._targets.get(name) or self._make_target(name), body)
         call = CallFuture()
         self._fill(call, name, args, options, worker)
         self._start(call)
         return call
 
-    def _call_simply(self, link: CallsLink, name: str, body: bytes) -> "asyncio.Future[Any]":
-        """The usual case: a plain future, which tasks can wait for in half the time, and what was sent."""
-        target = self._targets.get(name) or self._make_target(name)
-        number = self._take_number(link)
-        data = _pack(MAGIC, CALL, 0, number, 0, len(target) + len(body)) + target + body
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Any] = loop.create_future()
-        link.simple[number] = (future, data)
-        link.write_soon(data)
-        if self._sweeping is None:
-            self._sweeping = loop.call_later(SWEEP_PERIOD, self._sweep)
-        return future
-
-    def _sweep(self) -> None:
-        """A plain future does not tell that it was cancelled, so somebody has to look."""
-        self._sweeping = None
-        link = self._find_link()
-        if link is None or not link.simple:
-            return
-        for number in [number for number, (future, _) in link.simple.items() if future.done()]:
-            del link.simple[number]
-            link.write_soon(_pack(MAGIC, CANCEL, 0, number, 0, 0))
-        self._sweeping = asyncio.get_running_loop().call_later(SWEEP_PERIOD, self._sweep)
-
     def adopt(self, link: CallsLink, number: int) -> CallFuture:
         """A call that turns out not to be simple: it fails, comes in pieces, or must go out again."""
-        future, data = link.simple.pop(number)
+        future, target, body = link.simple.pop(number)
         call = CallFuture()
-        call.caller, call.number = self, number
-        end = HEADER.size + 1 + data[HEADER.size]
-        call.target, call.body = data[HEADER.size : end], data[end:]
+        call.caller, call.number, call.target, call.body = self, number, target, body
         link.calls[number] = call
         call.add_done_callback(partial(_pass_on, future))
         future.add_done_callback(lambda _: call.cancel())
@@ -210,9 +177,6 @@ class Caller:
     def close(self) -> None:
         """Nothing goes out any more."""
         self._is_closed = True
-        if self._sweeping is not None:
-            self._sweeping.cancel()
-            self._sweeping = None
 
     def _start(self, call: Pending) -> None:
         link = self._find_link()
@@ -252,7 +216,7 @@ class Caller:
         if call.at is not None and not link.takes_times:
             call.on_failure(self._explain("calls with a time"))
             return
-        number = call.number = self._take_number(link)
+        number = call.number = link.simple.take_number()
         link.calls[number] = call
         body, target = call.body, call.target
         if len(body) > MAX_PIECE_BYTES:
@@ -261,12 +225,6 @@ class Caller:
             return
         left_ms = 0 if call.deadline is None else _tell_left(call.deadline)
         link.write_soon(_pack(MAGIC, CALL, call.flags, number, left_ms, len(target) + len(body)) + target + body)
-
-    def _take_number(self, link: CallsLink) -> int:
-        number = next(self._numbers) & LAST_NUMBER
-        while number in link.calls or number in link.simple:
-            number = next(self._numbers) & LAST_NUMBER
-        return number
 
     async def _send_pieces(self, link: CallsLink, call: Pending, room: asyncio.Event) -> None:
         """Large arguments, as fast as the worker takes them."""
@@ -302,12 +260,7 @@ class Caller:
 def on_frame(link: CallsLink, caller: Caller, kind: int, flags: int, number: int, padding: int, payload: bytes) -> None:
     """What the foreman said about a call."""
     if kind == RESULT:
-        simple = link.simple.get(number)
-        if simple is not None and flags == _DONE:  # the usual case
-            del link.simple[number]
-            _settle(simple[0], payload)
-            return
-        call = link.calls.get(number) if simple is None else caller.adopt(link, number)
+        call = caller.adopt(link, number) if number in link.simple else link.calls.get(number)
         if call is not None:
             if flags & LAST:
                 del link.calls[number]
@@ -317,17 +270,6 @@ def on_frame(link: CallsLink, caller: Caller, kind: int, flags: int, number: int
         if call is not None and call.room is not None:
             call.credit += padding
             call.room.set()
-
-
-def _settle(future: "asyncio.Future[Any]", payload: bytes) -> None:
-    if future.done():  # cancelled, and nobody has looked yet
-        return
-    try:
-        value = decode_value(payload)
-    except ValueError as error:
-        future.set_exception(error)
-    else:
-        future.set_result(value)
 
 
 def _pass_on(future: "asyncio.Future[Any]", call: "asyncio.Future[Any]") -> None:

@@ -30,7 +30,7 @@ from gandy.limits import LAST_NUMBER, MAX_PAYLOAD_BYTES
 from gandy.talk.events import Answered, ExchangeEvent, ExtensionReceived, Overflowed, Requested, Restarted
 from gandy.talk.exchange import Exchange
 from gandy.talk.law import Role
-from gandy.wire.calls import OnFrame
+from gandy.wire.calls import OnFrame, TakePlain
 from gandy.wire.messages import Error, Extended, Extension, Hello, Job, Ok
 
 OFFERS: Final = Extension.ATOMIC | Extension.CLIENT | Extension.CALLS | Extension.TIMED
@@ -60,8 +60,13 @@ ClientEvent = Welcomed | Replied | Happened
 class Conversation:
     """One for each link. `ask` and `receive_data`, then pull `next_event` until it is None and write `data_to_send`."""
 
-    def __init__(self, last_number: int = LAST_NUMBER, on_call: OnFrame = lambda *_frame: None) -> None:
-        self._exchange = Exchange(Role.WORKER, offers=OFFERS, on_call=on_call)
+    def __init__(
+        self,
+        last_number: int = LAST_NUMBER,
+        on_call: OnFrame = lambda *_frame: None,
+        take_plain_calls: TakePlain | None = None,
+    ) -> None:
+        self._exchange = Exchange(Role.WORKER, offers=OFFERS, on_call=on_call, take_plain_calls=take_plain_calls)
         self._last_number = last_number
         self._number = 0
         self._greet()
@@ -75,6 +80,10 @@ class Conversation:
         self._number = self._number % self._last_number + 1
         self._exchange.send_extended(Extended(REQUEST, payload), self._number)
         return self._number
+
+    def take_calls(self, data: bytes) -> int:
+        """Let plain calls be taken that data begins with. Gives where the rest begins, which is to be received."""
+        return self._exchange.take_calls(data)
 
     def receive_data(self, data: bytes) -> bool:
         """Whether there were calls in it and nothing else, so that there is no event.

@@ -4,11 +4,12 @@ import asyncio
 import socket
 from collections import deque
 from functools import partial
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from gandy.client.caller import Caller, on_frame
 from gandy.client.conversation import Conversation, Happened, Replied, Welcomed, make_error
 from gandy.client.pending import Pending
+from gandy.client.simple import SimpleCalls
 from gandy.config import Address
 from gandy.core.requests import Answer, Failure, Request
 from gandy.errors import REFUSALS, GandyError, LinkError, NotAllowed, RemoteProtocolError
@@ -90,22 +91,20 @@ class Link(asyncio.Protocol):
     def __init__(self, address: Address, caller: Caller) -> None:
         self.address = address
         self._loop = asyncio.get_running_loop()
-        self._conversation = Conversation(on_call=partial(on_frame, self, caller))
         self._transport: asyncio.Transport | None = None
         self._flush_is_due = False
         self._error: GandyError | None = None  # why nothing more can be asked
-        self._parts: list[bytes] = []  # frames of calls that are to be written
-        self.calls: dict[int, Pending] = {}  # under way, by number
-        self.simple: dict[int, tuple[asyncio.Future[Any], bytes]] = {}  # the simple ones of them, with their frames
+        self.is_open = True
+        self._parts: list[bytes] = []  # that are to be written
+        self.calls: dict[int, Pending] = {}  # under way, by number, beside the simple ones
+        self.simple = SimpleCalls(self.write, self.write_soon, self.calls)
         self.takes_calls = self.takes_times = False
+        on_call = partial(on_frame, self, caller)
+        self._conversation = Conversation(on_call=on_call, take_plain_calls=self.simple.take_plain)
         self._asked: dict[int, asyncio.Future[Answer]] = {}
         self._watches: dict[int, Watch | Feed] = {}
         self.welcome: asyncio.Future[None] = self._loop.create_future()
         self._gone: asyncio.Future[None] = self._loop.create_future()
-
-    @property
-    def is_open(self) -> bool:
-        return self._error is None
 
     def ask(self, request: Request) -> asyncio.Future[Answer]:
         """Raises: LinkError, ConfigError."""
@@ -149,11 +148,11 @@ class Link(asyncio.Protocol):
         if self._error is not None:
             raise self._error
         number = self._conversation.ask(request)
-        self.write_soon(b"")
+        self.write_soon(self._conversation.data_to_send())
         return number
 
     def write_soon(self, data: bytes) -> None:
-        """A frame of a call, with whatever else is written in this turn of the loop."""
+        """With whatever else is written in this turn of the loop."""
         self._parts.append(data)
         if len(self._parts) >= MAX_PARTS:
             self._flush()
@@ -161,19 +160,22 @@ class Link(asyncio.Protocol):
             self._flush_is_due = True
             self._loop.call_soon(self._flush)
 
+    def write(self, data: bytes) -> None:
+        """Now, behind whatever waits."""
+        self._parts.append(data)
+        self._flush()
+
     def _flush(self) -> None:
         self._flush_is_due = False
-        data = self._conversation.data_to_send()
-        if self._parts:
-            data += b"".join(self._parts)
-            self._parts.clear()
+        data = b"".join(self._parts)
+        self._parts.clear()
         if data and self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
 
     def _fail(self, error: GandyError) -> None:
         if self._error is not None:
             return
-        self._error = error
+        self._error, self.is_open = error, False
         if not self.welcome.done():
             self.welcome.set_exception(error)
         for answer in self._asked.values():
@@ -181,13 +183,11 @@ class Link(asyncio.Protocol):
                 answer.set_exception(error)
         for watch in self._watches.values():
             watch.fail(error)
-        calls, self.calls = self.calls, {}
-        for pending in calls.values():
+        calls = list(self.calls.values())
+        self.calls.clear()
+        for pending in calls:
             pending.on_failure(error)
-        simple, self.simple = self.simple, {}
-        for future, _ in simple.values():
-            if not future.done():
-                future.set_exception(error)
+        self.simple.fail(error)
         if self._transport is not None:
             self._transport.close()
 
@@ -197,20 +197,25 @@ class Link(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(0)  # what we write goes out now, and not at the end of the turn
         _keep_alive(transport.get_extra_info("socket"))
-        self._flush()
+        self.write(self._conversation.data_to_send())
 
     def data_received(self, data: bytes) -> None:
+        taken = self._conversation.take_calls(data)
+        if taken == len(data):
+            return
+        if taken:
+            data = data[taken:]
         try:
             if self._conversation.receive_data(data):
                 return
             self._pull()
         except RemoteProtocolError as error:
-            self._flush()  # the last word tells the peer why
+            self.write(self._conversation.data_to_send())  # the last word tells the peer why
             self._fail(self._describe(error))
         except LinkError as error:
             self._fail(LinkError(f"{self.address}: {error}"))
         else:
-            self._flush()
+            self.write(self._conversation.data_to_send())
 
     def connection_lost(self, exc: Exception | None) -> None:
         why = f": {exc}" if exc is not None else ""

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
-from gandy.client.caller import SWEEP_PERIOD, Caller, on_frame
+from gandy.client.caller import Caller, on_frame
 from gandy.client.pending import Pending
+from gandy.client.simple import SWEEP_PERIOD, SimpleCalls
 from gandy.errors import CallFailed, Rejected
 from gandy.wire import calls
 from gandy.wire.calls import CANCEL, FAILED, LAST, RESULT, WHOLE, Failure
 
+FIRST = 1  # number of a call on its link
 SHARED = 1000.0  # what the foreman says that the time is
 
 
@@ -21,7 +23,7 @@ class FakeLink:
 
     def __init__(self) -> None:
         self.calls: dict[int, Pending] = {}
-        self.simple: dict[int, tuple[asyncio.Future[Any], bytes]] = {}
+        self.simple = SimpleCalls(self.write_soon, self.write_soon, self.calls)
         self.takes_calls = self.takes_times = True
         self.is_open = True
         self.written: list[int] = []  # kinds
@@ -58,7 +60,7 @@ FAILURE = calls.encode_failure(Failure("ValueError", "ValueError: no"))
 def test_failure_of_a_cancelled_call_is_dropped_in_silence() -> None:
     async def test(link: FakeLink, caller: Caller) -> None:
         future = caller.call("ping", (), {})
-        (number,) = link.simple
+        number = FIRST
         future.cancel()
         on_frame(link, caller, RESULT, LAST | FAILED, number, 0, FAILURE)
         assert not link.simple
@@ -70,7 +72,7 @@ def test_failure_of_a_cancelled_call_is_dropped_in_silence() -> None:
 def test_cancelled_call_is_told_to_the_foreman_though_pieces_come() -> None:
     async def test(link: FakeLink, caller: Caller) -> None:
         future = caller.call("ping", (), {})
-        (number,) = link.simple
+        number = FIRST
         future.cancel()
         on_frame(link, caller, RESULT, 0, number, 0, b"piece")
         await asyncio.sleep(2 * SWEEP_PERIOD)
@@ -83,7 +85,7 @@ def test_cancelled_call_is_told_to_the_foreman_though_pieces_come() -> None:
 def test_failure_and_pieces_reach_a_simple_call() -> None:
     async def test(link: FakeLink, caller: Caller) -> None:
         failing, large = caller.call("fail", (), {}), caller.call("make", (), {})
-        first, second = link.simple
+        first, second = FIRST, FIRST + 1
         on_frame(link, caller, RESULT, LAST | FAILED, first, 0, FAILURE)
         on_frame(link, caller, RESULT, 0, second, 0, b"\xc4\x04ab")
         on_frame(link, caller, RESULT, LAST | WHOLE, second, 0, b"cd")

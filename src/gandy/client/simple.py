@@ -1,0 +1,102 @@
+"""Simple calls, as nearly all are: without options, with small arguments, over a link that is up. The short way.
+
+Each is a plain future, which tasks can wait for in half the time, with what was sent: a call may turn out not to be
+simple, and then `caller` takes it over.
+"""
+
+import asyncio
+from collections.abc import Callable, Container
+from typing import Any, Final
+
+from gandy.errors import GandyError
+from gandy.functions.values import decode_value
+from gandy.limits import LAST_NUMBER
+from gandy.wire.calls import CANCEL, MAX_CALL_PAYLOAD, PLAIN_CALL, PLAIN_HEADER, PLAIN_RESULT, encode
+
+SWEEP_PERIOD: Final = 0.05  # seconds between two looks at whether somebody has cancelled a simple call
+
+_HEAD: Final = PLAIN_HEADER.size
+_pack: Final = PLAIN_HEADER.pack
+_unpack_from: Final = PLAIN_HEADER.unpack_from
+
+
+class SimpleCalls:
+    """Those of one link."""
+
+    def __init__(self, write: Callable[[bytes], None], write_soon: Callable[[bytes], None], others: Container[int]):
+        """`others`: numbers of calls that are not simple."""
+        self._loop = asyncio.get_running_loop()
+        self._write = write
+        self._write_soon = write_soon
+        self._others = others
+        self._number = 0
+        self._calls: dict[int, tuple[asyncio.Future[Any], bytes, bytes]] = {}  # under way, with target and body
+        self._sweeping: asyncio.TimerHandle | None = None
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._calls
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def take_number(self) -> int:
+        """One that no call of this link has."""
+        number = self._number % LAST_NUMBER + 1
+        while number in self._calls or number in self._others:
+            number = number % LAST_NUMBER + 1
+        self._number = number
+        return number
+
+    def start(self, target: bytes, body: bytes) -> "asyncio.Future[Any]":
+        calls, number = self._calls, self.take_number()
+        data = _pack(PLAIN_CALL, number, 0, len(target) + len(body)) + target + body
+        if calls:
+            self._write_soon(data)
+        else:  # nobody is about to answer, so there is nothing to wait for
+            self._write(data)
+        future = self._loop.create_future()
+        calls[number] = (future, target, body)
+        if self._sweeping is None:
+            self._sweeping = self._loop.call_later(SWEEP_PERIOD, self._sweep)
+        return future
+
+    def take_plain(self, data: bytes, at: int) -> int:
+        """Values of simple calls."""
+        end, calls = len(data), self._calls
+        while (body := at + _HEAD) <= end:
+            head, number, _, size = _unpack_from(data, at)
+            stop = body + size
+            if head != PLAIN_RESULT or stop > end or size > MAX_CALL_PAYLOAD or number not in calls:
+                break
+            future = calls.pop(number)[0]
+            if not future.done():  # else it was cancelled, and nobody has looked yet
+                try:
+                    future.set_result(decode_value(data[body:stop]))
+                except ValueError as error:
+                    future.set_exception(error)
+            at = stop
+        return at
+
+    def pop(self, number: int) -> "tuple[asyncio.Future[Any], bytes, bytes]":
+        """A call that is not simple any more: its future, its target and its body."""
+        return self._calls.pop(number)
+
+    def fail(self, error: GandyError) -> None:
+        """The link is gone."""
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            self._sweeping = None
+        calls, self._calls = self._calls, {}
+        for future, _, _ in calls.values():
+            if not future.done():
+                future.set_exception(error)
+
+    def _sweep(self) -> None:
+        """A plain future does not tell that it was cancelled, so somebody has to look."""
+        self._sweeping = None
+        if not self._calls:
+            return
+        for number in [number for number, (future, _, _) in self._calls.items() if future.done()]:
+            del self._calls[number]
+            self._write_soon(encode(CANCEL, 0, number))
+        self._sweeping = self._loop.call_later(SWEEP_PERIOD, self._sweep)
