@@ -10,7 +10,7 @@ import pytest
 from gandy.client.caller import Caller, on_frame
 from gandy.client.pending import Pending
 from gandy.client.simple import SWEEP_PERIOD, SimpleCalls
-from gandy.errors import CallFailed, Rejected
+from gandy.errors import CallFailed, LinkError, Rejected
 from gandy.wire import calls
 from gandy.wire.calls import CANCEL, FAILED, LAST, RESULT, WHOLE, Failure
 
@@ -93,6 +93,38 @@ def test_failure_and_pieces_reach_a_simple_call() -> None:
             await failing
         assert await large == b"abcd"
         assert not link.calls
+
+    assert run(test) == []
+
+
+def test_values_that_come_together_reach_their_calls() -> None:
+    async def test(link: FakeLink, caller: Caller) -> None:
+        futures = [caller.call("echo", (), {}) for _ in range(4)]
+        futures[1].cancel()
+        values = (b"\xc3", b"\xc3", b"\xc1", b"\xc2")  # true twice, no value, false
+        done = LAST | WHOLE
+        data = b"".join(calls.encode(RESULT, done, FIRST + at, 0, value) for at, value in enumerate(values))
+        assert link.simple.take_plain(data + data[:20], 0) == len(data)
+        assert (await futures[0], await futures[3]) == (True, False)
+        with pytest.raises(ValueError, match="not a value"):
+            await futures[2]
+        assert not link.simple
+
+    assert run(test) == []
+
+
+def test_the_first_call_goes_out_at_once_and_others_go_together() -> None:
+    async def test(_link: FakeLink, _caller: Caller) -> None:
+        now: list[bytes] = []
+        soon: list[bytes] = []
+        simple = SimpleCalls(now.append, soon.append, {FIRST + 1})
+        waiting = [simple.start(calls.encode_target("ping"), b"\x90") for _ in range(3)]
+        assert [calls.PLAIN_HEADER.unpack_from(data)[1] for data in now] == [FIRST]
+        assert [calls.PLAIN_HEADER.unpack_from(data)[1] for data in soon] == [FIRST + 2, FIRST + 3]
+        simple.fail(LinkError("gone"))
+        for future in waiting:
+            with pytest.raises(LinkError):
+                await future
 
     assert run(test) == []
 
