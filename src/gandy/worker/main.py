@@ -33,7 +33,7 @@ MIN_JOIN_PAUSE, MAX_JOIN_PAUSE = 1.0, 30.0  # seconds between two tries to join;
 
 # Tasks that wait on the worker for each slot, so that a slot is not idle while the foreman hears of its last task.
 # Should another worker be idle, the foreman has them back.
-AHEAD_PER_SLOT = 100
+AHEAD_PER_SLOT = 500  # the foreman gives less where tasks take longer
 MAX_AHEAD = 1_000
 
 
