@@ -1,67 +1,205 @@
-"""How things are measured: interleaved repeats, best and median, and a record of where it ran."""
+"""Runs the contestants of a table: each in a driver of its own, all in turns, and one at a time."""
 
 import json
-import platform
-import statistics
+import os
+import select
+import shutil
+import signal
+import subprocess
 import sys
-import time
-from collections.abc import Callable
-from importlib.metadata import version
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-RESULTS = Path(__file__).parent / "results"
+from bench import programs
+from bench.catalogue import Entry
+from bench.contract import Contestant, Missing, Table
+from bench.environments import ROOT, STORE, find_python, prepare
+from bench.figures import Row, Sample, add_ratios, summarize
+from bench.processes import kill_descendants, signal_tree
 
-
-def race(contestants: dict[str, Callable[[], int]], repeats: int = 7) -> dict[str, list[float]]:
-    """Operations per second of each, in turns, so that a slow moment of the machine hits all alike."""
-    rates: dict[str, list[float]] = {name: [] for name in contestants}
-    for _ in range(repeats):
-        for name, work in contestants.items():
-            begin = time.perf_counter()
-            operations = work()
-            rates[name].append(operations / (time.perf_counter() - begin))
-    return rates
+START_PATIENCE: Final = 120.0  # seconds
+WORK_PATIENCE: Final = 180.0
+STOP_PATIENCE: Final = 15.0
 
 
-def report(title: str, unit: str, rates: dict[str, list[float]], limit: str) -> None:
-    """Print a table with ratios to the limit, and keep it in bench/results."""
-    print(f"\n{title} ({unit} per second, {len(rates[limit])} interleaved repeats)")
-    print(f"  {'':34} {'best':>12} {'median':>12} {'of the limit':>13}")
-    rows = {}
-    for name, values in rates.items():
-        best, median = max(values), statistics.median(values)
-        # The repeats stand in pairs, so their ratios are less noisy than the rates.
-        ratio = statistics.median(ours / theirs for ours, theirs in zip(values, rates[limit], strict=True))
-        print(f"  {name:34} {best:12,.0f} {median:12,.0f} {ratio:13.2f}")
-        rows[name] = {"best": round(best), "median": round(median), "ratio": round(ratio, 3)}
-    _keep(title, {"unit": unit, "limit": limit, "rows": rows, **_where()})
+@dataclass
+class Outcome:
+    """What came of a table."""
+
+    table: Table
+    rows: dict[str, Row] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
 
 
-def report_times(title: str, times: dict[str, list[float]], limit: str) -> None:
-    """Print best, median and 99th percentile of single operations, and keep them.
+class Driver:
+    """A contestant's process. Everything that it starts is below it, and ends with it."""
 
-    Ratios to the limit are those of medians, and of bests, which a busy machine disturbs less.
+    def __init__(self, entry: Entry, folder: Path) -> None:
+        self.contestant = entry.contestant
+        self.versions: dict[str, str] = {}
+        paths = find_needs(self.contestant)
+        self._log = (folder / "log").open("w+")
+        command = [find_python(self.contestant.environment), "-m", "bench.drive"]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(
+            [*command, entry.module, self.contestant.table, self.contestant.name],
+            stdin=pipe,
+            stdout=pipe,
+            stderr=self._log,
+            cwd=ROOT,
+            env=programs.environ(),
+            start_new_session=True,  # Ctrl-C is for the harness, which then ends all drivers
+        )
+        self._send(folder=str(folder), programs=paths)
+
+    def wait_ready(self) -> None:
+        """Raises: Missing."""
+        self.versions = self._receive(START_PATIENCE)["versions"]
+        self.versions |= {name: programs.tell_version(programs.find(name)) for name in self.contestant.programs}
+
+    def measure(self, count: int) -> Sample:
+        """Raises: Missing."""
+        self._send(count=count)
+        return Sample(**self._receive(WORK_PATIENCE))
+
+    def stand_still(self) -> None:
+        if self.contestant.spins:
+            signal_tree(self._process.pid, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        if self.contestant.spins:
+            signal_tree(self._process.pid, signal.SIGCONT)
+
+    def stop(self) -> None:
+        self.go_on()
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.close()
+            self._process.wait(STOP_PATIENCE)
+        except (OSError, subprocess.TimeoutExpired):
+            kill_descendants(self._process.pid)  # while they can be found below it
+            self._process.kill()
+            self._process.wait()
+        finally:
+            self._log.close()
+
+    def _send(self, **words: Any) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(words).encode() + b"\n")
+            self._process.stdin.flush()
+        except OSError:
+            raise Missing(self._tell_last_words()) from None
+
+    def _receive(self, patience: float) -> Any:
+        assert self._process.stdout is not None
+        if not select.select([self._process.stdout], [], [], patience)[0]:
+            raise Missing(f"it did not answer within {patience:.0f} seconds")
+        line = self._process.stdout.readline()
+        answer = json.loads(line) if line else {"missing": self._tell_last_words()}
+        if "missing" in answer:
+            raise Missing(_hide_paths(answer["missing"]))
+        return answer
+
+    def _tell_last_words(self) -> str:
+        self._log.seek(0)
+        lines = [line.strip() for line in self._log if line.strip()]
+        return _hide_paths(lines[-1]) if lines else "its process ended without a word"
+
+
+def run_table(table: Table, entries: Sequence[Entry], repeats: int) -> Outcome:
+    """All of them in turns. Who fails is missing, and the others go on."""
+    outcome = Outcome(table)
+    samples: dict[str, list[Sample]] = {}
+    with ExitStack() as held:
+        drivers = _start_all(entries, held, outcome)
+        for turn in range(-1, repeats):  # the first is to get warm
+            for name, driver in list(drivers.items()):
+                count = driver.contestant.count or table.count
+                if turn < 0:
+                    count = driver.contestant.warm_count or max(1, count // 5)
+                try:
+                    sample = _take_turn(driver, count)
+                except Missing as reason:
+                    outcome.missing[name] = str(reason)
+                    del drivers[name]
+                    samples.pop(name, None)
+                else:
+                    if turn >= 0:
+                        samples.setdefault(name, []).append(sample)
+                _say(f"{table.key}: {'warm' if turn < 0 else turn + 1} {name}")
+        for name, driver in drivers.items():
+            outcome.rows[name] = _make_row(table, driver, samples[name])
+    add_ratios(outcome.rows, table.reference)
+    return outcome
+
+
+def _start_all(entries: Sequence[Entry], held: ExitStack, outcome: Outcome) -> dict[str, Driver]:
+    folder = held.enter_context(temporary_folder())
+    drivers: dict[str, Driver] = {}
+    for number, entry in enumerate(entries):
+        place = folder / str(number)
+        place.mkdir()
+        try:
+            driver = Driver(entry, place)
+            held.callback(driver.stop)
+            driver.wait_ready()
+        except Missing as reason:
+            outcome.missing[entry.contestant.name] = str(reason)
+        else:
+            driver.stand_still()
+            drivers[entry.contestant.name] = driver
+        _say(f"{outcome.table.key}: started {entry.contestant.name}")
+    return drivers
+
+
+def _take_turn(driver: Driver, count: int) -> Sample:
+    driver.go_on()
+    try:
+        return driver.measure(count)
+    finally:
+        driver.stand_still()
+
+
+def _make_row(table: Table, driver: Driver, samples: Sequence[Sample]) -> Row:
+    about = {"durability": driver.contestant.durability, "versions": driver.versions, "note": driver.contestant.note}
+    return {**summarize(table.kind, samples), **about}
+
+
+def find_needs(contestant: Contestant) -> Mapping[str, str]:
+    """The programs that it needs.
+
+    Raises: Missing, also where a package is.
     """
-    print(f"\n{title} (microseconds, {len(times[limit]):,} each, in turns)")
-    print(f"  {'':34} {'best':>12} {'p50':>12} {'p99':>12} {'of the limit':>13} {'best of best':>13}")
-    rows = {}
-    for name, seconds in times.items():
-        median, late = (statistics.quantiles(seconds, n=100)[at] * 1e6 for at in (49, 98))
-        ratio = statistics.median(seconds) / statistics.median(times[limit])
-        best, best_ratio = min(seconds) * 1e6, min(seconds) / min(times[limit])
-        print(f"  {name:34} {best:12,.1f} {median:12,.1f} {late:12,.1f} {ratio:13.2f} {best_ratio:13.2f}")
-        values = {"best": best, "p50": median, "p99": late, "ratio": ratio, "best_ratio": best_ratio}
-        rows[name] = {key: round(value, 2) for key, value in values.items()}
-    _keep(title, {"unit": "microseconds", "limit": limit, "rows": rows, **_where()})
+    if contestant.environment:
+        lacking = prepare(contestant.environment)
+        for name in contestant.packages:
+            if name in lacking:
+                raise Missing(f"{name}: {lacking[name]}")
+    return {name: programs.find(name) for name in contestant.programs}
 
 
-def _keep(title: str, result: dict[str, Any]) -> None:
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{title.replace(' ', '-').lower()}.json"
-    path.write_text(json.dumps(result, indent=1) + "\n")
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """On the disk where the project is, as jobs would be. Others may look into it: PostgreSQL never runs as root."""
+    STORE.mkdir(exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="run-", dir=STORE))
+    folder.chmod(0o755)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def _where() -> dict[str, Any]:
-    packages = {name: version(name) for name in ("gandy", "msgspec")}
-    return {"python": platform.python_version(), "machine": platform.machine(), "os": sys.platform, **packages}
+def _hide_paths(text: str) -> str:
+    """Results are published, and where the project lies on this machine is nobody's business."""
+    return text.replace(str(ROOT), "").replace(str(Path.home()), "~")
+
+
+def _say(text: str) -> None:
+    if os.isatty(sys.stderr.fileno()):
+        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)

@@ -1,19 +1,25 @@
 """The limit for calls: three uvloop processes that pass 16-byte headers with 64-byte bodies and do nothing else.
 
-python -m bench.relay server PATH
-python -m bench.relay relay PATH SERVER_PATH
+python -m bench.peers.bare_relay server PATH
+python -m bench.peers.bare_relay relay PATH SERVER_PATH
 """
 
 import asyncio
 import struct
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import cast
 
 import uvloop
 
+from bench.asking import BODY, IN_FLIGHT
+from bench.contract import Contestant, Place, Work
+from bench.processes import running, wait_until
+
 HEADER = struct.Struct("<HBBIII")
-BODY = bytes(64)
 FRAME = HEADER.size + len(BODY)
 
 
@@ -81,15 +87,15 @@ class Driver(Peer):
         return self.next()
 
 
-async def drive(path: str, count: int, under_way: int) -> None:
-    loop = asyncio.get_running_loop()
-    transport, driver = await loop.create_unix_connection(lambda: Driver(count), path)
-    driver.begin(under_way)
+async def call_many(path: str, count: int) -> int:
+    transport, driver = await asyncio.get_running_loop().create_unix_connection(lambda: Driver(count), path)
+    driver.begin(IN_FLIGHT)
     await driver.done
     transport.close()
+    return count
 
 
-async def time_each(path: str, count: int) -> list[float]:
+async def call_each(path: str, count: int) -> list[float]:
     """Seconds of each, one at a time."""
     loop = asyncio.get_running_loop()
     times = []
@@ -103,6 +109,28 @@ async def time_each(path: str, count: int) -> list[float]:
         times.append(time.perf_counter() - begin)
     transport.close()
     return times
+
+
+@contextmanager
+def relayed(place: Place) -> Iterator[str]:
+    """The path at which the relay listens."""
+    path, inner = place.folder / "relay.sock", place.folder / "server.sock"
+    program = (sys.executable, "-m", "bench.peers.bare_relay")
+    with running(*program, "server", str(inner)):
+        wait_until(inner.exists, "the server")
+        with running(*program, "relay", str(path), str(inner)):
+            wait_until(path.exists, "the relay")
+            yield str(path)
+
+
+@contextmanager
+def calls(place: Place, *, is_many: bool) -> Iterator[Work]:
+    with relayed(place) as path, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+
+        def work(count: int) -> int | list[float]:
+            return runner.run(call_many(path, count)) if is_many else runner.run(call_each(path, count))
+
+        yield work
 
 
 async def _serve(path: str) -> None:
@@ -122,6 +150,11 @@ async def _relay(path: str, server_path: str) -> None:
     server = await loop.create_unix_server(accept, path)
     await server.serve_forever()
 
+
+CONTESTANTS = (
+    Contestant("call_latency", "bare relay", partial(calls, is_many=False), packages=("uvloop",)),
+    Contestant("calls_in_flight", "bare relay", partial(calls, is_many=True), packages=("uvloop",), count=200_000),
+)
 
 if __name__ == "__main__":
     uvloop.run(_serve(*sys.argv[2:]) if sys.argv[1] == "server" else _relay(*sys.argv[2:]))

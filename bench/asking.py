@@ -1,0 +1,61 @@
+"""Calls by coroutines, as an asyncio client makes them: one at a time, or many in flight."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from importlib import import_module
+from typing import Any, Final, TypeAlias
+
+from bench.contract import Work
+
+IN_FLIGHT: Final = 1_000
+BODY: Final = bytes(64)
+
+Ask: TypeAlias = Callable[[], Awaitable[Any]]
+Way: TypeAlias = Callable[[Ask, int], Awaitable[int | list[float]]]
+
+
+async def one_by_one(ask: Ask, count: int) -> list[float]:
+    """Seconds of each."""
+    times = []
+    for _ in range(count):
+        begin = time.perf_counter()
+        await ask()
+        times.append(time.perf_counter() - begin)
+    return times
+
+
+async def many_in_flight(ask: Ask, count: int) -> int:
+    """So many callers, each of whom asks again as soon as it is answered."""
+    callers = min(count, IN_FLIGHT)
+
+    async def call() -> None:
+        for _ in range(count // callers):
+            await ask()
+
+    await asyncio.gather(*(call() for _ in range(callers)))
+    return count // callers * callers
+
+
+@contextmanager
+def asking(connected: AbstractAsyncContextManager[Ask], way: Way) -> Iterator[Work]:
+    """Work on uvloop, by a client that stays connected."""
+    with asyncio.Runner(loop_factory=import_module("uvloop").new_event_loop) as runner:
+        ask = runner.run(_enter(connected))
+
+        async def work(count: int) -> int | list[float]:
+            return await way(ask, count)
+
+        try:
+            yield lambda count: runner.run(work(count))
+        finally:
+            runner.run(_leave(connected))
+
+
+async def _enter(connected: AbstractAsyncContextManager[Ask]) -> Ask:
+    return await connected.__aenter__()
+
+
+async def _leave(connected: AbstractAsyncContextManager[Ask]) -> None:
+    await connected.__aexit__(None, None, None)

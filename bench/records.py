@@ -1,0 +1,79 @@
+"""What a run leaves: tables on the screen, and one JSON file for each workload in bench/results."""
+
+import json
+import os
+import platform
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from bench.contract import Kind
+from bench.figures import Row
+from bench.harness import Outcome
+
+RESULTS: Final = Path(__file__).parent / "results"
+
+
+def show(outcome: Outcome) -> str:
+    """A table for the screen. `cpu us` is of all processes of a contestant, for each operation."""
+    table = outcome.table
+    is_rates = table.kind is Kind.RATES
+    unit = f"{table.unit} per second" if is_rates else "microseconds each"
+    columns = ("best", "median") if is_rates else ("best", "median", "p99")
+    head = "".join(f"{name:>12}" for name in (*columns, "cpu us", "ratio", "best ratio"))
+    lines = [f"\n{table.title} ({unit}; ratios to {table.reference})", f"  {'':36}{head}  count, durability, versions"]
+    for name, row in outcome.rows.items():
+        figures = "".join(f"{row[column]:12,.0f}" for column in (*columns, "cpu_us"))
+        ratios = "".join(f"{_show_ratio(row[column]):>12}" for column in ("ratio", "best_ratio"))
+        lines.append(f"  {name:36}{figures}{ratios}  {row['operations']:,}; {row['durability']}; {show_versions(row)}")
+    lines += [f"  {name:36}missing: {reason}" for name, reason in outcome.missing.items()]
+    return "\n".join(lines)
+
+
+def show_versions(row: Row) -> str:
+    return ", ".join(f"{name} {version}" for name, version in row["versions"].items()) or "-"
+
+
+def _show_ratio(ratio: float | None) -> str:
+    return "-" if ratio is None else f"{ratio:.2f}"
+
+
+def keep(workload: str, outcomes: Sequence[Outcome], repeats: int) -> None:
+    RESULTS.mkdir(exist_ok=True)
+    record = {"workload": workload, **describe_machine(), "repeats": repeats, "tables": [_record(o) for o in outcomes]}
+    (RESULTS / f"{workload}.json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+
+
+def load() -> dict[str, dict[str, Any]]:
+    """Every table that was kept, by its key, with what its file says of the machine."""
+    tables: dict[str, dict[str, Any]] = {}
+    for path in sorted(RESULTS.glob("*.json")):
+        record = json.loads(path.read_text())
+        where = {name: value for name, value in record.items() if name != "tables"}
+        tables |= {table["key"]: {**table, "where": where} for table in record["tables"]}
+    return tables
+
+
+def _record(outcome: Outcome) -> dict[str, Any]:
+    table = outcome.table
+    about = {"key": table.key, "title": table.title, "unit": table.unit, "kind": table.kind.value}
+    return {
+        **about,
+        "count": table.count,
+        "reference": table.reference,
+        "note": table.note,
+        "rows": outcome.rows,
+        "missing": outcome.missing,
+    }
+
+
+def describe_machine() -> dict[str, Any]:
+    """Facts that figures depend on, and nothing that tells whose machine it is."""
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "cores": os.cpu_count(),
+        "machine": platform.machine(),
+        "kernel": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+    }
