@@ -5,13 +5,14 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from importlib import import_module
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from bench.contract import Work
 
 IN_FLIGHT: Final = 1_000
 BODY: Final = bytes(64)
 
+C = TypeVar("C")
 Ask: TypeAlias = Callable[[], Awaitable[Any]]
 Way: TypeAlias = Callable[[Ask, int], Awaitable[int | list[float]]]
 
@@ -39,13 +40,15 @@ async def many_in_flight(ask: Ask, count: int) -> int:
 
 
 @contextmanager
-def asking(connected: AbstractAsyncContextManager[Ask], way: Way) -> Iterator[Work]:
+def asking(
+    connected: AbstractAsyncContextManager[C], way: Callable[[C, int], Awaitable[int | list[float]]]
+) -> Iterator[Work]:
     """Work on uvloop, by a client that stays connected."""
     with asyncio.Runner(loop_factory=import_module("uvloop").new_event_loop) as runner:
-        ask = runner.run(_enter(connected))
+        link = runner.run(_enter(connected))
 
         async def work(count: int) -> int | list[float]:
-            return await way(ask, count)
+            return await way(link, count)
 
         try:
             yield lambda count: runner.run(work(count))
@@ -53,9 +56,9 @@ def asking(connected: AbstractAsyncContextManager[Ask], way: Way) -> Iterator[Wo
             runner.run(_leave(connected))
 
 
-async def _enter(connected: AbstractAsyncContextManager[Ask]) -> Ask:
+async def _enter(connected: AbstractAsyncContextManager[C]) -> C:
     return await connected.__aenter__()
 
 
-async def _leave(connected: AbstractAsyncContextManager[Ask]) -> None:
+async def _leave(connected: AbstractAsyncContextManager[C]) -> None:
     await connected.__aexit__(None, None, None)

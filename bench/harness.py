@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import select
 import shutil
 import signal
@@ -24,6 +25,7 @@ from bench.processes import kill_descendants, signal_tree
 START_PATIENCE: Final = 120.0  # seconds
 WORK_PATIENCE: Final = 180.0
 STOP_PATIENCE: Final = 15.0
+REASON_LETTERS: Final = 160
 
 
 @dataclass
@@ -102,13 +104,13 @@ class Driver:
         line = self._process.stdout.readline()
         answer = json.loads(line) if line else {"missing": self._tell_last_words()}
         if "missing" in answer:
-            raise Missing(_hide_paths(answer["missing"]))
+            raise Missing(tell_reason(answer["missing"]))
         return answer
 
     def _tell_last_words(self) -> str:
         self._log.seek(0)
         lines = [line.strip() for line in self._log if line.strip()]
-        return _hide_paths(lines[-1]) if lines else "its process ended without a word"
+        return tell_reason(lines[-1]) if lines else "its process ended without a word"
 
 
 def run_table(table: Table, entries: Sequence[Entry], repeats: int) -> Outcome:
@@ -195,9 +197,10 @@ def temporary_folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _hide_paths(text: str) -> str:
-    """Results are published, and where the project lies on this machine is nobody's business."""
-    return text.replace(str(ROOT), "").replace(str(Path.home()), "~")
+def tell_reason(text: str) -> str:
+    """One line, without paths: results are published, and where things lie on this machine is nobody's business."""
+    lines = text.strip().splitlines()
+    return re.sub(r"/[\w.~/-]*/", "", lines[0] if lines else "no reason")[:REASON_LETTERS]
 
 
 def _say(text: str) -> None:

@@ -36,7 +36,7 @@ def show_versions(row: Row) -> str:
 
 
 def _show_ratio(ratio: float | None) -> str:
-    return "-" if ratio is None else f"{ratio:.2f}"
+    return "-" if ratio is None else f"{ratio:.3g}"
 
 
 def keep(workload: str, outcomes: Sequence[Outcome], repeats: int) -> None:

@@ -1,0 +1,92 @@
+"""Huey on SQLite and on Redis, with two worker processes.
+
+python -m bench.peers.huey sqlite|sqlite-fsync|redis WHERE
+"""
+
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from bench import servers
+from bench.contract import SLOTS, Contestant, Place, Work
+from bench.processes import running
+
+PAUSE = 0.01  # seconds between two looks, where there is no other way
+
+
+def negate(number: int) -> int:
+    return -number
+
+
+def make_task(store: str, where: str) -> Any:
+    from huey import RedisHuey, SqliteHuey
+
+    queue = (
+        RedisHuey("bench", url=where)
+        if store == "redis"
+        else SqliteHuey("bench", filename=where, fsync=store == "sqlite-fsync")
+    )
+    return queue.task(name="negate")(negate)
+
+
+@contextmanager
+def functions(place: Place, store: str, appendfsync: str = "") -> Iterator[Work]:
+    opened = servers.redis(place, appendfsync) if appendfsync else nullcontext(str(place.folder / "huey.db"))
+    with opened as where, running(sys.executable, "-m", "bench.peers.huey", store, where):
+        task = make_task(store, where)
+
+        def work(count: int) -> int:
+            results = [task(number) for number in range(count)]
+            for number, result in enumerate(results):
+                assert result.get(blocking=True, timeout=60, backoff=1, max_delay=PAUSE) == -number
+            return count
+
+        work(SLOTS)  # they are there
+        yield work
+
+
+def serve(store: str, where: str) -> None:
+    logging.basicConfig(level=logging.WARNING)
+    queue = make_task(store, where).huey
+    queue.create_consumer(
+        workers=SLOTS, worker_type="process", initial_delay=PAUSE, max_delay=PAUSE, periodic=False
+    ).run()
+
+
+make = partial(Contestant, "functions", environment="peers")
+on_redis = partial(make, packages=("huey", "redis"), programs=("redis-server",), count=3_000)
+
+CONTESTANTS = (
+    make(
+        "Huey, SQLite",
+        partial(functions, store="sqlite"),
+        durability="SQLite in WAL mode, no fsync",
+        packages=("huey",),
+        count=5_000,
+    ),
+    make(
+        "Huey, SQLite, fsync",
+        partial(functions, store="sqlite-fsync"),
+        durability="SQLite in WAL mode, fsync",
+        packages=("huey",),
+        count=1_000,
+    ),
+    on_redis(
+        "Huey, Redis",
+        partial(functions, store="redis", appendfsync="everysec"),
+        durability="Redis, appendfsync everysec",
+    ),
+    on_redis(
+        "Huey, Redis, fsync",
+        partial(functions, store="redis", appendfsync="always"),
+        durability="Redis, appendfsync always",
+        count=1_000,
+    ),
+)
+
+if __name__ == "__main__":
+    import_module("bench.peers.huey").serve(*sys.argv[1:])  # its tasks are called after this module, not after __main__

@@ -1,0 +1,117 @@
+"""Servers that peers need, on free ports of 127.0.0.1, each with its files in the contestant's folder."""
+
+import os
+import pwd
+import re
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from bench.contract import Missing, Place
+from bench.processes import running, wait_until
+
+PLAIN_USERS = ("postgres", "nobody")  # one of whom PostgreSQL runs as, where we are root
+
+
+def find_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def can_connect(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def redis(place: Place, appendfsync: str = "everysec") -> Iterator[str]:
+    """The URL of a Redis that writes all it does to its append-only file."""
+    port = find_port()
+    keeps = ("--appendonly", "yes", "--appendfsync", appendfsync, "--save", "")
+    where = ("--bind", "127.0.0.1", "--port", str(port), "--dir", str(place.folder))
+    with running(place.programs["redis-server"], *where, *keeps):
+        wait_until(partial(_ping_redis, port), "Redis")
+        yield f"redis://127.0.0.1:{port}/0"
+
+
+def _ping_redis(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1) as link:
+            link.sendall(b"PING\r\n")
+            return link.recv(16).startswith(b"+PONG")
+    except OSError:
+        return False
+
+
+@contextmanager
+def nats(place: Place) -> Iterator[str]:
+    port = find_port()
+    with running(place.programs["nats-server"], "-a", "127.0.0.1", "-p", str(port)):
+        wait_until(partial(can_connect, port), "NATS")
+        yield f"nats://127.0.0.1:{port}"
+
+
+@contextmanager
+def gearmand(place: Place) -> Iterator[int]:
+    port = find_port()
+    where = ("--listen", "127.0.0.1", "--port", str(port), "--log-file", "stderr")
+    with running(place.programs["gearmand"], *where):
+        wait_until(partial(can_connect, port), "gearmand")
+        yield port
+
+
+@contextmanager
+def postgres(place: Place) -> Iterator[str]:
+    """With all its settings as they come, so fsync is on."""
+    folder = place.folder / "postgres"
+    folder.mkdir()
+    user = _tell_plain_user()
+    become: tuple[str, ...] = ()
+    if user:
+        shutil.chown(folder, user)
+        become = _find_way_to_become(user)
+    _run(*become, place.programs["initdb"], "-D", str(folder), "-U", "bench", "-A", "trust", "--no-instructions")
+    port = find_port()
+    where = ("-D", str(folder), "-h", "127.0.0.1", "-p", str(port), "-k", str(folder))
+    with running(*become, place.programs["postgres"], *where, cwd=folder):
+        wait_until(partial(_has_line, folder / "postmaster.pid", "ready"), "PostgreSQL")
+        yield f"postgresql://bench@127.0.0.1:{port}/postgres"
+
+
+def _has_line(path: Path, word: str) -> bool:
+    """A file that PostgreSQL writes its state to."""
+    return path.exists() and bool(re.search(rf"^{word}\s*$", path.read_text(), re.MULTILINE))
+
+
+def _tell_plain_user() -> str:
+    """Whom to become. Nobody, where we are not root."""
+    if os.geteuid() != 0:
+        return ""
+    known = {entry.pw_name for entry in pwd.getpwall()}
+    for name in PLAIN_USERS:
+        if name in known:
+            return name
+    raise Missing("PostgreSQL refuses to run as root, and there is no other user to run it as")
+
+
+def _find_way_to_become(user: str) -> tuple[str, ...]:
+    if path := shutil.which("setpriv"):
+        return (path, f"--reuid={user}", f"--regid={pwd.getpwnam(user).pw_gid}", "--clear-groups")
+    if path := shutil.which("runuser"):
+        return (path, "-u", user, "--")
+    raise Missing("PostgreSQL refuses to run as root, and neither setpriv nor runuser is here")
+
+
+def _run(*command: str) -> None:
+    done = subprocess.run(command, cwd="/", capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Missing((done.stderr.strip() or "initdb failed").splitlines()[-1])
