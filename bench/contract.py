@@ -61,6 +61,9 @@ class Contestant:
     packages: tuple[str, ...] = ()  # that it needs, and whose versions are told
     programs: tuple[str, ...] = ()  # the same
     count: int | None = None  # fewer operations, where the table's number would take too long
-    warm_count: int | None = None  # operations before the first repeat; a fifth of the others if None
+    warm_count: int | None = None  # operations before it is measured; a fifth of the others if None
+    stays: bool = (
+        True  # between repeats; else it is started for each, where two of its kind would be in each other's way
+    )
     spins: bool = False  # it is never idle, and so stands still while others run
     note: str = ""

@@ -10,8 +10,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from itertools import count, product
 from pathlib import Path
 from typing import Any, Final
 
@@ -113,63 +114,75 @@ class Driver:
         return tell_reason(lines[-1]) if lines else "its process ended without a word"
 
 
+class Stage:
+    """The drivers of a table, each started at its first turn. Most stay until the end."""
+
+    def __init__(self, table: Table, folder: Path) -> None:
+        self._table = table
+        self._folder = folder
+        self._drivers: dict[str, Driver] = {}
+        self._numbers = count(1)
+
+    def take_turn(self, entry: Entry) -> tuple[Sample, Row]:
+        """Measure once. Gives what is to be said of the contestant, too.
+
+        Raises: Missing.
+        """
+        contestant = entry.contestant
+        driver = self._drivers.get(contestant.name) or self._start(entry)
+        driver.go_on()
+        try:
+            sample = driver.measure(contestant.count or self._table.count)
+        except BaseException:
+            self._stop(contestant.name)
+            raise
+        driver.stand_still()
+        if not contestant.stays:
+            self._stop(contestant.name)
+        note = {"durability": contestant.durability, "versions": driver.versions, "note": contestant.note}
+        return sample, note
+
+    def _start(self, entry: Entry) -> Driver:
+        contestant = entry.contestant
+        place = self._folder / str(next(self._numbers))
+        place.mkdir()
+        driver = self._drivers[contestant.name] = Driver(entry, place)
+        try:
+            driver.wait_ready()
+            driver.measure(contestant.warm_count or max(1, (contestant.count or self._table.count) // 5))
+        except BaseException:
+            self._stop(contestant.name)
+            raise
+        return driver
+
+    def _stop(self, name: str) -> None:
+        self._drivers.pop(name).stop()
+
+    def close(self) -> None:
+        while self._drivers:
+            self._stop(next(iter(self._drivers)))
+
+
 def run_table(table: Table, entries: Sequence[Entry], repeats: int) -> Outcome:
     """All of them in turns. Who fails is missing, and the others go on."""
     outcome = Outcome(table)
     samples: dict[str, list[Sample]] = {}
-    with ExitStack() as held:
-        drivers = _start_all(entries, held, outcome)
-        for turn in range(-1, repeats):  # the first is to get warm
-            for name, driver in list(drivers.items()):
-                count = driver.contestant.count or table.count
-                if turn < 0:
-                    count = driver.contestant.warm_count or max(1, count // 5)
-                try:
-                    sample = _take_turn(driver, count)
-                except Missing as reason:
-                    outcome.missing[name] = str(reason)
-                    del drivers[name]
-                    samples.pop(name, None)
-                else:
-                    if turn >= 0:
-                        samples.setdefault(name, []).append(sample)
-                _say(f"{table.key}: {'warm' if turn < 0 else turn + 1} {name}")
-        for name, driver in drivers.items():
-            outcome.rows[name] = _make_row(table, driver, samples[name])
+    notes: dict[str, Row] = {}
+    with temporary_folder() as folder, closing(Stage(table, folder)) as stage:
+        for turn, entry in product(range(repeats), entries):
+            name = entry.contestant.name
+            if name in outcome.missing:
+                continue
+            _say(f"{table.key}, {turn + 1} of {repeats}: {name}")
+            try:
+                sample, notes[name] = stage.take_turn(entry)
+                samples.setdefault(name, []).append(sample)
+            except Missing as reason:
+                outcome.missing[name] = str(reason)
+                samples.pop(name, None)
+    outcome.rows = {name: {**summarize(table.kind, taken), **notes[name]} for name, taken in samples.items()}
     add_ratios(outcome.rows, table.reference)
     return outcome
-
-
-def _start_all(entries: Sequence[Entry], held: ExitStack, outcome: Outcome) -> dict[str, Driver]:
-    folder = held.enter_context(temporary_folder())
-    drivers: dict[str, Driver] = {}
-    for number, entry in enumerate(entries):
-        place = folder / str(number)
-        place.mkdir()
-        try:
-            driver = Driver(entry, place)
-            held.callback(driver.stop)
-            driver.wait_ready()
-        except Missing as reason:
-            outcome.missing[entry.contestant.name] = str(reason)
-        else:
-            driver.stand_still()
-            drivers[entry.contestant.name] = driver
-        _say(f"{outcome.table.key}: started {entry.contestant.name}")
-    return drivers
-
-
-def _take_turn(driver: Driver, count: int) -> Sample:
-    driver.go_on()
-    try:
-        return driver.measure(count)
-    finally:
-        driver.stand_still()
-
-
-def _make_row(table: Table, driver: Driver, samples: Sequence[Sample]) -> Row:
-    about = {"durability": driver.contestant.durability, "versions": driver.versions, "note": driver.contestant.note}
-    return {**summarize(table.kind, samples), **about}
 
 
 def find_needs(contestant: Contestant) -> Mapping[str, str]:

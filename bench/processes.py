@@ -10,8 +10,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from bench.contract import Missing, Place
-
 PR_SET_CHILD_SUBREAPER: Final = 36  # from linux/prctl.h
 CPU_FIELDS: Final = slice(11, 15)  # of /proc/PID/stat behind the name: utime, stime, cutime, cstime
 PATIENCE: Final = 60.0  # seconds, until what was started must answer
@@ -74,18 +72,6 @@ def running(*command: str, env: Mapping[str, str] | None = None, **options: Any)
                 program.wait(5)
             except subprocess.TimeoutExpired:
                 program.kill()
-
-
-def compile_c(place: Place, source: Path, *libraries: str) -> str:
-    """The program.
-
-    Raises: Missing.
-    """
-    program = str(place.folder / source.stem)
-    command = [place.programs["cc"], "-O2", "-o", program, str(source), *libraries]
-    if subprocess.run(command, check=False).returncode:
-        raise Missing(f"{source.name} cannot be compiled here")
-    return program
 
 
 def wait_until(is_ready: Callable[[], object], what: str, patience: float = PATIENCE) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from bench.c_programs import compile_c
 from bench.contract import SLOTS, Contestant, Place, Work
-from bench.processes import compile_c
 
 
 @contextmanager

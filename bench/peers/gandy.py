@@ -1,9 +1,10 @@
 """gandy: a foreman on SQLite with full sync, and a worker. Workloads that ask more of a crew build on `crew`."""
 
 import operator
+import os
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import wait
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -13,7 +14,9 @@ import gandy
 from bench.asking import BODY, IN_FLIGHT, Ask, Way, asking, many_in_flight, one_by_one
 from bench.contract import SLOTS, Contestant, Place, Work
 from bench.processes import running, wait_until
+from gandy.errors import GandyError
 
+GANDY = (sys.executable, "-m", "gandy")
 CHUNK = 50
 DURABLE = "SQLite, fsync before acknowledge"
 
@@ -28,19 +31,35 @@ class Crew:
 
 
 @contextmanager
-def crew(place: Place, slots: int = SLOTS, *options: str) -> Iterator[Crew]:
-    """With options for the foreman."""
+def foreman(place: Place, *options: str) -> Iterator[tuple[str, int]]:
+    """Its address and its process."""
     home = place.folder / "home"
-    address = f"unix:{home / 'foreman.sock'}"
-    program = (sys.executable, "-m", "gandy")
-    variables = {"GANDY_HOME": str(home)}
-    with ExitStack() as held:
-        foreman = held.enter_context(running(*program, "foreman", "run", *options, env=variables))
+    os.environ["GANDY_HOME"] = str(home)  # where workers and clients find it, and their keys
+    with running(*GANDY, "foreman", "run", *options) as process:
         wait_until((home / "foreman.sock").exists, "the foreman")
-        held.enter_context(running(*program, "worker", "run", "--slots", str(slots), env=variables))
-        client = held.enter_context(gandy.Client(address))
+        yield f"unix:{home / 'foreman.sock'}", process.pid
+
+
+@contextmanager
+def crew(
+    place: Place, slots: int = SLOTS, *, listen: Sequence[str] = (), reach: Sequence[str] = (), url: str = ""
+) -> Iterator[Crew]:
+    """With options for the foreman, for the worker, and the address for clients if it is not the usual one."""
+    with ExitStack() as held:
+        address, pid = held.enter_context(foreman(place, *listen))
+        client = held.enter_context(gandy.Client(url or address))
+        wait_until(partial(_can_connect, client), "the foreman")
+        held.enter_context(running(*GANDY, "worker", "run", "--slots", str(slots), *reach))
         wait_until(client.workers, "the worker")
-        yield Crew(address, foreman.pid, client)
+        yield Crew(url or address, pid, client)
+
+
+def _can_connect(client: gandy.Client) -> bool:
+    try:
+        client.connect()
+    except GandyError:  # it is not up yet
+        return False
+    return True
 
 
 # W1

@@ -1,0 +1,118 @@
+"""The marks that gandy sets itself, and whether the results meet them. Nothing here measures."""
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from bench.figures import divide
+
+Tables: TypeAlias = Mapping[str, Mapping[str, Any]]  # what `records.load` gives
+Measure: TypeAlias = Callable[[Tables, str], float | None]  # of medians, or of bests; None where it was not measured
+
+SIGNS: Final[Mapping[str, Callable[[float, float], bool]]] = {
+    "≥": operator.ge,
+    ">": operator.gt,
+    "≤": operator.le,
+    "<": operator.lt,
+}
+# They are no peers: a limit does less than is asked, and a pool has no network.
+LIMITS: Final = ("bare", "raw sockets", "ProcessPoolExecutor", "joblib", "xargs")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One of them. Without a measure, nobody measures it yet."""
+
+    workload: str
+    text: str
+    sign: str
+    bound: float
+    measure: Measure | None = None
+    unit: str = "times"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of a mark. It is met by medians; bests are less disturbed on a busy machine."""
+
+    mark: Mark
+    median: float | None
+    best: float | None
+
+    @property
+    def word(self) -> str:
+        if self.median is None:
+            return "not measured"
+        return "met" if SIGNS[self.mark.sign](self.median, self.mark.bound) else "not met"
+
+
+def ratio(table: str, ours: str, theirs: str) -> Measure:
+    def measure(tables: Tables, figure: str) -> float | None:
+        rows = _get_rows(tables, table)
+        return divide(rows[ours][figure], rows[theirs][figure]) if {ours, theirs} <= set(rows) else None
+
+    return measure
+
+
+def ratio_to_best_peer(table: str, ours: str = "gandy") -> Measure:
+    """To the peer that comes nearest."""
+
+    def measure(tables: Tables, figure: str) -> float | None:
+        rows = _get_rows(tables, table)
+        others = [row[figure] for name, row in rows.items() if not name.startswith((ours, *LIMITS))]
+        if ours not in rows or not others:
+            return None
+        nearest = max(others) if tables[table]["kind"] == "rates" else min(others)
+        return divide(rows[ours][figure], nearest)
+
+    return measure
+
+
+def late_ratio(table: str, ours: str) -> Measure:
+    """Of the 99th percentile to the median."""
+
+    def measure(tables: Tables, figure: str) -> float | None:
+        row = _get_rows(tables, table).get(ours)
+        return divide(row["p99"], row["median"]) if row and figure == "median" else None
+
+    return measure
+
+
+def _get_rows(tables: Tables, table: str) -> Mapping[str, Any]:
+    rows: Mapping[str, Any] = tables[table]["rows"] if table in tables else {}
+    return rows
+
+
+W1, W2, W3, W4, W5 = "functions", "call_latency", "calls_in_flight", "shell_tasks", "array_submit"
+
+MARKS: Final[Sequence[Mark]] = (
+    Mark("W1", "tasks per second, to Dask", "≥", 10, ratio(W1, "gandy", "Dask")),
+    Mark("W1", "to ProcessPoolExecutor's submit", "≥", 1.5, ratio(W1, "gandy", "ProcessPoolExecutor(2), submit")),
+    Mark("W1", "to the fastest of all peers", ">", 1, ratio_to_best_peer(W1)),
+    Mark("W2", "p50, to the bare relay", "≤", 1.5, ratio(W2, "gandy", "bare relay")),
+    Mark("W2", "p50, to the fastest of all peers", "<", 1, ratio_to_best_peer(W2)),
+    Mark("W2", "p99, to p50", "<", 5, late_ratio(W2, "gandy")),
+    Mark("W3", "calls per second, to the bare relay", "≥", 0.5, ratio(W3, "gandy", "bare relay")),
+    Mark("W3", "to NATS by nats-py's request API", "≥", 3, ratio(W3, "gandy", "NATS, request API")),
+    Mark("W3", "to NATS by a shared inbox", "≥", 1.5, ratio(W3, "gandy", "NATS, shared inbox by hand")),
+    Mark("W4", "tasks per second, to xargs -P2", "≥", 0.9, ratio(W4, "gandy", "xargs -P2")),
+    Mark("W4", "to HyperQueue", ">", 1, ratio(W4, "gandy", "HyperQueue")),
+    Mark("W4", "to GNU parallel", ">", 1, ratio(W4, "gandy", "GNU parallel -j2")),
+    Mark("W5", "1,000,000 tasks, to 1", "≤", 3, ratio(W5, "gandy, 1,000,000 tasks", "gandy, 1 task")),
+    Mark("W7", "cost per task with 10⁶ in the store, to 10³", "≤", 1.3),
+    Mark("W7", "cost per task with 1,000 workers, to 10", "≤", 2),
+    Mark("W7", "foreman with 10⁶ tasks and 1,000 workers", "<", 300, unit="MB"),
+    Mark("W7", "`gandy --help`", "<", 150, unit="ms"),
+    Mark("W7", "an idle crew", "<", 1, unit="% of a core"),
+)
+
+
+def judge(tables: Tables, marks: Sequence[Mark] = MARKS) -> list[Verdict]:
+    return [_judge(mark, tables) for mark in marks]
+
+
+def _judge(mark: Mark, tables: Tables) -> Verdict:
+    if mark.measure is None:
+        return Verdict(mark, None, None)
+    return Verdict(mark, mark.measure(tables, "median"), mark.measure(tables, "best"))

@@ -1,0 +1,19 @@
+"""W6: messages of the bus, as round trips and one way."""
+
+from bench.contract import Kind, Table
+
+LIMIT = "Python, blocking sockets"
+WINDOW = 50  # messages after which the other end says that it has them; twice as many may be under way
+
+TABLES = (
+    Table("bus_udp", "W6: round trips by UDP", "round trips", 2_000, LIMIT, Kind.TIMES),
+    Table("bus_tcp", "W6: round trips by TCP", "round trips", 2_000, LIMIT, Kind.TIMES),
+    Table(
+        key="bus_one_way",
+        title="W6: messages one way",
+        unit="messages",
+        count=20_000,
+        reference=f"{LIMIT}, UDP",
+        note=f"The other end answers after each {WINDOW}: UDP loses what nobody reads in time.",
+    ),
+)
