@@ -1,7 +1,7 @@
 # Everything sets itself up in .venv from nothing but Python 3.11 (or newer) and make.
 #
 #   make demo    a foreman and a worker at work        make test    all tests (under ten minutes)
-#   make check   format, lint, types, bands, spelling  make bench   measurements, as ratios
+#   make check   format, lint, types, bands, spelling  make bench   gandy beside its peers
 #   make docs    write what docs take from the code    make fuzz    search the decoders for crashes (FUZZ_SECONDS=60)
 #   make soak    the long runs of the simulator        make format  let ruff format and mend what it can
 
@@ -63,7 +63,7 @@ soak: $(VENV)/.dev
 	@GANDY_HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -n auto tests/property tests/fuzz/test_hypothesis.py
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+	rm -rf $(VENV) .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
 
 # What was installed is remembered in stamp files, so that the second run has nothing to do.
 $(VENV)/bin/python:

@@ -1,4 +1,4 @@
-"""Writes what docs takes from the code: diagrams, tables, test vectors, transcripts and the command line.
+"""Writes what docs takes from the code: diagrams, tables, test vectors, transcripts, the command line, measurements.
 
 It owns the SVGs, and in pages the lines between `<!-- generated: NAME -->` and `<!-- end -->`. It leaves every other
 line alone, and refuses a page where a block is missing or unknown. `--check` only tells what is not current.
@@ -15,11 +15,14 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from bench import records
+
 from gandy.errors import ErrorCode
 from gandy.talk.law import LAW, V1_LAW, State, V1State
 from gandy.testing.transcript import describe
 from gandy.wire import v1, v2
 from gandy.wire.messages import Extension
+from tools.describe_benchmarks import describe_tables, draw_table, list_marks
 from tools.describe_commands import describe_commands, list_commands, list_job_keys
 from tools.draw_states import Law, Plan, S, draw
 from tools.markdown import table
@@ -87,6 +90,7 @@ def main(arguments: Sequence[str]) -> int:
     if options.check:
         return report(stale)
     for path, text in stale.items():
+        path.parent.mkdir(exist_ok=True)
         path.write_text(text)
         print(f"wrote {path.relative_to(ROOT)}")
     return 0
@@ -101,6 +105,7 @@ def report(stale: Iterable[Path]) -> int:
 
 def build() -> dict[Path, str]:
     """Every file with generated parts, as it should be."""
+    results = records.load()
     pages: dict[str, Blocks] = {
         "protocol/v1.md": {
             "types": list_types(v1.Type),
@@ -118,11 +123,12 @@ def build() -> dict[Path, str]:
         "protocol/sessions.md": list_sessions("jobs-v2-sessions.json"),
         "reference/command-line.md": {"list": list_commands(), "commands": describe_commands()},
         "reference/job-file.md": {"keys": list_job_keys()},
+        "benchmarks.md": {"marks": list_marks(results), "tables": describe_tables(results)},
     }
     files = {DOCS / name: fill(DOCS / name, blocks) for name, blocks in pages.items()}
     files[DOCS / "protocol" / "v1.svg"] = draw(V1_LAW, V1_PLAN)
     files[DOCS / "protocol" / "v2.svg"] = draw(LAW, V2_PLAN)
-    return files
+    return files | {DOCS / "benchmarks" / f"{key}.svg": draw_table(found) for key, found in results.items()}
 
 
 def fill(page: Path, blocks: Blocks) -> str:
