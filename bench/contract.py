@@ -65,5 +65,5 @@ class Contestant:
     stays: bool = (
         True  # between repeats; else it is started for each, where two of its kind would be in each other's way
     )
-    spins: bool = False  # it is never idle, and so stands still while others run
+    spins: bool = False  # it looks for work all the time, and so is stopped while others run
     note: str = ""

@@ -9,8 +9,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count, product
 from pathlib import Path
@@ -21,11 +22,12 @@ from bench.catalogue import Entry
 from bench.contract import Contestant, Missing, Table
 from bench.environments import ROOT, STORE, find_python, prepare
 from bench.figures import Row, Sample, add_ratios, summarize
-from bench.processes import kill_descendants, signal_tree
+from bench.processes import cpu_seconds, kill_descendants, signal_tree
 
 START_PATIENCE: Final = 120.0  # seconds
 WORK_PATIENCE: Final = 180.0
 STOP_PATIENCE: Final = 15.0
+MOMENT: Final = 1.0  # seconds; less is too short to say how busy somebody is
 REASON_LETTERS: Final = 160
 
 
@@ -44,6 +46,8 @@ class Driver:
     def __init__(self, entry: Entry, folder: Path) -> None:
         self.contestant = entry.contestant
         self.versions: dict[str, str] = {}
+        self.idle_share = 0.0  # of a core, the most that it used between two turns
+        self._rest: tuple[float, float] | None = None  # when its last turn ended, and its CPU time then
         paths = find_needs(self.contestant)
         self._log = (folder / "log").open("w+")
         command = [find_python(self.contestant.environment), "-m", "bench.drive"]
@@ -69,21 +73,32 @@ class Driver:
         self._send(count=count)
         return Sample(**self._receive(WORK_PATIENCE))
 
-    def stand_still(self) -> None:
+    def rest(self) -> None:
+        """Others are measured now."""
         if self.contestant.spins:
             signal_tree(self._process.pid, signal.SIGSTOP)
+        self._rest = time.monotonic(), cpu_seconds(self._process.pid)
 
     def go_on(self) -> None:
+        if self._rest is not None:
+            begin, before = self._rest
+            used = cpu_seconds(self._process.pid) - before
+            self.idle_share = max(self.idle_share, used / max(MOMENT, time.monotonic() - begin))
+            self._rest = None
         if self.contestant.spins:
             signal_tree(self._process.pid, signal.SIGCONT)
 
-    def stop(self) -> None:
+    def ask_to_end(self) -> None:
         self.go_on()
         assert self._process.stdin is not None
-        try:
+        with suppress(OSError):
             self._process.stdin.close()
+
+    def stop(self) -> None:
+        self.ask_to_end()
+        try:
             self._process.wait(STOP_PATIENCE)
-        except (OSError, subprocess.TimeoutExpired):
+        except subprocess.TimeoutExpired:
             kill_descendants(self._process.pid)  # while they can be found below it
             self._process.kill()
             self._process.wait()
@@ -136,11 +151,15 @@ class Stage:
         except BaseException:
             self._stop(contestant.name)
             raise
-        driver.stand_still()
+        driver.rest()
         if not contestant.stays:
             self._stop(contestant.name)
-        note = {"durability": contestant.durability, "versions": driver.versions, "note": contestant.note}
-        return sample, note
+        return sample, {
+            "durability": contestant.durability,
+            "versions": driver.versions,
+            "note": contestant.note,
+            "idle_percent": round(driver.idle_share * 100, 1),
+        }
 
     def _start(self, entry: Entry) -> Driver:
         contestant = entry.contestant
@@ -159,6 +178,8 @@ class Stage:
         self._drivers.pop(name).stop()
 
     def close(self) -> None:
+        for driver in self._drivers.values():
+            driver.ask_to_end()
         while self._drivers:
             self._stop(next(iter(self._drivers)))
 

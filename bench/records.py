@@ -12,6 +12,7 @@ from bench.contract import Kind
 from bench.figures import Row
 from bench.harness import Outcome
 
+BUSY_PERCENT: Final = 2.0  # of a core; who uses more between turns is in the way of others
 RESULTS: Final = Path(__file__).parent / "results"
 
 
@@ -27,6 +28,10 @@ def show(outcome: Outcome) -> str:
         figures = "".join(f"{row[column]:12,.0f}" for column in (*columns, "cpu_us"))
         ratios = "".join(f"{_show_ratio(row[column]):>12}" for column in ("ratio", "best_ratio"))
         lines.append(f"  {name:36}{figures}{ratios}  {row['operations']:,}; {row['durability']}; {show_versions(row)}")
+    busy = [
+        f"{name} {row['idle_percent']} %" for name, row in outcome.rows.items() if row["idle_percent"] > BUSY_PERCENT
+    ]
+    lines += [f"  not idle while others ran: {', '.join(busy)} of a core"] if busy else []
     lines += [f"  {name:36}missing: {reason}" for name, reason in outcome.missing.items()]
     return "\n".join(lines)
 

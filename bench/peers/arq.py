@@ -64,6 +64,7 @@ CONTESTANTS = (
         packages=("arq", "redis"),
         programs=("redis-server",),
         count=1_500,
+        spins=True,
     ),
 )
 

@@ -19,8 +19,10 @@ class Echo:
 @contextmanager
 def cluster() -> Iterator[str]:
     """The address of a scheduler."""
+    import dask
     from distributed import LocalCluster
 
+    dask.config.set({"distributed.scheduler.worker-ttl": None})  # workers stand still while others are measured
     with LocalCluster(
         n_workers=SLOTS, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None
     ) as made:
@@ -55,7 +57,7 @@ def calls(_place: Place, way: Way) -> Iterator[Work]:
         yield work
 
 
-make = partial(Contestant, environment="peers", packages=("distributed",))
+make = partial(Contestant, environment="peers", packages=("distributed",), spins=True)
 
 CONTESTANTS = (
     make("functions", "Dask", functions, count=5_000),

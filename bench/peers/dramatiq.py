@@ -58,7 +58,9 @@ def serve(url: str) -> None:
     worker.stop()
 
 
-make = partial(Contestant, "functions", environment="peers", packages=("dramatiq", "redis"), programs=("redis-server",))
+make = partial(
+    Contestant, "functions", environment="peers", packages=("dramatiq", "redis"), programs=("redis-server",), spins=True
+)
 
 CONTESTANTS = (
     make(

@@ -47,7 +47,8 @@ def crew(
     """With options for the foreman, for the worker, and the address for clients if it is not the usual one."""
     with ExitStack() as held:
         address, pid = held.enter_context(foreman(place, *listen))
-        client = held.enter_context(gandy.Client(url or address))
+        client = gandy.Client(url or address)
+        held.callback(client.close)
         wait_until(partial(_can_connect, client), "the foreman")
         held.enter_context(running(*GANDY, "worker", "run", "--slots", str(slots), *reach))
         wait_until(client.workers, "the worker")

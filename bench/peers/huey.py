@@ -57,7 +57,7 @@ def serve(store: str, where: str) -> None:
     ).run()
 
 
-make = partial(Contestant, "functions", environment="peers")
+make = partial(Contestant, "functions", environment="peers", spins=True)
 on_redis = partial(make, packages=("huey", "redis"), programs=("redis-server",), count=3_000)
 
 CONTESTANTS = (

@@ -66,7 +66,7 @@ def calls(_place: Place, way: Way) -> Iterator[Work]:
         yield work
 
 
-make = partial(Contestant, environment="peers", packages=("ray",))
+make = partial(Contestant, environment="peers", packages=("ray",), spins=True)
 
 CONTESTANTS = (
     make("functions", "Ray", functions),

@@ -21,8 +21,9 @@ def never(_place: Place) -> Any:
 
 
 def row(median: float, best: float = 0.0, **more: Any) -> dict[str, Any]:
-    plain = {"cpu_us": 7.0, "operations": 100, "ratio": 1.0, "best_ratio": None, "durability": "none", "note": ""}
-    return {"median": median, "best": best or median, "versions": {"gandy": "1.2"}, **plain, **more}
+    plain = {"cpu_us": 7.0, "operations": 100, "ratio": 1.0, "best_ratio": None, "durability": "none"}
+    about = {"versions": {"gandy": "1.2"}, "note": "", "idle_percent": 0.0}
+    return {"median": median, "best": best or median, **plain, **about, **more}
 
 
 def a_record(rows: dict[str, dict[str, Any]], kind: str = "rates") -> dict[str, Any]:
