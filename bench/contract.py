@@ -6,15 +6,25 @@ no peer shares may have its contestants in its own module.
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Final, TypeAlias
 
 SLOTS: Final = 2  # workers of everybody, on the two cores that the marks are for
 
+
+@dataclass(frozen=True)
+class Done:
+    """What came of some work, where there is more to tell than how many operations it was."""
+
+    operations: int
+    seconds: float  # that count; the others were to get ready
+    figures: Mapping[str, float] = field(default_factory=dict)  # the fewer the better; names end with their units
+
+
 # Does so many operations. An int says how many it did, a list has the seconds that each took.
-Work: TypeAlias = Callable[[int], int | list[float]]
+Work: TypeAlias = Callable[[int], int | list[float] | Done]
 
 
 class Missing(Exception):

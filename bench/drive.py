@@ -3,7 +3,7 @@
 python -m bench.drive MODULE TABLE NAME
 
 It gets {"folder", "programs"}, and says {"versions"} when the contestant is ready. For each {"count"} it says
-{"operations", "seconds", "cpu", "times"}. What goes wrong is {"missing"}. It ends with its input.
+{"operations", "seconds", "cpu"}, and perhaps {"times"} or {"figures"}. What goes wrong is {"missing"}. It ends with its input.
 """
 
 import json
@@ -11,12 +11,13 @@ import os
 import sys
 import time
 from collections.abc import Iterable
+from dataclasses import asdict
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TextIO
 
-from bench.contract import Contestant, Missing, Place, Work
+from bench.contract import Contestant, Done, Missing, Place, Work
 from bench.processes import adopt_orphans, cpu_seconds, kill_descendants
 
 
@@ -39,8 +40,17 @@ def measure(work: Work, count: int) -> dict[str, Any]:
     done = work(count)
     seconds = time.perf_counter() - begin
     cpu = cpu_seconds(os.getpid()) - before
-    operations, times = (done, []) if isinstance(done, int) else (len(done), done)
-    return {"operations": operations, "seconds": seconds, "cpu": cpu, "times": times}
+    return {"seconds": seconds, "cpu": cpu, **tell_done(done)}
+
+
+def tell_done(done: int | list[float] | Done) -> dict[str, Any]:
+    match done:
+        case Done():
+            return asdict(done)
+        case int():
+            return {"operations": done}
+        case _:
+            return {"operations": len(done), "times": done}
 
 
 def drive(contestant: Contestant, place: Place, output: TextIO) -> None:

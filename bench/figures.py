@@ -16,6 +16,7 @@ class Sample:
     seconds: float
     cpu: float  # seconds, of all its processes together
     times: Sequence[float] = field(default=())  # seconds of each operation
+    figures: Mapping[str, float] = field(default_factory=dict)  # what else was measured, the fewer the better
 
 
 Samples = Sequence[Sample]
@@ -28,7 +29,9 @@ def summarize(kind: Kind, samples: Samples) -> Row:
     cpu = sum(sample.cpu for sample in samples) / operations * 1e6
     shared = {"operations": samples[0].operations, "repeats": len(samples), "cpu_us": _round(cpu)}
     figures = _summarize_rates(samples) if kind is Kind.RATES else _summarize_times(samples)
-    return {**{name: _round(value) for name, value in figures.items()}, **shared}
+    rounded = {name: _round(value) for name, value in figures.items()}
+    more = _summarize_figures(samples)
+    return {**rounded, **shared, "figures": more} if more else {**rounded, **shared}
 
 
 def _summarize_rates(samples: Samples) -> dict[str, float]:
@@ -40,6 +43,14 @@ def _summarize_times(samples: Samples) -> dict[str, float]:
     times = sorted(seconds * 1e6 for sample in samples for seconds in sample.times)
     late = times[min(len(times) - 1, len(times) * 99 // 100)]
     return {"best": times[0], "median": statistics.median(times), "p99": late}
+
+
+def _summarize_figures(samples: Samples) -> dict[str, dict[str, float]]:
+    found = {name: [sample.figures[name] for sample in samples] for name in samples[0].figures}
+    return {
+        name: {"best": _round(min(values)), "median": _round(statistics.median(values))}
+        for name, values in found.items()
+    }
 
 
 def add_ratios(rows: Mapping[str, Row], reference: str) -> None:

@@ -38,6 +38,12 @@ def cpu_seconds(root: int) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
+def own_cpu_seconds(pid: int) -> float:
+    """What the threads of one process have used so far, to the nanosecond: for what takes milliseconds."""
+    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
+
+
 def memory_kib(pid: int) -> int:
     """The most that the process has had in memory."""
     text = Path(f"/proc/{pid}/status").read_text()

@@ -28,6 +28,10 @@ def show(outcome: Outcome) -> str:
         figures = "".join(f"{row[column]:12,.0f}" for column in (*columns, "cpu_us"))
         ratios = "".join(f"{_show_ratio(row[column]):>12}" for column in ("ratio", "best_ratio"))
         lines.append(f"  {name:36}{figures}{ratios}  {row['operations']:,}; {row['durability']}; {show_versions(row)}")
+        lines += [
+            f"    {figure:34}{told['best']:12,.1f}{told['median']:12,.1f}"
+            for figure, told in row.get("figures", {}).items()
+        ]
     busy = [
         f"{name} {row['idle_percent']} %" for name, row in outcome.rows.items() if row["idle_percent"] > BUSY_PERCENT
     ]
