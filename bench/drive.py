@@ -3,7 +3,8 @@
 python -m bench.drive MODULE TABLE NAME
 
 It gets {"folder", "programs"}, and says {"versions"} when the contestant is ready. For each {"count"} it says
-{"operations", "seconds", "cpu"}, and perhaps {"times"} or {"figures"}. What goes wrong is {"missing"}. It ends with its input.
+{"operations", "seconds", "cpu"}, and perhaps {"times"} or {"figures"}. What goes wrong is {"missing"}. It ends with its
+input.
 """
 
 import json

@@ -21,7 +21,6 @@ from bench.contract import Contestant, Done, Kind, Place, Table, Work
 from bench.history import copy_job, finish_tasks
 from bench.peers.gandy import DURABLE, Crew, crew, foreman
 from bench.processes import list_tree, memory_kib, own_cpu_seconds, running, wait_until
-from gandy.core.model import JobState
 
 SIZES: Final = (1_000, 10_000, 100_000, 1_000_000)  # tasks in the store
 CROWDS: Final = (1, 10, 100, 1_000)  # workers
@@ -54,10 +53,10 @@ def observe(here: Crew, operations: int, run: Callable[[], object]) -> Done:
 @contextmanager
 def manned(place: Place, workers: int) -> Iterator[Crew]:
     """A foreman, which takes up the jobs that it finds, and so many hands."""
-    with foreman(place) as (address, pid), gandy.Client(address) as client:
-        with running(sys.executable, "-m", "bench.hands", address, str(workers)):
-            wait_until(lambda: len(client.workers()) == workers, "the last worker")
-            yield Crew(address, pid, client)
+    hands = (sys.executable, "-m", "bench.hands")
+    with foreman(place) as (address, pid), gandy.Client(address) as client, running(*hands, address, str(workers)):
+        wait_until(lambda: len(client.workers()) == workers, "the last worker")
+        yield Crew(address, pid, client)
 
 
 def tell_home(place: Place) -> Path:
@@ -121,7 +120,7 @@ def run_queue(here: Crew, jobs: int) -> Done:
     def run() -> None:
         gate.release()
         here.client.job(last).wait()
-        wait_until(lambda: next(here.client.jobs([JobState.WAITING, JobState.RUNNING]), None) is None, "the last job")
+        wait_until(lambda: here.client.status().jobs == 0, "the last job")
 
     return observe(here, jobs, run)
 
@@ -147,9 +146,9 @@ def add_up(parts: list[Done]) -> Done:
 
 
 @contextmanager
-def commands(place: Place, *arguments: str) -> Iterator[Work]:
+def commands(place: Place, arguments: str) -> Iterator[Work]:
     """A command from its start to its end, with a foreman that it may talk to."""
-    program = (str(Path(sys.executable).with_name("gandy")), *arguments)
+    program = (str(Path(sys.executable).with_name("gandy")), *arguments.split())
     with foreman(place):
         yield partial(time_commands, program)
 
@@ -185,7 +184,9 @@ def ups(place: Place) -> Iterator[Work]:
 def time_up(place: Place) -> float:
     socket = tell_home(place) / "foreman.sock"
     begin = time.perf_counter()
-    with running(str(Path(sys.executable).with_name("gandy")), "up", "--slots", "2", env={"GANDY_HOME": str(tell_home(place))}):
+    with running(
+        str(Path(sys.executable).with_name("gandy")), "up", "--slots", "2", env={"GANDY_HOME": str(tell_home(place))}
+    ):
         while not socket.exists():
             time.sleep(0.001)
         with gandy.Client(f"unix:{socket}") as client:
@@ -245,7 +246,7 @@ CONTESTANTS = (
     make("growth_workers", "1,000 workers, 1,000,000 tasks", partial(beside_array, tasks=SIZES[-1], workers=1_000)),
     *(make("growth_jobs", f"{size:,} jobs", partial(with_jobs, jobs=size)) for size in QUEUES),
     make_start("python -c pass", bare_pythons),
-    *(make_start(f"gandy {text}", partial(commands, *text.split())) for text in ("--help", "submit true")),
+    *(make_start(f"gandy {text}", partial(commands, arguments=text)) for text in ("--help", "submit true")),
     make_start("gandy up, and a task", ups),
     make_start("gandy foreman run, 1,000,000 tasks", partial(restarts, tasks=SIZES[-1])),
     make("growth_idle", "gandy, two slots", idle_crew),
