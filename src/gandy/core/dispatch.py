@@ -56,19 +56,20 @@ class Dispatcher:
 
     def recall(self) -> list[Recall]:
         """Where a worker is idle while tasks wait on another, have them back; those that have begun go on."""
-        if not self._workers.laden:
-            return []
-        idle = sum(worker.free for worker in self._workers.spare.values())
+        spare = iter(self._workers.spare.values())
+        idle = 0  # slots, as far as we had to count: a thousand workers may be idle
         recalls: list[Recall] = []
-        for worker in self._workers.laden.values() if idle else ():
-            waiting = worker.used + worker.lent - worker.info.slots - len(worker.recalled)
-            if idle <= 0 or waiting <= 0 or not worker.connected:
-                continue
+        for worker in list(self._workers.laden.values()):
+            while idle < worker.waiting and (other := next(spare, None)) is not None:
+                idle += other.free
+            if not idle:
+                break
             last = (a for a in reversed(worker.held) if self._may_recall(a, worker))
-            wanted = list(islice(last, min(idle, waiting)))
+            wanted = list(islice(last, min(idle, worker.waiting)))
             worker.recalled.update(wanted)
             idle -= len(wanted)
             if wanted:
+                self._workers.settle(worker)
                 recalls.append(Recall(worker.info.id, tuple(wanted)))
         return recalls
 

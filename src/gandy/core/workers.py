@@ -64,6 +64,16 @@ class Worker(Struct, eq=False):
         return max(0, self.room - max(0, self.info.ahead - per_slot * self.info.slots))
 
     @property
+    def waiting(self) -> int:
+        """Slots that what it holds lacks, as far as nobody has asked for it back."""
+        return self.used + self.lent - self.info.slots - len(self.recalled)
+
+    @property
+    def is_laden(self) -> bool:
+        """Whether some of what it holds waits there, and could be had back."""
+        return self.connected and self.used > self.info.slots and self.waiting > 0
+
+    @property
     def is_willing(self) -> bool:
         return self.connected and not self.draining and not self.refusing
 
@@ -92,7 +102,7 @@ class WorkerTable:
         self._turn = 0  # that was given last
         self._changed: dict[str, Worker] = {}  # since somebody looked
         self.spare: dict[str, Worker] = {}  # with a slot that no task holds
-        self.laden: dict[str, Worker] = {}  # that hold more than they have slots: some of it waits there
+        self.laden: dict[str, Worker] = {}  # where something waits that could be had back
 
     def __iter__(self) -> Iterator[Worker]:
         return iter(self._workers.values())
@@ -121,7 +131,7 @@ class WorkerTable:
         elif name not in self._turns:
             self._line_up(worker)
         _keep(self.spare, worker, worker.used < worker.info.slots)
-        _keep(self.laden, worker, worker.used > worker.info.slots)
+        _keep(self.laden, worker, worker.is_laden)
 
     def use(self, worker: Worker) -> None:
         """It was this worker's turn; now it is the last in line."""
@@ -156,7 +166,8 @@ class WorkerTable:
             assert worker.used == sum(worker.held.values())
             assert (worker.room > 0) == (worker.info.id in self._turns)
             assert (worker.used < worker.info.slots) == (worker.info.id in self.spare)
-            assert (worker.used > worker.info.slots) == (worker.info.id in self.laden)
+            if worker.info.id not in self.laden:  # calls may have lent slots since
+                assert not worker.connected or worker.used - worker.info.slots <= len(worker.recalled)
             assert worker.ungiven | worker.recalled <= set(worker.held)
         assert all(worker in self._workers for worker in (*self._turns, *self._changed, *self.spare, *self.laden))
         assert self.in_turn() == sorted(self._turns.values(), key=_tell_turn)
