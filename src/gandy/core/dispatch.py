@@ -13,6 +13,7 @@ from gandy.core.jobs import Job, JobTable
 from gandy.core.model import AttemptKey, JobSpec
 from gandy.core.owners import Owners
 from gandy.core.policy import Policy
+from gandy.core.queue import Need
 from gandy.core.tasks import NO_STRIKES
 from gandy.core.workers import Worker, WorkerTable
 from gandy.ids import TaskNumber
@@ -91,7 +92,8 @@ class Dispatcher:
         """Job by job, as long as a worker has a free slot, or, `ahead`, a place to wait."""
         space = self._tell_room if ahead else _tell_free
         looks = MAX_LOOKS if ahead else inf
-        for job in self._jobs.in_order():
+        given_up: set[Need | None] = set()
+        for job in self._jobs.in_order(given_up):
             if not in_turn or looks <= 0:
                 return
             if job.may_start and self.tell_due(job) <= now and job.tasks.find_ready(now) is not None:
@@ -99,6 +101,9 @@ class Dispatcher:
                     in_turn = [worker for worker in in_turn if (worker.room if ahead else worker.free)]
                 else:
                     looks -= len(in_turn)
+                    # Tasks with a pace wait on a worker in numbers of their own; others are as good as one another.
+                    if (job.pace is None or not ahead) and not any(self._count_fitting(w, job, space) for w in in_turn):
+                        given_up.add(job.need)
 
     def _deal(
         self, job: Job, in_turn: list[Worker], space: Space, now: float, given: dict[str, list[Assignment]]

@@ -1,12 +1,12 @@
 """The jobs that are not final, in the order in which they may start tasks."""
 
-from bisect import insort
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Final
 
 from msgspec import Struct
 
 from gandy.core.model import Cause, Counts, Ending, JobSpec, JobState, TaskState
+from gandy.core.queue import JobQueue, Need, Rank
 from gandy.core.tasks import TaskTable
 from gandy.ids import JobId
 
@@ -46,7 +46,7 @@ class Job(Struct, eq=False):
             self.pace = seconds if self.pace is None else self.pace + (seconds - self.pace) / PACE_MEMORY
 
     @property
-    def rank(self) -> tuple[int, int]:
+    def rank(self) -> Rank:
         """Higher priority first, then the older job."""
         return -self.spec.priority, self.id
 
@@ -61,6 +61,13 @@ class Job(Struct, eq=False):
         limit = self.spec.limit
         waiting = self.tasks.waiting
         return waiting if limit is None else min(waiting, limit - self.tasks.running)
+
+    @property
+    def need(self) -> Need | None:
+        """What it asks of a worker; None while it cannot start anything, whoever comes."""
+        if self.held or self.awaited or not self.tasks.waiting:
+            return None
+        return Need(self.spec.slots, self.spec.tags, self.at is not None, self.pace is not None)
 
     def tell_state(self) -> JobState:
         """The state that follows from the tasks and from what people asked for."""
@@ -83,12 +90,14 @@ FINAL_JOB_STATES = frozenset({JobState.FINISHED, JobState.FAILED, JobState.CANCE
 
 
 class JobTable:
-    """Jobs by number, and those that might start a task in the order of their rank."""
+    """Jobs by number, and for whoever gives out tasks: those that might start one, and those that the clock starts."""
 
     def __init__(self) -> None:
         self._jobs: dict[JobId, Job] = {}
-        self._ranks: list[tuple[int, int]] = []
+        self._queue = JobQueue()
         self._dependents: dict[JobId, set[JobId]] = {}
+        self.delayed: dict[JobId, Job] = {}  # with tasks that wait again
+        self.timed: dict[JobId, Job] = {}
 
     def __iter__(self) -> Iterator[Job]:
         return iter(self._jobs.values())
@@ -101,24 +110,39 @@ class JobTable:
 
     def add(self, job: Job) -> None:
         self._jobs[job.id] = job
-        insort(self._ranks, job.rank)
+        if job.at is not None:
+            self.timed[job.id] = job
+        self.settle(job)
         for awaited in job.awaited:
             self._dependents.setdefault(awaited, set()).add(job.id)
 
     def remove(self, job: Job) -> list[Job]:
         """The job is final. Gives those that waited for it."""
         del self._jobs[job.id]
-        self._ranks.remove(job.rank)
+        self._queue.settle(job.rank, None)
+        self.delayed.pop(job.id, None)
+        self.timed.pop(job.id, None)
         waiting = self._dependents.pop(job.id, set())
         return [self._jobs[dependent] for dependent in sorted(waiting) if dependent in self._jobs]
 
-    def in_order(self) -> Iterator[Job]:
-        return (self._jobs[JobId(number)] for _, number in self._ranks)
+    def settle(self, job: Job) -> None:
+        """Something about the job changed: see where it stands."""
+        self._queue.settle(job.rank, job.need)
+        if job.tasks.next_due() is None:
+            self.delayed.pop(job.id, None)
+        else:
+            self.delayed[job.id] = job
+
+    def in_order(self, given_up: Container[Need | None] = ()) -> Iterator[Job]:
+        """Those that might start a task. Whoever goes through them may give up those with some need."""
+        return map(self._jobs.__getitem__, self._queue.in_order(given_up))
 
     def check(self) -> None:
         """What must hold after every step; for tests."""
-        assert self._ranks == sorted(job.rank for job in self._jobs.values())
+        self._queue.check()
         for job in self._jobs.values():
+            assert self._queue.find(job.id) == job.need
+            assert (job.id in self.delayed) == (job.tasks.next_due() is not None)
             job.tasks.check()
             assert job.spec.limit is None or job.tasks.running <= job.spec.limit
             assert job.tasks.counts.running == sum(1 for _ in job.tasks.in_states(TaskState.RUNNING))

@@ -93,6 +93,7 @@ class Reactor:
             return []
         record = TasksAdded(number, TaskNumber(job.tasks.count + 1), new, now)
         job.tasks.grow(len(new))
+        self.jobs.settle(job)
         return [record, *self.dispatch(now)]
 
     def close(self, number: JobId, now: float) -> list[Effect]:
@@ -228,6 +229,7 @@ class Reactor:
                 worker.release(attempt)
                 self.workers.settle(worker)
                 job.tasks.unstart(attempt.task)
+                self.jobs.settle(job)
                 self._has_more = True
 
     def on_results(self, worker: str, ended: Sequence[tuple[AttemptKey, Ending]], now: float) -> list[Effect]:
@@ -264,12 +266,12 @@ class Reactor:
     def next_deadline(self) -> float | None:
         """When `on_time` should be called next, if nothing else happens."""
         deadlines = [worker.absent_since + self.policy.grace for worker in self.workers if not worker.connected]
-        for job in self.jobs:
+        for job in self.jobs.delayed.values():
             due = job.tasks.next_due()
             if due is not None and job.may_start:
                 deadlines.append(due)
-            if self._dispatched < self._dispatcher.tell_due(job) < inf:
-                deadlines.append(self._dispatcher.tell_due(job))
+        times = map(self._dispatcher.tell_due, self.jobs.timed.values())
+        deadlines += [due for due in times if self._dispatched < due < inf]
         return min(deadlines, default=None)
 
     @property
@@ -281,7 +283,7 @@ class Reactor:
         """What is known of the shared time. `on_time` follows, which may start what has a time."""
         self._dispatcher.clock_ahead = ahead
         if ahead is not None:
-            for job in self.jobs:
+            for job in self.jobs.timed.values():
                 job.on_clock(ahead)
 
     def on_time(self, now: float) -> list[Effect]:
@@ -301,9 +303,8 @@ class Reactor:
         gifts = self._dispatcher.give(now, anew=self._has_more or self._next_again <= now)
         self._has_more = False
         if self._next_again <= now:
-            self._next_again = min(
-                (inf if (due := job.tasks.next_due()) is None else due for job in self.jobs), default=inf
-            )
+            dues = (job.tasks.next_due() for job in self.jobs.delayed.values())
+            self._next_again = min((due for due in dues if due is not None), default=inf)
         claims = [Claimed(gift.worker, tuple(a.attempt for a in gift.assignments), now) for gift in gifts]
         started = sorted({attempt.job for claim in claims for attempt in claim.attempts})
         changes = [effect for job in started for effect in self._settle_job(self._get_job(job), now)]
@@ -406,6 +407,7 @@ class Reactor:
         if job is None or job.held == held:
             return []
         job.held = held
+        self.jobs.settle(job)
         job.state = job.tell_state()
         effects: list[Effect] = [JobSet(number, job.state, held, now), Publish(JobChanged(number, job.state))]
         return effects + self.dispatch(now)
@@ -413,12 +415,14 @@ class Reactor:
     def _settle_job(self, job: Job, now: float) -> list[Effect]:
         """Record and tell a job's new state, if it has one; a final job leaves the memory."""
         state = job.tell_state()
-        if self.jobs.find(job.id) is None or (state is job.state and state not in FINAL_JOB_STATES):
+        if self.jobs.find(job.id) is None:
+            return []
+        self.jobs.settle(job)
+        if state is job.state and state not in FINAL_JOB_STATES:
             return []
         job.state = state
         effects: list[Effect] = [JobSet(job.id, state, job.held, now), Publish(JobChanged(job.id, state))]
         if state in FINAL_JOB_STATES:
-            self._has_more = True
             for dependent in self.jobs.remove(job):
                 effects += self._on_dependency(dependent, job, now)
         return effects
@@ -426,6 +430,8 @@ class Reactor:
     def _on_dependency(self, job: Job, finished: Job, now: float) -> list[Effect]:
         job.awaited.discard(finished.id)
         if finished.state is JobState.FINISHED:
+            self.jobs.settle(job)
+            self._has_more = True
             return []
         return self._cancel_tasks(job, None, now) + self._settle_job(job, now)
 

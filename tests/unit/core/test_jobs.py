@@ -46,6 +46,23 @@ def test_jobs_stand_in_the_order_of_their_rank() -> None:
     table.check()
 
 
+def test_only_jobs_that_might_start_something_stand_in_line() -> None:
+    table = JobTable()
+    held, waiting, busy = a_job(1), a_job(2, awaited={JobId(9)}), end(a_job(3, tasks=1), TaskState.RUNNING)
+    held.held = True
+    for job in (held, waiting, busy):
+        table.add(job)
+    assert list(table.in_order()) == []
+    held.held = False
+    waiting.awaited.clear()
+    busy.tasks.wait(TaskNumber(1), 5.0)
+    for job in (held, waiting, busy):
+        table.settle(job)
+    assert list(table.in_order()) == [held, waiting, busy]
+    assert list(table.delayed) == [3]
+    table.check()
+
+
 def test_a_job_that_goes_tells_who_waited_for_it() -> None:
     table = JobTable()
     first, second, third = a_job(1), a_job(2, awaited={JobId(1)}), a_job(3, awaited={JobId(1)})

@@ -516,6 +516,15 @@ def test_a_job_is_cancelled_with_the_one_it_waits_for() -> None:
     assert states(effects) == [JobState.FAILED, JobState.CANCELLED, JobState.CANCELLED]
 
 
+def test_a_job_is_cancelled_once_however_many_it_waits_for() -> None:
+    crew = Played(a_worker(slots=2))
+    crew.submit(a_spec(1))
+    crew.submit(a_spec(1, after=(ONE,)))
+    crew.submit(a_spec(1, after=(ONE, JobId(2))))
+    effects = crew.end(key(), FAILED)
+    assert states(effects) == [JobState.FAILED, JobState.CANCELLED, JobState.CANCELLED]
+
+
 @pytest.mark.parametrize(
     ("state", "expected"), [(JobState.FINISHED, JobState.RUNNING), (JobState.FAILED, JobState.CANCELLED)]
 )

@@ -1,0 +1,69 @@
+"""The queue: jobs that might start a task, in the order of their rank. Those with the same needs stand in one line.
+
+However many wait in a line, one look at the first tells whether a worker is of use to any of them.
+"""
+
+import heapq
+from bisect import bisect_left, insort
+from collections.abc import Container, Iterator
+from typing import NamedTuple
+
+from gandy.ids import JobId
+
+Rank = tuple[int, JobId]  # the lower goes first
+
+
+class Need(NamedTuple):
+    """What a job asks of a worker, and what its tasks may wait for there."""
+
+    slots: int
+    tags: tuple[str, ...]
+    is_timed: bool
+    has_pace: bool
+
+
+class JobQueue:
+    """A job stands in one line, or in none."""
+
+    def __init__(self) -> None:
+        self._lines: dict[Need, list[Rank]] = {}
+        self._needs: dict[JobId, Need] = {}  # of those that stand here
+
+    def settle(self, rank: Rank, need: Need | None) -> None:
+        """The job has this need now. None: it cannot start anything."""
+        job = rank[1]
+        before = self._needs.get(job)
+        if need == before:
+            return
+        if before is not None:
+            self._leave(rank, self._needs.pop(job))
+        if need is not None:
+            self._needs[job] = need
+            insort(self._lines.setdefault(need, []), rank)
+
+    def in_order(self, given_up: Container[Need | None]) -> Iterator[JobId]:
+        """By rank. Lines that are given up meanwhile are left out from then on."""
+        lines = [self._walk(need, given_up) for need in self._lines]
+        return (job for _, job in heapq.merge(*lines))
+
+    def find(self, job: JobId) -> Need | None:
+        return self._needs.get(job)
+
+    def check(self) -> None:
+        """What must hold after every step; for tests."""
+        assert sorted(self._needs) == sorted(job for line in self._lines.values() for _, job in line)
+        for need, line in self._lines.items():
+            assert line == sorted(line)
+            assert all(self._needs[job] == need for _, job in line)
+
+    def _walk(self, need: Need, given_up: Container[Need | None]) -> Iterator[Rank]:
+        for rank in self._lines[need]:
+            if need in given_up:
+                return
+            yield rank
+
+    def _leave(self, rank: Rank, need: Need) -> None:
+        line = self._lines[need]
+        del line[bisect_left(line, rank)]
+        if not line:
+            del self._lines[need]
