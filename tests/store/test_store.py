@@ -398,7 +398,17 @@ def test_everything_is_there_after_a_restart(store: Blocking) -> None:
     assert before == (store.get_job(), store.list_tasks(), store.list_attempts(), store.read_lines(1, 3))
     assert recovered.next_job == 2
     (job,) = recovered.jobs
-    assert (job.row, job.tasks, job.fresh) == (store.get_job(), tuple(store.list_tasks()[:2]), WAITING)
+    assert (job.row, job.tasks, job.fresh) == (store.get_job(), (store.get_task(1),), WAITING)
+    assert job.finished == ((2, 2),)
+
+
+def test_tasks_that_finished_at_the_first_attempt_are_recovered_as_runs(store: Blocking) -> None:
+    store.commit(added(tasks=9), *(claimed(task) for task in range(1, 9)), *(ended(task=task) for task in (1, 2, 3, 6)))
+    store.commit(ended(WAITING, task=4), claimed(4, 2), ended(task=4, attempt=2), ended(FAILED, task=8))
+    job = find_recovered(store.reopen())
+    assert job is not None
+    assert job.finished == ((1, 3), (6, 6))
+    assert [row.task for row in job.tasks] == [4, 5, 7, 8]
 
 
 @pytest.mark.parametrize("state", [JobState.FINISHED, JobState.FAILED, JobState.CANCELLED])
@@ -426,7 +436,7 @@ def test_a_final_job_can_be_loaded_whole(store: Blocking) -> None:
     store.commit(added(), claimed(2), ended(task=2), tasks_set(CANCELLED), job_set(JobState.CANCELLED))
     job = store.load_job()
     assert job is not None
-    assert (job.row, job.tasks, job.fresh) == (store.get_job(), (store.get_task(2),), CANCELLED)
+    assert (job.row, job.tasks, job.fresh, job.finished) == (store.get_job(), (), CANCELLED, ((2, 2),))
 
 
 def test_a_job_is_as_old_as_the_last_record_that_changed_it(store: Blocking) -> None:
@@ -467,7 +477,8 @@ def test_an_open_job_gets_more_tasks(store: Blocking) -> None:
     assert store.read_lines(1, 9) == [b"a", b"b", b"c"]
     assert [task.task for task in store.list_tasks()] == [1, 2, 3]
     (recovered,) = store.reopen().jobs
-    assert (recovered.row, [task.task for task in recovered.tasks]) == (store.get_job(), [1, 3])
+    assert (recovered.row, [task.task for task in recovered.tasks]) == (store.get_job(), [3])
+    assert recovered.finished == ((1, 1),)
 
 
 def test_tasks_that_are_not_the_next_are_not_added(store: Blocking) -> None:

@@ -1,5 +1,7 @@
 """What a store tells about jobs and tasks, and how a foreman that starts again takes it up."""
 
+from collections.abc import Iterable
+
 from msgspec import Struct
 
 from gandy.core.jobs import Job
@@ -7,6 +9,8 @@ from gandy.core.model import AttemptKey, Counts, Ending, JobSpec, JobState, Task
 from gandy.core.reactor import Reactor
 from gandy.core.tasks import Strikes, TaskTable
 from gandy.ids import JobId, TaskNumber
+
+Run = tuple[TaskNumber, TaskNumber]  # the first and the last of tasks whose numbers follow one another
 
 
 class TaskRow(Struct, frozen=True):
@@ -37,11 +41,33 @@ class JobRow(Struct, frozen=True):
 
 
 class RecoveredJob(Struct, frozen=True):
-    """A job that is not final, with all of its tasks that are no longer as submitted."""
+    """A job that is not final, with all of its tasks that are no longer as submitted.
+
+    Most of a large job's tasks are like one another, and take no room here: some have no row, some are in a run.
+    """
 
     row: JobRow
     tasks: tuple[TaskRow, ...]
     fresh: TaskState = TaskState.WAITING  # of the tasks that have no row
+    finished: tuple[Run, ...] = ()  # tasks that did so at the first attempt
+
+
+def is_plain(row: TaskRow) -> bool:
+    """Whether the task finished at the first attempt."""
+    return row.state is TaskState.FINISHED and row.attempt == 1 and not row.failures and not row.crashes
+
+
+def find_runs(tasks: Iterable[TaskNumber]) -> tuple[Run, ...]:
+    """Numbers in order, where most follow one another."""
+    firsts: list[TaskNumber] = []
+    lasts: list[TaskNumber] = []
+    last = TaskNumber(-1)  # nobody follows this one
+    for task in tasks:
+        if task != last + 1:
+            firsts.append(task)
+            lasts.append(last)
+        last = task
+    return tuple(zip(firsts, [*lasts[1:], last], strict=False))  # without tasks there is no first
 
 
 class Recovered(Struct, frozen=True):
@@ -64,6 +90,8 @@ def restore_job(reactor: Reactor, found: RecoveredJob, others: set[JobId], now: 
     tasks = TaskTable(row.spec.tasks)
     if found.fresh is TaskState.CANCELLED:
         tasks.cancel_waiting()
+    for first, last in found.finished:
+        tasks.restore_finished(first, last)
     for task in found.tasks:
         tasks.restore(task.task, task.state, task.attempt, Strikes(task.failures, task.crashes), task.due)
     awaited = set(row.spec.after) & others

@@ -81,6 +81,14 @@ class TaskTable:
         else:
             self._move(task, state)
 
+    def restore_finished(self, first: TaskNumber, last: TaskNumber) -> None:
+        """Put a run of tasks, none of which was restored before, where those stand that finished at the first try."""
+        count = last - first + 1
+        self._totals[self._states[first]] -= count
+        self._totals[TaskState.FINISHED] += count
+        self._states[first : last + 1] = bytes([TaskState.FINISHED]) * count
+        self._attempts[first : last + 1] = bytes([1]) * count
+
     def find_ready(self, now: float) -> TaskNumber | None:
         """The task that starts next: one that waits again and is due, else the first that never ran."""
         due = self.next_due()

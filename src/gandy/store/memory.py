@@ -24,6 +24,7 @@ from gandy.core.records import (
     TasksAdded,
     TasksSet,
 )
+from gandy.core.snapshot import find_runs, is_plain
 from gandy.errors import StoreError
 from gandy.ids import JobId, TaskNumber
 from gandy.store.base import JobRow, Recovered, RecoveredJob, TaskRow
@@ -84,7 +85,9 @@ class _Job(Struct):
         return JobRow(job, self.spec, self.state, self.held, self.submitted, self.changed, Counts(*self.counts))
 
     def recover(self, job: JobId) -> RecoveredJob:
-        return RecoveredJob(self.as_row(job), tuple(self.sorted_rows()), self.fresh)
+        rows = [row for row in self.sorted_rows() if not is_plain(row)]
+        finished = find_runs(row.task for row in self.sorted_rows() if is_plain(row))
+        return RecoveredJob(self.as_row(job), tuple(rows), self.fresh, finished)
 
 
 class MemoryStore:
