@@ -1,7 +1,7 @@
 """Who gets which task next: jobs by rank, workers by turn, free slots before places to wait."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from math import inf
 from typing import Final
@@ -88,17 +88,19 @@ class Dispatcher:
         is_timed = job is not None and job.at is not None
         return not is_timed and attempt not in worker.recalled and self._owners.is_current(attempt, worker)
 
-    def _fill(self, in_turn: list[Worker], now: float, given: dict[str, list[Assignment]], *, ahead: bool) -> None:
+    def _fill(self, workers: list[Worker], now: float, given: dict[str, list[Assignment]], *, ahead: bool) -> None:
         """Job by job, as long as a worker has a free slot, or, `ahead`, a place to wait."""
         space = self._tell_room if ahead else _tell_free
         looks = MAX_LOOKS if ahead else inf
         given_up: set[Need | None] = set()
+        in_turn = deque(workers)
         for job in self._jobs.in_order(given_up):
             if not in_turn or looks <= 0:
                 return
             if job.may_start and self.tell_due(job) <= now and job.tasks.find_ready(now) is not None:
                 if self._deal(job, in_turn, space, now, given):
-                    in_turn = [worker for worker in in_turn if (worker.room if ahead else worker.free)]
+                    while in_turn and not (in_turn[0].room if ahead else in_turn[0].free):
+                        in_turn.popleft()
                 else:
                     looks -= len(in_turn)
                     # Tasks with a pace wait on a worker in numbers of their own; others are as good as one another.
@@ -106,7 +108,7 @@ class Dispatcher:
                         given_up.add(job.need)
 
     def _deal(
-        self, job: Job, in_turn: list[Worker], space: Space, now: float, given: dict[str, list[Assignment]]
+        self, job: Job, in_turn: Iterable[Worker], space: Space, now: float, given: dict[str, list[Assignment]]
     ) -> bool:
         """One task to each worker in turn, round and round, as long as something fits. Whether anything did."""
         wanted = job.count_startable()
