@@ -79,12 +79,45 @@ def late_ratio(table: str, ours: str) -> Measure:
     return measure
 
 
+def figure(table: str, ours: str, name: str, scale: float = 1) -> Measure:
+    """One that a contestant told beside how often or how quickly it did something."""
+
+    def measure(tables: Tables, which: str) -> float | None:
+        row = _get_rows(tables, table).get(ours)
+        return row["figures"][name][which] * scale if row else None
+
+    return measure
+
+
+def own(table: str, ours: str, scale: float) -> Measure:
+    """Times are kept in microseconds."""
+
+    def measure(tables: Tables, which: str) -> float | None:
+        row = _get_rows(tables, table).get(ours)
+        return row[which] * scale if row else None
+
+    return measure
+
+
+def growth(table: str, large: str, small: str) -> Measure:
+    """How much more CPU a foreman needs for a task."""
+
+    def measure(tables: Tables, which: str) -> float | None:
+        found = [figure(table, name, "foreman_us")(tables, which) for name in (large, small)]
+        return divide(found[0], found[1]) if found[0] and found[1] else None
+
+    return measure
+
+
 def _get_rows(tables: Tables, table: str) -> Mapping[str, Any]:
     rows: Mapping[str, Any] = tables[table]["rows"] if table in tables else {}
     return rows
 
 
 W1, W2, W3, W4, W5 = "functions", "call_latency", "calls_in_flight", "shell_tasks", "array_submit"
+FINISHED, WAITING, WORKERS = "growth_finished", "growth_waiting", "growth_workers"
+BOTH: Final = "1,000 workers, 1,000,000 wait"
+MIB: Final = 1.048576  # MB
 
 MARKS: Final[Sequence[Mark]] = (
     Mark("W1", "tasks per second, to Dask", "≥", 10, ratio(W1, "gandy", "Dask")),
@@ -100,11 +133,12 @@ MARKS: Final[Sequence[Mark]] = (
     Mark("W4", "to HyperQueue", ">", 1, ratio(W4, "gandy", "HyperQueue")),
     Mark("W4", "to GNU parallel", ">", 1, ratio(W4, "gandy", "GNU parallel -j2")),
     Mark("W5", "1,000,000 tasks, to 1", "≤", 3, ratio(W5, "gandy, 1,000,000 tasks", "gandy, 1 task")),
-    Mark("W7", "cost per task with 10⁶ in the store, to 10³", "≤", 1.3),
-    Mark("W7", "cost per task with 1,000 workers, to 10", "≤", 2),
-    Mark("W7", "foreman with 10⁶ tasks and 1,000 workers", "<", 300, unit="MB"),
-    Mark("W7", "`gandy --help`", "<", 150, unit="ms"),
-    Mark("W7", "an idle crew", "<", 1, unit="% of a core"),
+    Mark("W7", "cost per task after 10⁶ others, to 10³", "≤", 1.3, growth(FINISHED, "1,000,000 done", "1,000 done")),
+    Mark("W7", "while 10⁶ others wait, to 10³", "≤", 1.3, growth(WAITING, "1,000,000 wait", "1,000 wait")),
+    Mark("W7", "with 1,000 workers, to 10", "≤", 2, growth(WORKERS, "1,000 workers", "10 workers")),
+    Mark("W7", "foreman with 10⁶ tasks and 1,000 workers", "<", 300, figure(WORKERS, BOTH, "foreman_mib", MIB), "MB"),
+    Mark("W7", "`gandy --help`", "<", 150, own("growth_start", "gandy --help", 1e-3), "ms"),
+    Mark("W7", "an idle crew", "<", 1, own("growth_idle", "gandy, two slots", 1e-4), "% of a core"),
 )
 
 

@@ -42,8 +42,10 @@ def sort_tables(tables: Tables) -> list[Mapping[str, Any]]:
 
 def describe_table(found: Mapping[str, Any]) -> str:
     columns = FIGURES[found["kind"]]
-    head = ["", *columns, "ratio", "best ratio", "CPU µs", "operations", "durability", "versions"]
-    rows = [_make_row(name, row, columns) for name, row in sort_rows(found)]
+    more = list_figures(found)
+    named = [name.replace("_us", " µs").replace("_mib", " MiB") for name in more]
+    head = ["", *columns, "ratio", "best ratio", "CPU µs", *named, "operations", "durability", "versions"]
+    rows = [_make_row(name, row, columns, more) for name, row in sort_rows(found)]
     where = found["where"]
     machine = f"{where['cores']} cores, {where['machine']}, {where['kernel']}, Python {where['python']}"
     parts = [
@@ -57,6 +59,12 @@ def describe_table(found: Mapping[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
+def list_figures(found: Mapping[str, Any]) -> list[str]:
+    """What some workloads measure beside the usual. All contestants of one table do."""
+    rows = list(found["rows"].values())
+    return list(rows[0].get("figures", ())) if rows else []
+
+
 def describe_unit(found: Mapping[str, Any]) -> str:
     if found["kind"] == "rates":
         return f"{found['unit'].capitalize()} per second: more is better."
@@ -68,7 +76,7 @@ def sort_rows(found: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
     return sorted(found["rows"].items(), key=lambda item: item[1]["median"], reverse=found["kind"] == "rates")
 
 
-def _make_row(name: str, row: Mapping[str, Any], columns: tuple[str, ...]) -> list[str]:
+def _make_row(name: str, row: Mapping[str, Any], columns: tuple[str, ...], more: list[str]) -> list[str]:
     versions = ", ".join(f"{package} {version}" for package, version in row["versions"].items())
     return [
         f"**{name}**" if name.startswith("gandy") else name,
@@ -76,6 +84,7 @@ def _make_row(name: str, row: Mapping[str, Any], columns: tuple[str, ...]) -> li
         format_optional(row["ratio"]),
         format_optional(row["best_ratio"]),
         format_figure(row["cpu_us"]),
+        *(format_figure(row["figures"][figure]["median"]) for figure in more),
         f"{row['operations']:,}",
         f"{row['durability']}; {row['note']}" if row["note"] else row["durability"],
         versions or NOTHING,
