@@ -94,7 +94,7 @@ def test_late_calls_are_compared_with_the_median_only() -> None:
 
 def test_every_mark_names_rows_that_exist() -> None:
     rows: dict[str, dict[str, dict[str, Any]]] = {}
-    told = dict.fromkeys(("foreman_us", "foreman_mib"), {"best": 1.0, "median": 1.0})
+    told = {name: {"best": 1.0, "median": 1.0} for name in ("foreman_us", "foreman_mib")}
     for entry in catalogue.list_entries():
         rows.setdefault(entry.contestant.table, {})[entry.contestant.name] = row(1.0, p99=1.0, figures=told)
     verdicts = marks.judge({key: a_record(found) for key, found in rows.items()})
