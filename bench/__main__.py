@@ -30,7 +30,10 @@ def parse(arguments: Sequence[str]) -> Namespace:
     parser.add_argument("workload", nargs="*", help="which ones, or `list`; all if none is named")
     parser.add_argument("--peer", nargs="+", default=[], metavar="NAME", help="only these, and the reference")
     parser.add_argument("--repeats", type=int, default=3, metavar="N", help="of each contestant; 3 if left out")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.repeats < 1:
+        parser.error("--repeats must be 1 or more")
+    return options
 
 
 def main(arguments: Sequence[str]) -> int:

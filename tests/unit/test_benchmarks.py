@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 from bench import catalogue, environments, figures, harness, marks, records
+from bench.__main__ import parse
 from bench.catalogue import Entry
 from bench.contract import Contestant, Kind, Missing, Place, Table
 from bench.figures import Sample
@@ -197,3 +198,10 @@ def test_plot_is_xml_with_a_bar_for_each_figure_and_longer_ones_for_more() -> No
     assert widths["gandy"] > widths["other"] > 0
     assert "much &amp; more" in text
     assert ">1,000<" in text
+
+
+@pytest.mark.parametrize("repeats", ["0", "-1"])
+def test_no_repeats_are_refused_before_they_replace_what_is_kept(repeats: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parse(["functions", "--repeats", repeats])
+    assert ended.value.code == 2
