@@ -97,9 +97,12 @@ class WorkerSide:
         """Whether the foreman still has to acknowledge something."""
         return bool(self._results)
 
-    def can_hold(self, ready: int) -> bool:
-        """Whether results may wait for others: tasks that are ready here last far longer than those took."""
-        return ready > READY_PER_RESULT * len(self._unsent)
+    def tell_room(self, ready: int) -> int:
+        """How many more results may come before they all must go: while so many tasks are ready here, they can wait.
+
+        0: now. With each result there is one task less that is ready.
+        """
+        return max(0, -(-(ready - READY_PER_RESULT * len(self._unsent)) // (READY_PER_RESULT + 1)))
 
     def connect(self) -> None:
         """A new link is up: tell the foreman our state."""

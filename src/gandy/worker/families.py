@@ -72,21 +72,22 @@ class Families:
 class Family:
     """One process group."""
 
+    ended: float | None = None  # its first process
+    exit_code = 0  # once it has ended; below zero: a signal
+    peak_memory_bytes: int | None = None
+    note = ""
+    _grace: asyncio.TimerHandle | None = None  # while it has time to end by itself
+    _settling: asyncio.TimerHandle | None = None  # while its first process is dead and others are not
+    _patience = 0.0  # in the loop's time, for the rest of the group
+
     def __init__(
         self, families: Families, group: int, row: int, on_exit: Callable[[], None], on_gone: Callable[[], None]
     ) -> None:
         self.group = group
-        self.ended: float | None = None  # its first process
-        self.exit_code = 0  # once it has ended; below zero: a signal
-        self.peak_memory_bytes: int | None = None
-        self.note = ""
         self._families = families
         self._row = row
         self._on_exit = on_exit
         self._on_gone = on_gone
-        self._grace: asyncio.TimerHandle | None = None  # while it has time to end by itself
-        self._settling: asyncio.TimerHandle | None = None  # while its first process is dead and others are not
-        self._patience = 0.0  # in the loop's time, for the rest of the group
 
     def ask_to_end(self) -> None:
         """SIGTERM, and SIGKILL after the grace period."""
@@ -113,13 +114,14 @@ class Family:
         self.exit_code = os.waitstatus_to_exitcode(status)
         self.peak_memory_bytes = self._families.memory.read(usage)
         self._on_exit()
-        self._patience = self._families.loop.time() + self._families.grace + SETTLE_SECONDS
-        self._settle()
-
-    def _settle(self, pause: float = SETTLE_PAUSE) -> None:
         if is_gone(self.group):
             self._finish()
-        elif is_dead(self.group):
+        else:
+            self._patience = self._families.loop.time() + self._families.grace + SETTLE_SECONDS
+            self._settle()
+
+    def _settle(self, pause: float = SETTLE_PAUSE) -> None:
+        if is_dead(self.group):
             reap_orphans(self.group)
             self._finish()
         elif self._families.loop.time() > self._patience:
@@ -129,11 +131,13 @@ class Family:
             self._settling = self._families.loop.call_later(pause, self._settle, min(2 * pause, LONGEST_PAUSE))
 
     def _finish(self) -> None:
-        self.cancel_timers()
-        self._families.table.remove(self._row)
-        self._families.living.discard(self)
+        if self._grace is not None:
+            self.cancel_timers()
+        families = self._families
+        families.table.remove(self._row)
+        families.living.discard(self)
         self._on_gone()  # usually the next one starts here
-        self._families.table.tidy()
+        families.table.tidy()
 
 
 def _listen_to_children() -> None:

@@ -41,6 +41,11 @@ class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
     at: float | None = None  # shared time at which it begins
 
 
+def has_places(command: Command) -> bool:
+    """Whether each task has arguments of its own."""
+    return any("{" in part for part in ((command,) if isinstance(command, str) else command))
+
+
 def make_arguments(order: Order) -> list[str]:
     """The argument vector of the task's first process."""
     if isinstance(order.command, str):

@@ -7,6 +7,7 @@ the group lives is the ending told. A call ends when its function does; its slot
 import asyncio
 import signal
 import time
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -35,6 +36,8 @@ MEMORY_PERIOD: Final = 0.25  # seconds between two looks at the memory of tasks 
 class Runner:
     """Runs orders on the current loop and calls `on_end` once for each, never from within `start`.
 
+    Whoever wants to hear of several commands at once, which costs less, gives `on_over` and calls `keep_books` later.
+
     Raises: GandyError where another worker uses the folder.
     """
 
@@ -46,6 +49,7 @@ class Runner:
         on_free: Callable[[Order], None] = lambda _order: None,
         on_followed: Callable[[AttemptKey], None] = lambda _attempt: None,
         on_returned: Callable[[Order], None] | None = None,
+        on_over: Callable[[AttemptKey], None] | None = None,
         preload: tuple[str, ...] = (),
     ) -> None:
         self._loop = asyncio.get_running_loop()
@@ -54,8 +58,10 @@ class Runner:
         self._on_free = on_free
         self._on_followed = on_followed
         self._on_returned = on_returned or self._start_again
+        self._on_over = on_over or self._keep_books_at_once
         self._behind: dict[AttemptKey, Task] = {}  # calls that wait behind others
         self._tasks: dict[AttemptKey, Task] = {}
+        self._over: deque[Task] = deque()  # commands whose endings are not told yet
         self._idle = asyncio.Event()
         self._looking: asyncio.TimerHandle | None = None  # at the memory of tasks that have a limit
         self._idle.set()
@@ -103,8 +109,9 @@ class Runner:
             ending = Ending(cause=Cause.NOT_STARTED, ended=time.time(), note=str(error))
             self._loop.call_soon(self._end_unstarted, order, ending)
             return
+        if not self._tasks:
+            self._idle.clear()
         self._tasks[order.attempt] = task
-        self._idle.clear()
         if order.memory is not None and self._looking is None:
             self._looking = self._loop.call_later(MEMORY_PERIOD, self._look_at_memory)
 
@@ -177,11 +184,18 @@ class Runner:
         # Asked before the reading: what a task writes last must not be missed.
         task = self._tasks.get(attempt)
         if task is None:
+            self.keep_books()
             path = output_path(self.outputs.folder, attempt, stream)
         else:
             path = task.sheets.err if stream == "err" else task.sheets.out
         data = self.outputs.read(path, offset, limit)
         return Piece(data, is_last=task is None and len(data) < limit)
+
+    def keep_books(self) -> None:
+        """Tell the endings of all commands that are over."""
+        while self._over:
+            task = self._over.popleft()
+            self._on_end(task.attempt, self._make_ending(task))
 
     async def wait_idle(self) -> None:
         """Return once nothing runs."""
@@ -200,6 +214,7 @@ class Runner:
         self._families.close()
         self._tasks.clear()
         self._behind.clear()
+        self._over.clear()
         self._idle.set()
         self._spawner.close()
         self._oom.close()
@@ -209,6 +224,7 @@ class Runner:
 
     def _launch(self, task: Task) -> None:
         sheets = self.outputs.take()
+        task.started = time.time()
         try:
             group = self._spawner.spawn(task.order, sheets)
             on_exit, on_gone = partial(self._on_exit, task), partial(self.on_gone, task)
@@ -217,7 +233,7 @@ class Runner:
             self.outputs.drop(sheets)
             raise
         task.sheets = sheets
-        self.on_begin(task)
+        self._limit_time(task)
 
     def _on_exit(self, task: Task) -> None:
         self._note_exit(task)
@@ -270,6 +286,9 @@ class Runner:
         if self._behind.pop(task.attempt, None) is not None:
             self._tasks[task.attempt] = task
             self._on_followed(task.attempt)
+        self._limit_time(task)
+
+    def _limit_time(self, task: Task) -> None:
         seconds = task.order.timeout
         if seconds is not None:
             note = f"ran longer than {seconds:g} seconds"
@@ -282,11 +301,13 @@ class Runner:
         self._on_returned(task.order)
 
     def on_gone(self, task: Task) -> None:
-        task.note = "; ".join(filter(None, (task.note, task.family.note)))
+        if task.family.note:
+            task.note = "; ".join(filter(None, (task.note, task.family.note)))
         self._finish(task)
 
     def _note_exit(self, task: Task) -> None:
-        task.cancel_timeout()
+        if task.timeout is not None:
+            task.cancel_timeout()
         code = task.family.exit_code
         task.ended = task.family.ended
         task.exit_code, task.signal = (code, None) if code >= 0 else (None, -code)
@@ -304,7 +325,14 @@ class Runner:
         self._on_free(task.order)
         if not self._tasks:
             self._idle.set()
-        self._on_end(task.attempt, self._make_ending(task))
+        if task.order.python is None:
+            self._over.append(task)
+            self._on_over(task.attempt)
+        else:
+            self._on_end(task.attempt, self._make_ending(task))
+
+    def _keep_books_at_once(self, _attempt: AttemptKey) -> None:
+        self.keep_books()
 
     def _make_ending(self, task: Task) -> Ending:
         assert task.cause is not None  # decided when its first process ended, if not before

@@ -7,11 +7,8 @@ import asyncio
 import logging
 import random
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,15 +48,14 @@ from gandy.talk.events import (
 )
 from gandy.talk.worker import WorkerSide
 from gandy.wire.messages import About, Extended, Extension, Report, Task, TaskPair, TaskResult
-from gandy.worker.appointments import Appointment
 from gandy.worker.calls import Calls, is_complete
 from gandy.worker.commands import Commands
 from gandy.worker.isolated import IsolatedCalls
+from gandy.worker.line import Line
 from gandy.worker.order import Order, PythonOrder
 from gandy.worker.output import Stream
 from gandy.worker.runner import Runner
 from gandy.worker.serving import Serving
-from gandy.worker.spawn import NotStartedError
 from gandy.worker.trim import trim, weigh
 
 if TYPE_CHECKING:
@@ -72,11 +68,10 @@ HEARTBEAT_PERIOD = 5.0  # seconds between two PINGs
 HEARTBEAT_EXPIRY = 15.0  # seconds without a word from the foreman, after which the link is taken for dead
 FAREWELL_SECONDS = 5.0  # for the last results to be acknowledged, and calls to end, when the worker stops
 HOLD_SECONDS = 0.05  # that a result may wait for others: a batch costs the foreman hardly more than one
-LOOK_SECONDS = 0.002  # until we look whether a call has begun that seemed about to, while a slot is free
+MAX_OVER = 32  # commands that are over before their books are kept; each has files until then
 MAX_READ = 1 << 20  # bytes of output in one piece
 MAX_OUTPUT_BYTES = 10_000_000_000  # of output that is kept, unless somebody says otherwise
 TRIMMED = 0.9  # of this is left when there was too much output, so that the next trimming is far away
-WORTH_TELLING = 0.05  # seconds after its time that a task began, from which on its ending says so
 TIDY_PERIOD = 10.0  # seconds between two looks at how much output there is
 
 
@@ -108,16 +103,12 @@ class WorkerService:
             folder,
             self._on_end,
             on_free=self._on_free,
-            on_followed=self._on_followed,
+            on_followed=lambda attempt: self._line.on_followed(attempt),
             on_returned=self._on_returned,
+            on_over=self._on_over,
             preload=preload,
         )
         self._attempts: dict[TaskPair, AttemptKey] = {}  # of what runs or waits here
-        self._waiting: OrderedDict[AttemptKey, tuple[Order, int]] = OrderedDict()  # for slots, so many each
-        self._taken: dict[AttemptKey, int] = {}  # slots of what runs
-        self._held: dict[AttemptKey, Appointment] = {}  # with slots, until their time
-        self._late: dict[AttemptKey, float] = {}  # seconds after their time that some began
-        self._behind: dict[AttemptKey, Order] = {}  # calls that wait in a slot, behind another one
         self._serving = Serving(commands or Commands(), about.slots + reserved, reserved, self._write)
         self._serving.on_room = self._on_call_room
         self._side = WorkerSide(
@@ -128,6 +119,7 @@ class WorkerService:
             take_plain_calls=self._serving.take_plain,
         )
         self._isolated = IsolatedCalls(self._serving, self._runner)
+        self._line = Line(self._runner, self._serving, about.slots, self._report, self._ask_for_turn)
         self._calls = Calls(self._send_fetch)
         self._fetching: dict[AttemptKey, asyncio.Task[None]] = {}  # calls whose arguments are on their way
         self._link: Link | None = None
@@ -139,7 +131,7 @@ class WorkerService:
         self._last_heard = 0.0
         self._holding: asyncio.TimerHandle | None = None  # while results wait for others
         self._may_hold = True  # those that came since the last turn
-        self._looking: asyncio.TimerHandle | None = None  # whether calls have begun that seemed about to
+        self._allowance = 0  # of commands that may end before the next turn
         self._is_turn_due = False
 
     async def run(self) -> None:
@@ -182,6 +174,7 @@ class WorkerService:
         self._serving.leave()
         self._runner.kill_all(Cause.WORKER_STOPPED, f"worker {self._about.name} was stopped")
         await self._runner.wait_idle()
+        self._stop_holding()
         try:
             async with asyncio.timeout(FAREWELL_SECONDS):
                 while (self._side.has_results or not self._serving.is_idle) and self._link is not None:
@@ -274,16 +267,22 @@ class WorkerService:
 
     def _flush_results(self) -> None:
         """Send results, but as long as the next tasks are here already, let them wait a little for company."""
+        self._runner.keep_books()
         may_hold, self._may_hold = self._may_hold, True
-        if not may_hold or not self._side.can_hold(len(self._waiting) + len(self._behind)):
+        room = self._side.tell_room(self._line.ready)
+        if not may_hold or not room:
             self._stop_holding()
-        elif self._holding is None:
+            return
+        if self._holding is None:
             self._holding = asyncio.get_running_loop().call_later(HOLD_SECONDS, self._stop_holding)
+        self._allowance = min(room, MAX_OVER)
 
     def _stop_holding(self) -> None:
         if self._holding is not None:
             self._holding.cancel()
             self._holding = None
+        self._allowance = 0
+        self._runner.keep_books()
         self._flush()
 
     async def _beat(self) -> None:
@@ -326,7 +325,7 @@ class WorkerService:
                 for task in tasks:
                     self._start(task)
                 if any(task.orders is not UNSET and task.orders.at is not None for task in tasks):
-                    self._put_timed_first()
+                    self._line.put_timed_first()
             case Kill(pairs):
                 self._for_each(pairs, self._kill)
             case Recalled(pairs):
@@ -361,13 +360,7 @@ class WorkerService:
         if not is_complete(order.python):
             self._fetching[attempt] = asyncio.create_task(self._fetch(attempt, order, task))
             return
-        self._waiting[attempt] = (order, 1 if orders is None else orders.slots)
-
-    def _put_timed_first(self) -> None:
-        """What has a time gets the next slots, the earliest first."""
-        timed = [(order.at, attempt) for attempt, (order, _) in self._waiting.items() if order.at is not None]
-        for _, attempt in sorted(timed, reverse=True):
-            self._waiting.move_to_end(attempt, last=False)
+        self._line.add(order, 1 if orders is None else orders.slots)
 
     async def _fetch(self, attempt: AttemptKey, order: Order, task: Task) -> None:
         """Large arguments come before the call can begin."""
@@ -381,9 +374,9 @@ class WorkerService:
             return
         del self._fetching[attempt]
         slots = 1 if task.orders is UNSET else task.orders.slots
-        self._waiting[attempt] = (replace(order, python=python), slots)
+        self._line.add(replace(order, python=python), slots)
         if order.at is not None:
-            self._put_timed_first()
+            self._line.put_timed_first()
         self._start_waiting()
         self._flush()
 
@@ -397,114 +390,23 @@ class WorkerService:
     def _start_waiting(self) -> None:
         """Start what fits, the oldest first. A worker that was told to stop gives back what has not begun."""
         if self._side.slots.limit == 0 or self._is_stopping:
-            for attempt in [*self._waiting, *self._fetching, *self._behind, *self._held]:
+            for attempt in [*self._line.unstarted, *self._fetching]:
                 self._give_back(attempt)
-        while self._waiting or self._has_idle_slot():
-            if not self._waiting:
-                if self._have_back():
-                    continue
-                break
-            attempt, (order, slots) = next(iter(self._waiting.items()))
-            borrowed = self._serving.borrowed
-            if (self._taken or borrowed) and self._running_slots() + slots > self._about.slots - borrowed:
-                if not borrowed:
-                    self._put_behind()
-                break
-            del self._waiting[attempt]
-            self._taken[attempt] = slots
-            if order.at is None:
-                self._runner.start(order)
-            else:
-                self._hold(order, order.at)
-        if self._serving.wanted:
-            self._serving.tell_yielded(self._about.slots - self._running_slots())
-
-    def _hold(self, order: Order, at: float) -> None:
-        """Until its time, with its slots. If that is over, it begins now: a job is better late than never."""
-        attempt, appointments = order.attempt, self._serving.appointments
-        self._serving.on_clock()
-        if not appointments.knows_time:
-            self._return_held(attempt)
-            return
-        if appointments.tell_late(at) >= 0:
-            self._start_held(order, at)
-            return
-        act = partial(self._start_held, order, at)
-        self._held[attempt] = appointments.make(at, act, lambda _why: self._on_time_lost(attempt))
-        if order.python is not None and not order.python.fresh:
-            with suppress(NotStartedError):  # then it ends with that, at its time
-                self._runner.warm(len(self._taken))
-
-    def _start_held(self, order: Order, at: float) -> None:
-        self._held.pop(order.attempt, None)
-        self._runner.start(order)
-        late = self._serving.appointments.tell_late(at)
-        if late > WORTH_TELLING:
-            self._late[order.attempt] = late
-
-    def _on_time_lost(self, attempt: AttemptKey) -> None:
-        """Nobody knows any more when it should begin. The foreman may."""
-        del self._held[attempt]
-        self._return_held(attempt)
-        self._start_waiting()
-        self._flush()
-
-    def _return_held(self, attempt: AttemptKey) -> None:
-        del self._taken[attempt]
-        self._report(attempt, Ending(cause=Cause.RETURNED))
-
-    def _running_slots(self) -> int:
-        return sum(self._taken.values())
+        self._line.start()
 
     def _on_call_room(self) -> None:
         """A call of a command has ended, or slots are wanted for some."""
         if self._is_leaving and self._serving.is_idle:
             asyncio.get_running_loop().call_soon(self._done.set)  # its result is written first
-        if (self._waiting or self._behind or self._serving.wanted) and not self._done.is_set():
+        if (self._line.ready or self._serving.wanted) and not self._done.is_set():
             self._start_waiting()
             self._flush()
 
-    def _has_idle_slot(self) -> bool:
-        """While calls wait behind others."""
-        return bool(self._behind) and self._running_slots() < self._about.slots - self._serving.borrowed
-
-    def _have_back(self) -> bool:
-        """Nothing else waits, so a free slot gets what waits in a busy one. False: it begins there before that."""
-        attempt = next(iter(self._behind))
-        if self._runner.begins_soon(attempt):
-            if self._looking is None:
-                self._looking = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look_again)
-            return False
-        self._runner.take_back(attempt)
-        assert attempt not in self._behind, f"{attempt} neither waits nor runs"
-        return True
-
-    def _look_again(self) -> None:
-        self._looking = None
-        self._ask_for_turn()
-
-    def _put_behind(self) -> None:
-        """Calls may wait in busy slots, so that those need not wait for us."""
-        while self._waiting:
-            attempt, (order, slots) = next(iter(self._waiting.items()))
-            if slots != 1 or order.at is not None or not self._runner.put_behind(order):
-                return
-            del self._waiting[attempt]
-            self._behind[attempt] = order
-
-    def _on_followed(self, attempt: AttemptKey) -> None:
-        del self._behind[attempt]
-        self._taken[attempt] = 1
-
     def _on_returned(self, order: Order) -> None:
-        """A call that cannot begin where it waited is the next one to begin, when a slot is free."""
         if self._isolated.knows(order.attempt):
             self._isolated.on_returned(order)
-            return
-        self._behind.pop(order.attempt, None)
-        self._waiting[order.attempt] = (order, self._taken.pop(order.attempt, 1))
-        self._waiting.move_to_end(order.attempt, last=False)
-        self._ask_for_turn()
+        else:
+            self._line.on_returned(order)
 
     def _ask_for_turn(self) -> None:
         """Go on with the next tasks, once for all that is heard together."""
@@ -523,13 +425,7 @@ class WorkerService:
         fetching = self._fetching.pop(attempt, None)
         if fetching is not None:
             fetching.cancel()
-        if attempt in self._behind:
-            self._runner.take_back(attempt)
-        held = self._held.pop(attempt, None)
-        if held is not None:
-            held.cancel()
-            del self._taken[attempt]
-        return self._waiting.pop(attempt, None) is not None or fetching is not None or held is not None
+        return self._line.drop(attempt) or fetching is not None
 
     def _give_back(self, attempt: AttemptKey) -> None:
         """Unless it has begun."""
@@ -576,22 +472,25 @@ class WorkerService:
 
     def _on_free(self, order: Order) -> None:
         """The next task runs while we do the books of the last. Calls end many at a time, and have others behind."""
-        if self._isolated.knows(order.attempt):
-            return
-        del self._taken[order.attempt]
-        if order.python is None and not self._done.is_set():
-            self._start_waiting()
+        if order.python is None:
+            self._line.on_free(order.attempt)
+            if not self._done.is_set():
+                self._start_waiting()
+        elif not self._isolated.knows(order.attempt):
+            self._line.on_free(order.attempt)
+
+    def _on_over(self, attempt: AttemptKey) -> None:
+        """A command is over. Its books can wait as long as its result may: many are kept faster than one by one."""
+        self._allowance -= 1
+        if self._allowance <= 0 or attempt.attempt != 1:
+            self._ask_for_turn()
 
     def _on_end(self, attempt: AttemptKey, ending: Ending) -> None:
         if self._isolated.knows(attempt):
             self._isolated.on_end(attempt, ending)
             return
-        late = self._late.pop(attempt, None)
-        if late is not None:
-            note = f"began {late:.3f} s after its time"
-            ending = replace(ending, note=f"{ending.note}; {note}" if ending.note else note)
         if not self._done.is_set():
-            self._report(attempt, self._keep_result(attempt, ending))
+            self._report(attempt, self._keep_result(attempt, self._line.tell_lateness(attempt, ending)))
             # A task that was lost before, perhaps with its worker, must not be lost again for want of a word.
             self._may_hold = self._may_hold and attempt.attempt == 1
             self._ask_for_turn()

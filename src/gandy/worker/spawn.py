@@ -4,22 +4,30 @@ A group and not a session: on Linux each new session gets a scheduling group (au
 rest of a spawn. A task that makes a session of its own leaves its group, and then nobody kills it.
 """
 
+import errno
 import fcntl
 import os
 import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
+from gandy.ids import JobId
 from gandy.worker.frames import BOX, DESCRIPTOR
-from gandy.worker.order import Order, make_arguments, make_environment, tell_base
+from gandy.worker.order import Order, has_places, make_arguments, make_environment, make_job_environment, tell_base
 from gandy.worker.output import FLAGS, Sheets, name_sheets
+from gandy.worker.posix_spawn import CAN_CHANGE_FOLDER, Actions, Attributes, Strings, encode, spawn
 
 # Python ignores these two, and what is ignored stays so through exec: `yes | head` would never end well.
 RESTORED: Final = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
+
+OWN: Final = ("GANDY_TASK", "GANDY_ATTEMPT", "GANDY_LINE")  # of each task; the last may be missing
+
+MAX_KEPT: Final = 1_000  # of anything that is kept for the next process
 
 
 class NotStartedError(Exception):
@@ -33,21 +41,28 @@ class Spawner:
     """
 
     def __init__(self) -> None:
-        self._env = tell_base(os.environ)
-        self._defaults = _list_defaults()
-        self._here = Path.cwd().stat()
+        self._base = tell_base(os.environ)
+        self._attributes = Attributes(_list_defaults())
         self._stdin = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._plans: dict[JobId, _Plan] = {}
+        self._actions: dict[tuple[Sheets, str], Actions] = {}
         _close_on_exec()
 
     def spawn(self, order: Order, sheets: Sheets) -> int:
         """The number of the first process and of its group. Raises: NotStartedError."""
         try:
-            arguments, env = make_arguments(order), make_environment(self._env, order)
-            if not arguments:
-                raise NotStartedError("cannot run: the command is empty")
-            if not order.cwd or os.path.samestat(os.stat(order.cwd), self._here):  # noqa: PTH116 (a Path costs more)
-                return self._spawn_here(arguments, env, sheets)
-            return self._spawn_elsewhere(arguments, env, order.cwd, sheets)
+            plan = self._plans.get(order.attempt.job)
+            if plan is None or not plan.fits(order):
+                plan = self._keep_plan(order)
+            plan.set_task(order)
+            if order.cwd and not CAN_CHANGE_FOLDER:
+                return self._spawn_slowly(order, sheets)
+            actions = self._actions.get((sheets, order.cwd)) or self._keep_actions(sheets, order.cwd)
+            try:
+                return spawn(plan.program, plan.arguments, plan.env, actions, self._attributes)
+            except (FileNotFoundError, PermissionError):
+                plan.look_again()
+                return spawn(plan.program, plan.arguments, plan.env, actions, self._attributes)
         except OSError as error:
             raise NotStartedError(_explain(order, error)) from error
         except ValueError as error:  # a zero byte, a name with "=", text that is no text
@@ -62,63 +77,36 @@ class Spawner:
         arguments = [sys.executable, "-P", "-m", "gandy.worker.slot", series, *preload]
         try:
             with ExitStack() as held:
-                given = []
+                actions = self._make_actions(name_sheets(series, 0))
+                held.callback(actions.close)
                 for ours, theirs in ((link, DESCRIPTOR), (box, BOX)):
                     high = fcntl.fcntl(ours, fcntl.F_DUPFD_CLOEXEC, BOX + 1)  # out of the way of the other one
                     held.callback(os.close, high)
-                    given.append((os.POSIX_SPAWN_DUP2, high, theirs))
-                return self._spawn_here(arguments, {**self._env, **env}, name_sheets(series, 0), *given)
+                    actions.copy(high, theirs)
+                return spawn(
+                    encode(sys.executable),
+                    Strings([encode(argument) for argument in arguments]),
+                    Strings(_encode_environment({**self._base, **env})),
+                    actions,
+                    self._attributes,
+                )
         except OSError as error:
             raise NotStartedError(f"cannot run {sys.executable}: {error.strerror}") from error
 
     def close(self) -> None:
         os.close(self._stdin)
+        self._drop_actions()
 
-    def _spawn_here(
-        self, arguments: list[str], env: dict[str, str], sheets: Sheets, *more: tuple[int, int, int]
-    ) -> int:
-        name, path = arguments[0], env.get("PATH", os.defpath)
-        known = name if "/" in name else _programs.get((name, path))
-        if known is not None:
-            try:
-                return self._spawn_program(known, arguments, env, sheets, more)
-            except OSError:
-                if known is name:
-                    raise
-        return self._spawn_program(_find_program(name, path), arguments, env, sheets, more)
-
-    def _spawn_program(
-        self,
-        program: str,
-        arguments: list[str],
-        env: dict[str, str],
-        sheets: Sheets,
-        more: tuple[tuple[int, int, int], ...],
-    ) -> int:
-        return os.posix_spawn(
-            program,
-            arguments,
-            env,
-            file_actions=[
-                (os.POSIX_SPAWN_DUP2, self._stdin, 0),
-                (os.POSIX_SPAWN_OPEN, 1, sheets.out, FLAGS, 0o600),
-                (os.POSIX_SPAWN_OPEN, 2, sheets.err, FLAGS, 0o600),
-                *more,
-            ],
-            setpgroup=0,
-            setsigdef=self._defaults,
-        )
-
-    def _spawn_elsewhere(self, arguments: list[str], env: dict[str, str], cwd: str, sheets: Sheets) -> int:
-        # posix_spawn cannot change folders. This takes 0.1 ms more; `env -C` or a second shell takes 1 ms more.
+    def _spawn_slowly(self, order: Order, sheets: Sheets) -> int:
+        """In another folder, where the C library cannot go there: 0.1 ms more."""
         with ExitStack() as held:
             out, err = (os.open(path, FLAGS | os.O_CLOEXEC, 0o600) for path in (sheets.out, sheets.err))
             held.callback(os.close, out)
             held.callback(os.close, err)
             process = subprocess.Popen(  # noqa: S603
-                arguments,
-                env=env,
-                cwd=cwd,
+                make_arguments(order),
+                env=make_environment(self._base, order),
+                cwd=order.cwd,
                 stdin=self._stdin,
                 stdout=out,
                 stderr=err,
@@ -128,6 +116,87 @@ class Spawner:
         # The runner waits for it. Without this Popen would too, and warn.
         process.returncode = 0
         return process.pid
+
+    def _keep_plan(self, order: Order) -> "_Plan":
+        if len(self._plans) >= MAX_KEPT:
+            self._plans.clear()
+        plan = self._plans[order.attempt.job] = _Plan(self._base, order)
+        return plan
+
+    def _keep_actions(self, sheets: Sheets, cwd: str) -> Actions:
+        if len(self._actions) >= MAX_KEPT:
+            self._drop_actions()
+        actions = self._actions[sheets, cwd] = self._make_actions(sheets, cwd)
+        return actions
+
+    def _drop_actions(self) -> None:
+        for actions in self._actions.values():
+            actions.close()
+        self._actions.clear()
+
+    def _make_actions(self, sheets: Sheets, cwd: str = "") -> Actions:
+        actions = Actions()
+        actions.copy(self._stdin, 0)
+        actions.open(1, encode(sheets.out), FLAGS, 0o600)
+        actions.open(2, encode(sheets.err), FLAGS, 0o600)
+        if cwd:
+            actions.go_to(encode(cwd))
+        return actions
+
+
+class _Plan:
+    """Program, arguments and environment of a job's tasks. Before each of them its own part is written into it."""
+
+    arguments: Strings
+    program: bytes
+
+    def __init__(self, base: Mapping[str, str], order: Order) -> None:
+        """Raises: NotStartedError, OSError, ValueError."""
+        env = make_job_environment(base, order)
+        for name in OWN:
+            env.pop(name, None)
+        fixed = _encode_environment(env)
+        self.env = Strings(fixed, room=len(OWN))
+        self._first = len(fixed)
+        self._path = _anchor(env.get("PATH", os.defpath), order.cwd)
+        self._made_of = (order.command, order.env, order.tasks, order.job_name, order.cwd)
+        self._is_same = not has_places(order.command)
+        self._set_arguments(order)
+
+    def fits(self, order: Order) -> bool:
+        return self._made_of == (order.command, order.env, order.tasks, order.job_name, order.cwd)
+
+    def set_task(self, order: Order) -> None:
+        first, env = self._first, self.env
+        env[first] = b"GANDY_TASK=%d" % order.attempt.task
+        env[first + 1] = b"GANDY_ATTEMPT=%d" % order.attempt.attempt
+        env[first + 2] = None if order.line is None else encode(f"GANDY_LINE={order.line}")
+        if not self._is_same:
+            self._set_arguments(order)
+
+    def look_again(self) -> None:
+        """The program is not where it was. Raises: OSError."""
+        self.program = _find_program(self._name, self._path)
+
+    def _set_arguments(self, order: Order) -> None:
+        arguments = make_arguments(order)
+        if not arguments:
+            raise NotStartedError("cannot run: the command is empty")
+        self.arguments = Strings([encode(argument) for argument in arguments])
+        self._name = arguments[0]
+        self.program = _programs.get((self._name, self._path)) or _find_program(self._name, self._path)
+
+
+def _encode_environment(env: Mapping[str, str]) -> list[bytes]:
+    """Raises: ValueError."""
+    if any(not name or "=" in name for name in env):
+        raise ValueError("illegal environment variable name")
+    return [encode(f"{name}={value}") for name, value in env.items()]
+
+
+def _anchor(path: str, cwd: str) -> str:
+    """Where programs are looked for by a process that begins in this folder."""
+    return os.pathsep.join(os.path.join(cwd, folder) for folder in path.split(os.pathsep)) if cwd else path  # noqa: PTH118
 
 
 def _list_defaults() -> list[int]:
@@ -148,22 +217,33 @@ def _close_on_exec() -> None:
 
 
 # Where programs were found last; a look at every folder of PATH for each task would cost a tenth of its time.
-_programs: dict[tuple[str, str], str] = {}
-MAX_PROGRAMS = 1_000
+_programs: dict[tuple[str, str], bytes] = {}
 
 
-def _find_program(name: str, path: str) -> str:
+def _find_program(name: str, path: str) -> bytes:
+    """Raises: FileNotFoundError."""
+    if "/" in name:
+        return encode(name)
     found = shutil.which(name, path=path)
     if found is None:
-        raise FileNotFoundError(2, "no such program", name)
-    if len(_programs) >= MAX_PROGRAMS:
+        raise FileNotFoundError(errno.ENOENT, "no such program", name)
+    if len(_programs) >= MAX_KEPT:
         _programs.clear()
-    _programs[name, path] = found
-    return found
+    _programs[name, path] = program = encode(found)
+    return program
 
 
 def _explain(order: Order, error: OSError) -> str:
-    if order.cwd and error.filename == order.cwd:
-        return f"cannot go to {order.cwd}: {error.strerror}"
+    if order.cwd and (reason := _tell_why_closed(order.cwd)) is not None:
+        return f"cannot go to {order.cwd}: {reason}"
     program = "sh" if isinstance(order.command, str) else order.command[0]
     return f"cannot run {program}: {error.strerror}"
+
+
+def _tell_why_closed(folder: str) -> str | None:
+    """Why nobody can go there; None: we can. The C library does not tell what it was that failed."""
+    try:
+        os.close(os.open(f"{folder}/.", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
+    except OSError as error:
+        return error.strerror
+    return None

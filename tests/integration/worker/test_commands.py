@@ -1,11 +1,12 @@
 """What a task sees: its arguments, its environment, its descriptors."""
 
+import asyncio
 import os
 from pathlib import Path
 
 import msgspec
 import pytest
-from tests.integration.worker.crews import an_order, run_one, run_shell
+from tests.integration.worker.crews import a_bench, an_order, run_one, run_shell
 
 from gandy.worker.order import Order
 
@@ -76,6 +77,7 @@ def test_environment_is_the_workers_own_and_more(tmp_path: Path, monkeypatch: py
     assert out == b"kept none\n"
 
 
+@pytest.mark.usefixtures("folders")
 def test_program_is_looked_for_in_the_path_of_the_job(tmp_path: Path) -> None:
     program = tmp_path / "bin" / "hello-there"
     program.parent.mkdir()
@@ -101,6 +103,39 @@ def test_program_that_moved_is_looked_for_again(tmp_path: Path) -> None:
     assert run_one(tmp_path / "out", ("wanderer",), env=env)[0].note == "cannot run wanderer: no such program"
 
 
+@pytest.mark.usefixtures("folders")
+def test_program_is_looked_for_from_the_folder_where_it_begins(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        program = tmp_path / name / "bin" / "where"
+        program.parent.mkdir(parents=True)
+        program.write_text(f"#!/bin/sh\necho {name}\n")
+        program.chmod(0o755)
+        for command in ("where", "bin/where"):
+            cwd, env = str(tmp_path / name), {"PATH": "/bin:bin"}
+            assert run_one(tmp_path / "out", (command,), cwd=cwd, env=env)[1] == f"{name}\n".encode()
+
+
+@pytest.mark.usefixtures("folders")
+def test_each_task_has_its_own_part_of_what_its_job_shares(tmp_path: Path) -> None:
+    say = 'echo "$GANDY_JOB $GANDY_TASKS $GANDY_JOB_NAME $GANDY_TASK $GANDY_ATTEMPT ${GANDY_LINE-none} $MORE" {task}'
+
+    async def go() -> None:
+        async with a_bench(tmp_path) as bench:
+            for cwd, more, line in [
+                ("", "a", "one"),
+                ("", "a", None),
+                ("/", "b", "two"),
+                ("", "c", None),
+                ("", "c", "x"),
+            ]:
+                task = len(bench.endings) + 1
+                await bench.run(say, task, job_name="name", tasks=9, line=line, cwd=cwd, env={"MORE": more})
+                assert bench.output(task).decode() == f"1 9 name {task} 1 {line or 'none'} {more} {task}\n"
+
+    asyncio.run(go())
+
+
+@pytest.mark.usefixtures("folders")
 def test_working_directory(tmp_path: Path) -> None:
     _, out = run_one(tmp_path / "out", ("pwd",), cwd=str(tmp_path))
     assert out == os.fsencode(tmp_path) + b"\n"
@@ -108,6 +143,7 @@ def test_working_directory(tmp_path: Path) -> None:
     assert out == os.fsencode(Path.cwd()) + b"\n"
 
 
+@pytest.mark.usefixtures("folders")
 @pytest.mark.parametrize("cwd", ["", "/"])
 def test_descriptors_of_the_worker_are_not_inherited(tmp_path: Path, cwd: str) -> None:
     inheritable = os.open("/etc/passwd", os.O_RDONLY)
@@ -124,12 +160,14 @@ def test_input_is_empty(tmp_path: Path) -> None:
     assert run_one(tmp_path, "cat; echo done")[1] == b"done\n"
 
 
+@pytest.mark.usefixtures("folders")
 @pytest.mark.parametrize("cwd", ["", "/"])
 def test_broken_pipes_kill_as_in_any_shell(tmp_path: Path, cwd: str) -> None:
     _, out = run_one(tmp_path, "(yes; echo $? >&2) | head -n 1; trap", cwd=cwd)
     assert out == b"y\n"
 
 
+@pytest.mark.usefixtures("folders")
 def test_group_is_the_tasks_own(tmp_path: Path) -> None:
     for cwd in ("", "/"):
         _, out = run_one(tmp_path, "echo $$ $(ps -o pgid= -p $$)", cwd=cwd)

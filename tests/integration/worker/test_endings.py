@@ -79,7 +79,7 @@ def test_tail_is_the_end_of_standard_error_as_bytes(tmp_path: Path) -> None:
 
 NOT_STARTED: dict[str, tuple[Command, str, str]] = {
     "missing program": (("no-such-program",), "", "cannot run no-such-program: no such program"),
-    "missing program elsewhere": (("no-such-program",), "/", "cannot run no-such-program: No such file or directory"),
+    "missing program elsewhere": (("no-such-program",), "/", "cannot run no-such-program: no such program"),
     "missing path": (("/no/such/program",), "", "cannot run /no/such/program: No such file or directory"),
     "not a program": (("/etc/passwd",), "", "cannot run /etc/passwd: Permission denied"),
     "missing folder": ("true", "/no/such/folder", "cannot go to /no/such/folder: No such file or directory"),
@@ -91,6 +91,7 @@ NOT_STARTED: dict[str, tuple[Command, str, str]] = {
 }
 
 
+@pytest.mark.usefixtures("folders")
 @pytest.mark.parametrize("case", NOT_STARTED)
 def test_what_cannot_start_says_why(tmp_path: Path, case: str) -> None:
     command, cwd, note = NOT_STARTED[case]
@@ -98,6 +99,65 @@ def test_what_cannot_start_says_why(tmp_path: Path, case: str) -> None:
     assert (ending.cause, ending.note) == (Cause.NOT_STARTED, note)
     assert ending.started is None
     assert list((tmp_path / "open").iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["", "A=B", "A\0B"])
+def test_variable_that_cannot_be_says_so(tmp_path: Path, name: str) -> None:
+    ending, _ = run_one(tmp_path, "true", env={name: "value"})
+    assert ending.cause is Cause.NOT_STARTED
+    assert ending.note in ("cannot run: illegal environment variable name", "cannot run: embedded null byte")
+
+
+def test_books_of_what_is_over_are_kept_when_somebody_says_so(tmp_path: Path) -> None:
+    async def go() -> None:
+        over: asyncio.Queue[AttemptKey] = asyncio.Queue()
+        async with a_bench(tmp_path, on_over=over.put_nowait) as bench:
+            for task in (1, 2):
+                bench.runner.start(an_order(f"echo {task}; exit {task}", task))
+                assert await over.get() == an_attempt(task)
+                assert not bench.runner.is_running(an_attempt(task))
+            assert bench.endings == {}
+            await bench.runner.wait_idle()
+            bench.runner.keep_books()
+            assert [ending.exit_code for ending in bench.endings.values()] == [1, 2]
+            assert [bench.output(task) for task in (1, 2)] == [b"1\n", b"2\n"]
+
+    asyncio.run(go())
+
+
+def test_output_of_what_is_over_can_be_read_before_its_books_are_kept(tmp_path: Path) -> None:
+    async def go() -> None:
+        over: asyncio.Queue[AttemptKey] = asyncio.Queue()
+        async with a_bench(tmp_path, on_over=over.put_nowait) as bench:
+            bench.runner.start(an_order("echo said"))
+            await over.get()
+            piece = bench.runner.read(an_attempt(), "out", 0, 100)
+            assert piece == (b"said\n", True)
+
+    asyncio.run(go())
+
+
+def test_one_ending_that_nobody_takes_does_not_keep_others_back(tmp_path: Path) -> None:
+    async def go() -> None:
+        told: list[AttemptKey] = []
+
+        def on_end(attempt: AttemptKey, _ending: Ending) -> None:
+            if attempt == an_attempt(1):
+                raise ValueError("not this one")
+            told.append(attempt)
+
+        over: asyncio.Queue[AttemptKey] = asyncio.Queue()
+        runner = Runner(tmp_path, on_end, on_over=over.put_nowait)
+        for task in (1, 2):
+            runner.start(an_order("true", task))
+            await over.get()
+        with pytest.raises(ValueError, match="not this one"):
+            runner.keep_books()
+        runner.keep_books()
+        runner.close()
+        assert told == [an_attempt(2)]
+
+    asyncio.run(go())
 
 
 def test_output_that_cannot_be_kept_is_told(tmp_path: Path) -> None:

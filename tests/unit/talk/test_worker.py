@@ -393,11 +393,12 @@ def test_results_that_are_held_go_out_together_later() -> None:
 def test_results_wait_only_while_twice_as_many_tasks_are_ready() -> None:
     worker = a_batching_worker()
     worker.end(a_result(1))
-    assert worker.can_hold(ready=3)
+    assert worker.tell_room(ready=3) == 1
+    assert worker.tell_room(ready=20) == 6
     worker.end(a_result(2))
-    assert not worker.can_hold(ready=4)
+    assert worker.tell_room(ready=4) == 0
     assert batches(worker)
-    assert worker.can_hold(ready=1)
+    assert worker.tell_room(ready=1) == 1
 
 
 def test_large_results_go_alone(monkeypatch: pytest.MonkeyPatch) -> None:
