@@ -29,9 +29,11 @@ def parse(arguments: Sequence[str]) -> Namespace:
     parser.description = "Measure gandy beside its peers: interleaved repeats, each figure as a ratio in one run."
     parser.add_argument("workload", nargs="*", help="which ones, or `list`; all if none is named")
     parser.add_argument("--peer", nargs="+", default=[], metavar="NAME", help="only these, and the reference")
-    parser.add_argument("--repeats", type=int, default=3, metavar="N", help="of each contestant; 3 if left out")
+    parser.add_argument(
+        "--repeats", type=int, metavar="N", help="of each contestant; 3 or more if left out, as the workload says"
+    )
     options = parser.parse_args(arguments)
-    if options.repeats < 1:
+    if options.repeats is not None and options.repeats < 1:
         parser.error("--repeats must be 1 or more")
     return options
 
@@ -68,10 +70,10 @@ def run_workload(name: str, tables: Sequence[Table], entries: Sequence[Entry], o
         chosen = [
             entry for entry in entries if entry.contestant.table == table.key and is_wanted(entry, table, options)
         ]
-        outcomes.append(run_table(table, chosen, options.repeats))
+        outcomes.append(run_table(table, chosen, options.repeats or table.repeats))
         print(records.show(outcomes[-1]), flush=True)
     if not options.peer:
-        records.keep(name, outcomes, options.repeats)
+        records.keep(name, outcomes)
 
 
 def is_wanted(entry: Entry, table: Table, options: Namespace) -> bool:

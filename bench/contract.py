@@ -49,6 +49,7 @@ class Table:
     reference: str  # the contestant that the ratios are to
     kind: Kind = Kind.RATES
     note: str = ""
+    repeats: int = 3  # unless somebody asks for another number; more where noise is near what is to be seen
 
 
 @dataclass(frozen=True)

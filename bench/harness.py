@@ -36,6 +36,7 @@ class Outcome:
     """What came of a table."""
 
     table: Table
+    repeats: int
     rows: dict[str, Row] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
 
@@ -186,7 +187,7 @@ class Stage:
 
 def run_table(table: Table, entries: Sequence[Entry], repeats: int) -> Outcome:
     """All of them in turns. Who fails is missing, and the others go on."""
-    outcome = Outcome(table)
+    outcome = Outcome(table, repeats)
     samples: dict[str, list[Sample]] = {}
     notes: dict[str, Row] = {}
     with temporary_folder() as folder, closing(Stage(table, folder)) as stage:

@@ -48,9 +48,9 @@ def _show_ratio(ratio: float | None) -> str:
     return "-" if ratio is None else f"{ratio:.3g}"
 
 
-def keep(workload: str, outcomes: Sequence[Outcome], repeats: int) -> None:
+def keep(workload: str, outcomes: Sequence[Outcome]) -> None:
     RESULTS.mkdir(exist_ok=True)
-    record = {"workload": workload, **describe_machine(), "repeats": repeats, "tables": [_record(o) for o in outcomes]}
+    record = {"workload": workload, **describe_machine(), "tables": [_record(o) for o in outcomes]}
     (RESULTS / f"{workload}.json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
 
 
@@ -70,6 +70,7 @@ def _record(outcome: Outcome) -> dict[str, Any]:
     return {
         **about,
         "count": table.count,
+        "repeats": outcome.repeats,
         "reference": table.reference,
         "note": table.note,
         "rows": outcome.rows,

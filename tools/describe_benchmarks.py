@@ -54,7 +54,7 @@ def describe_table(found: Mapping[str, Any]) -> str:
         f"![{found['title']}](benchmarks/{found['key']}.svg)",
         table(head, rows),
         *([f"Missing: {_list_missing(found)}."] if found["missing"] else []),
-        f"{where['date']}: {machine}, {where['repeats']} interleaved repeats.",
+        f"{where['date']}: {machine}, {found['repeats']} interleaved repeats.",
     ]
     return "\n\n".join(parts)
 

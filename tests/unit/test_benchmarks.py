@@ -30,7 +30,7 @@ def row(median: float, best: float = 0.0, **more: Any) -> dict[str, Any]:
 def a_record(rows: dict[str, dict[str, Any]], kind: str = "rates") -> dict[str, Any]:
     about = {"key": "speed", "title": "Speed <&>", "unit": "tasks", "kind": kind, "reference": "limit", "note": "Note."}
     where = {"workload": "speed", "date": "2030-01-01", "cores": 2, "machine": "x", "kernel": "k", "python": "3"}
-    return {**about, "where": {**where, "repeats": 3}, "rows": rows, "missing": {}}
+    return {**about, "where": where, "repeats": 3, "rows": rows, "missing": {}}
 
 
 # Arithmetic
@@ -157,12 +157,12 @@ def test_every_package_that_a_contestant_needs_is_pinned() -> None:
 
 def test_results_are_kept_and_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(records, "RESULTS", tmp_path)
-    outcome = harness.Outcome(TABLE, {"limit": row(1.0)}, {"ours": "it is not there"})
-    records.keep("speed", [outcome], repeats=3)
+    outcome = harness.Outcome(TABLE, 3, {"limit": row(1.0)}, {"ours": "it is not there"})
+    records.keep("speed", [outcome])
     found = records.load()["speed"]
     assert found["rows"] == outcome.rows
     assert found["missing"] == outcome.missing
-    assert found["where"]["repeats"] == 3
+    assert found["repeats"] == 3
     assert json.loads((tmp_path / "speed.json").read_text())["workload"] == "speed"
 
 
