@@ -58,9 +58,9 @@ class Kill(Struct, frozen=True):
 
 
 class Acknowledged(Struct, frozen=True):
-    """Worker: the foreman has this result for good."""
+    """Worker: the foreman has these results for good."""
 
-    result: TaskResult
+    results: tuple[TaskResult, ...]
 
 
 class ResultRefused(Struct, frozen=True):

@@ -99,7 +99,7 @@ class V1WorkerSide:
             self._link.send(Ok(self._offered))
             return None
         if before is V1State.REPORTING:
-            return Acknowledged(self._settle())
+            return Acknowledged((self._settle(),))
         if nproc != self._offered:
             raise self._link.fail(f"told {self._offered} processors, the answer is {nproc}", ErrorCode.BAD_STATE)
         return Welcomed(Extension.NONE)

@@ -4,7 +4,6 @@ It outlives links. A slot counts as taken until the result goes out, so that the
 never ahead of the worker's own; it counts as free before the UPDATE is sent, so that a JOB right behind it fits.
 """
 
-from collections import deque
 from itertools import islice
 from typing import Any, Final, assert_never
 
@@ -72,10 +71,9 @@ class WorkerSide:
         self._exchange = self._closed_exchange()
         self._results: dict[TaskPair, TaskResult] = {}  # ended and not acknowledged, oldest first
         self._reported: Task | None = None  # what the outstanding UPDATE is about; its slot is free already
-        self._batches: dict[int, tuple[Task, ...]] = {}  # what batches under way are about; their slots are free too
+        self._batches: dict[int, dict[TaskPair, Task]] = {}  # what batches are about; their slots are free too
         self._unsent: dict[TaskPair, Raw] = {}  # results that no batch holds, packed, oldest first
         self._batch_count = 0
-        self._acknowledged: deque[TaskResult] = deque()  # not told yet
         self._owes_hello = False
         self._has_left = False
 
@@ -107,7 +105,7 @@ class WorkerSide:
     def connect(self) -> None:
         """A new link is up: tell the foreman our state."""
         for tasks in self._batches.values():
-            self.slots.take(tasks)
+            self.slots.take(tasks.values())
         self._batches.clear()
         self._unsent = {pair: _pack(result) for pair, result in self._results.items()}
         self._exchange = Exchange(Role.WORKER, **self._exchange_options)
@@ -151,12 +149,10 @@ class WorkerSide:
 
         Raises: RemoteProtocolError, when the foreman broke the protocol. Connect again.
         """
-        while not (self._has_left or self._acknowledged) and (event := self._exchange.next_event()) is not None:
+        while not self._has_left and (event := self._exchange.next_event()) is not None:
             reaction = self._react(event)
             if reaction is not None:
                 return reaction
-        if self._acknowledged:
-            return Acknowledged(self._acknowledged.popleft())
         return self._maybe_leave()
 
     def _react(self, event: ExchangeEvent) -> WorkerEvent | None:
@@ -179,9 +175,8 @@ class WorkerSide:
     def _on_extension(self, event: ExtensionReceived) -> WorkerEvent | None:
         match event.type:
             case v2.RECORDED:
-                for task in self._batches.pop(event.seq, ()):
-                    self._acknowledged.append(self._results.pop(task.pair))
-                return None
+                batch = self._batches.pop(event.seq, None)
+                return None if batch is None else Acknowledged(tuple(map(self._results.pop, batch)))
             case v2.RECALL:
                 try:
                     return Recalled(payloads.decode_pairs(event.payload))
@@ -221,7 +216,8 @@ class WorkerSide:
     def _find_refusal(self, tasks: tuple[Task, ...]) -> ErrorCode | None:
         """All or nothing: the whole JOB is refused where one task cannot start."""
         pairs = {task.pair for task in tasks}
-        if len(pairs) < len(tasks) or any(pair in self.slots.running or pair in self._results for pair in pairs):
+        is_known = not (pairs.isdisjoint(self.slots.running) and pairs.isdisjoint(self._results))
+        if is_known or len(pairs) < len(tasks):
             is_gandy = Extension.ATOMIC in self._exchange.agreed
             return ErrorCode.ALREADY_RUNNING if is_gandy else ErrorCode.NO_PROCS
         return ErrorCode.NO_PROCS if len(tasks) > self.slots.room else None
@@ -244,7 +240,7 @@ class WorkerSide:
                 if isinstance(answer, Error):
                     return ResultRefused(result, answer.code)
                 self._owes_hello = answer == RESEND_HELLO
-                return Acknowledged(result)
+                return Acknowledged((result,))
             case _:
                 raise AssertionError(f"a worker never asks {type(request).__name__}")
 
@@ -297,10 +293,8 @@ class WorkerSide:
             return
         pairs = self._choose_batch()
         self._batch_count = (self._batch_count + 1) & LAST_NUMBER
-        self._batches[self._batch_count] = tuple(self.slots.running[pair] for pair in pairs)
+        self._batches[self._batch_count] = {pair: self.slots.running.pop(pair) for pair in pairs}
         payload = payloads.encode([self._unsent.pop(pair) for pair in pairs])
-        for pair in pairs:
-            self.slots.release(pair)
         self._exchange.send_extended(Extended(v2.RESULTS, payload), self._batch_count)
 
     def _choose_batch(self) -> list[TaskPair]:

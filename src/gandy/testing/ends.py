@@ -72,8 +72,8 @@ class WorkerEnd:
             case Kill(pairs):
                 for pair in pairs:
                     self.end(pair, False, "killed: signal 9")
-            case Acknowledged(result):
-                self.acknowledged.append(result)
+            case Acknowledged(results):
+                self.acknowledged += results
             case Leave(immediate):
                 self.has_left = True
                 if immediate:

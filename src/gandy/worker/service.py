@@ -36,7 +36,6 @@ from gandy.limits import MAX_RESULT_BYTES
 from gandy.net.links import Link
 from gandy.reach import Reach
 from gandy.talk.events import (
-    Acknowledged,
     ExtensionReceived,
     HelloRefused,
     Kill,
@@ -314,8 +313,6 @@ class WorkerService:
 
     def _on_event(self, event: WorkerEvent) -> None:
         match event:
-            case Acknowledged():  # first: there is one for each task
-                pass
             case Welcomed(extensions):
                 self._side_was_welcome = True
                 if Extension.CALLS in extensions:

@@ -118,7 +118,7 @@ def test_updates_go_one_at_a_time() -> None:
     worker.end(a_result(1))
     worker.end(a_result(2))
     assert said(worker) == [Update(a_result(1))]
-    assert worker_hears(worker, Ok(1)) == [Acknowledged(a_result(1))]
+    assert worker_hears(worker, Ok(1)) == [Acknowledged((a_result(1),))]
     assert said(worker) == [Update(a_result(2))]
 
 
@@ -133,7 +133,7 @@ def test_a_job_that_crosses_an_update_starts_at_once() -> None:
     worker = a_worker(1, some_tasks(1))
     worker.end(a_result(1))
     said(worker)
-    assert worker_hears(worker, Job((a_task(2),)), Ok(0)) == [Start((a_task(2),)), Acknowledged(a_result(1))]
+    assert worker_hears(worker, Job((a_task(2),)), Ok(0)) == [Start((a_task(2),)), Acknowledged((a_result(1),))]
 
 
 def test_a_refused_result_is_not_sent_again() -> None:
@@ -150,7 +150,7 @@ def test_a_stopped_worker_leaves_when_all_is_told() -> None:
     worker.end(a_result(1))
     assert worker.next_event() is None
     said(worker)
-    assert worker_hears(worker, Ok(0)) == [Acknowledged(a_result(1)), Leave(immediate=False)]
+    assert worker_hears(worker, Ok(0)) == [Acknowledged((a_result(1),)), Leave(immediate=False)]
     assert worker.next_event() is None
 
 

@@ -169,7 +169,7 @@ def test_a_job_right_behind_the_acknowledgement_fits() -> None:
     worker = a_worker(slots=1, running=1)
     worker.end(a_result())
     said(worker)
-    assert hear(worker, (4, Ok(1)), (7, Job((a_task(2),)))) == [Acknowledged(a_result()), Start((a_task(2),))]
+    assert hear(worker, (4, Ok(1)), (7, Job((a_task(2),)))) == [Acknowledged((a_result(),)), Start((a_task(2),))]
 
 
 def test_one_update_at_a_time_oldest_first() -> None:
@@ -177,7 +177,7 @@ def test_one_update_at_a_time_oldest_first() -> None:
     worker.end(a_result(2))
     worker.end(a_result(1))
     assert said(worker) == [(4, Update(a_result(2)))]
-    assert hear(worker, (4, Ok(1, 1))) == [Acknowledged(a_result(2))]
+    assert hear(worker, (4, Ok(1, 1))) == [Acknowledged((a_result(2),))]
     assert said(worker) == [(6, Update(a_result(1)))]
 
 
@@ -198,7 +198,7 @@ def test_a_plain_foreman_sees_no_report() -> None:
         assert isinstance(message, Update)
         assert message.result is not None
         assert message.result.report == report
-        assert hear(worker, (4, Ok(1))) == [Acknowledged(result)]
+        assert hear(worker, (4, Ok(1))) == [Acknowledged((result,))]
 
 
 def test_a_refused_result_is_not_sent_again() -> None:
@@ -213,7 +213,7 @@ def test_resend_hello_is_obeyed_and_the_result_counts() -> None:
     worker = a_worker(slots=2, running=2)
     worker.end(a_result(1))
     said(worker)
-    assert hear(worker, (4, RESEND_HELLO)) == [Acknowledged(a_result(1))]
+    assert hear(worker, (4, RESEND_HELLO)) == [Acknowledged((a_result(1),))]
     assert said(worker) == [(6, Hello(1, (a_task(2),), Extension.ATOMIC))]
 
 
@@ -282,12 +282,12 @@ def test_a_stopped_worker_leaves_when_its_last_result_is_acknowledged() -> None:
     hear(worker, (5, Stop(STOP_ALL)))
     worker.end(a_result(1))
     said(worker)
-    assert hear(worker, (6, Ok(0, 1))) == [Acknowledged(a_result(1))]
+    assert hear(worker, (6, Ok(0, 1))) == [Acknowledged((a_result(1),))]
     worker.end(a_result(2))
     assert worker.next_event() is None
     said(worker)
     assert worker.next_event() is None
-    assert hear(worker, (8, Ok(0))) == [Acknowledged(a_result(2)), Leave(immediate=False)]
+    assert hear(worker, (8, Ok(0))) == [Acknowledged((a_result(2),)), Leave(immediate=False)]
 
 
 def test_an_immediate_stop_is_answered_and_obeyed() -> None:
@@ -303,7 +303,7 @@ def test_an_update_below_a_reset_is_answered_first() -> None:
     worker.end(a_result())
     said(worker)  # UPDATE 4
     assert hear(worker, (5, Reset())) == []
-    assert hear(worker, (4, Ok(1))) == [Acknowledged(a_result()), Restarted(None)]
+    assert hear(worker, (4, Ok(1))) == [Acknowledged((a_result(),)), Restarted(None)]
     assert said(worker) == [(5, Reset(3)), (0, Hello(1, (), Extension.ATOMIC))]
 
 
@@ -421,7 +421,7 @@ def test_results_go_in_batches_of_what_ended_meanwhile() -> None:
     assert batches(worker) == [(2, Extended(v2.RESULTS, payloads.encode((a_result(2), a_result(3)))))]
     assert worker.slots.free == 3
     recorded = Extended(v2.RECORDED, b"")
-    assert hear(worker, (2, recorded)) == [Acknowledged(a_result(2)), Acknowledged(a_result(3))]
+    assert hear(worker, (2, recorded)) == [Acknowledged((a_result(2), a_result(3)))]
     assert hear(worker, (99, recorded)) == []
     assert worker.has_results
 
