@@ -1,7 +1,7 @@
 """Who gets which task next: jobs by rank, workers by turn, free slots before places to wait."""
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from itertools import islice
 from math import inf
 from typing import Final
@@ -42,7 +42,7 @@ class Dispatcher:
         return inf if self.clock_ahead is None else job.at - self.clock_ahead - LEAD
 
     def give(self, now: float, *, anew: bool) -> list[Give]:
-        """One task at a time, until nothing fits.
+        """All that fits.
 
         Unless `anew`, no task has become ready since the last time, so only workers whose account changed can get one.
         """
@@ -108,31 +108,46 @@ class Dispatcher:
                         given_up.add(job.need)
 
     def _deal(
-        self, job: Job, in_turn: Iterable[Worker], space: Space, now: float, given: dict[str, list[Assignment]]
+        self, job: Job, in_turn: Collection[Worker], space: Space, now: float, given: dict[str, list[Assignment]]
     ) -> bool:
-        """One task to each worker in turn, round and round, as long as something fits. Whether anything did."""
+        """As many tasks to each worker as to the others, in turn, as long as something fits. Whether anything did.
+
+        Each gets its share in one go: tasks that follow each other cost the store less.
+        """
         wanted = job.count_startable()
-        first = ((worker, room) for worker in in_turn if (room := self._count_fitting(worker, job, space)))
-        again: deque[tuple[Worker, int]] = deque()
+        turns: Iterable[tuple[Worker, int]] = (
+            (worker, room) for worker in in_turn if (room := self._count_fitting(worker, job, space))
+        )
+        count = len(in_turn)
         dealt: dict[str, Worker] = {}
-        while wanted and (task := job.tasks.find_ready(now)) is not None:
-            turn = next(first, None) or (again.popleft() if again else None)
-            if turn is None:
-                break
-            worker, room = turn
-            if _is_haunted(worker, job, task):
-                continue
+        while wanted and count:
+            share = max(1, wanted // count)
+            again = []
+            for worker, room in turns:
+                got = self._hand(job, worker, min(share, room, wanted), now, given)
+                if got:
+                    dealt[worker.info.id] = worker
+                    wanted -= got
+                if got == share < room:
+                    again.append((worker, room - got))
+                if not wanted or job.tasks.find_ready(now) is None:
+                    wanted = 0
+                    break
+            turns, count = again, len(again)
+        for worker in dealt.values():
+            self._workers.use(worker)
+        return bool(dealt)
+
+    def _hand(self, job: Job, worker: Worker, count: int, now: float, given: dict[str, list[Assignment]]) -> int:
+        """Give it so many tasks, as far as any are ready that it may have. Gives how many."""
+        got = 0
+        while got < count and (task := job.tasks.find_ready(now)) is not None and not _is_haunted(worker, job, task):
             attempt = AttemptKey(job.id, task, job.tasks.start(task))
             worker.ungiven.add(attempt)
             self._owners.take(worker, attempt, job.spec.slots)
             given.setdefault(worker.info.id, []).append(Assignment(attempt, _tell_spec(job, task)))
-            dealt[worker.info.id] = worker
-            wanted -= 1
-            if room > 1:
-                again.append((worker, room - 1))
-        for worker in dealt.values():
-            self._workers.use(worker)
-        return bool(dealt)
+            got += 1
+        return got
 
     def _tell_room(self, worker: Worker, job: Job) -> int:
         """Free slots and places to wait. Long tasks do not wait on a worker: there is time to send the next.

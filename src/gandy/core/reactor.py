@@ -347,6 +347,7 @@ class Reactor:
         """
         job = self._get_job(attempt.job)
         self._owners.drop(attempt)
+        had_pace = job.pace is not None
         job.observe(ending)
         state, due = self._decide(job, attempt, ending, now) if is_suspect else (TaskState.WAITING, now)
         if state is TaskState.WAITING:
@@ -354,7 +355,8 @@ class Reactor:
             self._next_again = min(self._next_again, due)
         else:
             job.tasks.end(attempt.task, state)
-        self._has_more = self._has_more or job.spec.limit is not None
+        # Another task may start; or more may wait on each worker now, and not only on the one that told the pace.
+        self._has_more = self._has_more or job.spec.limit is not None or not had_pace
         return Ended(attempt, ending, state, now, due, *job.tasks.strikes(attempt.task))
 
     def _decide(self, job: Job, attempt: AttemptKey, ending: Ending, now: float) -> tuple[TaskState, float]:

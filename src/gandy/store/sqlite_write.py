@@ -143,8 +143,11 @@ def commit(db: sqlite3.Connection, records: Sequence[Record]) -> frozenset[Attem
     with transaction(db):
         batch = _Batch(db)
         for kind, group in groupby(records, type):
-            if kind is Ended:  # many at once, which is quicker
+            # Many at once, which is quicker.
+            if kind is Ended:
                 batch.end([record for record in group if isinstance(record, Ended)])
+            elif kind is Claimed:
+                batch.claim([record for record in group if isinstance(record, Claimed)])
             else:
                 for record in group:
                     batch.apply(record)
@@ -201,7 +204,7 @@ class _Batch:
             case Ended():
                 self.end([record])
             case Claimed():
-                self._claim(record)
+                self.claim([record])
             case JobAdded():
                 self._add(record)
             case TasksAdded():
@@ -249,15 +252,18 @@ class _Batch:
             self._moved[job].at = record.at
             self._executemany(ADD_LINES, ((job, *chunk) for chunk in pack_lines(inputs, first)))
 
-    def _claim(self, record: Claimed) -> None:
-        for attempts in _find_ranges(record.attempts):
-            job, first, number = attempts[0]
-            row = (job, first, attempts[-1].task, record.worker, record.at)
-            if number == 1 and self._change(CLAIM_FRESH, [row], len(attempts)):
-                self._move(job, TaskState.WAITING, TaskState.RUNNING, len(attempts)).at = record.at
-            else:
-                for attempt in attempts:
-                    self._claim_one(attempt, record)
+    def claim(self, records: list[Claimed]) -> None:
+        """Tasks were given to workers."""
+        ranges = [(attempts, record) for record in records for attempts in _find_ranges(record.attempts)]
+        fresh = [(attempts, record) for attempts, record in ranges if attempts[0].attempt == 1]
+        rows = [(attempts[0].job, attempts[0].task, attempts[-1].task, r.worker, r.at) for attempts, r in fresh]
+        if fresh and self._change(CLAIM_FRESH, sorted(rows), sum(len(attempts) for attempts, _ in fresh)):
+            for attempts, record in fresh:
+                self._move(attempts[0].job, TaskState.WAITING, TaskState.RUNNING, len(attempts)).at = record.at
+            ranges = [(attempts, record) for attempts, record in ranges if attempts[0].attempt > 1]
+        for attempts, record in ranges:
+            for attempt in attempts:
+                self._claim_one(attempt, record)
 
     def _claim_one(self, attempt: AttemptKey, record: Claimed) -> None:
         if self._claim_fresh(attempt, record) or self._claim_again(attempt, record):
@@ -275,7 +281,7 @@ class _Batch:
 
     def end(self, records: list[Ended]) -> None:
         """Attempts ended."""
-        if self._change(END, [self._make_end(record) for record in records], len(records)):
+        if self._change(END, sorted(map(self._make_end, records)), len(records)):
             self._on_ended(records)
         else:
             self._on_ended([record for record in records if self._execute(END, self._make_end(record)).rowcount])
@@ -292,8 +298,8 @@ class _Batch:
         results = [(*record.attempt, record.at, record.ending.result) for record in records if record.ending.result]
         self._executemany(KEEP_RESULT, results)
 
-    def _change(self, statement: str, values: list[tuple[object, ...]], count: int) -> bool:
-        """Change so many rows, or none."""
+    def _change(self, statement: str, values: Sequence[tuple[object, ...]], count: int) -> bool:
+        """Change so many rows, or none. Values are best in the order of the table: many workers take turns at a job."""
         self._execute("SAVEPOINT change")
         is_done: bool = self._executemany(statement, values).rowcount == count
         if not is_done:

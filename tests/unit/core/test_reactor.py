@@ -344,6 +344,31 @@ def recalled(effects: list[Effect]) -> dict[str, tuple[AttemptKey, ...]]:
     return {e.worker: e.attempts for e in effects if isinstance(e, Recall)}
 
 
+def test_each_worker_gets_its_share_in_one_go() -> None:
+    crew = Played(*(an_eager_worker(name, slots=2, ahead=9) for name in "abc"))
+    shares = given(crew.submit(a_spec(20)))
+    # Two for the slots of each, and then fourteen among three.
+    assert shares == {
+        "a": [key(task) for task in (1, 2, 7, 8, 9, 10, 19)],
+        "b": [key(task) for task in (3, 4, 11, 12, 13, 14, 20)],
+        "c": [key(task) for task in (5, 6, 15, 16, 17, 18)],
+    }
+
+
+def test_who_has_less_room_leaves_its_share_to_others() -> None:
+    crew = Played(an_eager_worker("a", ahead=0), an_eager_worker("b", ahead=2), an_eager_worker("c", ahead=9))
+    shares = given(crew.submit(a_spec(20)))
+    assert {worker: len(attempts) for worker, attempts in shares.items()} == {"a": 1, "b": 3, "c": 10}
+    assert sorted(attempt.task for attempts in shares.values() for attempt in attempts) == list(range(1, 15))
+
+
+def test_once_the_pace_is_known_more_wait_on_every_worker() -> None:
+    crew = Played(*(an_eager_worker(name, ahead=9) for name in "ab"), policy=Policy(look_ahead=0.5, first_pace=1.0))
+    assert given(crew.submit(a_spec(8))) == {"a": [key(1)], "b": [key(2)]}
+    effects = crew.end(key(1), Ending(cause=Cause.EXIT, exit_code=0, started=1.0, ended=1.001), "a", 1.1)
+    assert given(effects) == {"a": [key(3), key(4), key(5), key(8)], "b": [key(6), key(7)]}
+
+
 def test_free_slots_are_filled_before_places_to_wait() -> None:
     crew = Played(an_eager_worker("a"), an_eager_worker("b"))
     assert given(crew.submit(a_spec(4))) == {"a": [key(1), key(3)], "b": [key(2), key(4)]}
@@ -406,7 +431,7 @@ def test_only_as_many_are_had_back_as_somebody_can_take() -> None:
     crew = Played(an_eager_worker("a"), an_eager_worker("b"))
     crew.submit(a_spec(6))
     effects = crew.seen(crew.reactor.on_hello(an_eager_worker("c"), [], 1.0))
-    assert recalled(effects) == {"a": (key(5),)}
+    assert recalled(effects) == {"a": (key(4),)}
 
 
 # People
