@@ -63,6 +63,7 @@ class Exchange:
         self.state = State.GREETING
         self.offers = offers
         self.agreed = Extension.NONE
+        self._agreed_types: frozenset[int] = frozenset()
         self._held_limit = held_limit
         self._last_number = last_number
         self._decoder = v2.V2Decoder(payload_limit)
@@ -185,6 +186,7 @@ class Exchange:
     def agree(self, extensions: Extension) -> None:
         """From now on these extensions are spoken, in both directions, as long as the link is up."""
         self.agreed |= extensions
+        self._agreed_types = v2.list_types(self.agreed)
         self._decoder.allow(self.agreed)
         self._takes_calls = Extension.CALLS in self.agreed
 
@@ -193,7 +195,7 @@ class Exchange:
 
         Raises: LocalProtocolError, where the extension is not agreed on.
         """
-        if not any(message.type in types and owner in self.agreed for owner, types in v2.EXTENSION_TYPES.items()):
+        if message.type not in self._agreed_types:
             raise LocalProtocolError(f"the peer has not agreed to messages of type 0x{message.type:02x}")
         self._output += v2.encode(seq, message)
 

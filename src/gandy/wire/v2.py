@@ -61,6 +61,12 @@ EXTENSION_TYPES: Final[Mapping[Extension, range]] = {
     Extension.OUTPUT: range(0x60, 0x68),
 }
 
+
+def list_types(extensions: Extension) -> frozenset[int]:
+    """Types of messages that these extensions have."""
+    return frozenset().union(*(types for owner, types in EXTENSION_TYPES.items() if owner in extensions))
+
+
 # UPDATES: many results at once, answered by their batch's number when all of them are safe; and the foreman's wish to
 # have tasks back that a worker has not begun.
 RESULTS: Final = 0x28
@@ -82,7 +88,7 @@ class V2Decoder(Decoder[tuple[int, Message]]):
 
     def allow(self, extensions: Extension) -> None:
         """From the next frame on, take the types of these extensions and of no others."""
-        self._sized = SIZED.union(*(types for owner, types in EXTENSION_TYPES.items() if owner in extensions))
+        self._sized = SIZED | list_types(extensions)
 
     def open_frame(
         self, kind: int, subtype: int, seq: int, padding: int, arg0: int, payload: Payload
