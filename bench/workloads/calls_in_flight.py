@@ -9,6 +9,7 @@ TABLES = (
         unit="calls",
         count=50_000,
         reference="bare relay",
+        repeats=5,
         note="64 bytes there and back.",
     ),
 )
