@@ -13,7 +13,6 @@ _libc: Final = ctypes.PyDLL(None)
 _spawn: Final = _libc.posix_spawn
 _spawn.argtypes = [ctypes.c_void_p, ctypes.c_char_p, *[ctypes.c_void_p] * 4]
 _add_chdir: Final = getattr(_libc, "posix_spawn_file_actions_addchdir_np", None)  # glibc 2.29, musl 1.1.24
-_pid: Final = ctypes.c_int()
 
 CAN_CHANGE_FOLDER: Final = _add_chdir is not None
 
@@ -83,8 +82,9 @@ class Attributes:
 
 def spawn(program: bytes, arguments: Strings, env: Strings, actions: Actions, attributes: Attributes) -> int:
     """The number of the process. Raises: OSError, when its program does not begin."""
-    _check(_spawn(ctypes.addressof(_pid), program, actions.address, attributes.address, arguments.address, env.address))
-    return _pid.value
+    pid = ctypes.c_int()
+    _check(_spawn(ctypes.addressof(pid), program, actions.address, attributes.address, arguments.address, env.address))
+    return pid.value
 
 
 def _check(code: int) -> None:

@@ -27,7 +27,8 @@ RESTORED: Final = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
 
 OWN: Final = ("GANDY_TASK", "GANDY_ATTEMPT", "GANDY_LINE")  # of each task; the last may be missing
 
-MAX_KEPT: Final = 1_000  # of anything that is kept for the next process
+MAX_KEPT: Final = 1_000  # names of programs, or pairs of files, for processes to come
+MAX_PLANS: Final = 32  # each may be as large as a command may be
 
 
 class NotStartedError(Exception):
@@ -118,7 +119,7 @@ class Spawner:
         return process.pid
 
     def _keep_plan(self, order: Order) -> "_Plan":
-        if len(self._plans) >= MAX_KEPT:
+        if len(self._plans) >= MAX_PLANS:
             self._plans.clear()
         plan = self._plans[order.attempt.job] = _Plan(self._base, order)
         return plan
