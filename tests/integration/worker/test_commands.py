@@ -2,6 +2,9 @@
 
 import asyncio
 import os
+import shutil
+import sys
+import threading
 from pathlib import Path
 
 import msgspec
@@ -9,6 +12,8 @@ import pytest
 from tests.integration.worker.crews import a_bench, an_order, run_one, run_shell
 
 from gandy.worker.order import Order
+from gandy.worker.output import Sheets
+from gandy.worker.spawn import Spawner
 
 HOSTILE = [
     "'; touch hacked; '",
@@ -103,6 +108,29 @@ def test_program_that_moved_is_looked_for_again(tmp_path: Path) -> None:
     assert run_one(tmp_path / "out", ("wanderer",), env=env)[0].note == "cannot run wanderer: no such program"
 
 
+def test_program_is_looked_for_again_where_a_folder_of_the_path_became_a_file(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        program = tmp_path / name / "settler"
+        program.parent.mkdir()
+        program.write_text(f"#!/bin/sh\necho {name}\n")
+        program.chmod(0o755)
+    env = {"PATH": f"{tmp_path / 'one'}:{tmp_path / 'two'}:/bin"}
+    assert run_one(tmp_path / "out", ("settler",), env=env)[1] == b"one\n"
+    shutil.rmtree(tmp_path / "one")
+    (tmp_path / "one").write_text("a file now")
+    assert run_one(tmp_path / "out", ("settler",), env=env)[1] == b"two\n"
+
+
+@pytest.mark.usefixtures("folders")
+def test_program_is_looked_for_from_a_relative_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "sub" / "bin" / "here"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\necho found\n")
+    program.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    assert run_one(tmp_path / "out", ("here",), cwd="sub", env={"PATH": "bin:/bin"})[1] == b"found\n"
+
+
 @pytest.mark.usefixtures("folders")
 def test_program_is_looked_for_from_the_folder_where_it_begins(tmp_path: Path) -> None:
     for name in ("one", "two"):
@@ -179,3 +207,28 @@ def test_order_survives_the_wire() -> None:
     for command in ("echo {line}", ("echo", "{line}")):
         order = an_order(command, line="x", timeout=1.5, env={"A": "b"})
         assert msgspec.msgpack.decode(msgspec.msgpack.encode(order), type=Order) == order
+
+
+def test_workers_in_several_threads_are_told_their_own_processes(tmp_path: Path) -> None:
+    pids: list[list[int]] = [[], []]
+
+    def spawn_some(number: int) -> None:
+        spawner = Spawner()
+        sheets = Sheets(f"{tmp_path}/{number}.out", f"{tmp_path}/{number}.err")
+        pids[number] += [spawner.spawn(an_order(("true",)), sheets) for _ in range(300)]
+        spawner.close()
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        threads = [threading.Thread(target=spawn_some, args=(number,)) for number in (0, 1)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    told = [pid for some in pids for pid in some]
+    for pid in set(told):
+        os.waitpid(pid, 0)
+    assert len(set(told)) == len(told)

@@ -88,6 +88,8 @@ NOT_STARTED: dict[str, tuple[Command, str, str]] = {
     "too long elsewhere": ("x" * 3_000_000, "/", "cannot run sh: Argument list too long"),
     "zero byte": ("echo \0", "", "cannot run: embedded null byte"),
     "no command": ((), "", "cannot run: the command is empty"),
+    "zero byte in the folder": ("true", "/a\0b", "cannot run: embedded null byte"),
+    "zero byte in the folder, and no program": (("no-such-program",), "/a\0b", "cannot run: embedded null byte"),
 }
 
 
