@@ -82,8 +82,8 @@ class Attributes:
 
 def spawn(program: bytes, arguments: Strings, env: Strings, actions: Actions, attributes: Attributes) -> int:
     """The number of the process. Raises: OSError, when its program does not begin."""
-    pid = ctypes.c_int()
-    _check(_spawn(ctypes.addressof(pid), program, actions.address, attributes.address, arguments.address, env.address))
+    pid = ctypes.c_int()  # its own: workers may be in several threads
+    _check(_spawn(ctypes.byref(pid), program, actions.address, attributes.address, arguments.address, env.address))
     return pid.value
 
 

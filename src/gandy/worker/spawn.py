@@ -27,8 +27,8 @@ RESTORED: Final = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
 
 OWN: Final = ("GANDY_TASK", "GANDY_ATTEMPT", "GANDY_LINE")  # of each task; the last may be missing
 
-MAX_KEPT: Final = 1_000  # names of programs, or pairs of files, for processes to come
-MAX_PLANS: Final = 32  # each may be as large as a command may be
+MAX_KEPT: Final = 1_000  # of anything small that is kept for the next process
+MAX_PLANS: Final = 32  # each has a whole environment, and nobody tells us when a job is over
 
 
 class NotStartedError(Exception):
@@ -61,7 +61,7 @@ class Spawner:
             actions = self._actions.get((sheets, order.cwd)) or self._keep_actions(sheets, order.cwd)
             try:
                 return spawn(plan.program, plan.arguments, plan.env, actions, self._attributes)
-            except (FileNotFoundError, PermissionError):
+            except OSError:
                 plan.look_again()
                 return spawn(plan.program, plan.arguments, plan.env, actions, self._attributes)
         except OSError as error:
@@ -153,6 +153,7 @@ class _Plan:
 
     def __init__(self, base: Mapping[str, str], order: Order) -> None:
         """Raises: NotStartedError, OSError, ValueError."""
+        encode(order.cwd)  # whoever explains errors may rely on it
         env = make_job_environment(base, order)
         for name in OWN:
             env.pop(name, None)
@@ -197,7 +198,10 @@ def _encode_environment(env: Mapping[str, str]) -> list[bytes]:
 
 def _anchor(path: str, cwd: str) -> str:
     """Where programs are looked for by a process that begins in this folder."""
-    return os.pathsep.join(os.path.join(cwd, folder) for folder in path.split(os.pathsep)) if cwd else path  # noqa: PTH118
+    if not cwd:
+        return path
+    start = Path(cwd).absolute()  # the program is named from there, and not from where we are
+    return os.pathsep.join(os.path.join(start, folder) for folder in path.split(os.pathsep))  # noqa: PTH118
 
 
 def _list_defaults() -> list[int]:
