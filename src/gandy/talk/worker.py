@@ -5,6 +5,7 @@ never ahead of the worker's own; it counts as free before the UPDATE is sent, so
 """
 
 from itertools import islice
+from math import ceil
 from typing import Any, Final, assert_never
 
 from msgspec import UNSET, Raw, UnsetType
@@ -100,7 +101,8 @@ class WorkerSide:
 
         0: now. With each result there is one task less that is ready.
         """
-        return max(0, -(-(ready - READY_PER_RESULT * len(self._unsent)) // (READY_PER_RESULT + 1)))
+        spare = ready - READY_PER_RESULT * len(self._unsent)
+        return max(0, ceil(spare / (READY_PER_RESULT + 1)))
 
     def connect(self) -> None:
         """A new link is up: tell the foreman our state."""

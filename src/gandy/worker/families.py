@@ -131,8 +131,8 @@ class Family:
             self._settling = self._families.loop.call_later(pause, self._settle, min(2 * pause, LONGEST_PAUSE))
 
     def _finish(self) -> None:
-        if self._grace is not None:
-            self.cancel_timers()
+        if self._grace is not None:  # nothing else can still be pending: this is the end of settling
+            self._grace.cancel()
         families = self._families
         families.table.remove(self._row)
         families.living.discard(self)

@@ -43,7 +43,7 @@ class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def has_places(command: Command) -> bool:
     """Whether each task has arguments of its own."""
-    return any("{" in part for part in ((command,) if isinstance(command, str) else command))
+    return any(map(PLACES.search, (command,) if isinstance(command, str) else command))
 
 
 def make_arguments(order: Order) -> list[str]:

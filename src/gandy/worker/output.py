@@ -100,8 +100,8 @@ class Outputs:
 
     def drop(self, sheets: Sheets) -> None:
         """The task never ran."""
-        for path in (sheets.out, sheets.err):
-            Path(path).unlink(missing_ok=True)
+        _remove(sheets.out)
+        _remove(sheets.err)
         self._open.mkdir(parents=True, exist_ok=True)
         if sheets.is_ours:
             self._free.append(sheets)
@@ -123,23 +123,32 @@ class Outputs:
         except OSError:  # the task removed it, and perhaps the folder
             self._open.mkdir(parents=True, exist_ok=True)
             return NOTHING
+        tail = b""
         try:
             size = os.lseek(descriptor, 0, os.SEEK_END)  # a third of what `fstat` costs
             if size == 0 and _is_unused(descriptor):
                 return NOTHING
-            tail = os.pread(descriptor, TAIL_BYTES, max(0, size - TAIL_BYTES)) if stream == "err" else b""
-        finally:
-            os.close(descriptor)
-        try:
+            if stream == "err":
+                tail = os.pread(descriptor, TAIL_BYTES, max(0, size - TAIL_BYTES))
             if size:
                 _move(path, output_path(self.folder, attempt, stream))
             else:
                 os.unlink(path)  # noqa: PTH108 (see output_path)
         except OSError as error:
-            Path(path).unlink(missing_ok=True)
+            _remove(path)
             return Kept(tail, f"its output could not be kept: {error.strerror}")
+        finally:
+            os.close(descriptor)
         self.kept_bytes += size
         return Kept(tail, "")
+
+
+def _remove(path: str) -> None:
+    """Whatever it is. Where it stays, the next task that should write there says so."""
+    try:
+        Path(path).unlink(missing_ok=True)
+    except OSError:
+        shutil.rmtree(path, ignore_errors=True)  # a task made a folder of it
 
 
 def _move(path: str, kept: str) -> None:

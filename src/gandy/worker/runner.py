@@ -193,9 +193,13 @@ class Runner:
 
     def keep_books(self) -> None:
         """Tell the endings of all commands that are over."""
-        while self._over:
-            task = self._over.popleft()
-            self._on_end(task.attempt, self._make_ending(task))
+        try:
+            while self._over:
+                task = self._over.popleft()
+                self._on_end(task.attempt, self._make_ending(task))
+        finally:
+            if self._over:  # one of them could not be told; the others must be
+                self._loop.call_soon(self.keep_books)
 
     async def wait_idle(self) -> None:
         """Return once nothing runs."""
@@ -322,11 +326,13 @@ class Runner:
 
     def _finish(self, task: Task) -> None:
         del self._tasks[task.attempt]
+        is_command = task.order.python is None
+        if is_command:
+            self._over.append(task)
         self._on_free(task.order)
         if not self._tasks:
             self._idle.set()
-        if task.order.python is None:
-            self._over.append(task)
+        if is_command:
             self._on_over(task.attempt)
         else:
             self._on_end(task.attempt, self._make_ending(task))

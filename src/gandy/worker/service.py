@@ -102,7 +102,7 @@ class WorkerService:
             folder,
             self._on_end,
             on_free=self._on_free,
-            on_followed=lambda attempt: self._line.on_followed(attempt),
+            on_followed=self._on_followed,
             on_returned=self._on_returned,
             on_over=self._on_over,
             preload=preload,
@@ -130,7 +130,7 @@ class WorkerService:
         self._last_heard = 0.0
         self._holding: asyncio.TimerHandle | None = None  # while results wait for others
         self._may_hold = True  # those that came since the last turn
-        self._allowance = 0  # of commands that may end before the next turn
+        self._allowance = 0  # of commands that may end before the next turn; none, unless results are held
         self._is_turn_due = False
 
     async def run(self) -> None:
@@ -398,6 +398,9 @@ class WorkerService:
         if (self._line.ready or self._serving.wanted) and not self._done.is_set():
             self._start_waiting()
             self._flush()
+
+    def _on_followed(self, attempt: AttemptKey) -> None:
+        self._line.on_followed(attempt)
 
     def _on_returned(self, order: Order) -> None:
         if self._isolated.knows(order.attempt):

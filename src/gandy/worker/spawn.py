@@ -57,7 +57,7 @@ class Spawner:
                 plan = self._keep_plan(order)
             plan.set_task(order)
             if order.cwd and not CAN_CHANGE_FOLDER:
-                return self._spawn_slowly(order, sheets)
+                return self._spawn_slowly(order, sheets)  # with the same errors for what cannot be
             actions = self._actions.get((sheets, order.cwd)) or self._keep_actions(sheets, order.cwd)
             try:
                 return spawn(plan.program, plan.arguments, plan.env, actions, self._attributes)

@@ -155,9 +155,20 @@ def test_one_ending_that_nobody_takes_does_not_keep_others_back(tmp_path: Path) 
             await over.get()
         with pytest.raises(ValueError, match="not this one"):
             runner.keep_books()
-        runner.keep_books()
+        await asyncio.sleep(0)
         runner.close()
         assert told == [an_attempt(2)]
+
+    asyncio.run(go())
+
+
+def test_output_that_a_task_made_a_folder_of_is_told_and_cleared_away(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with a_bench(tmp_path) as bench:
+            line = "f=$(readlink /proc/$$/fd/2); rm $f; mkdir -p $f/deep"
+            assert (await bench.run(line)).note == "its output could not be kept: Is a directory"
+            assert (await bench.run("echo fine", task=2)).is_success
+            assert bench.output(2) == b"fine\n"
 
     asyncio.run(go())
 
