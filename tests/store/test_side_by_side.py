@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.store.builders import (
     Blocking,
     added,
+    attempt_key,
     claimed,
     closed,
     ended,
@@ -21,7 +22,7 @@ from tests.store.builders import (
 )
 
 from gandy.core.model import Counts, JobState, TaskState
-from gandy.core.records import JobAdded, Record, ResultsDropped
+from gandy.core.records import Claimed, JobAdded, Record, ResultsDropped
 from gandy.errors import StoreError
 from gandy.store.base import TaskRow
 from gandy.store.memory import MemoryStore
@@ -49,6 +50,10 @@ def set_some(state: TaskState, some: list[int], job: int, at: float) -> Record:
 
 def add_some(first: int, inputs: list[bytes], job: int, at: float) -> Record:
     return tasks_added(first, *inputs, job=job, at=at)
+
+
+def claim_range(job: int, first: int, count: int, attempt: int, at: float) -> Record:
+    return Claimed("w", tuple(attempt_key(task, attempt, job) for task in range(first, first + count)), at)
 
 
 additions = st.builds(added, job=jobs, tasks=st.integers(0, 5), at=times, lines=lines)
@@ -105,6 +110,10 @@ class SideBySide(RuleBasedStateMachine):
     @rule(batch=st.lists(records, max_size=6))
     def commit_anything(self, batch: list[Record]) -> None:
         self.commit(*batch)
+
+    @rule(claims=st.lists(st.tuples(jobs, tasks, st.integers(1, 5), attempts, times), min_size=2, max_size=6))
+    def claim_many(self, claims: list[tuple[int, int, int, int, float]]) -> None:
+        self.commit(*(claim_range(*claim) for claim in claims))
 
     @rule(job=jobs, inputs=st.lists(st.binary(max_size=3), min_size=1, max_size=3), at=times)
     def grow(self, job: int, inputs: list[bytes], at: float) -> None:

@@ -201,6 +201,17 @@ def test_a_lost_claim_does_not_stop_the_rest_of_the_batch(store: Blocking) -> No
     assert store.list_states() == [RUNNING, RUNNING, RUNNING]
 
 
+def test_a_claim_that_never_can_be_is_lost_beside_good_ones(store: Blocking) -> None:
+    store.commit(added())
+    assert store.commit(claimed(1), claimed(2, attempt=0)) == {attempt_key(2, 0)}
+
+
+def test_a_job_is_as_old_as_the_last_of_its_claims(store: Blocking) -> None:
+    store.commit(added(), claimed(1), ended(WAITING, 1))
+    store.commit(claimed(1, attempt=2, at=6.0), claimed(2, at=7.0))
+    assert store.get_job().changed == 7.0
+
+
 def test_end_is_recorded_with_the_attempt(store: Blocking) -> None:
     store.commit(added(), claimed(at=2.0), ended(FAILED, at=3.0, due=4.0, failures=1, crashes=2))
     row = store.get_task()

@@ -369,6 +369,51 @@ def test_once_the_pace_is_known_more_wait_on_every_worker() -> None:
     assert given(effects) == {"a": [key(3), key(4), key(5), key(8)], "b": [key(6), key(7)]}
 
 
+def test_tasks_that_wait_for_later_do_not_count_for_a_share() -> None:
+    crew = Played(a_worker("z", 20))
+    crew.submit(a_spec(20, retries=1, retry_pause=50.0))
+    for task in range(1, 21):
+        crew.end(key(task), FAILED, "z", 1.0 if task <= 4 else 2.0)
+    crew.seen(crew.reactor.on_gone("z", 3.0))
+    for name in "abcd":
+        crew.seen(crew.reactor.on_hello(a_worker(name, 4), [], 3.0))
+    shares = given(crew.seen(crew.reactor.on_time(51.0)))
+    assert {worker: len(attempts) for worker, attempts in shares.items()} == dict.fromkeys("abcd", 1)
+
+
+def test_who_may_not_have_a_task_gets_those_behind_it_once_another_has_it() -> None:
+    crew = Played(a_worker("a", 6))
+    crew.submit(a_spec(9))
+    crew.reactor.hold(ONE, 0.5)
+    crew.reactor.cancel(ONE, [TaskNumber(task) for task in range(1, 7)], 0.5)
+    over = Ending(cause=Cause.CANCELLED)
+    crew.seen(crew.reactor.on_results("a", [(key(task), over) for task in (1, 3, 5, 6)], 0.6))  # not 2 and 4
+    crew.reactor.retry(ONE, [TaskNumber(task) for task in range(1, 5)], 0.8)
+    crew.seen(crew.reactor.on_hello(an_eager_worker("b", slots=2, ahead=1), [], 1.0))
+    shares = given(crew.seen(crew.reactor.release(ONE, 2.0)))
+    assert {worker: len(attempts) for worker, attempts in shares.items()} == {"a": 4, "b": 3}
+
+
+@pytest.mark.parametrize(
+    "ending", [OK, Ending(cause=Cause.RAISED), Ending(cause=Cause.EXIT, exit_code=0, started=1.0, ended=1.1)]
+)
+def test_an_end_that_tells_nothing_new_makes_nobody_look_at_all_workers(
+    ending: Ending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crew = Played(*(an_eager_worker(name) for name in "ab"), policy=Policy(look_ahead=0.5, first_pace=1.0))
+    for _ in range(4):
+        crew.submit(a_spec())
+    monkeypatch.setattr(crew.reactor.workers, "in_turn", list)  # nobody is there who would be found
+    assert given(crew.reactor.on_results("a", [(key(), ending)], 1.1)) == {"a": [key(job=3)]}
+
+
+def test_a_task_may_be_named_twice() -> None:
+    crew = Played(a_worker())
+    crew.submit(a_spec(2))
+    effects = crew.seen(crew.reactor.cancel(ONE, [TaskNumber(1), TaskNumber(1)], 1.0))
+    assert ended(effects) == [(key(1), TaskState.CANCELLED)]
+
+
 def test_free_slots_are_filled_before_places_to_wait() -> None:
     crew = Played(an_eager_worker("a"), an_eager_worker("b"))
     assert given(crew.submit(a_spec(4))) == {"a": [key(1), key(3)], "b": [key(2), key(4)]}
