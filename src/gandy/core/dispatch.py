@@ -33,6 +33,7 @@ class Dispatcher:
         self._jobs = jobs
         self._workers = workers
         self._owners = owners
+        self.is_haunted = False  # whether a worker could have had a task, but for an older attempt at it
         self.clock_ahead: float | None = None  # of the shared time before ours, where it is known
 
     def tell_due(self, job: Job) -> float:
@@ -47,6 +48,7 @@ class Dispatcher:
         Unless `anew`, no task has become ready since the last time, so only workers whose account changed can get one.
         """
         given: dict[str, list[Assignment]] = {}
+        self.is_haunted = False
         in_turn = self._workers.in_turn() if anew else self._workers.changed_in_turn()
         self._workers.forget_changes()
         # Free slots first, everywhere; only then places to wait.
@@ -121,19 +123,21 @@ class Dispatcher:
         count = len(in_turn)
         dealt: dict[str, Worker] = {}
         while wanted and count:
-            share = max(1, wanted // count)
+            # What waits again may be due later: only those that never ran are sure to go round.
+            share = max(1, min(wanted, job.tasks.fresh) // count)
             again = []
+            before = wanted
             for worker, room in turns:
                 got = self._hand(job, worker, min(share, room, wanted), now, given)
                 if got:
                     dealt[worker.info.id] = worker
                     wanted -= got
-                if got == share < room:
+                if got < room:  # what it may not have now, another may take before its next turn
                     again.append((worker, room - got))
                 if not wanted or job.tasks.find_ready(now) is None:
                     wanted = 0
                     break
-            turns, count = again, len(again)
+            turns, count = again, len(again) if wanted < before else 0
         for worker in dealt.values():
             self._workers.use(worker)
         return bool(dealt)
@@ -141,7 +145,10 @@ class Dispatcher:
     def _hand(self, job: Job, worker: Worker, count: int, now: float, given: dict[str, list[Assignment]]) -> int:
         """Give it so many tasks, as far as any are ready that it may have. Gives how many."""
         got = 0
-        while got < count and (task := job.tasks.find_ready(now)) is not None and not _is_haunted(worker, job, task):
+        while got < count and (task := job.tasks.find_ready(now)) is not None:
+            if _is_haunted(worker, job, task):
+                self.is_haunted = True
+                break
             attempt = AttemptKey(job.id, task, job.tasks.start(task))
             worker.ungiven.add(attempt)
             self._owners.take(worker, attempt, job.spec.slots)

@@ -301,7 +301,7 @@ class Reactor:
     def _dispatch(self, now: float) -> list[Effect]:
         self._dispatched = now
         gifts = self._dispatcher.give(now, anew=self._has_more or self._next_again <= now)
-        self._has_more = False
+        self._has_more = self._dispatcher.is_haunted  # whoever takes that task leaves others behind it
         if self._next_again <= now:
             dues = (job.tasks.next_due() for job in self.jobs.delayed.values())
             self._next_again = min((due for due in dues if due is not None), default=inf)
@@ -356,7 +356,8 @@ class Reactor:
         else:
             job.tasks.end(attempt.task, state)
         # Another task may start; or more may wait on each worker now, and not only on the one that told the pace.
-        self._has_more = self._has_more or job.spec.limit is not None or not had_pace
+        is_paced_now = not had_pace and job.pace is not None and job.tasks.waiting > 0
+        self._has_more = self._has_more or job.spec.limit is not None or is_paced_now
         return Ended(attempt, ending, state, now, due, *job.tasks.strikes(attempt.task))
 
     def _decide(self, job: Job, attempt: AttemptKey, ending: Ending, now: float) -> tuple[TaskState, float]:
@@ -376,7 +377,7 @@ class Reactor:
 
     def _cancel_tasks(self, job: Job, tasks: Iterable[TaskNumber] | None, now: float) -> list[Effect]:
         """Waiting tasks are cancelled at once, running ones are killed and counted as cancelled."""
-        chosen = None if tasks is None else [task for task in tasks if task in job.tasks]
+        chosen = None if tasks is None else [task for task in dict.fromkeys(tasks) if task in job.tasks]
         effects: list[Effect] = []
         if chosen is None:
             if job.is_open:

@@ -54,6 +54,11 @@ class TaskTable:
         return self._totals[TaskState.WAITING]
 
     @property
+    def fresh(self) -> int:
+        """Those that wait and are not held back by a time."""
+        return self.waiting - len(self._due)
+
+    @property
     def running(self) -> int:
         return self._totals[TaskState.RUNNING]
 

@@ -253,17 +253,20 @@ class _Batch:
             self._executemany(ADD_LINES, ((job, *chunk) for chunk in pack_lines(inputs, first)))
 
     def claim(self, records: list[Claimed]) -> None:
-        """Tasks were given to workers."""
+        """Tasks were given to workers: all in one go, else each run of tasks, else one by one."""
         ranges = [(attempts, record) for record in records for attempts in _find_ranges(record.attempts)]
         fresh = [(attempts, record) for attempts, record in ranges if attempts[0].attempt == 1]
-        rows = [(attempts[0].job, attempts[0].task, attempts[-1].task, r.worker, r.at) for attempts, r in fresh]
-        if fresh and self._change(CLAIM_FRESH, sorted(rows), sum(len(attempts) for attempts, _ in fresh)):
-            for attempts, record in fresh:
-                self._move(attempts[0].job, TaskState.WAITING, TaskState.RUNNING, len(attempts)).at = record.at
-            ranges = [(attempts, record) for attempts, record in ranges if attempts[0].attempt > 1]
+        rows = sorted(_make_claim(*one) for one in fresh)
+        is_done = len(rows) > 1 and self._change(CLAIM_FRESH, rows, sum(len(attempts) for attempts, _ in fresh))
         for attempts, record in ranges:
-            for attempt in attempts:
-                self._claim_one(attempt, record)
+            if attempts[0].attempt == 1 and (is_done or self._claim_range(attempts, record)):
+                self._move(attempts[0].job, TaskState.WAITING, TaskState.RUNNING, len(attempts)).at = record.at
+            else:
+                for attempt in attempts:
+                    self._claim_one(attempt, record)
+
+    def _claim_range(self, attempts: tuple[AttemptKey, ...], record: Claimed) -> bool:
+        return self._change(CLAIM_FRESH, [_make_claim(attempts, record)], len(attempts))
 
     def _claim_one(self, attempt: AttemptKey, record: Claimed) -> None:
         if self._claim_fresh(attempt, record) or self._claim_again(attempt, record):
@@ -330,6 +333,10 @@ class _Batch:
             if fresh in meant:
                 self._execute(SET_FRESH, (state, job))
                 self._move(job, fresh, state, count)
+
+
+def _make_claim(attempts: tuple[AttemptKey, ...], record: Claimed) -> tuple[JobId, TaskNumber, TaskNumber, str, float]:
+    return attempts[0].job, attempts[0].task, attempts[-1].task, record.worker, record.at
 
 
 def _find_ranges(attempts: tuple[AttemptKey, ...]) -> Iterator[tuple[AttemptKey, ...]]:
