@@ -33,9 +33,9 @@ NOTE: Final = "Workers end at once what they get. CPU for each task and the most
 make_table = partial(Table, unit="tasks", note=NOTE)
 
 TABLES = (
-    make_table("growth_finished", "W7: functions, after so many tasks", count=2_000, reference="1,000 done"),
-    make_table("growth_waiting", "W7: an array, beside one that waits", count=5_000, reference="1,000 wait"),
-    make_table("growth_workers", "W7: an array, with so many workers", count=20_000, reference="10 workers", repeats=5),
+    make_table("growth_finished", "W7: functions, after so many tasks", count=2_000, reference="1,000 done", repeats=7),
+    make_table("growth_waiting", "W7: an array, beside one that waits", count=5_000, reference="1,000 wait", repeats=7),
+    make_table("growth_workers", "W7: an array, with so many workers", count=20_000, reference="10 workers", repeats=9),
     make_table("growth_jobs", "W7: jobs of one task, so many in the queue", count=2_000, reference="10 jobs"),
     Table("growth_start", "W7: from nothing", "starts", 5, "python -c pass", Kind.TIMES),
     Table(

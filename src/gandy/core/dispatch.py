@@ -20,6 +20,7 @@ from gandy.ids import TaskNumber
 
 MIN_PACE: Final = 1e-6  # seconds; no task is quicker
 MAX_LOOKS: Final = 10_000  # at workers where a task might wait and may not; there is no harm in giving up
+SOON: Final = 0.02  # seconds; what should begin within this time is not worth having back
 LEAD: Final = 2.0  # seconds before its time that a task goes to its worker, which keeps a slot for it
 
 Space = Callable[[Worker, Job], int]
@@ -34,6 +35,7 @@ class Dispatcher:
         self._workers = workers
         self._owners = owners
         self.is_haunted = False  # whether a worker could have had a task, but for an older attempt at it
+        self.patient_until = inf  # when to look again at what was not worth having back
         self.clock_ahead: float | None = None  # of the shared time before ours, where it is known
 
     def tell_due(self, job: Job) -> float:
@@ -57,8 +59,9 @@ class Dispatcher:
         self._fill(in_turn, now, given, ahead=True)
         return [Give(worker, tuple(assignments)) for worker, assignments in given.items()]
 
-    def recall(self) -> list[Recall]:
+    def recall(self, now: float) -> list[Recall]:
         """Where a worker is idle while tasks wait on another, have them back; those that have begun go on."""
+        self.patient_until = inf
         spare = iter(self._workers.spare.values())
         idle = 0  # slots, as far as we had to count: a thousand workers may be idle
         recalls: list[Recall] = []
@@ -67,6 +70,10 @@ class Dispatcher:
                 idle += other.free
             if not idle:
                 break
+            if self._begin_soon(worker, now):
+                idle -= min(idle, worker.waiting)
+                self.patient_until = min(self.patient_until, worker.last_heard + SOON)
+                continue
             last = (a for a in reversed(worker.held) if self._may_recall(a, worker))
             wanted = list(islice(last, min(idle, worker.waiting)))
             worker.recalled.update(wanted)
@@ -83,6 +90,16 @@ class Dispatcher:
             for worker in self._workers.unchanged_in_turn() if task is not None else ():
                 fits = self._count_fitting(worker, job, _tell_free) > 0
                 assert not fits or worker.holds((job.id, TaskNumber(task or 0)))
+
+    def _begin_soon(self, worker: Worker, now: float) -> bool:
+        """Whether all that waits there should begin before a recall is answered: it goes by the pace of the last job.
+
+        A worker that says nothing meanwhile may be busy with a slow task, and then nobody is patient.
+        """
+        job = self._jobs.find(next(reversed(worker.held)).job)
+        pace = None if job is None else job.pace
+        is_quick = pace is not None and worker.waiting * pace < SOON * worker.info.slots
+        return is_quick and now < worker.last_heard + SOON
 
     def _may_recall(self, attempt: AttemptKey, worker: Worker) -> bool:
         """What has a time stays: perhaps nobody else knows the time."""

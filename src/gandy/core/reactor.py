@@ -270,6 +270,8 @@ class Reactor:
             due = job.tasks.next_due()
             if due is not None and job.may_start:
                 deadlines.append(due)
+        if self._dispatcher.patient_until < inf:
+            deadlines.append(self._dispatcher.patient_until)
         times = map(self._dispatcher.tell_due, self.jobs.timed.values())
         deadlines += [due for due in times if self._dispatched < due < inf]
         return min(deadlines, default=None)
@@ -285,6 +287,11 @@ class Reactor:
         if ahead is not None:
             for job in self.jobs.timed.values():
                 job.on_clock(ahead)
+
+    @property
+    def is_patient(self) -> bool:
+        """Whether `on_time` should be called within a moment: tasks wait on a worker while another is idle."""
+        return self._dispatcher.patient_until < inf
 
     def on_time(self, now: float) -> list[Effect]:
         """Pauses end, and so does patience with absent workers."""
@@ -308,7 +315,7 @@ class Reactor:
         claims = [Claimed(gift.worker, tuple(a.attempt for a in gift.assignments), now) for gift in gifts]
         started = sorted({attempt.job for claim in claims for attempt in claim.attempts})
         changes = [effect for job in started for effect in self._settle_job(self._get_job(job), now)]
-        return [*claims, *changes, *gifts, *self._dispatcher.recall()]
+        return [*claims, *changes, *gifts, *self._dispatcher.recall(now)]
 
     def check(self) -> None:
         """What must hold after every step; for tests."""
