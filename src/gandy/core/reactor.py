@@ -238,6 +238,7 @@ class Reactor:
         owner = self.workers.find(worker)
         if owner is None:
             return [thanks]
+        owner.last_result = now
         effects: list[Effect] = []
         touched: dict[JobId, Job] = {}
         for attempt, ending in ended:

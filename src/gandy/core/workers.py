@@ -43,6 +43,7 @@ class Worker(Struct, eq=False):
     knows_time: bool = False  # the shared one, and so it can begin tasks at a time
     absent_since: float = 0.0  # where it is not connected
     last_heard: float = 0.0
+    last_result: float = 0.0
     used: int = 0  # slots taken by what it holds
     lent: int = 0  # slots for tasks that calls of commands have
     turn: int = 0  # the lower, the longer ago it was used

@@ -483,12 +483,12 @@ def test_what_should_begin_soon_is_had_back_only_if_it_does_not() -> None:
     crew = Played(an_eager_worker("a", ahead=5))
     crew.submit(a_spec(6))
     quick = Ending(cause=Cause.EXIT, exit_code=0, started=1.0, ended=1.001)
-    crew.reactor.on_heard("a", 2.0)
     crew.end(key(1), quick, "a", 2.0)
     effects = crew.seen(crew.reactor.on_hello(an_eager_worker("b", slots=2), [], 2.001))
     assert recalled(effects) == {}
     assert crew.reactor.is_patient
     assert crew.reactor.next_deadline() == pytest.approx(2.02)
+    crew.reactor.on_heard("a", 2.02)  # a call, perhaps; a slow task may be in front all the same
     assert recalled(crew.seen(crew.reactor.on_time(2.021))) == {"a": (key(6), key(5))}
     assert not crew.reactor.is_patient
 
