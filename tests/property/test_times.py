@@ -4,12 +4,12 @@ from math import isfinite
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.reactors import PromptReactor
 
 from gandy.core.dispatch import LEAD
 from gandy.core.effects import Effect, Give
 from gandy.core.jobs import RESTART
 from gandy.core.model import JobSpec
-from gandy.core.reactor import Reactor
 from gandy.core.workers import WorkerInfo
 from gandy.ids import JobId
 from gandy.wire.calls import encode_target, encode_time, read_name, read_time
@@ -32,7 +32,7 @@ def test_every_time_comes_back_with_what_is_around_it(at: float, name: str, body
 def test_no_task_is_given_before_it_is_due_and_only_to_those_who_know_the_time(
     wait: float, ahead: float, moves: list[tuple[float, float | None, bool]]
 ) -> None:
-    reactor = Reactor()
+    reactor = PromptReactor()
     reactor.on_hello(WorkerInfo("w", "w", 1), [], 0.0)
     worker = reactor.workers.find("w")
     assert worker is not None

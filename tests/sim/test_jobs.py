@@ -135,7 +135,7 @@ class Crew:
 
     def is_done(self) -> bool:
         rows = run_sync(self.store.list_jobs(None, 1_000, None))
-        is_submitted = self.foreman.is_up and not self.foreman.foreman.batch and self.simulation.now > 1
+        is_submitted = self.foreman.is_up and not self.foreman.foreman.has_work and self.simulation.now > 1
         return is_submitted and self.caller.is_closed and all(row.state in FINAL_JOB_STATES for row in rows)
 
     def run(self) -> None:
@@ -195,9 +195,9 @@ class HastyForeman(SimulatedForeman):
     """A broken one: it speaks first and commits afterwards."""
 
     def pump(self) -> None:
-        if self._is_committing or not self.foreman.batch:
+        if self._is_committing or not self.foreman.has_work:
             return
-        batch = self.foreman.take_batch()
+        batch = self.foreman.take_batch(self._simulation.now)
         records, batch.records = batch.records, []
         self._is_committing = True
         self._later(self._luck.max_commit, lambda: self._commit_late(records))
@@ -212,7 +212,7 @@ class HastyForeman(SimulatedForeman):
 def test_a_foreman_that_speaks_before_it_records_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(Crew.__init__.__globals__, "SimulatedForeman", HastyForeman)
     caught = 0
-    for seed in range(40):
+    for seed in range(150):
         try:
             crew = Crew(seed)
             crew.run()

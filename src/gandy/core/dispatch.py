@@ -72,7 +72,7 @@ class Dispatcher:
                 break
             if self._begin_soon(worker, now):
                 idle -= min(idle, worker.waiting)
-                self.patient_until = min(self.patient_until, worker.last_result + SOON)
+                self.patient_until = min(self.patient_until, worker.last_moved + SOON)
                 continue
             last = (a for a in reversed(worker.held) if self._may_recall(a, worker))
             wanted = list(islice(last, min(idle, worker.waiting)))
@@ -94,12 +94,12 @@ class Dispatcher:
     def _begin_soon(self, worker: Worker, now: float) -> bool:
         """Whether all that waits there should begin before a recall is answered: it goes by the pace of the last job.
 
-        A worker that ends nothing meanwhile may be busy with a slow task, and then nobody is patient.
+        A worker that ends nothing in that time may be busy with a slow task, and then nobody is patient.
         """
         job = self._jobs.find(next(reversed(worker.held)).job)
         pace = None if job is None else job.pace
         is_quick = pace is not None and worker.waiting * pace < SOON * worker.info.slots
-        return is_quick and now < worker.last_result + SOON
+        return is_quick and now < worker.last_moved + SOON
 
     def _may_recall(self, attempt: AttemptKey, worker: Worker) -> bool:
         """What has a time stays: perhaps nobody else knows the time."""

@@ -79,7 +79,15 @@ class Foreman:
     def on_time(self, now: float) -> None:
         self.batch.add(self.reactor.on_time(now))
 
-    def take_batch(self) -> Batch:
+    @property
+    def has_work(self) -> bool:
+        """Whether there is something to decide or to do: take the batch."""
+        return self.reactor.is_stirred or bool(self.batch)
+
+    def take_batch(self, now: float) -> Batch:
+        """What has happened since the last one, and who gets which task now."""
+        if self.reactor.is_stirred:
+            self.batch.add(self.reactor.dispatch(now))
         taken, self.batch = self.batch, Batch()
         return taken
 
@@ -111,7 +119,7 @@ class Foreman:
                 assert_never(send)
 
     def _give(self, worker: str, assignments: tuple[Assignment, ...], inputs: Inputs, now: float) -> None:
-        current = set(self.reactor.on_given(worker, [assignment.attempt for assignment in assignments]))
+        current = set(self.reactor.on_given(worker, [assignment.attempt for assignment in assignments], now))
         wanted = [assignment for assignment in assignments if assignment.attempt in current]
         desk = self.find_desk(worker)
         if desk is None or not wanted:

@@ -1,7 +1,8 @@
 """The foreman's mind: events and the time come in, effects go out, records before sends.
 
 It holds all that is not final in memory and never waits. A result counts only for the current attempt of its task;
-everything else is acknowledged, so that the worker can forget it, and changes nothing.
+everything else is acknowledged, so that the worker can forget it, and changes nothing. Who gets what is decided when
+somebody calls `dispatch`: once for all that has happened since.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,6 +41,7 @@ class Reactor:
         self._next_job = next_job
         self._owners = Owners()
         self._dispatcher = Dispatcher(policy, self.jobs, self.workers, self._owners)
+        self.is_stirred = False  # something has happened since `dispatch`
         self._dispatched = -inf  # when we looked last for what may start
         self._has_more = True  # perhaps tasks may start now that could not when we looked
         self._next_again = inf  # when the first task may start that waits again, if it waits since we looked
@@ -81,7 +83,8 @@ class Reactor:
         effects: list[Effect] = [JobAdded(number, spec, now, lines, upload)]
         if any(states.get(before, JobState.FINISHED) is not JobState.FINISHED for before in spec.after):
             effects += self._cancel_tasks(job, None, now)
-        return number, effects + self._settle_job(job, now) + self.dispatch(now)
+        self._stir()
+        return number, effects + self._settle_job(job, now)
 
     def add_tasks(self, number: JobId, first: TaskNumber, inputs: tuple[Input, ...], now: float) -> list[Effect]:
         """Give an open job more tasks, numbered from `first`. Those that it has already came twice, and are skipped."""
@@ -94,7 +97,8 @@ class Reactor:
         record = TasksAdded(number, TaskNumber(job.tasks.count + 1), new, now)
         job.tasks.grow(len(new))
         self.jobs.settle(job)
-        return [record, *self.dispatch(now)]
+        self._stir()
+        return [record]
 
     def close(self, number: JobId, now: float) -> list[Effect]:
         """An open job gets no more tasks, and ends with its last one."""
@@ -116,8 +120,8 @@ class Reactor:
         job = self.jobs.find(number)
         if job is None:
             return []
-        effects = self._cancel_tasks(job, tasks, now)
-        return effects + self._settle_job(job, now) + self.dispatch(now)
+        self._stir()
+        return self._cancel_tasks(job, tasks, now) + self._settle_job(job, now)
 
     def retry(self, number: JobId, tasks: Iterable[TaskNumber] | None, now: float) -> list[Effect]:
         """Let tasks that failed or were cancelled wait again. A final job has to be restored first."""
@@ -134,7 +138,8 @@ class Reactor:
             return []
         job.is_cancelled = False
         record = TasksSet(number, TaskState.WAITING, None if tasks is None else chosen, now)
-        return [record, *self._settle_job(job, now), *self.dispatch(now)]
+        self._stir()
+        return [record, *self._settle_job(job, now)]
 
     def current_attempt(self, job: JobId, task: TaskNumber) -> AttemptKey:
         """The attempt that runs now, for peers that have no attempts; one that never was where none runs."""
@@ -170,7 +175,8 @@ class Reactor:
         if strange:
             effects.append(Kill(info.id, tuple(strange)))
         self.workers.settle(worker)
-        return effects + self.dispatch(now)
+        self._stir()
+        return effects
 
     def on_heard(self, worker: str, now: float) -> None:
         """Any word from a worker says that it is alive."""
@@ -189,19 +195,19 @@ class Reactor:
         found.connected = False
         found.absent_since = now
         self.workers.settle(found)
-        is_over = found.dismissed or not found.held
-        return self._forget_worker(found, now) + self.dispatch(now) if is_over else []
+        return self._forget_worker(found, now) if found.dismissed or not found.held else []
 
     def on_gone(self, worker: str, now: float) -> list[Effect]:
         """A worker is known to be dead, or has left for good: what it held is lost."""
         found = self.workers.find(worker)
-        return [] if found is None else self._forget_worker(found, now) + self.dispatch(now)
+        return [] if found is None else self._forget_worker(found, now)
 
-    def on_given(self, worker: str, attempts: Iterable[AttemptKey]) -> list[AttemptKey]:
+    def on_given(self, worker: str, attempts: Iterable[AttemptKey], now: float) -> list[AttemptKey]:
         """The time has come to send these to a worker. Gives those that are still its own."""
         found = self.workers.find(worker)
         if found is None:
             return []
+        found.last_moved = now
         ungiven = [attempt for attempt in attempts if attempt in found.ungiven]
         current = [attempt for attempt in ungiven if self._owners.is_current(attempt, found)]
         found.ungiven.difference_update(current)
@@ -218,7 +224,8 @@ class Reactor:
             if worker is not None:
                 worker.refusing = True
             effects += self._return(attempt, now)
-        return effects + self.dispatch(now)
+        self._stir()
+        return effects
 
     def on_claims_lost(self, attempts: Iterable[AttemptKey]) -> None:
         """Another foreman got these first: here they neither run nor wait."""
@@ -238,7 +245,7 @@ class Reactor:
         owner = self.workers.find(worker)
         if owner is None:
             return [thanks]
-        owner.last_result = now
+        owner.last_moved = now
         effects: list[Effect] = []
         touched: dict[JobId, Job] = {}
         for attempt, ending in ended:
@@ -249,8 +256,9 @@ class Reactor:
                 owner.draining = True  # it is about to leave
             owner.release(attempt)
         self.workers.settle(owner)
+        self.is_stirred = True
         changes = [effect for job in touched.values() for effect in self._settle_job(job, now)]
-        return [*effects, *changes, thanks, *self._dispatch(now)]
+        return [*effects, *changes, thanks]
 
     def drain(self, worker: str, immediate: bool = False) -> list[Effect]:
         """Give a worker nothing new, and let it go when it has done what it holds, or now."""
@@ -299,14 +307,16 @@ class Reactor:
         effects: list[Effect] = []
         for worker in [w for w in self.workers if not w.connected and w.absent_since + self.policy.grace <= now]:
             effects += self._forget_worker(worker, now)
-        return effects + self.dispatch(now)
+        self._stir()
+        return effects
+
+    def _stir(self) -> None:
+        """Any worker might get a task now; after a result, only those whose account changed."""
+        self.is_stirred = self._has_more = True
 
     def dispatch(self, now: float) -> list[Effect]:
         """Give what is ready to whom it is the turn of."""
-        self._has_more = True
-        return self._dispatch(now)
-
-    def _dispatch(self, now: float) -> list[Effect]:
+        self.is_stirred = False
         self._dispatched = now
         gifts = self._dispatcher.give(now, anew=self._has_more or self._next_again <= now)
         self._has_more = self._dispatcher.is_haunted  # whoever takes that task leaves others behind it
@@ -421,7 +431,8 @@ class Reactor:
         self.jobs.settle(job)
         job.state = job.tell_state()
         effects: list[Effect] = [JobSet(number, job.state, held, now), Publish(JobChanged(number, job.state))]
-        return effects + self.dispatch(now)
+        self._stir()
+        return effects
 
     def _settle_job(self, job: Job, now: float) -> list[Effect]:
         """Record and tell a job's new state, if it has one; a final job leaves the memory."""
@@ -448,6 +459,7 @@ class Reactor:
 
     def _forget_worker(self, worker: Worker, now: float) -> list[Effect]:
         self.workers.remove(worker)
+        self._stir()
         ending = Ending(cause=Cause.WORKER_LOST, note=f"worker {worker.info.name} was lost")
         if worker.dismissed:
             ending = Ending(cause=Cause.WORKER_STOPPED, note=f"worker {worker.info.name} was stopped")

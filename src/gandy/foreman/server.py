@@ -178,7 +178,7 @@ class Server:
         while desk.inbox:
             self.on_message(link.name, desk.inbox.popleft())
         self.flush_link(link.name)  # nothing in there waits for the store: what does is sent by `_perform`
-        if self.foreman.batch:
+        if self.foreman.has_work:
             self.wake()
 
     def on_cut(self, link: Link) -> None:
@@ -255,13 +255,13 @@ class Server:
             await self._work.wait()
             await asyncio.sleep(next_commit - loop.time())
             self._work.clear()
-            batch = self.foreman.take_batch()
+            batch = self.foreman.take_batch(time.time())
             next_commit = loop.time() + (COMMIT_INTERVAL if len(batch.records) > FEW_RECORDS else 0.0)
             lost = await self._commit(batch)
             await self._perform(batch, lost)
             self._flush()
             self.lane.on_room()
-            if self.foreman.batch:
+            if self.foreman.has_work:
                 self.wake()
             self._look_soon()
 
@@ -274,9 +274,7 @@ class Server:
     def _look_again(self) -> None:
         self._will_look = False
         self.foreman.on_time(time.time())
-        if self.foreman.batch:
-            self.wake()
-        self._look_soon()
+        self.wake()
 
     async def _commit(self, batch: Batch) -> frozenset[AttemptKey]:
         while batch.records:
@@ -358,7 +356,7 @@ class Server:
             self.foreman.on_time(now)
             self._cut_silent(now)
             self._cut_expired(now)
-            if self.foreman.batch:
+            if self.foreman.has_work:
                 self.wake()
 
     def look_at_clock(self) -> None:

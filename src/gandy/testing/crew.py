@@ -125,9 +125,9 @@ class SimulatedForeman:
     def pump(self) -> None:
         """Commit what was decided, then do it. One commit at a time: what comes meanwhile is the next group."""
         self.after_step()
-        if self._is_committing or not self.foreman.batch:
+        if self._is_committing or not self.foreman.has_work:
             return
-        batch = self.foreman.take_batch()
+        batch = self.foreman.take_batch(self._simulation.now)
         if not batch.records:
             self._perform(batch, frozenset())
             return

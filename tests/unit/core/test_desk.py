@@ -57,8 +57,8 @@ class Room:
     def work(self) -> list[object]:
         """Perform everything that was decided; gives the records."""
         records: list[object] = []
-        while self.foreman.batch:
-            batch = self.foreman.take_batch()
+        while self.foreman.has_work:
+            batch = self.foreman.take_batch(1.0)
             records += batch.records
             for send in batch.sends:
                 self.foreman.perform(send, self.inputs, 1.0)
@@ -400,7 +400,7 @@ def test_time_and_links_pass_through() -> None:
     room.submit()
     room.foreman.on_cut("link", 2.0)
     room.foreman.on_time(12.0)
-    assert room.foreman.batch
+    assert room.foreman.has_work
     other = Room()
     with pytest.raises(RemoteProtocolError):
         other.foreman.on_data("link", b"nonsense that is long enough", 1.0)

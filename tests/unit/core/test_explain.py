@@ -1,4 +1,5 @@
 import pytest
+from tests.reactors import PromptReactor
 
 from gandy.core.explain import describe_ending, explain_end, explain_ends, explain_waiting
 from gandy.core.model import AttemptKey, Cause, Ending, JobSpec, TaskState
@@ -22,13 +23,13 @@ def submit(reactor: Reactor, **changes: object) -> JobId:
 
 
 def a_crew(slots: int = 1, tags: tuple[str, ...] = ()) -> Reactor:
-    reactor = Reactor()
+    reactor = PromptReactor()
     reactor.on_hello(WorkerInfo("w", "w", slots, frozenset(tags)), [], 0.0)
     return reactor
 
 
 def test_no_worker() -> None:
-    reactor = Reactor()
+    reactor = PromptReactor()
     assert "No worker is connected" in explain(reactor, submit(reactor))
 
 

@@ -1,6 +1,7 @@
 """The foreman's decisions, one by one: what is recorded, what is said, and in which order."""
 
 import pytest
+from tests.reactors import PromptReactor
 
 from gandy.core.dispatch import LEAD
 from gandy.core.effects import Acknowledge, Assignment, Dismiss, Effect, Give, JobChanged, Kill, Publish, Recall
@@ -33,7 +34,7 @@ class Played:
     """A reactor that is checked after each step, with the clock in hand."""
 
     def __init__(self, *workers: WorkerInfo, policy: Policy | None = None) -> None:
-        self.reactor = Reactor(policy or Policy(grace=10.0, crash_limit=2, first_pace=0.0))
+        self.reactor = PromptReactor(policy or Policy(grace=10.0, crash_limit=2, first_pace=0.0))
         for worker in workers:
             self.reactor.on_hello(worker, [], 0.0)
 
@@ -136,6 +137,19 @@ def test_a_held_job_starts_nothing_until_it_is_released() -> None:
     assert states(crew.seen(crew.reactor.hold(ONE, 1.0))) == [JobState.RUNNING]
 
 
+def test_steps_that_come_together_are_one_for_whoever_gives_out_tasks() -> None:
+    reactor = Reactor()
+    assert not reactor.is_stirred
+    effects = reactor.on_hello(a_worker(slots=3), [], 0.0)
+    for _ in range(2):
+        effects += reactor.submit(a_spec(1), 0.0)[1]
+    assert reactor.is_stirred
+    assert given(effects) == {}
+    assert given(reactor.dispatch(1.0)) == {"w": [key(job=1), key(job=2)]}
+    assert not reactor.is_stirred
+    reactor.check()
+
+
 # Results
 
 
@@ -235,7 +249,7 @@ def test_what_waited_on_a_lost_worker_is_not_blamed() -> None:
 def test_a_worker_gets_no_new_attempt_while_it_has_an_old_one() -> None:
     crew = Played(a_worker(slots=2))
     crew.submit(a_spec(1))
-    crew.reactor.on_given("w", [key()])
+    crew.reactor.on_given("w", [key()], 1.0)
     crew.reactor.cancel(ONE, [TaskNumber(1)], 1.0)
     _, effects = crew.reactor.submit(a_spec(1), 1.0)
     assert given(effects) == {"w": [key(job=2)]}
@@ -269,7 +283,7 @@ def test_a_task_that_kills_its_workers_is_stopped() -> None:
 def test_what_never_reached_a_worker_is_given_again_under_another_number() -> None:
     crew = Played(a_worker(slots=1))
     crew.submit(a_spec(1))
-    crew.reactor.on_given("w", [key()])
+    crew.reactor.on_given("w", [key()], 1.0)
     crew.reactor.on_absent("w", 0.0)
     effects = crew.seen(crew.reactor.on_hello(a_worker(slots=1), [], 1.0))
     assert ended(effects) == [(key(), TaskState.WAITING)]
@@ -281,16 +295,16 @@ def test_what_is_not_sent_yet_stays_with_a_worker_that_comes_back() -> None:
     crew.submit(a_spec(1))
     crew.reactor.on_absent("w", 0.0)
     assert crew.seen(crew.reactor.on_hello(a_worker(slots=1), [], 1.0)) == []
-    assert crew.reactor.on_given("w", [key()]) == [key()]
-    assert crew.reactor.on_given("w", [key()]) == []
-    assert crew.reactor.on_given("nobody", [key()]) == []
+    assert crew.reactor.on_given("w", [key()], 1.0) == [key()]
+    assert crew.reactor.on_given("w", [key()], 1.0) == []
+    assert crew.reactor.on_given("nobody", [key()], 1.0) == []
 
 
 def test_what_is_no_longer_its_own_is_not_sent_to_a_worker() -> None:
     crew = Played(a_worker(slots=1))
     crew.submit(a_spec(1))
     crew.reactor.cancel(ONE, None, 1.0)
-    assert crew.reactor.on_given("w", [key()]) == []
+    assert crew.reactor.on_given("w", [key()], 1.0) == []
 
 
 def test_a_worker_is_told_to_end_what_is_not_its_own() -> None:
@@ -493,6 +507,16 @@ def test_what_should_begin_soon_is_had_back_only_if_it_does_not() -> None:
     assert not crew.reactor.is_patient
 
 
+def test_a_worker_has_time_to_begin_what_it_was_given_just_now() -> None:
+    crew = Played(an_eager_worker("a", ahead=5))
+    crew.submit(a_spec(6))
+    quick = Ending(cause=Cause.EXIT, exit_code=0, started=1.0, ended=1.001)
+    crew.end(key(1), quick, "a", 2.0)
+    crew.reactor.on_given("a", [key(number) for number in range(2, 7)], 3.0)  # the store was slow
+    assert recalled(crew.seen(crew.reactor.on_hello(an_eager_worker("b"), [], 3.01))) == {}
+    assert recalled(crew.seen(crew.reactor.on_time(3.021))) == {"a": (key(6),)}
+
+
 # People
 
 
@@ -535,7 +559,7 @@ def test_what_is_cancelled_before_it_went_out_holds_no_slot() -> None:
     played = Played(a_worker())
     played.submit(a_spec(2))
     played.seen(played.reactor.cancel(ONE, [TaskNumber(1)], 1.0))
-    assert played.reactor.on_given("w", [key(1), key(2)]) == [key(2)]
+    assert played.reactor.on_given("w", [key(1), key(2)], 1.0) == [key(2)]
     played.reactor.check()
     worker = played.reactor.workers.find("w")
     assert worker is not None
@@ -775,6 +799,6 @@ def test_what_has_a_time_is_not_kept_waiting_by_what_waits_on_workers_and_is_not
     played.submit(a_timed_spec())
     effects = played.seen(played.reactor.on_time(GIVEN_AT))
     assert given(effects) == {"w": [key(job=2)]}  # the slot is taken, and it is the next one there
-    played.reactor.on_given("w", [key(), key(job=2)])
+    played.reactor.on_given("w", [key(), key(job=2)], 1.0)
     effects = played.seen(played.reactor.on_hello(a_worker("idle"), [], 9.0))
     assert key(job=2) not in recalled(effects)["w"]
