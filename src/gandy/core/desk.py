@@ -5,7 +5,8 @@ Nothing above it knows which door a worker came in by. A plain peer, which has n
 
 import shlex
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Final
 
 from msgspec import UNSET
@@ -18,7 +19,7 @@ from gandy.core.reactor import Reactor
 from gandy.core.workers import PING_PONG, ROUND_ROBIN, WorkerInfo
 from gandy.errors import ErrorCode
 from gandy.ids import JobId
-from gandy.talk.events import ExtensionReceived, ForemanEvent, Greeted, Refused, Reported
+from gandy.talk.events import ExtensionReceived, ForemanEvent, Greeted, Refused, Reported, Requested
 from gandy.talk.foreman import ForemanSide
 from gandy.talk.v1_foreman import V1ForemanSide
 from gandy.wire.messages import (
@@ -35,6 +36,7 @@ from gandy.wire.messages import (
 
 Inputs = Mapping[AttemptKey, Input]
 MAX_TOLD: Final = 1_000  # jobs whose shared part a worker must remember
+MAX_JOINED: Final = 64  # commands whose text is remembered
 CAUSES: Final = {int(cause): cause for cause in Cause}
 
 
@@ -93,18 +95,22 @@ class Desk:
 
     def give(self, assignments: Iterable[Assignment], inputs: Inputs) -> None:
         """Raises: LocalProtocolError, where nothing was given."""
-        is_gandy = Extension.ATOMIC in self.agreed
-        told = set(self._told)
+        is_gandy = isinstance(self.side, ForemanSide) and self.side.exchange.is_gandy
+        new: set[JobId] = set()  # jobs whose shared part is in here
         tasks = []
-        last = None
+        job = None
         for attempt, spec in map(astuple, assignments):
-            if spec is not last:  # mostly all are of one job
-                last, description = spec, _describe(attempt.job, spec)
-            orders = _make_orders(attempt, spec, inputs.get(attempt), told) if is_gandy else UNSET
+            if attempt.job != job:  # mostly all are of one job
+                job, description = attempt.job, _describe(attempt.job, spec)
+                is_told = attempt.job in self._told or attempt.job in new
+                new.add(attempt.job)
+            orders = _make_orders(attempt, spec, inputs.get(attempt), is_told) if is_gandy else UNSET
             tasks.append(Task(attempt.task, description, orders))
-            told.add(attempt.job)
+            is_told = True
         self.side.give(tasks)
-        self._told = told if len(told) < MAX_TOLD else set()
+        self._told |= new
+        if len(self._told) >= MAX_TOLD:
+            self._told.clear()
         for task, assignment in zip(tasks, assignments, strict=True):
             self._attempts[task.pair] = assignment.attempt
 
@@ -118,12 +124,15 @@ class Desk:
         assert isinstance(self.side, ForemanSide)
         self.side.recall(TaskPair(attempt.job, attempt.task) for attempt in attempts)
 
-    def acknowledge(self, attempts: Iterable[AttemptKey]) -> None:
-        """The reactor thanks for whole reports."""
+    def acknowledge(self, attempts: Iterable[AttemptKey]) -> bool:
+        """The reactor thanks for whole reports. Whether the worker may be heard now that it was answered: `pull`."""
+        is_answered = False
         for attempt in attempts:
             report = self._reports.pop(attempt, None)
             if report is not None:
                 self.side.acknowledge(report)
+                is_answered = is_answered or isinstance(report.ticket, Requested)
+        return is_answered
 
     def dismiss(self, immediate: bool) -> None:
         if immediate:
@@ -210,17 +219,20 @@ def _tell_attempt(task: Task, reactor: Reactor) -> AttemptKey:
     return reactor.current_attempt(task.job.job_id, task.number)
 
 
+_join = lru_cache(MAX_JOINED)(shlex.join)  # for people who look at a plain worker; each gift has it
+
+
 def _describe(job: JobId, spec: JobSpec) -> JobDescription:
-    text = spec.command if isinstance(spec.command, str) else shlex.join(spec.command)
+    text = spec.command if isinstance(spec.command, str) else _join(spec.command)
     return JobDescription(job, spec.name, spec.tasks, spec.cwd, "", text, Status.RUNNING)
 
 
-def _make_orders(attempt: AttemptKey, spec: JobSpec, given: Input | None, told: Collection[JobId]) -> Orders:
+def _make_orders(attempt: AttemptKey, spec: JobSpec, given: Input | None, is_told: bool) -> Orders:
     line = given if isinstance(given, str) else None
     python = None
     if spec.python is not None:
         pickled = given if isinstance(given, bytes) else b""
-        shared = None if attempt.job in told else spec.python.shared
+        shared = None if is_told else spec.python.shared
         python = PythonOrders(pickled, shared, spec.python.fresh)
     return Orders(attempt.attempt, spec.command, spec.env, spec.timeout, line, spec.slots, spec.memory, python, spec.at)
 

@@ -5,7 +5,7 @@ server are both such programs.
 """
 
 from collections.abc import Iterable
-from typing import TypeGuard, assert_never, get_args
+from typing import Final, assert_never, get_args
 
 from gandy.core.desk import Desk, Inputs
 from gandy.core.effects import Acknowledge, Assignment, Dismiss, Effect, Give, Kill, Publish, Recall, Reply, Send
@@ -15,11 +15,7 @@ from gandy.errors import LocalProtocolError
 from gandy.talk.foreman import ForemanSide
 from gandy.talk.v1_foreman import V1ForemanSide
 
-_RECORDS = frozenset(get_args(Record))
-
-
-def is_record(effect: Effect) -> TypeGuard[Record]:
-    return type(effect) in _RECORDS
+RECORDS: Final = frozenset(get_args(Record))
 
 
 class Batch:
@@ -34,10 +30,10 @@ class Batch:
 
     def add(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
-            if is_record(effect):
-                self.records.append(effect)
+            if type(effect) in RECORDS:
+                self.records.append(effect)  # type: ignore[arg-type]
             else:
-                self.sends.append(effect)  # type: ignore[arg-type]  # whatever is not a record is a send
+                self.sends.append(effect)  # type: ignore[arg-type]
 
 
 class Foreman:
@@ -106,8 +102,7 @@ class Foreman:
                     desk.recall(attempts)
             case Acknowledge(worker, attempts):
                 desk = self.find_desk(worker)
-                if desk is not None:
-                    desk.acknowledge(attempts)
+                if desk is not None and desk.acknowledge(attempts):
                     self.batch.add(desk.pull(self.reactor, now))
             case Dismiss(worker, immediate):
                 desk = self.find_desk(worker)
@@ -119,13 +114,14 @@ class Foreman:
                 assert_never(send)
 
     def _give(self, worker: str, assignments: tuple[Assignment, ...], inputs: Inputs, now: float) -> None:
-        current = set(self.reactor.on_given(worker, [assignment.attempt for assignment in assignments], now))
-        wanted = [assignment for assignment in assignments if assignment.attempt in current]
+        current = self.reactor.on_given(worker, [assignment.attempt for assignment in assignments], now)
+        if len(current) < len(assignments):
+            assignments = tuple(assignment for assignment in assignments if assignment.attempt in current)
         desk = self.find_desk(worker)
-        if desk is None or not wanted:
+        if desk is None or not assignments:
             return
         try:
-            desk.give(wanted, inputs)
+            desk.give(assignments, inputs)
         except LocalProtocolError:  # the worker has less room than we thought, or a command fits no frame
             self.batch.add(self.reactor.on_refused(current, now))
 

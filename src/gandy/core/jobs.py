@@ -5,10 +5,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from gandy.core.model import Cause, Counts, Ending, JobSpec, JobState, TaskState
+from gandy.core.model import AttemptKey, Cause, Counts, Ending, JobSpec, JobState, TaskState
 from gandy.core.queue import JobQueue, Need, Rank
 from gandy.core.tasks import TaskTable
-from gandy.ids import JobId
+from gandy.ids import JobId, TaskNumber
 
 PACE_MEMORY: Final = 8  # tasks; older ones are forgotten by and by
 RESTART: Final = 10.0  # seconds; a shared time that moves by more, seen from our own, has begun anew
@@ -44,6 +44,10 @@ class Job(Struct, eq=False):
         if ending.cause is Cause.EXIT and ending.started is not None and ending.ended is not None:
             seconds = max(0.0, ending.ended - ending.started)
             self.pace = seconds if self.pace is None else self.pace + (seconds - self.pace) / PACE_MEMORY
+
+    def tell_attempt(self, task: TaskNumber) -> AttemptKey:
+        """The last one at this task; number 0, where there was none."""
+        return AttemptKey(self.id, task, self.tasks.attempts(task))
 
     @property
     def rank(self) -> Rank:

@@ -143,14 +143,15 @@ class Reactor:
 
     def current_attempt(self, job: JobId, task: TaskNumber) -> AttemptKey:
         """The attempt that runs now, for peers that have no attempts; one that never was where none runs."""
-        owned, _ = self._owners.find((job, task))
-        return owned or AttemptKey(job, task, 0)
+        found = self.jobs.find(job)
+        last = found.tell_attempt(task) if found is not None and task in found.tasks else None
+        return AttemptKey(job, task, 0) if last is None or self._owners.find(last) is None else last
 
     def find_absent_owner(self, attempts: Iterable[AttemptKey]) -> str | None:
         """The worker that these attempts belong to, if it is away: whoever has them must be it."""
         for attempt in attempts:
-            owned, worker = self._owners.find(attempt.task_key)
-            if owned == attempt and worker is not None and not worker.connected:
+            worker = self._owners.find(attempt)
+            if worker is not None and not worker.connected:
                 return worker.info.id
         return None
 
@@ -211,16 +212,17 @@ class Reactor:
         ungiven = [attempt for attempt in attempts if attempt in found.ungiven]
         current = [attempt for attempt in ungiven if self._owners.is_current(attempt, found)]
         found.ungiven.difference_update(current)
-        for attempt in set(ungiven).difference(current):  # cancelled meanwhile: nobody would say that they are over
-            found.release(attempt)
-        self.workers.settle(found)
+        if len(current) < len(ungiven):  # cancelled meanwhile: nobody would say that they are over
+            for attempt in set(ungiven).difference(current):
+                found.release(attempt)
+            self.workers.settle(found)
         return current
 
     def on_refused(self, attempts: Iterable[AttemptKey], now: float) -> list[Effect]:
         """A worker has not started these attempts. It gets nothing until it says something else."""
         effects: list[Effect] = []
         for attempt in attempts:
-            _, worker = self._owners.find(attempt.task_key)
+            worker = self._owners.find(attempt)
             if worker is not None:
                 worker.refusing = True
             effects += self._return(attempt, now)
@@ -337,7 +339,7 @@ class Reactor:
         running = sum(job.tasks.running for job in self.jobs)
         assert running == len(self._owners)
         for attempt, worker in self._owners:
-            assert self._get_job(attempt.job).tasks.attempts(attempt.task) == attempt.attempt
+            assert self._get_job(attempt.job).tell_attempt(attempt.task) == attempt
             assert attempt in worker.held
 
     # Inside
@@ -349,8 +351,8 @@ class Reactor:
 
     def _return(self, attempt: AttemptKey, now: float) -> list[Effect]:
         """The attempt never began. The task waits again; the number of the attempt is used up, for the fence."""
-        _, worker = self._owners.find(attempt.task_key)
-        if worker is None or not self._owners.is_current(attempt, worker):
+        worker = self._owners.find(attempt)
+        if worker is None:
             return []
         effects: list[Effect] = [self._end(attempt, Ending(cause=Cause.RETURNED), now)]
         worker.release(attempt)
@@ -418,7 +420,9 @@ class Reactor:
         kills: dict[str, list[AttemptKey]] = {}
         effects: list[Effect] = []
         for task in tasks:
-            attempt, worker = self._owners[job.id, task]
+            attempt = job.tell_attempt(task)
+            worker = self._owners.find(attempt)
+            assert worker is not None, "it runs"
             kills.setdefault(worker.info.id, []).append(attempt)
             effects.append(self._end(attempt, Ending(cause=Cause.CANCELLED, note="cancelled"), now))
         return [*effects, *(Kill(worker, tuple(attempts)) for worker, attempts in kills.items())]

@@ -607,7 +607,7 @@ class Switchboard:
         for command in list(self._waiting.values()):
             self._expire(command.queue, now)
         for peer in self._workers.values():
-            if self._expire(peer.direct, now):
+            if peer.direct and self._expire(peer.direct, now):
                 self._drain(peer, now)
         for command in [command for command in self._commands.values() if not command.offers]:
             if now - command.gone_since >= GRACE:

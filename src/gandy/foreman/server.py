@@ -177,6 +177,7 @@ class Server:
             return
         while desk.inbox:
             self.on_message(link.name, desk.inbox.popleft())
+        self.foreman.dirty.discard(link.name)
         self.flush_link(link.name)  # nothing in there waits for the store: what does is sent by `_perform`
         if self.foreman.has_work:
             self.wake()
@@ -331,8 +332,8 @@ class Server:
 
     def flush_link(self, name: str) -> None:
         link = self._links.get(name)
-        if link is not None:
-            link.write(self.foreman.desks[name].side.data_to_send())
+        if link is not None and (data := self.foreman.desks[name].side.data_to_send()):
+            link.write(data)
 
     def answer(self, link: str, seq: int, value: Answer, kind: int = REPLY) -> None:
         """Answer a client, if it is still there."""
@@ -379,8 +380,9 @@ class Server:
         for name, link in list(self._links.items()):
             desk = self.foreman.desks[name]
             worker = self.foreman.reactor.workers.find(desk.worker)
-            speaks = Extension.HEARTBEAT in desk.agreed
-            if speaks and worker is not None and now - worker.last_heard > HEARTBEAT_EXPIRY:
+            is_silent = worker is not None and now - worker.last_heard > HEARTBEAT_EXPIRY
+            if is_silent and Extension.HEARTBEAT in desk.agreed:
+                assert worker is not None
                 log.warning("worker %s has been silent for %.0f s; its link is cut", worker.info.name, HEARTBEAT_EXPIRY)
                 link.abort()
 

@@ -63,6 +63,7 @@ class Exchange:
         self.state = State.GREETING
         self.offers = offers
         self.agreed = Extension.NONE
+        self.is_gandy = False  # the other side, which has agreed to what every gandy offers
         self._agreed_types: frozenset[int] = frozenset()
         self._held_limit = held_limit
         self._last_number = last_number
@@ -111,6 +112,8 @@ class Exchange:
 
     def data_to_send(self) -> bytes:
         """What is to be written to the link now. Asking takes it."""
+        if not self._output:
+            return b""
         data = bytes(self._output)
         self._output.clear()
         return data
@@ -188,6 +191,7 @@ class Exchange:
         self.agreed |= extensions
         self._agreed_types = v2.list_types(self.agreed)
         self._decoder.allow(self.agreed)
+        self.is_gandy = Extension.ATOMIC in self.agreed
         self._takes_calls = Extension.CALLS in self.agreed
 
     def send_extended(self, message: Extended, seq: int = 0) -> None:
@@ -210,10 +214,23 @@ class Exchange:
         Raises: RemoteProtocolError. The link is closed then; a gandy peer is told the reason in a last ERROR.
         """
         try:
-            return self._next_event()
+            while self.state is not State.CLOSED:
+                if self._held and self._can_handle(self._held[0][0]):
+                    return self._give_out(*self._held.popleft())
+                if self._their_reset is not None and self._can_finish_reset():
+                    return self._finish_reset()
+                if self._takes_calls:
+                    self._decoder.take_with(self._read_calls)
+                numbered = self._decoder.next_message()
+                if numbered is None:
+                    return None
+                event = self._on_message(*numbered)
+                if event is not None:
+                    return event
         except RemoteProtocolError as error:
             self._give_up(error.code)
             raise
+        return None
 
     def fail(self, text: str, code: ErrorCode) -> RemoteProtocolError:
         """The error to raise for a message that the rules of numbers allow and that still cannot be."""
@@ -221,26 +238,10 @@ class Exchange:
         return RemoteProtocolError(text, code)
 
     def _give_up(self, code: ErrorCode) -> None:
-        if Extension.ATOMIC in self.agreed:
+        if self.is_gandy:
             # A number of our own parity: this ERROR answers nothing.
             self._output += v2.encode(self.role.parity, Error(code))
         self.close()
-
-    def _next_event(self) -> ExchangeEvent | None:
-        while self.state is not State.CLOSED:
-            if self._held and self._can_handle(self._held[0][0]):
-                return self._give_out(*self._held.popleft())
-            if self._can_finish_reset():
-                return self._finish_reset()
-            if self._takes_calls:
-                self._decoder.take_with(self._read_calls)
-            numbered = self._decoder.next_message()
-            if numbered is None:
-                return None
-            event = self._on_message(*numbered)
-            if event is not None:
-                return event
-        return None
 
     def _on_message(self, seq: int, message: Message) -> ExchangeEvent | None:
         match message:
@@ -369,7 +370,7 @@ class Exchange:
 
     def _can_finish_reset(self) -> bool:
         """Rule 5b: everything lower than the RESET is answered, on both sides."""
-        return self._their_reset is not None and not (self._outstanding or self._handling)
+        return not (self._outstanding or self._handling)
 
     def _finish_reset(self) -> Restarted:
         assert self._their_reset is not None

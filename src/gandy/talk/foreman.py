@@ -106,7 +106,7 @@ class ForemanSide:
         self._check_tasks(tasks, packed)
         self.slots.take(tasks)
         # The original starts some of a list and refuses the rest; of one task it is clear which.
-        limit = MAX_BATCH if Extension.ATOMIC in self._exchange.agreed else 1
+        limit = MAX_BATCH if self._exchange.is_gandy else 1
         if self._queue and isinstance(waiting := self._queue[-1], Job) and len(waiting.tasks) < limit:
             self._queue.pop()
             tasks, packed = waiting.tasks + tasks, waiting.packed + packed
@@ -155,7 +155,7 @@ class ForemanSide:
         """The results are recorded, or, with an ERROR, not wanted. Pull `next_event` afterwards."""
         if isinstance(report.ticket, Requested):
             # Any ERROR would end an original's link, so only a gandy worker hears one.
-            is_plain = Extension.ATOMIC not in self._exchange.agreed
+            is_plain = not self._exchange.is_gandy
             self._exchange.answer(report.ticket, self._account() if answer is None or is_plain else answer)
         else:
             self._settle_batch(report.ticket)

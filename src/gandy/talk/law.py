@@ -5,13 +5,13 @@ and tables in docs/protocol are drawn from here by `make docs`.
 """
 
 from collections.abc import Mapping
-from enum import Enum
+from enum import StrEnum  # a plain Enum is slow to look up in a table
 from typing import Final, NamedTuple
 
 from gandy.wire.messages import Answer, Cancel, Error, Hello, Job, Message, Ok, Request, Reset, Stop, Update
 
 
-class Role(Enum):
+class Role(StrEnum):
     """The two sides of a link. (Seed 000 calls them client and server.)"""
 
     WORKER = "worker"
@@ -38,7 +38,7 @@ class Step(NamedTuple):
         return word if self.answers is None else f"{word} to {self.answers.__name__.upper()}"
 
 
-class State(Enum):
+class State(StrEnum):
     """Where a conversation of the second generation stands."""
 
     GREETING = "greeting"  # the foreman does not know the worker's state
@@ -112,7 +112,7 @@ LAW: Final[Mapping[tuple[State, Role, Step], State]] = {
 }
 
 
-class V1State(Enum):
+class V1State(StrEnum):
     """Where a conversation of the first generation stands."""
 
     GREETING = "greeting"  # nobody has spoken (seed: INIT0)

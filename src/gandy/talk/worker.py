@@ -220,7 +220,7 @@ class WorkerSide:
         pairs = {task.pair for task in tasks}
         is_known = not (pairs.isdisjoint(self.slots.running) and pairs.isdisjoint(self._results))
         if is_known or len(pairs) < len(tasks):
-            is_gandy = Extension.ATOMIC in self._exchange.agreed
+            is_gandy = self._exchange.is_gandy
             return ErrorCode.ALREADY_RUNNING if is_gandy else ErrorCode.NO_PROCS
         return ErrorCode.NO_PROCS if len(tasks) > self.slots.room else None
 
@@ -284,7 +284,7 @@ class WorkerSide:
             self._send_batch()
         elif self._results:
             result = next(iter(self._results.values()))
-            is_gandy = Extension.ATOMIC in self._exchange.agreed
+            is_gandy = self._exchange.is_gandy
             update = Update(result if is_gandy else replace(result, report=UNSET))
             if self._exchange.can_request(update) and self._exchange.request(update):
                 self._reported = self.slots.release(result.pair)

@@ -52,6 +52,7 @@ PLAIN: Final = frozenset(map(int, Type)) - SIZED
 
 FORMAT: Final = Format(HEADER.size, HEADER.unpack_from, Type, PLAIN, SIZED)
 
+FIRST_EXTENDED: Final = 0x20
 # Type numbers of each extension. All of them carry a payload of arg0 bytes.
 EXTENSION_TYPES: Final[Mapping[Extension, range]] = {
     Extension.HEARTBEAT: range(0x20, 0x28),
@@ -93,7 +94,9 @@ class V2Decoder(Decoder[tuple[int, Message]]):
     def open_frame(
         self, kind: int, subtype: int, seq: int, padding: int, arg0: int, payload: Payload
     ) -> tuple[int, Message]:
-        # The three that make up the traffic of jobs come first.
+        # The four that make up the traffic of jobs come first.
+        if kind >= FIRST_EXTENDED:
+            return seq, Extended(kind, bytes(payload))
         if kind == _OK and not padding:
             return seq, Ok(arg0 >> 16, arg0 & 0xFFFF)
         if kind == _UPDATE:
@@ -118,10 +121,8 @@ def _open_rare(kind: int, subtype: int, padding: int, arg0: int, payload: Payloa
             return Stop(arg0)
         case Type.ERROR:
             return Error(subtype, arg0)
-        case Type.RESET:
-            return Reset(arg0)
         case _:
-            return Extended(kind, bytes(payload))
+            return Reset(arg0)
 
 
 def _open_hello(padding: int, payload: Payload) -> Hello:
@@ -147,6 +148,8 @@ def encode(seq: int, message: Message) -> bytes:
 
 def _encode(seq: int, message: Message) -> bytes:
     match message:
+        case Extended(kind, payload):
+            return _sized(kind, seq, payload)
         case Ok(nproc, nrun, extensions):
             if not (0 <= nproc <= 0xFFFF and 0 <= nrun <= 0xFFFF):
                 raise LocalProtocolError(f"OK has 16 bits for each of {nproc} and {nrun}")
@@ -168,8 +171,6 @@ def _encode(seq: int, message: Message) -> bytes:
             return HEADER.pack(MAGIC, Type.ERROR, code, seq, 0, detail)
         case Reset(last_reply):
             return HEADER.pack(MAGIC, Type.RESET, 0, seq, 0, last_reply)
-        case Extended(kind, payload):
-            return _sized(kind, seq, payload)
         case _:
             assert_never(message)
 

@@ -142,6 +142,17 @@ def test_what_the_calls_of_a_job_share_is_told_once_on_a_link() -> None:
     assert [orders and orders.shared for orders in python_orders(room)] == [b"function", None]
 
 
+def test_jobs_may_be_made_of_one_spec() -> None:
+    room = a_gandy_room()
+    spec = JobSpec(command="true")
+    for _ in range(2):
+        room.foreman.batch.add(room.foreman.reactor.submit(spec, 0.0)[1])
+    room.work()
+    ((_, message),) = room.said()
+    assert isinstance(message, Job)
+    assert [task.job.job_id for task in message.tasks] == [1, 2]
+
+
 def test_a_worker_that_refused_is_told_again_what_calls_share() -> None:
     room = a_gandy_room()
     spec = JobSpec(command="f", tasks=1, has_lines=True, python=PythonSpec(shared=b"function"))
