@@ -9,7 +9,8 @@ from typing import Final
 from tests.crews import ClientSeat, Crew, Frame, Seat, WorkerSeat
 from tests.fuzz.talks import Choices, cut
 
-from gandy.core.switchboard import GRACE, LAST_ID, MAX_PATIENCE, TURN
+from gandy.core.sharing import TURN
+from gandy.core.switchboard import GRACE, LAST_ID, MAX_PATIENCE
 from gandy.errors import RemoteProtocolError
 from gandy.limits import MAX_PIECE_BYTES
 from gandy.wire import calls

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.crews import Frame, feed
 
-from gandy.core.switchboard import GRACE, MAX_CREDIT, TURN, Switchboard
+from gandy.core.sharing import TURN
+from gandy.core.switchboard import GRACE, MAX_CREDIT, Switchboard
 from gandy.core.workers import Worker, WorkerInfo
 from gandy.errors import RemoteProtocolError
 from gandy.limits import MAX_PIECE_BYTES
@@ -562,11 +563,12 @@ class Calls(RuleBasedStateMachine):
             self.lose_client(client)
         assert self.waiting == []
         assert not self.board.needs_ticks
-        tables = [self.board._waiting, self.board._workers, self.board._commands, self.board._asked, self.board.touched]
+        waiting = self.board._waiting
+        tables = [waiting.commands, self.board._workers, self.board._offers.commands, self.board.touched]
         for peer in (end.peer for end in self.all_ends):
             tables += [peer.calls, peer.serves, peer.offers, peer.direct, peer.missing]
         assert not any(tables)
-        assert self.board.queued == self.board._queued_bytes == 0
+        assert self.board.queued == waiting.bytes == 0
 
 
 # More than 10,000 steps: 260 runs of up to 50.

@@ -8,14 +8,14 @@ This is the hot path: plain calls on plain data, frames in and frames out, and n
 """
 
 from collections import OrderedDict
-from heapq import heappop, heappush, heapreplace
 from math import inf
-from operator import itemgetter
 from struct import Struct as Layout
 from typing import Final
 
 from gandy.core.calls import Call, Command, OnOut, Peer
-from gandy.core.ring import SPAN, Ring
+from gandy.core.offers import Offers
+from gandy.core.sharing import Sharing
+from gandy.core.waiting import WaitingCalls
 from gandy.core.workers import Worker
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.limits import MAX_QUEUED_BYTES, MAX_QUEUED_CALLS
@@ -59,7 +59,6 @@ from gandy.wire.v2 import HEADER
 GRACE: Final = 6.0  # seconds that a command whose last worker left is still expected back; see the worker's pauses
 MAX_PATIENCE: Final = 3600.0  # seconds that patient calls wait where nobody offers their command
 PATIENCE: Final = 0.02  # seconds that calls wait before tasks of jobs are asked to leave slots to them
-TURN: Final = 1.0  # seconds that calls may keep the only slot of a worker from tasks that wait for it, and back
 LAST_ID: Final = 0xFFFF_FFFF
 MAX_CREDIT: Final = 1 << 30  # bytes that may be granted in advance
 
@@ -80,26 +79,20 @@ class Switchboard:
         self.touched: set[Peer] = set()
         self.now = now  # of the frames that come; a step is short
         self._opened = now
-        self._commands: dict[bytes, Command] = {}
-        self._waiting: dict[bytes, Command] = {}  # those whose queue is not empty
+        self._offers = Offers()
+        self._waiting = WaitingCalls(max_queued, max_bytes)
+        self._sharing = Sharing(self._waiting)
         self._workers: dict[str, Peer] = {}
-        self._asked: set[Peer] = set()
-        self._ring = Ring()
         self._peers = 0
-        self._order = 0
-        self._queued = 0
-        self._queued_bytes = 0
-        self._max_queued = max_queued
-        self._max_bytes = max_bytes
 
     @property
     def queued(self) -> int:
-        return self._queued
+        return self._waiting.count
 
     @property
     def needs_ticks(self) -> bool:
         """Whether `on_time` has something to look after."""
-        return bool(self._queued or self._asked)
+        return bool(self._waiting.count or self._sharing.asked)
 
     def add_peer(self, on_out: OnOut | None = None) -> Peer:
         self._peers += 1
@@ -107,7 +100,7 @@ class Switchboard:
 
     def tell_turn(self, peer: Peer) -> int:
         """When a worker is looked at, as a number: the least one is the next."""
-        return self._ring.tell_turn(peer)
+        return self._offers.tell_turn(peer)
 
     def list_offers(self, worker: str) -> list[str]:
         peer = self._workers.get(worker)
@@ -131,7 +124,7 @@ class Switchboard:
 
     def pass_calls(self, client: Peer, data: bytes, at: int) -> int:
         """The short way of plain calls to workers with a free slot: frames stay as they are, but for their numbers."""
-        end, calls, commands = len(data), client.calls, self._commands
+        end, calls, commands, find_worker = len(data), client.calls, self._offers.commands, self._offers.find_worker
         frames, begin, receiver = bytearray(), at, None
         while (body := at + _HEAD) < end:
             head, seq, age_ms, size = _unpack_plain(data, at)
@@ -139,7 +132,7 @@ class Switchboard:
             if head != PLAIN_CALL or age_ms or not name_end <= stop <= end or size > MAX_CALL_PAYLOAD:
                 break
             command = commands.get(data[body + 1 : name_end])
-            if command is None or command.queue or seq in calls or (peer := self._find_worker(command)) is None:
+            if command is None or command.queue or seq in calls or (peer := find_worker(command)) is None:
                 break
             if peer is not receiver:
                 if receiver is None:
@@ -182,7 +175,7 @@ class Switchboard:
         if receiver is not None:
             self._pass_on(receiver, frames[begin:at])
             self._account(peer)
-            if peer.missing or self._queued:
+            if peer.missing or self._waiting.count:
                 self._drain(peer, self.now)
         return at
 
@@ -203,7 +196,7 @@ class Switchboard:
     def _on_call(self, client: Peer, flags: int, seq: int, age_ms: int, payload: bytes, now: float) -> None:
         end = payload[0] + 1 if payload else 0
         name = payload[1:end]
-        command = self._commands.get(name)
+        command = self._offers.commands.get(name)
         if command is None or end > len(payload):
             command = self._add_unknown(client, flags, seq, payload, now)
             if command is None:
@@ -224,7 +217,7 @@ class Switchboard:
             self._on_direct(call, worker.decode(errors="replace"), payload, now)
         elif flags & AT:
             self._on_timed(call, payload, now)
-        elif command.queue or (peer := self._find_worker(command)) is None:
+        elif command.queue or (peer := self._offers.find_worker(command)) is None:
             self._wait(call, payload)
         else:
             self._send(call, peer, payload, now)
@@ -267,7 +260,7 @@ class Switchboard:
             self._account(peer)
             if client is not None:
                 del client.calls[call.client_id]
-            if peer.missing or self._queued:
+            if peer.missing or self._waiting.count:
                 self._drain(peer, now)
             return
         if flags & (FAILED | REFUSED):
@@ -302,12 +295,7 @@ class Switchboard:
         elif kind == ANNOUNCE:
             self._on_announcement(peer, decode_announcement(payload), now)
         elif kind == YIELDED:
-            if padding > peer.shared:
-                raise RemoteProtocolError("more slots are left to calls than there are", ErrorCode.BAD_PAYLOAD)
-            if seq == peer.asked_count:  # else it answers what was asked before
-                if peer.yielded < peer.asked <= padding:
-                    peer.asked_since = now  # the turn of calls begins: a task may have taken long to leave
-                peer.yielded = padding
+            if self._sharing.on_yielded(peer, seq, padding, now):
                 self._drain(peer, now)
         else:
             raise RemoteProtocolError(f"unknown message type 0x{kind:02x}", ErrorCode.UNKNOWN_TYPE)
@@ -324,14 +312,10 @@ class Switchboard:
         call.is_complete = bool(subtype & LAST)
         if call.peer is not None:
             self._tell(call.peer, BODY, subtype, call.id, 0, payload)
-        elif self._queued_bytes + len(payload) > self._max_bytes:
+        elif not self._waiting.extend(call, BODY, subtype, payload):
             self._leave(call, now)
-            self._end(call, BUSY, f"calls that wait have {self._queued_bytes:,} bytes already")
+            self._end(call, BUSY, f"calls that wait have {self._waiting.bytes:,} bytes already")
             return
-        else:
-            assert isinstance(call.pending, list)
-            call.pending.append((BODY, subtype, payload))
-            self._queued_bytes += len(payload)
         if call.is_complete and call.flags & CAST:
             # That was all of a cast: nothing comes back.
             del client.calls[seq]
@@ -386,26 +370,6 @@ class Switchboard:
 
     # Who gets a call
 
-    def _find_worker(self, command: Command) -> Peer | None:
-        """The next one in turn with a free slot."""
-        heap, ring = command.heap, self._ring
-        while heap:
-            turn, number, peer = heap[0]
-            slots = command.offers.get(peer)
-            if slots is None:
-                heappop(heap)
-                command.stale.discard(peer)
-            elif peer.count_free() < slots:
-                heappop(heap)
-                peer.missing.add(command)
-            elif turn <= ring.at:  # it was used for another command, or passed over
-                heapreplace(heap, (ring.tell_turn(peer), number, peer))
-            else:
-                ring.at = turn
-                heapreplace(heap, (turn + SPAN, number, peer))
-                return peer
-        return None
-
     def _on_direct(self, call: Call, worker: str, payload: bytes, now: float) -> None:
         peer = self._workers.get(worker)
         if peer is None or call.command.name not in peer.offers:
@@ -419,14 +383,9 @@ class Switchboard:
 
     def _on_timed(self, call: Call, payload: bytes, now: float) -> None:
         """It has a worker from the beginning: one that knows the time, and has a free slot if any of these has."""
-        command, ring = call.command, self._ring
-        able = [
-            (peer.count_free() < slots, ring.tell_turn(peer), peer)
-            for peer, slots in command.offers.items()
-            if peer.knows_time
-        ]
-        if able:
-            _, ring.at, peer = min(able, key=itemgetter(0, 1))
+        command = call.command
+        peer = self._offers.find_timely(command)
+        if peer is not None:
             self._on_direct(call, peer.id, payload, now)
         elif command.offers:
             name = command.name.decode(errors="replace")
@@ -437,83 +396,39 @@ class Switchboard:
     # Those who wait
 
     def _wait(self, call: Call, payload: bytes, peer: Peer | None = None) -> None:
-        if self._queued >= self._max_queued or self._queued_bytes + len(payload) > self._max_bytes:
+        if self._waiting.has_room(len(payload)):
+            self._waiting.add(call, payload, peer)
+        else:
             name = call.command.name.decode(errors="replace")
-            self._end(call, BUSY, f"{self._queued:,} calls wait already, and no slot is free for {name}")
-            return
-        self._order += 1
-        call.order = self._order
-        call.pending = [(CALL, call.flags, payload)]
-        self._queued += 1
-        self._queued_bytes += len(payload)
-        if peer is not None:
-            peer.direct[call.order] = call
-            call.target = peer
-        else:
-            call.command.queue[call.order] = call
-            self._waiting[call.command.name] = call.command
-
-    def _unqueue(self, call: Call) -> None:
-        command = call.command
-        if call.target is not None:
-            del call.target.direct[call.order]
-            call.target = None
-        else:
-            del command.queue[call.order]
-            if not command.queue:
-                del self._waiting[command.name]
-        self._queued -= 1
-        self._queued_bytes -= sum(len(data) for _, _, data in call.pending)
+            self._end(call, BUSY, f"{self._waiting.count:,} calls wait already, and no slot is free for {name}")
 
     def _leave(self, call: Call, now: float) -> None:
         """It waits no longer, and gets no slot. Those behind it may need fewer slots than it did."""
         target = call.target
-        self._unqueue(call)
+        self._waiting.remove(call)
         if target is not None:
             self._drain(target, now)
 
     def _drain(self, peer: Peer, now: float) -> None:
         """A worker may have free slots: whoever has waited longest gets them."""
-        for command in peer.missing:
-            heappush(command.heap, (self._ring.tell_turn(peer), peer.number, peer))
-        peer.missing.clear()
-        while self._queued and (call := self._find_waiting(peer)) is not None:
-            self._unqueue(call)
+        self._offers.line_up(peer)
+        while self._waiting.count and (call := self._waiting.find(peer)) is not None:
+            self._waiting.remove(call)
             if call.deadline <= now:
                 self._end(call, EXPIRED, _LATE)
                 continue
             (_, _, payload), *more = call.pending
             call.pending = ()
             if not call.flags & DIRECT:
-                self._ring.at = self._ring.tell_turn(peer)
+                self._offers.use(peer)
             self._send(call, peer, payload, now)
             for kind, subtype, data in more:
                 self._tell(peer, kind, subtype, call.id, 0, data)
 
-    def _find_waiting(self, peer: Peer) -> Call | None:
-        """The call that came first, of those that this worker can take now."""
-        found: Call | None = None
-        free = peer.count_free()
-        if free <= 0:
-            return None
-        if peer.direct:
-            call = next(iter(peer.direct.values()))
-            if peer.offers[call.command.name] <= free:
-                found = call
-        names = peer.offers if len(peer.offers) < len(self._waiting) else self._waiting
-        for name in names:
-            command = self._waiting.get(name)
-            if command is None or command.offers.get(peer, LAST_ID) > free:
-                continue
-            call = next(iter(command.queue.values()))
-            if found is None or call.order < found.order:
-                found = call
-        return found
-
     def on_room(self, worker: str, now: float) -> None:
         """Jobs have left slots of this worker."""
         peer = self._workers.get(worker)
-        if peer is not None and (self._queued or peer.missing):
+        if peer is not None and (self._waiting.count or peer.missing):
             self._drain(peer, now)
 
     # Who is here
@@ -524,38 +439,22 @@ class Switchboard:
             raise RemoteProtocolError("an announcement of somebody who is no worker", ErrorCode.BAD_STATE)
         offers = {offer.name.encode(): offer.slots for offer in said.offers}
         for name in peer.offers.keys() - offers.keys():
-            self._withdraw(peer, self._commands[name], now)
+            self._withdraw(peer, self._offers.commands[name], now)
         peer.slots, peer.reserved = said.slots, said.reserved
         assert peer.worker is not None
         peer.knows_time = peer.worker.knows_time = said.knows_time
         peer.asked, peer.yielded = min(peer.asked, peer.shared), min(peer.yielded, peer.shared)
         self._account(peer)
-        before, peer.offers = peer.offers, offers
+        peer.offers = offers
         for name, slots in offers.items():
-            command = self._commands.get(name)
-            if command is None:
-                command = self._commands[name] = Command(name, now)
-            command.offers[peer] = slots
-            if peer in command.stale:
-                command.stale.discard(peer)
-            elif name not in before:
-                peer.missing.add(command)
+            self._offers.add(peer, name, slots, now)
         self._drain(peer, now)
 
     def _withdraw(self, peer: Peer, command: Command, now: float) -> None:
-        del command.offers[peer]
-        if command in peer.missing:
-            peer.missing.discard(command)
-        else:
-            command.stale.add(peer)  # thousands may leave at the same moment
-            if len(command.stale) > len(command.heap) // 2:
-                command.heap = sorted(entry for entry in command.heap if entry[2] not in command.stale)
-                command.stale.clear()
+        self._offers.withdraw(peer, command, now)
         for call in [call for call in peer.direct.values() if call.command is command]:
-            self._unqueue(call)
+            self._waiting.remove(call)
             self._end(call, LOST, "its worker does not offer the command any more")
-        if not command.offers:
-            command.gone_since = now
 
     def on_worker(self, peer: Peer, worker: Worker) -> Peer | None:
         """A link turned out to be a worker's. Its announcement follows. Gives the link that it had before, if any."""
@@ -565,9 +464,7 @@ class Switchboard:
         peer.id, peer.worker = worker.info.id, worker
         worker.knows_time = False  # until it says so
         self._workers[peer.id] = peer
-        if self._ring.add(peer):
-            for command in self._commands.values():
-                command.heap = sorted((self._ring.tell_turn(peer), peer.number, peer) for _, _, peer in command.heap)
+        self._offers.add_worker(peer)
         return before
 
     def on_cut(self, peer: Peer, now: float) -> None:
@@ -575,111 +472,77 @@ class Switchboard:
         while peer.calls:
             self._abandon(peer.calls.popitem()[1], now)
         for name in peer.offers:
-            self._withdraw(peer, self._commands[name], now)
+            self._withdraw(peer, self._offers.commands[name], now)
         peer.offers = {}
         for call in peer.serves.values():
             call.peer = None
             self._end(call, LOST, f"worker {peer.id} was lost while it had the call")
         peer.serves.clear()
         peer.in_use = 0
-        self._asked.discard(peer)
+        self._sharing.on_cut(peer)
         self.touched.discard(peer)
         if self._workers.get(peer.id) is peer:  # else the account is that of a newer link
             self._account(peer)
             del self._workers[peer.id]
-            self._ring.remove(peer)
+            self._offers.remove_worker(peer)
 
     def _add_unknown(self, client: Peer, flags: int, seq: int, payload: bytes, now: float) -> Command | None:
         """Nobody offers it. Just after the start of a foreman, workers are still on their way."""
         name, _ = read_name(payload)
         is_hopeless = now - self._opened >= GRACE and not flags & PATIENT
-        if is_hopeless or len(self._commands) >= self._max_queued:
+        if is_hopeless or len(self._offers.commands) >= self._waiting.max_calls:
             if not flags & CAST or flags & MORE:
                 self._refuse(client, seq, UNKNOWN, _tell_unknown(name))
             return None
-        command = self._commands[name] = Command(name, now)
+        command = self._offers.commands[name] = Command(name, now)
         return command
 
     # Time
 
     def on_time(self, now: float) -> None:
         """Now and then: calls that wait too long, commands that nobody offers any more, slots to be shared."""
-        for command in list(self._waiting.values()):
+        for command in list(self._waiting.commands.values()):
             self._expire(command.queue, now)
         for peer in self._workers.values():
             if peer.direct and self._expire(peer.direct, now):
                 self._drain(peer, now)
-        for command in [command for command in self._commands.values() if not command.offers]:
+        for command in [command for command in self._offers.commands.values() if not command.offers]:
             if now - command.gone_since >= GRACE:
                 self._forget(command, is_final=now - command.gone_since >= MAX_PATIENCE)
 
     def _expire(self, queue: OrderedDict[int, Call], now: float) -> bool:
         late = [call for call in queue.values() if call.deadline <= now]
         for call in late:
-            self._unqueue(call)
+            self._waiting.remove(call)
             self._end(call, EXPIRED, _LATE)
         return bool(late)
 
     def _forget(self, command: Command, is_final: bool) -> None:
         for call in [call for call in command.queue.values() if is_final or not call.flags & PATIENT]:
-            self._unqueue(call)
+            self._waiting.remove(call)
             self._end(call, UNKNOWN, _tell_unknown(command.name))
         if not command.queue:
-            del self._commands[command.name]
+            del self._offers.commands[command.name]
 
     def share(self, now: float) -> None:
         """Calls that find no slot have tasks of jobs leave some, but never all that a task needs for long."""
-        wanted = self._find_wanted()
-        for peer in list(self._asked):
-            has_turn = peer.yielded >= peer.asked and not _leaves_enough(peer, peer.asked)
-            if (has_turn and now - peer.asked_since >= TURN) or peer not in wanted:
-                self._ask(peer, 0, now)
-        for peer, slots in wanted.items():
-            count = max(1, peer.shared // 2, slots - peer.reserved)
-            if count > peer.asked and (_leaves_enough(peer, count) or now - peer.asked_since >= TURN):
-                self._ask(peer, count, now)
-
-    def _find_wanted(self) -> dict[Peer, int]:
-        """Workers whose slots are held by jobs while calls wait for them, with the slots that such a call needs."""
-        wanted: dict[Peer, int] = {}
-        for command in self._waiting.values():
-            for peer, slots in command.offers.items():
-                if _holds_jobs(peer):
-                    wanted[peer] = max(slots, wanted.get(peer, 0))
-        for peer in self._workers.values():
-            if peer.direct and _holds_jobs(peer):
-                slots = peer.offers[next(iter(peer.direct.values())).command.name]
-                wanted[peer] = max(slots, wanted.get(peer, 0))
-        return wanted
-
-    def _ask(self, peer: Peer, slots: int, now: float) -> None:
-        peer.asked, peer.asked_since = slots, now
-        if slots:
-            self._asked.add(peer)
-        else:
-            self._asked.discard(peer)
-            peer.yielded = 0
-        peer.asked_count = (peer.asked_count + 1) & LAST_ID
-        self._tell(peer, YIELD, 0, peer.asked_count, slots)
+        for peer in self._sharing.decide(self._workers.values(), now):
+            self._tell(peer, YIELD, 0, peer.asked_count, peer.asked)
 
     def check(self) -> None:
         """What must hold after every step; for tests."""
-        queued = [call for command in self._waiting.values() for call in command.queue.values()]
+        self._offers.check()
+        commands, waiting = self._offers.commands, self._waiting
+        queued = [call for command in waiting.commands.values() for call in command.queue.values()]
         queued += [call for peer in self._workers.values() for call in peer.direct.values()]
-        assert len(queued) == self._queued
-        assert sum(len(data) for call in queued for _, _, data in call.pending) == self._queued_bytes
+        assert len(queued) == waiting.count
+        assert sum(len(data) for call in queued for _, _, data in call.pending) == waiting.bytes
         assert all(call.peer is None for call in queued)
-        for command in self._commands.values():
-            assert bool(command.queue) == (command.name in self._waiting)
+        for command in commands.values():
+            assert bool(command.queue) == (command.name in waiting.commands)
             orders = list(command.queue)
             assert orders == sorted(orders)
-            assert command.stale <= {entry[2] for entry in command.heap}
-            assert not command.stale & command.offers.keys()
-            places = [entry[2] for entry in command.heap if entry[2] not in command.stale]
-            places += [peer for peer in command.offers if command in peer.missing]
-            assert len(places) == len(set(places))
-            assert set(places) == set(command.offers)
-        assert {peer for command in self._commands.values() for peer in command.offers} <= set(self._workers.values())
+        assert {peer for command in commands.values() for peer in command.offers} <= set(self._workers.values())
         for peer in self._workers.values():
             assert peer.in_use == sum(call.slots for call in peer.serves.values())
             assert peer.worker is not None
@@ -688,9 +551,7 @@ class Switchboard:
                 assert (call.peer, call.id) == (peer, number)
                 assert call.client is None or call.client.calls[call.client_id] is call
             for name, slots in peer.offers.items():
-                assert not (self._commands[name].queue and peer.count_free() >= slots), (
-                    "a slot is free and a call waits"
-                )
+                assert not (commands[name].queue and peer.count_free() >= slots), "a slot is free and a call waits"
             first = next(iter(peer.direct.values()), None)
             assert first is None or peer.count_free() < peer.offers[first.command.name], (
                 "a slot is free and a call waits"
@@ -699,13 +560,3 @@ class Switchboard:
 
 def _tell_unknown(name: bytes) -> str:
     return f"no worker offers the command {name.decode(errors='replace')}"
-
-
-def _holds_jobs(peer: Peer) -> bool:
-    return peer.worker is not None and peer.worker.used > 0 and peer.shared > 0
-
-
-def _leaves_enough(peer: Peer, count: int) -> bool:
-    """Whether every task that the worker holds can run while calls have so many of the shared slots."""
-    largest = max(peer.worker.held.values(), default=1) if peer.worker is not None else 1
-    return largest <= peer.shared - count

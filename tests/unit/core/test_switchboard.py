@@ -4,7 +4,8 @@ import pytest
 from tests.crews import ClientSeat, Crew, Frame, WorkerSeat
 
 from gandy.core.model import AttemptKey
-from gandy.core.switchboard import GRACE, LAST_ID, MAX_CREDIT, MAX_PATIENCE, TURN, Switchboard
+from gandy.core.sharing import TURN
+from gandy.core.switchboard import GRACE, LAST_ID, MAX_CREDIT, MAX_PATIENCE, Switchboard
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import MAX_PIECE_BYTES

@@ -429,7 +429,7 @@ def test_so_many_clients_have_something_under_way(hall: Hall, client: Client, mo
 
 
 def test_where_too_much_waits_already_a_message_is_answered_at_once(hall: Hall, client: Client) -> None:
-    hall.board._max_queued = 1
+    hall.board._waiting.max_calls = 1
     ids = [client.track(COPY) for _ in range(2)]
     assert [number for number, _ in client.failures()] == ids[1:]
 

@@ -1,0 +1,104 @@
+"""Commands and the workers that offer them: whose turn it is among those with a free slot. It sends nothing."""
+
+from heapq import heappop, heappush, heapreplace
+from operator import itemgetter
+
+from gandy.core.calls import Command, Peer
+from gandy.core.ring import SPAN, Ring
+
+
+class Offers:
+    """Every worker that offers a command is in the heap of that command, or misses it for want of a free slot."""
+
+    def __init__(self) -> None:
+        self.commands: dict[bytes, Command] = {}
+        self._ring = Ring()
+
+    def tell_turn(self, peer: Peer) -> int:
+        """When a worker is looked at, as a number: the least one is the next."""
+        return self._ring.tell_turn(peer)
+
+    def find_worker(self, command: Command) -> Peer | None:
+        """The next one in turn with a free slot. It is the last in line then."""
+        heap, ring = command.heap, self._ring
+        while heap:
+            turn, number, peer = heap[0]
+            slots = command.offers.get(peer)
+            if slots is None:
+                heappop(heap)
+                command.stale.discard(peer)
+            elif peer.count_free() < slots:
+                heappop(heap)
+                peer.missing.add(command)
+            elif turn <= ring.at:  # it was used for another command, or passed over
+                heapreplace(heap, (ring.tell_turn(peer), number, peer))
+            else:
+                ring.at = turn
+                heapreplace(heap, (turn + SPAN, number, peer))
+                return peer
+        return None
+
+    def find_timely(self, command: Command) -> Peer | None:
+        """The next one in turn of those that know the time, with a free slot if any of these has one."""
+        able = [
+            (peer.count_free() < slots, self._ring.tell_turn(peer), peer)
+            for peer, slots in command.offers.items()
+            if peer.knows_time
+        ]
+        if not able:
+            return None
+        _, self._ring.at, peer = min(able, key=itemgetter(0, 1))
+        return peer
+
+    def use(self, peer: Peer) -> None:
+        """It was this worker's turn."""
+        self._ring.at = self._ring.tell_turn(peer)
+
+    def line_up(self, peer: Peer) -> None:
+        """The worker may have free slots again."""
+        for command in peer.missing:
+            heappush(command.heap, (self._ring.tell_turn(peer), peer.number, peer))
+        peer.missing.clear()
+
+    def add_worker(self, peer: Peer) -> None:
+        if self._ring.add(peer):
+            for command in self.commands.values():
+                command.heap = sorted((self._ring.tell_turn(peer), peer.number, peer) for _, _, peer in command.heap)
+
+    def remove_worker(self, peer: Peer) -> None:
+        """All that it offered is withdrawn already."""
+        self._ring.remove(peer)
+
+    def add(self, peer: Peer, name: bytes, slots: int, now: float) -> None:
+        """The worker offers a command, with so many slots for a call; perhaps it did so before. `line_up` follows."""
+        command = self.commands.get(name)
+        if command is None:
+            command = self.commands[name] = Command(name, now)
+        is_new = peer not in command.offers
+        command.offers[peer] = slots
+        if peer in command.stale:
+            command.stale.discard(peer)
+        elif is_new:
+            peer.missing.add(command)
+
+    def withdraw(self, peer: Peer, command: Command, now: float) -> None:
+        del command.offers[peer]
+        if command in peer.missing:
+            peer.missing.discard(command)
+        else:
+            command.stale.add(peer)  # thousands may leave at the same moment
+            if len(command.stale) > len(command.heap) // 2:
+                command.heap = sorted(entry for entry in command.heap if entry[2] not in command.stale)
+                command.stale.clear()
+        if not command.offers:
+            command.gone_since = now
+
+    def check(self) -> None:
+        """What must hold after every step; for tests."""
+        for command in self.commands.values():
+            assert command.stale <= {entry[2] for entry in command.heap}
+            assert not command.stale & command.offers.keys()
+            places = [entry[2] for entry in command.heap if entry[2] not in command.stale]
+            places += [peer for peer in command.offers if command in peer.missing]
+            assert len(places) == len(set(places))
+            assert set(places) == set(command.offers)

@@ -1,0 +1,82 @@
+"""Slots of workers that calls and tasks of jobs both want: which worker is asked to leave some to calls, and how long.
+
+Calls that find no slot have tasks leave half of the slots, but never all that a task needs for long: calls and tasks
+take turns then.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from gandy.core.calls import Peer
+from gandy.core.waiting import WaitingCalls
+from gandy.errors import ErrorCode, RemoteProtocolError
+
+TURN: Final = 1.0  # seconds that calls may keep the only slot of a worker from tasks that wait for it, and back
+LAST_COUNT: Final = 0xFFFF_FFFF
+
+
+class Sharing:
+    """Who was asked, and has not been told that calls need its slots no more."""
+
+    def __init__(self, waiting: WaitingCalls) -> None:
+        self.asked: set[Peer] = set()
+        self._waiting = waiting
+
+    def decide(self, workers: Iterable[Peer], now: float) -> Iterator[Peer]:
+        """Gives those whose `asked` is another now, and who are to be told so, with their `asked_count`."""
+        wanted = self._find_wanted(workers)
+        for peer in list(self.asked):
+            has_turn = peer.yielded >= peer.asked and not _leaves_enough(peer, peer.asked)
+            if (has_turn and now - peer.asked_since >= TURN) or peer not in wanted:
+                yield self._ask(peer, 0, now)
+        for peer, slots in wanted.items():
+            count = max(1, peer.shared // 2, slots - peer.reserved)
+            if count > peer.asked and (_leaves_enough(peer, count) or now - peer.asked_since >= TURN):
+                yield self._ask(peer, count, now)
+
+    def on_yielded(self, peer: Peer, asked_count: int, slots: int, now: float) -> bool:
+        """Tasks have left so many slots. Whether that answers what was asked last. Raises: RemoteProtocolError."""
+        if slots > peer.shared:
+            raise RemoteProtocolError("more slots are left to calls than there are", ErrorCode.BAD_PAYLOAD)
+        if asked_count != peer.asked_count:
+            return False
+        if peer.yielded < peer.asked <= slots:
+            peer.asked_since = now  # the turn of calls begins: a task may have taken long to leave
+        peer.yielded = slots
+        return True
+
+    def on_cut(self, peer: Peer) -> None:
+        self.asked.discard(peer)
+
+    def _find_wanted(self, workers: Iterable[Peer]) -> dict[Peer, int]:
+        """Workers whose slots are held by jobs while calls wait for them, with the slots that such a call needs."""
+        wanted: dict[Peer, int] = {}
+        for command in self._waiting.commands.values():
+            for peer, slots in command.offers.items():
+                if _holds_jobs(peer):
+                    wanted[peer] = max(slots, wanted.get(peer, 0))
+        for peer in workers:
+            if peer.direct and _holds_jobs(peer):
+                slots = peer.offers[next(iter(peer.direct.values())).command.name]
+                wanted[peer] = max(slots, wanted.get(peer, 0))
+        return wanted
+
+    def _ask(self, peer: Peer, slots: int, now: float) -> Peer:
+        peer.asked, peer.asked_since = slots, now
+        if slots:
+            self.asked.add(peer)
+        else:
+            self.asked.discard(peer)
+            peer.yielded = 0
+        peer.asked_count = (peer.asked_count + 1) & LAST_COUNT
+        return peer
+
+
+def _holds_jobs(peer: Peer) -> bool:
+    return peer.worker is not None and peer.worker.used > 0 and peer.shared > 0
+
+
+def _leaves_enough(peer: Peer, count: int) -> bool:
+    """Whether every task that the worker holds can run while calls have so many of the shared slots."""
+    largest = max(peer.worker.held.values(), default=1) if peer.worker is not None else 1
+    return largest <= peer.shared - count

@@ -1,0 +1,62 @@
+"""Slots that tasks of jobs leave to calls."""
+
+import pytest
+
+from gandy.core.calls import Call, Command, Peer
+from gandy.core.model import AttemptKey
+from gandy.core.sharing import TURN, Sharing
+from gandy.core.waiting import WaitingCalls
+from gandy.core.workers import Worker, WorkerInfo
+from gandy.errors import RemoteProtocolError
+from gandy.ids import JobId, TaskNumber
+
+COMMAND = b"sum"
+
+
+class Shop:
+    """One worker that is full of tasks, and a call that waits for it."""
+
+    def __init__(self, slots: int) -> None:
+        self.waiting = WaitingCalls(10, 1_000)
+        self.sharing = Sharing(self.waiting)
+        command = Command(COMMAND, 0.0)
+        self.peer = Peer(1)
+        self.peer.slots = slots
+        self.peer.worker = Worker(WorkerInfo("w", "w", slots), connected=True)
+        for number in range(1, slots + 1):
+            self.peer.worker.take(AttemptKey(JobId(1), TaskNumber(number), 1), 1)
+        command.offers[self.peer] = self.peer.offers[COMMAND] = 1
+        self.call = Call(None, 0, command)
+        self.waiting.add(self.call, b"")
+
+    def ask(self, now: float) -> list[int]:
+        return [peer.asked for peer in self.sharing.decide([self.peer], now)]
+
+
+def test_half_of_the_slots_are_asked_for_while_calls_wait() -> None:
+    shop = Shop(slots=4)
+    assert shop.ask(0.0) == [2]
+    assert shop.ask(5.0) == []
+    shop.waiting.remove(shop.call)
+    assert shop.ask(6.0) == [0]
+    assert not shop.sharing.asked
+
+
+def test_calls_and_tasks_take_turns_at_an_only_slot() -> None:
+    shop = Shop(slots=1)
+    assert shop.ask(0.0) == [1]
+    assert shop.ask(TURN * 9) == []  # the task is still there
+    assert shop.sharing.on_yielded(shop.peer, shop.peer.asked_count, 1, 10.0)
+    assert shop.ask(10.0 + TURN / 2) == []
+    assert shop.ask(10.0 + TURN) == [0]
+    assert shop.ask(10.0 + TURN * 1.5) == []
+    assert shop.ask(10.0 + TURN * 2) == [1]
+
+
+def test_an_answer_to_an_earlier_question_is_none() -> None:
+    shop = Shop(slots=2)
+    shop.ask(0.0)
+    assert not shop.sharing.on_yielded(shop.peer, shop.peer.asked_count - 1, 1, 1.0)
+    assert shop.peer.yielded == 0
+    with pytest.raises(RemoteProtocolError, match="than there are"):
+        shop.sharing.on_yielded(shop.peer, shop.peer.asked_count, 3, 1.0)
