@@ -165,9 +165,7 @@ class Reactor:
         worker.last_heard = now
         told = set(held)
         effects: list[Effect] = []
-        for attempt in sorted(
-            set(worker.held) - told - worker.ungiven
-        ):  # it never heard of these, or has done with them
+        for attempt in sorted(set(worker.held) - told - worker.ungiven):  # it never had these, or has done with them
             effects += self._return(attempt, now)
             worker.release(attempt)
         strange = sorted(attempt for attempt in told if not self._owners.is_current(attempt, worker))
@@ -230,7 +228,7 @@ class Reactor:
         return effects
 
     def on_claims_lost(self, attempts: Iterable[AttemptKey]) -> None:
-        """Another foreman got these first: here they neither run nor wait."""
+        """Another foreman got these first. They wait here, and are not tried again before something else happens."""
         for attempt in attempts:
             worker = self._owners.drop(attempt)
             job = self.jobs.find(attempt.job)
@@ -457,7 +455,7 @@ class Reactor:
         job.awaited.discard(finished.id)
         if finished.state is JobState.FINISHED:
             self.jobs.settle(job)
-            self._has_more = True
+            self._stir()
             return []
         return self._cancel_tasks(job, None, now) + self._settle_job(job, now)
 

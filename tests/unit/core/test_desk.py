@@ -417,6 +417,16 @@ def test_time_and_links_pass_through() -> None:
         other.foreman.on_data("link", b"nonsense that is long enough", 1.0)
 
 
+def test_where_nothing_has_happened_nothing_is_decided(monkeypatch: pytest.MonkeyPatch) -> None:
+    room = a_gandy_room()
+    room.work()
+    room.foreman.batch.add(room.foreman.reactor.drain("id1"))
+    monkeypatch.setattr(room.foreman.reactor, "dispatch", lambda now: pytest.fail(f"dispatched at {now}"))
+    assert room.foreman.has_work
+    assert room.foreman.take_batch(1.0).sends == [Dismiss("id1", immediate=False)]
+    assert not room.foreman.has_work
+
+
 def test_a_v1_worker_works_too() -> None:
     side = V1ForemanSide()
     room = Room(side)

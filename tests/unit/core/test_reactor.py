@@ -329,6 +329,7 @@ def test_a_lost_claim_neither_runs_nor_is_forgotten() -> None:
     crew.reactor.on_claims_lost([key(), key(9)])
     crew.reactor.check()
     assert crew.counts() == Counts(waiting=1)
+    assert not crew.reactor.is_stirred  # two foremen must not take turns in losing it
 
 
 def test_a_draining_worker_gets_nothing_new() -> None:
@@ -687,6 +688,13 @@ def test_a_job_that_is_closed_first_ends_with_its_last_task() -> None:
     assert states(crew.reactor.close(ONE, 1.0)) == []
     assert crew.reactor.add_tasks(ONE, TaskNumber(2), (b"b",), 1.0) == []
     assert states(crew.end(key(1))) == [JobState.FINISHED]
+
+
+def test_what_waits_for_an_open_job_starts_when_that_is_closed() -> None:
+    crew = Played(a_worker())
+    an_open_job(crew)
+    crew.submit(a_spec(1, after=(ONE,)))
+    assert given(crew.seen(crew.reactor.close(ONE, 1.0))) == {"w": [key(job=2)]}
 
 
 def test_tasks_that_come_twice_are_added_once() -> None:
