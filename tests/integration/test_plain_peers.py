@@ -138,9 +138,22 @@ class PlainWorker(Peer):
     async def end(self, task: dict[str, Any], success: bool = True, status: str = "done") -> None:
         """Tell how a task ended."""
         self.running.remove(task)
-        result = {"JobId": task["JobDescription"]["JobId"], "Task": task["Task"], "Success": success, "Status": status}
-        answer = await self.ask(UPDATE, {**result, "NewJob": None})
+        answer = await self.ask(UPDATE, make_result(task, success, status))
         assert (answer.type, answer.padding) == (OK, 0)
+
+    async def end_and_rave(self, task: dict[str, Any]) -> None:
+        """Tell how a task ended, and something that makes no sense before anybody can answer. Then it is cut."""
+        first = self._count << 1
+        self._write(UPDATE, first, 0, make_result(task))
+        self._write(UPDATE, first + 2, 0)
+        with suppress(asyncio.IncompleteReadError):
+            while True:
+                await self.read()
+
+
+def make_result(task: dict[str, Any], success: bool = True, status: str = "done") -> dict[str, Any]:
+    job = task["JobDescription"]["JobId"]
+    return {"JobId": job, "Task": task["Task"], "Success": success, "Status": status, "NewJob": None}
 
 
 class V1Worker:
@@ -181,8 +194,7 @@ class V1Worker:
         return task
 
     async def end(self, task: dict[str, Any]) -> None:
-        result = {"JobId": task["JobDescription"]["JobId"], "Task": task["Task"], "Success": True, "Status": "done"}
-        payload = msgpack.encode({**result, "NewJob": None})
+        payload = msgpack.encode(make_result(task))
         self.write(self.update, len(payload), payload)
         await self.read(self.ok)
 
@@ -241,6 +253,24 @@ async def finish(job: AsyncJob) -> JobState:
 
 
 # A plain worker and gandy's foreman
+
+
+def test_plain_worker_that_makes_no_sense_behind_a_result_is_cut_and_nobody_else(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with a_place(tmp_path, grace=0.1) as place:
+            job = await place.client.submit("true", tasks=2)
+            worker = await place.connect(PlainWorker)
+            await worker.greet()
+            tasks = [await worker.take(), await worker.take()]
+            await worker.end_and_rave(tasks[0])
+            other = await place.connect(PlainWorker)
+            await other.greet()
+            task = await other.take()
+            assert task["Task"] == tasks[1]["Task"]  # the first result counts
+            await other.end(task)
+            assert await finish(job) is JobState.FINISHED
+
+    asyncio.run(go())
 
 
 @pytest.mark.parametrize("waits", [False, True], ids=["worker speaks first", "foreman speaks first"])

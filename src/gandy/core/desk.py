@@ -5,8 +5,7 @@ Nothing above it knows which door a worker came in by. A plain peer, which has n
 
 import shlex
 from collections import deque
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from msgspec import UNSET
@@ -36,7 +35,6 @@ from gandy.wire.messages import (
 
 Inputs = Mapping[AttemptKey, Input]
 MAX_TOLD: Final = 1_000  # jobs whose shared part a worker must remember
-MAX_JOINED: Final = 64  # commands whose text is remembered
 CAUSES: Final = {int(cause): cause for cause in Cause}
 
 
@@ -69,19 +67,22 @@ class Desk:
         self.side.receive_data(data)
         return False
 
-    def pull(self, reactor: Reactor, now: float) -> list[Effect]:
-        """Raises: RemoteProtocolError. Close the link."""
-        effects: list[Effect] = []
+    def pull(self, reactor: Reactor, now: float) -> Iterator[Effect]:
+        """What came of it before an error stays decided.
+
+        Raises: RemoteProtocolError. Close the link.
+        """
         ended: list[tuple[AttemptKey, Ending]] = []  # results that came together are one step for the reactor
         while (event := self.side.next_event()) is not None:
             if isinstance(event, Reported):
                 ended += self._on_reported(event)
                 continue
             if ended:
-                effects += reactor.on_results(self.worker, ended, now)
+                yield from reactor.on_results(self.worker, ended, now)
                 ended = []
-            effects += self._on_event(event, reactor, now)
-        return effects + reactor.on_results(self.worker, ended, now) if ended else effects
+            yield from self._on_event(event, reactor, now)
+        if ended:
+            yield from reactor.on_results(self.worker, ended, now)
 
     @property
     def agreed(self) -> Extension:
@@ -147,7 +148,7 @@ class Desk:
             case Refused(tasks):
                 self._told.clear()
                 attempts = [self._attempts.pop(task.pair) for task in tasks]
-                return reactor.on_refused(attempts, now)
+                return reactor.on_refused(self.worker, attempts, now)
             case ExtensionReceived(seq, kind):
                 if kind == PING:
                     self.send(PONG, b"", seq)
@@ -219,11 +220,8 @@ def _tell_attempt(task: Task, reactor: Reactor) -> AttemptKey:
     return reactor.current_attempt(task.job.job_id, task.number)
 
 
-_join = lru_cache(MAX_JOINED)(shlex.join)  # for people who look at a plain worker; each gift has it
-
-
 def _describe(job: JobId, spec: JobSpec) -> JobDescription:
-    text = spec.command if isinstance(spec.command, str) else _join(spec.command)
+    text = spec.command if isinstance(spec.command, str) else shlex.join(spec.command)
     return JobDescription(job, spec.name, spec.tasks, spec.cwd, "", text, Status.RUNNING)
 
 

@@ -84,10 +84,10 @@ class Dispatcher:
         return recalls
 
     def check(self, now: float) -> None:
-        """What must hold after a step: nothing waits that could run on a worker where nothing has changed."""
+        """What must hold when all was given out: nothing waits that could run."""
         for job in self._jobs:
             task = job.tasks.find_ready(now) if job.may_start and self.tell_due(job) <= now else None
-            for worker in self._workers.unchanged_in_turn() if task is not None else ():
+            for worker in self._workers.in_turn() if task is not None else ():
                 fits = self._count_fitting(worker, job, _tell_free) > 0
                 assert not fits or worker.holds((job.id, TaskNumber(task or 0)))
 

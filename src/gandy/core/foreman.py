@@ -1,7 +1,7 @@
 """A whole foreman without I/O: the reactor, a desk for each worker's link, and the queue between deciding and doing.
 
-The program around it moves bytes, commits `take_records()`, and only then calls `perform`. The simulator and the real
-server are both such programs.
+The program around it moves bytes, commits the records of `take_batch`, and only then calls `perform`. The simulator and
+the real server are both such programs.
 """
 
 from collections.abc import Iterable
@@ -88,7 +88,10 @@ class Foreman:
         return taken
 
     def perform(self, send: Send, inputs: Inputs, now: float) -> None:
-        """Do what the store now knows about. What is for a worker that is gone is dropped: HELLO will tell."""
+        """Do what the store now knows about. What is for a worker that is gone is dropped: HELLO will tell.
+
+        Raises: RemoteProtocolError, where a worker that is answered had said more. Close its link.
+        """
         match send:
             case Give(worker, assignments):
                 self._give(worker, assignments, inputs, now)
@@ -116,14 +119,18 @@ class Foreman:
     def _give(self, worker: str, assignments: tuple[Assignment, ...], inputs: Inputs, now: float) -> None:
         current = self.reactor.on_given(worker, [assignment.attempt for assignment in assignments], now)
         if len(current) < len(assignments):
-            assignments = tuple(assignment for assignment in assignments if assignment.attempt in current)
+            kept = set(current)
+            assignments = tuple(assignment for assignment in assignments if assignment.attempt in kept)
         desk = self.find_desk(worker)
         if desk is None or not assignments:
             return
         try:
             desk.give(assignments, inputs)
         except LocalProtocolError:  # the worker has less room than we thought, or a command fits no frame
-            self.batch.add(self.reactor.on_refused(current, now))
+            self.batch.add(self.reactor.on_refused(worker, current, now))
+
+    def get_link(self, worker: str) -> str:
+        return self._links[worker]
 
     def find_desk(self, worker: str) -> Desk | None:
         """The desk of a worker that is here; whoever asks is going to say something to it."""

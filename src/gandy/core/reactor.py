@@ -5,7 +5,7 @@ everything else is acknowledged, so that the worker can forget it, and changes n
 somebody calls `dispatch`: once for all that has happened since.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Final
 
@@ -164,10 +164,8 @@ class Reactor:
         worker.connected = True
         worker.last_heard = now
         told = set(held)
-        effects: list[Effect] = []
-        for attempt in sorted(set(worker.held) - told - worker.ungiven):  # it never had these, or has done with them
-            effects += self._return(attempt, now)
-            worker.release(attempt)
+        forgotten = sorted(set(worker.held) - told - worker.ungiven)  # it never heard of these, or has done with them
+        effects = self._return(worker, forgotten, now)
         strange = sorted(attempt for attempt in told if not self._owners.is_current(attempt, worker))
         for attempt in strange:  # until it says that they are over, they hold slots
             worker.take(attempt, 1)
@@ -185,6 +183,7 @@ class Reactor:
             if found.refusing:
                 found.refusing = False
                 self.workers.settle(found)
+                self._stir()
 
     def on_absent(self, worker: str, now: float) -> list[Effect]:
         """A worker's link is gone. It keeps its tasks for the grace period."""
@@ -216,16 +215,14 @@ class Reactor:
             self.workers.settle(found)
         return current
 
-    def on_refused(self, attempts: Iterable[AttemptKey], now: float) -> list[Effect]:
+    def on_refused(self, worker: str, attempts: Iterable[AttemptKey], now: float) -> list[Effect]:
         """A worker has not started these attempts. It gets nothing until it says something else."""
-        effects: list[Effect] = []
-        for attempt in attempts:
-            worker = self._owners.find(attempt)
-            if worker is not None:
-                worker.refusing = True
-            effects += self._return(attempt, now)
+        found = self.workers.find(worker)
+        if found is None:
+            return []
+        found.refusing = True
         self._stir()
-        return effects
+        return self._return(found, attempts, now)
 
     def on_claims_lost(self, attempts: Iterable[AttemptKey]) -> None:
         """Another foreman got these first. They wait here, and are not tried again before something else happens."""
@@ -256,7 +253,7 @@ class Reactor:
                 owner.draining = True  # it is about to leave
             owner.release(attempt)
         self.workers.settle(owner)
-        self.is_stirred = True
+        self.is_stirred = True  # but nobody whose account has not changed can get more
         changes = [effect for job in touched.values() for effect in self._settle_job(job, now)]
         return [*effects, *changes, thanks]
 
@@ -275,15 +272,17 @@ class Reactor:
     def next_deadline(self) -> float | None:
         """When `on_time` should be called next, if nothing else happens."""
         deadlines = [worker.absent_since + self.policy.grace for worker in self.workers if not worker.connected]
-        for job in self.jobs.delayed.values():
-            due = job.tasks.next_due()
-            if due is not None and job.may_start:
-                deadlines.append(due)
-        if self._dispatcher.patient_until < inf:
-            deadlines.append(self._dispatcher.patient_until)
-        times = map(self._dispatcher.tell_due, self.jobs.timed.values())
-        deadlines += [due for due in times if self._dispatched < due < inf]
+        if not self.is_stirred:  # else `dispatch` comes first, and the store may keep it waiting for long
+            deadlines += self._list_dues()
         return min(deadlines, default=None)
+
+    def _list_dues(self) -> Iterator[float]:
+        """When `dispatch` can do more than the last time. What was due then waits for a slot."""
+        dues = [job.tasks.next_due() for job in self.jobs.delayed.values() if job.may_start]
+        dues += map(self._dispatcher.tell_due, self.jobs.timed.values())
+        yield from (due for due in dues if due is not None and self._dispatched < due < inf)
+        if self.is_patient:
+            yield self._dispatcher.patient_until
 
     @property
     def clock_ahead(self) -> float | None:
@@ -311,7 +310,7 @@ class Reactor:
         return effects
 
     def _stir(self) -> None:
-        """Any worker might get a task now; after a result, only those whose account changed."""
+        """Any worker might get a task now."""
         self.is_stirred = self._has_more = True
 
     def dispatch(self, now: float) -> list[Effect]:
@@ -332,7 +331,7 @@ class Reactor:
         """What must hold after every step; for tests."""
         self.jobs.check()
         self.workers.check()
-        if not self._has_more:
+        if not (self.is_stirred or self._has_more):
             self._dispatcher.check(self._dispatched)
         running = sum(job.tasks.running for job in self.jobs)
         assert running == len(self._owners)
@@ -347,15 +346,16 @@ class Reactor:
         assert job is not None
         return job
 
-    def _return(self, attempt: AttemptKey, now: float) -> list[Effect]:
-        """The attempt never began. The task waits again; the number of the attempt is used up, for the fence."""
-        worker = self._owners.find(attempt)
-        if worker is None:
-            return []
-        effects: list[Effect] = [self._end(attempt, Ending(cause=Cause.RETURNED), now)]
-        worker.release(attempt)
+    def _return(self, worker: Worker, attempts: Iterable[AttemptKey], now: float) -> list[Effect]:
+        """These never began there. Their tasks wait again; the numbers of attempts are used up, for the fence."""
+        effects: list[Effect] = []
+        for attempt in attempts:
+            if self._owners.is_current(attempt, worker):
+                effects.append(self._end(attempt, Ending(cause=Cause.RETURNED), now))
+                effects += self._settle_job(self._get_job(attempt.job), now)
+            worker.release(attempt)
         self.workers.settle(worker)
-        return effects + self._settle_job(self._get_job(attempt.job), now)
+        return effects
 
     def _end(self, attempt: AttemptKey, ending: Ending, now: float, is_suspect: bool = True) -> Ended:
         """The current attempt of a task ended: decide where the task goes, and record both.

@@ -4,7 +4,7 @@ Calls that find no slot have tasks leave half of the slots, but never all that a
 take turns then.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 
 from gandy.core.calls import Peer
@@ -22,17 +22,19 @@ class Sharing:
         self.asked: set[Peer] = set()
         self._waiting = waiting
 
-    def decide(self, workers: Iterable[Peer], now: float) -> Iterator[Peer]:
+    def decide(self, workers: Iterable[Peer], now: float) -> list[Peer]:
         """Gives those whose `asked` is another now, and who are to be told so, with their `asked_count`."""
         wanted = self._find_wanted(workers)
+        told = []
         for peer in list(self.asked):
             has_turn = peer.yielded >= peer.asked and not _leaves_enough(peer, peer.asked)
             if (has_turn and now - peer.asked_since >= TURN) or peer not in wanted:
-                yield self._ask(peer, 0, now)
+                told.append(self._ask(peer, 0, now))
         for peer, slots in wanted.items():
             count = max(1, peer.shared // 2, slots - peer.reserved)
             if count > peer.asked and (_leaves_enough(peer, count) or now - peer.asked_since >= TURN):
-                yield self._ask(peer, count, now)
+                told.append(self._ask(peer, count, now))
+        return told
 
     def on_yielded(self, peer: Peer, asked_count: int, slots: int, now: float) -> bool:
         """Tasks have left so many slots. Whether that answers what was asked last. Raises: RemoteProtocolError."""

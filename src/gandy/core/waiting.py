@@ -1,9 +1,11 @@
 """Calls that wait for a slot: first come, first served for each command, and for each worker that is called by name."""
 
+from typing import Final
+
 from gandy.core.calls import Call, Command, Peer
 from gandy.wire.calls import CALL
 
-NEVER = 0xFFFF_FFFF  # slots; more than any worker has
+NEVER: Final = 0xFFFF_FFFF  # slots; more than any worker has
 
 
 class WaitingCalls:

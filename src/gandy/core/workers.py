@@ -155,9 +155,6 @@ class WorkerTable:
         with_room = [worker for name, worker in self._changed.items() if name in self._turns]
         return sorted(with_room, key=_tell_turn)
 
-    def unchanged_in_turn(self) -> list[Worker]:
-        return [worker for name, worker in self._turns.items() if name not in self._changed]
-
     def forget_changes(self) -> None:
         self._changed.clear()
 

@@ -117,9 +117,9 @@ class Lane:
 
     def on_room(self) -> None:
         """Jobs may have left slots."""
-        now = self._loop.time()
+        now, is_wanted = self._loop.time(), self.switchboard.queued > 0
         for peer in self._names:
-            if peer.missing or peer.direct:
+            if is_wanted or peer.missing:
                 self.switchboard.on_room(peer.id, now)
         self.flush()
 

@@ -11,7 +11,7 @@ from functools import partial
 
 from gandy.config import Address
 from gandy.core.dispatch import SOON
-from gandy.core.effects import Dismiss, Effect, Reply
+from gandy.core.effects import Acknowledge, Dismiss, Effect, Reply
 from gandy.core.foreman import Batch, Foreman
 from gandy.core.model import AttemptKey
 from gandy.core.policy import Policy
@@ -169,16 +169,23 @@ class Server:
                     self.on_worker(link.peer, worker.info, True)
             self.lane.end()
         except RemoteProtocolError as error:
-            log.warning("%s is cut: %s", link.name, error)
-            if error.code in REFUSALS:
-                self.on_refused(link.peer, str(error))
-            link.write(desk.side.data_to_send())
-            link.close()
+            self._turn_out(link.name, error)
             return
         while desk.inbox:
             self.on_message(link.name, desk.inbox.popleft())
         self.foreman.dirty.discard(link.name)
         self.flush_link(link.name)  # nothing in there waits for the store: what does is sent by `_perform`
+        if self.foreman.has_work:
+            self.wake()
+
+    def _turn_out(self, name: str, error: RemoteProtocolError) -> None:
+        """Whoever broke the rules hears which one, and is cut."""
+        log.warning("%s is cut: %s", name, error)
+        link = self._links[name]
+        if error.code in REFUSALS:
+            self.on_refused(link.peer, str(error))
+        link.write(self.foreman.desks[name].side.data_to_send())
+        link.close()
         if self.foreman.has_work:
             self.wake()
 
@@ -257,11 +264,11 @@ class Server:
             await asyncio.sleep(next_commit - loop.time())
             self._work.clear()
             batch = self.foreman.take_batch(time.time())
+            self.lane.on_room()  # of what ends from now on, tasks have the first choice
             next_commit = loop.time() + (COMMIT_INTERVAL if len(batch.records) > FEW_RECORDS else 0.0)
             lost = await self._commit(batch)
             await self._perform(batch, lost)
             self._flush()
-            self.lane.on_room()
             if self.foreman.has_work:
                 self.wake()
             self._look_soon()
@@ -304,7 +311,11 @@ class Server:
             elif isinstance(send, Dismiss) and self.foreman.find_desk(send.worker) is None:
                 self.lane.dismiss(send.worker, send.immediate)
             else:
-                self.foreman.perform(send, inputs, now)
+                try:
+                    self.foreman.perform(send, inputs, now)
+                except RemoteProtocolError as error:
+                    assert isinstance(send, Acknowledge)
+                    self._turn_out(self.foreman.get_link(send.worker), error)
         for listener in self.on_commit:
             listener(batch)
 
@@ -357,8 +368,7 @@ class Server:
             self.foreman.on_time(now)
             self._cut_silent(now)
             self._cut_expired(now)
-            if self.foreman.has_work:
-                self.wake()
+            self.wake()
 
     def look_at_clock(self) -> None:
         """Let the reactor know the shared time as it is now."""

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from msgspec import UNSET, Struct
 
-from gandy.core.effects import Effect, Give, Reply
+from gandy.core.effects import Acknowledge, Effect, Give, Reply
 from gandy.core.extensions import FOREMAN_OFFERS, WORKER_OFFERS
 from gandy.core.foreman import Batch, Foreman
 from gandy.core.model import AttemptKey, Cause, JobSpec
@@ -152,7 +152,11 @@ class SimulatedForeman:
                     self.acknowledged.append(send.value)
             if isinstance(send, Give) and any(assignment.attempt in lost for assignment in send.assignments):
                 continue
-            self.foreman.perform(send, {}, self._simulation.now)
+            try:
+                self.foreman.perform(send, {}, self._simulation.now)
+            except RemoteProtocolError:
+                assert isinstance(send, Acknowledge)
+                self._links[self.foreman.get_link(send.worker)].cut()
         for link in list(self._links.values()):
             link.flush()
         self.pump()

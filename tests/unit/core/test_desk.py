@@ -354,6 +354,7 @@ def test_results_count_before_what_comes_behind_them() -> None:
 def test_what_is_for_a_worker_that_is_gone_is_dropped() -> None:
     room = a_gandy_room()
     room.foreman.on_cut("link", 2.0)
+    room.work()
     give = Give("id1", (Assignment(KEY, JobSpec(command="true")),))
     for send in (
         give,
@@ -363,7 +364,7 @@ def test_what_is_for_a_worker_that_is_gone_is_dropped() -> None:
         Dismiss("id1", immediate=True),
     ):
         room.foreman.perform(send, {}, 3.0)
-    assert not room.foreman.batch
+    assert not room.foreman.has_work
 
 
 def test_more_than_a_worker_takes_is_not_sent() -> None:
@@ -415,6 +416,32 @@ def test_time_and_links_pass_through() -> None:
     other = Room()
     with pytest.raises(RemoteProtocolError):
         other.foreman.on_data("link", b"nonsense that is long enough", 1.0)
+
+
+def test_what_was_decided_before_nonsense_came_is_done() -> None:
+    room = a_gandy_room()
+    room.submit()
+    ((seq, _),) = room.said()
+    result = TaskResult(KEY.job, KEY.task, success=True, status="", report=Report(1, Cause.EXIT, 0))
+    said: list[tuple[int, Message]] = [(seq, Ok(1, 1)), (seq + 1, Update(result)), (0, Extended(PING, b""))]
+    with pytest.raises(RemoteProtocolError, match="magic"):
+        room.foreman.on_data("link", b"".join(v2.encode(*numbered) for numbered in said) + bytes(16), 2.0)
+    room.foreman.on_cut("link", 2.0)
+    (record, *_) = room.work()
+    assert isinstance(record, Ended)
+    assert room.foreman.reactor.jobs.find(KEY.job) is None
+
+
+def test_an_error_in_what_was_held_back_is_told_when_it_is_looked_at() -> None:
+    room = Room()
+    room.hear(0, Hello(1, ()))
+    room.submit()
+    *_, (seq, _) = room.said()
+    result = TaskResult(KEY.job, KEY.task, success=True, status="")
+    said: list[tuple[int, Message]] = [(seq, Ok(0, 1)), (seq + 1, Update(result)), (seq + 3, Update(None))]
+    room.foreman.on_data("link", b"".join(v2.encode(*numbered) for numbered in said), 2.0)
+    with pytest.raises(RemoteProtocolError, match="without a result"):
+        room.work()
 
 
 def test_where_nothing_has_happened_nothing_is_decided(monkeypatch: pytest.MonkeyPatch) -> None:

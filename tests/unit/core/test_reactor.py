@@ -187,6 +187,27 @@ def test_a_failure_is_retried_after_a_growing_pause() -> None:
     assert (ended(effects), states(effects)) == ([(key(1, 3), TaskState.FAILED)], [JobState.FAILED])
 
 
+def test_what_is_due_and_waits_for_a_slot_needs_no_clock() -> None:
+    crew = Played(a_worker(slots=1))
+    crew.submit(a_spec(1, retries=1, retry_pause=1.0))
+    crew.submit(a_spec(1))
+    assert given(crew.end(key(), FAILED, now=10.0)) == {"w": [key(job=2)]}
+    assert given(crew.seen(crew.reactor.on_time(11.0))) == {}
+    assert crew.reactor.next_deadline() is None
+    assert given(crew.end(key(job=2), now=12.0)) == {"w": [key(1, 2)]}
+
+
+def test_the_clock_cannot_help_before_the_next_decision() -> None:
+    reactor = Reactor()
+    reactor.on_hello(a_worker(slots=1), [], 0.0)
+    reactor.submit(a_spec(1, retries=1, retry_pause=1.0), 0.0)
+    reactor.dispatch(0.0)
+    reactor.on_results("w", [(key(), FAILED)], 10.0)
+    assert reactor.next_deadline() is None  # the store may be slow, or fail for hours
+    reactor.dispatch(10.0)
+    assert reactor.next_deadline() == 11.0
+
+
 def test_a_late_result_of_a_fenced_attempt_changes_nothing() -> None:
     crew = Played(a_worker("a"), a_worker("b"))
     crew.submit(a_spec(1))
@@ -316,11 +337,22 @@ def test_a_worker_is_told_to_end_what_is_not_its_own() -> None:
 def test_a_refused_attempt_waits_until_the_worker_says_something() -> None:
     crew = Played(a_worker(slots=1))
     crew.submit(a_spec(1))
-    assert ended(crew.seen(crew.reactor.on_refused([key()], 1.0))) == [(key(), TaskState.WAITING)]
+    assert ended(crew.seen(crew.reactor.on_refused("w", [key()], 1.0))) == [(key(), TaskState.WAITING)]
     crew.reactor.on_heard("w", 2.0)
-    assert given(crew.seen(crew.reactor.on_time(2.0))) == {"w": [key(1, 2)]}
-    assert crew.reactor.on_refused([key(9)], 2.0) == []
+    assert crew.reactor.is_stirred
+    assert given(crew.seen(crew.reactor.dispatch(2.0))) == {"w": [key(1, 2)]}
+    assert crew.reactor.on_refused("nobody", [key(9)], 2.0) == []
     crew.reactor.on_heard("nobody", 2.0)
+
+
+def test_what_was_cancelled_and_then_refused_holds_no_slot() -> None:
+    crew = Played(a_worker(slots=1))
+    crew.submit(a_spec(1))
+    crew.reactor.on_given("w", [key()], 1.0)
+    crew.reactor.cancel(ONE, None, 1.0)
+    assert ended(crew.seen(crew.reactor.on_refused("w", [key()], 1.0))) == []
+    crew.reactor.on_heard("w", 2.0)
+    assert given(crew.submit(a_spec(1))) == {"w": [key(job=2)]}
 
 
 def test_a_lost_claim_neither_runs_nor_is_forgotten() -> None:
