@@ -73,6 +73,7 @@ class Server:
         self._work = asyncio.Event()
         self._will_flush = False
         self._will_look = False
+        self._next_silence = 0.0  # when the first worker may have been silent for too long
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -387,14 +388,19 @@ class Server:
         return min(1.0, max(0.01, wait))
 
     def _cut_silent(self, now: float) -> None:
+        if now < self._next_silence:  # a look at a thousand workers takes milliseconds
+            return
+        self._next_silence = now + HEARTBEAT_EXPIRY
         for name, link in list(self._links.items()):
             desk = self.foreman.desks[name]
             worker = self.foreman.reactor.workers.find(desk.worker)
-            is_silent = worker is not None and now - worker.last_heard > HEARTBEAT_EXPIRY
-            if is_silent and Extension.HEARTBEAT in desk.agreed:
-                assert worker is not None
+            if worker is None or Extension.HEARTBEAT not in desk.agreed:
+                continue
+            if now - worker.last_heard > HEARTBEAT_EXPIRY:
                 log.warning("worker %s has been silent for %.0f s; its link is cut", worker.info.name, HEARTBEAT_EXPIRY)
                 link.abort()
+            else:
+                self._next_silence = min(self._next_silence, worker.last_heard + HEARTBEAT_EXPIRY)
 
     def _cut_expired(self, now: float) -> None:
         for link in list(self._links.values()):
