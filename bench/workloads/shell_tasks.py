@@ -10,6 +10,6 @@ TABLES = (
         count=2_000,
         reference="xargs -P2",
         note="Each task is `sh -c true`.",
-        repeats=7,
+        repeats=11,
     ),
 )

@@ -15,7 +15,7 @@ from tests.e2e.test_jobs_command import PATIENCE, Crew
 
 import gandy
 import gandy.joblib
-from gandy.core.snapshot import JobRow
+from gandy.core.rows import JobRow
 from gandy.errors import ConfigError, LinkError
 from gandy.functions import NotPicklable, RemoteTraceback
 

@@ -22,7 +22,7 @@ from gandy import Client
 from gandy.client import Job
 from gandy.core.model import Cause, JobState, TaskState
 from gandy.core.policy import POLICY
-from gandy.core.snapshot import TaskRow
+from gandy.core.rows import TaskRow
 from gandy.worker.service import MAX_PAUSE
 
 KILLS = int(os.environ.get("GANDY_KILLS", "8"))

@@ -8,7 +8,7 @@ from rich.progress import Progress
 from gandy.bar import make_progress
 from gandy.cli.people import format_count
 from gandy.cli.progress import count_done
-from gandy.core.snapshot import JobRow
+from gandy.core.rows import JobRow
 
 
 def draw_bar(rows: Iterator[JobRow]) -> JobRow:

@@ -34,7 +34,7 @@ from gandy.cli.rows import (
 from gandy.client import Job
 from gandy.core.jobs import FINAL_JOB_STATES
 from gandy.core.model import JobState
-from gandy.core.snapshot import JobRow, TaskRow
+from gandy.core.rows import JobRow, TaskRow
 from gandy.errors import GandyError, LinkError
 
 JOB_JSON: Final = f"With --output json, a job has the keys {JOB_KEYS.replace(' ', ', ')}."

@@ -10,7 +10,7 @@ from gandy.cli.exits import ExitCode
 from gandy.cli.people import format_count
 from gandy.core.jobs import FINAL_JOB_STATES
 from gandy.core.model import JobState
-from gandy.core.snapshot import JobRow
+from gandy.core.rows import JobRow
 
 if TYPE_CHECKING:
     from gandy.client import Job

@@ -19,7 +19,7 @@ from gandy.cli.people import (
 )
 from gandy.core.explain import describe_ending
 from gandy.core.requests import KeyRow, Status, WorkerRow
-from gandy.core.snapshot import JobRow, TaskRow
+from gandy.core.rows import JobRow, TaskRow
 
 JOB_KEYS: Final = (
     "job name state command tasks waiting running finished failed cancelled held submitted changed "

@@ -69,7 +69,7 @@ from gandy.core.requests import (
     WorkerRow,
 )
 from gandy.core.roles import CrewRole
-from gandy.core.snapshot import JobRow, TaskRow
+from gandy.core.rows import JobRow, TaskRow
 from gandy.errors import (
     REFUSALS,
     ConfigError,

@@ -17,7 +17,7 @@ from gandy.client.spec import SubmitOptions
 from gandy.config import Address
 from gandy.core.model import JobState, TaskState
 from gandy.core.requests import Invited, KeyMade, KeyRow, Status, WorkerRow
-from gandy.core.snapshot import JobRow, TaskRow
+from gandy.core.rows import JobRow, TaskRow
 from gandy.ids import JobId
 
 if TYPE_CHECKING:

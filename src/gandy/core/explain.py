@@ -1,15 +1,17 @@
 """Why a task does not run, or how it died, in sentences."""
 
 from collections.abc import Iterable
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
-from gandy.core.jobs import Job
 from gandy.core.model import Cause, Ending, TaskState
-from gandy.core.reactor import Reactor
-from gandy.core.snapshot import TaskRow
+from gandy.core.rows import TaskRow
+
+if TYPE_CHECKING:  # commands that tell how a task died start without a reactor
+    from gandy.core.jobs import Job
+    from gandy.core.reactor import Reactor
 
 
-def explain_waiting(reactor: Reactor, job: Job, now: float) -> list[str]:
+def explain_waiting(reactor: "Reactor", job: "Job", now: float) -> list[str]:
     """All that keeps the waiting tasks of a job from starting now."""
     reasons = []
     if job.held:
@@ -30,7 +32,7 @@ def explain_waiting(reactor: Reactor, job: Job, now: float) -> list[str]:
     return reasons + _explain_workers(reactor, job)
 
 
-def _explain_workers(reactor: Reactor, job: Job) -> list[str]:
+def _explain_workers(reactor: "Reactor", job: "Job") -> list[str]:
     here = [worker for worker in reactor.workers if worker.connected and not worker.draining]
     if not here:
         return ["No worker is connected; start one with 'gandy worker run'."]

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gandy.core.model import Cause, JobSpec, JobState, TaskState
-from gandy.core.snapshot import JobRow, TaskRow
+from gandy.core.rows import JobRow, TaskRow
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.ids import JobId, TaskNumber
 

@@ -21,7 +21,8 @@ from gandy.core.jobs import FINAL_JOB_STATES
 from gandy.core.model import FINAL_STATES, JobState, TaskState
 from gandy.core.records import JobForgotten
 from gandy.core.roles import may_ask, tell_who_may
-from gandy.core.snapshot import JobRow, TaskRow, restore_job
+from gandy.core.rows import JobRow, TaskRow
+from gandy.core.snapshot import restore_job
 from gandy.core.switchboard import Switchboard
 from gandy.core.workers import Worker, tell_name
 from gandy.errors import RemoteProtocolError, StoreError

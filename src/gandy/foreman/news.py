@@ -19,7 +19,7 @@ from gandy.core.records import (
     TasksAdded,
     TasksSet,
 )
-from gandy.core.snapshot import JobRow, TaskRow
+from gandy.core.rows import JobRow, TaskRow
 from gandy.foreman.server import Server
 from gandy.ids import JobId, TaskNumber
 

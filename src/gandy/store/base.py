@@ -5,7 +5,7 @@ from typing import Protocol
 
 from gandy.core.model import AttemptKey, Input, JobState, TaskState
 from gandy.core.records import Record
-from gandy.core.snapshot import JobRow, Recovered, RecoveredJob, TaskRow
+from gandy.core.rows import JobRow, Recovered, RecoveredJob, TaskRow
 from gandy.ids import JobId, TaskNumber
 
 __all__ = ["JobRow", "Recovered", "RecoveredJob", "Store", "TaskRow"]

@@ -24,7 +24,7 @@ from gandy.core.records import (
     TasksAdded,
     TasksSet,
 )
-from gandy.core.snapshot import find_runs, is_plain
+from gandy.core.rows import find_runs, is_plain
 from gandy.errors import StoreError
 from gandy.ids import JobId, TaskNumber
 from gandy.store.base import JobRow, Recovered, RecoveredJob, TaskRow

@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gandy.core.model import FINAL_STATES, Counts, Ending, Input, JobSpec, JobState, TaskState
-from gandy.core.snapshot import find_runs
+from gandy.core.rows import find_runs
 from gandy.ids import JobId, TaskNumber
 from gandy.store.base import JobRow, Recovered, RecoveredJob, TaskRow
 from gandy.store.law import FINAL_JOB_STATES

@@ -12,7 +12,7 @@ from gandy.bar import make_progress
 from gandy.cli import bar, progress
 from gandy.cli.exits import ExitCode
 from gandy.core.model import Counts, JobState
-from gandy.core.snapshot import JobRow
+from gandy.core.rows import JobRow
 
 FINISHED, FAILED, CANCELLED = JobState.FINISHED, JobState.FAILED, JobState.CANCELLED
 

@@ -10,7 +10,7 @@ from gandy.cli import rows
 from gandy.cli.table import draw_fields, draw_table
 from gandy.core.model import Cause, Counts, JobState, TaskState
 from gandy.core.requests import Status
-from gandy.core.snapshot import TaskRow
+from gandy.core.rows import TaskRow
 from gandy.ids import TaskNumber
 
 STATUS = Status("1.2", 34, 90.0, "memory:", "disk full", ("unix:/s",), True, 2, 8, 3, 1, 1_000, 3)

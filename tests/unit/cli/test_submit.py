@@ -10,7 +10,7 @@ from tests.unit.client.builders import a_row
 
 from gandy.cli import main, submit
 from gandy.core.model import Counts, JobState
-from gandy.core.snapshot import JobRow
+from gandy.core.rows import JobRow
 
 FINISHED = a_row(state=JobState.FINISHED, counts=Counts(finished=10))
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from gandy.core.model import Cause, Counts, Ending, JobSpec, JobState, TaskState
 from gandy.core.requests import WorkerRow
-from gandy.core.snapshot import JobRow, TaskRow
+from gandy.core.rows import JobRow, TaskRow
 from gandy.ids import JobId, TaskNumber
 
 NOW = 1_000_000.0

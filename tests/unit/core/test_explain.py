@@ -4,7 +4,7 @@ from tests.reactors import PromptReactor
 from gandy.core.explain import describe_ending, explain_end, explain_ends, explain_waiting
 from gandy.core.model import AttemptKey, Cause, Ending, JobSpec, TaskState
 from gandy.core.reactor import Reactor
-from gandy.core.snapshot import TaskRow
+from gandy.core.rows import TaskRow
 from gandy.core.workers import WorkerInfo
 from gandy.ids import JobId, TaskNumber
 

@@ -2,7 +2,7 @@
 
 from gandy.core import requests as ask
 from gandy.core.model import Counts, JobSpec, JobState
-from gandy.core.snapshot import JobRow
+from gandy.core.rows import JobRow
 from gandy.ids import JobId
 
 
