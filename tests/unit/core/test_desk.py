@@ -442,6 +442,7 @@ def test_an_error_in_what_was_held_back_is_told_when_it_is_looked_at() -> None:
     room.foreman.on_data("link", b"".join(v2.encode(*numbered) for numbered in said), 2.0)
     with pytest.raises(RemoteProtocolError, match="without a result"):
         room.work()
+    assert room.foreman.get_link("plain-link") == "link"
 
 
 def test_where_nothing_has_happened_nothing_is_decided(monkeypatch: pytest.MonkeyPatch) -> None:
