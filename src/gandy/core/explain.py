@@ -48,7 +48,7 @@ def _explain_workers(reactor: "Reactor", job: "Job") -> list[str]:
     if large < job.spec.slots:
         return [f"Each task needs {job.spec.slots} slots, and the largest worker that could take it has {large}."]
     if all(worker.free < job.spec.slots for worker in able):
-        used, slots = sum(worker.used for worker in able), sum(worker.info.slots for worker in able)
+        used, slots = sum(worker.busy for worker in able), sum(worker.info.slots for worker in able)
         ahead = sum(1 for other in reactor.jobs if other.rank < job.rank and other.may_start)
         behind = f" {ahead} jobs go before it." if ahead else ""
         return [f"All slots are taken: {used} of {slots}.{behind}"]
@@ -57,8 +57,10 @@ def _explain_workers(reactor: "Reactor", job: "Job") -> list[str]:
 
 def explain_end(row: TaskRow) -> str:
     """How an attempt ended."""
+    if row.ending is None and row.state is TaskState.RUNNING:
+        return f"attempt {row.attempt} runs on {row.worker}"
     if row.ending is None:
-        return f"attempt {row.attempt} runs on {row.worker}" if row.state is TaskState.RUNNING else "it never started"
+        return f"attempt {row.attempt} waits on {row.worker} for a slot" if row.worker else "it never started"
     text = f"attempt {row.attempt} on {row.worker}: {describe_ending(row.ending)}"
     return f"{text}\n{_indent(row.ending.tail)}" if row.ending.tail and not row.ending.is_success else text
 

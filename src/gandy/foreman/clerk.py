@@ -184,22 +184,22 @@ class Clerk:
         self.server.decide([*effects, Reply(token, answer)])
 
     async def _look_up(self, request: ask.Request) -> ask.Answer:
-        store = self.server.store
+        overview = self.server.overview
         match request:
             case ask.ShowJob(job):
                 return ask.JobFound(await self._get_job(job))
             case ask.ListJobs(states, limit, before):
                 wanted = None if states is None else frozenset(states)
-                return ask.JobList(tuple(await store.list_jobs(wanted, min(limit, MAX_PAGE), before)))
+                return ask.JobList(tuple(await overview.list_jobs(wanted, min(limit, MAX_PAGE), before)))
             case ask.ListTasks(job, states, limit, after):
                 await self._get_job(job)
                 found = None if states is None else frozenset(states)
-                return ask.TaskList(tuple(await store.list_tasks(job, found, min(limit, MAX_PAGE), after)))
+                return ask.TaskList(tuple(await overview.list_tasks(job, found, min(limit, MAX_PAGE), after)))
             case ask.ListResults(job, after):
                 return await self._list_results(job, after)
             case ask.ListAttempts(job, task):
                 await self._get_task(job, task)
-                return ask.TaskList(tuple(await store.list_attempts(job, task)))
+                return ask.TaskList(tuple(await overview.list_attempts(job, task)))
             case ask.ExplainJob(job, task):
                 return await self._explain(job, task)
             case ask.ListWorkers():
@@ -288,7 +288,7 @@ class Clerk:
     # Looking
 
     async def _get_job(self, job: JobId) -> JobRow:
-        return _check_found(job, await self.server.store.find_job(job))
+        return _check_found(job, await self.server.overview.find_job(job))
 
     async def _get_task(self, job: JobId, task: TaskNumber) -> JobRow:
         row = await self._get_job(job)
@@ -309,7 +309,7 @@ class Clerk:
         if self.server.trouble:
             lines.append(f"The store has a problem: {self.server.trouble}")
         if task is not None:
-            lines += explain_ends(await self.server.store.list_attempts(job, task))
+            lines += explain_ends(await self.server.overview.list_attempts(job, task))
         else:
             failed = frozenset({TaskState.FAILED})
             lines += explain_ends(await self.server.store.list_tasks(job, failed, 5, TaskNumber(0)))
@@ -323,6 +323,7 @@ class Clerk:
         reactor = self.server.foreman.reactor
         board = self.server.lane.switchboard
         here = [worker for worker in reactor.workers if worker.connected]
+        unbegun = reactor.workers.count_unbegun().total()
         return ask.Status(
             version=__version__,
             pid=os.getpid(),
@@ -334,10 +335,10 @@ class Clerk:
             insecure_doors=tuple(self.insecure_doors),
             workers=len(here),
             slots=sum(max(worker.info.slots, board.tell_slots(worker.info.id)) for worker in here),
-            used=sum(worker.used + board.tell_in_use(worker.info.id) for worker in here),
+            used=sum(worker.busy + board.tell_in_use(worker.info.id) for worker in here),
             jobs=len(reactor.jobs),
-            waiting=sum(job.tasks.counts.waiting for job in reactor.jobs),
-            running=sum(job.tasks.running for job in reactor.jobs),
+            waiting=sum(job.tasks.counts.waiting for job in reactor.jobs) + unbegun,
+            running=sum(job.tasks.running for job in reactor.jobs) - unbegun,
         )
 
     async def _send_arguments(self, link: str, message: ExtensionReceived) -> None:
@@ -401,8 +402,8 @@ def _worker_row(worker: Worker, board: Switchboard, now: float) -> ask.WorkerRow
         id=worker.info.id,
         name=worker.info.name,
         slots=max(worker.info.slots, board.tell_slots(worker.info.id)),
-        used=worker.used + board.tell_in_use(worker.info.id),
-        running=len(worker.held),
+        used=worker.busy + board.tell_in_use(worker.info.id),
+        running=len(worker.held) - sum(1 for _ in worker.list_unbegun()),
         tags=tuple(sorted(worker.info.tags)),
         connected=worker.connected,
         draining=worker.draining,

@@ -74,7 +74,7 @@ class News:
         """The job now; until it is final, its changes are told too."""
         # Before the look-up: what is committed while it goes on must not be missed.
         self._watchers.add(job, token)
-        row = await self._server.store.find_job(job)
+        row = await self._server.overview.find_job(job)
         if row is None or row.state in FINAL_JOB_STATES:
             self._watchers.discard(job, token)
         return row
@@ -82,7 +82,7 @@ class News:
     async def listen(self, job: JobId, token: Token) -> JobRow | None:
         """The job now; until it is final, all its results from now on are told, and then that there are no more."""
         self._listeners.add(job, token)
-        row = await self._server.store.find_job(job)
+        row = await self._server.overview.find_job(job)
         if row is None or row.state in FINAL_JOB_STATES:
             self._listeners.discard(job, token)
         return row
@@ -119,7 +119,7 @@ class News:
     async def _tell_watchers(self, job: JobId, pause: float) -> None:
         await asyncio.sleep(pause)
         self._stale.discard(job)
-        row = await self._server.store.find_job(job)
+        row = await self._server.overview.find_job(job)
         if row is not None:
             for link, seq in self._watchers[job]:
                 self._server.tell(link, seq, ask.JobFound(row))

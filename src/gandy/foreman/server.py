@@ -25,6 +25,7 @@ from gandy.errors import REFUSALS, ErrorCode, RemoteProtocolError, StoreError
 from gandy.foreman.clock import ForemanClock
 from gandy.foreman.inputs import InputCache
 from gandy.foreman.lane import Lane
+from gandy.foreman.overview import Overview
 from gandy.net.links import Link, Visitor, is_dead, listen
 from gandy.store.base import Store
 from gandy.talk.events import ExtensionReceived
@@ -95,6 +96,11 @@ class Server:
         if not task.cancelled() and (error := task.exception()) is not None:
             log.critical("the foreman has a bug and stops", exc_info=error)
             self.on_failure()
+
+    @property
+    def overview(self) -> Overview:
+        """Jobs and tasks, for people."""
+        return Overview(self.store, self.foreman.reactor.workers)
 
     async def listen(self, address: Address, generation: int = 2) -> None:
         """Raises: ConfigError."""

@@ -106,12 +106,14 @@ def test_the_last_words_stand_under_a_failure() -> None:
         TaskRow(ONE, TaskState.FAILED, 2, "w", ending=failed),
         TaskRow(ONE, TaskState.FINISHED, 1, "w", ending=Ending(cause=Cause.EXIT, exit_code=0, tail=b"fine")),
         TaskRow(ONE, TaskState.RUNNING, 1, "w"),
+        TaskRow(ONE, TaskState.WAITING, 1, "w"),
         TaskRow(ONE, TaskState.CANCELLED, 0),
     ]
     assert [explain_end(row) for row in rows] == [
         "attempt 2 on w: exit code 1\n    oh\ufffd no",
         "attempt 1 on w: exit code 0",
         "attempt 1 runs on w",
+        "attempt 1 waits on w for a slot",
         "it never started",
     ]
     assert explain_ends(rows[-1:]) == ["Task 1: it never started"]

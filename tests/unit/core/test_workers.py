@@ -61,3 +61,21 @@ def test_a_worker_can_leave() -> None:
 def test_a_name_is_in_the_id() -> None:
     assert tell_name("big-hut-1f2e") == "big-hut"
     assert tell_name("link1") == "link1"
+
+
+def test_what_a_worker_has_no_slots_for_waits_there() -> None:
+    table = a_table("a", "b")
+    a = get(table, "a")
+    assert list(table.list_unbegun()) == []
+    for task, slots in ((1, 1), (2, 1), (3, 2), (4, 1)):
+        a.take(an_attempt(task), slots)
+    assert (a.used, a.busy, list(a.list_unbegun())) == (5, 2, [an_attempt(4), an_attempt(3)])
+    a.lent = 1  # to calls
+    assert (a.busy, list(table.list_unbegun())) == (1, [an_attempt(4), an_attempt(3), an_attempt(2)])
+    assert table.count_unbegun() == {JobId(1): 3}
+
+
+def test_what_runs_on_a_worker_that_is_away_since_the_start_is_believed_to_run() -> None:
+    worker = Worker(WorkerInfo("a", "a", 0))
+    worker.take(an_attempt(1), 1)
+    assert list(worker.list_unbegun()) == []
