@@ -73,6 +73,8 @@ def test_what_a_worker_has_no_slots_for_waits_there() -> None:
     a.lent = 1  # to calls
     assert (a.busy, list(table.list_unbegun())) == (1, [an_attempt(4), an_attempt(3), an_attempt(2)])
     assert table.count_unbegun() == {JobId(1): 3}
+    a.lent = 2
+    assert (a.busy, table.count_unbegun()) == (0, {JobId(1): 4})
 
 
 def test_what_runs_on_a_worker_that_is_away_since_the_start_is_believed_to_run() -> None:
