@@ -2,10 +2,12 @@
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 import click
-from rich.console import Console, JustifyMethod
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -13,6 +15,8 @@ from gandy.cli.people import make_printable
 
 # Columns of a page that nobody looks at: a pipe or a file. Nothing is cut there.
 _UNBOUNDED: Final = 100_000
+
+PAGE_ROWS: Final = 1_000  # of a table that are made and printed together
 
 _GAP: Final = 2  # columns between two cells
 _LEAST_WIDTH: Final = 10  # of the last cell, however narrow the page is
@@ -29,22 +33,39 @@ _STYLES: Final[Mapping[str, str]] = {
 
 
 def draw_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table. A header that begins with > is that of numbers, which stand on the right."""
-    cells = [[_make_cell(text) for text in row] for row in rows]
+    """Print a table, page by page: there may be a million rows. Columns may become wider from one page to the next.
+
+    A header that begins with > is that of numbers, which stand on the right.
+    """
     console = _make_console()
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, _GAP, 0, 0))
-    for place, header in enumerate(headers):
-        width = max([len(header.removeprefix(">")), *(row[place].cell_len for row in cells)])
-        if place == len(headers) - 1:  # the last one gives way where the page is narrow
-            used = sum((column.width or 0) + _GAP for column in table.columns)
-            width = min(width, max(_LEAST_WIDTH, console.width - used))
-            console.width = max(console.width, used + width)  # better a broken line than a column without numbers
-        justify: JustifyMethod = "right" if header.startswith(">") else "left"
-        title = header.removeprefix(">").upper()
-        table.add_column(title, justify=justify, no_wrap=True, overflow="ellipsis", width=width)
-    for row in cells:
-        table.add_row(*row)
-    _print(console, table)
+    has_colours = console.is_terminal and console.color_system is not None and not console.no_color
+    lefts = [not header.startswith(">") for header in headers]
+    titles = [header.removeprefix(">").upper() for header in headers]
+    widths = [0] * len(headers)
+    rest = iter(rows)
+    page = [titles, *islice(rest, PAGE_ROWS)]
+    while page:
+        cells = [[make_printable(text) for text in row] for row in page]
+        columns = zip(*cells, strict=True)
+        widths = [max(width, *map(cell_len, column)) for width, column in zip(widths, columns, strict=True)]
+        room = max(_LEAST_WIDTH, console.width - sum(widths[:-1]) - _GAP * (len(widths) - 1))
+        fitting = [*widths[:-1], min(widths[-1], room)]  # the last one gives way where the page is narrow
+        lines = [_make_line(row, fitting, lefts) for row in cells]
+        if page[0] is titles:
+            lines[0] = click.style(lines[0], bold=True)
+        click.echo("\n".join(lines), color=has_colours)
+        page = list(islice(rest, PAGE_ROWS))
+
+
+def _make_line(row: Iterable[str], widths: Iterable[int], lefts: Iterable[bool]) -> str:
+    cells = []
+    for text, width, is_left in zip(row, widths, lefts, strict=True):
+        shown = text if cell_len(text) <= width else set_cell_size(text, width - 1) + "…"
+        gap = " " * (width - cell_len(shown))
+        if text in _STYLES:
+            shown = click.style(shown, fg=_STYLES[text])
+        cells.append(shown + gap if is_left else gap + shown)
+    return (" " * _GAP).join(cells).rstrip()
 
 
 def draw_fields(fields: Iterable[tuple[str, str]]) -> None:

@@ -1,13 +1,15 @@
 """Jobs, tasks and workers as JSON and as words. The keys of the JSON are a promise."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from rich.console import Console
 from tests.unit.client.builders import NOW, a_row, a_task_row, a_worker_row
 
-from gandy.cli import rows
-from gandy.cli.table import draw_fields, draw_table
+from gandy.cli import rows, table
+from gandy.cli.table import PAGE_ROWS, draw_fields, draw_table
 from gandy.core.model import Cause, Counts, JobState, TaskState
 from gandy.core.requests import Status
 from gandy.core.rows import TaskRow
@@ -54,6 +56,34 @@ def test_job_as_a_row_of_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     header, line = capsys.readouterr().out.splitlines()
     assert header.split() == ["JOB", "NAME", "STATE", "TASKS", "FINISHED", "FAILED", "RUNNING", "SUBMITTED", "COMMAND"]
     assert line == "  7  [red]x  running  1,000,000         0       0        0  1 min ago  echo \\x1b[2J"
+
+
+def test_a_long_table_is_printed_page_by_page(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = []
+
+    def make_rows() -> Iterator[tuple[str, str]]:
+        for number in range(PAGE_ROWS + 2):
+            printed.append(capsys.readouterr().out)
+            yield str(number), "finished"
+
+    draw_table((">task", "state"), make_rows())
+    *_, last = capsys.readouterr().out.splitlines()
+    assert printed[PAGE_ROWS - 1] == ""
+    assert printed[PAGE_ROWS].startswith("TASK  STATE\n   0  finished\n")
+    assert printed[PAGE_ROWS + 1] == ""
+    assert last == "1001  finished"
+
+
+def test_the_last_column_gives_way_on_a_narrow_page(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table, "_make_console", lambda: Console(width=24, color_system=None))
+    draw_table(("name", "command"), [("anna", "sleep forever and ever"), ("b", "日本語日本語日本語")])
+    assert capsys.readouterr().out.splitlines() == [
+        "NAME  COMMAND",
+        "anna  sleep forever and…",
+        "b     日本語日本語日本語",
+    ]
 
 
 def test_job_as_fields(capsys: pytest.CaptureFixture[str]) -> None:
