@@ -18,7 +18,7 @@ examples:
   python -m bench functions                     one workload, with all peers
   python -m bench functions --peer gandy dask   gandy and Dask beside the reference; nothing is kept
   python -m bench calls_in_flight --repeats 7   more repeats, less noise
-  python -m bench list                          workloads and peers, and what is missing here
+  python -m bench list                          workloads and peers, and what cannot be installed here
 
 Whole workloads are kept in bench/results; then `make docs` writes docs/benchmarks.md from them.
 """

@@ -17,7 +17,7 @@ SIGNS: Final[Mapping[str, Callable[[float, float], bool]]] = {
     "<": operator.lt,
 }
 # They are no peers: a limit does less than is asked, and a pool has no network.
-LIMITS: Final = ("bare", "raw sockets", "ProcessPoolExecutor", "joblib", "xargs")
+LIMITS: Final = ("bare", "raw sockets", "ProcessPoolExecutor", "xargs")
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of a mark. It is met by medians; bests are less disturbed on a busy machine."""
+    """What came of a mark. Medians decide."""
 
     mark: Mark
     median: float | None

@@ -1,7 +1,7 @@
 """Who gets which task next: jobs by rank, workers by turn, free slots before places to wait."""
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import islice
 from math import inf
 from typing import Final
@@ -16,7 +16,7 @@ from gandy.core.policy import Policy
 from gandy.core.queue import Need
 from gandy.core.tasks import NO_STRIKES
 from gandy.core.workers import Worker, WorkerTable
-from gandy.ids import TaskNumber
+from gandy.ids import JobId, TaskNumber
 
 MIN_PACE: Final = 1e-6  # seconds; no task is quicker
 MAX_LOOKS: Final = 10_000  # at workers where a task might wait and may not; there is no harm in giving up
@@ -60,28 +60,43 @@ class Dispatcher:
         return [Give(worker, tuple(assignments)) for worker, assignments in given.items()]
 
     def recall(self, now: float) -> list[Recall]:
-        """Where a worker is idle while tasks wait on another, have them back; those that have begun go on."""
+        """Where a worker is idle while tasks wait on another, have them back; those that have begun go on.
+
+        Half of them, if that is more than the idle slots: one by one, each would cost a way there and back.
+        """
         self.patient_until = inf
-        spare = iter(self._workers.spare.values())
-        idle = 0  # slots, as far as we had to count: a thousand workers may be idle
         recalls: list[Recall] = []
-        for worker in list(self._workers.laden.values()):
-            while idle < worker.waiting and (other := next(spare, None)) is not None:
-                idle += other.free
-            if not idle:
-                break
-            if self._begin_soon(worker, now):
-                idle -= min(idle, worker.waiting)
+        idle_for: dict[JobId, _Idle] = {}  # by the job of the last one: what waits on a worker is mostly of one
+        for worker in list(self._workers.laden.values()) if self._workers.spare else ():
+            last = (attempt for attempt in reversed(worker.held) if self._may_recall(attempt, worker))
+            first = next(last, None)
+            if first is None:
+                continue
+            job = self._jobs.find(first.job)
+            assert job is not None, "what is current is of a job that is here"
+            idle = idle_for.get(job.id)
+            if idle is None:
+                idle = idle_for[job.id] = _Idle(self._list_free(job))
+            free = idle.count(worker.waiting)
+            if not free:
+                continue
+            if self._begin_soon(worker, job, now):
+                idle.use(worker.waiting)
                 self.patient_until = min(self.patient_until, worker.last_moved + SOON)
                 continue
-            last = (a for a in reversed(worker.held) if self._may_recall(a, worker))
-            wanted = list(islice(last, min(idle, worker.waiting)))
+            count = min(worker.waiting, max(free, worker.waiting // 2))
+            wanted = (first, *islice(last, count - 1))
             worker.recalled.update(wanted)
-            idle -= len(wanted)
-            if wanted:
-                self._workers.settle(worker)
-                recalls.append(Recall(worker.info.id, tuple(wanted)))
+            idle.use(count)
+            self._workers.settle(worker)
+            recalls.append(Recall(worker.info.id, wanted))
         return recalls
+
+    def _list_free(self, job: Job) -> Iterator[int]:
+        """Slots for tasks of this job, worker by worker."""
+        for worker in self._workers.spare.values():
+            if self._count_fitting(worker, job, _tell_free):
+                yield worker.free
 
     def check(self, now: float) -> None:
         """What must hold when all was given out: nothing waits that could run."""
@@ -91,14 +106,12 @@ class Dispatcher:
                 fits = self._count_fitting(worker, job, _tell_free) > 0
                 assert not fits or worker.holds((job.id, TaskNumber(task or 0)))
 
-    def _begin_soon(self, worker: Worker, now: float) -> bool:
+    def _begin_soon(self, worker: Worker, job: Job, now: float) -> bool:
         """Whether all that waits there should begin before a recall is answered: it goes by the pace of the last job.
 
         A worker that ends nothing in that time may be busy with a slow task, and then nobody is patient.
         """
-        job = self._jobs.find(next(reversed(worker.held)).job)
-        pace = None if job is None else job.pace
-        is_quick = pace is not None and worker.waiting * pace < SOON * worker.info.slots
+        is_quick = job.pace is not None and worker.waiting * job.pace < SOON * worker.info.slots
         return is_quick and now < worker.last_moved + SOON
 
     def _may_recall(self, attempt: AttemptKey, worker: Worker) -> bool:
@@ -188,6 +201,23 @@ class Dispatcher:
         spec = job.spec
         suits = worker.info.tags.issuperset(spec.tags) and (job.at is None or worker.knows_time)
         return space(worker, job) // spec.slots if suits and spec.slots <= worker.info.slots else 0
+
+
+class _Idle:
+    """Slots, as far as somebody had to count: a thousand workers may be idle."""
+
+    def __init__(self, counts: Iterator[int]) -> None:
+        self._counts = counts
+        self._left = 0
+
+    def count(self, most: int) -> int:
+        """How many are left. Of more than `most` perhaps not all."""
+        while self._left < most and (more := next(self._counts, None)) is not None:
+            self._left += more
+        return self._left
+
+    def use(self, count: int) -> None:
+        self._left -= min(self._left, count)
 
 
 def _tell_free(worker: Worker, _job: Job) -> int:

@@ -82,9 +82,11 @@ def _lock_folder(folder: Path) -> int:
     descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
+    except OSError:
         os.close(descriptor)
-        raise GandyError(f"another worker uses {folder}: stop it, or give this one another name with --name") from error
+        raise GandyError(
+            f"another worker uses {folder}: stop it, or give this one another name: --name, Worker(name=...)"
+        ) from None
     return descriptor
 
 

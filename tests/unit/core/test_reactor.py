@@ -540,6 +540,15 @@ def test_what_should_begin_soon_is_had_back_only_if_it_does_not() -> None:
     assert not crew.reactor.is_patient
 
 
+def test_nothing_is_had_back_for_a_worker_that_may_not_have_it() -> None:
+    crew = Played(WorkerInfo("a", "a", 1, frozenset({"gpu"}), 5))
+    crew.submit(a_spec(6, tags=("gpu",)))
+    crew.end(key(1), Ending(cause=Cause.EXIT, exit_code=0, started=1.0, ended=1.1), "a", 2.0)
+    assert recalled(crew.seen(crew.reactor.on_hello(an_eager_worker("b"), [], 3.0))) == {}
+    able = WorkerInfo("c", "c", 1, frozenset({"gpu"}))
+    assert recalled(crew.seen(crew.reactor.on_hello(able, [], 3.0))) == {"a": (key(6), key(5))}
+
+
 def test_a_worker_has_time_to_begin_what_it_was_given_just_now() -> None:
     crew = Played(an_eager_worker("a", ahead=5))
     crew.submit(a_spec(6))
@@ -547,7 +556,7 @@ def test_a_worker_has_time_to_begin_what_it_was_given_just_now() -> None:
     crew.end(key(1), quick, "a", 2.0)
     crew.reactor.on_given("a", [key(number) for number in range(2, 7)], 3.0)  # the store was slow
     assert recalled(crew.seen(crew.reactor.on_hello(an_eager_worker("b"), [], 3.01))) == {}
-    assert recalled(crew.seen(crew.reactor.on_time(3.021))) == {"a": (key(6),)}
+    assert recalled(crew.seen(crew.reactor.on_time(3.021))) == {"a": (key(6), key(5))}  # half of those that wait
 
 
 # People
