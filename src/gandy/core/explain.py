@@ -29,7 +29,7 @@ def explain_waiting(reactor: "Reactor", job: "Job", now: float) -> list[str]:
     elif job.at is not None and reactor.clock_ahead is not None:
         left = job.at - reactor.clock_ahead - now
         reasons.append(f"It waits for its time, in {left:.1f} s." if left > 0 else f"Its time was {-left:.1f} s ago.")
-    return reasons + _explain_workers(reactor, job)
+    return reasons if job.held or job.awaited else reasons + _explain_workers(reactor, job)
 
 
 def _explain_workers(reactor: "Reactor", job: "Job") -> list[str]:
@@ -50,7 +50,7 @@ def _explain_workers(reactor: "Reactor", job: "Job") -> list[str]:
     if all(worker.free < job.spec.slots for worker in able):
         used, slots = sum(worker.busy for worker in able), sum(worker.info.slots for worker in able)
         ahead = sum(1 for other in reactor.jobs if other.rank < job.rank and other.may_start)
-        behind = f" {ahead} jobs go before it." if ahead else ""
+        behind = f" {ahead} {'job goes' if ahead == 1 else 'jobs go'} before it." if ahead else ""
         return [f"All slots are taken: {used} of {slots}.{behind}"]
     return []
 

@@ -69,7 +69,7 @@ def test_a_time() -> None:
 def test_everything_is_taken() -> None:
     reactor = a_crew(slots=1)
     submit(reactor, tasks=2)
-    assert "All slots are taken: 1 of 1. 1 jobs go before it." in explain(reactor, submit(reactor))
+    assert "All slots are taken: 1 of 1. 1 job goes before it." in explain(reactor, submit(reactor))
     assert explain(reactor, 1) == "All slots are taken: 1 of 1."
 
 
