@@ -22,7 +22,7 @@ from bench.catalogue import Entry
 from bench.contract import Contestant, Missing, Table
 from bench.environments import ROOT, STORE, find_python, prepare
 from bench.figures import Row, Sample, add_ratios, summarize
-from bench.processes import cpu_seconds, kill_descendants, signal_tree
+from bench.processes import cpu_seconds, kill_descendants, signal_tree, stolen_seconds
 
 START_PATIENCE: Final = 120.0  # seconds
 WORK_PATIENCE: Final = 180.0
@@ -39,6 +39,7 @@ class Outcome:
     repeats: int
     rows: dict[str, Row] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
+    stolen_percent: float = 0.0  # of all cores, by the host of a virtual machine
 
 
 class Driver:
@@ -190,6 +191,7 @@ def run_table(table: Table, entries: Sequence[Entry], repeats: int) -> Outcome:
     outcome = Outcome(table, repeats)
     samples: dict[str, list[Sample]] = {}
     notes: dict[str, Row] = {}
+    begin, stolen = time.monotonic(), stolen_seconds()
     with temporary_folder() as folder, closing(Stage(table, folder)) as stage:
         for turn, entry in product(range(repeats), entries):
             name = entry.contestant.name
@@ -202,6 +204,8 @@ def run_table(table: Table, entries: Sequence[Entry], repeats: int) -> Outcome:
             except Missing as reason:
                 outcome.missing[name] = str(reason)
                 samples.pop(name, None)
+    cores = os.cpu_count() or 1
+    outcome.stolen_percent = round((stolen_seconds() - stolen) / (time.monotonic() - begin) / cores * 100, 1)
     outcome.rows = {name: {**summarize(table.kind, taken), **notes[name]} for name, taken in samples.items()}
     add_ratios(outcome.rows, table.reference)
     return outcome

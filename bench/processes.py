@@ -38,6 +38,12 @@ def cpu_seconds(root: int) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
+def stolen_seconds() -> float:
+    """What the host of a virtual machine has kept of all its cores for others, since it started."""
+    words = Path("/proc/stat").read_text().split(maxsplit=9)
+    return int(words[8]) / os.sysconf("SC_CLK_TCK")
+
+
 def own_cpu_seconds(pid: int) -> float:
     """What the threads of one process have used so far, to the nanosecond: for what takes milliseconds."""
     threads = Path(f"/proc/{pid}/task").glob("*/schedstat")

@@ -13,6 +13,7 @@ from bench.figures import Row
 from bench.harness import Outcome
 
 BUSY_PERCENT: Final = 2.0  # of a core; who uses more between turns is in the way of others
+STOLEN_PERCENT: Final = 2.0  # of all cores; the 99th percentile is the first to suffer
 RESULTS: Final = Path(__file__).parent / "results"
 
 
@@ -36,6 +37,8 @@ def show(outcome: Outcome) -> str:
         f"{name} {row['idle_percent']} %" for name, row in outcome.rows.items() if row["idle_percent"] > BUSY_PERCENT
     ]
     lines += [f"  not idle while others ran: {', '.join(busy)} of a core"] if busy else []
+    if outcome.stolen_percent > STOLEN_PERCENT:
+        lines.append(f"  the host kept {outcome.stolen_percent} % of the cores for others: do not trust this")
     lines += [f"  {name:36}missing: {reason}" for name, reason in outcome.missing.items()]
     return "\n".join(lines)
 
@@ -75,6 +78,7 @@ def _record(outcome: Outcome) -> dict[str, Any]:
         "note": table.note,
         "rows": outcome.rows,
         "missing": outcome.missing,
+        "stolen_percent": outcome.stolen_percent,
     }
 
 

@@ -54,7 +54,7 @@ def describe_table(found: Mapping[str, Any]) -> str:
         f"![{found['title']}](benchmarks/{found['key']}.svg)",
         table(head, rows),
         *([f"Missing: {_list_missing(found)}."] if found["missing"] else []),
-        f"{where['date']}: {machine}, {found['repeats']} interleaved repeats.",
+        f"{where['date']}: {machine}, {found['repeats']} interleaved repeats{_tell_stolen(found)}.",
     ]
     return "\n\n".join(parts)
 
@@ -89,6 +89,11 @@ def _make_row(name: str, row: Mapping[str, Any], columns: tuple[str, ...], more:
         f"{row['durability']}; {row['note']}" if row["note"] else row["durability"],
         versions or NOTHING,
     ]
+
+
+def _tell_stolen(found: Mapping[str, Any]) -> str:
+    """What the host of a virtual machine kept for others, where it was measured."""
+    return f"; the host kept {found['stolen_percent']:g} % of the cores for others" if "stolen_percent" in found else ""
 
 
 def _list_missing(found: Mapping[str, Any]) -> str:

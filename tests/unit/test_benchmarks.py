@@ -6,7 +6,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from bench import catalogue, environments, figures, harness, marks, records
+from bench import catalogue, environments, figures, harness, marks, processes, records
 from bench.__main__ import parse
 from bench.catalogue import Entry
 from bench.contract import Contestant, Kind, Missing, Place, Table
@@ -157,12 +157,12 @@ def test_every_package_that_a_contestant_needs_is_pinned() -> None:
 
 def test_results_are_kept_and_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(records, "RESULTS", tmp_path)
-    outcome = harness.Outcome(TABLE, 3, {"limit": row(1.0)}, {"ours": "it is not there"})
+    outcome = harness.Outcome(TABLE, 3, {"limit": row(1.0)}, {"ours": "it is not there"}, 4.5)
     records.keep("speed", [outcome])
     found = records.load()["speed"]
     assert found["rows"] == outcome.rows
     assert found["missing"] == outcome.missing
-    assert found["repeats"] == 3
+    assert (found["repeats"], found["stolen_percent"]) == (3, 4.5)
     assert json.loads((tmp_path / "speed.json").read_text())["workload"] == "speed"
 
 
@@ -173,6 +173,16 @@ def test_table_of_the_page_has_rows_best_first_and_who_is_missing() -> None:
     assert [line.split(" | ")[0] for line in lines if line.startswith("| ")][2:] == ["| **gandy**", "| limit"]
     assert "| **gandy** | 1,234 | 1,234 | 1,234 | - | 7 | 100 | none | gandy 1.2 |" in lines
     assert "Missing: Ray (pip cannot install it)." in lines
+    assert lines[-1].endswith("interleaved repeats.")
+    found["stolen_percent"] = 4.5
+    assert describe_benchmarks.describe_table(found).endswith("; the host kept 4.5 % of the cores for others.")
+
+
+def test_what_the_host_kept_for_others_is_kept_and_shown() -> None:
+    outcome = harness.Outcome(TABLE, 3, stolen_percent=4.5)
+    assert "the host kept 4.5 %" in records.show(outcome)
+    assert "the host" not in records.show(harness.Outcome(TABLE, 3, stolen_percent=0.5))
+    assert processes.stolen_seconds() >= 0.0
 
 
 def test_marks_of_the_page_say_met_not_met_or_not_measured() -> None:
