@@ -33,7 +33,7 @@ class Batch:
             if type(effect) in RECORDS:
                 self.records.append(effect)  # type: ignore[arg-type]
             else:
-                self.sends.append(effect)  # type: ignore[arg-type]
+                self.sends.append(effect)  # type: ignore[arg-type]  # whatever is not a record is a send
 
 
 class Foreman:

@@ -155,6 +155,12 @@ class Reactor:
                 return worker.info.id
         return None
 
+    def list_unbegun(self) -> Iterator[AttemptKey]:
+        """What was given to workers, and waits there for a slot."""
+        for worker in self.workers:
+            if worker.used > worker.busy:  # a thousand workers may have nothing that waits
+                yield from (attempt for attempt in worker.list_unbegun() if self._owners.is_current(attempt, worker))
+
     # Workers
 
     def on_hello(self, info: WorkerInfo, held: Iterable[AttemptKey], now: float) -> list[Effect]:

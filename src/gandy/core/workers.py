@@ -3,14 +3,13 @@
 One account of slots for every kind of work. The order of use is the least recently used worker with a free slot.
 """
 
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Final
 
 from msgspec import Struct, field
 
 from gandy.core.model import AttemptKey, TaskKey
-from gandy.ids import JobId
 
 # What ids of workers begin with that came in by another door: nobody else may have such an id.
 ROUND_ROBIN: Final = "roundrobin/"
@@ -171,16 +170,6 @@ class WorkerTable:
         """Of these, the ones whose account changed since the last look: with a thousand workers, mostly one or two."""
         with_room = [worker for name, worker in self._changed.items() if name in self._turns]
         return sorted(with_room, key=_tell_turn)
-
-    def list_unbegun(self) -> Iterator[AttemptKey]:
-        """What waits on workers for slots."""
-        for worker in self._workers.values():
-            if worker.used > worker.busy:
-                yield from worker.list_unbegun()
-
-    def count_unbegun(self) -> Counter[JobId]:
-        """The same, for each job."""
-        return Counter(attempt.job for attempt in self.list_unbegun())
 
     def forget_changes(self) -> None:
         self._changed.clear()

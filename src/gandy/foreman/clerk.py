@@ -323,7 +323,7 @@ class Clerk:
         reactor = self.server.foreman.reactor
         board = self.server.lane.switchboard
         here = [worker for worker in reactor.workers if worker.connected]
-        unbegun = reactor.workers.count_unbegun().total()
+        unbegun = sum(1 for _ in reactor.list_unbegun())
         return ask.Status(
             version=__version__,
             pid=os.getpid(),

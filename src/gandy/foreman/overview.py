@@ -3,23 +3,24 @@
 The store calls it running from the moment it is given to a worker, as it must not be given to another one.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 
 from msgspec.structs import replace
 
 from gandy.core.model import AttemptKey, JobState, TaskState
+from gandy.core.reactor import Reactor
 from gandy.core.rows import JobRow, TaskRow
-from gandy.core.workers import WorkerTable
 from gandy.ids import JobId, TaskNumber
 from gandy.store.base import Store
 
 
 class Overview:
-    """Of one store, and of the workers as they are now."""
+    """Of one store, and of what the foreman knows now."""
 
-    def __init__(self, store: Store, workers: WorkerTable) -> None:
+    def __init__(self, store: Store, reactor: Reactor) -> None:
         self._store = store
-        self._workers = workers
+        self._reactor = reactor
 
     async def find_job(self, job: JobId) -> JobRow | None:
         row = await self._store.find_job(job)
@@ -43,11 +44,11 @@ class Overview:
         return self._correct_tasks(job, await self._store.list_attempts(job, task))
 
     def _correct_jobs(self, rows: Iterable[JobRow]) -> list[JobRow]:
-        counts = self._workers.count_unbegun()
+        counts = Counter(attempt.job for attempt in self._reactor.list_unbegun())
         return [_correct(row, counts[row.job]) if row.job in counts else row for row in rows]
 
     def _correct_tasks(self, job: JobId, rows: Iterable[TaskRow]) -> list[TaskRow]:
-        unbegun = set(self._workers.list_unbegun())
+        unbegun = set(self._reactor.list_unbegun())
         return [
             replace(row, state=TaskState.WAITING)
             if row.state is TaskState.RUNNING and AttemptKey(job, row.task, row.attempt) in unbegun

@@ -100,7 +100,7 @@ class Server:
     @property
     def overview(self) -> Overview:
         """Jobs and tasks, for people."""
-        return Overview(self.store, self.foreman.reactor.workers)
+        return Overview(self.store, self.foreman.reactor)
 
     async def listen(self, address: Address, generation: int = 2) -> None:
         """Raises: ConfigError."""

@@ -549,6 +549,16 @@ def test_nothing_is_had_back_for_a_worker_that_may_not_have_it() -> None:
     assert recalled(crew.seen(crew.reactor.on_hello(able, [], 3.0))) == {"a": (key(6), key(5))}
 
 
+def test_what_was_cancelled_on_a_worker_does_not_wait_there() -> None:
+    crew = Played(an_eager_worker("a", ahead=5))
+    assert list(crew.reactor.list_unbegun()) == []
+    crew.submit(a_spec(6))
+    crew.end(key(1), Ending(cause=Cause.EXIT, exit_code=0, started=1.0, ended=1.001), "a", 2.0)
+    assert list(crew.reactor.list_unbegun()) == [key(6), key(5), key(4), key(3)]
+    crew.reactor.cancel(ONE, [TaskNumber(5)], 3.0)  # and its worker has not said that it is over
+    assert list(crew.reactor.list_unbegun()) == [key(6), key(4), key(3)]
+
+
 def test_a_worker_has_time_to_begin_what_it_was_given_just_now() -> None:
     crew = Played(an_eager_worker("a", ahead=5))
     crew.submit(a_spec(6))

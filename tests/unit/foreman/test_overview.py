@@ -22,7 +22,7 @@ class Shop:
     def __init__(self) -> None:
         self.store = MemoryStore()
         self.reactor = Reactor(Policy(look_ahead=1.0, first_pace=0.0))
-        self.overview = Overview(self.store, self.reactor.workers)
+        self.overview = Overview(self.store, self.reactor)
 
     async def open(self) -> None:
         await self.store.open()
