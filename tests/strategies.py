@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from gandy.ids import JobId, TaskNumber
-from gandy.limits import MAX_SLOTS
+from gandy.limits import LAST_INTEGER, MAX_ATTEMPT, MAX_SLOTS
 from gandy.wire.messages import (
     About,
     Cancel,
@@ -34,26 +34,32 @@ from gandy.wire.v2 import EXTENSION_TYPES, KNOWN_EXTENSIONS
 
 u16 = st.integers(0, 0xFFFF)
 u32 = st.integers(0, 0xFFFF_FFFF)
-job_ids = st.integers(0, 2**64 - 1).map(JobId)
+job_ids = st.integers(0, LAST_INTEGER).map(JobId)
 task_numbers = st.integers(-(2**63), 2**63 - 1).map(TaskNumber)
 counts = st.integers(-(2**63), 2**63 - 1)
 counts_32 = st.integers(-(2**31), 2**31 - 1)
 texts = st.text(st.characters(codec="utf-8"), max_size=40)
+names = st.text(st.characters(categories=("L", "N", "P", "S")), min_size=1, max_size=40)
 extensions = st.integers(0, int(KNOWN_EXTENSIONS)).map(Extension)
 
 floats = st.floats(0, 1e12)
 orders = st.builds(
     Orders,
-    st.integers(1, 2**32),
+    st.integers(1, MAX_ATTEMPT),
     texts | st.lists(texts, max_size=3).map(tuple),
     st.dictionaries(texts, texts, max_size=3),
     st.none() | floats,
     st.none() | texts,
 )
 reports = st.builds(
-    Report, st.integers(1, 2**32), st.integers(0, 9), st.none() | counts_32, note=texts, tail=st.binary(max_size=20)
+    Report,
+    st.integers(1, MAX_ATTEMPT),
+    st.integers(0, 9),
+    st.none() | counts_32,
+    note=texts,
+    tail=st.binary(max_size=20),
 )
-abouts = st.builds(About, texts, texts, u16, st.lists(texts, max_size=3).map(tuple))
+abouts = st.builds(About, names, names, st.integers(0, MAX_SLOTS), st.lists(names, max_size=3).map(tuple))
 
 descriptions = st.builds(JobDescription, job_ids, texts, counts, texts, texts, texts, st.sampled_from(Status))
 tasks = st.builds(Task, task_numbers, descriptions, st.just(UNSET) | orders)

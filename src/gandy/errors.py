@@ -19,9 +19,11 @@ GandyError
 │   └── NoClock                   a time was given, and somebody who must know the shared time does not
 ├── NotScheduled                  too far away, or too much waits for its time already
 ├── Rejected                      the foreman refuses, and will refuse again
-│   └── NotAllowed                our key does not let us in, or not for this
+│   ├── NotAllowed                our key does not let us in, or not for this
+│   └── JobClosed                 the job takes no more tasks
 ├── ProtocolError
 │   ├── LocalProtocolError    our side broke the protocol: a bug in gandy or in the program around it
+│   │   └── Unsendable        (talk/packing.py) a task fits no frame, whatever the worker
 │   └── RemoteProtocolError   the peer broke the protocol: close the link
 └── StoreError                the store cannot do it now: full, locked, damaged, too new
 """
@@ -93,6 +95,10 @@ class Rejected(GandyError):
 
 class NotAllowed(Rejected):
     """Our key does not let us in, or not for this."""
+
+
+class JobClosed(Rejected):
+    """The job takes no more tasks: it was closed or cancelled, or has ended."""
 
 
 class JobError(GandyError):

@@ -1,12 +1,25 @@
 """The messages of gandy's own extensions between foreman and worker: heartbeats and the output of tasks."""
 
-from typing import Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
+from gandy.bounds import (
+    BROKEN,
+    AttemptNumber,
+    Count,
+    JobNumber,
+    Name,
+    OptionalName,
+    PieceData,
+    TaskIndex,
+    Text,
+    describe,
+)
+from gandy.core.model import AttemptKey
 from gandy.errors import ErrorCode, RemoteProtocolError
-from gandy.ids import JobId, TaskNumber
+from gandy.limits import MAX_AHEAD, MAX_OUTPUTS, MAX_PROBLEM, MAX_READ_BYTES, MAX_RETRACTED, MAX_SLOTS, MAX_TEXT
 from gandy.wire.messages import Extension
 
 T = TypeVar("T")
@@ -17,6 +30,9 @@ REFERENCE: Final = b"gandy-arguments:"
 PING: Final = 0x20
 PONG: Final = 0x21
 
+# HEARTBEAT: a worker uses fewer slots than it has, for want of something, or all of them again.
+CAPACITY: Final = 0x22
+
 # OUTPUT: the foreman asks for a piece of a task's output, the worker answers with the same number.
 READ: Final = 0x60
 PIECE: Final = 0x61
@@ -24,6 +40,14 @@ PIECE: Final = 0x61
 # OUTPUT, the other way: a worker asks for a piece of large arguments, the foreman answers with the same number.
 FETCH: Final = 0x62
 ARGUMENTS: Final = 0x63
+
+# OUTPUT: the same for the beginnings of the outputs of many tasks.
+READ_MANY: Final = 0x64
+PIECES: Final = 0x65
+
+# OUTPUT too: the foreman wants attempts back for good, the worker answers with those that had not begun.
+RETRACT: Final = 0x66
+RETRACTED: Final = 0x67
 
 # What a gandy foreman offers.
 FOREMAN_OFFERS: Final = (
@@ -38,38 +62,79 @@ FOREMAN_OFFERS: Final = (
 # What a gandy worker offers.
 WORKER_OFFERS: Final = FOREMAN_OFFERS & ~Extension.CLIENT
 
+ReadLimit = Annotated[int, Meta(ge=0, le=MAX_READ_BYTES)]
+
+
+class Capacity(Struct, frozen=True):
+    """How many slots a worker uses for tasks now, how many tasks may wait there, and what it is short of."""
+
+    slots: Annotated[int, Meta(ge=0, le=MAX_SLOTS)]
+    ahead: Annotated[int, Meta(ge=0, le=MAX_AHEAD)] = 0
+    problem: Annotated[str, Meta(max_length=MAX_PROBLEM, pattern="^[ -~]*$")] = ""
+
 
 class Read(Struct, frozen=True):
     """Which piece of which output."""
 
-    job: JobId
-    task: TaskNumber
-    attempt: int
-    stream: str
-    offset: int
-    limit: int
+    job: JobNumber
+    task: TaskIndex
+    attempt: AttemptNumber
+    stream: OptionalName
+    offset: Count
+    limit: ReadLimit
+    identity: Count = 0  # of the job
+
+
+class ReadMany(Struct, frozen=True):
+    """The output of attempts at tasks of one job, from its beginning. `limit`: bytes of all of them together."""
+
+    job: JobNumber
+    stream: OptionalName
+    attempts: Annotated[tuple[tuple[TaskIndex, AttemptNumber], ...], Meta(max_length=MAX_OUTPUTS)]
+    limit: ReadLimit
+    identity: Count = 0  # of the job
+
+
+class Retraction(Struct, frozen=True):
+    """Attempts that are not to begin; in the answer, those that had not and never will."""
+
+    attempts: Annotated[tuple[AttemptKey, ...], Meta(max_length=MAX_RETRACTED)]
 
 
 class Fetch(Struct, frozen=True):
     """Which piece of which arguments."""
 
-    name: str
-    offset: int
-    limit: int
+    name: Name
+    offset: Count
+    limit: ReadLimit
 
 
 class Piece(Struct, frozen=True):
-    """The piece. `is_last`: there is no more, and there will be none. `problem` instead of data, where there is one."""
+    """The piece. `is_last`: there is no more, and there will be none. `problem` instead of data, where there is one.
 
-    data: bytes
+    `is_absent`: the worker has no such file, as of a task that wrote nothing.
+    """
+
+    data: PieceData
     is_last: bool
-    problem: str = ""
+    problem: Text = ""
+    is_absent: bool = False
+
+
+class Pieces(Struct, frozen=True):
+    """One for each attempt that was asked for, in order; the first always, the last ones only if they fit the limit."""
+
+    pieces: Annotated[tuple[Piece, ...], Meta(max_length=MAX_OUTPUTS)]
 
 
 encode: Final = msgspec.msgpack.Encoder().encode
 _reads: Final = msgspec.msgpack.Decoder(Read)
 _pieces: Final = msgspec.msgpack.Decoder(Piece)
+_reads_of_many: Final = msgspec.msgpack.Decoder(ReadMany)
+_many_pieces: Final = msgspec.msgpack.Decoder(Pieces)
 _fetches: Final = msgspec.msgpack.Decoder(Fetch)
+_retractions: Final = msgspec.msgpack.Decoder(Retraction)
+_capacities: Final = msgspec.msgpack.Decoder(Capacity)
 
 
 def decode_read(payload: bytes) -> Read:
@@ -77,9 +142,29 @@ def decode_read(payload: bytes) -> Read:
     return _decode(_reads, payload)
 
 
+def decode_read_many(payload: bytes) -> ReadMany:
+    """Raises: RemoteProtocolError."""
+    return _decode(_reads_of_many, payload)
+
+
+def decode_pieces(payload: bytes) -> Pieces:
+    """Raises: RemoteProtocolError."""
+    return _decode(_many_pieces, payload)
+
+
 def decode_fetch(payload: bytes) -> Fetch:
     """Raises: RemoteProtocolError."""
     return _decode(_fetches, payload)
+
+
+def decode_retraction(payload: bytes) -> Retraction:
+    """Raises: RemoteProtocolError."""
+    return _decode(_retractions, payload)
+
+
+def decode_capacity(payload: bytes) -> Capacity:
+    """Raises: RemoteProtocolError."""
+    return _decode(_capacities, payload)
 
 
 def make_reference(name: str) -> bytes:
@@ -92,6 +177,11 @@ def read_reference(given: bytes) -> str | None:
     return given[len(REFERENCE) :].decode(errors="replace") if given.startswith(REFERENCE) else None
 
 
+def make_problem(text: str) -> Piece:
+    """Instead of a piece."""
+    return Piece(b"", is_last=True, problem=text[:MAX_TEXT] or "unknown")
+
+
 def decode_piece(payload: bytes) -> Piece:
     """Raises: RemoteProtocolError."""
     return _decode(_pieces, payload)
@@ -100,5 +190,5 @@ def decode_piece(payload: bytes) -> Piece:
 def _decode(decoder: msgspec.msgpack.Decoder[T], payload: bytes) -> T:
     try:
         return decoder.decode(payload)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RemoteProtocolError(f"an extension's payload: {error}", ErrorCode.BAD_PAYLOAD) from None
+    except BROKEN as error:
+        raise RemoteProtocolError(f"an extension's payload: {describe(error)}", ErrorCode.BAD_PAYLOAD) from None

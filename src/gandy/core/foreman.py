@@ -4,14 +4,16 @@ The program around it moves bytes, commits the records of `take_batch`, and only
 the real server are both such programs.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Final, assert_never, get_args
 
 from gandy.core.desk import Desk, Inputs
 from gandy.core.effects import Acknowledge, Assignment, Dismiss, Effect, Give, Kill, Publish, Recall, Reply, Send
+from gandy.core.model import AttemptKey, Cause, Ending
 from gandy.core.reactor import Reactor
 from gandy.core.records import Record
-from gandy.errors import LocalProtocolError
+from gandy.core.withdrawal import Withdrawal, find_new_work, keep_records, keep_sends
 from gandy.talk.foreman import ForemanSide
 from gandy.talk.v1_foreman import V1ForemanSide
 
@@ -36,6 +38,10 @@ class Batch:
                 self.sends.append(effect)  # type: ignore[arg-type]  # whatever is not a record is a send
 
 
+def _end_unread(why: str) -> Ending:
+    return Ending(cause=Cause.NOT_STARTED, note=f"its line or arguments cannot be read: {why}")
+
+
 class Foreman:
     """Links come and go; the reactor stays. Effects collect in `batch` until somebody takes it."""
 
@@ -45,10 +51,13 @@ class Foreman:
         self.dirty: set[str] = set()  # links that may have something to send
         self._links: dict[str, str] = {}  # from worker to link
         self.batch = Batch()
+        self.is_paused = False  # nothing begins until the store can keep new work again
 
     def on_link(self, link: str, side: ForemanSide | V1ForemanSide, key: str | None = None) -> None:
         """`key`: what the peer came in with."""
-        self.desks[link] = Desk(side, link, key)
+        desk = self.desks[link] = Desk(side, link, key)
+        if isinstance(side, ForemanSide):
+            side.find_fault = partial(desk.find_fault, self.reactor)
 
     def on_data(self, link: str, data: bytes, now: float) -> bool:
         """Bytes came from a worker or a client. Whether they were calls and nothing else, so that nothing follows.
@@ -78,14 +87,40 @@ class Foreman:
     @property
     def has_work(self) -> bool:
         """Whether there is something to decide or to do: take the batch."""
-        return self.reactor.is_stirred or bool(self.batch)
+        return self._may_dispatch or bool(self.batch)
+
+    @property
+    def _may_dispatch(self) -> bool:
+        return self.reactor.is_stirred and not self.is_paused
 
     def take_batch(self, now: float) -> Batch:
         """What has happened since the last one, and who gets which task now."""
-        if self.reactor.is_stirred:
+        if self._may_dispatch:
             self.batch.add(self.reactor.dispatch(now))
         taken, self.batch = self.batch, Batch()
         return taken
+
+    def on_commit_failed(self, batch: Batch, now: float) -> Withdrawal:
+        """The store could not keep this batch. Take all new work out of it, and out of what was decided since.
+
+        The rest is in `batch`, to be committed again. Whoever asked for the new work is to hear that none was taken.
+        Nothing begins until `on_store_ready`, so that results, cancels and the like have the room that is left.
+        """
+        self.is_paused = True
+        batch.records += self.batch.records
+        batch.sends += self.batch.sends
+        self.batch = Batch()
+        new = find_new_work(batch.records, self.reactor)
+        batch.records = keep_records(batch.records, new)
+        batch.sends = keep_sends(batch.sends, new)
+        if new:
+            batch.add(self.reactor.withdraw(new, now))
+        return new
+
+    def on_store_ready(self, now: float) -> None:
+        """The store can keep new work again."""
+        self.is_paused = False
+        self.on_time(now)
 
     def perform(self, send: Send, inputs: Inputs, now: float) -> None:
         """Do what the store now knows about. What is for a worker that is gone is dropped: HELLO will tell.
@@ -124,10 +159,24 @@ class Foreman:
         desk = self.find_desk(worker)
         if desk is None or not assignments:
             return
-        try:
-            desk.give(assignments, inputs)
-        except LocalProtocolError:  # the worker has less room than we thought, or a command fits no frame
-            self.batch.add(self.reactor.on_refused(worker, current, now))
+        refused, unsendable = desk.give(assignments, inputs)
+        if unsendable:
+            self.batch.add(self.reactor.on_results(worker, unsendable, now))
+        if refused:
+            self.batch.add(self.reactor.on_refused(worker, refused, now))
+
+    def fail_unreadable(self, sends: Iterable[Send], unreadable: Mapping[AttemptKey, str], now: float) -> list[Send]:
+        """Some attempts have inputs that the store cannot read, and why: they end. Gives what is left to send."""
+        left: list[Send] = []
+        for send in sends:
+            if isinstance(send, Give):
+                lost = [each.attempt for each in send.assignments if each.attempt in unreadable]
+                ends = [(attempt, _end_unread(unreadable[attempt])) for attempt in lost]
+                self.reactor.on_given(send.worker, lost, now)
+                self.batch.add(self.reactor.on_results(send.worker, ends, now))
+                send = Give(send.worker, tuple(each for each in send.assignments if each.attempt not in unreadable))
+            left.append(send)
+        return left
 
     def get_link(self, worker: str) -> str:
         return self._links[worker]

@@ -4,13 +4,37 @@ A job has tasks, numbered from 1. A task has attempts, numbered from 1. Only the
 """
 
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
+from gandy.bounds import (
+    AttemptNumber,
+    Count,
+    Environment,
+    ExitCode,
+    JobName,
+    JobNumber,
+    JobNumbers,
+    Moment,
+    OptionalName,
+    OutputBytes,
+    Path,
+    Positive,
+    Result,
+    Seconds,
+    Shared,
+    ShellLine,
+    Tags,
+    Tail,
+    TaskIndex,
+    Text,
+    Words,
+)
 from gandy.ids import JobId, TaskNumber
+from gandy.limits import MAX_PRIORITY, MAX_RETRIES, MAX_SECONDS, MAX_SLOTS, MAX_TASKS
 
-Command = str | tuple[str, ...]  # a shell line for `sh -c`, or an argument vector without a shell
+Command = ShellLine | Words  # a shell line for `sh -c`, or an argument vector without a shell
 Input = str | bytes  # what a task is about: a line, or the pickled arguments of a function
 
 
@@ -56,34 +80,40 @@ class Cause(IntEnum):
 class PythonSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The tasks are calls of Python functions. Only clients and workers open what is pickled here."""
 
-    shared: bytes = b""  # what all tasks have in common, usually the function
+    shared: Shared = b""  # what all tasks have in common, usually the function
     fresh: bool = False  # a new process for each task
+    has_shared: bool = False  # in a row, from which `shared` is left out: whether there is any
 
 
 class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a client asks for. Times are in seconds."""
 
     command: Command
-    name: str = ""
-    tasks: int = 1
+    name: JobName = ""
+    tasks: Annotated[int, Meta(ge=0, le=MAX_TASKS)] = 1
     has_lines: bool = False  # each task has a line of its own, kept by the store
-    cwd: str = ""
-    env: dict[str, str] = {}
-    retries: int = 0
-    retry_pause: float = 1.0  # before the first retry; it doubles each time
-    timeout: float | None = None
-    priority: int = 0  # higher goes first
-    slots: int = 1  # of each task
-    tags: tuple[str, ...] = ()  # that a worker must have
-    limit: int | None = None  # of tasks that run at the same time
+    cwd: Path = ""
+    env: Environment = {}
+    retries: Annotated[int, Meta(ge=0, le=MAX_RETRIES)] = 0
+    retry_pause: Seconds = 1.0  # before the first retry; it doubles each time
+    timeout: Annotated[float, Meta(gt=0, le=MAX_SECONDS)] | None = None
+    priority: Annotated[int, Meta(ge=-MAX_PRIORITY, le=MAX_PRIORITY)] = 0  # higher goes first
+    slots: Annotated[int, Meta(ge=1, le=MAX_SLOTS)] = 1  # of each task
+    tags: Tags = ()  # that a worker must have
+    limit: Positive | None = None  # of tasks that run at the same time
     held: bool = False
-    after: tuple[JobId, ...] = ()  # jobs that must have finished well before
+    after: JobNumbers = ()  # jobs that must have finished well before
     python: PythonSpec | None = None  # then the command is only for people to read
-    memory: int | None = None  # bytes that an attempt may use
+    memory: Positive | None = None  # bytes that an attempt may use
     is_open: bool = False  # tasks may still be added; until it is closed, the job does not end
-    at: float | None = None  # the shared time at which its tasks begin
-    clock_ahead: float = 0.0  # of the shared time before the foreman's own, when the job came
+    at: Moment | None = None  # the shared time at which its tasks begin
+    clock_ahead: Moment = 0.0  # of the shared time before the foreman's wall clock, when the job came
+    boot: OptionalName = ""  # of the foreman's machine then
+    boot_ahead: Moment = 0.0  # of the shared time before that machine's monotonic clock, which means nothing after it
+    identity: Count = 0  # random, from the foreman: numbers are given again where a backup is restored. 0: an old job
 
+
+MISSING: Final = -1  # in place of a number of bytes: something was written, perhaps, and is not kept
 
 TaskKey = tuple[JobId, TaskNumber]  # which task of which job
 
@@ -91,9 +121,9 @@ TaskKey = tuple[JobId, TaskNumber]  # which task of which job
 class AttemptKey(NamedTuple):
     """Which attempt at which task. A result counts only for the last attempt: this is the fence."""
 
-    job: JobId
-    task: TaskNumber
-    attempt: int
+    job: JobNumber
+    task: TaskIndex
+    attempt: AttemptNumber
 
     @property
     def task_key(self) -> TaskKey:
@@ -104,15 +134,17 @@ class Ending(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How an attempt ended, as far as anybody knows."""
 
     cause: Cause
-    exit_code: int | None = None
-    signal: int | None = None
-    started: float | None = None  # by the worker's clock
-    ended: float | None = None
-    peak_memory_bytes: int | None = None
-    tail: bytes = b""  # the last words on standard error
-    note: str = ""  # who ended it, or why it could not start
-    result: bytes = b""  # of a Python function: its value or its exception, pickled
-    result_bytes: int = 0  # of a result that is too large to travel along: its worker keeps it, with the output
+    exit_code: ExitCode | None = None
+    signal: ExitCode | None = None
+    started: Moment | None = None  # by the worker's clock
+    ended: Moment | None = None
+    peak_memory_bytes: Count | None = None
+    tail: Tail = b""  # the last words on standard error
+    note: Text = ""  # who ended it, or why it could not start
+    result: Result = b""  # of a Python function: its value or its exception, pickled
+    result_bytes: Count = 0  # of a result that is too large to travel along: its worker keeps it, with the output
+    out_bytes: OutputBytes = 0  # of standard output that its worker keeps, or MISSING; 0 if the foreman ended it
+    err_bytes: OutputBytes = 0
 
     @property
     def is_success(self) -> bool:
@@ -122,8 +154,8 @@ class Ending(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Counts(Struct):
     """How many tasks of a job are in each state."""
 
-    waiting: int = 0
-    running: int = 0
-    finished: int = 0
-    failed: int = 0
-    cancelled: int = 0
+    waiting: Count = 0
+    running: Count = 0
+    finished: Count = 0
+    failed: Count = 0
+    cancelled: Count = 0

@@ -4,21 +4,61 @@ A request has its own number, which its answer repeats; many may be under way. A
 RemoteProtocolError.
 """
 
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from gandy.bounds import (
+    BROKEN,
+    AttemptNumber,
+    Count,
+    Integer,
+    JobNumber,
+    KeyData,
+    Lines,
+    Moment,
+    Name,
+    NamedTasks,
+    OptionalName,
+    Pickled,
+    PieceData,
+    Result,
+    Seconds,
+    Tail,
+    TaskIndex,
+    Text,
+    describe,
+)
 from gandy.core.model import Cause, JobSpec, JobState, TaskState
 from gandy.core.rows import JobRow, TaskRow
 from gandy.errors import ErrorCode, RemoteProtocolError
-from gandy.ids import JobId, TaskNumber
+from gandy.ids import TaskNumber
+from gandy.limits import (
+    LAST_INTEGER,
+    MAX_COMMANDS,
+    MAX_FORGOTTEN,
+    MAX_INPUTS,
+    MAX_OUTPUTS,
+    MAX_PAGE,
+    MAX_READ_BYTES,
+    MAX_RETRACTED,
+    MAX_TAGS,
+    MAX_TEXT,
+)
 
 # Types of the CLIENT extension.
 REQUEST: Final = 0x30
 REPLY: Final = 0x31
 EVENT: Final = 0x32  # carries the number of the request that asked for events
+
+MAX_STATES: Final = 16  # that a list is asked for: more than there are
+MAX_ADDRESSES: Final = 8  # that a token names
+
+Limit = Annotated[int, Meta(ge=0, le=LAST_INTEGER)]  # of rows; no answer has more than `MAX_PAGE`
+RetractedTasks = Annotated[tuple[TaskIndex, ...], Meta(max_length=MAX_RETRACTED)]
+Places = Annotated[tuple[Text, ...], Meta(max_length=MAX_PAGE)]  # addresses
 
 
 class _Request(Struct, frozen=True, tag=True, omit_defaults=True):
@@ -29,15 +69,15 @@ class Submit(_Request, frozen=True):
     """Answered with `Submitted`, when the job is on disk."""
 
     spec: JobSpec
-    lines: tuple[str, ...] = ()
-    upload: int = 0  # or the number of an upload that has the lines; 0: none
+    lines: Lines = ()
+    upload: Count = 0  # or the number of an upload that has the lines; 0: none
 
 
 class AddLines(_Request, frozen=True):
     """Answered with `Done`. More lines for a `Submit` that follows on this link with the same number of upload."""
 
-    upload: int
-    lines: tuple[str, ...]
+    upload: Count
+    lines: Lines
 
 
 class AddTasks(_Request, frozen=True):
@@ -46,116 +86,132 @@ class AddTasks(_Request, frozen=True):
     What came already is skipped, so that a client may send again what it has no answer for.
     """
 
-    job: JobId
-    first: TaskNumber
-    inputs: tuple[bytes, ...]
+    job: JobNumber
+    first: TaskIndex
+    inputs: Annotated[tuple[Pickled, ...], Meta(max_length=MAX_INPUTS)]
 
 
 class PutArguments(_Request, frozen=True):
     """Answered with `Done`. A piece of arguments that are too large for a task; a name is 32 hexadecimal digits."""
 
-    name: str
-    offset: int
-    data: bytes
+    name: Name
+    offset: Count
+    data: PieceData
     is_last: bool = False
 
 
 class CloseJob(_Request, frozen=True):
     """Answered with `Done`. No more tasks will be added."""
 
-    job: JobId
+    job: JobNumber
 
 
 class WatchResults(_Request, frozen=True):
     """Answered with `JobFound`; until the job is final come events, each `Results` with what started and ended."""
 
-    job: JobId
+    job: JobNumber
 
 
 class ListResults(_Request, frozen=True):
     """Answered with `Results`, in the order of task numbers: those above `after` that have ended for good."""
 
-    job: JobId
-    after: TaskNumber = TaskNumber(0)
+    job: JobNumber
+    after: TaskIndex = TaskNumber(0)
 
 
 class ListJobs(_Request, frozen=True):
     """Answered with `JobList`, the newest first. `before` continues below a job's number."""
 
-    states: tuple[JobState, ...] | None = None
-    limit: int = 100
-    before: JobId | None = None
+    states: Annotated[tuple[JobState, ...], Meta(max_length=MAX_STATES)] | None = None
+    limit: Limit = 100
+    before: JobNumber | None = None
 
 
 class ShowJob(_Request, frozen=True):
     """Answered with `JobFound`."""
 
-    job: JobId
+    job: JobNumber
 
 
 class WatchJob(_Request, frozen=True):
     """Answered with `JobFound`; then come events, each a `JobFound`, until the job is final."""
 
-    job: JobId
+    job: JobNumber
 
 
 class ListTasks(_Request, frozen=True):
     """Answered with `TaskList`, in the order of task numbers. `after` continues above a task's number."""
 
-    job: JobId
-    states: tuple[TaskState, ...] | None = None
-    limit: int = 100
-    after: TaskNumber = TaskNumber(0)
+    job: JobNumber
+    states: Annotated[tuple[TaskState, ...], Meta(max_length=MAX_STATES)] | None = None
+    limit: Limit = 100
+    after: TaskIndex = TaskNumber(0)
 
 
 class ListAttempts(_Request, frozen=True):
-    """Answered with `TaskList`: every attempt at one task, the first one first."""
+    """Answered with `TaskList`: attempts at one task, the first one first. `after` continues above a number."""
 
-    job: JobId
-    task: TaskNumber
+    job: JobNumber
+    task: TaskIndex
+    after: AttemptNumber = 0
 
 
 class CancelJob(_Request, frozen=True):
-    """Answered with `JobFound`. Without tasks, the whole job is meant; the same in the next three."""
+    """Answered with `JobFound`. Without tasks, the whole job is meant; the same goes for `RetryJob`."""
 
-    job: JobId
-    tasks: tuple[TaskNumber, ...] | None = None
+    job: JobNumber
+    tasks: NamedTasks | None = None
+
+
+class RetractTasks(_Request, frozen=True):
+    """Answered with `Retracted`, when that is on disk. Cancels the tasks that have not begun, and no others."""
+
+    job: JobNumber
+    tasks: RetractedTasks
 
 
 class RetryJob(_Request, frozen=True):
-    job: JobId
-    tasks: tuple[TaskNumber, ...] | None = None
+    """Answered with `JobFound`."""
+
+    job: JobNumber
+    tasks: NamedTasks | None = None
 
 
 class HoldJob(_Request, frozen=True):
-    job: JobId
+    """Answered with `JobFound`."""
+
+    job: JobNumber
 
 
 class ReleaseJob(_Request, frozen=True):
-    job: JobId
+    """Answered with `JobFound`."""
+
+    job: JobNumber
 
 
-class ForgetJob(_Request, frozen=True):
-    """Answered with `Done`. Only a final job can be forgotten."""
+class ForgetJobs(_Request, frozen=True):
+    """Answered with `Forgotten`, when that is on disk. Only final jobs can be forgotten."""
 
-    job: JobId
+    jobs: Annotated[tuple[JobNumber, ...], Meta(max_length=MAX_FORGOTTEN)]
 
 
 class ExplainJob(_Request, frozen=True):
     """Answered with `Explained`: why tasks wait, or how they died."""
 
-    job: JobId
-    task: TaskNumber | None = None
+    job: JobNumber
+    task: TaskIndex | None = None
 
 
 class ListWorkers(_Request, frozen=True):
-    """Answered with `WorkerList`."""
+    """Answered with `WorkerList`, in the order of ids. `after` continues behind one."""
+
+    after: Text = ""
 
 
 class StopWorker(_Request, frozen=True):
     """Answered with `Done`. By name or id; without `immediate`, its tasks end first."""
 
-    worker: str
+    worker: Text
     immediate: bool = False
 
 
@@ -170,12 +226,20 @@ class GetTime(_Request, frozen=True):
 class ReadOutput(_Request, frozen=True):
     """Answered with `Output`. Attempt 0 means the last one."""
 
-    job: JobId
-    task: TaskNumber
-    stream: str = "out"  # or "err", or "result" for a large result
-    attempt: int = 0
-    offset: int = 0
-    limit: int = 65_536
+    job: JobNumber
+    task: TaskIndex
+    stream: OptionalName = "out"  # or "err", or "result" for a large result
+    attempt: AttemptNumber = 0
+    offset: Count = 0
+    limit: Annotated[int, Meta(ge=0, le=MAX_READ_BYTES)] = 65_536
+
+
+class ReadOutputs(_Request, frozen=True):
+    """Answered with `OutputPage`: what the next tasks wrote in their last attempts. `after` continues above a task."""
+
+    job: JobNumber
+    stream: OptionalName = "out"  # or "err"
+    after: TaskIndex = TaskNumber(0)
 
 
 class StopForeman(_Request, frozen=True):
@@ -191,25 +255,26 @@ class ListKeys(_Request, frozen=True):
 class MakeKey(_Request, frozen=True):
     """Answered with `KeyMade`. Its owner keeps the secret half to itself."""
 
-    public_key: bytes  # DER
-    name: str
-    role: str
-    seconds: float | None = None  # that it is good; None: until it is revoked
+    public_key: KeyData  # DER
+    name: Name
+    role: Name
+    seconds: Seconds | None = None  # that it is good; None: until it is revoked
 
 
 class RevokeKey(_Request, frozen=True):
     """Answered with `KeyList`: those that are no longer good. Links that they opened are cut."""
 
-    key: str  # its name, id or fingerprint, or the id of an invitation
+    key: Name  # its name, id or fingerprint, or the id of an invitation
 
 
 class Invite(_Request, frozen=True):
     """Answered with `Invited`."""
 
-    role: str
-    seconds: float
-    uses: int = 1
-    addresses: tuple[str, ...] = ()  # that the token names; else where this foreman can be reached, as far as it knows
+    role: Name
+    seconds: Seconds
+    uses: Count = 1
+    # Those that the token names; else where this foreman can be reached, as far as it knows.
+    addresses: Annotated[tuple[Text, ...], Meta(max_length=MAX_ADDRESSES)] = ()
 
 
 Request = (
@@ -226,16 +291,18 @@ Request = (
     | ListTasks
     | ListAttempts
     | CancelJob
+    | RetractTasks
     | RetryJob
     | HoldJob
     | ReleaseJob
-    | ForgetJob
+    | ForgetJobs
     | ExplainJob
     | ListWorkers
     | StopWorker
     | GetStatus
     | GetTime
     | ReadOutput
+    | ReadOutputs
     | StopForeman
     | ListKeys
     | MakeKey
@@ -255,13 +322,13 @@ class Done(_Answer, frozen=True):
 class Failure(_Answer, frozen=True):
     """No, and why. The kind is a word for programs, the message a sentence for people."""
 
-    kind: str  # not_found, bad_request, refused, not_allowed, no_clock, store, gone
-    message: str
+    kind: OptionalName  # not_found, bad_request, refused, closed, not_allowed, no_clock, store, gone, internal
+    message: Text
     retryable: bool = False
 
 
 class Submitted(_Answer, frozen=True):
-    job: JobId
+    job: JobNumber
 
 
 class JobFound(_Answer, frozen=True):
@@ -269,121 +336,161 @@ class JobFound(_Answer, frozen=True):
 
 
 class JobList(_Answer, frozen=True):
-    rows: tuple[JobRow, ...]
+    rows: Annotated[tuple[JobRow, ...], Meta(max_length=MAX_PAGE)]
 
 
 class TaskList(_Answer, frozen=True):
-    rows: tuple[TaskRow, ...]
+    rows: Annotated[tuple[TaskRow, ...], Meta(max_length=MAX_PAGE)]
 
 
 class ResultRow(Struct, frozen=True, omit_defaults=True):
     """How a task ended for good. The result is the pickled value, or exception, of a Python function."""
 
-    task: TaskNumber
+    task: TaskIndex
     state: TaskState
-    attempt: int = 0
+    attempt: AttemptNumber = 0
     cause: Cause = Cause.EXIT
-    note: str = ""
-    tail: bytes = b""
-    result: bytes = b""
-    result_bytes: int = 0  # of a large result: read it as the output "result" of the attempt
+    note: Text = ""
+    tail: Tail = b""
+    result: Result = b""
+    result_bytes: Count = 0  # of a large result: read it as the output "result" of the attempt
 
 
 class Results(_Answer, frozen=True):
     """In a list, `is_last` says that there are no more yet; in an event, that there will be no more."""
 
-    rows: tuple[ResultRow, ...]
+    rows: Annotated[tuple[ResultRow, ...], Meta(max_length=MAX_PAGE)]
     is_last: bool = True
-    started: tuple[TaskNumber, ...] = ()  # in an event: tasks that were given to a worker
+    started: NamedTasks = ()  # in an event: tasks that have begun, as far as the foreman can tell
+
+
+class Retracted(_Answer, frozen=True):
+    """The tasks that had not begun and never will; all others have, or had ended before."""
+
+    tasks: RetractedTasks
 
 
 class Explained(_Answer, frozen=True):
-    lines: tuple[str, ...]
+    lines: Annotated[tuple[Text, ...], Meta(max_length=MAX_PAGE)]
 
 
 class WorkerRow(Struct, frozen=True):
     """A worker as it is listed."""
 
-    id: str
-    name: str
-    slots: int
-    used: int
-    running: int
-    tags: tuple[str, ...]
+    id: Text
+    name: Text
+    slots: Count
+    used: Count
+    running: Integer
+    tags: Annotated[tuple[Text, ...], Meta(max_length=MAX_TAGS)]
     connected: bool
     draining: bool
-    silent_seconds: float  # since its last word
-    calls: int = 0  # of commands, that run
-    commands: tuple[str, ...] = ()  # that it offers
+    silent_seconds: Seconds  # since its last word
+    calls: Count = 0  # of commands, that run
+    commands: Annotated[tuple[Text, ...], Meta(max_length=MAX_COMMANDS)] = ()  # that it offers
     knows_time: bool = False  # the shared one, and so it can begin things at a time
+    problem: str = ""  # what it is short of, and so uses fewer slots than it has
 
 
 class WorkerList(_Answer, frozen=True):
-    rows: tuple[WorkerRow, ...]
+    rows: Annotated[tuple[WorkerRow, ...], Meta(max_length=MAX_PAGE)]
 
 
 class Status(_Answer, frozen=True):
-    version: str
-    pid: int
-    uptime_seconds: float
-    store: str
-    trouble: str  # what the store complains about, or nothing
-    listening: tuple[str, ...]
+    version: Text
+    pid: Count
+    uptime_seconds: Moment
+    store: Text
+    trouble: Text  # what the store complains about, or nothing
+    listening: Places
     insecure: bool
-    workers: int
-    slots: int
-    used: int
-    jobs: int  # that are not final
-    waiting: int  # tasks
-    running: int
-    insecure_doors: tuple[str, ...] = ()  # of those in `listening`, the ones without keys
+    workers: Count
+    slots: Count
+    used: Count
+    jobs: Count  # that are not final
+    waiting: Integer  # tasks
+    running: Integer
+    insecure_doors: Places = ()  # of those in `listening`, the ones without keys
+    unreadable: Count = 0  # jobs that cannot be read and were set aside
 
 
 class Time(_Answer, frozen=True):
     """What the shared time was when the foreman answered."""
 
-    shared: float
+    shared: Moment
 
 
 class Output(_Answer, frozen=True):
     """A piece of what a task wrote. `is_last`: there is no more, and there will be none."""
 
-    data: bytes
-    attempt: int
+    data: PieceData
+    attempt: AttemptNumber
     is_last: bool
+
+
+class TaskOutput(Struct, frozen=True, omit_defaults=True):
+    """What a task wrote, from its beginning. Unless `is_whole`, there may be more, which `ReadOutput` reads."""
+
+    task: TaskIndex
+    attempt: AttemptNumber
+    data: PieceData = b""
+    is_whole: bool = False
+    problem: Text = ""  # why it cannot be read, for people
+
+
+class OutputPage(_Answer, frozen=True):
+    """The outputs of tasks up to `after`, as far as they wrote something."""
+
+    rows: Annotated[tuple[TaskOutput, ...], Meta(max_length=MAX_OUTPUTS)]
+    after: TaskIndex
+    is_last: bool
+
+
+class NotForgotten(Struct, frozen=True):
+    """A job that stays, and why, for people."""
+
+    job: JobNumber
+    problem: Text
+    is_unknown: bool = False  # there is no such job
+
+
+class Forgotten(_Answer, frozen=True):
+    """All others are forgotten."""
+
+    kept: Annotated[tuple[NotForgotten, ...], Meta(max_length=MAX_FORGOTTEN)] = ()
 
 
 class KeyRow(Struct, frozen=True):
     """A key, or an invitation, as it is listed."""
 
-    id: str
-    name: str
-    role: str
-    state: str  # good, revoked, expired; or, of an invitation, open
-    made: float
-    expires: float | None
-    origin: str
-    links: int  # that are open now
-    uses: int = 0  # of an invitation, that are left
+    id: Text
+    name: Text
+    role: Text
+    state: Text  # good, revoked, expired; or, of an invitation, open
+    made: Moment
+    expires: Moment | None
+    origin: Text
+    links: Count  # that are open now
+    uses: Count = 0  # of an invitation, that are left
 
 
 class KeyList(_Answer, frozen=True):
-    rows: tuple[KeyRow, ...]
+    rows: Annotated[tuple[KeyRow, ...], Meta(max_length=2 * MAX_PAGE)]  # keys and invitations
 
 
 class KeyMade(_Answer, frozen=True):
     """What is needed beside the secret half."""
 
-    certificate: bytes  # DER
-    foreman: str  # fingerprint
-    addresses: tuple[str, ...]
-    identity: bytes = b""  # the foreman's own certificate, DER
-    ensemble: str = ""  # that the foreman is in
+    certificate: KeyData  # DER
+    foreman: Text  # fingerprint
+    addresses: Places
+    identity: KeyData = b""  # the foreman's own certificate, DER
+    ensemble: Text = ""  # that the foreman is in
 
 
 class Invited(_Answer, frozen=True):
-    token: str
-    expires: float
+    token: Text
+    expires: Moment
 
 
 Answer = (
@@ -394,19 +501,28 @@ Answer = (
     | JobList
     | TaskList
     | Results
+    | Retracted
     | Explained
     | WorkerList
     | Status
     | Time
     | Output
+    | OutputPage
+    | Forgotten
     | KeyList
     | KeyMade
     | Invited
 )
 
 
+def make_failure(kind: str, message: str, retryable: bool = False) -> Failure:
+    """With a message that is short enough to be sent, whatever it repeats."""
+    return Failure(kind, message[:MAX_TEXT], retryable)
+
+
 def hide_values(answer: Answer) -> Answer:
-    """The same, as clients may see it: of a job's environment the names alone. The values are for its tasks."""
+    """The same, as clients may see it: what only tasks need is left out, which is pickled code and the values of the
+    environment."""
     match answer:
         case JobFound(row):
             return JobFound(_hide_row(row))
@@ -417,30 +533,29 @@ def hide_values(answer: Answer) -> Answer:
 
 
 def _hide_row(row: JobRow) -> JobRow:
-    if not row.spec.env:
+    spec = row.spec
+    if not spec.env and spec.python is None:
         return row
-    return replace(row, spec=replace(row.spec, env=dict.fromkeys(row.spec.env, "")))
+    python = spec.python and replace(spec.python, shared=b"", has_shared=bool(spec.python.shared))
+    return replace(row, spec=replace(spec, env=dict.fromkeys(spec.env, ""), python=python))
 
 
 encode: Final = msgspec.msgpack.Encoder().encode
 _requests: Final[msgspec.msgpack.Decoder[Request]] = msgspec.msgpack.Decoder(Request)
 _answers: Final[msgspec.msgpack.Decoder[Answer]] = msgspec.msgpack.Decoder(Answer)
 
-# What msgspec raises for bytes it does not like.
-_BROKEN: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-
 
 def decode_request(payload: bytes) -> Request:
     """Raises: RemoteProtocolError."""
     try:
         return _requests.decode(payload)
-    except _BROKEN as error:
-        raise RemoteProtocolError(f"a client's request: {error}", ErrorCode.BAD_PAYLOAD) from None
+    except BROKEN as error:
+        raise RemoteProtocolError(f"the request makes no sense: {describe(error)}", ErrorCode.BAD_PAYLOAD) from None
 
 
 def decode_answer(payload: bytes) -> Answer:
     """Raises: RemoteProtocolError."""
     try:
         return _answers.decode(payload)
-    except _BROKEN as error:
-        raise RemoteProtocolError(f"the foreman's answer: {error}", ErrorCode.BAD_PAYLOAD) from None
+    except BROKEN as error:
+        raise RemoteProtocolError(f"the foreman's answer: {describe(error)}", ErrorCode.BAD_PAYLOAD) from None

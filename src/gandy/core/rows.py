@@ -1,11 +1,20 @@
 """What a store tells about jobs and tasks: rows, for people and for a foreman that starts again."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Final, TypeVar
 
 from msgspec import Struct
 
+from gandy.bounds import AttemptNumber, Count, JobNumber, Moment, TaskIndex, Text
 from gandy.core.model import Counts, Ending, JobSpec, JobState, TaskState
 from gandy.ids import JobId, TaskNumber
+from gandy.limits import MAX_PAGE_BYTES
+
+T = TypeVar("T")
+
+ROW_BYTES: Final = 300  # of a row, beside its texts
+MAX_CHARACTER_BYTES: Final = 4  # of one character in UTF-8
 
 Run = tuple[TaskNumber, TaskNumber]  # the first and the last of tasks whose numbers follow one another
 
@@ -13,28 +22,29 @@ Run = tuple[TaskNumber, TaskNumber]  # the first and the last of tasks whose num
 class TaskRow(Struct, frozen=True):
     """A task that is no longer as it was submitted: its last attempt, and where it stands."""
 
-    task: TaskNumber
+    task: TaskIndex
     state: TaskState
-    attempt: int  # 0: never started
-    worker: str = ""
-    claimed: float | None = None
-    ended: float | None = None
-    due: float = 0.0
-    failures: int = 0
-    crashes: int = 0
+    attempt: AttemptNumber  # 0: never started
+    worker: Text = ""
+    claimed: Moment | None = None
+    ended: Moment | None = None
+    due: Moment = 0.0  # when it may start again, if it waits: so long after its end
+    failures: Count = 0
+    crashes: Count = 0
     ending: Ending | None = None
 
 
 class JobRow(Struct, frozen=True):
     """A job as it is listed."""
 
-    job: JobId
+    job: JobNumber
     spec: JobSpec
     state: JobState
     held: bool
-    submitted: float
-    changed: float
+    submitted: Moment
+    changed: Moment
     counts: Counts
+    problem: Text = ""  # why the job cannot be read; then it is as it was, and its spec is none
 
 
 class RecoveredJob(Struct, frozen=True):
@@ -72,3 +82,33 @@ class Recovered(Struct, frozen=True):
 
     jobs: tuple[RecoveredJob, ...]
     next_job: JobId
+    unreadable: tuple[JobId, ...] = ()  # jobs that are not final and cannot be read: they are set aside
+    problems: tuple[str, ...] = ()  # what the store has lost, as far as it can tell
+
+
+def take_page(rows: Iterable[T], limit: int, weigh: Callable[[T], int]) -> list[T]:
+    """The first rows, as many as an answer has room for; of one that is too large by itself, just this one."""
+    page: list[T] = []
+    size = 0
+    for row in islice(rows, limit):
+        size += weigh(row)
+        if page and size > MAX_PAGE_BYTES:
+            break
+        page.append(row)
+    return page
+
+
+def weigh_task(row: TaskRow) -> int:
+    """Bytes that a row takes at most in an answer."""
+    ending = row.ending
+    if ending is None:
+        return ROW_BYTES
+    return ROW_BYTES + len(ending.tail) + len(ending.result) + MAX_CHARACTER_BYTES * len(ending.note)
+
+
+def weigh_job(row: JobRow) -> int:
+    """The same for a job."""
+    spec = row.spec
+    words = (spec.command,) if isinstance(spec.command, str) else spec.command
+    texts = (*words, *spec.env, *spec.env.values(), *spec.tags, spec.cwd, spec.name)
+    return ROW_BYTES + MAX_CHARACTER_BYTES * sum(map(len, texts)) + 9 * len(spec.after)

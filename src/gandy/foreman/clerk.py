@@ -1,9 +1,10 @@
 """Serves clients: turns their requests into decisions and queries, and watches jobs for them."""
 
 import asyncio
+import logging
 import os
-import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from msgspec.structs import asdict
@@ -11,39 +12,44 @@ from msgspec.structs import asdict
 from gandy import __version__
 from gandy.config import Address
 from gandy.core import requests as ask
-from gandy.core.desk import Desk
 from gandy.core.effects import Effect, Reply
 from gandy.core.explain import explain_ends, explain_waiting
-from gandy.core.extensions import ARGUMENTS, FETCH, PIECE, READ, Piece, Read, decode_fetch, decode_piece
+from gandy.core.extensions import ARGUMENTS, FETCH, Piece, decode_fetch, make_problem
 from gandy.core.extensions import encode as encode_extension
 from gandy.core.foreman import Batch
 from gandy.core.jobs import FINAL_JOB_STATES
-from gandy.core.model import FINAL_STATES, JobState, TaskState
+from gandy.core.model import JobState, TaskState
 from gandy.core.records import JobForgotten
 from gandy.core.roles import may_ask, tell_who_may
-from gandy.core.rows import JobRow, TaskRow
-from gandy.core.snapshot import restore_job
+from gandy.core.rows import MAX_CHARACTER_BYTES, ROW_BYTES, JobRow, take_page
+from gandy.core.snapshot import make_job
 from gandy.core.switchboard import Switchboard
-from gandy.core.workers import Worker, tell_name
+from gandy.core.withdrawal import Withdrawal
+from gandy.core.workers import Worker
 from gandy.errors import RemoteProtocolError, StoreError
 from gandy.foreman.audit import Audit
 from gandy.foreman.blobs import Blobs
+from gandy.foreman.errands import ANSWERS, Errands
 from gandy.foreman.intake import Intake
 from gandy.foreman.keeper import Keeper
-from gandy.foreman.news import News, Token, split_results, tell_row
+from gandy.foreman.news import News, Token, tell_row
+from gandy.foreman.outputs import Outputs
 from gandy.foreman.refusal import Refusal
+from gandy.foreman.request_queue import RequestQueue
+from gandy.foreman.retractions import Retractions
 from gandy.foreman.server import Server
 from gandy.ids import JobId, TaskNumber
 from gandy.interfaces import list_reachable
 from gandy.keys.foreman import ForemanKeys
-from gandy.net.links import Visitor
+from gandy.limits import MAX_PAGE, MAX_TEXT
+from gandy.net.links import OWNER, Visitor
 from gandy.talk.events import ExtensionReceived
-from gandy.wire.messages import Extension
+
+log = logging.getLogger("gandy.foreman")
 
 # Words for the audit.
 CHANGES = {ask.CancelJob: "cancelled", ask.HoldJob: "held", ask.ReleaseJob: "released", ask.RetryJob: "retried"}
 
-MAX_PAGE = 10_000  # rows in one answer
 RESULTS_PAGE = 500  # results in one answer, at most
 DRAIN_PAUSE = 0.05  # seconds between two looks at whether the last worker has left
 PIECE_TIMEOUT = 10.0  # seconds that a worker has to send a piece of output
@@ -64,21 +70,33 @@ class Clerk:
         self.keeper = Keeper(server, keys, audit, self._list_reachable)
         self.should_stop = asyncio.Event()
         self._store_name = store_name
-        self._started = time.time()
-        self._pieces: dict[tuple[str, int], asyncio.Future[bytes]] = {}  # by link and number
-        self._piece_count = 0
+        self._started = server.clock.now()
+        self._errands = Errands(server)
+        self._retractions = Retractions(server, self._errands)
+        self._outputs = Outputs(server, self._errands)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._queues: dict[str, RequestQueue] = {}  # by link
 
-    def on_message(self, link: str, message: ExtensionReceived) -> None:
-        """A client's request, or a worker's piece of output."""
-        if message.type == PIECE:
-            waiting = self._pieces.get((link, message.seq))  # of the worker that was asked, and no other
-            if waiting is not None and not waiting.done():
-                waiting.set_result(message.payload)
-        elif message.type == FETCH:
-            self._spawn(self._send_arguments(link, message))
-        elif message.type == ask.REQUEST:
-            self._spawn(self._serve(link, message))
+    def on_message(self, name: str, message: ExtensionReceived) -> None:
+        """A request of a client or a worker, or what a worker answers."""
+        if message.type in ANSWERS:
+            self._errands.on_answer(name, message)
+        elif message.type in (FETCH, ask.REQUEST) and (link := self.server.find_link(name)) is not None:
+            queue = self._queues.get(name)
+            if queue is None:
+                queue = self._queues[name] = RequestQueue(link, partial(self._begin, name))
+            queue.add(message)
+
+    async def _begin(self, link: str, message: ExtensionReceived) -> None:
+        if message.type == FETCH:
+            await self._send_arguments(link, message)
+        else:
+            await self._serve(link, message)
+
+    def on_answered(self, link: str) -> None:
+        """A request of this link has its answer."""
+        if link in self._queues:
+            self._queues[link].on_answered()
 
     def _list_reachable(self) -> list[str]:
         """As it is now: this machine may have been moved."""
@@ -90,13 +108,24 @@ class Clerk:
     def on_commit(self, batch: Batch) -> None:
         self._news.on_commit(batch)
 
+    def on_withdrawal(self, new: Withdrawal) -> None:
+        self._intake.on_withdrawal(new)
+        for job in sorted(new.jobs):  # which the audit calls submitted
+            self._audit.note("could not keep a job", OWNER, job=job)
+
     def on_gone(self, link: str) -> None:
-        """A client is gone."""
+        """A client or a worker is gone."""
+        queue = self._queues.pop(link, None)
+        if queue is not None:
+            queue.cancel()
+        self._errands.on_gone(link)
         self._news.on_gone(link)
         self._intake.on_gone(link)
 
     async def close(self) -> None:
         await self._news.close()
+        for queue in self._queues.values():
+            queue.cancel()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -107,19 +136,29 @@ class Clerk:
         task.add_done_callback(self._tasks.discard)
 
     async def _serve(self, link: str, message: ExtensionReceived) -> None:
+        """Whatever happens, the request is answered, and once."""
         token = (link, message.seq)
         try:
-            request = ask.decode_request(message.payload)
-            who = self._check_role(request, link)
-            answer = await self._answer(request, token, who)
+            answer = await self._try(token, message.payload)
+            if answer is not None:
+                self.server.answer(*token, answer)
+        except Exception as error:
+            log.exception("a request of a client could not be handled: this is a bug in gandy")
+            text = f"the foreman has a bug, and its log tells more: {type(error).__name__}"
+            self.server.answer(*token, ask.make_failure("internal", text))
+
+    async def _try(self, token: Token, payload: bytes) -> ask.Answer | None:
+        """The answer, or None where it comes later."""
+        try:
+            request = ask.decode_request(payload)
+            who = self._check_role(request, token[0])
+            return await self._answer(request, token, who)
         except Refusal as error:
-            answer = ask.Failure(error.kind, str(error), error.retryable)
+            return ask.make_failure(error.kind, str(error), error.retryable)
         except StoreError as error:
-            answer = ask.Failure("store", str(error), error.retryable)
+            return ask.make_failure("store", str(error), error.retryable)
         except RemoteProtocolError as error:
-            answer = ask.Failure("bad_request", str(error))
-        if answer is not None:
-            self.server.answer(*token, answer)
+            return ask.make_failure("bad_request", str(error))
 
     def _check_role(self, request: ask.Request, name: str) -> Visitor:
         """Who asks. Raises: Refusal."""
@@ -141,8 +180,10 @@ class Clerk:
                 return None
             case ask.CancelJob() | ask.HoldJob() | ask.ReleaseJob() | ask.RetryJob():
                 return await self._change(request, who)
-            case ask.ForgetJob(job):
-                await self._forget(job, token, who)
+            case ask.RetractTasks():
+                return await self._retract(request, who)
+            case ask.ForgetJobs():
+                await self._forget(request, token, who)
                 return None
             case ask.StopWorker(worker, immediate):
                 done = self._stop_worker(worker, immediate)
@@ -151,12 +192,10 @@ class Clerk:
             case ask.StopForeman(drain):
                 self._audit.note("stopped the foreman", who)
                 return self._stop_foreman(drain)
-            case ask.WatchJob(job):
-                return ask.JobFound(_check_found(job, await self._news.watch(job, token)))
-            case ask.WatchResults(job):
-                return ask.JobFound(_check_found(job, await self._news.listen(job, token)))
-            case ask.ReadOutput():
-                return await self._read_output(request)
+            case ask.WatchJob(job) | ask.WatchResults(job):
+                _check_readable(await self._get_job(job))
+                follow = self._news.watch if isinstance(request, ask.WatchJob) else self._news.listen
+                return ask.JobFound(_check_found(job, await follow(job, token)))
             case ask.ListKeys() | ask.MakeKey() | ask.RevokeKey() | ask.Invite():
                 return self.keeper.answer(request, who)
             case ask.PutArguments(name, offset, data, is_last):
@@ -181,7 +220,7 @@ class Clerk:
                 effects = self._intake.add_tasks(request, token)
             case ask.CloseJob(job):
                 effects = self._intake.close_job(job)
-        self.server.decide([*effects, Reply(token, answer)])
+        self.server.decide([*effects, Reply(token, answer, takes_work=not isinstance(request, ask.CloseJob))])
 
     async def _look_up(self, request: ask.Request) -> ask.Answer:
         overview = self.server.overview
@@ -197,68 +236,113 @@ class Clerk:
                 return ask.TaskList(tuple(await overview.list_tasks(job, found, min(limit, MAX_PAGE), after)))
             case ask.ListResults(job, after):
                 return await self._list_results(job, after)
-            case ask.ListAttempts(job, task):
+            case ask.ReadOutput(job, task):
+                return await self._outputs.read(request, await self._get_task(job, task))
+            case ask.ReadOutputs(job):
+                return await self._outputs.read_many(request, await self._get_job(job))
+            case ask.ListAttempts(job, task, above):
                 await self._get_task(job, task)
-                return ask.TaskList(tuple(await overview.list_attempts(job, task)))
+                return ask.TaskList(tuple(await overview.list_attempts(job, task, above)))
             case ask.ExplainJob(job, task):
                 return await self._explain(job, task)
-            case ask.ListWorkers():
-                now = time.time()
-                board = self.server.lane.switchboard
-                return ask.WorkerList(tuple(_worker_row(w, board, now) for w in self.server.foreman.reactor.workers))
+            case ask.ListWorkers(behind):
+                return self._list_workers(behind)
             case ask.GetStatus():
                 return self._status()
             case ask.GetTime():
-                return ask.Time(self.server.clock.now())
+                return ask.Time(self.server.clock.shared())
             case _:
                 raise Refusal("bad_request", f"this foreman cannot {type(request).__name__}")
 
     async def _list_results(self, job: JobId, after: TaskNumber) -> ask.Results:
         await self._get_job(job)
         rows = await self.server.store.list_results(job, RESULTS_PAGE, after)
-        part = next(split_results([tell_row(row) for row in rows]), ())
-        return ask.Results(part, is_last=len(part) == len(rows) < RESULTS_PAGE)
+        return ask.Results(tuple(map(tell_row, rows)), is_last=not rows)
+
+    def _list_workers(self, after: str) -> ask.WorkerList:
+        now, board = self.server.now(), self.server.lane.switchboard
+        behind = (worker for worker in self.server.foreman.reactor.workers if worker.info.id > after)
+        found = sorted(behind, key=_get_id)
+        rows = (_worker_row(worker, board, now) for worker in found)
+        return ask.WorkerList(tuple(take_page(rows, MAX_PAGE, _weigh_worker)))
 
     # Changing
 
     async def _change(
         self, request: ask.CancelJob | ask.HoldJob | ask.ReleaseJob | ask.RetryJob, who: Visitor
     ) -> ask.Answer:
-        if self.server.trouble:
-            raise Refusal("store", f"nothing is changed now: {self.server.trouble}", retryable=True)
-        row = await self._get_job(request.job)
+        self._refuse_if_stuck()
+        row = _check_readable(await self._get_job(request.job))
         if row.state in FINAL_JOB_STATES and not isinstance(request, ask.RetryJob):
             raise Refusal("refused", f"job {request.job} is {row.state.name.lower()} already")
-        await self.server.commit(await self._decide(request))
-        self._audit.note(CHANGES[type(request)], who, job=request.job)
+        effects = await self._decide(request)
+        if not effects and isinstance(request, ask.RetryJob):
+            raise Refusal("refused", _tell_nothing_to_retry(row, request.tasks))
+        self._audit.note(CHANGES[type(request)], who, job=request.job)  # now: who hangs up ends what is awaited below
+        await self.server.commit(effects)
         return ask.JobFound(await self._get_job(request.job))
 
+    async def _retract(self, request: ask.RetractTasks, who: Visitor) -> ask.Retracted:
+        self._refuse_if_stuck()
+        _check_readable(await self._get_job(request.job))
+        self._audit.note("retracted", who, job=request.job, tasks=len(request.tasks))
+        return await self._retractions.retract(request)
+
     async def _decide(self, request: ask.CancelJob | ask.HoldJob | ask.ReleaseJob | ask.RetryJob) -> list[Effect]:
-        reactor, now = self.server.foreman.reactor, time.time()
+        reactor, now = self.server.foreman.reactor, self.server.now
         match request:
             case ask.CancelJob(job, tasks):
-                return reactor.cancel(job, tasks, now)
+                return reactor.cancel(job, tasks, now())
             case ask.HoldJob(job):
-                return reactor.hold(job, now)
+                return reactor.hold(job, now())
             case ask.ReleaseJob(job):
-                return reactor.release(job, now)
+                return reactor.release(job, now())
             case ask.RetryJob(job, tasks):
-                if reactor.jobs.find(job) is None:
-                    await self._restore(job)
-                return reactor.retry(job, tasks, now)
+                return reactor.retry(job, tasks, now()) or await self._retry_final(job, tasks)
 
-    async def _restore(self, job: JobId) -> None:
-        """Bring a final job back into the foreman's memory."""
+    async def _retry_final(self, job: JobId, tasks: tuple[TaskNumber, ...] | None) -> list[Effect]:
+        """Bring a final job back into the foreman's memory, if any of its tasks can be tried again."""
+        reactor = self.server.foreman.reactor
+        if reactor.jobs.find(job) is not None:
+            return []
+        await self.server.commit([])  # what has just left the memory is in the store after this
         found = await self.server.store.load_job(job)
-        if found is not None and self.server.foreman.reactor.jobs.find(job) is None:
-            restore_job(self.server.foreman.reactor, found, set(), time.time())
+        now = self.server.now()
+        if reactor.jobs.find(job) is not None:  # another client was quicker
+            return reactor.retry(job, tasks, now)
+        if found is None:
+            return []
+        unfinished = {before for before in found.row.spec.after if reactor.jobs.find(before) is not None}
+        return reactor.revive(make_job(found, unfinished, now), tasks, now)
 
-    async def _forget(self, job: JobId, token: Token, who: Visitor) -> None:
-        row = await self._get_job(job)
-        if row.state not in FINAL_JOB_STATES or self.server.foreman.reactor.jobs.find(job) is not None:
-            raise Refusal("refused", f"job {job} is {row.state.name.lower()}; cancel it first")
-        self.server.decide([JobForgotten(job), Reply(token, ask.Done())])
-        self._audit.note("forgot", who, job=job)
+    def _refuse_if_stuck(self) -> None:
+        if self.server.is_stuck:
+            raise Refusal("store", f"nothing is changed now: {self.server.trouble}", retryable=True)
+
+    async def _forget(self, request: ask.ForgetJobs, token: Token, who: Visitor) -> None:
+        self._refuse_if_stuck()
+        states = await self.server.store.find_states(request.jobs)
+        kept = tuple(self._find_kept(states, request.jobs))
+        staying = {each.job for each in kept}
+        gone = [job for job in dict.fromkeys(request.jobs) if job not in staying]
+        self.server.unreadable.difference_update(gone)
+        self.server.decide([*map(JobForgotten, gone), Reply(token, ask.Forgotten(kept))])
+        if gone:
+            self._audit.note("forgot", who, **({"job": gone[0]} if len(gone) == 1 else {"jobs": gone}))
+
+    def _find_kept(self, states: Mapping[JobId, JobState], jobs: Iterable[JobId]) -> Iterator[ask.NotForgotten]:
+        """Those of the jobs that cannot be forgotten."""
+        for job in dict.fromkeys(jobs):
+            state = states.get(job)
+            if state is None:
+                yield ask.NotForgotten(job, f"there is no job {job}", is_unknown=True)
+            elif not self._may_forget(job, state):
+                yield ask.NotForgotten(job, f"job {job} is {state.name.lower()}; cancel it first")
+
+    def _may_forget(self, job: JobId, state: JobState) -> bool:
+        """Nothing else can be done about a job that cannot be read."""
+        is_final = state in FINAL_JOB_STATES or job in self.server.unreadable
+        return is_final and self.server.foreman.reactor.jobs.find(job) is None
 
     def _stop_worker(self, name: str, immediate: bool) -> ask.Done:
         reactor = self.server.foreman.reactor
@@ -303,9 +387,11 @@ class Clerk:
         told = ", ".join(f"{count} {name}" for name, count in asdict(counts).items())
         lines = [f"Job {job} is {row.state.name.lower()}: {told}."]
         if known is not None and counts.waiting:
-            lines += explain_waiting(self.server.foreman.reactor, known, time.time())
+            lines += explain_waiting(self.server.foreman.reactor, known, self.server.now())
         if row.state is JobState.CANCELLED:
             lines += [await self._explain_after(before) for before in row.spec.after]
+        if row.problem:
+            lines.append(f"It cannot be read, and is set aside: {row.problem}. 'gandy job forget {job}' deletes it.")
         if self.server.trouble:
             lines.append(f"The store has a problem: {self.server.trouble}")
         if task is not None:
@@ -313,7 +399,7 @@ class Clerk:
         else:
             failed = frozenset({TaskState.FAILED})
             lines += explain_ends(await self.server.store.list_tasks(job, failed, 5, TaskNumber(0)))
-        return ask.Explained(tuple(lines))
+        return ask.Explained(tuple(line[:MAX_TEXT] for line in lines[:MAX_PAGE]))
 
     async def _explain_after(self, job: JobId) -> str:
         row = await self.server.store.find_job(job)
@@ -323,13 +409,14 @@ class Clerk:
         reactor = self.server.foreman.reactor
         board = self.server.lane.switchboard
         here = [worker for worker in reactor.workers if worker.connected]
-        unbegun = sum(1 for _ in reactor.list_unbegun())
+        begun = sum(1 for _ in reactor.list_begun())
+        given = sum(job.tasks.running for job in reactor.jobs)
         return ask.Status(
             version=__version__,
             pid=os.getpid(),
-            uptime_seconds=time.time() - self._started,
+            uptime_seconds=self.server.clock.now() - self._started,
             store=self._store_name,
-            trouble=self.server.trouble,
+            trouble=self.server.trouble[:MAX_TEXT],
             listening=tuple(self.listening),
             insecure=bool(self.insecure_doors),
             insecure_doors=tuple(self.insecure_doors),
@@ -337,8 +424,9 @@ class Clerk:
             slots=sum(max(worker.info.slots, board.tell_slots(worker.info.id)) for worker in here),
             used=sum(worker.busy + board.tell_in_use(worker.info.id) for worker in here),
             jobs=len(reactor.jobs),
-            waiting=sum(job.tasks.counts.waiting for job in reactor.jobs) + unbegun,
-            running=sum(job.tasks.running for job in reactor.jobs) - unbegun,
+            waiting=sum(job.tasks.waiting for job in reactor.jobs) + given - begun,
+            running=begun,
+            unreadable=len(self.server.unreadable),
         )
 
     async def _send_arguments(self, link: str, message: ExtensionReceived) -> None:
@@ -348,47 +436,20 @@ class Clerk:
             data = await asyncio.to_thread(self._blobs.read, fetch.name, fetch.offset, fetch.limit)
             piece = Piece(data, is_last=len(data) < fetch.limit)
         except (Refusal, RemoteProtocolError) as error:
-            piece = Piece(b"", is_last=True, problem=str(error))
+            piece = make_problem(str(error))
+        except Exception as error:
+            log.exception("a worker's request could not be handled: this is a bug in gandy")
+            piece = make_problem(f"the foreman has a bug: {type(error).__name__}")
         desk = self.server.foreman.desks.get(link)
         if desk is not None:
             desk.send(ARGUMENTS, encode_extension(piece), message.seq)
             self.server.flush_link(link)
+            self.on_answered(link)
 
-    def _find_keeper(self, worker: str) -> Desk | None:
-        """The worker that has the output of an attempt: the same, or one that was started again in its place."""
-        desk = self.server.foreman.find_desk(worker)
-        if desk is not None:
-            return desk
-        same = (w for w in self.server.foreman.reactor.workers if w.connected and w.info.name == tell_name(worker))
-        return next((self.server.foreman.find_desk(w.info.id) for w in same), None)
 
-    async def _read_output(self, request: ask.ReadOutput) -> ask.Output:
-        await self._get_task(request.job, request.task)
-        attempts = await self.server.store.list_attempts(request.job, request.task)
-        wanted = [row for row in attempts if request.attempt in (0, row.attempt) and row.attempt]
-        if not wanted:
-            (task,) = await self.server.store.list_tasks(request.job, None, 1, TaskNumber(request.task - 1))
-            return ask.Output(b"", 0, is_last=task.state in FINAL_STATES)
-        row = wanted[-1]
-        desk = self._find_keeper(row.worker)
-        if desk is None or Extension.OUTPUT not in desk.agreed:
-            return _read_without_worker(request, row, is_here=desk is not None)
-        read = Read(request.job, request.task, row.attempt, request.stream, request.offset, min(request.limit, 1 << 20))
-        self._piece_count = (self._piece_count + 1) & 0xFFFF_FFFF
-        number = (desk.link, self._piece_count)
-        self._pieces[number] = asyncio.get_running_loop().create_future()
-        desk.send(READ, encode_extension(read), self._piece_count)
-        self.server.wake()
-        try:
-            async with asyncio.timeout(PIECE_TIMEOUT):
-                piece = decode_piece(await self._pieces[number])
-        except TimeoutError:
-            raise Refusal("gone", f"worker {row.worker} does not send its output", retryable=True) from None
-        finally:
-            del self._pieces[number]
-        if piece.problem:
-            raise Refusal("gone", f"worker {row.worker} cannot read what task {request.task} wrote: {piece.problem}")
-        return ask.Output(piece.data, row.attempt, piece.is_last and row.state is not TaskState.RUNNING)
+def _tell_nothing_to_retry(row: JobRow, tasks: tuple[TaskNumber, ...] | None) -> str:
+    which = "no task" if tasks is None else "none of these tasks"
+    return f"job {row.job} is {row.state.name.lower()}: {which} failed or was cancelled, so there is nothing to retry"
 
 
 def _check_found(job: JobId, row: JobRow | None) -> JobRow:
@@ -397,13 +458,27 @@ def _check_found(job: JobId, row: JobRow | None) -> JobRow:
     return row
 
 
+def _check_readable(row: JobRow) -> JobRow:
+    if row.problem:
+        raise Refusal("refused", f"job {row.job} cannot be read: {row.problem}; 'gandy job forget' deletes it")
+    return row
+
+
+def _get_id(worker: Worker) -> str:
+    return worker.info.id
+
+
+def _weigh_worker(row: ask.WorkerRow) -> int:
+    return ROW_BYTES + MAX_CHARACTER_BYTES * sum(map(len, (row.id, row.name, *row.tags, *row.commands)))
+
+
 def _worker_row(worker: Worker, board: Switchboard, now: float) -> ask.WorkerRow:
     return ask.WorkerRow(
         id=worker.info.id,
         name=worker.info.name,
         slots=max(worker.info.slots, board.tell_slots(worker.info.id)),
         used=worker.busy + board.tell_in_use(worker.info.id),
-        running=len(worker.held) - sum(1 for _ in worker.list_unbegun()),
+        running=sum(1 for _ in worker.list_begun()),
         tags=tuple(sorted(worker.info.tags)),
         connected=worker.connected,
         draining=worker.draining,
@@ -411,15 +486,5 @@ def _worker_row(worker: Worker, board: Switchboard, now: float) -> ask.WorkerRow
         calls=board.count_running(worker.info.id),
         commands=tuple(board.list_offers(worker.info.id)),
         knows_time=worker.knows_time,
+        problem=worker.problem,
     )
-
-
-def _read_without_worker(request: ask.ReadOutput, row: TaskRow, is_here: bool) -> ask.Output:
-    """What is known where the worker is away, or keeps no output: the last words on standard error."""
-    if row.state is TaskState.RUNNING and not is_here:
-        return ask.Output(b"", row.attempt, is_last=False)  # it may come back
-    if request.stream != "err" and not is_here:
-        name = tell_name(row.worker)
-        raise Refusal("gone", f"what task {request.task} wrote is on worker {name}, which is not here", retryable=True)
-    tail = row.ending.tail if row.ending is not None and request.stream == "err" else b""
-    return ask.Output(tail[request.offset : request.offset + request.limit], row.attempt, is_last=True)

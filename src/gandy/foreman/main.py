@@ -20,10 +20,13 @@ from gandy.foreman.server import KEEP_RESULTS, Server
 from gandy.gateway.addresses import check_bind, tell_audience
 from gandy.interfaces import find_ip, is_local
 from gandy.keys.ensemble import open_own_key
+from gandy.keys.files import make_private_folder
 from gandy.keys.foreman import FOLDER as KEYS
 from gandy.keys.foreman import ForemanKeys
 from gandy.net import loop
 from gandy.net.links import OWNER, Visitor
+from gandy.net.logs import begin_log
+from gandy.net.open_files import allow_many_files
 from gandy.store import make_store
 from gandy.store.lock import FileLock
 
@@ -44,7 +47,7 @@ def socket_address(home: str) -> Address:
 def make_home(home: str) -> None:
     """Raises: ConfigError."""
     try:
-        Path(home).mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(Path(home))
     except OSError as error:
         raise ConfigError(f"cannot make the folder {home}: {error.strerror}") from None
 
@@ -57,6 +60,7 @@ class Doors(NamedTuple):
     roundrobin: str | None = None
     roundrobin_commands: tuple[str, ...] = ()  # CODE=NAME
     roundrobin_expiry: float = 15.0  # seconds
+    roundrobin_limit: float = 3600.0  # seconds
     pingpong: str | None = None
     pingpong_command: str = "pingpong"
     pingpong_expiry: float = 10.0  # seconds
@@ -106,10 +110,13 @@ class ForemanProgram:
         self.server.on_refused = lambda who, why: self.audit.note("refused", who, why=why)
         self.server.on_worker = self._note_worker
         self.server.on_gone = self.clerk.on_gone
-        self.server.on_drop = blobs.drop
+        self.server.on_answered = self.clerk.on_answered
+        self.server.on_drop = lambda seconds: blobs.drop(seconds, self.server.clock.find_oldest)
         self.server.on_message = self.clerk.on_message
         self.server.on_commit.append(self.clerk.on_commit)
+        self.server.on_withdrawal = self.clerk.on_withdrawal
         self.server.on_failure = self._fail
+        self.server.on_problems = self._note_problems
         self.has_failed = False
         self._lock: FileLock | None = None
         self._band: AsyncEnsemble | None = None
@@ -118,6 +125,10 @@ class ForemanProgram:
 
     def _note_worker(self, who: Visitor, worker: WorkerInfo, is_here: bool) -> None:
         self.audit.note("came to work" if is_here else "left work", who, worker=worker.name, id=worker.id)
+
+    def _note_problems(self, problems: tuple[str, ...]) -> None:
+        for problem in problems:
+            self.audit.note("found a damaged store", OWNER, why=problem)
 
     def _fail(self) -> None:
         self.has_failed = True
@@ -236,8 +247,8 @@ def stop_on_signals(stop: Callable[[], None]) -> None:
 def run(*, home: str, store: str | None, grace: float, insecure: bool, keep_results: float, **told: Any) -> int:
     """What else is told is about `Doors`. Raises: StoreError, ConfigError."""
     doors = Doors(**told)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    loop.allow_many_files()
+    begin_log(logging.INFO)
+    allow_many_files()
     program = ForemanProgram(home, store, Policy(grace=grace), insecure, keep_results)
     return loop.run(_run(program, doors))
 

@@ -1,13 +1,14 @@
 """Tells clients what they asked to be told: how jobs stand, and what became of their tasks. It decides nothing."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from gandy.core import requests as ask
 from gandy.core.foreman import Batch
 from gandy.core.jobs import FINAL_JOB_STATES
-from gandy.core.model import FINAL_STATES, Cause, Ending, TaskState
+from gandy.core.model import FINAL_STATES, AttemptKey, Cause, Ending, TaskState
 from gandy.core.records import (
     Claimed,
     Ended,
@@ -19,13 +20,15 @@ from gandy.core.records import (
     TasksAdded,
     TasksSet,
 )
-from gandy.core.rows import JobRow, TaskRow
+from gandy.core.rows import MAX_CHARACTER_BYTES, ROW_BYTES, JobRow, TaskRow
+from gandy.errors import StoreError
+from gandy.foreman.refusal import Refusal
 from gandy.foreman.server import Server
 from gandy.ids import JobId, TaskNumber
+from gandy.limits import MAX_NAMED_TASKS, MAX_PAGE, MAX_PAGE_BYTES, MAX_WATCHED
 
 EVENT_PAUSE: Final = 0.1  # seconds between two events about how one job stands
-PART_BYTES: Final = 4_000_000  # of results in one answer or event, unless a single one is larger
-ROW_BYTES: Final = 100  # of a result beside what is in it
+BEGUN_PAUSE: Final = 0.05  # seconds between two looks at which tasks have begun
 
 Token = tuple[str, int]  # a client's link, and the number of its request
 
@@ -35,6 +38,7 @@ class _Audience:
 
     def __init__(self) -> None:
         self._tokens: dict[JobId, set[Token]] = {}
+        self._counts: Counter[str] = Counter()  # of these, by link
 
     def __contains__(self, job: JobId | None) -> bool:
         return job in self._tokens
@@ -46,18 +50,31 @@ class _Audience:
         return tuple(self._tokens.get(job, ()))
 
     def add(self, job: JobId, token: Token) -> None:
-        self._tokens.setdefault(job, set()).add(token)
+        """Raises: Refusal."""
+        tokens = self._tokens.setdefault(job, set())
+        if token not in tokens:
+            if self._counts[token[0]] >= MAX_WATCHED:
+                raise Refusal("refused", f"one link watches at most {MAX_WATCHED:,} jobs")
+            self._counts[token[0]] += 1
+            tokens.add(token)
 
     def discard(self, job: JobId, token: Token) -> None:
-        self._tokens.get(job, set()).discard(token)
+        tokens = self._tokens.get(job, set())
+        if token in tokens:
+            tokens.remove(token)
+            self._counts[token[0]] -= 1
+        if not tokens:
+            self._tokens.pop(job, None)
 
     def forget_job(self, job: JobId) -> None:
-        self._tokens.pop(job, None)
+        for token in self[job]:
+            self.discard(job, token)
 
     def forget_link(self, link: str) -> None:
         for tokens in self._tokens.values():
             tokens.difference_update([token for token in tokens if token[0] == link])
         self._tokens = {job: tokens for job, tokens in self._tokens.items() if tokens}
+        self._counts.pop(link, None)
 
 
 class News:
@@ -69,6 +86,8 @@ class News:
         self._listeners = _Audience()  # to results
         self._stale: set[JobId] = set()  # watched jobs about which there is news
         self._tasks: set[asyncio.Task[None]] = set()
+        self._begun: set[AttemptKey] = set()  # that listeners were told of
+        self._looking: asyncio.TimerHandle | None = None  # for what has begun since
 
     async def watch(self, job: JobId, token: Token) -> JobRow | None:
         """The job now; until it is final, its changes are told too."""
@@ -82,6 +101,8 @@ class News:
     async def listen(self, job: JobId, token: Token) -> JobRow | None:
         """The job now; until it is final, all its results from now on are told, and then that there are no more."""
         self._listeners.add(job, token)
+        self._begun = {attempt for attempt in self._begun if attempt.job != job}  # this one was not told
+        self._look_soon()
         row = await self._server.overview.find_job(job)
         if row is None or row.state in FINAL_JOB_STATES:
             self._listeners.discard(job, token)
@@ -90,6 +111,7 @@ class News:
     def on_commit(self, batch: Batch) -> None:
         if self._listeners:
             self._tell_results(batch.records)
+            self._look_soon()
         if self._watchers:
             self._tell_changes(batch.records)
 
@@ -98,6 +120,8 @@ class News:
         self._listeners.forget_link(link)
 
     async def close(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -119,12 +143,20 @@ class News:
     async def _tell_watchers(self, job: JobId, pause: float) -> None:
         await asyncio.sleep(pause)
         self._stale.discard(job)
-        row = await self._server.overview.find_job(job)
+        try:
+            row = await self._server.overview.find_job(job)
+        except StoreError as error:
+            self._tell(job, ask.Failure("store", str(error), error.retryable))
+            self._watchers.forget_job(job)
+            return
         if row is not None:
-            for link, seq in self._watchers[job]:
-                self._server.tell(link, seq, ask.JobFound(row))
+            self._tell(job, ask.JobFound(row))
         if row is None or row.state in FINAL_JOB_STATES:
             self._watchers.forget_job(job)
+
+    def _tell(self, job: JobId, news: ask.Answer) -> None:
+        for link, seq in self._watchers[job]:
+            self._server.tell(link, seq, news)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -135,26 +167,39 @@ class News:
 
     def _tell_results(self, records: Sequence[Record]) -> None:
         news: dict[JobId, list[ask.ResultRow]] = {}
-        started: dict[JobId, list[TaskNumber]] = {}
         final: list[JobId] = []
         for record in records:
-            if isinstance(record, Claimed):
-                for job, task, _ in record.attempts:
-                    if job in self._listeners:
-                        started.setdefault(job, []).append(task)
-            elif isinstance(record, Ended):
+            if isinstance(record, Ended):
                 if record.attempt.job in self._listeners and record.state in FINAL_STATES:
                     news.setdefault(record.attempt.job, []).append(_tell_end(record))
             elif isinstance(record, JobSet) and record.state in FINAL_JOB_STATES and record.job in self._listeners:
                 final.append(record.job)
-        for job, tasks in started.items():
-            self._tell_listeners(job, ask.Results((), is_last=False, started=tuple(tasks)))
         for job, rows in news.items():
             for part in split_results(rows):
                 self._tell_listeners(job, ask.Results(part, is_last=False))
         for job in final:
             self._tell_listeners(job, ask.Results((), is_last=True))
             self._listeners.forget_job(job)
+
+    def _look_soon(self) -> None:
+        """At what has begun: for people it is soon enough, and a thousand workers are not looked at for each task."""
+        if self._looking is None:
+            self._looking = asyncio.get_running_loop().call_later(BEGUN_PAUSE, self._tell_begun)
+
+    def _tell_begun(self) -> None:
+        self._looking = None
+        begun = {attempt for attempt in self._server.foreman.reactor.list_begun() if attempt.job in self._listeners}
+        started: dict[JobId, list[TaskNumber]] = {}
+        for attempt in begun - self._begun:
+            started.setdefault(attempt.job, []).append(attempt.task)
+        self._begun = begun
+        for job, tasks in started.items():
+            self._tell_started(job, tasks)
+
+    def _tell_started(self, job: JobId, tasks: list[TaskNumber]) -> None:
+        for begin in range(0, len(tasks), MAX_NAMED_TASKS):
+            part = tuple(tasks[begin : begin + MAX_NAMED_TASKS])
+            self._tell_listeners(job, ask.Results((), is_last=False, started=part))
 
     def _tell_listeners(self, job: JobId, results: ask.Results) -> None:
         for link, seq in self._listeners[job]:
@@ -180,11 +225,11 @@ def _make_row(task: TaskNumber, state: TaskState, attempt: int, ending: Ending) 
 
 
 def split_results(rows: Sequence[ask.ResultRow]) -> Iterator[tuple[ask.ResultRow, ...]]:
-    """In parts that fit a frame each."""
+    """In parts that fit an event each."""
     begin = size = 0
     for place, row in enumerate(rows):
-        weight = len(row.result) + len(row.tail) + len(row.note) + ROW_BYTES
-        if size + weight > PART_BYTES and place > begin:
+        weight = len(row.result) + len(row.tail) + MAX_CHARACTER_BYTES * len(row.note) + ROW_BYTES
+        if place > begin and (size + weight > MAX_PAGE_BYTES or place - begin == MAX_PAGE):
             yield tuple(rows[begin:place])
             begin, size = place, 0
         size += weight

@@ -1,6 +1,8 @@
-"""Jobs and tasks as people are shown them: what the store has, but a task that waits on its worker for a slot waits.
+"""Jobs and tasks as people are shown them: what the store has, but only a task that has a slot runs.
 
-The store calls it running from the moment it is given to a worker, as it must not be given to another one.
+The store calls a task running from the moment it is given to a worker, as it must not be given to another one, until
+its end is recorded. The reactor knows which of them have begun, and is ahead of the store: so no more tasks are shown
+as running than have slots now.
 """
 
 from collections import Counter
@@ -10,7 +12,7 @@ from msgspec.structs import replace
 
 from gandy.core.model import AttemptKey, JobState, TaskState
 from gandy.core.reactor import Reactor
-from gandy.core.rows import JobRow, TaskRow
+from gandy.core.rows import JobRow, TaskRow, take_page, weigh_task
 from gandy.ids import JobId, TaskNumber
 from gandy.store.base import Store
 
@@ -34,30 +36,33 @@ class Overview:
     ) -> list[TaskRow]:
         if states is None or not states & {TaskState.WAITING, TaskState.RUNNING}:
             return self._correct_tasks(job, await self._store.list_tasks(job, states, limit, after))
-        # What the store calls running may be wanted or not, whichever was asked for: look at all, and a page further.
-        row = await self._store.find_job(job)
-        spare = 0 if row is None else row.counts.running
-        rows = await self._store.list_tasks(job, states | {TaskState.RUNNING}, limit + spare, after)
-        return [row for row in self._correct_tasks(job, rows) if row.state in states][:limit]
+        # What the store calls running may be wanted or not, whichever was asked for: look until there are enough.
+        wanted: list[TaskRow] = []
+        while len(wanted) < limit and (
+            rows := await self._store.list_tasks(job, states | {TaskState.RUNNING}, limit, after)
+        ):
+            wanted += [row for row in self._correct_tasks(job, rows) if row.state in states]
+            after = rows[-1].task
+        return take_page(wanted, limit, weigh_task)
 
-    async def list_attempts(self, job: JobId, task: TaskNumber) -> list[TaskRow]:
-        return self._correct_tasks(job, await self._store.list_attempts(job, task))
+    async def list_attempts(self, job: JobId, task: TaskNumber, after: int = 0) -> list[TaskRow]:
+        return self._correct_tasks(job, await self._store.list_attempts(job, task, after))
 
     def _correct_jobs(self, rows: Iterable[JobRow]) -> list[JobRow]:
-        counts = Counter(attempt.job for attempt in self._reactor.list_unbegun())
-        return [_correct(row, counts[row.job]) if row.job in counts else row for row in rows]
+        begun = Counter(attempt.job for attempt in self._reactor.list_begun())
+        return [_correct(row, begun[row.job]) if row.counts.running else row for row in rows]
 
     def _correct_tasks(self, job: JobId, rows: Iterable[TaskRow]) -> list[TaskRow]:
-        unbegun = set(self._reactor.list_unbegun())
+        begun = set(self._reactor.list_begun())
         return [
             replace(row, state=TaskState.WAITING)
-            if row.state is TaskState.RUNNING and AttemptKey(job, row.task, row.attempt) in unbegun
+            if row.state is TaskState.RUNNING and AttemptKey(job, row.task, row.attempt) not in begun
             else row
             for row in rows
         ]
 
 
-def _correct(row: JobRow, unbegun: int) -> JobRow:
+def _correct(row: JobRow, begun: int) -> JobRow:
     counts = row.counts
-    moved = min(unbegun, counts.running)  # the store may know of a commit that we do not, or the other way round
-    return replace(row, counts=replace(counts, waiting=counts.waiting + moved, running=counts.running - moved))
+    running = min(begun, counts.running)
+    return replace(row, counts=replace(counts, waiting=counts.waiting + counts.running - running, running=running))

@@ -5,21 +5,22 @@ The foreman's mind is the real one; only the program around it is simulated. Tim
 
 from collections import Counter
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from gandy.core.effects import Acknowledge, Effect, Give, Reply
 from gandy.core.extensions import FOREMAN_OFFERS, WORKER_OFFERS
 from gandy.core.foreman import Batch, Foreman
-from gandy.core.model import AttemptKey, Cause, JobSpec
+from gandy.core.model import AttemptKey, Cause, JobSpec, TaskKey
 from gandy.core.policy import Policy
 from gandy.core.reactor import Reactor
 from gandy.core.snapshot import restore
-from gandy.errors import RemoteProtocolError
+from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.ids import JobId
+from gandy.limits import MAX_FORMER
 from gandy.store.base import Store
-from gandy.talk.events import Kill, Leave, Recalled, Start
+from gandy.talk.events import Acknowledged, Kill, Leave, Recalled, Start
 from gandy.talk.foreman import ForemanSide
 from gandy.talk.worker import WorkerSide
 from gandy.testing.link import Watcher
@@ -28,6 +29,8 @@ from gandy.testing.weather import Weather, WeatheredLink
 from gandy.wire.messages import About, Report, Task, TaskPair, TaskResult
 
 T = TypeVar("T")
+
+MAX_AGE: Final = 1e6  # seconds that the foreman's machine may have run
 
 
 def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -45,9 +48,17 @@ class Luck(Struct, frozen=True):
 
     weather: Weather = Weather()
     max_commit: float = 0.005
-    disk_error: float = 0.0
+    disk_error: float = 0.0  # a commit fails, and new work with it
+    refusal: float = 0.0  # of a JOB by a worker that has a slot for it
     task_seconds: float = 0.05  # on average
     task_failure: float = 0.0
+
+
+class Asked(Struct, frozen=True):
+    """What a client waits for: that its work was taken, or that it was not."""
+
+    on_done: Callable[[], None]
+    on_refused: Callable[[], None]
 
 
 class SimulatedForeman:
@@ -62,17 +73,29 @@ class SimulatedForeman:
         self.life = 0  # of things that were begun in an earlier life, nothing may follow
         self._is_committing = False
         self._link_count = 0
+        self._age = 0.0  # of the machine, by its monotonic clock, when the simulation began
+        self.wall_ahead = 0.0  # of the time of day before the simulation's
         self.is_up = False
         self.acknowledged: list[JobId] = []  # jobs that a client was told about: these must never be lost
+        self.refused: list[JobId] = []  # jobs that a client was told were not taken: these must never be there
         self.after_step: Callable[[], None] = lambda: None
 
     def start(self) -> None:
+        """The machine was started again, too: its monotonic clock tells nothing about the life before."""
+        self._age = self._simulation.random.uniform(-self._simulation.now, MAX_AGE)
         recovered = run_sync(self._store.open())
         self.foreman = Foreman(Reactor(self._policy, recovered.next_job))
-        restore(self.foreman.reactor, recovered, self._simulation.now)
+        restore(self.foreman.reactor, recovered, self.now)
         self.is_up = True
         self._is_committing = False
         self._wake()
+
+    @property
+    def now(self) -> float:
+        """The time of an event, by the monotonic clock."""
+        now = self._simulation.now + self._age
+        self.foreman.reactor.wall_ahead = self._simulation.now + self.wall_ahead - now
+        return now
 
     def crash(self) -> None:
         if not self.is_up:
@@ -96,22 +119,27 @@ class SimulatedForeman:
         return self._links[name]
 
     def submit(self, spec: JobSpec) -> None:
-        job, effects = self.foreman.reactor.submit(spec, self._simulation.now)
-        self.foreman.batch.add([*effects, Reply("client", job)])
-        self.pump()
+        """A client submits a job, and again as long as it hears that none was taken."""
+        job, effects = self.foreman.reactor.submit(spec, self.now)
 
-    def decide(self, effects: list[Effect], on_done: Callable[[], None]) -> None:
+        def submit_again() -> None:
+            self.refused.append(job)
+            self._later(1.0, lambda: self.submit(spec))
+
+        self.decide(effects, Asked(lambda: self.acknowledged.append(job), submit_again))
+
+    def decide(self, effects: list[Effect], asked: Asked) -> None:
         """Take what the reactor decided for a client, and tell it when the store knows; never, after a crash."""
-        self.foreman.batch.add([*effects, Reply(on_done, None)])
+        self.foreman.batch.add([*effects, Reply(asked, None, takes_work=True)])
         self.pump()
 
     def cancel(self, job: JobId) -> None:
-        self.foreman.batch.add(self.foreman.reactor.cancel(job, None, self._simulation.now))
+        self.foreman.batch.add(self.foreman.reactor.cancel(job, None, self.now))
         self.pump()
 
     def on_data(self, link: str, data: bytes) -> None:
         try:
-            self.foreman.on_data(link, data, self._simulation.now)
+            self.foreman.on_data(link, data, self.now)
         except RemoteProtocolError:
             self._links[link].cut()
         self.pump()
@@ -119,7 +147,7 @@ class SimulatedForeman:
     def on_cut(self, link: str) -> None:
         del self._links[link]
         if self.is_up:
-            self.foreman.on_cut(link, self._simulation.now)
+            self.foreman.on_cut(link, self.now)
             self.pump()
 
     def pump(self) -> None:
@@ -127,7 +155,7 @@ class SimulatedForeman:
         self.after_step()
         if self._is_committing or not self.foreman.has_work:
             return
-        batch = self.foreman.take_batch(self._simulation.now)
+        batch = self.foreman.take_batch(self.now)
         if not batch.records:
             self._perform(batch, frozenset())
             return
@@ -135,25 +163,29 @@ class SimulatedForeman:
         self._later(self._luck.max_commit, lambda: self._commit(batch))
 
     def _commit(self, batch: Batch) -> None:
-        if self._simulation.random.random() < self._luck.disk_error:
+        if batch.records and self._simulation.random.random() < self._luck.disk_error:
+            for reply in self.foreman.on_commit_failed(batch, self.now).replies:
+                reply.token.on_refused()
             self._later(0.05, lambda: self._commit(batch))
+            self._later(0.5, self._resume)
             return
         lost = run_sync(self._store.commit(batch.records))
         self._is_committing = False
         self._perform(batch, lost)
 
+    def _resume(self) -> None:
+        self.foreman.on_store_ready(self.now)
+        self.pump()
+
     def _perform(self, batch: Batch, lost: frozenset[AttemptKey]) -> None:
         self.foreman.reactor.on_claims_lost(lost)
         for send in batch.sends:
             if isinstance(send, Reply):
-                if callable(send.token):
-                    send.token()
-                else:
-                    self.acknowledged.append(send.value)
+                send.token.on_done()
             if isinstance(send, Give) and any(assignment.attempt in lost for assignment in send.assignments):
                 continue
             try:
-                self.foreman.perform(send, {}, self._simulation.now)
+                self.foreman.perform(send, {}, self.now)
             except RemoteProtocolError:
                 assert isinstance(send, Acknowledge)
                 self._links[self.foreman.get_link(send.worker)].cut()
@@ -164,7 +196,7 @@ class SimulatedForeman:
     def _wake(self) -> None:
         """The one timer: whatever is due, at the time that the reactor asks for."""
         if self.foreman.reactor.next_deadline() is not None:
-            self.foreman.on_time(self._simulation.now)
+            self.foreman.on_time(self.now)
             self.pump()
         self._later(0.1, self._wake)
 
@@ -192,10 +224,32 @@ class _ForemanEnd:
         self._foreman.on_cut(self._link)
 
 
-class SimulatedWorker:
-    """A worker that connects again and again. `crash` kills its tasks with it; `start` begins a new life."""
+class _RefusingSide(WorkerSide):
+    """Like the original, it may count a processor as taken a moment longer than the foreman does."""
 
-    def __init__(self, simulation: Simulation, foreman: SimulatedForeman, name: str, slots: int, luck: Luck) -> None:
+    refuses: Callable[[], bool]
+
+    def _find_refusal(self, tasks: tuple[Task, ...]) -> ErrorCode | None:
+        return ErrorCode.NO_PROCS if self.refuses() else super()._find_refusal(tasks)
+
+
+class SimulatedWorker:
+    """A worker that connects again and again. `crash` kills its tasks with it; `start` begins a new life.
+
+    Results that are not acknowledged are on its disk, and the next life reports them. A plain one has no name, knows
+    nothing of attempts, and keeps nothing.
+    """
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        foreman: SimulatedForeman,
+        name: str,
+        slots: int,
+        luck: Luck,
+        is_plain: bool = False,
+    ) -> None:
+        self._is_plain = is_plain
         self._simulation = simulation
         self._foreman = foreman
         self._luck = luck
@@ -204,19 +258,32 @@ class SimulatedWorker:
         self.last_number = 2 * simulation.random.choice([6, 50, 1_000_000]) + 1
         self.ahead = simulation.random.choice([0, 2, 5])
         self.runs: Counter[AttemptKey] = Counter()
+        self.successes: Counter[TaskKey] = Counter()
+        self._disk: dict[TaskPair, TaskResult] = {}
         self.lives = 0
         self.is_up = False
         self.watch: Callable[[], tuple[Watcher, ...]] = lambda: ()  # makes the watchers of each new link
+        self.on_start: Callable[[Task], None] = lambda _task: None
+        self.choose_seconds: Callable[[Task], float] = self._choose_seconds  # that a task takes
 
     def start(self) -> None:
+        former = tuple(f"{self.name}.{life}" for life in range(1, self.lives + 1))[-MAX_FORMER:]
         self.lives += 1
         self.is_up = True
-        about = About(f"{self.name}.{self.lives}", self.name, self.slots, ahead=self.ahead)
-        self.side = WorkerSide(self.slots, about, offers=WORKER_OFFERS, last_number=self.last_number)
+        self.side = self._make_side(former)
+        self.side.refuses = lambda: self._simulation.random.random() < self._luck.refusal
         self.running: dict[TaskPair, Task] = {}
         self.waiting: dict[TaskPair, Task] = {}
         self._link: WeatheredLink | None = None
         self._connect()
+
+    def _make_side(self, former: tuple[str, ...]) -> _RefusingSide:
+        if self._is_plain:
+            return _RefusingSide(self.slots)
+        about = About(f"{self.name}.{self.lives}", self.name, self.slots, ahead=self.ahead, former=former)
+        side = _RefusingSide(self.slots, about, offers=WORKER_OFFERS, last_number=self.last_number)
+        side.inherit(self._disk.values())
+        return side
 
     def crash(self) -> None:
         self.is_up = False
@@ -266,21 +333,32 @@ class SimulatedWorker:
                 case Recalled(pairs):
                     for pair in [pair for pair in pairs if pair in self.waiting]:
                         self._end(pair, Cause.RETURNED)
+                case Acknowledged(results):
+                    for result in results:
+                        self._disk.pop(result.pair, None)
                 case Leave():
                     self.crash()
                 case _:
                     pass
-        while self.waiting and len(self.running) < self.slots:
+        while self.waiting and self._fits(next(iter(self.waiting.values()))):
             self._start(self.waiting.pop(next(iter(self.waiting))))
 
+    def _fits(self, task: Task) -> bool:
+        """Like a real worker: the oldest goes first, and those behind it wait until it has its slots."""
+        used = sum(map(_count_slots, self.running.values()))
+        return not used or used + _count_slots(task) <= self.slots
+
     def _start(self, task: Task) -> None:
-        assert task.orders is not UNSET
-        self.runs[AttemptKey(task.job.job_id, task.number, task.orders.attempt)] += 1
+        if task.orders is not UNSET:
+            self.runs[AttemptKey(task.job.job_id, task.number, task.orders.attempt)] += 1
         self.running[task.pair] = task
-        chance = self._simulation.random
-        is_failure = chance.random() < self._luck.task_failure
-        seconds = chance.expovariate(1 / self._luck.task_seconds)
+        self.on_start(task)
+        is_failure = self._simulation.random.random() < self._luck.task_failure
+        seconds = self.choose_seconds(task)
         self._later(seconds, lambda: self._finish(task, is_failure, seconds))
+
+    def _choose_seconds(self, _task: Task) -> float:
+        return self._simulation.random.expovariate(1 / self._luck.task_seconds)
 
     def _finish(self, task: Task, is_failure: bool, seconds: float) -> None:
         if self.running.get(task.pair) is task:
@@ -290,13 +368,23 @@ class SimulatedWorker:
 
     def _end(self, pair: TaskPair, cause: Cause, exit_code: int | None = None, seconds: float | None = None) -> None:
         task = self.running.pop(pair, None) or self.waiting.pop(pair, None)
-        if task is None or task.orders is UNSET:
+        if task is None:
             return
-        started = None if seconds is None else 0.0
-        report = Report(task.orders.attempt, int(cause), exit_code, started=started, ended=seconds)
-        self.side.end(TaskResult(pair.job_id, pair.task, exit_code == 0, "", None, report))
+        report: Report | UnsetType = UNSET
+        if task.orders is not UNSET:
+            started = None if seconds is None else 0.0
+            report = Report(task.orders.attempt, int(cause), exit_code, started=started, ended=seconds)
+        result = TaskResult(pair.job_id, pair.task, exit_code == 0, "", None, report)
+        if not self._is_plain:
+            self._disk[pair] = result
+            self.successes[pair.job_id, pair.task] += result.success
+        self.side.end(result)
         self._work()
 
     def _later(self, delay: float, action: Callable[[], None]) -> None:
         life = self.lives
         self._simulation.call_later(delay, lambda: action() if life == self.lives and self.is_up else None)
+
+
+def _count_slots(task: Task) -> int:
+    return 1 if task.orders is UNSET else task.orders.slots

@@ -7,13 +7,24 @@ under way, and they end in any order. Pieces of large arguments and results are 
 from collections.abc import Callable, Iterable
 from math import inf, isfinite
 from struct import Struct as Layout
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
+from gandy.bounds import BROKEN, CommandName, Slots, Text, describe
 from gandy.errors import ErrorCode, RemoteProtocolError
-from gandy.limits import MAX_COMMAND_NAME, MAX_COMMANDS, MAX_OFFER_BYTES, MAX_PAYLOAD_BYTES, MAX_PIECE_BYTES, MAX_SLOTS
+from gandy.limits import (
+    MAX_COMMAND_NAME,
+    MAX_COMMANDS,
+    MAX_OFFER_BYTES,
+    MAX_PAYLOAD_BYTES,
+    MAX_PIECE_BYTES,
+    MAX_SLOTS,
+    MAX_TEXT,
+    MAX_TRACE,
+    MAX_VALUE_BYTES,
+)
 from gandy.wire.messages import Extension
 from gandy.wire.stream import MAGIC
 from gandy.wire.v2 import EXTENSION_TYPES, HEADER
@@ -75,8 +86,8 @@ MAX_CALL_PAYLOAD: Final = 2 * (MAX_COMMAND_NAME + 1) + _TIME.size + MAX_PIECE_BY
 class Offer(NamedTuple):
     """A command that a worker has installed, and the slots that a call of it takes."""
 
-    name: str
-    slots: int = 1
+    name: CommandName
+    slots: Annotated[int, Meta(ge=1, le=MAX_SLOTS)] = 1
 
 
 class Announcement(Struct, frozen=True, array_like=True):
@@ -85,19 +96,19 @@ class Announcement(Struct, frozen=True, array_like=True):
     `knows_time`: it can begin calls and tasks at a shared time.
     """
 
-    slots: int
-    reserved: int
-    offers: tuple[Offer, ...] = ()
+    slots: Slots
+    reserved: Slots
+    offers: Annotated[tuple[Offer, ...], Meta(max_length=MAX_COMMANDS)] = ()
     knows_time: bool = False
 
 
 class Failure(Struct, frozen=True, array_like=True):
     """What a command raised. `pickled` only where the caller asked for pickles."""
 
-    kind: str
-    message: str
-    trace: str = ""
-    pickled: bytes = b""
+    kind: Text
+    message: Text
+    trace: Annotated[str, Meta(max_length=MAX_TRACE)] = ""
+    pickled: Annotated[bytes, Meta(max_length=MAX_VALUE_BYTES)] = b""
 
 
 def encode(kind: int, subtype: int, seq: int, padding: int = 0, payload: bytes = b"") -> bytes:
@@ -188,26 +199,29 @@ def decode_announcement(payload: bytes) -> Announcement:
     """Raises: RemoteProtocolError."""
     try:
         said = _announcements.decode(payload)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RemoteProtocolError(f"an announcement: {error}", ErrorCode.BAD_PAYLOAD) from None
-    is_sane = 0 <= said.reserved <= said.slots <= MAX_SLOTS and len(said.offers) <= MAX_COMMANDS
+    except BROKEN as error:
+        raise RemoteProtocolError(f"an announcement: {describe(error)}", ErrorCode.BAD_PAYLOAD) from None
     names = [len(offer.name.encode()) for offer in said.offers]
-    is_sane = is_sane and all(0 < size <= MAX_COMMAND_NAME for size in names) and sum(names) <= MAX_OFFER_BYTES
-    if not is_sane or not all(1 <= offer.slots <= said.slots for offer in said.offers):
+    are_short = max(names, default=0) <= MAX_COMMAND_NAME and sum(names) <= MAX_OFFER_BYTES
+    if said.reserved > said.slots or not are_short or not all(1 <= offer.slots <= said.slots for offer in said.offers):
         raise RemoteProtocolError("an announcement makes no sense", ErrorCode.BAD_PAYLOAD)
     return said
 
 
 def encode_failure(failure: Failure) -> bytes:
-    """Its texts may be no texts: file names are often told in them."""
-    texts = (failure.kind, failure.message, failure.trace)
-    kind, message, trace = (text.encode(errors="backslashreplace").decode() for text in texts)
+    """Its texts may be no texts, as file names are often told in them, and of any length."""
+    kind, message = (_make_text(text)[:MAX_TEXT] for text in (failure.kind, failure.message))
+    trace = _make_text(failure.trace)[-MAX_TRACE:]  # it ends with what went wrong
     return _encoder.encode(Failure(kind, message, trace, failure.pickled))
+
+
+def _make_text(text: str) -> str:
+    return text.encode(errors="backslashreplace").decode()
 
 
 def decode_failure(payload: bytes) -> Failure:
     """Also of bytes that are none: then it says so."""
     try:
         return _failures.decode(payload)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except BROKEN:
         return Failure("Exception", "the command failed, and nobody can tell why")

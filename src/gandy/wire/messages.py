@@ -9,16 +9,38 @@ from typing import Annotated, Final
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from gandy.ids import JobId, TaskNumber
+from gandy.bounds import (
+    AttemptNumber,
+    Count,
+    ExitCode,
+    Integer,
+    JobNumber,
+    Line,
+    Name,
+    OptionalName,
+    OutputBytes,
+    Path,
+    Pickled,
+    Positive,
+    Result,
+    Seconds,
+    Shared,
+    Slots,
+    Tags,
+    Tail,
+    Text,
+    WireEnvironment,
+    WireText,
+    WireWords,
+)
+from gandy.ids import TaskNumber
+from gandy.limits import LAST_INTEGER, MAX_AHEAD, MAX_FORMER, MAX_SLOTS
 
 STOP_ALL: Final = 0
 STOP_IMMEDIATELY: Final = 0xFFFF_FFFF
 
-WireJobId = Annotated[JobId, Meta(ge=0)]
-
-
-# Neither endless nor no number at all.
-Seconds = Annotated[float, Meta(ge=0, le=1e12)]
+# In CANCEL it may be negative, and an original numbers tasks as it likes.
+WireTask = Annotated[TaskNumber, Meta(ge=-LAST_INTEGER - 1, le=LAST_INTEGER)]
 
 
 class Status(IntEnum):
@@ -47,48 +69,49 @@ class Extension(IntFlag):
 class TaskPair(Struct, frozen=True, gc=False, rename="pascal"):
     """Which task of which job. In CANCEL a negative task means every task of the job."""
 
-    job_id: WireJobId
-    task: TaskNumber
+    job_id: JobNumber
+    task: WireTask
 
 
 class JobDescription(Struct, frozen=True, gc=False, rename="pascal"):
     """What all tasks of a job have in common."""
 
-    job_id: WireJobId
-    name: str
-    num_tasks: int
-    working_dir: str
-    logging_dir: str
-    command: str
+    job_id: JobNumber
+    name: WireText
+    num_tasks: Integer
+    working_dir: WireText
+    logging_dir: WireText
+    command: WireText
     status: Status
 
 
 class PythonOrders(Struct, frozen=True, gc=False, omit_defaults=True):
     """A call of a Python function, pickled. `shared` is told once for each job on a link, and then left out."""
 
-    input: bytes
-    shared: bytes | None = None
+    input: Pickled
+    shared: Shared | None = None
     fresh: bool = False
 
 
 class Orders(Struct, frozen=True, gc=False, omit_defaults=True):
     """What gandy tells a gandy worker about a task beyond what the original knows. Times are in seconds."""
 
-    attempt: int
-    command: str | tuple[str, ...] = ""
-    env: dict[str, str] = {}
+    attempt: AttemptNumber
+    command: WireText | WireWords = ""
+    env: WireEnvironment = {}
     timeout: Seconds | None = None
-    line: str | None = None
-    slots: int = 1
-    memory: int | None = None
+    line: Line | None = None
+    slots: Annotated[int, Meta(ge=1, le=MAX_SLOTS)] = 1
+    memory: Positive | None = None
     python: PythonOrders | None = None
     at: Seconds | None = None  # the shared time at which it begins; only for a worker that says that it knows it
+    identity: Count = 0  # of the job, whose number may be given again
 
 
 class Task(Struct, frozen=True, gc=False, rename={"number": "Task", "job": "JobDescription", "orders": "Gandy"}):
     """One task to run: its number, and the job it belongs to. A plain peer never sees orders."""
 
-    number: TaskNumber
+    number: WireTask
     job: JobDescription
     orders: Orders | UnsetType = UNSET
 
@@ -100,23 +123,25 @@ class Task(Struct, frozen=True, gc=False, rename={"number": "Task", "job": "JobD
 class NewJob(Struct, frozen=True, gc=False, rename="pascal"):
     """A request for more work inside an UPDATE. Only the original's HTTP transport ever used it."""
 
-    num_proc: int
+    num_proc: Integer
 
 
 class Report(Struct, frozen=True, gc=False, omit_defaults=True):
     """What a gandy worker tells about a result beyond what the original knows."""
 
-    attempt: int
-    cause: int
-    exit_code: int | None = None
-    signal: int | None = None
+    attempt: AttemptNumber
+    cause: Count
+    exit_code: ExitCode | None = None
+    signal: ExitCode | None = None
     started: Seconds | None = None
     ended: Seconds | None = None
-    peak_memory_bytes: int | None = None
-    tail: bytes = b""
-    note: str = ""
-    result: bytes = b""
-    result_bytes: int = 0
+    peak_memory_bytes: Count | None = None
+    tail: Tail = b""
+    note: Text = ""
+    result: Result = b""
+    result_bytes: Count = 0
+    out_bytes: OutputBytes = 0
+    err_bytes: OutputBytes = 0
 
 
 class TaskResult(
@@ -134,10 +159,10 @@ class TaskResult(
 ):
     """How a task ended. A plain peer never sees a report."""
 
-    job_id: WireJobId
-    task: TaskNumber
+    job_id: JobNumber
+    task: WireTask
     success: bool
-    status: str
+    status: WireText
     new_job: NewJob | None = None
     report: Report | UnsetType = UNSET
 
@@ -149,12 +174,15 @@ class TaskResult(
 class About(Struct, frozen=True, gc=False, omit_defaults=True):
     """What a gandy worker tells about itself in HELLO."""
 
-    id: str
-    name: str
-    slots: int
-    tags: tuple[str, ...] = ()
-    version: str = ""
-    ahead: Annotated[int, Meta(ge=0, le=1_000)] = 0  # tasks that it takes beyond its slots, so as never to be idle
+    id: Name
+    name: Name
+    slots: Slots
+    tags: Tags = ()
+    version: OptionalName = ""
+    ahead: Annotated[int, Meta(ge=0, le=MAX_AHEAD)] = 0  # tasks that it takes beyond its slots, so as never to be idle
+    # Ids that workers had which ran in the same folder before and died: it reports what they left there.
+    former: Annotated[tuple[Name, ...], Meta(max_length=MAX_FORMER)] = ()
+    folder: Path = ""  # where it keeps results until they are acknowledged, for a foreman on the same machine
 
 
 class Ok(Struct, frozen=True, gc=False):

@@ -1,7 +1,7 @@
 """The msgpack inside HELLO, JOB, UPDATE and CANCEL.
 
 Sends a task's job description nested, as the original does, and accepts it flat too, as a rebuild of the original
-against a newer msgpack library sends it. Whatever is wrong with a payload comes out as one of `BROKEN`.
+against a newer msgpack library sends it. Whatever is wrong with a payload comes out as one of `bounds.BROKEN`.
 """
 
 import struct
@@ -12,18 +12,14 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import astuple
 
-from gandy.ids import TaskNumber
+from gandy.bounds import Integer, JobNumber, WireText
 from gandy.limits import MAX_BATCH, MAX_SLOTS
-from gandy.wire.messages import About, JobDescription, Status, Task, TaskPair, TaskResult, WireJobId
+from gandy.wire.messages import About, JobDescription, Status, Task, TaskPair, TaskResult, WireTask
 
 Processors = Annotated[int, Meta(ge=0, le=MAX_SLOTS)]
 Tasks = Annotated[tuple[Task, ...], Meta(max_length=MAX_SLOTS)]
 Pairs = Annotated[tuple[TaskPair, ...], Meta(max_length=MAX_SLOTS)]
 Payload: TypeAlias = bytes | bytearray
-
-# All that msgspec raises for bytes it does not like: malformed or mistyped, not UTF-8, nested too deep.
-BROKEN: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-
 
 _HELLO_NAMES: Final = {"num_procs": "NumProcs", "running": "Running", "about": "Gandy"}
 
@@ -39,13 +35,13 @@ class HelloData(Struct, frozen=True, gc=False, rename=_HELLO_NAMES):
 class _FlatTask(Struct, frozen=True, gc=False, rename="pascal"):
     """A task as a rebuild of the original sends it: with the fields of its job beside its number."""
 
-    task: TaskNumber
-    job_id: WireJobId
-    name: str
-    num_tasks: int
-    working_dir: str
-    logging_dir: str
-    command: str
+    task: WireTask
+    job_id: JobNumber
+    name: WireText
+    num_tasks: Integer
+    working_dir: WireText
+    logging_dir: WireText
+    command: WireText
     status: Status
 
     def nest(self) -> Task:

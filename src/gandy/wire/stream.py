@@ -5,9 +5,10 @@ from collections.abc import Callable, Set
 from enum import IntEnum
 from typing import Final, Generic, NamedTuple, TypeVar
 
+from gandy.bounds import BROKEN, describe
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.limits import MAX_PAYLOAD_BYTES
-from gandy.wire.payloads import BROKEN, Payload
+from gandy.wire.payloads import Payload
 
 # Both generations begin a frame with it: 47 c0 on the wire.
 MAGIC: Final = 0xC047
@@ -107,7 +108,7 @@ class Decoder(Generic[M]):
         try:
             message = self.open_frame(kind, subtype, seq, padding, arg0, payload)
         except BROKEN as error:
-            raise self._fail(f"{self._types(kind).name}: {error}", ErrorCode.BAD_PAYLOAD) from None
+            raise self._fail(f"{self._types(kind).name}: {describe(error)}", ErrorCode.BAD_PAYLOAD) from None
         self._position = end
         return message
 
@@ -122,7 +123,7 @@ class Decoder(Generic[M]):
     def open_frame(self, kind: int, subtype: int, seq: int, padding: int, arg0: int, payload: Payload) -> M:
         """The message in a frame.
 
-        Raises: one of `payloads.BROKEN`.
+        Raises: one of `bounds.BROKEN`.
         """
 
     def _fail(self, message: str, code: ErrorCode) -> RemoteProtocolError:

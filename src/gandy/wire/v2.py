@@ -86,6 +86,7 @@ class V2Decoder(Decoder[tuple[int, Message]]):
 
     def __init__(self, payload_limit: int = MAX_PAYLOAD_BYTES) -> None:
         super().__init__(FORMAT, payload_limit)
+        self.offered = Extension.NONE  # in the last HELLO, also where its payload makes no sense
 
     def allow(self, extensions: Extension) -> None:
         """From the next frame on, take the types of these extensions and of no others."""
@@ -103,6 +104,8 @@ class V2Decoder(Decoder[tuple[int, Message]]):
             return seq, Update(payloads.decode_result(payload) if payload else None)
         if kind == _JOB:
             return seq, Job(payloads.decode_tasks(payload))
+        if kind == Type.HELLO:
+            self.offered = _extensions(padding, OFFER)
         return seq, _open_rare(kind, subtype, padding, arg0, payload)
 
 

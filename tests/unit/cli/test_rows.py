@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 from tests.unit.client.builders import NOW, a_row, a_task_row, a_worker_row
 
@@ -123,3 +124,12 @@ def test_status_says_what_is_wrong() -> None:
     assert fields["trouble"] == "disk full"
     assert "INSECURE" in fields["security"]
     assert fields["tasks"] == "3 running, 1,000 waiting"
+
+
+def test_a_job_that_cannot_be_read_says_so() -> None:
+    row = replace(a_row(), problem="Object missing required field `command`")
+    assert rows.job_to_json(row)["state"] == "unreadable"
+    assert rows.job_to_json(row)["problem"] == row.problem
+    assert "unreadable" in rows.job_to_cells(row, 0.0)
+    assert any("set aside" in text for _, text in rows.job_to_fields(row, 0.0))
+    assert ("set aside", "2 that cannot be read") in rows.status_to_fields(replace(STATUS, unreadable=2))

@@ -3,7 +3,7 @@
 import pytest
 
 from gandy.core import extensions, requests
-from gandy.core.model import JobSpec
+from gandy.core.model import AttemptKey, JobSpec
 from gandy.errors import RemoteProtocolError
 from gandy.ids import JobId, TaskNumber
 
@@ -22,9 +22,16 @@ def test_output_comes_back_as_it_went() -> None:
     read = extensions.Read(JobId(1), TaskNumber(2), 3, "out", 4, 5)
     assert extensions.decode_read(extensions.encode(read)) == read
     piece = extensions.Piece(b"\xff\x00", True)
+    assert extensions.decode_piece(extensions.encode(extensions.make_problem("x" * 99_999))).problem
     assert extensions.decode_piece(extensions.encode(piece)) == piece
+    many = extensions.ReadMany(JobId(1), "err", ((TaskNumber(2), 3),), 4, 5)
+    assert extensions.decode_read_many(extensions.encode(many)) == many
+    pieces = extensions.Pieces((piece,))
+    assert extensions.decode_pieces(extensions.encode(pieces)) == pieces
     fetch = extensions.Fetch("0f" * 16, 5, 6)
     assert extensions.decode_fetch(extensions.encode(fetch)) == fetch
+    retraction = extensions.Retraction((AttemptKey(JobId(1), TaskNumber(2), 3),))
+    assert extensions.decode_retraction(extensions.encode(retraction)) == retraction
 
 
 @pytest.mark.parametrize(
@@ -34,7 +41,10 @@ def test_output_comes_back_as_it_went() -> None:
         requests.decode_answer,
         extensions.decode_read,
         extensions.decode_piece,
+        extensions.decode_read_many,
+        extensions.decode_pieces,
         extensions.decode_fetch,
+        extensions.decode_retraction,
     ],
 )
 def test_nonsense_is_the_peers_error(decode: object) -> None:

@@ -39,6 +39,7 @@ READING: set[type[ask.Request]] = {
     ask.GetStatus,
     ask.GetTime,
     ask.ReadOutput,
+    ask.ReadOutputs,
 }
 KEEPING: set[type[ask.Request]] = {ask.ListKeys, ask.MakeKey, ask.RevokeKey, ask.Invite}
 

@@ -1,6 +1,9 @@
 """What people are shown of jobs whose tasks wait on a worker."""
 
 import asyncio
+from random import Random
+
+from msgspec.structs import astuple
 
 from gandy.core.effects import Effect
 from gandy.core.foreman import Batch
@@ -13,6 +16,8 @@ from gandy.ids import JobId, TaskNumber
 from gandy.store.memory import MemoryStore
 
 JOB = JobId(1)
+SLOTS = 2
+QUICK = Ending(cause=Cause.EXIT, exit_code=0, started=1.0, ended=1.001)
 RUNNING, WAITING, FINISHED = TaskState.RUNNING, TaskState.WAITING, TaskState.FINISHED
 
 
@@ -26,11 +31,10 @@ class Shop:
 
     async def open(self) -> None:
         await self.store.open()
-        await self.do(self.reactor.on_hello(WorkerInfo("w", "w", 2, ahead=3), [], 0.0))
+        await self.do(self.reactor.on_hello(WorkerInfo("w", "w", SLOTS, ahead=3), [], 0.0))
         await self.do(self.reactor.submit(JobSpec(command="true", tasks=7), 0.0)[1])
         first = next(iter(self.reactor.workers)).held
-        quick = Ending(cause=Cause.EXIT, exit_code=0, started=1.0, ended=1.001)
-        await self.do(self.reactor.on_results("w", [(next(iter(first)), quick)], 2.0))
+        await self.do(self.reactor.on_results("w", [(next(iter(first)), QUICK)], 2.0))
 
     async def do(self, effects: list[Effect]) -> None:
         batch = Batch()
@@ -76,3 +80,29 @@ def test_tasks_are_listed_by_the_states_that_are_shown() -> None:
         assert rows == []
 
     asyncio.run(go())
+
+
+def test_never_more_run_than_there_are_slots_however_far_the_store_is_behind() -> None:
+    """The reactor decides while the store still writes what was decided before."""
+
+    async def go(seed: int) -> None:
+        shop, chance = Shop(), Random(seed)
+        await shop.open()
+        await shop.do(shop.reactor.submit(JobSpec(command="true", tasks=40), 0.0)[1])
+        behind: list[Effect] = []
+        while shop.reactor.jobs:
+            held = list(next(iter(shop.reactor.workers)).held)
+            over = held[: chance.randint(1, 5)]
+            behind += shop.reactor.on_results("w", [(attempt, QUICK) for attempt in over], 2.0)
+            behind += shop.reactor.dispatch(2.0)
+            if chance.random() < 0.3:
+                await shop.do(behind)
+                behind = []
+            jobs = await shop.overview.list_jobs(None, 10, None)
+            tasks = [row for job in jobs for row in await shop.overview.list_tasks(job.job, None, 100, TaskNumber(0))]
+            assert sum(job.counts.running for job in jobs) <= SLOTS
+            assert sum(row.state is RUNNING for row in tasks) <= SLOTS
+            assert [sum(astuple(job.counts)) for job in jobs] == [40, 7]
+
+    for seed in range(20):
+        asyncio.run(go(seed))

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from tests.builders import a_task
 
+from gandy.bounds import BROKEN
 from gandy.wire import payloads
 
 
@@ -60,28 +61,28 @@ def test_a_result_may_leave_out_new_job() -> None:
     ],
 )
 def test_a_wrong_task_is_named(value: object, complaint: str) -> None:
-    with pytest.raises(payloads.BROKEN, match=complaint):
+    with pytest.raises(BROKEN, match=complaint):
         payloads.decode_tasks(pack(value))
 
 
 @pytest.mark.parametrize("count", [-1, 65_535, 70_000])
 def test_a_worker_has_a_sane_number_of_processors(count: int) -> None:
-    with pytest.raises(payloads.BROKEN, match="NumProcs"):
+    with pytest.raises(BROKEN, match="NumProcs"):
         payloads.decode_hello(pack({"NumProcs": count, "Running": []}))
 
 
 def test_hello_needs_both_fields() -> None:
-    with pytest.raises(payloads.BROKEN, match="Running"):
+    with pytest.raises(BROKEN, match="Running"):
         payloads.decode_hello(pack({"NumProcs": 1}))
 
 
 def test_a_hello_with_a_null_list_and_a_wrong_number_is_wrong() -> None:
-    with pytest.raises(payloads.BROKEN, match="NumProcs"):
+    with pytest.raises(BROKEN, match="NumProcs"):
         payloads.decode_hello(pack({"NumProcs": "1", "Running": None}))
 
 
 def test_a_list_is_flat_or_nested_and_not_both() -> None:
-    with pytest.raises(payloads.BROKEN, match="JobId"):
+    with pytest.raises(BROKEN, match="JobId"):
         payloads.decode_tasks(pack([nested(), flat()]))
 
 
@@ -91,7 +92,7 @@ def test_sixteen_megabytes_of_nothing_cost_nothing() -> None:
         b"\x91\x81\xa1x\xdd\x00\xff\xff\xf0" + b"\x90" * 0xFFFFF0,
     ):
         tracemalloc.start()
-        with pytest.raises(payloads.BROKEN):
+        with pytest.raises(BROKEN):
             payloads.decode_tasks(payload)
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
@@ -101,16 +102,16 @@ def test_sixteen_megabytes_of_nothing_cost_nothing() -> None:
 @pytest.mark.parametrize("payload", [b"", b"\xc1", b"\x91", pack([nested()]) + b"z", b"\x91\x81\xa1\xff\x01"])
 def test_broken_msgpack_is_broken(payload: bytes) -> None:
     for decode in (payloads.decode_hello, payloads.decode_tasks, payloads.decode_task, payloads.decode_pairs):
-        with pytest.raises(payloads.BROKEN):
+        with pytest.raises(BROKEN):
             decode(payload)
 
 
 def test_endless_nesting_is_broken() -> None:
-    with pytest.raises(payloads.BROKEN):
+    with pytest.raises(BROKEN):
         payloads.decode_result(b"\x81\xa1x" + b"\x91" * 100_000)
 
 
 def test_text_must_be_utf_8() -> None:
     payload = pack({"JobId": 1, "Task": 2, "Success": True, "Status": "done"}).replace(b"done", b"\xff\xff\xff\xff")
-    with pytest.raises(payloads.BROKEN):
+    with pytest.raises(BROKEN):
         payloads.decode_result(payload)
