@@ -1,7 +1,8 @@
 """A reactor among people and workers who do things in any order, with a store that is quick at times and slow at times.
 
 What is decided is done only when the store has it; who gets what is decided only when a batch is taken. After each
-step all accounts are right, and where nothing has happened since the last decision, nothing waits that could run.
+step all accounts are right, and where nothing has happened since the last decision, nothing waits that could run. No
+worker gets a task while one of higher rank waits that it could have had.
 """
 
 from collections.abc import Iterable
@@ -11,9 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from gandy.core.effects import Effect, Give, Kill, Recall
+from gandy.core.jobs import Job
 from gandy.core.model import AttemptKey, Cause, Ending, JobSpec
 from gandy.core.policy import Policy
-from gandy.core.reactor import Reactor
+from gandy.core.reactor import MAX_REFUSAL_PAUSE, Reactor
 from gandy.core.records import Claimed, Ended
 from gandy.core.workers import WorkerInfo
 from gandy.ids import JobId, TaskNumber
@@ -40,6 +42,8 @@ class ReactorMachine(RuleBasedStateMachine):
         self.infos: dict[str, WorkerInfo] = {}
         self.claimed: set[AttemptKey] = set()
         self.ended: set[AttemptKey] = set()
+        self.retracted: set[tuple[JobId, TaskNumber]] = set()
+        self.seen: dict[JobId, Job] = {}  # every job that was ever in memory
         self.steps = 0
         self.every = 1
 
@@ -73,8 +77,9 @@ class ReactorMachine(RuleBasedStateMachine):
     # People
 
     @rule(
-        tasks=st.sampled_from([0, 1, 1, 2, 6]),
-        slots=st.sampled_from([1, 1, 2]),
+        tasks=st.sampled_from([0, 1, 2, 6, 30]),
+        slots=st.sampled_from([1, 1, 2, 3]),
+        priority=st.sampled_from([0, 0, 1, 2]),
         limit=st.sampled_from([None, None, 1, 2]),
         pause=st.sampled_from([0.0, 0.5]),
         is_held=st.sampled_from([False, False, False, True]),
@@ -82,12 +87,21 @@ class ReactorMachine(RuleBasedStateMachine):
         after=choices,
     )
     def submit(
-        self, tasks: int, slots: int, limit: int | None, pause: float, is_held: bool, is_open: bool, after: int
+        self,
+        tasks: int,
+        slots: int,
+        priority: int,
+        limit: int | None,
+        pause: float,
+        is_held: bool,
+        is_open: bool,
+        after: int,
     ) -> None:
         spec = JobSpec(
             command="true",
             tasks=tasks if is_open else max(1, tasks),
             slots=slots,
+            priority=priority,
             limit=limit,
             retries=1,
             retry_pause=pause,
@@ -122,14 +136,45 @@ class ReactorMachine(RuleBasedStateMachine):
         self.take(self.reactor.cancel(self.choose_job(choice), chosen, self.now))
 
     @has_jobs
+    @rule(choice=choices, tasks=st.sampled_from([(1,), (2, 3), (3, 1, 9)]))
+    def retract(self, choice: int, tasks: tuple[int, ...]) -> None:
+        """Only what no worker has: nobody was told to run it, and nobody ever will be."""
+        job = self.choose_job(choice)
+        retracted, effects = self.reactor.retract(job, map(TaskNumber, tasks), self.now)
+        self.take(effects)
+        self.retracted.update((job, task) for task in retracted)
+        assert not self.retracted & self.list_told()
+
+    def list_told(self) -> set[tuple[JobId, TaskNumber]]:
+        return {attempt.task_key for held in self.held.values() for attempt in held if self.is_current(attempt)}
+
+    def is_current(self, attempt: AttemptKey) -> bool:
+        return self.reactor.current_attempt(attempt.job, attempt.task) == attempt
+
+    @has_jobs
     @rule(choice=choices)
     def retry(self, choice: int) -> None:
+        self.retracted.clear()
         self.take(self.reactor.retry(self.choose_job(choice), None, self.now))
+
+    @precondition(lambda self: bool(self.list_final()))
+    @rule(choice=choices, tasks=st.sampled_from([None, (1,), (2, 3)]))
+    def retry_final(self, choice: int, tasks: tuple[int, ...] | None) -> None:
+        """A job that has left the memory comes back only if it has something to retry."""
+        self.retracted.clear()
+        final = self.list_final()
+        job = final[choice % len(final)]
+        job.is_cancelled = False  # the store does not keep this
+        job.awaited = {before for before in job.spec.after if self.reactor.jobs.find(before) is not None}
+        self.take(self.reactor.revive(job, None if tasks is None else map(TaskNumber, tasks), self.now))
+
+    def list_final(self) -> list[Job]:
+        return [job for job in self.seen.values() if self.reactor.jobs.find(job.id) is None]
 
     # Workers
 
     @precondition(lambda self: len(self.held) < MAX_WORKERS)
-    @rule(slots=st.integers(1, 3), ahead=st.sampled_from([0, 3]))
+    @rule(slots=st.integers(1, 3), ahead=st.sampled_from([0, 3, 8]))
     def greet(self, slots: int, ahead: int) -> None:
         name = f"w{len(self.infos)}"
         self.infos[name] = WorkerInfo(name, name, slots, ahead=ahead)
@@ -147,6 +192,20 @@ class ReactorMachine(RuleBasedStateMachine):
         del self.held[worker]
         if fate == "dead":
             self.take(self.reactor.on_gone(worker, self.now))
+
+    @has_workers
+    @rule(choice=choices, is_known=st.booleans(), count=st.integers(0, 3))
+    def succeed(self, choice: int, is_known: bool, count: int) -> None:
+        """A worker dies, and another one in its folder reports some of what it held."""
+        former = self.choose_worker(choice)
+        if is_known:
+            self.take(self.reactor.on_absent(former, self.now))
+        name = f"w{len(self.infos)}"
+        self.infos[name] = WorkerInfo(name, name, self.infos[former].slots, ahead=self.infos[former].ahead)
+        self.held[name] = set(sorted(self.held.pop(former))[:count])
+        self.take(self.reactor.on_hello(self.infos[name], self.held[name], self.now, [former, "nobody", name]))
+        if not is_known:
+            self.take(self.reactor.on_gone(former, self.now))
 
     @has_workers
     @rule(choice=choices, count=st.integers(1, 3), ending=endings)
@@ -168,6 +227,16 @@ class ReactorMachine(RuleBasedStateMachine):
         self.held[worker].difference_update(refused)
         self.take(self.reactor.on_refused(worker, refused, self.now))
 
+    @has_workers
+    @rule(choice=choices, slots=st.integers(0, 3))
+    def use_fewer_slots(self, choice: int, slots: int) -> None:
+        worker = self.choose_worker(choice)
+        most = self.infos[worker]
+        is_short = slots < most.slots
+        self.reactor.on_capacity(
+            worker, min(slots, most.slots), 0 if is_short else most.ahead, "memory" if is_short else ""
+        )
+
     # Time and the store
 
     @rule(seconds=st.sampled_from([0.001, 0.01, 0.5, 2.0]))
@@ -176,10 +245,19 @@ class ReactorMachine(RuleBasedStateMachine):
         deadline = self.reactor.next_deadline()
         if deadline is not None and deadline <= self.now:
             self.take(self.reactor.on_time(self.now))
+        assert all(worker.ask_again_at > self.now for worker in self.reactor.workers.refusing.values())
+
+    @invariant()
+    def no_refusal_lasts(self) -> None:
+        """A worker that refused is asked again, whatever it says or does not say."""
+        latest = self.now + MAX_REFUSAL_PAUSE
+        assert all(worker.ask_again_at <= latest for worker in self.reactor.workers.refusing.values())
 
     @invariant()
     def disk_works(self) -> None:
+        assert not self.retracted & self.list_told()
         self.reactor.check()
+        self.seen |= {job.id: job for job in self.reactor.jobs}
         self.steps += 1
         if self.steps % self.every == 0:
             self.commit()
@@ -187,10 +265,36 @@ class ReactorMachine(RuleBasedStateMachine):
 
     def commit(self) -> None:
         if self.reactor.is_stirred:
-            self.take(self.reactor.dispatch(self.now))
+            effects = self.reactor.dispatch(self.now)
+            self.check_rank([effect for effect in effects if isinstance(effect, Give)])
+            self.take(effects)
         sends, self.sends = self.sends, []
         for send in sends:
             self.perform(send)
+
+    def check_rank(self, gifts: list[Give]) -> None:
+        """What was given out just now left no task of higher rank behind that its worker could have had.
+
+        But for tasks of several slots: those are gathered on one worker, and others need not wait for that. Where slots
+        are gathered for a job, one of lower rank waits if its tasks may take too long, and quick ones of yet lower rank
+        fill the slots meanwhile.
+        """
+        waiting = [job for job in self.reactor.jobs if job.may_start and job.spec.slots == 1]
+        for gift in gifts:
+            worker = self.reactor.workers.find(gift.worker)
+            assert worker is not None
+            lowest = max(self.rank_of(given.attempt) for given in gift.assignments)
+            for job in waiting:
+                task = job.tasks.find_ready(self.now)
+                place = self.reactor.gathering.get(gift.worker)
+                is_kept_out = place is not None and place.goes_before(job)
+                if task is not None and job.rank < lowest and not is_kept_out:
+                    assert worker.holds((job.id, task)), "rank decides, unless an older attempt is not over there"
+
+    def rank_of(self, attempt: AttemptKey) -> tuple[int, JobId]:
+        job = self.reactor.jobs.find(attempt.job)
+        assert job is not None
+        return job.rank
 
     def perform(self, send: Effect) -> None:
         match send:

@@ -9,16 +9,23 @@ import pytest
 
 from gandy.core.effects import Effect
 from gandy.core.jobs import FINAL_JOB_STATES
-from gandy.core.model import AttemptKey, JobSpec, TaskState
+from gandy.core.model import AttemptKey, JobSpec, TaskKey, TaskState
 from gandy.core.policy import Policy
+from gandy.core.reactor import MAX_REFUSAL_PAUSE
 from gandy.core.records import Record
 from gandy.ids import JobId, TaskNumber
 from gandy.store.memory import MemoryStore
 from gandy.testing import Referee, Simulation, Weather
-from gandy.testing.crew import Luck, SimulatedForeman, SimulatedWorker, run_sync
+from gandy.testing.crew import Asked, Luck, SimulatedForeman, SimulatedWorker, run_sync
 
 SEEDS = int(os.environ.get("GANDY_SIM_SEEDS", "1000"))
 MAX_SECONDS = 300.0  # of simulated time: by then every crew must be done
+MAX_IDLE = MAX_REFUSAL_PAUSE + 1.0  # seconds: the pause after refusals, and what a disk with errors takes
+GRACE = 1.0  # seconds
+LOOK_AHEAD = 10.0  # seconds; so long that tasks wait on workers
+MAX_DEADLINE = (
+    max(GRACE, MAX_REFUSAL_PAUSE, LOOK_AHEAD) + 1e-6
+)  # seconds; a foreman waits for nothing longer. Sums are not exact.
 
 
 class Caller:
@@ -59,7 +66,7 @@ class Caller:
             self._waits_in = -1
             on_done()
 
-        self._foreman.decide(effects, finish)
+        self._foreman.decide(effects, Asked(finish, lambda: setattr(self, "_waits_in", -1)))
 
     def check_end(self, store: MemoryStore) -> None:
         assert self.job is not None
@@ -81,23 +88,28 @@ class Crew:
             weather,
             max_commit=chance.choice([0.005, 0.1]),
             disk_error=chance.choice([0, 0, 0.1]),
+            refusal=chance.choice([0, 0, 0.1, 0.5]),
             task_failure=chance.choice([0, 0, 0.2]),
         )
         self.store = MemoryStore()
         # A crash limit that is never reached: here a crash is bad luck, and not the task's fault.
         self.foreman = SimulatedForeman(
-            self.simulation, self.store, luck, Policy(grace=1.0, crash_limit=1_000, look_ahead=10.0)
+            self.simulation, self.store, luck, Policy(grace=GRACE, crash_limit=1_000, look_ahead=LOOK_AHEAD)
         )
         self.foreman.after_step = self.check_step
         self.foreman.start()
         count = workers or chance.randint(1, 6)
         self.workers = [
-            SimulatedWorker(self.simulation, self.foreman, f"worker{number}", chance.randint(1, 4), luck)
+            SimulatedWorker(
+                self.simulation, self.foreman, f"worker{number}", chance.randint(1, 4), luck, chance.random() < 0.3
+            )
             for number in range(count)
         ]
         for worker in self.workers:
             worker.start()
         self.trouble = chance.choice([0.0, 0.02, 0.1])
+        self.idle_since: dict[str, float] = {}  # workers that could have a task that waits
+        self.steps = chance.choice([0.0, 0.1, 0.5])  # of the wall clock
         self.submit(tasks or chance.randint(1, 40))
         self.caller = Caller(self.foreman, chance.randint(1, 20))
         self.simulation.call_later(0.05, self.tick)
@@ -112,19 +124,38 @@ class Crew:
             self.foreman.submit(spec)
 
     def check_step(self) -> None:
-        self.foreman.foreman.reactor.check()
+        reactor = self.foreman.foreman.reactor
+        reactor.check()
+        deadline = reactor.next_deadline()
+        assert deadline is None or deadline - self.foreman.now <= MAX_DEADLINE
+
+    def check_starvation(self) -> None:
+        """No worker that is here and idle stays without a task that fits: it is offered one within the bound."""
+        reactor, now = self.foreman.foreman.reactor, self.simulation.now
+        ahead = self.foreman.now - now
+        is_ready = any(job.may_start and job.tasks.find_ready(now + ahead) is not None for job in reactor.jobs)
+        if not (self.foreman.is_up and is_ready):
+            self.idle_since.clear()
+            return
+        idle = [worker for worker in reactor.workers if worker.connected and not worker.draining and not worker.used]
+        since = {worker.info.id: self.idle_since.get(worker.info.id, now) for worker in idle}
+        self.idle_since = {worker.info.id: max(since[worker.info.id], worker.last_moved - ahead) for worker in idle}
+        assert all(now - then <= MAX_IDLE for then in self.idle_since.values()), self.idle_since
 
     def tick(self) -> None:
         """Once in a while somebody pulls a plug."""
+        self.check_starvation()
         chance = self.simulation.random
         if self.simulation.now > 5:
             self.trouble = 0.0
+        if chance.random() < self.steps:
+            self.foreman.wall_ahead += chance.choice([-86_400.0, -3_600.0, -1.0, 1.0, 3_600.0, 86_400.0])
         if not self.foreman.is_up:
             self.foreman.start()
         elif chance.random() < self.trouble:
             self.foreman.crash()
         if self.foreman.is_up:
-            self.caller.tick(self.simulation.now, chance)
+            self.caller.tick(self.foreman.now, chance)
         for worker in self.workers:
             if not worker.is_up:
                 worker.start()
@@ -146,6 +177,9 @@ class Crew:
         assert self.is_done(), f"seed {self.simulation.seed} is not done"
         self.caller.check_end(self.store)
         assert self.caller.job is not None
+        # The number of a job that was never stored may be given again after a crash: nobody was told it.
+        refused = set(self.foreman.refused).difference(self.foreman.acknowledged, [self.caller.job])
+        assert all(run_sync(self.store.find_job(job)) is None for job in refused)
         for job in [*self.foreman.acknowledged, self.caller.job]:
             row = run_sync(self.store.find_job(job))
             assert row is not None
@@ -153,6 +187,11 @@ class Crew:
                 self.check_task(job, TaskNumber(task), row.spec.retries)
         runs = sum((worker.runs for worker in self.workers), Counter[AttemptKey]())
         assert all(count == 1 for count in runs.values())
+        # A worker is back before its time is over, with what ended on its disk.
+        successes = sum((worker.successes for worker in self.workers), Counter[TaskKey]())
+        assert max(successes.values(), default=1) == 1, (
+            f"seed {self.simulation.seed}: a task ran again that had ended well"
+        )
 
     def check_task(self, job: JobId, task: TaskNumber, retries: int) -> None:
         attempts = run_sync(self.store.list_attempts(job, task))
@@ -197,7 +236,7 @@ class HastyForeman(SimulatedForeman):
     def pump(self) -> None:
         if self._is_committing or not self.foreman.has_work:
             return
-        batch = self.foreman.take_batch(self._simulation.now)
+        batch = self.foreman.take_batch(self.now)
         records, batch.records = batch.records, []
         self._is_committing = True
         self._later(self._luck.max_commit, lambda: self._commit_late(records))
@@ -209,8 +248,19 @@ class HastyForeman(SimulatedForeman):
         self.pump()
 
 
-def test_a_foreman_that_speaks_before_it_records_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(Crew.__init__.__globals__, "SimulatedForeman", HastyForeman)
+class WallClockForeman(SimulatedForeman):
+    """A broken one: it waits by the wall clock."""
+
+    @property
+    def now(self) -> float:
+        return self._simulation.now + self.wall_ahead
+
+
+@pytest.mark.parametrize("broken", [HastyForeman, WallClockForeman], ids=["hasty", "by the wall clock"])
+def test_a_foreman_that_breaks_the_law_is_caught(
+    monkeypatch: pytest.MonkeyPatch, broken: type[SimulatedForeman]
+) -> None:
+    monkeypatch.setitem(Crew.__init__.__globals__, "SimulatedForeman", broken)
     caught = 0
     for seed in range(150):
         try:

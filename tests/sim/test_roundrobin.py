@@ -5,6 +5,7 @@ Each message is answered once, with its own value or with the reason why not, wh
 
 from collections import Counter, deque
 from collections.abc import Callable
+from math import inf
 
 import pytest
 from tests.roundrobin import (
@@ -30,6 +31,7 @@ from tests.roundrobin import (
 )
 
 from gandy.core.doors.base import Parcel
+from gandy.core.doors.registered import Times
 from gandy.testing.simulation import Simulation
 from gandy.wire.calls import BUSY, CANCEL, LOST, UNKNOWN
 
@@ -37,6 +39,8 @@ HORIZON = 20.0  # seconds of messages and bad luck
 END = 90.0  # by then all of them are answered
 CODES = {COPY: "copy", ONCE: "once", FEED: "feed"}
 DURATIONS = (0.0, 0.01, 0.5, 3.0)
+INSTALLING = 0.5  # seconds from the response to REGISTER until a worker has its commands
+CALL_LIMIT = 15.0  # seconds; far more than any call takes here, and what is dropped ends before the end
 
 
 class Line:
@@ -75,7 +79,7 @@ class SimHall(Hall):
     """A hall with lines, and the simulation's time."""
 
     def __init__(self, sim: Simulation) -> None:
-        super().__init__(now=sim.now)
+        super().__init__(now=sim.now, times=Times(call_limit=CALL_LIMIT))
         self.sim = sim
         self.lines: dict[bytes, Line] = {}
         self.look: Callable[[], None] = lambda: None
@@ -105,7 +109,10 @@ class SimHall(Hall):
 
 
 class SimWorker:
-    """A worker like the original: it answers and says INCREMENT, now in this order and now in that."""
+    """A worker like the original: it answers and says INCREMENT, now in this order and now in that.
+
+    It drops what comes before its commands are installed without a word, and with bad luck anything else.
+    """
 
     def __init__(self, crew: "Crew", name: bytes) -> None:
         self.crew, self.sim, self.name = crew, crew.sim, name
@@ -116,6 +123,7 @@ class SimWorker:
         """With a new routing id, as the original has after each start."""
         self.starts += 1
         self.is_hanging = False
+        self.ready_at = inf
         self.streams: dict[bytes, deque[bytes]] = {}
         self.line = Line(self.crew, b"%s:%d" % (self.name, self.starts), self)
         self.say(Note(PING, b"greeting"))
@@ -151,6 +159,10 @@ class SimWorker:
             return
         if note.command == PING:
             self.say(Note(PONG, note.id, (), note.path[::-1]))
+        elif note.command == RESPONSE and self.ready_at == inf:
+            self.ready_at = self.sim.now + self.sim.random.uniform(0, INSTALLING)
+        elif note.command in (EXEC, TRACKEXEC) and self.drops_it():
+            self.crew.dropped += 1
         elif note.command in (EXEC, TRACKEXEC) and note.args[0] in CODES:
             self.crew.begin(note.args[2], note.args[0])
             starts = self.starts
@@ -159,12 +171,15 @@ class SimWorker:
             packets = self.streams.get(note.args[2], deque()) if note.args[0] == b"mqs_more" else deque([b"\x14\0"])
             self.say(Note(RESPONSE, note.id, (packets.popleft(),) if packets else (FAILURE, b"no"), note.path[::-1]))
 
+    def drops_it(self) -> bool:
+        return self.sim.now < self.ready_at or self.sim.random.random() < self.crew.drops
+
     def _finish(self, starts: int, note: Note) -> None:
         if starts != self.starts:  # that was another process
             return
         words = [Note(RESPONSE, note.id, (self._serve(note),), note.path[::-1])] if note.command == TRACKEXEC else []
         words.append(Note(EXEC, b"0002", (INCREMENT,)))
-        if self.sim.random.random() < 0.2:
+        if self.sim.random.random() < 0.5:
             words.reverse()
         for word in words:
             self.say(word)
@@ -271,6 +286,7 @@ class SimNative(NativeWorker):
             return
         self.running.discard(job.number)
         if self.crew.sim.random.random() < 0.1:
+            self.crew.failed += 1
             self.fail(job, "no")
         elif job.name == "feed":
             self.add(job, token)
@@ -292,6 +308,9 @@ class Crew:
         self.codes: dict[bytes, bytes] = {}
         self.begun: Counter[bytes] = Counter()
         self.endings: Counter[str] = Counter()
+        self.drops = 0.0 if blows == 0 else self.sim.random.choice((0.0, 0.0, 0.05, 0.3))
+        self.dropped = 0  # messages that workers said nothing about
+        self.failed = 0  # calls that a worker said to have failed
         self.calls: dict[int, bytes] = {}  # of the native client
         self.native = NativeClient(self.hall)
         self.workers = [SimWorker(self, b"w%d" % number) for number in range(3)]
@@ -348,6 +367,7 @@ class Crew:
             elif self.codes[token] != FEED and not isinstance(value, Failed):
                 assert value == token
             self.endings["native"] += 1
+            self.endings["failed natively"] += isinstance(value, Failed)
             del self.calls[seq]
 
     def _strike(self) -> None:
@@ -394,16 +414,18 @@ def test_every_message_is_answered_once(first: int) -> None:
         crew = Crew(seed)
         crew.run()
         endings += crew.endings
-    assert endings.keys() == {"value", "failure", "stream", "aborted", "native"}  # all of that was tried
+    assert {"value", "failure", "stream", "aborted", "native"} <= endings.keys()  # all of that was tried
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(40))
 def test_without_bad_luck_only_what_failed_has_failed(seed: int) -> None:
     crew = Crew(seed, blows=0)
     crew.run()
     assert set(crew.begun) == set(crew.codes)
     assert set(crew.begun.values()) == {1}
-    assert crew.endings["failure"] + crew.endings["aborted"] < crew.made / 10
+    assert crew.dropped == 0
+    told = crew.endings["failure"] + crew.endings["aborted"] + crew.endings["failed natively"]
+    assert told <= crew.failed  # a cast tells nobody
 
 
 def test_same_seed_gives_the_same_run() -> None:

@@ -1,29 +1,34 @@
-"""Who gets which task next: jobs by rank, workers by turn, free slots before places to wait."""
+"""Who gets which task next: jobs by rank, workers by turn, free slots before places to wait.
+
+Rank always decides. A job whose tasks still wait closes the workers that suit it to jobs of lower rank: those get no
+more places to wait there, so the next slot that is free is for the job. Tasks of several slots have them gathered
+(`core.gather`), and so have tasks that were lost with several workers and run with few neighbours.
+"""
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator
-from itertools import islice
+from collections.abc import Callable, Collection, Iterable, Mapping
 from math import inf
 from typing import Final
 
 from msgspec.structs import replace
 
 from gandy.core.effects import Assignment, Give, Recall
+from gandy.core.gather import Gathering, Place
 from gandy.core.jobs import Job, JobTable
 from gandy.core.model import AttemptKey, JobSpec
 from gandy.core.owners import Owners
 from gandy.core.policy import Policy
 from gandy.core.queue import Need
+from gandy.core.recall import Recaller
 from gandy.core.tasks import NO_STRIKES
-from gandy.core.workers import Worker, WorkerTable
-from gandy.ids import JobId, TaskNumber
+from gandy.core.workers import Held, Worker, WorkerTable
+from gandy.ids import TaskNumber
 
-MIN_PACE: Final = 1e-6  # seconds; no task is quicker
-MAX_LOOKS: Final = 10_000  # at workers where a task might wait and may not; there is no harm in giving up
-SOON: Final = 0.02  # seconds; what should begin within this time is not worth having back
+MIN_PACE_US: Final = 1  # microseconds; no task is quicker
 LEAD: Final = 2.0  # seconds before its time that a task goes to its worker, which keeps a slot for it
 
 Space = Callable[[Worker, Job], int]
+Given = dict[str, list[Assignment]]  # by worker
 
 
 class Dispatcher:
@@ -31,15 +36,40 @@ class Dispatcher:
 
     def __init__(self, policy: Policy, jobs: JobTable, workers: WorkerTable, owners: Owners) -> None:
         self._policy = policy
+        self._look_ahead_us = int(policy.look_ahead * 1e6)
         self._jobs = jobs
         self._workers = workers
         self._owners = owners
-        self.is_haunted = False  # whether a worker could have had a task, but for an older attempt at it
-        self.patient_until = inf  # when to look again at what was not worth having back
+        self._recaller = Recaller(policy, jobs, workers, owners)
+        self._changed: list[Worker] = []  # since the decision before the last one
+        self._gathering = Gathering(policy, jobs, workers, 0.0, {})
+        self._now = 0.0  # of the decision that is being made
+        self._given: Given = {}
+        self.blocked_by_stale_attempt = False  # a worker could have had a task, but for an older attempt at it
         self.clock_ahead: float | None = None  # of the shared time before ours, where it is known
 
-    def tell_due(self, job: Job) -> float:
-        """When tasks of this job may go to workers, in our own time. `inf`: nobody knows."""
+    @property
+    def patient_until(self) -> float:
+        """When to look again at tasks that wait on a worker while another is idle."""
+        return self._recaller.patient_until
+
+    @property
+    def next_look(self) -> float:
+        """When to look for workers that end nothing while tasks wait there."""
+        return self._recaller.next_look
+
+    @property
+    def places(self) -> Mapping[str, Place]:
+        """Workers that gathered slots at the last decision."""
+        return self._gathering.places
+
+    @property
+    def is_unsettled(self) -> bool:
+        """The next decision may concern workers whose account has not changed."""
+        return self.blocked_by_stale_attempt or bool(self.places)
+
+    def due(self, job: Job) -> float:
+        """When tasks of this job may go to workers, in our own time; `inf` while the shared time is not known."""
         if job.at is None:
             return -inf
         return inf if self.clock_ahead is None else job.at - self.clock_ahead - LEAD
@@ -49,100 +79,85 @@ class Dispatcher:
 
         Unless `anew`, no task has become ready since the last time, so only workers whose account changed can get one.
         """
-        given: dict[str, list[Assignment]] = {}
-        self.is_haunted = False
-        in_turn = self._workers.in_turn() if anew else self._workers.changed_in_turn()
-        self._workers.forget_changes()
+        self._now, self._given = now, {}
+        self._gathering = Gathering(self._policy, self._jobs, self._workers, now, self._gathering.places)
+        self.blocked_by_stale_attempt = False
+        self._changed = self._workers.take_changed()
+        in_turn = self._workers.in_turn() if anew else self._workers.sort_by_turn(self._changed)
         # Free slots first, everywhere; only then places to wait.
-        spare = [worker for worker in in_turn if worker.info.id in self._workers.spare]
-        self._fill(spare, now, given, ahead=False)
-        self._fill(in_turn, now, given, ahead=True)
-        return [Give(worker, tuple(assignments)) for worker, assignments in given.items()]
+        self._fill_slots([worker for worker in in_turn if worker.info.id in self._workers.spare])
+        self._fill_ahead(in_turn)
+        return [Give(worker, tuple(assignments)) for worker, assignments in self._given.items()]
 
     def recall(self, now: float) -> list[Recall]:
-        """Where a worker is idle while tasks wait on another, have them back; those that have begun go on.
-
-        Half of them, if that is more than the idle slots: one by one, each would cost a way there and back.
-        """
-        self.patient_until = inf
-        recalls: list[Recall] = []
-        idle_for: dict[JobId, _Idle] = {}  # by the job of the last one: what waits on a worker is mostly of one
-        for worker in list(self._workers.laden.values()) if self._workers.spare else ():
-            last = (attempt for attempt in reversed(worker.held) if self._may_recall(attempt, worker))
-            first = next(last, None)
-            if first is None:
-                continue
-            job = self._jobs.find(first.job)
-            assert job is not None, "what is current is of a job that is here"
-            idle = idle_for.get(job.id)
-            if idle is None:
-                idle = idle_for[job.id] = _Idle(self._list_free(job))
-            free = idle.count(worker.waiting)
-            if not free:
-                continue
-            if self._begin_soon(worker, job, now):
-                idle.use(worker.waiting)
-                self.patient_until = min(self.patient_until, worker.last_moved + SOON)
-                continue
-            count = min(worker.waiting, max(free, worker.waiting // 2))
-            wanted = (first, *islice(last, count - 1))
-            worker.recalled.update(wanted)
-            idle.use(count)
-            self._workers.settle(worker)
-            recalls.append(Recall(worker.info.id, wanted))
-        return recalls
-
-    def _list_free(self, job: Job) -> Iterator[int]:
-        """Slots for tasks of this job, worker by worker."""
-        for worker in self._workers.spare.values():
-            if self._count_fitting(worker, job, _tell_free):
-                yield worker.free
+        """What waits on workers, and should not wait there any longer; call it after `give`."""
+        return self._recaller.recall(now, self._changed)
 
     def check(self, now: float) -> None:
         """What must hold when all was given out: nothing waits that could run."""
         for job in self._jobs:
-            task = job.tasks.find_ready(now) if job.may_start and self.tell_due(job) <= now else None
+            task = job.tasks.find_ready(now) if job.may_start and self.due(job) <= now else None
             for worker in self._workers.in_turn() if task is not None else ():
-                fits = self._count_fitting(worker, job, _tell_free) > 0
+                fits = job.suits(worker) and worker.free >= job.spec.slots
                 assert not fits or worker.holds((job.id, TaskNumber(task or 0)))
 
-    def _begin_soon(self, worker: Worker, job: Job, now: float) -> bool:
-        """Whether all that waits there should begin before a recall is answered: it goes by the pace of the last job.
+    # Jobs by rank
 
-        A worker that ends nothing in that time may be busy with a slow task, and then nobody is patient.
-        """
-        is_quick = job.pace is not None and worker.waiting * job.pace < SOON * worker.info.slots
-        return is_quick and now < worker.last_moved + SOON
-
-    def _may_recall(self, attempt: AttemptKey, worker: Worker) -> bool:
-        """What has a time stays: perhaps nobody else knows the time."""
-        job = self._jobs.find(attempt.job)
-        is_timed = job is not None and job.at is not None
-        return not is_timed and attempt not in worker.recalled and self._owners.is_current(attempt, worker)
-
-    def _fill(self, workers: list[Worker], now: float, given: dict[str, list[Assignment]], *, ahead: bool) -> None:
-        """Job by job, as long as a worker has a free slot, or, `ahead`, a place to wait."""
-        space = self._tell_room if ahead else _tell_free
-        looks = MAX_LOOKS if ahead else inf
+    def _fill_slots(self, workers: list[Worker]) -> None:
+        """Job by job, as long as a worker has a free slot."""
         given_up: set[Need | None] = set()
         in_turn = deque(workers)
         for job in self._jobs.in_order(given_up):
-            if not in_turn or looks <= 0:
+            if not in_turn:
                 return
-            if job.may_start and self.tell_due(job) <= now and job.tasks.find_ready(now) is not None:
-                if self._deal(job, in_turn, space, now, given):
-                    while in_turn and not (in_turn[0].room if ahead else in_turn[0].free):
-                        in_turn.popleft()
-                else:
-                    looks -= len(in_turn)
-                    # Tasks with a pace wait on a worker in numbers of their own; others are as good as one another.
-                    if (job.pace is None or not ahead) and not any(self._count_fitting(w, job, space) for w in in_turn):
-                        given_up.add(job.need)
+            if not self._may_start(job):
+                continue
+            self._give_suspects(job, in_turn)
+            if job.tasks.find_ready(self._now) is not None and self._deal(job, in_turn, _count_free):
+                while in_turn and not in_turn[0].free:
+                    in_turn.popleft()
+            if self._is_waiting(job) and self._is_hopeless(job, in_turn):
+                given_up.add(job.need)
 
-    def _deal(
-        self, job: Job, in_turn: Collection[Worker], space: Space, now: float, given: dict[str, list[Assignment]]
-    ) -> bool:
-        """As many tasks to each worker as to the others, in turn, as long as something fits. Whether anything did.
+    def _is_hopeless(self, job: Job, in_turn: Iterable[Worker]) -> bool:
+        """No job with the same need can get a free slot either. Where slots must be gathered, the job asks for that."""
+        if any(self._count_fitting(worker, job, _count_free) for worker in in_turn):
+            return False
+        return self._gather_for(job)
+
+    def _fill_ahead(self, workers: list[Worker]) -> None:
+        """Job by job, as long as a worker has a place to wait and no job of higher rank waits for that worker."""
+        given_up: set[Need | None] = set()
+        in_turn = workers
+        for job in self._jobs.in_order(given_up):
+            if not in_turn:
+                return
+            if not self._may_start(job):
+                continue
+            self._gather_for_suspects(job)
+            if job.tasks.find_ready(self._now) is not None and self._deal(job, in_turn, self._count_places):
+                in_turn = [worker for worker in in_turn if worker.room]
+            if self._is_waiting(job) and self._gather_for(job):
+                given_up.add(job.need)
+                if job.spec.slots == 1:
+                    in_turn = [worker for worker in in_turn if not job.suits(worker)]
+
+    def _may_start(self, job: Job) -> bool:
+        return job.may_start and self.due(job) <= self._now
+
+    def _is_waiting(self, job: Job) -> bool:
+        return job.may_start and job.tasks.find_ready(self._now) is not None
+
+    def _gather_for(self, job: Job) -> bool:
+        """Have slots gathered, if tasks of this job need several. True if jobs with the same need gain nothing more."""
+        if job.spec.slots == 1:
+            return True
+        return self._gathering.ask(job, job.spec.slots, job.count_startable())
+
+    # Tasks to workers
+
+    def _deal(self, job: Job, in_turn: Collection[Worker], space: Space) -> bool:
+        """As many tasks to each worker as to the others, in turn, as long as something fits. True if anything did.
 
         Each gets its share in one go: tasks that follow each other cost the store less.
         """
@@ -158,13 +173,13 @@ class Dispatcher:
             again = []
             before = wanted
             for worker, room in turns:
-                got = self._hand(job, worker, min(share, room, wanted), now, given)
+                got = self._hand(job, worker, min(share, room, wanted))
                 if got:
                     dealt[worker.info.id] = worker
                     wanted -= got
                 if got < room:  # what it may not have now, another may take before its next turn
                     again.append((worker, room - got))
-                if not wanted or job.tasks.find_ready(now) is None:
+                if not wanted or job.tasks.find_ready(self._now) is None:
                     wanted = 0
                     break
             turns, count = again, len(again) if wanted < before else 0
@@ -172,64 +187,91 @@ class Dispatcher:
             self._workers.use(worker)
         return bool(dealt)
 
-    def _hand(self, job: Job, worker: Worker, count: int, now: float, given: dict[str, list[Assignment]]) -> int:
+    def _hand(self, job: Job, worker: Worker, count: int) -> int:
         """Give it so many tasks, as far as any are ready that it may have. Gives how many."""
+        # A long task fills the look-ahead of its slots, and no more.
+        work_us = job.spec.slots * min(self._pace_us(job), self._look_ahead_us)
+        held = Held(job.spec.slots, self._now, work_us)
         got = 0
-        while got < count and (task := job.tasks.find_ready(now)) is not None:
-            if _is_haunted(worker, job, task):
-                self.is_haunted = True
+        while got < count and (task := job.tasks.find_ready(self._now)) is not None:
+            if not self._start(job, task, worker, held):
                 break
-            attempt = AttemptKey(job.id, task, job.tasks.start(task))
-            worker.ungiven.add(attempt)
-            self._owners.take(worker, attempt, job.spec.slots)
-            given.setdefault(worker.info.id, []).append(Assignment(attempt, _tell_spec(job, task)))
             got += 1
         return got
 
-    def _tell_room(self, worker: Worker, job: Job) -> int:
-        """Free slots and places to wait. Long tasks do not wait on a worker: there is time to send the next.
+    def _start(self, job: Job, task: TaskNumber, worker: Worker, held: Held) -> bool:
+        """Give a worker a task. False where an older attempt at it is not over there."""
+        if job.tasks.attempts(task) > 0 and worker.holds((job.id, task)):
+            self.blocked_by_stale_attempt = True
+            return False
+        attempt = AttemptKey(job.id, task, job.tasks.start(task))
+        worker.ungiven.add(attempt)
+        worker.last_moved = self._now
+        self._owners.take(worker, attempt, held)
+        self._gathering.on_taken(worker, job, held.slots)
+        self._given.setdefault(worker.info.id, []).append(Assignment(attempt, _make_spec(job, task, held.slots)))
+        return True
 
-        What has a time is the first to begin on its worker, and need not wait here until all others have begun.
-        """
-        if job.at is not None:
-            return worker.room
-        pace = self._policy.first_pace if job.pace is None else job.pace
-        return worker.tell_room(int(self._policy.look_ahead / max(pace, MIN_PACE)))
+    # Tasks that may have killed their workers
+
+    def _give_suspects(self, job: Job, in_turn: Iterable[Worker]) -> None:
+        """With as many slots as they take now, so that fewer tasks run beside them."""
+        for task in self._list_suspects(job):
+            wanted = max(job.spec.slots, job.tasks.suspect_slots(task))
+            for worker in in_turn:
+                slots = min(wanted, worker.info.slots)
+                held = Held(slots, self._now, slots * self._look_ahead_us)
+                fits = worker.free >= slots and self._count_fitting(worker, job, _count_free) > 0
+                if fits and self._start(job, task, worker, held):
+                    self._workers.use(worker)
+                    break
+        self._gather_for_suspects(job)
+
+    def _gather_for_suspects(self, job: Job) -> None:
+        suspects = self._list_suspects(job)
+        if suspects:
+            slots = max(job.spec.slots, job.tasks.suspect_slots(suspects[0]))
+            self._gathering.ask(job, slots, len(suspects), is_ordinary=False)
+
+    def _list_suspects(self, job: Job) -> list[TaskNumber]:
+        """As many as the job may start."""
+        return job.tasks.list_suspects(self._now)[: job.count_startable()]
+
+    # Room on workers
 
     def _count_fitting(self, worker: Worker, job: Job, space: Space) -> int:
         """How many tasks of this job this worker can take."""
-        spec = job.spec
-        suits = worker.info.tags.issuperset(spec.tags) and (job.at is None or worker.knows_time)
-        return space(worker, job) // spec.slots if suits and spec.slots <= worker.info.slots else 0
+        if not job.suits(worker):
+            return 0
+        room = space(worker, job)
+        if room < job.spec.slots:
+            return 0
+        return self._gathering.limit_room(worker, job, room, is_free=space is _count_free) // job.spec.slots
+
+    def _count_places(self, worker: Worker, job: Job) -> int:
+        """Free slots and places to wait: half a second of work for each slot, with what runs there.
+
+        So long tasks do not wait on a worker: there is time to send the next. What has a time is the first to begin on
+        its worker, and need not wait here until all others have begun. A worker that ends nothing is slower than was
+        thought, and gets nothing to wait there.
+        """
+        if job.at is not None:
+            return worker.room
+        if self._recaller.is_stalled(worker, self._now):
+            return worker.free
+        left_us = worker.info.slots * self._look_ahead_us - worker.work_us
+        return max(worker.free, min(worker.room, left_us // self._pace_us(job)))
+
+    def _pace_us(self, job: Job) -> int:
+        pace = self._policy.first_pace if job.pace is None else job.pace
+        return max(MIN_PACE_US, int(pace * 1e6))
 
 
-class _Idle:
-    """Slots, as far as somebody had to count: a thousand workers may be idle."""
-
-    def __init__(self, counts: Iterator[int]) -> None:
-        self._counts = counts
-        self._left = 0
-
-    def count(self, most: int) -> int:
-        """How many are left. Of more than `most` perhaps not all."""
-        while self._left < most and (more := next(self._counts, None)) is not None:
-            self._left += more
-        return self._left
-
-    def use(self, count: int) -> None:
-        self._left -= min(self._left, count)
-
-
-def _tell_free(worker: Worker, _job: Job) -> int:
+def _count_free(worker: Worker, _job: Job) -> int:
     return worker.free
 
 
-def _tell_spec(job: Job, task: TaskNumber) -> JobSpec:
+def _make_spec(job: Job, task: TaskNumber, slots: int) -> JobSpec:
     """With the time as it is now. What is tried again after a failure begins as soon as it may."""
     at = job.at if job.tasks.strikes(task) == NO_STRIKES else None
-    return job.spec if at == job.spec.at else replace(job.spec, at=at)
-
-
-def _is_haunted(worker: Worker, job: Job, task: TaskNumber) -> bool:
-    """Whether an older attempt at this task is not over yet on this worker."""
-    return job.tasks.attempts(task) > 0 and worker.holds((job.id, task))
+    return job.spec if (at, slots) == (job.spec.at, job.spec.slots) else replace(job.spec, at=at, slots=slots)

@@ -52,10 +52,11 @@ class Dismiss(Struct, frozen=True):
 
 
 class Reply(Struct, frozen=True):
-    """Answer a client's request."""
+    """Answer a client's request. `takes_work`: the answer is that new work was taken, if the store can keep it."""
 
     token: Any
     value: Any
+    takes_work: bool = False
 
 
 class JobChanged(Struct, frozen=True):

@@ -1,7 +1,8 @@
 """Why a task does not run, or how it died, in sentences."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, assert_never
+from math import inf
+from typing import TYPE_CHECKING, Final, assert_never
 
 from gandy.core.model import Cause, Ending, TaskState
 from gandy.core.rows import TaskRow
@@ -9,6 +10,9 @@ from gandy.core.rows import TaskRow
 if TYPE_CHECKING:  # commands that tell how a task died start without a reactor
     from gandy.core.jobs import Job
     from gandy.core.reactor import Reactor
+    from gandy.core.workers import Worker
+
+MAX_REFUSALS: Final = 5  # workers that are named; a crew may have a thousand
 
 
 def explain_waiting(reactor: "Reactor", job: "Job", now: float) -> list[str]:
@@ -29,10 +33,12 @@ def explain_waiting(reactor: "Reactor", job: "Job", now: float) -> list[str]:
     elif job.at is not None and reactor.clock_ahead is not None:
         left = job.at - reactor.clock_ahead - now
         reasons.append(f"It waits for its time, in {left:.1f} s." if left > 0 else f"Its time was {-left:.1f} s ago.")
-    return reasons if job.held or job.awaited else reasons + _explain_workers(reactor, job)
+    if job.held or job.awaited:
+        return reasons
+    return [*reasons, *_explain_suspects(job, now), *_explain_workers(reactor, job, now)]
 
 
-def _explain_workers(reactor: "Reactor", job: "Job") -> list[str]:
+def _explain_workers(reactor: "Reactor", job: "Job", now: float) -> list[str]:
     here = [worker for worker in reactor.workers if worker.connected and not worker.draining]
     if not here:
         return ["No worker is connected; start one with 'gandy worker run'."]
@@ -44,15 +50,43 @@ def _explain_workers(reactor: "Reactor", job: "Job") -> list[str]:
         able = [worker for worker in able if worker.knows_time]
         if not able:
             return ["No worker that could take it knows the shared time; start one with 'gandy worker run --ensemble'."]
+    short = [f"Worker {worker.info.name} is short of {worker.problem}." for worker in able if worker.problem]
+    able = [worker for worker in able if not worker.problem]
+    return short[:MAX_REFUSALS] + (_explain_slots(reactor, job, able, now) if able else [])
+
+
+def _explain_slots(reactor: "Reactor", job: "Job", able: "list[Worker]", now: float) -> list[str]:
     large = max(worker.info.slots for worker in able)
     if large < job.spec.slots:
         return [f"Each task needs {job.spec.slots} slots, and the largest worker that could take it has {large}."]
+    willing = [worker for worker in able if worker.ask_again_at == inf]
+    if not willing:
+        return [_explain_refusal(worker, now) for worker in able[:MAX_REFUSALS]]
+    able = willing
     if all(worker.free < job.spec.slots for worker in able):
         used, slots = sum(worker.busy for worker in able), sum(worker.info.slots for worker in able)
         ahead = sum(1 for other in reactor.jobs if other.rank < job.rank and other.may_start)
         behind = f" {ahead} {'job goes' if ahead == 1 else 'jobs go'} before it." if ahead else ""
         return [f"All slots are taken: {used} of {slots}.{behind}"]
+    kept_for = sorted(gathers for gathers in reactor.gathering.values() if gathers.rank < job.rank)
+    if kept_for:
+        return [f"Free slots are kept for job {kept_for[0].job}, whose next task needs several on one worker."]
     return []
+
+
+def _explain_suspects(job: "Job", now: float) -> list[str]:
+    suspects = job.tasks.list_suspects(now)
+    if not suspects:
+        return []
+    task = suspects[0]
+    crashes, slots = job.tasks.strikes(task).crashes, job.tasks.suspect_slots(task)
+    wait = f"It waits for {slots} free slots on one worker, or for a whole worker, so that fewer tasks run beside it."
+    return [f"Task {task} was lost with {crashes} workers. {wait}"]
+
+
+def _explain_refusal(worker: "Worker", now: float) -> str:
+    wait = max(0.0, worker.ask_again_at - now)
+    return f"Worker {worker.info.name} refused the last task that it was given; it is asked again in {wait:.1f} s."
 
 
 def explain_end(row: TaskRow) -> str:

@@ -8,6 +8,7 @@ from msgspec import Struct
 from gandy.core.model import AttemptKey, Cause, Counts, Ending, JobSpec, JobState, TaskState
 from gandy.core.queue import JobQueue, Need, Rank
 from gandy.core.tasks import TaskTable
+from gandy.core.workers import Worker
 from gandy.ids import JobId, TaskNumber
 
 PACE_MEMORY: Final = 8  # tasks; older ones are forgotten by and by
@@ -20,7 +21,7 @@ class Job(Struct, eq=False):
     id: JobId
     spec: JobSpec
     tasks: TaskTable
-    submitted: float
+    submitted: float  # the time of day
     held: bool
     state: JobState = JobState.WAITING  # as recorded last
     awaited: set[JobId] = set()  # jobs that must finish first
@@ -28,13 +29,13 @@ class Job(Struct, eq=False):
     is_open: bool = False  # may get more tasks
     pace: float | None = None  # how many seconds a task takes, lately
     at: float | None = None  # the shared time at which tasks begin
-    clock_ahead: float = 0.0  # of the shared time before ours, when that was told
+    clock_ahead: float = 0.0  # of the shared time before the reactor's, when that was told
 
     def __post_init__(self) -> None:
-        self.at, self.clock_ahead = self.spec.at, self.spec.clock_ahead
+        self.at = self.spec.at
 
     def on_clock(self, ahead: float) -> None:
-        """The shared time is so far ahead of ours. If it began anew, the job's time is what it was by our own."""
+        """The shared time is so far ahead of the reactor's. If it began anew, the job still begins as it would have."""
         if self.at is not None and abs(ahead - self.clock_ahead) > RESTART:
             self.at += ahead - self.clock_ahead
             self.clock_ahead = ahead
@@ -66,12 +67,17 @@ class Job(Struct, eq=False):
         waiting = self.tasks.waiting
         return waiting if limit is None else min(waiting, limit - self.tasks.running)
 
+    def suits(self, worker: Worker) -> bool:
+        """True if its tasks could run on this worker, if that held nothing else."""
+        spec, info = self.spec, worker.info
+        return spec.slots <= info.slots and info.tags.issuperset(spec.tags) and (self.at is None or worker.knows_time)
+
     @property
     def need(self) -> Need | None:
         """What it asks of a worker; None while it cannot start anything, whoever comes."""
         if self.held or self.awaited or not self.tasks.waiting:
             return None
-        return Need(self.spec.slots, self.spec.tags, self.at is not None, self.pace is not None)
+        return Need(self.spec.slots, self.spec.tags, self.at is not None)
 
     def tell_state(self) -> JobState:
         """The state that follows from the tasks and from what people asked for."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from gandy.core.model import AttemptKey
-from gandy.core.workers import Worker
+from gandy.core.workers import Held, Worker
 
 
 class Owners:
@@ -22,8 +22,8 @@ class Owners:
         """The worker that has it, or None where it is not a current one."""
         return self._owners.get(attempt)
 
-    def take(self, worker: Worker, attempt: AttemptKey, slots: int) -> None:
-        worker.take(attempt, slots)
+    def take(self, worker: Worker, attempt: AttemptKey, held: Held) -> None:
+        worker.take(attempt, held)
         self._owners[attempt] = worker
 
     def drop(self, attempt: AttemptKey) -> Worker | None:

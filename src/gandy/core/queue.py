@@ -14,12 +14,11 @@ Rank = tuple[int, JobId]  # the lower goes first
 
 
 class Need(NamedTuple):
-    """What a job asks of a worker, and what its tasks may wait for there."""
+    """What a job asks of a worker."""
 
     slots: int
     tags: tuple[str, ...]
     is_timed: bool
-    has_pace: bool
 
 
 class JobQueue:

@@ -2,12 +2,16 @@
 
 It holds all that is not final in memory and never waits. A result counts only for the current attempt of its task;
 everything else is acknowledged, so that the worker can forget it, and changes nothing. Who gets what is decided when
-somebody calls `dispatch`: once for all that has happened since.
+somebody calls `dispatch`: once for all that has happened since. `now` is monotonic time. Only records carry the time of
+day, which may step and decides nothing.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import Enum
 from math import inf
 from typing import Final
+
+from msgspec.structs import replace
 
 from gandy.core.dispatch import Dispatcher
 from gandy.core.effects import (
@@ -18,24 +22,39 @@ from gandy.core.effects import (
     Kill,
     Publish,
 )
+from gandy.core.gather import Place
 from gandy.core.jobs import FINAL_JOB_STATES, Job, JobTable
 from gandy.core.model import AttemptKey, Cause, Ending, Input, JobSpec, JobState, TaskState
 from gandy.core.owners import Owners
 from gandy.core.policy import POLICY, Policy
 from gandy.core.records import Claimed, Ended, JobAdded, JobClosed, JobSet, TasksAdded, TasksSet
 from gandy.core.tasks import TaskTable
-from gandy.core.workers import Worker, WorkerInfo, WorkerTable
+from gandy.core.withdrawal import Withdrawal
+from gandy.core.workers import Held, Worker, WorkerInfo, WorkerTable
 from gandy.ids import JobId, TaskNumber
 
 MAX_RETRY_PAUSE: Final = 300.0  # seconds; a pause doubles until here
+FIRST_REFUSAL_PAUSE: Final = 0.02  # seconds; the original frees a processor a moment after it reported a result
+MAX_REFUSAL_PAUSE: Final = 5.0  # seconds; the longest that a free worker goes without a task that waits
 FIRST_JOB: Final = JobId(1)
+
+
+class Blame(Enum):
+    """What an attempt has to do with the end of its worker."""
+
+    NONE = 0  # it had not begun
+    SHARED = 1  # others ran beside it
+    ALONE = 2
 
 
 class Reactor:
     """One for each foreman. Every method that changes something gives the effects of the change."""
 
-    def __init__(self, policy: Policy = POLICY, next_job: JobId = FIRST_JOB) -> None:
+    def __init__(self, policy: Policy = POLICY, next_job: JobId = FIRST_JOB, boot: str = "") -> None:
+        """`boot`: for how long `now` means the same, also to the next foreman; "" is unknown."""
         self.policy = policy
+        self.boot = boot
+        self.wall_ahead = 0.0  # how far the time of day is ahead of `now`; the program sets it before each event
         self.jobs = JobTable()
         self.workers = WorkerTable()
         self._next_job = next_job
@@ -50,7 +69,7 @@ class Reactor:
 
     def restore_job(self, job: Job) -> None:
         """A job that the store knew when the foreman started."""
-        self.jobs.add(job)
+        self._add_job(job)
         self._next_job = JobId(max(self._next_job, job.id + 1))
 
     def restore_attempt(self, attempt: AttemptKey, worker: str, now: float) -> None:
@@ -60,7 +79,7 @@ class Reactor:
         owner = self.workers.find(worker)
         if owner is None:
             owner = self.workers.add(Worker(WorkerInfo(worker, worker, 0), absent_since=now))
-        self._owners.take(owner, attempt, job.spec.slots)
+        self._owners.take(owner, attempt, Held(job.spec.slots, now))
         self.workers.use(owner)
 
     # Clients
@@ -78,9 +97,10 @@ class Reactor:
         self._next_job = JobId(number + 1)
         states = past or {}
         awaited = {before for before in spec.after if self.jobs.find(before) is not None}
-        job = Job(number, spec, TaskTable(spec.tasks), now, spec.held, awaited=awaited, is_open=spec.is_open)
-        self.jobs.add(job)
-        effects: list[Effect] = [JobAdded(number, spec, now, lines, upload)]
+        at = self._stamp(now)
+        job = Job(number, spec, TaskTable(spec.tasks), at, spec.held, awaited=awaited, is_open=spec.is_open)
+        self._add_job(job)
+        effects: list[Effect] = [JobAdded(number, spec, at, lines, upload)]
         if any(states.get(before, JobState.FINISHED) is not JobState.FINISHED for before in spec.after):
             effects += self._cancel_tasks(job, None, now)
         self._stir()
@@ -94,7 +114,7 @@ class Reactor:
         new = inputs[job.tasks.count + 1 - first :]
         if not new:
             return []
-        record = TasksAdded(number, TaskNumber(job.tasks.count + 1), new, now)
+        record = TasksAdded(number, TaskNumber(job.tasks.count + 1), new, self._stamp(now))
         job.tasks.grow(len(new))
         self.jobs.settle(job)
         self._stir()
@@ -106,7 +126,7 @@ class Reactor:
         if job is None or not job.is_open:
             return []
         job.is_open = False
-        return [JobClosed(number, now), *self._settle_job(job, now)]
+        return [JobClosed(number, self._stamp(now)), *self._settle_job(job, now)]
 
     def hold(self, number: JobId, now: float) -> list[Effect]:
         """Start no more tasks of this job; what runs goes on."""
@@ -124,22 +144,58 @@ class Reactor:
         return self._cancel_tasks(job, tasks, now) + self._settle_job(job, now)
 
     def retry(self, number: JobId, tasks: Iterable[TaskNumber] | None, now: float) -> list[Effect]:
-        """Let tasks that failed or were cancelled wait again. A final job has to be restored first."""
+        """Let tasks that failed or were cancelled wait again. No effects: nothing is to be retried."""
         job = self.jobs.find(number)
-        if job is None:
-            return []
+        return [] if job is None else self._retry(job, tasks, now)
+
+    def revive(self, job: Job, tasks: Iterable[TaskNumber] | None, now: float) -> list[Effect]:
+        """Do the same for a final job, as the store has it. It stays out of memory if there is nothing to retry."""
+        return self._retry(job, tasks, now)
+
+    def _retry(self, job: Job, tasks: Iterable[TaskNumber] | None, now: float) -> list[Effect]:
         unlucky = (TaskState.FAILED, TaskState.CANCELLED)
         wanted = list(job.tasks.in_states(*unlucky)) if tasks is None else tasks
-        chosen = tuple(task for task in wanted if task in job.tasks and job.tasks.state(task) in unlucky)
+        chosen = tuple(t for t in dict.fromkeys(wanted) if t in job.tasks and job.tasks.state(t) in unlucky)
+        if not chosen:
+            return []
         for task in chosen:
             job.tasks.forgive(task)
             job.tasks.wait(task, now)
-        if not chosen:
-            return []
         job.is_cancelled = False
-        record = TasksSet(number, TaskState.WAITING, None if tasks is None else chosen, now)
+        if self.jobs.find(job.id) is None:
+            self._add_job(job)
+        record = TasksSet(job.id, TaskState.WAITING, None if tasks is None else chosen, self._stamp(now))
         self._stir()
         return [record, *self._settle_job(job, now)]
+
+    def retract(
+        self, number: JobId, tasks: Iterable[TaskNumber], now: float
+    ) -> tuple[tuple[TaskNumber, ...], list[Effect]]:
+        """Cancel those of the tasks that no worker has. Gives them, and the effects."""
+        job = self.jobs.find(number)
+        if job is None:
+            return (), []
+        chosen = tuple(t for t in dict.fromkeys(tasks) if t in job.tasks and self._is_at_hand(job, t))
+        return chosen, self.cancel(number, chosen, now) if chosen else []
+
+    def list_given(self, number: JobId, tasks: Iterable[TaskNumber]) -> dict[str, list[AttemptKey]]:
+        """What workers have of these tasks, by worker."""
+        given: dict[str, list[AttemptKey]] = {}
+        job = self.jobs.find(number)
+        for task in dict.fromkeys(tasks) if job is not None else ():
+            attempt = self.current_attempt(number, task)
+            worker = self._owners.find(attempt)
+            if worker is not None and attempt not in worker.ungiven:
+                given.setdefault(worker.info.id, []).append(attempt)
+        return given
+
+    def _is_at_hand(self, job: Job, task: TaskNumber) -> bool:
+        """Whether the task waits, or its attempt has not been sent to a worker yet."""
+        if job.tasks.state(task) is not TaskState.RUNNING:
+            return job.tasks.state(task) is TaskState.WAITING
+        attempt = job.tell_attempt(task)
+        worker = self._owners.find(attempt)
+        return worker is not None and attempt in worker.ungiven
 
     def current_attempt(self, job: JobId, task: TaskNumber) -> AttemptKey:
         """The attempt that runs now, for peers that have no attempts; one that never was where none runs."""
@@ -155,41 +211,104 @@ class Reactor:
                 return worker.info.id
         return None
 
-    def list_unbegun(self) -> Iterator[AttemptKey]:
-        """What was given to workers, and waits there for a slot."""
+    def list_begun(self) -> Iterator[AttemptKey]:
+        """The current attempts that have slots of their workers; the others wait there for some."""
         for worker in self.workers:
-            if worker.used > worker.busy:  # a thousand workers may have nothing that waits
-                yield from (attempt for attempt in worker.list_unbegun() if self._owners.is_current(attempt, worker))
+            yield from (attempt for attempt in worker.list_begun() if self._owners.is_current(attempt, worker))
+
+    @property
+    def gathering(self) -> Mapping[str, Place]:
+        """Workers where slots were kept free for a task that needs several, at the last decision."""
+        return self._dispatcher.places
+
+    def is_current(self, attempt: AttemptKey) -> bool:
+        """Whether this is what a task runs as now."""
+        return self._owners.find(attempt) is not None
+
+    def withdraw(self, new: Withdrawal, now: float) -> list[Effect]:
+        """The store could not keep this work, and no peer has heard of it: it never was. Jobs' numbers are used up."""
+        for attempt, worker in new.claims.items():
+            self._withdraw_claim(attempt, worker)
+        touched = {attempt.job for attempt in new.claims} | set(new.grown)
+        for number in new.jobs:
+            job = self.jobs.find(number)
+            if job is not None:
+                self.jobs.remove(job)  # what was to run after it is as new, and withdrawn, too
+        for number, first in new.grown.items():
+            job = self.jobs.find(number)
+            if job is not None:
+                job.tasks.shrink(first - 1)
+        self._stir()
+        left = [job for number in sorted(touched) if (job := self.jobs.find(number)) is not None]
+        return [effect for job in left for effect in self._settle_job(job, now)]
+
+    def _withdraw_claim(self, attempt: AttemptKey, worker: str) -> None:
+        holder = self.workers.find(worker)
+        if holder is not None:
+            holder.release(attempt)
+            self.workers.settle(holder)
+        job = self.jobs.find(attempt.job)
+        if self._owners.drop(attempt) is not None and job is not None:
+            job.tasks.unstart(attempt.task)
 
     # Workers
 
-    def on_hello(self, info: WorkerInfo, held: Iterable[AttemptKey], now: float) -> list[Effect]:
-        """A worker is here, or here again, and tells what it holds. It keeps what is still its own."""
+    def on_hello(
+        self, info: WorkerInfo, held: Iterable[AttemptKey], now: float, former: Iterable[str] = ()
+    ) -> list[Effect]:
+        """A worker is here, or here again, and tells what it holds. It keeps what is still its own.
+
+        Also its own is what `former` workers held: they died in its folder, and it reports their results.
+        """
         worker = self.workers.find(info.id) or self.workers.add(Worker(info))
         worker.info = info
+        worker.problem = ""  # it says so again, if there is one
         worker.connected = True
         worker.last_heard = now
+        self._forgive(worker)
         told = set(held)
         forgotten = sorted(set(worker.held) - told - worker.ungiven)  # it never heard of these, or has done with them
         effects = self._return(worker, forgotten, now)
+        for name in former:
+            effects += self._succeed(name, worker, told, now)
         strange = sorted(attempt for attempt in told if not self._owners.is_current(attempt, worker))
         for attempt in strange:  # until it says that they are over, they hold slots
-            worker.take(attempt, 1)
+            worker.take(attempt, Held(1, now))
         if strange:
             effects.append(Kill(info.id, tuple(strange)))
         self.workers.settle(worker)
         self._stir()
         return effects
 
+    def _succeed(self, name: str, worker: Worker, told: set[AttemptKey], now: float) -> list[Effect]:
+        """Move the attempts that a worker reports from a former one to it. What the former one held besides is lost."""
+        former = self.workers.find(name)
+        if former is None or former is worker:
+            return []
+        for attempt in sorted(told):
+            if self._owners.is_current(attempt, former):
+                slots = former.held[attempt]
+                former.release(attempt)
+                self._owners.take(worker, attempt, slots)
+        if former.connected:  # a copy of its folder is in use elsewhere
+            self.workers.settle(former)
+            return []
+        return self._forget_worker(former, now)
+
     def on_heard(self, worker: str, now: float) -> None:
         """Any word from a worker says that it is alive."""
         found = self.workers.find(worker)
         if found is not None:
             found.last_heard = now
-            if found.refusing:
-                found.refusing = False
-                self.workers.settle(found)
-                self._stir()
+
+    def on_capacity(self, worker: str, slots: int, ahead: int, problem: str) -> None:
+        """A worker uses so many slots from now on, and says what it is short of."""
+        found = self.workers.find(worker)
+        if found is not None:
+            found.info = replace(found.info, slots=slots, ahead=ahead)
+            found.problem = problem
+            self.workers.settle(found)
+            self._stir()
 
     def on_absent(self, worker: str, now: float) -> list[Effect]:
         """A worker's link is gone. It keeps its tasks for the grace period."""
@@ -222,11 +341,15 @@ class Reactor:
         return current
 
     def on_refused(self, worker: str, attempts: Iterable[AttemptKey], now: float) -> list[Effect]:
-        """A worker has not started these attempts. It gets nothing until it says something else."""
+        """A worker has not started these attempts. It is asked again when a task ends there, or after a pause.
+
+        A worker that refuses while it runs nothing may never speak again, so the pause must end by itself.
+        """
         found = self.workers.find(worker)
         if found is None:
             return []
-        found.refusing = True
+        pause = FIRST_REFUSAL_PAUSE * 2 ** min(found.refusals, 20)
+        self.workers.pause(found, now + min(MAX_REFUSAL_PAUSE, pause))
         self._stir()
         return self._return(found, attempts, now)
 
@@ -242,13 +365,16 @@ class Reactor:
                 self.jobs.settle(job)
                 self._has_more = True
 
-    def on_results(self, worker: str, ended: Sequence[tuple[AttemptKey, Ending]], now: float) -> list[Effect]:
-        """Attempts ended, says their worker."""
-        thanks = Acknowledge(worker, tuple(attempt for attempt, _ in ended))
+    def on_results(
+        self, worker: str, ended: Sequence[tuple[AttemptKey, Ending]], now: float, reporter: str = ""
+    ) -> list[Effect]:
+        """Attempts ended, says their worker. `reporter`: what it is called on the link that it says so on."""
+        thanks = Acknowledge(reporter or worker, tuple(attempt for attempt, _ in ended))
         owner = self.workers.find(worker)
         if owner is None:
             return [thanks]
         owner.last_moved = now
+        self._forgive(owner)
         effects: list[Effect] = []
         touched: dict[JobId, Job] = {}
         for attempt, ending in ended:
@@ -278,6 +404,7 @@ class Reactor:
     def next_deadline(self) -> float | None:
         """When `on_time` should be called next, if nothing else happens."""
         deadlines = [worker.absent_since + self.policy.grace for worker in self.workers if not worker.connected]
+        deadlines += [worker.ask_again_at for worker in self.workers.refusing.values()]
         if not self.is_stirred:  # else `dispatch` comes first, and the store may keep it waiting for long
             deadlines += self._list_dues()
         return min(deadlines, default=None)
@@ -285,14 +412,15 @@ class Reactor:
     def _list_dues(self) -> Iterator[float]:
         """When `dispatch` can do more than the last time. What was due then waits for a slot."""
         dues = [job.tasks.next_due() for job in self.jobs.delayed.values() if job.may_start]
-        dues += map(self._dispatcher.tell_due, self.jobs.timed.values())
+        dues += map(self._dispatcher.due, self.jobs.timed.values())
+        dues.append(self._dispatcher.next_look)
         yield from (due for due in dues if due is not None and self._dispatched < due < inf)
-        if self.is_patient:
+        if self._dispatcher.patient_until < inf:
             yield self._dispatcher.patient_until
 
     @property
     def clock_ahead(self) -> float | None:
-        """How far the shared time is ahead of ours; None where it is not known."""
+        """How far the shared time is ahead of `now`; None where it is not known."""
         return self._dispatcher.clock_ahead
 
     def on_clock(self, ahead: float | None) -> None:
@@ -302,16 +430,22 @@ class Reactor:
             for job in self.jobs.timed.values():
                 job.on_clock(ahead)
 
-    @property
-    def is_patient(self) -> bool:
-        """Whether `on_time` should be called within a moment: tasks wait on a worker while another is idle."""
-        return self._dispatcher.patient_until < inf
+    def next_moment(self) -> float:
+        """When `on_time` should be called even if that is within milliseconds. `inf`: no such deadline.
+
+        Tasks may wait on a worker while another is idle, or a worker that refused a task is to be asked again.
+        """
+        pauses = (worker.ask_again_at for worker in self.workers.refusing.values())
+        return min(self._dispatcher.patient_until, min(pauses, default=inf))
 
     def on_time(self, now: float) -> list[Effect]:
         """Pauses end, and so does patience with absent workers."""
         effects: list[Effect] = []
         for worker in [w for w in self.workers if not w.connected and w.absent_since + self.policy.grace <= now]:
             effects += self._forget_worker(worker, now)
+        for worker in [w for w in self.workers.refusing.values() if w.ask_again_at <= now]:
+            self.workers.resume(worker)
+            self.workers.settle(worker)
         self._stir()
         return effects
 
@@ -324,11 +458,12 @@ class Reactor:
         self.is_stirred = False
         self._dispatched = now
         gifts = self._dispatcher.give(now, anew=self._has_more or self._next_again <= now)
-        self._has_more = self._dispatcher.is_haunted  # whoever takes that task leaves others behind it
+        self._has_more = self._dispatcher.is_unsettled
         if self._next_again <= now:
             dues = (job.tasks.next_due() for job in self.jobs.delayed.values())
             self._next_again = min((due for due in dues if due is not None), default=inf)
-        claims = [Claimed(gift.worker, tuple(a.attempt for a in gift.assignments), now) for gift in gifts]
+        at = self._stamp(now)
+        claims = [Claimed(gift.worker, tuple(a.attempt for a in gift.assignments), at) for gift in gifts]
         started = sorted({attempt.job for claim in claims for attempt in claim.attempts})
         changes = [effect for job in started for effect in self._settle_job(self._get_job(job), now)]
         return [*claims, *changes, *gifts, *self._dispatcher.recall(now)]
@@ -339,6 +474,7 @@ class Reactor:
         self.workers.check()
         if not (self.is_stirred or self._has_more):
             self._dispatcher.check(self._dispatched)
+        assert all(job.tell_state() not in FINAL_JOB_STATES for job in self.jobs), "a final job leaves the memory"
         running = sum(job.tasks.running for job in self.jobs)
         assert running == len(self._owners)
         for attempt, worker in self._owners:
@@ -347,10 +483,30 @@ class Reactor:
 
     # Inside
 
+    def _stamp(self, now: float) -> float:
+        """The time of day, for a record."""
+        return now + self.wall_ahead
+
+    def _add_job(self, job: Job) -> None:
+        """The shared time may have begun anew since the job came: then our clock tells when it begins.
+
+        Where the machine was started again since, only the wall clock can tell.
+        """
+        spec = job.spec
+        is_same_boot = self.boot and spec.boot == self.boot
+        job.clock_ahead = spec.boot_ahead if is_same_boot else spec.clock_ahead + self.wall_ahead
+        self.jobs.add(job)
+
     def _get_job(self, number: JobId) -> Job:
         job = self.jobs.find(number)
         assert job is not None
         return job
+
+    def _forgive(self, worker: Worker) -> None:
+        """The worker said something about its slots, so a refusal before that proves nothing."""
+        if worker.refusals:
+            worker.refusals = 0
+            self.workers.resume(worker)
 
     def _return(self, worker: Worker, attempts: Iterable[AttemptKey], now: float) -> list[Effect]:
         """These never began there. Their tasks wait again; the numbers of attempts are used up, for the fence."""
@@ -363,17 +519,17 @@ class Reactor:
         self.workers.settle(worker)
         return effects
 
-    def _end(self, attempt: AttemptKey, ending: Ending, now: float, is_suspect: bool = True) -> Ended:
+    def _end(self, attempt: AttemptKey, ending: Ending, now: float, blame: Blame = Blame.ALONE) -> Ended:
         """The current attempt of a task ended: decide where the task goes, and record both.
 
-        Its slots stay taken until the worker says that it is over, or is gone itself. What is not suspect is not
-        blamed for the end of its worker. The job's own state is another matter.
+        Its slots stay taken until the worker says that it is over, or is gone itself. The job's own state is another
+        matter.
         """
         job = self._get_job(attempt.job)
         self._owners.drop(attempt)
         had_pace = job.pace is not None
         job.observe(ending)
-        state, due = self._decide(job, attempt, ending, now) if is_suspect else (TaskState.WAITING, now)
+        state, due = self._decide(job, attempt, ending, now, blame)
         if state is TaskState.WAITING:
             job.tasks.wait(attempt.task, due)
             self._next_again = min(self._next_again, due)
@@ -382,19 +538,22 @@ class Reactor:
         # Another task may start; or more may wait on each worker now, and not only on the one that told the pace.
         is_paced_now = not had_pace and job.pace is not None and job.tasks.waiting > 0
         self._has_more = self._has_more or job.spec.limit is not None or is_paced_now
-        return Ended(attempt, ending, state, now, due, *job.tasks.strikes(attempt.task))
+        due_at = self._stamp(due) if state is TaskState.WAITING else 0.0
+        return Ended(attempt, ending, state, self._stamp(now), due_at, *job.tasks.strikes(attempt.task))
 
-    def _decide(self, job: Job, attempt: AttemptKey, ending: Ending, now: float) -> tuple[TaskState, float]:
+    def _decide(
+        self, job: Job, attempt: AttemptKey, ending: Ending, now: float, blame: Blame
+    ) -> tuple[TaskState, float]:
         """The state that an ending leads to, and when the task may start again."""
         if ending.is_success:
             return TaskState.FINISHED, 0.0
         if job.is_cancelled or ending.cause is Cause.CANCELLED:
             return TaskState.CANCELLED, 0.0
-        if ending.cause in (Cause.WORKER_STOPPED, Cause.RETURNED):
+        if ending.cause in (Cause.WORKER_STOPPED, Cause.RETURNED) or blame is Blame.NONE:
             return TaskState.WAITING, now
         is_crash = ending.cause is Cause.WORKER_LOST
         failures, crashes = job.tasks.strike(attempt.task, is_crash)
-        if failures > job.spec.retries or crashes >= self.policy.crash_limit:
+        if failures > job.spec.retries or (crashes >= self.policy.crash_limit and blame is Blame.ALONE):
             return TaskState.FAILED, 0.0
         pause = 0.0 if is_crash else min(MAX_RETRY_PAUSE, job.spec.retry_pause * 2 ** min(failures - 1, 20))
         return TaskState.WAITING, now + pause
@@ -406,18 +565,18 @@ class Reactor:
         if chosen is None:
             if job.is_open:
                 job.is_open = False
-                effects.append(JobClosed(job.id, now))
+                effects.append(JobClosed(job.id, self._stamp(now)))
             job.is_cancelled = True
             running = list(job.tasks.in_states(TaskState.RUNNING))
             if job.tasks.cancel_waiting():
-                effects.append(TasksSet(job.id, TaskState.CANCELLED, None, now))
+                effects.append(TasksSet(job.id, TaskState.CANCELLED, None, self._stamp(now)))
         else:
             running = [task for task in chosen if job.tasks.state(task) is TaskState.RUNNING]
             waiting = tuple(task for task in chosen if job.tasks.state(task) is TaskState.WAITING)
             for task in waiting:
                 job.tasks.end(task, TaskState.CANCELLED)
             if waiting:
-                effects.append(TasksSet(job.id, TaskState.CANCELLED, waiting, now))
+                effects.append(TasksSet(job.id, TaskState.CANCELLED, waiting, self._stamp(now)))
         return effects + self._kill(job, running, now)
 
     def _kill(self, job: Job, tasks: list[TaskNumber], now: float) -> list[Effect]:
@@ -438,7 +597,8 @@ class Reactor:
         job.held = held
         self.jobs.settle(job)
         job.state = job.tell_state()
-        effects: list[Effect] = [JobSet(number, job.state, held, now), Publish(JobChanged(number, job.state))]
+        record = JobSet(number, job.state, held, self._stamp(now))
+        effects: list[Effect] = [record, Publish(JobChanged(number, job.state))]
         self._stir()
         return effects
 
@@ -451,7 +611,8 @@ class Reactor:
         if state is job.state and state not in FINAL_JOB_STATES:
             return []
         job.state = state
-        effects: list[Effect] = [JobSet(job.id, state, job.held, now), Publish(JobChanged(job.id, state))]
+        record = JobSet(job.id, state, job.held, self._stamp(now))
+        effects: list[Effect] = [record, Publish(JobChanged(job.id, state))]
         if state in FINAL_JOB_STATES:
             for dependent in self.jobs.remove(job):
                 effects += self._on_dependency(dependent, job, now)
@@ -472,11 +633,17 @@ class Reactor:
         if worker.dismissed:
             ending = Ending(cause=Cause.WORKER_STOPPED, note=f"worker {worker.info.name} was stopped")
         effects: list[Effect] = []
-        begun = 0  # slots of what had begun, as far as can be told: it begins in the order in which it was given
-        for attempt, slots in worker.held.items():
-            is_suspect = begun < max(1, worker.info.slots)
-            begun += slots
+        suspects = worker.list_suspects()
+        for attempt in worker.held:
             if self._owners.is_current(attempt, worker):
-                effects.append(self._end(attempt, ending, now, is_suspect))
+                blame = _blame(attempt, suspects)
+                effects.append(self._end(attempt, ending, now, blame))
                 effects += self._settle_job(self._get_job(attempt.job), now)
         return effects
+
+
+def _blame(attempt: AttemptKey, suspects: list[AttemptKey]) -> Blame:
+    """For the end of a worker on which these attempts had begun."""
+    if attempt not in suspects:
+        return Blame.NONE
+    return Blame.SHARED if len(suspects) > 1 else Blame.ALONE

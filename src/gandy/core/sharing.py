@@ -80,5 +80,6 @@ def _holds_jobs(peer: Peer) -> bool:
 
 def _leaves_enough(peer: Peer, count: int) -> bool:
     """Whether every task that the worker holds can run while calls have so many of the shared slots."""
-    largest = max(peer.worker.held.values(), default=1) if peer.worker is not None else 1
+    held = () if peer.worker is None else peer.worker.held.values()
+    largest = max((each.slots for each in held), default=1)
     return largest <= peer.shared - count

@@ -293,7 +293,7 @@ class Switchboard:
         elif kind == CANCEL:
             self._on_cancel(peer, seq, now)
         elif kind == ANNOUNCE:
-            self._on_announcement(peer, decode_announcement(payload), now)
+            self.announce(peer, decode_announcement(payload), now)
         elif kind == YIELDED:
             if self._sharing.on_yielded(peer, seq, padding, now):
                 self._drain(peer, now)
@@ -433,8 +433,8 @@ class Switchboard:
 
     # Who is here
 
-    def _on_announcement(self, peer: Peer, said: Announcement, now: float) -> None:
-        """What a worker offers from now on, and what no more."""
+    def announce(self, peer: Peer, said: Announcement, now: float) -> None:
+        """What a worker offers from now on, and what no more. A door may offer commands that have no slot yet."""
         if not peer.id:
             raise RemoteProtocolError("an announcement of somebody who is no worker", ErrorCode.BAD_STATE)
         offers = {offer.name.encode(): offer.slots for offer in said.offers}

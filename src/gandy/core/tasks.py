@@ -15,6 +15,8 @@ class Strikes(NamedTuple):
     crashes: int = 0  # attempts that were lost with their worker
 
 
+SUSPECT_CRASHES: Final = 2  # from so many on, a task runs with ever fewer others, until it is clear who kills workers
+SUSPECT_GROWTH: Final = 4  # times the slots that a suspect takes with each crash from then on
 MANY: Final = 255  # attempts; of a task that has fewer, a byte tells how many
 NO_STRIKES: Final = Strikes()
 _CANCEL_WAITING: Final = bytes([TaskState.CANCELLED, *range(1, 256)])
@@ -32,6 +34,7 @@ class TaskTable:
         self._fresh = 1  # all tasks below have been looked at; above, those that wait have never run
         self._due: dict[TaskNumber, float] = {}  # tasks that wait again, and when they may start
         self._again: list[tuple[float, TaskNumber]] = []  # the same as a heap, which may hold stale entries
+        self._suspects: dict[TaskNumber, float] = {}  # that may have killed workers and wait, and when they may start
         self._totals = [0] * len(TaskState)
         self._totals[TaskState.WAITING] = count
 
@@ -41,6 +44,19 @@ class TaskTable:
         self._attempts.extend(bytes(count))
         self.count += count
         self._totals[TaskState.WAITING] += count
+
+    def shrink(self, count: int) -> None:
+        """Only the first `count` tasks are left. Those behind them never were."""
+        for state in TaskState:
+            self._totals[state] -= self._states.count(int(state), count + 1)
+        del self._states[count + 1 :], self._attempts[count + 1 :]
+        for table in (self._many, self._strikes, self._due, self._suspects):
+            for task in [task for task in table if task > count]:
+                del table[task]
+        self._again = [(due, task) for due, task in self._again if task <= count]
+        heapq.heapify(self._again)
+        self._fresh = min(self._fresh, count + 1)
+        self.count = count
 
     def __contains__(self, task: TaskNumber) -> bool:
         return 1 <= task <= self.count
@@ -55,8 +71,8 @@ class TaskTable:
 
     @property
     def fresh(self) -> int:
-        """Those that wait and are not held back by a time."""
-        return self.waiting - len(self._due)
+        """Those that wait, are not held back by a time, and are no suspects."""
+        return self.waiting - len(self._due) - len(self._suspects)
 
     @property
     def running(self) -> int:
@@ -96,15 +112,27 @@ class TaskTable:
 
     def find_ready(self, now: float) -> TaskNumber | None:
         """The task that starts next: one that waits again and is due, else the first that never ran."""
-        due = self.next_due()
+        due = self._next_again()
         if due is not None and due <= now:
             return self._again[0][1]
         while self._fresh <= self.count and not self._is_fresh(TaskNumber(self._fresh)):
             self._fresh += 1
         return TaskNumber(self._fresh) if self._fresh <= self.count else None
 
+    def list_suspects(self, now: float) -> list[TaskNumber]:
+        """Tasks that may have killed their workers, and may start now."""
+        return [task for task, due in self._suspects.items() if due <= now]
+
+    def suspect_slots(self, task: TaskNumber) -> int:
+        """How many slots a suspect takes, if its worker has so many: with each crash it has fewer neighbours."""
+        return int(SUSPECT_GROWTH ** (self.strikes(task).crashes - SUSPECT_CRASHES + 1))
+
     def next_due(self) -> float | None:
         """When the first of the tasks that wait again may start."""
+        again = self._next_again()
+        return min(self._suspects.values() if again is None else (again, *self._suspects.values()), default=None)
+
+    def _next_again(self) -> float | None:
         while self._again and self._due.get(self._again[0][1]) != self._again[0][0]:
             heapq.heappop(self._again)
         return self._again[0][0] if self._again else None
@@ -127,8 +155,11 @@ class TaskTable:
     def wait(self, task: TaskNumber, due: float) -> None:
         """The task waits again, until this time at least."""
         self._move(task, TaskState.WAITING)
-        self._due[task] = due
-        heapq.heappush(self._again, (due, task))
+        if self.strikes(task).crashes >= SUSPECT_CRASHES:
+            self._suspects[task] = due
+        else:
+            self._due[task] = due
+            heapq.heappush(self._again, (due, task))
 
     def strike(self, task: TaskNumber, is_crash: bool) -> Strikes:
         """An attempt failed, or was lost with its worker."""
@@ -157,6 +188,7 @@ class TaskTable:
         self._totals[TaskState.WAITING] = 0
         self._due.clear()
         self._again.clear()
+        self._suspects.clear()
         return count
 
     def check(self) -> None:
@@ -166,7 +198,9 @@ class TaskTable:
             assert self._totals[state] == self._states[1:].count(int(state))
         assert set(self._due.items()) <= {(task, due) for due, task in self._again}
         for task in self.in_states(TaskState.WAITING):
-            assert task in self._due or (task >= self._fresh and self._attempts[task] == 0)
+            is_fresh = task >= self._fresh and self._attempts[task] == 0
+            assert (task in self._due) + (task in self._suspects) + is_fresh >= 1
+        assert self._due.keys().isdisjoint(self._suspects)
 
     def _set_attempts(self, task: TaskNumber, count: int) -> None:
         self._attempts[task] = min(count, MANY)
@@ -178,6 +212,8 @@ class TaskTable:
         self._totals[state] += 1
         self._states[task] = state
         self._due.pop(task, None)
+        if self._suspects:
+            self._suspects.pop(task, None)
 
     def _is_fresh(self, task: TaskNumber) -> bool:
         return self._states[task] == TaskState.WAITING and self._attempts[task] == 0 and task not in self._due

@@ -5,7 +5,9 @@ One account of slots for every kind of work. The order of use is the least recen
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from typing import Final
+from itertools import islice
+from math import inf
+from typing import Final, NamedTuple
 
 from msgspec import Struct, field
 
@@ -25,11 +27,20 @@ class WorkerInfo(Struct, frozen=True):
     tags: frozenset[str] = frozenset()
     ahead: int = 0  # slots' worth of tasks that it takes beyond its slots, and gives back if asked
     key: str | None = None  # that it came in with; None: not known, as of one that an earlier foreman had
+    folder: str = ""  # where it keeps results until they are acknowledged, on its own machine
 
 
 def tell_name(worker: str) -> str:
     """The name in a gandy worker's id, which is the name and a number for each start."""
     return worker.rpartition("-")[0] or worker
+
+
+class Held(NamedTuple):
+    """What one attempt takes of its worker."""
+
+    slots: int
+    since: float = 0.0  # when it was given out
+    work_us: int = 0  # microseconds of slots that it is expected to use, as far as they count for the look-ahead
 
 
 class Worker(Struct, eq=False):
@@ -39,15 +50,18 @@ class Worker(Struct, eq=False):
     connected: bool = False
     draining: bool = False  # gets nothing new
     dismissed: bool = False  # was told to leave at once; what it held is not lost by accident
-    refusing: bool = False  # gets nothing new until it says something
+    refusals: int = 0  # in a row, of tasks that we thought it had a slot for
+    ask_again_at: float = inf  # where it refused the last task; until then it gets nothing new
+    problem: str = ""  # what it is short of, and so uses fewer slots than it has
     knows_time: bool = False  # the shared one, and so it can begin tasks at a time
     absent_since: float = 0.0  # where it is not connected
     last_heard: float = 0.0
     last_moved: float = 0.0  # when it was given tasks, or ended some
     used: int = 0  # slots taken by what it holds
+    work_us: int = 0  # microseconds of slots that all it holds is expected to use
     lent: int = 0  # slots for tasks that calls of commands have
     turn: int = 0  # the lower, the longer ago it was used
-    held: dict[AttemptKey, int] = field(default_factory=dict)  # attempts, with the slots of each
+    held: dict[AttemptKey, Held] = field(default_factory=dict)
     recalled: set[AttemptKey] = field(default_factory=set)  # of these, the ones that are wanted back
     ungiven: set[AttemptKey] = field(default_factory=set)  # of these, the ones that are not sent to it yet
 
@@ -60,10 +74,6 @@ class Worker(Struct, eq=False):
         """Free slots, and all places to wait."""
         return max(0, self.info.slots + self.info.ahead - self.used) if self.is_willing else 0
 
-    def tell_room(self, per_slot: int) -> int:
-        """Free slots, and places to wait, but not more than so many for each slot."""
-        return max(0, self.room - max(0, self.info.ahead - per_slot * self.info.slots))
-
     @property
     def waiting(self) -> int:
         """Slots that what it holds lacks, as far as nobody has asked for it back."""
@@ -74,16 +84,21 @@ class Worker(Struct, eq=False):
         """Slots that its tasks have."""
         return max(0, min(self.used, self.info.slots - self.lent))
 
-    def list_unbegun(self) -> Iterator[AttemptKey]:
-        """What waits here for slots, as far as can be told: tasks begin in the order in which they are given."""
+    def list_begun(self) -> Iterator[AttemptKey]:
+        """What has slots here, as far as can be told: tasks begin in the order in which they are given."""
         if not self.info.slots:  # it is away since we started, and nobody knows how many it has
+            yield from self.held
             return
-        lacking = self.used - self.busy
-        for attempt in reversed(self.held):
-            if lacking <= 0:
+        left = self.busy
+        for attempt, held in self.held.items():
+            left -= held.slots
+            if left < 0:
                 return
             yield attempt
-            lacking -= self.held[attempt]
+
+    def list_suspects(self) -> list[AttemptKey]:
+        """What may have ended this worker: all that had begun. Of a worker whose slots are not known, the oldest."""
+        return list(self.list_begun() if self.info.slots else islice(self.held, 1))
 
     @property
     def is_laden(self) -> bool:
@@ -92,22 +107,30 @@ class Worker(Struct, eq=False):
 
     @property
     def is_willing(self) -> bool:
-        return self.connected and not self.draining and not self.refusing
+        return self.connected and not self.draining and self.ask_again_at == inf
 
     def holds(self, task: TaskKey) -> bool:
         """Whether it has an attempt at this task, perhaps one that is about to be killed."""
         return any(attempt.task_key == task for attempt in self.held)
 
-    def take(self, attempt: AttemptKey, slots: int) -> None:
-        self.used += slots - self.held.get(attempt, 0)
-        self.held[attempt] = slots
+    def take(self, attempt: AttemptKey, held: Held) -> None:
+        """The attempt is here. What it took before, if it was here already, is not counted twice."""
+        before = self.held.get(attempt)
+        if before is not None:
+            self._count(before, -1)
+        self.held[attempt] = held
+        self._count(held, 1)
 
-    def release(self, attempt: AttemptKey) -> bool:
+    def release(self, attempt: AttemptKey) -> None:
         self.ungiven.discard(attempt)
         self.recalled.discard(attempt)
-        slots = self.held.pop(attempt, None)
-        self.used -= slots or 0
-        return slots is not None
+        held = self.held.pop(attempt, None)
+        if held is not None:
+            self._count(held, -1)
+
+    def _count(self, held: Held, sign: int) -> None:
+        self.used += sign * held.slots
+        self.work_us += sign * held.work_us
 
 
 class WorkerTable:
@@ -120,6 +143,7 @@ class WorkerTable:
         self._changed: dict[str, Worker] = {}  # since somebody looked
         self.spare: dict[str, Worker] = {}  # with a slot that no task holds
         self.laden: dict[str, Worker] = {}  # where something waits that could be had back
+        self.refusing: dict[str, Worker] = {}  # that are asked again after a pause
 
     def __iter__(self) -> Iterator[Worker]:
         return iter(self._workers.values())
@@ -136,8 +160,19 @@ class WorkerTable:
         return worker
 
     def remove(self, worker: Worker) -> None:
-        for table in (self._workers, self._turns, self._changed, self.spare, self.laden):
+        for table in (self._workers, self._turns, self._changed, self.spare, self.laden, self.refusing):
             table.pop(worker.info.id, None)
+
+    def pause(self, worker: Worker, until: float) -> None:
+        """The worker refused a task. `settle` follows."""
+        worker.refusals += 1
+        worker.ask_again_at = until
+        self.refusing[worker.info.id] = worker
+
+    def resume(self, worker: Worker) -> None:
+        """The worker may be asked again. `settle` follows."""
+        worker.ask_again_at = inf
+        self.refusing.pop(worker.info.id, None)
 
     def settle(self, worker: Worker) -> None:
         """The worker's account changed: see whether it still has a turn."""
@@ -166,24 +201,29 @@ class WorkerTable:
         """Those with room, free or to wait."""
         return list(self._turns.values())
 
-    def changed_in_turn(self) -> list[Worker]:
-        """Of these, the ones whose account changed since the last look: with a thousand workers, mostly one or two."""
-        with_room = [worker for name, worker in self._changed.items() if name in self._turns]
-        return sorted(with_room, key=_tell_turn)
-
-    def forget_changes(self) -> None:
+    def take_changed(self) -> list[Worker]:
+        """Those whose account changed since the last look: with a thousand workers, mostly one or two."""
+        changed = list(self._changed.values())
         self._changed.clear()
+        return changed
+
+    def sort_by_turn(self, workers: list[Worker]) -> list[Worker]:
+        """Of these, the ones with room, free or to wait, in turn."""
+        return sorted((worker for worker in workers if worker.info.id in self._turns), key=_tell_turn)
 
     def check(self) -> None:
         """What must hold after every step; for tests."""
         for worker in self._workers.values():
-            assert worker.used == sum(worker.held.values())
+            assert worker.used == sum(held.slots for held in worker.held.values())
+            assert worker.work_us == sum(held.work_us for held in worker.held.values())
             assert (worker.room > 0) == (worker.info.id in self._turns)
             assert (worker.used < worker.info.slots) == (worker.info.id in self.spare)
             if worker.info.id not in self.laden:  # calls may have lent slots since
                 assert not worker.connected or worker.used - worker.info.slots <= len(worker.recalled)
             assert worker.ungiven | worker.recalled <= set(worker.held)
-        assert all(worker in self._workers for worker in (*self._turns, *self._changed, *self.spare, *self.laden))
+            assert (worker.ask_again_at < inf) == (worker.info.id in self.refusing)
+        tables = (self._turns, self._changed, self.spare, self.laden, self.refusing)
+        assert all(worker in self._workers for table in tables for worker in table)
         assert self.in_turn() == sorted(self._turns.values(), key=_tell_turn)
 
 

@@ -52,6 +52,17 @@ def test_tags_and_sizes() -> None:
     assert "needs 3 slots" in explain(reactor, submit(reactor, slots=3))
 
 
+def test_workers_that_are_short_of_something() -> None:
+    reactor = a_crew(slots=2)
+    reactor.on_capacity("w", 0, 0, "open files")
+    job = submit(reactor, slots=2)
+    assert explain(reactor, job) == "Worker w is short of open files."
+    reactor.on_hello(WorkerInfo("v", "v", 1), [], 0.0)
+    assert explain(reactor, job) == (
+        "Worker w is short of open files. Each task needs 2 slots, and the largest worker that could take it has 1."
+    )
+
+
 def test_a_time() -> None:
     reactor = a_crew()
     job = submit(reactor, at=1012.3, clock_ahead=1000.0)
@@ -71,6 +82,37 @@ def test_everything_is_taken() -> None:
     submit(reactor, tasks=2)
     assert "All slots are taken: 1 of 1. 1 job goes before it." in explain(reactor, submit(reactor))
     assert explain(reactor, 1) == "All slots are taken: 1 of 1."
+
+
+def test_slots_that_are_kept_for_another_job() -> None:
+    reactor = a_crew(slots=2)
+    submit(reactor)
+    submit(reactor, slots=2, priority=1)
+    kept_out = submit(reactor)
+    assert explain(reactor, kept_out) == "Free slots are kept for job 2, whose next task needs several on one worker."
+    assert explain(reactor, 2) == "All slots are taken: 1 of 2."
+
+
+def test_a_task_that_was_lost_with_its_workers() -> None:
+    reactor = a_crew(slots=8)
+    job = submit(reactor)
+    for name in ("w", "v"):
+        reactor.on_gone(name, 0.0)
+        if name == "w":
+            reactor.on_hello(WorkerInfo("v", "v", 8), [], 0.0)
+    text = explain(reactor, job)
+    assert text.startswith("Task 1 was lost with 2 workers.")
+    assert "It waits for 4 free slots on one worker, or for a whole worker" in text
+
+
+def test_refusals() -> None:
+    reactor = a_crew(slots=1)
+    job = submit(reactor)
+    reactor.on_refused("w", [AttemptKey(job, ONE, 1)], 1.0)
+    text = "Worker w refused the last task that it was given; it is asked again in 0.0 s."
+    assert explain(reactor, job, now=1.0) == explain(reactor, job, now=9.0) == text
+    reactor.on_hello(WorkerInfo("other", "other", 1), [], 1.0)
+    assert explain(reactor, submit(reactor)) == "All slots are taken: 1 of 1. 1 job goes before it."
 
 
 def test_a_pause() -> None:

@@ -1,8 +1,8 @@
 from gandy.core.queue import JobQueue, Need, Rank
 from gandy.ids import JobId
 
-PLAIN = Need(1, (), False, False)
-TAGGED = Need(1, ("gpu",), False, False)
+PLAIN = Need(1, (), False)
+TAGGED = Need(1, ("gpu",), False)
 
 
 def rank(job: int, priority: int = 0) -> Rank:

@@ -1,71 +1,32 @@
 """The foreman's decisions, one by one: what is recorded, what is said, and in which order."""
 
+from math import inf
+
 import pytest
-from tests.reactors import PromptReactor
+from tests.unit.core.played import (
+    FAILED,
+    OK,
+    ONE,
+    Played,
+    a_spec,
+    a_worker,
+    an_eager_worker,
+    ended,
+    given,
+    key,
+    recalled,
+    states,
+)
 
 from gandy.core.dispatch import LEAD
-from gandy.core.effects import Acknowledge, Assignment, Dismiss, Effect, Give, JobChanged, Kill, Publish, Recall
+from gandy.core.effects import Acknowledge, Assignment, Dismiss, Give, JobChanged, Kill, Publish
 from gandy.core.foreman import RECORDS
-from gandy.core.model import AttemptKey, Cause, Counts, Ending, JobSpec, JobState, TaskState
+from gandy.core.model import Cause, Counts, Ending, JobSpec, JobState, TaskState
 from gandy.core.policy import Policy
-from gandy.core.reactor import Reactor
+from gandy.core.reactor import MAX_REFUSAL_PAUSE, Reactor
 from gandy.core.records import Claimed, Ended, JobAdded, JobClosed, JobSet, TasksAdded, TasksSet
 from gandy.core.workers import WorkerInfo
 from gandy.ids import JobId, TaskNumber
-
-OK = Ending(cause=Cause.EXIT, exit_code=0)
-FAILED = Ending(cause=Cause.EXIT, exit_code=1)
-ONE = JobId(1)
-
-
-def key(task: int = 1, attempt: int = 1, job: int = 1) -> AttemptKey:
-    return AttemptKey(JobId(job), TaskNumber(task), attempt)
-
-
-def a_spec(tasks: int = 1, **changes: object) -> JobSpec:
-    return JobSpec(command="true", tasks=tasks, **changes)  # type: ignore[arg-type]
-
-
-def a_worker(name: str = "w", slots: int = 2, tags: tuple[str, ...] = ()) -> WorkerInfo:
-    return WorkerInfo(name, name, slots, frozenset(tags))
-
-
-class Played:
-    """A reactor that is checked after each step, with the clock in hand."""
-
-    def __init__(self, *workers: WorkerInfo, policy: Policy | None = None) -> None:
-        self.reactor = PromptReactor(policy or Policy(grace=10.0, crash_limit=2, first_pace=0.0))
-        for worker in workers:
-            self.reactor.on_hello(worker, [], 0.0)
-
-    def submit(self, spec: JobSpec, now: float = 0.0) -> list[Effect]:
-        _, effects = self.reactor.submit(spec, now)
-        return self.seen(effects)
-
-    def end(self, attempt: AttemptKey, ending: Ending = OK, worker: str = "w", now: float = 1.0) -> list[Effect]:
-        return self.seen(self.reactor.on_results(worker, [(attempt, ending)], now))
-
-    def seen(self, effects: list[Effect]) -> list[Effect]:
-        self.reactor.check()
-        return effects
-
-    def counts(self, job: int = 1) -> Counts:
-        found = self.reactor.jobs.find(JobId(job))
-        assert found is not None
-        return found.tasks.counts
-
-
-def given(effects: list[Effect]) -> dict[str, list[AttemptKey]]:
-    return {e.worker: [a.attempt for a in e.assignments] for e in effects if isinstance(e, Give)}
-
-
-def states(effects: list[Effect]) -> list[JobState]:
-    return [e.event.state for e in effects if isinstance(e, Publish) and isinstance(e.event, JobChanged)]
-
-
-def ended(effects: list[Effect]) -> list[tuple[AttemptKey, TaskState]]:
-    return [(e.attempt, e.state) for e in effects if isinstance(e, Ended)]
-
 
 # Submitting and giving
 
@@ -120,6 +81,32 @@ def test_a_task_may_need_several_slots() -> None:
     assert given(crew.submit(a_spec(2, slots=2))) == {"w": [key(1)]}
     assert given(crew.submit(a_spec(1))) == {"w": [key(job=2)]}
     assert given(crew.end(key(1))) == {"w": [key(2)]}
+
+
+def test_worker_that_is_short_of_something_gets_only_what_it_can_use() -> None:
+    crew = Played(WorkerInfo("w", "w", 4, ahead=4))
+    crew.reactor.on_capacity("w", 1, 0, "open files")
+    effects = crew.submit(a_spec(6))
+    assert given(effects) == {"w": [key(1)]}
+    worker = crew.reactor.workers.find("w")
+    assert worker is not None
+    assert worker.problem == "open files"
+    crew.reactor.on_capacity("w", 0, 0, "processes")
+    assert given(crew.end(key(1), Ending(cause=Cause.RETURNED, note="processes"))) == {}
+    assert crew.counts().waiting == 6
+    crew.reactor.on_capacity("w", 4, 4, "")
+    assert given(crew.seen(crew.reactor.dispatch(2.0))) == {"w": [key(1, 2), *map(key, range(2, 7))]}
+    crew.reactor.on_capacity("stranger", 4, 4, "")
+
+
+def test_worker_that_comes_back_is_no_longer_short_unless_it_says_so() -> None:
+    crew = Played(a_worker())
+    crew.reactor.on_capacity("w", 0, 0, "memory")
+    crew.reactor.on_hello(a_worker(), [], 1.0)
+    worker = crew.reactor.workers.find("w")
+    assert worker is not None
+    assert worker.problem == ""
+    assert given(crew.submit(a_spec(1))) == {"w": [key(1)]}
 
 
 def test_tags_choose_workers() -> None:
@@ -334,15 +321,47 @@ def test_a_worker_is_told_to_end_what_is_not_its_own() -> None:
     assert effects == [Kill("w", (key(7, 3),))]
 
 
-def test_a_refused_attempt_waits_until_the_worker_says_something() -> None:
+def test_a_worker_that_refused_is_asked_again_after_a_pause_that_grows() -> None:
     crew = Played(a_worker(slots=1))
     crew.submit(a_spec(1))
-    assert ended(crew.seen(crew.reactor.on_refused("w", [key()], 1.0))) == [(key(), TaskState.WAITING)]
-    crew.reactor.on_heard("w", 2.0)
-    assert crew.reactor.is_stirred
-    assert given(crew.seen(crew.reactor.dispatch(2.0))) == {"w": [key(1, 2)]}
+    now, pauses = 1.0, []
+    for attempt in range(1, 13):
+        effects = crew.seen(crew.reactor.on_refused("w", [key(1, attempt)], now))
+        assert ended(effects) == [(key(1, attempt), TaskState.WAITING)]
+        crew.reactor.on_heard("w", now)  # a word about something else, and no reason to hurry
+        assert given(crew.seen(crew.reactor.on_time(now))) == {}
+        deadline = crew.reactor.next_deadline()
+        assert deadline is not None
+        assert crew.reactor.next_moment() == deadline
+        pauses.append(deadline - now)
+        now = deadline
+        assert given(crew.seen(crew.reactor.on_time(now))) == {"w": [key(1, attempt + 1)]}
+    assert pauses[:3] == pytest.approx([0.02, 0.04, 0.08])
+    assert pauses[-1] == MAX_REFUSAL_PAUSE
+    assert crew.reactor.next_moment() == inf
     assert crew.reactor.on_refused("nobody", [key(9)], 2.0) == []
     crew.reactor.on_heard("nobody", 2.0)
+
+
+def test_a_result_or_a_hello_ends_the_pause_after_a_refusal() -> None:
+    crew = Played(a_worker(slots=2))
+    crew.submit(a_spec(3))
+    crew.reactor.on_refused("w", [key(2)], 1.0)
+    assert given(crew.end(key(1))) == {"w": [key(2, 2), key(3)]}
+    crew.reactor.on_refused("w", [key(3)], 2.0)
+    deadline = crew.reactor.next_deadline()
+    assert deadline == pytest.approx(2.02)  # the pause is short again
+    effects = crew.seen(crew.reactor.on_hello(a_worker(slots=2), [key(2, 2)], 2.0))
+    assert given(effects) == {"w": [key(3, 2)]}
+    assert crew.reactor.next_deadline() is None
+
+
+def test_a_worker_that_refused_and_went_is_not_waited_for() -> None:
+    crew = Played(a_worker(slots=1))
+    crew.submit(a_spec(1))
+    crew.reactor.on_refused("w", [key()], 1.0)
+    crew.reactor.on_gone("w", 1.0)
+    assert crew.reactor.next_deadline() is None
 
 
 def test_what_was_cancelled_and_then_refused_holds_no_slot() -> None:
@@ -351,7 +370,7 @@ def test_what_was_cancelled_and_then_refused_holds_no_slot() -> None:
     crew.reactor.on_given("w", [key()], 1.0)
     crew.reactor.cancel(ONE, None, 1.0)
     assert ended(crew.seen(crew.reactor.on_refused("w", [key()], 1.0))) == []
-    crew.reactor.on_heard("w", 2.0)
+    crew.reactor.on_time(2.0)
     assert given(crew.submit(a_spec(1))) == {"w": [key(job=2)]}
 
 
@@ -383,14 +402,6 @@ def test_a_stopped_worker_gives_its_tasks_back_without_blame() -> None:
 # Tasks that wait on their workers
 
 
-def an_eager_worker(name: str = "w", slots: int = 1, ahead: int = 2) -> WorkerInfo:
-    return WorkerInfo(name, name, slots, frozenset(), ahead)
-
-
-def recalled(effects: list[Effect]) -> dict[str, tuple[AttemptKey, ...]]:
-    return {e.worker: e.attempts for e in effects if isinstance(e, Recall)}
-
-
 def test_each_worker_gets_its_share_in_one_go() -> None:
     crew = Played(*(an_eager_worker(name, slots=2, ahead=9) for name in "abc"))
     shares = given(crew.submit(a_spec(20)))
@@ -413,7 +424,7 @@ def test_once_the_pace_is_known_more_wait_on_every_worker() -> None:
     crew = Played(*(an_eager_worker(name, ahead=9) for name in "ab"), policy=Policy(look_ahead=0.5, first_pace=1.0))
     assert given(crew.submit(a_spec(8))) == {"a": [key(1)], "b": [key(2)]}
     effects = crew.end(key(1), Ending(cause=Cause.EXIT, exit_code=0, started=1.0, ended=1.001), "a", 1.1)
-    assert given(effects) == {"a": [key(3), key(4), key(5), key(8)], "b": [key(6), key(7)]}
+    assert given(effects) == {"a": [key(3), key(4), key(5), key(6), key(7), key(8)]}  # "b" has ended nothing yet
 
 
 def test_tasks_that_wait_for_later_do_not_count_for_a_share() -> None:
@@ -478,14 +489,14 @@ def test_only_quick_tasks_wait_on_a_worker() -> None:
     assert given(crew.end(key(1), slow)) == {"w": [key(2)]}
     quick = Ending(cause=Cause.EXIT, exit_code=0, started=5.0, ended=5.0)
     assert given(crew.end(key(2), quick)) == {"w": [key(3)]}  # 0.525 s, on the average
-    assert given(crew.end(key(3), quick)) == {"w": [key(4), key(5)]}  # 0.46 s
+    assert given(crew.end(key(3), quick)) == {"w": [key(4)]}  # 0.46 s: with what runs, two would be too much
     backwards = Ending(cause=Cause.EXIT, exit_code=0, started=9.0, ended=1.0)
     for task in range(4, 12):
         crew.end(key(task), backwards)
-    assert crew.counts().running == 4  # 0.16 s: three wait, and one is in the slot
+    assert crew.counts().running == 3  # 0.16 s: two wait, and one is in the slot
     nothing_known = Ending(cause=Cause.SIGNAL, signal=9, started=1.0, ended=99.0)
     crew.end(key(12), nothing_known)
-    assert crew.counts().running == 4
+    assert crew.counts().running == 3
 
 
 def test_a_task_that_is_larger_than_a_worker_does_not_wait_there() -> None:
@@ -533,11 +544,10 @@ def test_what_should_begin_soon_is_had_back_only_if_it_does_not() -> None:
     crew.end(key(1), quick, "a", 2.0)
     effects = crew.seen(crew.reactor.on_hello(an_eager_worker("b", slots=2), [], 2.001))
     assert recalled(effects) == {}
-    assert crew.reactor.is_patient
-    assert crew.reactor.next_deadline() == pytest.approx(2.02)
+    assert crew.reactor.next_moment() == crew.reactor.next_deadline() == pytest.approx(2.02)
     crew.reactor.on_heard("a", 2.02)  # a call, perhaps; a slow task may be in front all the same
     assert recalled(crew.seen(crew.reactor.on_time(2.021))) == {"a": (key(6), key(5))}
-    assert not crew.reactor.is_patient
+    assert crew.reactor.next_moment() == inf
 
 
 def test_nothing_is_had_back_for_a_worker_that_may_not_have_it() -> None:
@@ -549,14 +559,14 @@ def test_nothing_is_had_back_for_a_worker_that_may_not_have_it() -> None:
     assert recalled(crew.seen(crew.reactor.on_hello(able, [], 3.0))) == {"a": (key(6), key(5))}
 
 
-def test_what_was_cancelled_on_a_worker_does_not_wait_there() -> None:
+def test_what_was_cancelled_on_a_worker_does_not_run_there() -> None:
     crew = Played(an_eager_worker("a", ahead=5))
-    assert list(crew.reactor.list_unbegun()) == []
+    assert list(crew.reactor.list_begun()) == []
     crew.submit(a_spec(6))
     crew.end(key(1), Ending(cause=Cause.EXIT, exit_code=0, started=1.0, ended=1.001), "a", 2.0)
-    assert list(crew.reactor.list_unbegun()) == [key(6), key(5), key(4), key(3)]
-    crew.reactor.cancel(ONE, [TaskNumber(5)], 3.0)  # and its worker has not said that it is over
-    assert list(crew.reactor.list_unbegun()) == [key(6), key(4), key(3)]
+    assert list(crew.reactor.list_begun()) == [key(2)]
+    crew.reactor.cancel(ONE, [TaskNumber(2)], 3.0)  # and its worker has not said that it is over
+    assert list(crew.reactor.list_begun()) == []
 
 
 def test_a_worker_has_time_to_begin_what_it_was_given_just_now() -> None:
@@ -651,6 +661,56 @@ def test_retry_of_some_tasks_forgives_them() -> None:
     crew.end(key(2), now=3.0)
     effects = crew.end(key(1, 2), FAILED, now=4.0)
     assert states(effects) == [JobState.FAILED]
+
+
+def test_a_final_job_with_nothing_to_retry_stays_out_of_memory() -> None:
+    crew = Played(a_worker(slots=1))
+    crew.submit(a_spec(1))
+    job = crew.reactor.jobs.find(ONE)
+    assert job is not None
+    crew.end(key(1))
+    assert crew.reactor.revive(job, None, 2.0) == []
+    assert crew.reactor.revive(job, [TaskNumber(1)], 2.0) == []
+    assert crew.reactor.jobs.find(ONE) is None
+
+
+def test_a_final_job_with_something_to_retry_comes_back() -> None:
+    crew = Played(a_worker(slots=1))
+    crew.submit(a_spec(1))
+    job = crew.reactor.jobs.find(ONE)
+    assert job is not None
+    crew.end(key(1), FAILED)
+    assert given(crew.seen(crew.reactor.revive(job, None, 2.0))) == {"w": [key(1, 2)]}
+    assert crew.reactor.jobs.find(ONE) is job
+
+
+# Withdrawing
+
+
+def test_tasks_that_no_worker_has_are_retracted_at_once() -> None:
+    crew = Played(a_worker(slots=2))
+    crew.submit(a_spec(4))
+    crew.reactor.on_given("w", [key(1)], 1.0)  # the second is on its way
+    wanted = [TaskNumber(task) for task in (1, 2, 3, 3, 9)]
+    assert crew.reactor.list_given(ONE, wanted) == {"w": [key(1)]}
+    retracted, effects = crew.reactor.retract(ONE, wanted, 2.0)
+    assert retracted == (2, 3)
+    crew.seen(effects)
+    assert ended(effects) == [(key(2), TaskState.CANCELLED)]
+    assert TasksSet(ONE, TaskState.CANCELLED, (TaskNumber(3),), 2.0) in effects
+    assert crew.reactor.on_given("w", [key(2)], 2.0) == []
+    assert crew.counts() == Counts(waiting=1, running=1, cancelled=2)
+
+
+def test_tasks_that_ended_or_never_were_are_not_retracted() -> None:
+    crew = Played(a_worker(slots=1))
+    crew.submit(a_spec(2))
+    crew.reactor.on_given("w", [key(1)], 1.0)
+    crew.end(key(1))
+    assert crew.reactor.retract(ONE, [TaskNumber(1), TaskNumber(9)], 2.0) == ((), [])
+    assert crew.reactor.list_given(ONE, [TaskNumber(1), TaskNumber(9)]) == {}
+    assert crew.reactor.retract(JobId(9), [TaskNumber(1)], 2.0) == ((), [])
+    assert crew.reactor.list_given(JobId(9), [TaskNumber(1)]) == {}
 
 
 def test_holding_nothing_does_nothing() -> None:
@@ -769,6 +829,40 @@ def test_cancel_closes_an_open_job() -> None:
     assert states(effects) == [JobState.CANCELLED]
 
 
+# The time of day
+
+
+def test_records_carry_the_time_of_day_and_deadlines_do_not() -> None:
+    crew = Played(a_worker())
+    crew.reactor.wall_ahead = 1000.0
+    effects = crew.submit(a_spec(2, retries=1, retry_pause=4.0), now=1.0)
+    assert {e.at for e in effects if isinstance(e, JobAdded | Claimed | JobSet)} == {1001.0}
+    crew.reactor.wall_ahead = -500.0
+    (ending,) = (e for e in crew.end(key(1), FAILED, now=2.0) if isinstance(e, Ended))
+    assert (ending.at, ending.due) == (-498.0, -494.0)
+    assert crew.reactor.next_deadline() == 6.0
+    assert [e.due for e in crew.end(key(2), now=3.0) if isinstance(e, Ended)] == [0.0]
+    job = crew.reactor.jobs.find(ONE)
+    assert job is not None
+    assert job.submitted == 1001.0
+
+
+def test_people_do_things_at_a_time_of_day() -> None:
+    crew = Played(a_worker(slots=1))
+    crew.reactor.wall_ahead = 1000.0
+    crew.submit(a_spec(0, is_open=True))
+    effects = crew.reactor.add_tasks(ONE, TaskNumber(1), (b"a", b"b", b"c"), 1.0)
+    effects += crew.reactor.hold(ONE, 1.0)
+    effects += crew.reactor.cancel(ONE, [TaskNumber(2)], 1.0)
+    effects += crew.reactor.retry(ONE, None, 1.0)
+    effects += crew.reactor.cancel(ONE, None, 1.0)
+    crew.submit(a_spec(0, is_open=True))
+    effects += crew.reactor.close(JobId(2), 1.0)
+    records = [e for e in effects if type(e) in RECORDS]
+    assert {type(e) for e in records} >= {TasksAdded, JobSet, TasksSet, JobClosed, Ended}
+    assert {getattr(e, "at", None) for e in records} == {1001.0}
+
+
 # Times. The shared time is 1000 s ahead of the foreman's.
 
 AHEAD = 1000.0
@@ -840,6 +934,15 @@ def test_when_the_shared_time_begins_anew_a_job_keeps_its_time_by_the_foremans_c
     assert [a.spec.at for e in effects if isinstance(e, Give) for a in e.assignments] == [13.0]
 
 
+@pytest.mark.parametrize("step", [86_400.0, -86_400.0])
+def test_a_step_of_the_wall_clock_moves_no_time(step: float) -> None:
+    played = a_timed_crew("w")
+    played.submit(a_timed_spec())
+    played.reactor.wall_ahead += step
+    played.reactor.on_clock(AHEAD)
+    assert played.reactor.next_deadline() == GIVEN_AT
+
+
 def test_what_failed_is_tried_again_without_waiting_for_its_time() -> None:
     played = a_timed_crew("w")
     played.submit(a_timed_spec(retries=1, retry_pause=0.0))
@@ -861,3 +964,49 @@ def test_what_has_a_time_is_not_kept_waiting_by_what_waits_on_workers_and_is_not
     played.reactor.on_given("w", [key(), key(job=2)], 1.0)
     effects = played.seen(played.reactor.on_hello(a_worker("idle"), [], 9.0))
     assert key(job=2) not in recalled(effects)["w"]
+
+
+# Workers that come after dead ones
+
+
+def test_results_of_a_dead_worker_count_when_the_next_one_in_its_folder_reports_them() -> None:
+    crew = Played(a_worker("first"))
+    crew.submit(a_spec(2))
+    crew.seen(crew.reactor.on_absent("first", 1.0))
+    effects = crew.seen(crew.reactor.on_hello(a_worker("second"), [key(1)], 2.0, ["first"]))
+    assert ended(effects) == [(key(2), TaskState.WAITING)]  # what is not reported is lost, and nothing is waited for
+    assert crew.reactor.workers.find("first") is None
+    assert ended(crew.end(key(1), worker="second", now=3.0)) == [(key(1), TaskState.FINISHED)]
+    assert crew.counts().finished == 1
+
+
+def test_what_a_worker_does_not_report_is_given_again_at_once() -> None:
+    crew = Played(a_worker("first"))
+    crew.submit(a_spec(1))
+    crew.seen(crew.reactor.on_absent("first", 1.0))
+    effects = crew.seen(crew.reactor.on_hello(a_worker("second"), [], 2.0, ["first"]))
+    assert given(effects) == {"second": [key(1, 2)]}
+
+
+def test_what_a_worker_reports_besides_is_killed_as_ever() -> None:
+    crew = Played(a_worker("first"))
+    crew.submit(a_spec(1))
+    crew.seen(crew.reactor.on_absent("first", 1.0))
+    effects = crew.seen(crew.reactor.on_hello(a_worker("second"), [key(1), key(7, 3)], 2.0, ["first"]))
+    assert effects == [Kill("second", (key(7, 3),))]
+
+
+def test_former_workers_that_are_unknown_or_the_worker_itself_change_nothing() -> None:
+    crew = Played(a_worker())
+    crew.submit(a_spec(1))
+    assert crew.seen(crew.reactor.on_hello(a_worker(), [key(1)], 2.0, ["w", "nobody"])) == []
+
+
+def test_a_worker_that_is_here_keeps_what_another_one_does_not_report_for_it() -> None:
+    """Somebody copied its folder."""
+    crew = Played(a_worker("first"))
+    crew.submit(a_spec(2))
+    effects = crew.seen(crew.reactor.on_hello(a_worker("copy"), [key(1)], 2.0, ["first"]))
+    assert ended(effects) == []
+    assert ended(crew.end(key(1), worker="copy")) == [(key(1), TaskState.FINISHED)]
+    assert ended(crew.end(key(2), worker="first")) == [(key(2), TaskState.FINISHED)]

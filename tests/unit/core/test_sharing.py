@@ -6,7 +6,7 @@ from gandy.core.calls import Call, Command, Peer
 from gandy.core.model import AttemptKey
 from gandy.core.sharing import TURN, Sharing
 from gandy.core.waiting import WaitingCalls
-from gandy.core.workers import Worker, WorkerInfo
+from gandy.core.workers import Held, Worker, WorkerInfo
 from gandy.errors import RemoteProtocolError
 from gandy.ids import JobId, TaskNumber
 
@@ -24,7 +24,7 @@ class Shop:
         self.peer.slots = slots
         self.peer.worker = Worker(WorkerInfo("w", "w", slots), connected=True)
         for number in range(1, slots + 1):
-            self.peer.worker.take(AttemptKey(JobId(1), TaskNumber(number), 1), 1)
+            self.peer.worker.take(AttemptKey(JobId(1), TaskNumber(number), 1), Held(1))
         command.offers[self.peer] = self.peer.offers[COMMAND] = 1
         self.call = Call(None, 0, command)
         self.waiting.add(self.call, b"")

@@ -138,3 +138,22 @@ def test_a_task_may_have_any_number_of_attempts() -> None:
     again = TaskTable(1)
     again.restore(t(1), TaskState.FAILED, 1_000, NO_STRIKES, 0.0)
     assert again.attempts(t(1)) == 1_000
+
+
+def test_tasks_that_are_taken_away_leave_no_trace() -> None:
+    table = TaskTable(6)
+    for task in (2, 4, 5):
+        table.start(TaskNumber(task))
+    table.strike(TaskNumber(4), is_crash=False)
+    table.wait(TaskNumber(4), 5.0)
+    table.wait(TaskNumber(2), 7.0)
+    table.end(TaskNumber(5), TaskState.FAILED)
+    table.restore(TaskNumber(6), TaskState.WAITING, 300, Strikes(1, 0), 3.0)
+    table.shrink(3)
+    table.check()
+    assert (table.count, table.counts, table.next_due()) == (3, Counts(waiting=3), 7.0)
+    table.grow(3)
+    table.check()
+    assert [table.attempts(TaskNumber(task)) for task in (4, 5, 6)] == [0, 0, 0]
+    assert table.strikes(TaskNumber(4)) == Strikes()
+    assert table.find_ready(1.0) == 1

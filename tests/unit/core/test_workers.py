@@ -1,5 +1,5 @@
 from gandy.core.model import AttemptKey
-from gandy.core.workers import Worker, WorkerInfo, WorkerTable, tell_name
+from gandy.core.workers import Held, Worker, WorkerInfo, WorkerTable, tell_name
 from gandy.ids import JobId, TaskNumber
 
 
@@ -33,11 +33,12 @@ def test_the_least_recently_used_worker_comes_first() -> None:
 def test_a_full_worker_has_no_turn_until_a_slot_is_free() -> None:
     table = a_table("a", "b", slots=1)
     a = get(table, "a")
-    a.take(an_attempt(1), 1)
+    a.take(an_attempt(1), Held(1))
     table.use(a)
     assert turns(table) == ["b"]
-    assert a.release(an_attempt(1))
-    assert not a.release(an_attempt(1))
+    a.release(an_attempt(1))
+    a.release(an_attempt(1))
+    assert a.used == 0
     table.settle(a)
     assert turns(table) == ["b", "a"]
     table.check()
@@ -47,7 +48,7 @@ def test_absent_draining_and_refusing_workers_have_no_free_slot() -> None:
     info = WorkerInfo("a", "a", 4)
     assert Worker(info, connected=False).free == 0
     assert Worker(info, connected=True, draining=True).free == 0
-    assert Worker(info, connected=True, refusing=True).free == 0
+    assert Worker(info, connected=True, ask_again_at=1.0).free == 0
     assert Worker(info, connected=True).free == 4
 
 
@@ -66,17 +67,19 @@ def test_a_name_is_in_the_id() -> None:
 def test_what_a_worker_has_no_slots_for_waits_there() -> None:
     table = a_table("a", "b")
     a = get(table, "a")
-    assert list(a.list_unbegun()) == []
+    assert list(a.list_begun()) == []
     for task, slots in ((1, 1), (2, 1), (3, 2), (4, 1)):
-        a.take(an_attempt(task), slots)
-    assert (a.used, a.busy, list(a.list_unbegun())) == (5, 2, [an_attempt(4), an_attempt(3)])
+        a.take(an_attempt(task), Held(slots))
+    assert (a.used, a.busy, list(a.list_begun())) == (5, 2, [an_attempt(1), an_attempt(2)])
     a.lent = 1  # to calls
-    assert (a.busy, list(a.list_unbegun())) == (1, [an_attempt(4), an_attempt(3), an_attempt(2)])
+    assert (a.busy, list(a.list_begun())) == (1, [an_attempt(1)])
     a.lent = 2
-    assert (a.busy, len(list(a.list_unbegun()))) == (0, 4)
+    assert (a.busy, list(a.list_begun())) == (0, [])
 
 
 def test_what_runs_on_a_worker_that_is_away_since_the_start_is_believed_to_run() -> None:
     worker = Worker(WorkerInfo("a", "a", 0))
-    worker.take(an_attempt(1), 1)
-    assert list(worker.list_unbegun()) == []
+    worker.take(an_attempt(1), Held(1))
+    worker.take(an_attempt(2), Held(1))
+    assert list(worker.list_begun()) == [an_attempt(1), an_attempt(2)]
+    assert worker.list_suspects() == [an_attempt(1)]

@@ -1,0 +1,147 @@
+"""Which tasks that wait on a worker should wait there no longer, because they would begin sooner elsewhere.
+
+Or because the worker is slower than was thought when it got them: what waits there keeps out tasks of higher rank.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from math import inf
+from typing import Final
+
+from gandy.core.effects import Recall
+from gandy.core.jobs import Job, JobTable
+from gandy.core.model import AttemptKey
+from gandy.core.owners import Owners
+from gandy.core.policy import Policy
+from gandy.core.workers import Worker, WorkerTable
+from gandy.ids import JobId
+
+SOON: Final = 0.02  # seconds; what should begin within this time is not worth having back
+SURPLUS: Final = 2  # times the look-ahead: more work than this is had back, so that a changing pace costs little
+
+
+class Recaller:
+    """Looks at the tables of the reactor, and marks what it wants back."""
+
+    def __init__(self, policy: Policy, jobs: JobTable, workers: WorkerTable, owners: Owners) -> None:
+        self._policy = policy
+        self._jobs = jobs
+        self._workers = workers
+        self._owners = owners
+        self._next_look = -inf  # for workers that end nothing
+        self.patient_until = inf  # when to look again at what was not worth having back
+
+    def recall(self, now: float, changed: Iterable[Worker]) -> list[Recall]:
+        """`changed`: workers whose account changed since the last time."""
+        self.patient_until = inf
+        wanted: dict[str, list[AttemptKey]] = {}
+        for worker in changed:
+            if worker.info.id in self._workers.laden:
+                self._take_back(worker, self._count_surplus(worker), wanted)
+        if now >= self._next_look:
+            self._next_look = now + self._policy.look_ahead
+            self._recall_from_stalled(now, wanted)
+        self._recall_for_idle(now, wanted)
+        return [Recall(worker, tuple(attempts)) for worker, attempts in wanted.items()]
+
+    def is_stalled(self, worker: Worker, now: float) -> bool:
+        """It is full, and has ended nothing for as long as all that waits there should take."""
+        return worker.used >= worker.info.slots and now - worker.last_moved >= self._policy.look_ahead
+
+    @property
+    def next_look(self) -> float:
+        """When to look for workers that end nothing while tasks wait there."""
+        return self._next_look if self._workers.laden else inf
+
+    def _recall_from_stalled(self, now: float, wanted: dict[str, list[AttemptKey]]) -> None:
+        """Tasks of one job should not wait behind a slow task while those of another could begin in their stead."""
+        stalled = [worker for worker in self._workers.laden.values() if self.is_stalled(worker, now)]
+        waiting = (job.id for job in self._jobs.in_order() if job.may_start and job.tasks.find_ready(now) is not None)
+        ready = set(islice(waiting, 2)) if stalled else set()
+        for worker in stalled:
+            if ready - {next(reversed(worker.held)).job}:
+                self._take_back(worker, worker.waiting, wanted)
+
+    def _count_surplus(self, worker: Worker) -> int:
+        """Slots' worth of tasks beyond the look-ahead, by the pace of the last job as it is known now."""
+        last = next(reversed(worker.held))
+        job = self._jobs.find(last.job)
+        pace = None if job is None else job.pace
+        if not pace:
+            return 0
+        places = worker.info.slots * self._policy.look_ahead / pace
+        return worker.waiting - int(places) if worker.waiting > SURPLUS * places + worker.info.slots else 0
+
+    def _recall_for_idle(self, now: float, wanted: dict[str, list[AttemptKey]]) -> None:
+        """Where a worker is idle while tasks wait on another, have them back; those that have begun go on.
+
+        Half of them, if that is more than the idle slots: one by one, each would cost a way there and back.
+        """
+        idle_for: dict[JobId, _Idle] = {}  # by the job of the last one: what waits on a worker is mostly of one
+        for worker in list(self._workers.laden.values()) if self._workers.spare else ():
+            first = next(self._list_recallable(worker), None)
+            if first is None:
+                continue
+            job = self._jobs.find(first.job)
+            assert job is not None, "what is current is of a job that is here"
+            idle = idle_for.get(job.id)
+            if idle is None:
+                idle = idle_for[job.id] = _Idle(self._list_free(job))
+            free = idle.count(worker.waiting)
+            if not free:
+                continue
+            if self._begins_soon(worker, job, now):
+                idle.use(worker.waiting)
+                self.patient_until = min(self.patient_until, worker.last_moved + SOON)
+                continue
+            count = min(worker.waiting, max(free, worker.waiting // 2))
+            idle.use(count)
+            self._take_back(worker, count, wanted)
+
+    def _take_back(self, worker: Worker, count: int, wanted: dict[str, list[AttemptKey]]) -> None:
+        """Mark so many, those first that were given last."""
+        chosen = list(islice(self._list_recallable(worker), max(0, count)))
+        if chosen:
+            worker.recalled.update(chosen)
+            self._workers.settle(worker)
+            wanted.setdefault(worker.info.id, []).extend(chosen)
+
+    def _list_recallable(self, worker: Worker) -> Iterator[AttemptKey]:
+        return (attempt for attempt in reversed(worker.held) if self._may_recall(attempt, worker))
+
+    def _may_recall(self, attempt: AttemptKey, worker: Worker) -> bool:
+        """What has a time stays: perhaps no other worker knows the time."""
+        job = self._jobs.find(attempt.job)
+        is_timed = job is not None and job.at is not None
+        return not is_timed and attempt not in worker.recalled and self._owners.is_current(attempt, worker)
+
+    def _list_free(self, job: Job) -> Iterator[int]:
+        """Slots for tasks of this job, worker by worker."""
+        for worker in self._workers.spare.values():
+            if job.suits(worker) and worker.free >= job.spec.slots:
+                yield worker.free
+
+    def _begins_soon(self, worker: Worker, job: Job, now: float) -> bool:
+        """True if all that waits there should begin before a recall is answered, by the pace of the last job.
+
+        A worker that ends nothing in that time may be busy with a slow task, and is given no more time.
+        """
+        is_quick = job.pace is not None and worker.waiting * job.pace < SOON * worker.info.slots
+        return is_quick and now < worker.last_moved + SOON
+
+
+class _Idle:
+    """Slots, as far as they had to be counted: a thousand workers may be idle."""
+
+    def __init__(self, counts: Iterator[int]) -> None:
+        self._counts = counts
+        self._left = 0
+
+    def count(self, most: int) -> int:
+        """How many are left. Of more than `most` perhaps not all."""
+        while self._left < most and (more := next(self._counts, None)) is not None:
+            self._left += more
+        return self._left
+
+    def use(self, count: int) -> None:
+        self._left -= min(self._left, count)
