@@ -1,0 +1,90 @@
+"""The wall clock may be stepped at any moment, so nothing is waited for by it: only these modules may read it."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+SOURCE: Final = Path(__file__).parents[2] / "src" / "gandy"
+
+# Modules, and what the time of day is for in each.
+ALLOWED: Final = {
+    "bus/engine.py": "where the shared time begins, if this process is the first to lead",
+    "bus/osc_in.py": "time tags of OSC are times of day",
+    "bus/osc_out.py": "time tags of OSC are times of day",
+    "cli/audit.py": "shown",
+    "cli/bus_monitor.py": "shown",
+    "cli/job.py": "shown: how long ago",
+    "cli/key.py": "shown: how long it is still good",
+    "cli/options.py": "people write --at as a time of day",
+    "foreman/audit.py": "kept: when it happened",
+    "foreman/blobs.py": "when arguments were last read; `Ages` tells how old that is",
+    "foreman/clock.py": "kept: when things happened to jobs; and whether keys are still good",
+    "foreman/keeper.py": "whether keys and invitations are still good",
+    "foreman/porter.py": "whether keys and invitations are still good",
+    "keys/foreman.py": "how long keys and invitations are good",
+    "worker/runner.py": "shown: when a task could not start",
+    "worker/service.py": "shown: when a task could not start",
+    "worker/slot.py": "shown: when a task started",
+    "worker/task.py": "shown: when a task started",
+    "worker/trim.py": "which output is removed first",
+}
+
+READERS: Final = {
+    "time": {"time", "time_ns", "clock_gettime", "clock_gettime_ns", "ctime", "localtime", "gmtime", "asctime"},
+    "datetime": {"now", "utcnow", "today"},
+    "date": {"today"},
+}
+
+
+def find_readers(source: str) -> Iterator[int]:
+    """The lines that read the wall clock, as far as names can tell."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Attribute(value=ast.Name(id=owner), attr=name) if name in READERS.get(owner, ()):
+                yield node.lineno
+            case ast.Attribute(value=ast.Attribute(attr=owner), attr=name) if name in READERS.get(owner, ()):
+                yield node.lineno
+            case ast.ImportFrom(module="time", names=names) if READERS["time"] & {each.name for each in names}:
+                yield node.lineno
+            case ast.Import(names=names) if any(each.name in ("time", "datetime") and each.asname for each in names):
+                yield node.lineno
+            case ast.Attribute(attr="st_mtime" | "st_ctime" | "st_atime"):
+                yield node.lineno
+            case _:
+                pass
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import time\nnow = time.time()",
+        "import time\nread = time.time_ns",
+        "import time\nnow = time.clock_gettime(time.CLOCK_REALTIME)",
+        "from time import time\nnow = time()",
+        "import time as clock\nnow = clock.time()",
+        "from datetime import datetime\nnow = datetime.now()",
+        "import datetime\nnow = datetime.datetime.now()",
+        "import datetime\nnow = datetime.date.today()",
+        "age = path.stat().st_mtime",
+    ],
+)
+def test_a_reader_is_found(source: str) -> None:
+    assert list(find_readers(source))
+
+
+def test_the_monotonic_clock_is_not_meant() -> None:
+    assert not list(find_readers("import time\ntime.sleep(1)\nnow = time.monotonic()\nself.time.clock"))
+
+
+def test_only_these_modules_read_the_wall_clock() -> None:
+    found = {
+        path.relative_to(SOURCE).as_posix(): lines
+        for path in SOURCE.rglob("*.py")
+        if (lines := list(find_readers(path.read_text())))
+    }
+    strange = {name: lines for name, lines in found.items() if name not in ALLOWED}
+    assert not strange, "wait by time.monotonic(), or say in ALLOWED what the time of day is for"
+    assert set(ALLOWED) == set(found), "these no longer read it"
