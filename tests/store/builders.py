@@ -44,6 +44,9 @@ class Blocking:
     def commit(self, *records: Record) -> frozenset[AttemptKey]:
         return self.runner.run(self.store.commit(records))
 
+    def prepare(self) -> None:
+        self.runner.run(self.store.prepare())
+
     def find_job(self, job: int = 1) -> JobRow | None:
         return self.runner.run(self.store.find_job(JobId(job)))
 
@@ -57,6 +60,9 @@ class Blocking:
 
     def get_counts(self, job: int = 1) -> Counts:
         return self.get_job(job).counts
+
+    def find_states(self, jobs: Iterable[int]) -> dict[JobId, JobState]:
+        return self.runner.run(self.store.find_states([JobId(job) for job in jobs]))
 
     def list_jobs(
         self, states: Iterable[JobState] | None = None, limit: int = 100, before: int | None = None

@@ -78,8 +78,8 @@ def next_record(row: TaskRow, job: int, random: Random) -> Record:
     claim = claimed(task, attempt + 1, job, at=at)
     let_wait = tasks_set(TaskState.WAITING, task, job=job, at=at)
     ends = (
-        ended(TaskState.WAITING, task, attempt, job, at=at, due=at, failures=1),
-        ended(state, task, attempt, job, at=at, crashes=1),
+        ended(TaskState.WAITING, task, attempt, job, at=at, due=at, failures=1, result=b"error"),
+        ended(state, task, attempt, job, at=at, crashes=1, result=b"%d of %d" % (task, job)),
     )
     anything = (claim, let_wait, *ends, tasks_set(state, task, job=job, at=at), tasks_set(state, job=job, at=at))
     if random.random() < 0.3:
@@ -145,6 +145,7 @@ class SideBySide(RuleBasedStateMachine):
         for _ in range(40):
             for row in self.memory.list_tasks(job, limit=1, after=random.randint(0, 2)):
                 self.commit(next_record(row, job, random))
+            assert self.memory.list_results(job) == self.sqlite.list_results(job)
 
     @rule()
     def restart(self) -> None:
@@ -170,6 +171,7 @@ class SideBySide(RuleBasedStateMachine):
     @invariant()
     def jobs_and_tasks_are_the_same(self) -> None:
         assert self.memory.list_jobs() == self.sqlite.list_jobs()
+        assert self.memory.find_states(range(20)) == self.sqlite.find_states(range(20))
         for row in self.memory.list_jobs():
             assert self.memory.load_job(row.job) == self.sqlite.load_job(row.job)
             listed = self.memory.list_tasks(row.job)

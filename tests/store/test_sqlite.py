@@ -8,11 +8,12 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
 import pytest
+from tests.disks import SmallDisk, small_disk
 from tests.store.builders import Blocking, a_spec, added, blocking, claimed, ended, forgotten, tasks_set
 
 from gandy.core.model import Counts, TaskState
@@ -51,8 +52,8 @@ def pragma(store: Store, text: str) -> None:
     asyncio.run(store._writer.run(lambda db: db.execute(f"PRAGMA {text}").fetchall()))
 
 
-def long_lines(count: int = 2_000) -> tuple[str, ...]:
-    """Most of a megabyte when packed."""
+def long_lines(count: int = 8_000) -> tuple[str, ...]:
+    """A few megabytes when packed: more than the file has grown ahead."""
     return tuple(os.urandom(400).hex() for _ in range(count))
 
 
@@ -145,9 +146,35 @@ def test_a_damaged_row_is_told(store: Blocking, path: Path) -> None:
         db.execute("UPDATE specs SET spec = '{'")
         db.execute("UPDATE lines SET packed = x'00'")
         db.execute("UPDATE tasks SET ending = x'00'")
-    for ask in (store.find_job, store.list_tasks, lambda: store.read_lines(1, 1)):
-        with pytest.raises(StoreError, match="damaged"):
-            ask()
+    assert "truncated" in store.get_job().problem
+    ending = store.list_tasks(limit=1)[0].ending
+    assert ending is not None
+    assert "cannot be read" in ending.note
+    with pytest.raises(StoreError, match="damaged"):
+        store.read_lines(1, 1)
+
+
+def test_a_job_that_cannot_be_read_is_set_aside_and_kept(store: Blocking, path: Path) -> None:
+    store.commit(added(1), added(2), added(3))
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE specs SET spec = '{}' WHERE job = 2")
+    recovered = store.reopen()
+    assert recovered.unreadable == (2,)
+    assert [found.row.job for found in recovered.jobs] == [1, 3]
+    assert recovered.next_job == 4
+    assert [bool(row.problem) for row in store.list_jobs()] == [False, True, False]
+    assert store.get_job(2).counts == Counts(waiting=3)
+    store.commit(forgotten(2))
+    assert store.reopen().unreadable == ()
+
+
+def test_what_an_earlier_gandy_took_can_be_read(store: Blocking, path: Path) -> None:
+    """It took names with line ends, and NaN for a pause, which JSON turns into null."""
+    store.commit(added())
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("""UPDATE specs SET spec = '{"command":"true","name":"a\\nb","tasks":3,"retry_pause":null}'""")
+    assert store.reopen().unreadable == ()
+    assert store.get_job().spec == a_spec(3, name="a\\nb")
 
 
 # Versions
@@ -231,36 +258,31 @@ def succeed(store: Blocking) -> None:
 
 def test_a_full_file_takes_the_commit_once_it_may_grow(store: Blocking) -> None:
     store.commit(added())
-    pragma(store.store, "max_page_count = 50")
+    pragma(store.store, "max_page_count = 1")  # which means: as many as there are
     fail_retryably(store, "full", "make room")
     fail_retryably(store, "full", "make room")
     pragma(store.store, "max_page_count = 1000000")
     succeed(store)
 
 
-def test_a_full_disk_takes_the_commit_once_there_is_room(tmp_path: Path) -> None:
-    with small_disk(tmp_path) as disk, blocking(SqliteStore(disk / "jobs.db")) as store:
-        store.commit(added())
-        ballast = disk / "ballast"
-        with suppress(OSError):
-            ballast.write_bytes(bytes(10_000_000))
-        fail_retryably(store, "full", "make room")
-        ballast.unlink()
-        succeed(store)
-
-
-@contextmanager
-def small_disk(folder: Path) -> Iterator[Path]:
-    """A file system of a few megabytes."""
-    disk = folder / "disk"
-    disk.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", disk], capture_output=True, check=False)
-    if mounted.returncode:
-        pytest.skip("only root may mount a small disk")
-    try:
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    with small_disk(tmp_path / "disk", 24) as disk:
+        if disk.prefix:
+            pytest.skip(
+                "only root can mount a small disk for this process: tests/e2e/test_foreman_disk.py does without"
+            )
         yield disk
-    finally:
-        subprocess.run(["umount", disk], check=True)
+
+
+def test_a_full_disk_takes_the_commit_once_there_is_room(disk: SmallDisk) -> None:
+    with blocking(SqliteStore(disk.path / "jobs.db")) as store:
+        store.commit(added())
+        disk.fill()
+        fail_retryably(store, "full", "make room")
+        disk.empty()
+        store.prepare()
+        succeed(store)
 
 
 def test_a_failing_disk_takes_the_commit_once_it_writes(store: Blocking) -> None:
@@ -268,7 +290,7 @@ def test_a_failing_disk_takes_the_commit_once_it_writes(store: Blocking) -> None
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, limits[1]))
     try:
-        fail_retryably(store, "does not read or write")
+        fail_retryably(store)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     succeed(store)
@@ -313,6 +335,7 @@ def test_a_person_may_read_while_the_foreman_works(store: Blocking, path: Path) 
 COMMITTER = """
 import asyncio, sys
 from gandy.store.sqlite import SqliteStore
+from tests.disks import SmallDisk, small_disk
 from tests.store.builders import added, claimed, ended
 
 async def main():

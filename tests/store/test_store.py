@@ -106,6 +106,12 @@ def test_jobs_are_listed_newest_first_in_pages(store: Blocking) -> None:
     assert store.list_jobs(before=1) == []
 
 
+def test_states_of_many_jobs_are_found_at_once(store: Blocking) -> None:
+    store.commit(*(added(job) for job in (1, 2, 3)), job_set(JobState.FAILED, 2))
+    assert store.find_states([3, 2, 9]) == {3: JobState.WAITING, 2: JobState.FAILED}
+    assert store.find_states([]) == {}
+
+
 def test_jobs_are_listed_by_state(store: Blocking) -> None:
     store.commit(*(added(job) for job in (1, 2, 3)), job_set(JobState.FAILED, 2))
     assert [row.job for row in store.list_jobs([JobState.FAILED])] == [2]
@@ -527,6 +533,12 @@ def test_results_are_listed_apart(store: Blocking) -> None:
     assert {task.ending and task.ending.result for task in recovered.tasks} == {None, b""}
 
 
+def test_a_task_that_is_tried_again_does_not_hide_the_results_behind_it(store: Blocking) -> None:
+    store.commit(added(tasks=3), *(claimed(task) for task in (1, 2, 3)))
+    store.commit(ended(task=1, result=b"one"), ended(WAITING, 2, result=b"error"), ended(task=3, result=b"three"))
+    assert results(store) == {1: b"one", 3: b"three"}
+
+
 def test_only_the_last_attempt_has_a_result(store: Blocking) -> None:
     store.commit(added(tasks=1), claimed(), ended(WAITING, result=b"error"), claimed(attempt=2))
     assert results(store) == {}
@@ -542,3 +554,36 @@ def test_results_are_dropped_by_age(store: Blocking) -> None:
     assert results(store) == {1: b"", 2: b"x", 3: b"x"}
     store.commit(ResultsDropped(99.0), forgotten())
     assert results(store) == {}
+
+
+# Pages
+
+
+def test_a_page_of_large_rows_ends_early_and_goes_on(store: Blocking) -> None:
+    large = a_spec(env={"A": "x" * 900_000})
+    store.commit(*(JobAdded(JobId(job), large, 1.0) for job in range(1, 10)))
+    found: list[int] = []
+    while rows := store.list_jobs(before=found[-1] if found else None):
+        assert len(rows) < 9
+        found += [row.job for row in rows]
+    assert found == list(range(9, 0, -1))
+
+
+def test_a_page_of_large_results_ends_early_and_goes_on(store: Blocking) -> None:
+    store.commit(added(tasks=9))
+    for task in range(1, 10):
+        store.commit(claimed(task), ended(task=task, result=bytes([task]) * 900_000))
+    found: list[TaskRow] = []
+    while rows := store.list_results(after=found[-1].task if found else 0):
+        assert len(rows) < 9
+        found += rows
+    assert [row.ending and row.ending.result[:1] for row in found] == [bytes([task]) for task in range(1, 10)]
+
+
+def test_attempts_go_on_above_a_number(store: Blocking) -> None:
+    store.commit(added())
+    for attempt in range(1, 5):
+        store.commit(claimed(1, attempt), ended(WAITING, 1, attempt))
+    every = store.list_attempts()
+    assert [row.attempt for row in every] == [1, 2, 3, 4]
+    assert store.runner.run(store.store.list_attempts(JobId(1), TaskNumber(1), 2)) == every[2:]

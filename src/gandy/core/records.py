@@ -1,4 +1,7 @@
-"""What the store must know before anybody else may. A batch of records is committed whole or not at all."""
+"""What the store must know before anybody else may. A batch of records is committed whole or not at all.
+
+All times are times of day, to be shown. Wall clocks are stepped, so nothing is waited for by them.
+"""
 
 from msgspec import Struct
 
@@ -55,7 +58,7 @@ class Claimed(Struct, frozen=True):
 
 
 class Ended(Struct, frozen=True):
-    """An attempt ended, and the task goes on to this state. `due` is when a task that waits may start again."""
+    """An attempt ended, and the task goes on to this state. If it waits, it may start `due` - `at` seconds later."""
 
     attempt: AttemptKey
     ending: Ending

@@ -2,21 +2,30 @@
 
 from gandy.core.jobs import Job
 from gandy.core.model import AttemptKey, TaskState
-from gandy.core.reactor import Reactor
-from gandy.core.rows import Recovered, RecoveredJob
+from gandy.core.reactor import MAX_RETRY_PAUSE, Reactor
+from gandy.core.rows import Recovered, RecoveredJob, TaskRow
 from gandy.core.tasks import Strikes, TaskTable
 from gandy.ids import JobId
 
 
 def restore(reactor: Reactor, recovered: Recovered, now: float) -> None:
     """Take up everything; what ran has the grace period to show itself."""
-    numbers = {found.row.job for found in recovered.jobs}
+    # Who waits for a job that cannot be read goes on waiting: nobody can say that it finished.
+    numbers = {found.row.job for found in recovered.jobs} | set(recovered.unreadable)
     for found in recovered.jobs:
         restore_job(reactor, found, numbers, now)
 
 
-def restore_job(reactor: Reactor, found: RecoveredJob, others: set[JobId], now: float) -> Job:
+def restore_job(reactor: Reactor, found: RecoveredJob, others: set[JobId], now: float) -> None:
     """Take up one job. `others` are jobs that are not final either, for those it waits for."""
+    reactor.restore_job(make_job(found, others, now))
+    for task in found.tasks:
+        if task.state is TaskState.RUNNING:
+            reactor.restore_attempt(AttemptKey(found.row.job, task.task, task.attempt), task.worker, now)
+
+
+def make_job(found: RecoveredJob, others: set[JobId], now: float) -> Job:
+    """The job as it is kept in memory."""
     row = found.row
     tasks = TaskTable(row.spec.tasks)
     if found.fresh is TaskState.CANCELLED:
@@ -24,11 +33,15 @@ def restore_job(reactor: Reactor, found: RecoveredJob, others: set[JobId], now: 
     for first, last in found.finished:
         tasks.restore_finished(first, last)
     for task in found.tasks:
-        tasks.restore(task.task, task.state, task.attempt, Strikes(task.failures, task.crashes), task.due)
+        tasks.restore(task.task, task.state, task.attempt, Strikes(task.failures, task.crashes), _find_due(task, now))
     awaited = set(row.spec.after) & others
-    job = Job(row.job, row.spec, tasks, row.submitted, row.held, row.state, awaited, is_open=row.spec.is_open)
-    reactor.restore_job(job)
-    for task in found.tasks:
-        if task.state is TaskState.RUNNING:
-            reactor.restore_attempt(AttemptKey(row.job, task.task, task.attempt), task.worker, now)
-    return job
+    return Job(row.job, row.spec, tasks, row.submitted, row.held, row.state, awaited, is_open=row.spec.is_open)
+
+
+def _find_due(task: TaskRow, now: float) -> float:
+    """When a task that waits may start. Its pause begins anew.
+
+    How much of the pause has passed, only the wall clock could say, which may have been stepped meanwhile.
+    """
+    pause = 0.0 if task.ended is None else min(task.due - task.ended, MAX_RETRY_PAUSE)
+    return now + max(0.0, pause)

@@ -2,44 +2,52 @@
 
 import os
 import re
-import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from gandy.errors import StoreError
+from gandy.files import write_all
 from gandy.foreman.refusal import Refusal
 
 NAME: Final = re.compile(r"[0-9a-f]{32}")
 MAX_BYTES: Final = 2 << 30  # of one; a slot process takes no more
 MAX_PIECE: Final = 4 << 20  # bytes that are read at once
+PART: Final = ".part"  # behind the name, until the last piece has come
+PART_SECONDS: Final = 3_600.0  # for the next piece; then its client is gone
 
 
 class Blobs:
-    """A folder of them. Who knows a name may read it; names are too long to guess."""
+    """A folder of them. Who knows a name may read it; names are too long to guess.
+
+    Until its last piece has come, it has another name, which no worker can read. What fails is removed at once.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def put(self, name: str, offset: int, data: bytes, is_last: bool) -> None:
-        """The next piece, on disk when it is the last.
+        """The next piece; the first one begins anew. All of it is on disk after the last.
 
         Raises: Refusal, StoreError.
         """
         path = self._find(name)
         if not 0 <= offset <= MAX_BYTES - len(data):
             raise Refusal("refused", f"the arguments of one call may have {MAX_BYTES:,} bytes")
+        part = path.with_suffix(PART)
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                os.pwrite(descriptor, data, offset)
-                if is_last:
-                    os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            _put_piece(part, offset, data, is_last)
+            if is_last:
+                part.rename(path)
+                _sync(self._folder)
+        except FileNotFoundError:
+            raise Refusal("refused", "the pieces before this one are not there: begin with the first") from None
         except OSError as error:
-            raise StoreError(f"{self._folder}: {error.strerror}", retryable=True) from None
+            part.unlink(missing_ok=True)
+            text = f"{self._folder}: there is no place for arguments of a call: {error.strerror}"
+            raise StoreError(text, retryable=True) from None
 
     def read(self, name: str, offset: int, limit: int) -> bytes:
         """A piece; nothing behind the end. Raises: Refusal."""
@@ -54,16 +62,42 @@ class Blobs:
         except OSError:
             raise Refusal("not_found", "the arguments of this call are no longer kept") from None
 
-    def drop(self, seconds: float) -> None:
-        """Remove what nobody has put or read for so long. What cannot be removed stays until the next time."""
-        before = time.time() - seconds
+    def drop(self, seconds: float, find_oldest: Callable[[float], float]) -> None:
+        """Remove what no one has put or read for so long. What cannot be removed stays until the next time.
+
+        `find_oldest` gives the time of day before which everything is older than so many seconds.
+        """
+        oldest, oldest_part = find_oldest(seconds), find_oldest(min(seconds, PART_SECONDS))
         with suppress(OSError):  # there is no such folder yet
             for path in self._folder.iterdir():
                 with suppress(OSError):
-                    if path.stat().st_mtime < before:
+                    if path.stat().st_mtime < (oldest_part if path.suffix == PART else oldest):
                         path.unlink()
 
     def _find(self, name: str) -> Path:
         if NAME.fullmatch(name) is None:
             raise Refusal("bad_request", f"{name!r:.50} is not the name of arguments")
         return self._folder / name
+
+
+def _put_piece(part: Path, offset: int, data: bytes, is_last: bool) -> None:
+    """Raises: FileNotFoundError: what belongs before it is not there; OSError."""
+    flags = os.O_WRONLY | os.O_CLOEXEC
+    descriptor = os.open(part, flags if offset else flags | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        if os.fstat(descriptor).st_size < offset:
+            raise FileNotFoundError
+        write_all(descriptor, data, offset)
+        if is_last:
+            os.ftruncate(descriptor, offset + len(data))
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

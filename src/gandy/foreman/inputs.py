@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from gandy.core.effects import Give, Send
 from gandy.core.model import AttemptKey, Input, TaskKey
 from gandy.core.records import Record, TasksAdded
+from gandy.errors import StoreError
 from gandy.ids import TaskNumber
 from gandy.store.base import Store
 
@@ -34,16 +35,20 @@ class InputCache:
         while self._new_bytes > MAX_NEW_BYTES:  # the oldest may be of a job that was cancelled
             self._new_bytes -= len(self._new.pop(next(iter(self._new))))
 
-    async def find(self, sends: Iterable[Send]) -> dict[AttemptKey, Input]:
-        """The inputs of all tasks that are about to be given out."""
-        inputs = {}
+    async def find(self, sends: Iterable[Send]) -> tuple[dict[AttemptKey, Input], dict[AttemptKey, str]]:
+        """The inputs of all tasks that are about to be given out; of those that cannot be read, the reasons."""
+        inputs: dict[AttemptKey, Input] = {}
+        unreadable: dict[AttemptKey, str] = {}
         for send in sends:
             if isinstance(send, Give):
                 for assignment in send.assignments:
                     if assignment.spec.has_lines:
                         given = self._take_new(assignment.attempt.task_key)
-                        inputs[assignment.attempt] = await self._get(assignment.attempt) if given is None else given
-        return inputs
+                        try:
+                            inputs[assignment.attempt] = await self._get(assignment.attempt) if given is None else given
+                        except StoreError as error:
+                            unreadable[assignment.attempt] = str(error)
+        return inputs, unreadable
 
     def _take_new(self, task: TaskKey) -> Input | None:
         given = self._new.pop(task, None)
@@ -52,6 +57,7 @@ class InputCache:
         return given
 
     async def _get(self, attempt: AttemptKey) -> Input:
+        """Raises: StoreError."""
         chunk, place = divmod(attempt.task - 1, CHUNK)
         key = (attempt.job, chunk)
         if key not in self._chunks or place >= len(self._chunks[key]):  # an open job may have grown
@@ -61,6 +67,8 @@ class InputCache:
             while self._bytes > MAX_BYTES and len(self._chunks) > 1:
                 self._bytes -= _weigh(self._chunks.popitem(last=False)[1])
         self._chunks.move_to_end(key)
+        if place >= len(self._chunks[key]):
+            raise StoreError(f"the store has no line for task {attempt.task} of job {attempt.job}")
         return self._chunks[key][place]
 
 

@@ -1,9 +1,10 @@
 """Takes new work from clients: jobs, their lines in parts, and tasks for jobs that are open. Checks every limit."""
 
 import asyncio
-import time
+import secrets
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -11,17 +12,17 @@ from gandy.core import requests as ask
 from gandy.core.effects import Effect
 from gandy.core.jobs import Job
 from gandy.core.model import JobSpec, JobState
+from gandy.core.placeholders import check_command
 from gandy.core.records import LinesAdded, LinesDropped
+from gandy.core.withdrawal import Withdrawal
+from gandy.errors import ConfigError
 from gandy.foreman.news import Token
 from gandy.foreman.refusal import Refusal
 from gandy.foreman.server import Server
 from gandy.ids import JobId, TaskNumber
+from gandy.limits import LAST_INTEGER, MAX_SPEC_BYTES, MAX_TASKS
 
-MAX_TASKS: Final = 100_000_000  # of one job: at two bytes each, 200 MB
-MAX_SPEC_BYTES: Final = 4_000_000  # no kernel runs a longer command, and a JOB carries it twice
-MAX_LINE: Final = 1_000_000  # characters of one line of --each-line
 MAX_UPLOADS: Final = 16  # jobs whose lines one client sends in parts at the same time
-MAX_INPUT_BYTES: Final = 262_144  # of the pickled arguments of one task
 MAX_LATE: Final = 1.0  # seconds that the time of a job may be over when it comes: it may have been long on its way
 MAX_WAIT: Final = 10 * 365 * 86_400.0  # seconds from now to the time of a job: nobody means more
 ORPHAN_GRACE: Final = 60.0  # seconds that an open job waits for a client that is gone
@@ -54,27 +55,29 @@ class Intake:
         reactor = self._server.foreman.reactor
         past = await self._find_past(request.spec.after)
         upload = self._find_upload(token[0], request)
-        spec = _check_spec(request.spec, request.lines, upload.count)
+        spec = _check_spec(request.spec, len(request.lines) or upload.count)
         if spec.at is not None:
             spec = self._check_time(spec, spec.at)
         self._uploads.pop((token[0], request.upload), None)
-        number, effects = reactor.submit(spec, time.time(), request.lines, past, upload.number)
+        spec = replace(spec, identity=secrets.randbelow(LAST_INTEGER) + 1)
+        number, effects = reactor.submit(spec, self._server.now(), request.lines, past, upload.number)
         if spec.is_open:
             self._owners[number] = token[0]
         return number, effects
 
     def _check_time(self, spec: JobSpec, at: float) -> JobSpec:
-        shared = self._server.clock.now()
+        clock = self._server.clock
+        shared = clock.shared()
         if not at >= shared - MAX_LATE:
             raise Refusal("refused", f"the time of the job was {shared - at:,.1f} s ago: it is {shared:.1f} now")
         if at - shared > MAX_WAIT:
             raise Refusal("refused", "the time of the job is more than ten years ahead")
         self._server.look_at_clock()
-        return replace(spec, clock_ahead=shared - time.time())
+        boot_ahead, clock_ahead = shared - clock.now(), shared - clock.wall()
+        return replace(spec, clock_ahead=clock_ahead, boot=clock.boot, boot_ahead=boot_ahead)
 
     def add_lines(self, request: ask.AddLines, token: Token) -> list[Effect]:
         self._refuse_in_trouble()
-        _check_lines(request.lines)
         key = (token[0], request.upload)
         known = self._uploads.get(key)
         if known is None:
@@ -82,6 +85,8 @@ class Intake:
                 raise Refusal("refused", f"only {MAX_UPLOADS} jobs at a time can be sent in parts")
             self._upload_count += 1
             known = Upload(self._upload_count, 0)
+        if known.count + len(request.lines) > MAX_TASKS:
+            raise Refusal("refused", f"a job has at most {MAX_TASKS:,} tasks")
         self._uploads[key] = Upload(known.number, known.count + len(request.lines))
         return [LinesAdded(known.number, TaskNumber(known.count + 1), request.lines)]
 
@@ -93,14 +98,12 @@ class Intake:
             raise Refusal("bad_request", f"job {job.id} has {count} tasks, and {request.first} is not the next")
         if count + len(request.inputs) > MAX_TASKS:
             raise Refusal("refused", f"a job has at most {MAX_TASKS:,} tasks")
-        if any(len(given) > MAX_INPUT_BYTES for given in request.inputs):
-            raise Refusal("refused", f"the arguments of one task have at most {MAX_INPUT_BYTES:,} bytes")
         self._owners[job.id] = token[0]
-        return self._server.foreman.reactor.add_tasks(job.id, request.first, request.inputs, time.time())
+        return self._server.foreman.reactor.add_tasks(job.id, request.first, request.inputs, self._server.now())
 
     def close_job(self, job: JobId) -> list[Effect]:
         self._owners.pop(job, None)
-        return self._server.foreman.reactor.close(job, time.time())
+        return self._server.foreman.reactor.close(job, self._server.now())
 
     def on_start(self) -> None:
         """Clients of the last foreman may find their way back to this one."""
@@ -108,6 +111,14 @@ class Intake:
             if job.is_open:
                 self._owners[job.id] = ""
         self.on_gone("")
+
+    def on_withdrawal(self, new: Withdrawal) -> None:
+        """The store could not keep it: uploads are as long as they were before, and jobs have no owner."""
+        for key, known in list(self._uploads.items()):
+            if known.number in new.uploads:
+                self._uploads[key] = Upload(known.number, new.uploads[known.number] - 1)
+        for job in new.jobs:
+            self._owners.pop(job, None)
 
     def on_gone(self, link: str) -> None:
         """What the client sent of a job that it did not submit is dropped; its open jobs wait for it a while."""
@@ -137,12 +148,14 @@ class Intake:
         row = await self._server.store.find_job(job)
         if row is None:
             raise Refusal("not_found", f"there is no job {job}")
+        if row.problem:
+            raise Refusal("refused", f"job {job} cannot be read, so nobody can tell when it has finished")
         return row.state
 
     def _get_open(self, number: JobId) -> Job:
         job = self._server.foreman.reactor.jobs.find(number)
         if job is None or not job.is_open:
-            raise Refusal("refused", f"job {number} takes no more tasks: it is closed, cancelled or has ended")
+            raise Refusal("closed", f"job {number} takes no more tasks: it is closed, cancelled or has ended")
         return job
 
     def _find_upload(self, link: str, request: ask.Submit) -> Upload:
@@ -154,27 +167,23 @@ class Intake:
         return found
 
 
-def _check_lines(lines: tuple[str, ...]) -> None:
-    if any(len(line) > MAX_LINE for line in lines):
-        raise Refusal("refused", "a job needs lines of less than 1 MB")
-
-
-def _check_spec(spec: JobSpec, lines: tuple[str, ...], uploaded: int) -> JobSpec:
-    """The spec as it is kept."""
-    _check_lines(lines)
-    if lines or uploaded:
-        spec = replace(spec, tasks=len(lines) or uploaded, has_lines=True)
-    problems = {
-        "a command": not spec.command,
-        "less than 4 MB of command, folder and environment": len(ask.encode(spec)) > MAX_SPEC_BYTES,
-        f"1 to {MAX_TASKS:,} tasks": not (0 if spec.is_open else 1) <= spec.tasks <= MAX_TASKS,
-        "1 to 65,534 slots": not 1 <= spec.slots <= 0xFFFE,
-        "a number of retries from 0 to 10,000": not 0 <= spec.retries <= 10_000,
-        "a timeout above 0": spec.timeout is not None and spec.timeout <= 0,
-        "a memory limit above 0": spec.memory is not None and spec.memory <= 0,
-        "a limit above 0": spec.limit is not None and spec.limit <= 0,
-    }
-    wrong = [text for text, is_wrong in problems.items() if is_wrong]
-    if wrong:
-        raise Refusal("refused", f"a job needs {' and '.join(wrong)}")
+def _check_spec(spec: JobSpec, lines: int) -> JobSpec:
+    """The spec as it is kept. What is bounded by itself was checked when it came; this is what must fit together."""
+    # What only the foreman knows is not taken from a client: which tasks have a line, and how the clocks differ.
+    has_lines = lines > 0 or spec.is_open
+    spec = replace(spec, has_lines=has_lines, tasks=lines or spec.tasks, clock_ahead=0.0, boot="", boot_ahead=0.0)
+    if spec.is_open and spec.tasks:
+        raise Refusal("bad_request", "an open job begins without tasks")
+    if not spec.is_open and not spec.tasks:
+        raise Refusal("refused", "a job needs at least one task")
+    kept = msgspec.json.encode(spec)
+    if len(kept) > MAX_SPEC_BYTES * 4 // 3:  # pickles are in base64
+        raise Refusal("refused", f"a job has at most {MAX_SPEC_BYTES:,} bytes of command, folder and environment")
+    if msgspec.json.decode(kept, type=JobSpec) != spec:
+        raise Refusal("bad_request", "the job could not be read again from the store")
+    if spec.python is None:  # else the command is only for people to read
+        try:
+            check_command(spec.command, spec.has_lines)
+        except ConfigError as error:
+            raise Refusal("refused", str(error)) from None
     return spec

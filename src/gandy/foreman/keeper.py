@@ -16,7 +16,6 @@ from gandy.keys.crew import tell_fingerprint
 from gandy.keys.foreman import ForemanKeys
 from gandy.net.links import Visitor
 
-MAX_ADDRESSES: Final = 8  # that a token names
 MAX_HOST: Final = 253  # characters, as in the DNS
 
 KeyRequest = ask.ListKeys | ask.MakeKey | ask.RevokeKey | ask.Invite
@@ -104,8 +103,6 @@ def _tell_invitation(each: Invitation) -> ask.KeyRow:
 
 def _parse_addresses(texts: tuple[str, ...]) -> tuple[str, ...]:
     """Raises: Rejected."""
-    if len(texts) > MAX_ADDRESSES:
-        raise Rejected(f"a token names at most {MAX_ADDRESSES} addresses")
     try:
         found = [parse_address(text) for text in texts]
     except ConfigError as error:

@@ -1,10 +1,10 @@
 """The lane for calls: frames from links and doors to the switchboard and back, one write for each link in a step.
 
-Decides nothing and touches no disk. It owns the timers of the switchboard, whose time is the loop's.
+Decides nothing and touches no disk. It owns the timers of the switchboard, whose time is the loop's: the same clock as
+`ForemanClock.now`.
 """
 
 import asyncio
-import time
 from functools import partial
 from typing import Final, Protocol
 
@@ -80,11 +80,10 @@ class Lane:
         if peer is None:
             return 0
         worker = peer.worker
+        now = self._loop.time()
         if worker is not None:
-            if worker.refusing:  # there is more to do than to take note that it lives
-                return 0
-            worker.last_heard = time.time()
-        self.switchboard.now = self._loop.time()
+            worker.last_heard = now
+        self.switchboard.now = now
         at = self._exchanges[peer].take_calls(data)
         if self.switchboard.touched:
             self.flush()

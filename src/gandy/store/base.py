@@ -25,13 +25,23 @@ class Store(Protocol):
     async def commit(self, records: Sequence[Record]) -> frozenset[AttemptKey]:
         """Make these records durable, in order, all or none. Gives the claims that somebody else got first."""
 
+    async def prepare(self) -> None:
+        """After a commit that failed: see to it that new work can be kept again.
+
+        Raises: StoreError: it cannot yet.
+        """
+
     async def find_job(self, job: JobId) -> JobRow | None: ...
+
+    async def find_states(self, jobs: Sequence[JobId]) -> dict[JobId, JobState]:
+        """Of those of the jobs that there are."""
 
     async def load_job(self, job: JobId) -> RecoveredJob | None:
         """A job with all its tasks, final or not."""
 
     async def list_jobs(self, states: frozenset[JobState] | None, limit: int, before: JobId | None) -> list[JobRow]:
-        """The newest first; `before` continues below a job's number."""
+        """The newest first; `before` continues below a job's number. A page that gets too large ends early: see
+        `core.rows.take_page`. So do those of the next three."""
 
     async def list_tasks(
         self, job: JobId, states: frozenset[TaskState] | None, limit: int, after: TaskNumber
@@ -41,8 +51,8 @@ class Store(Protocol):
     async def list_results(self, job: JobId, limit: int, after: TaskNumber) -> list[TaskRow]:
         """Tasks above `after` that have ended for good, with their results, which all other lists leave out."""
 
-    async def list_attempts(self, job: JobId, task: TaskNumber) -> list[TaskRow]:
-        """Every attempt at a task, the first one first; each with the state its end led to."""
+    async def list_attempts(self, job: JobId, task: TaskNumber, after: int = 0) -> list[TaskRow]:
+        """Attempts at a task above a number, the first one first; each with the state its end led to."""
 
     async def read_lines(self, job: JobId, first: TaskNumber, count: int) -> list[Input]:
         """The lines or pickled arguments of so many tasks, beginning with this one."""

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 from gandy.errors import StoreError
+from gandy.files import write_all
 
 
 class FileLock:
@@ -20,7 +21,7 @@ class FileLock:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.ftruncate(self._file, 0)
-            os.pwrite(self._file, str(os.getpid()).encode(), 0)
+            write_all(self._file, str(os.getpid()).encode(), 0)
         except BlockingIOError:
             holder = os.pread(self._file, 20, 0).decode(errors="replace") or "unknown"
             os.close(self._file)

@@ -4,7 +4,6 @@ Tasks that are as submitted cost nothing here either: only those that changed ar
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -24,9 +23,10 @@ from gandy.core.records import (
     TasksAdded,
     TasksSet,
 )
-from gandy.core.rows import find_runs, is_plain
+from gandy.core.rows import find_runs, is_plain, take_page, weigh_job, weigh_task
 from gandy.errors import StoreError
 from gandy.ids import JobId, TaskNumber
+from gandy.limits import MAX_PAGE
 from gandy.store.base import JobRow, Recovered, RecoveredJob, TaskRow
 from gandy.store.law import FINAL_JOB_STATES, MEANT_BY_ALL, check, first_state
 
@@ -104,6 +104,9 @@ class MemoryStore:
         return Recovered(tuple(jobs), JobId(self._last_job + 1))
 
     async def close(self) -> None:
+        pass
+
+    async def prepare(self) -> None:
         pass
 
     # Writing
@@ -241,6 +244,9 @@ class MemoryStore:
         found = self._jobs.get(job)
         return None if found is None else found.as_row(job)
 
+    async def find_states(self, jobs: Sequence[JobId]) -> dict[JobId, JobState]:
+        return {job: self._jobs[job].state for job in jobs if job in self._jobs}
+
     async def load_job(self, job: JobId) -> RecoveredJob | None:
         found = self._jobs.get(job)
         return None if found is None else found.recover(job)
@@ -248,7 +254,7 @@ class MemoryStore:
     async def list_jobs(self, states: frozenset[JobState] | None, limit: int, before: JobId | None) -> list[JobRow]:
         newest_first = (number for number in sorted(self._jobs, reverse=True) if before is None or number < before)
         rows = (self._jobs[number].as_row(number) for number in newest_first)
-        return list(islice((row for row in rows if states is None or row.state in states), limit))
+        return take_page((row for row in rows if states is None or row.state in states), limit, weigh_job)
 
     async def list_tasks(
         self, job: JobId, states: frozenset[TaskState] | None, limit: int, after: TaskNumber
@@ -260,20 +266,21 @@ class MemoryStore:
             rows = (found.get_row(TaskNumber(task)) for task in range(after + 1, found.spec.tasks + 1))
         else:
             rows = (row for row in found.sorted_rows() if row.task > after)
-        return list(islice((row for row in rows if states is None or row.state in states), limit))
+        return take_page((row for row in rows if states is None or row.state in states), limit, weigh_task)
 
     async def list_results(self, job: JobId, limit: int, after: TaskNumber) -> list[TaskRow]:
         rows = await self.list_tasks(job, FINAL_STATES, limit, after)
-        return [_with_result(row, self._jobs[job].results.get(row.task)) for row in rows]
+        whole = (_with_result(row, self._jobs[job].results.get(row.task)) for row in rows)
+        return take_page(whole, limit, weigh_task)
 
-    async def list_attempts(self, job: JobId, task: TaskNumber) -> list[TaskRow]:
+    async def list_attempts(self, job: JobId, task: TaskNumber, after: int = 0) -> list[TaskRow]:
         found = self._jobs.get(job)
         kept = found and found.kept.get(task)
         attempts = []
-        while kept and kept.row.attempt > 0:
+        while kept and kept.row.attempt > after:
             attempts.append(replace(kept.row, state=kept.outcome))
             kept = kept.before
-        return attempts[::-1]
+        return take_page(attempts[::-1], MAX_PAGE, weigh_task)
 
     async def read_lines(self, job: JobId, first: TaskNumber, count: int) -> list[Input]:
         found = self._jobs.get(job)

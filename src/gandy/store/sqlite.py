@@ -19,7 +19,9 @@ from gandy.store import sqlite_read as read
 from gandy.store import sqlite_write as write
 from gandy.store.base import JobRow, Recovered, RecoveredJob, TaskRow
 from gandy.store.lock import FileLock
-from gandy.store.sqlite_open import explained, open_reader, open_writer
+from gandy.store.place import PlacedFile
+from gandy.store.sqlite_commit import Committer
+from gandy.store.sqlite_open import explained, open_reader, open_writer, reading
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -35,7 +37,7 @@ class _Thread:
 
     async def connect(self, connect: Callable[[Path], sqlite3.Connection]) -> None:
         def work() -> None:
-            with explained(self._path):
+            with explained(self._path), reading(self._path):
                 self._db = connect(self._path)
 
         await asyncio.get_running_loop().run_in_executor(self._pool, work)
@@ -47,6 +49,13 @@ class _Thread:
                 return do(self._db, *args, **kwargs)
 
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+
+    async def read(self, do: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        def work(db: sqlite3.Connection) -> T:
+            with reading(self._path):
+                return do(db, *args, **kwargs)
+
+        return await self.run(work)
 
     async def close(self) -> None:
         if self._db is not None:
@@ -66,46 +75,61 @@ class SqliteStore:
     async def open(self) -> Recovered:
         async with AsyncExitStack() as held:
             held.callback(FileLock(self.path).release)
+            place = PlacedFile(self.path)
+            held.callback(place.release)
+            self._committer = await asyncio.to_thread(self._look_at_file, place)
+            held.push_async_callback(asyncio.to_thread, self._committer.close)
             writer, reader = _Thread(self.path, "writer"), _Thread(self.path, "reader")
             held.push_async_callback(writer.close)
             held.push_async_callback(reader.close)
             await writer.connect(open_writer)
             await reader.connect(open_reader)
+            await writer.read(self._committer.open)
             await writer.run(write.drop_uploads)
-            recovered = await writer.run(read.recover)
+            jobs, unreadable = await writer.read(read.recover)
             self._threads = writer, reader
             self._held = held.pop_all()
-        return recovered
+        return Recovered(tuple(jobs), self._committer.next_job, tuple(unreadable), tuple(self._committer.problems))
+
+    def _look_at_file(self, place: PlacedFile) -> Committer:
+        with explained(self.path):
+            return Committer(self.path, place)
 
     async def close(self) -> None:
         self._threads = None
         await self._held.aclose()
 
     async def commit(self, records: Sequence[Record]) -> frozenset[AttemptKey]:
-        return await self._writer.run(write.commit, records)
+        return await self._writer.run(self._committer.commit, records)
+
+    async def prepare(self) -> None:
+        await self._writer.run(self._committer.prepare)
 
     async def find_job(self, job: JobId) -> JobRow | None:
-        return await self._reader.run(read.find_job, job)
+        return await self._reader.read(read.find_job, job)
+
+    async def find_states(self, jobs: Sequence[JobId]) -> dict[JobId, JobState]:
+        return await self._reader.run(read.find_states, jobs)
 
     async def load_job(self, job: JobId) -> RecoveredJob | None:
-        return await self._reader.run(read.load_job, job)
+        return await self._reader.read(read.load_job, job)
 
     async def list_jobs(self, states: frozenset[JobState] | None, limit: int, before: JobId | None) -> list[JobRow]:
-        return await self._reader.run(read.list_jobs, states, limit, before)
+        return await self._reader.read(read.list_jobs, states, limit, before)
 
     async def list_tasks(
         self, job: JobId, states: frozenset[TaskState] | None, limit: int, after: TaskNumber
     ) -> list[TaskRow]:
-        return await self._reader.run(read.list_tasks, job, states, limit, after)
+        return await self._reader.read(read.list_tasks, job, states, limit, after)
 
     async def list_results(self, job: JobId, limit: int, after: TaskNumber) -> list[TaskRow]:
-        return await self._reader.run(read.list_results, job, limit, after)
+        return await self._reader.read(read.list_results, job, limit, after)
 
-    async def list_attempts(self, job: JobId, task: TaskNumber) -> list[TaskRow]:
-        return await self._reader.run(read.list_attempts, job, task)
+    async def list_attempts(self, job: JobId, task: TaskNumber, after: int = 0) -> list[TaskRow]:
+        return await self._reader.read(read.list_attempts, job, task, after)
 
     async def read_lines(self, job: JobId, first: TaskNumber, count: int) -> list[Input]:
-        return await self._reader.run(read.read_lines, job, first, count)
+        return await self._reader.read(read.read_lines, job, first, count)
 
     @property
     def _writer(self) -> _Thread:

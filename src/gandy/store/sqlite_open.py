@@ -3,6 +3,8 @@
 A file that is refused is left as it was.
 """
 
+import errno
+import os
 import sqlite3
 import zlib
 from collections.abc import Iterator, Mapping
@@ -30,7 +32,10 @@ _PASSING: Final[Mapping[int, str]] = {
     sqlite3.SQLITE_NOMEM: "there is not enough memory",
 }
 
-_MEND: Final = "keep a copy, then put a backup in its place or try `sqlite3 FILE .recover`"
+# Bytes that SQLite needs beside the file and its log, at least.
+INDEX_BYTES: Final = 65_536
+
+MEND: Final = "keep a copy, then put a backup in its place or try `sqlite3 FILE .recover`"
 
 # Durable means: on the disk when a commit returns, also after a power cut.
 _SETTINGS: Final = (
@@ -42,9 +47,7 @@ _SETTINGS: Final = (
 
 
 def open_writer(path: Path) -> sqlite3.Connection:
-    """Open a file of jobs, a new one if there is none, and bring it up to date."""
-    if not path.exists():
-        path.touch(0o600)  # jobs may carry secrets in their environment
+    """Open a file of jobs, which may be empty, and bring it up to date."""
     with _connected(path) as db:
         version = _get_version(db, path)
         _set_wal(db, path)
@@ -61,6 +64,13 @@ def open_reader(path: Path) -> sqlite3.Connection:
     return db
 
 
+def is_full(error: BaseException) -> bool:
+    """Whether the disk is full, or the user's share of it."""
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
+
+
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
     """Raises: StoreError: instead of whatever SQLite, the decoders or the system raise."""
@@ -69,20 +79,40 @@ def explained(path: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         raise _explain(error, path) from error
     except (msgspec.MsgspecError, zlib.error) as error:
-        raise StoreError(f"{path}: damaged ({error}): {_MEND}") from error
+        raise StoreError(f"{path}: damaged ({error}): {MEND}") from error
     except OSError as error:
-        raise StoreError(f"{path}: {error}", retryable=True) from error
+        text = _PASSING[sqlite3.SQLITE_FULL] if is_full(error) else str(error)
+        raise StoreError(f"{path}: {text}", retryable=True) from error
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Raises: StoreError: what was read cannot be what was written: a state that there is not, a text for a number."""
+    try:
+        yield
+    except (ValueError, TypeError, LookupError, ArithmeticError) as error:
+        raise StoreError(f"{path}: damaged ({type(error).__name__}: {error}): {MEND}") from error
 
 
 def _explain(error: sqlite3.Error, path: Path) -> StoreError:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest are details
+    if code == sqlite3.SQLITE_IOERR and _has_no_room(path):  # SQLite says so where it cannot make its index of the log
+        code = sqlite3.SQLITE_FULL
     if code in _PASSING:
         return StoreError(f"{path}: {_PASSING[code]} ({error})", retryable=True)
     if code == sqlite3.SQLITE_NOTADB:
         return StoreError(f"{path}: not a file of jobs ({error}): name another file")
-    if code == sqlite3.SQLITE_CORRUPT:
-        return StoreError(f"{path}: damaged ({error}): {_MEND}")
+    if code == sqlite3.SQLITE_CORRUPT or "Could not decode" in str(error):  # the latter is Python's own
+        return StoreError(f"{path}: damaged ({error}): {MEND}")
     return StoreError(f"{path}: {error}")
+
+
+def _has_no_room(path: Path) -> bool:
+    try:
+        state = os.statvfs(path.parent)
+    except OSError:
+        return False
+    return state.f_bavail * state.f_frsize < INDEX_BYTES
 
 
 @contextmanager

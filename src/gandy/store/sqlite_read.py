@@ -3,18 +3,21 @@
 import heapq
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from typing import Any, Final
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
-from gandy.core.model import FINAL_STATES, Counts, Ending, Input, JobSpec, JobState, TaskState
-from gandy.core.rows import find_runs
+from gandy.bounds import BROKEN, describe, make_printable
+from gandy.core.model import FINAL_STATES, Cause, Counts, Ending, Input, JobSpec, JobState, TaskState
+from gandy.core.rows import ROW_BYTES, find_runs, take_page, weigh_task
 from gandy.ids import JobId, TaskNumber
-from gandy.store.base import JobRow, Recovered, RecoveredJob, TaskRow
+from gandy.limits import MAX_JOB_NAME, MAX_PAGE
+from gandy.store.base import JobRow, RecoveredJob, TaskRow
 from gandy.store.law import FINAL_JOB_STATES
 from gandy.store.sqlite_lines import unpack_lines
 from gandy.store.sqlite_write import roll_back
@@ -24,6 +27,9 @@ FIND_JOB: Final = """
 SELECT job, spec, tasks, open, state, held, submitted, changed, waiting, running, finished, failed, cancelled
 FROM jobs JOIN specs USING (job) WHERE job = ?
 """
+
+# How some jobs stand.
+FIND_STATES: Final = "SELECT job, state FROM jobs WHERE job IN (SELECT value FROM json_each(?))"
 
 # Jobs below a number and in some states, the newest first. NULL stands for any number, and for any state.
 LIST_JOBS: Final = """
@@ -37,9 +43,6 @@ ORDER BY job DESC LIMIT ?3
 LIST_OPEN_JOBS: Final = """
 SELECT job, fresh FROM jobs WHERE running > 0 OR state NOT IN (SELECT value FROM json_each(?)) ORDER BY job
 """
-
-# The highest number that a job ever had.
-GET_LAST_JOB: Final = "SELECT seq FROM sqlite_sequence WHERE name = 'jobs'"
 
 # How many tasks a job has, and the state of those without a row.
 GET_FRESH: Final = "SELECT tasks, fresh FROM jobs WHERE job = ?"
@@ -86,15 +89,16 @@ ORDER BY task LIMIT 1
 # Results of some tasks, where the last attempt is the one that gave it.
 LIST_RESULTS: Final = """
 SELECT task, result FROM results JOIN tasks USING (job, task, attempt) WHERE job = ? AND task BETWEEN ? AND ?
+ORDER BY task
 """
 
-# Every attempt at a task, with the state it led to.
+# Attempts at a task above a number, with the state each led to.
 LIST_ATTEMPTS: Final = """
 SELECT task, outcome, attempt, worker, claimed, ended, due, failures, crashes, ending FROM attempts
-WHERE job = ?1 AND task = ?2
+WHERE job = ?1 AND task = ?2 AND attempt > ?3
 UNION ALL
 SELECT task, outcome, attempt, worker, claimed, ended, due, failures, crashes, ending FROM tasks
-WHERE job = ?1 AND task = ?2 AND attempt > 0
+WHERE job = ?1 AND task = ?2 AND attempt > ?3
 ORDER BY attempt
 """
 
@@ -108,19 +112,42 @@ ORDER BY first
 _decode_spec = msgspec.json.Decoder(JobSpec).decode
 _decode_ending = msgspec.msgpack.Decoder(Ending).decode
 _STATES: Final = tuple(TaskState)
+_NO_RESULT: Final = (sys.maxsize, b"")  # behind the last task
+UNREADABLE: Final = "?"  # stands for the command of a job that cannot be read
 
 
-def recover(db: sqlite3.Connection) -> Recovered:
+def recover(db: sqlite3.Connection) -> tuple[list[RecoveredJob], list[JobId]]:
+    """Jobs that are not final, and the numbers of those that cannot be read.
+
+    Raises: ValueError: a job does not fit its tasks.
+    """
     with _snapshot(db):
         found = db.execute(LIST_OPEN_JOBS, (json.dumps(sorted(FINAL_JOB_STATES)),)).fetchall()
-        last = db.execute(GET_LAST_JOB).fetchone()
-        jobs = tuple(_recover_job(db, job, TaskState(fresh)) for job, fresh in found)
-    return Recovered(jobs, JobId(last[0] + 1 if last else 1))
+        jobs = [_recover_job(db, job, TaskState(fresh)) for job, fresh in found]
+    readable = [job for job in jobs if not job.row.problem]
+    for job in readable:
+        _check(job)
+    return readable, [job.row.job for job in jobs if job.row.problem]
+
+
+def _check(found: RecoveredJob) -> None:
+    """Each task counts once: a state that was written wrongly on the disk shows in the sums."""
+    total, counts = found.row.spec.tasks, Counter(row.state for row in found.tasks)
+    counts[TaskState.FINISHED] += sum(last - first + 1 for first, last in found.finished)
+    counts[found.fresh] += total - sum(counts.values())
+    numbers = [row.task for row in found.tasks] + [number for run in found.finished for number in run]
+    told = found.row.counts
+    if tuple(counts[state] for state in TaskState) != astuple(told) or not all(1 <= n <= total for n in numbers):
+        raise ValueError(f"job {found.row.job} does not fit its tasks")
 
 
 def find_job(db: sqlite3.Connection, job: JobId) -> JobRow | None:
     row = db.execute(FIND_JOB, (job,)).fetchone()
     return None if row is None else _to_job(row)
+
+
+def find_states(db: sqlite3.Connection, jobs: Sequence[JobId]) -> dict[JobId, JobState]:
+    return {job: JobState(state) for job, state in db.execute(FIND_STATES, (json.dumps(jobs),))}
 
 
 def load_job(db: sqlite3.Connection, job: JobId) -> RecoveredJob | None:
@@ -133,42 +160,45 @@ def list_jobs(
     db: sqlite3.Connection, states: frozenset[JobState] | None, limit: int, before: JobId | None
 ) -> list[JobRow]:
     wanted = None if states is None else json.dumps(sorted(states))
-    return [_to_job(row) for row in db.execute(LIST_JOBS, (before, wanted, limit))]
+    found = take_page(db.execute(LIST_JOBS, (before, wanted, limit)), limit, _weigh_job)
+    return [_to_job(row) for row in found]
+
+
+def _weigh_job(row: tuple[Any, ...]) -> int:
+    return ROW_BYTES + len(row[1])
 
 
 def list_tasks(
     db: sqlite3.Connection, job: JobId, states: frozenset[TaskState] | None, limit: int, after: TaskNumber
 ) -> list[TaskRow]:
     with _snapshot(db):
-        found = db.execute(GET_FRESH, (job,)).fetchone()
-        if found is None:
-            return []
-        tasks, fresh = found[0], TaskState(found[1])
-        # Without a filter every task counts, so that the last one to look at is known.
-        last = tasks if states is not None else min(tasks, after + limit)
-        sources = _list_rows(db, job, states, limit, after, last)
-        if states is None or fresh in states:
-            skipped = after if states is None else max(after, _find_full_end(db, job))
-            sources.append(_list_fresh(db, job, fresh, skipped, last))
-        return list(islice(heapq.merge(*sources, key=lambda row: row.task), limit))
+        return _list_tasks(db, job, states, limit, after)
 
 
 def list_results(db: sqlite3.Connection, job: JobId, limit: int, after: TaskNumber) -> list[TaskRow]:
-    rows = list_tasks(db, job, FINAL_STATES, limit, after)
-    if not rows:
-        return []
-    results = dict(db.execute(LIST_RESULTS, (job, rows[0].task, rows[-1].task)))
-    return [_with_result(row, results.get(row.task)) for row in rows]
+    with _snapshot(db):
+        rows = _list_tasks(db, job, FINAL_STATES, limit, after)
+        if not rows:
+            return []
+        results = db.execute(LIST_RESULTS, (job, rows[0].task, rows[-1].task))
+        return take_page(_add_results(rows, results), limit, weigh_task)
 
 
-def _with_result(row: TaskRow, result: bytes | None) -> TaskRow:
-    if result is None or row.ending is None:
-        return row
-    return replace(row, ending=replace(row.ending, result=result))
+def _add_results(rows: list[TaskRow], results: Iterator[tuple[int, bytes]]) -> Iterator[TaskRow]:
+    """Both are in the order of tasks. Results are read as they are needed: each may be large."""
+    task, result = next(results, _NO_RESULT)
+    for row in rows:
+        while task < row.task:  # a task that is not final: it failed and is tried again
+            task, result = next(results, _NO_RESULT)
+        if row.task == task and row.ending is not None:
+            yield replace(row, ending=replace(row.ending, result=result))
+        else:
+            yield row
 
 
-def list_attempts(db: sqlite3.Connection, job: JobId, task: TaskNumber) -> list[TaskRow]:
-    return list(map(_to_task, db.execute(LIST_ATTEMPTS, (job, task))))
+def list_attempts(db: sqlite3.Connection, job: JobId, task: TaskNumber, after: int = 0) -> list[TaskRow]:
+    rows = map(_to_task, db.execute(LIST_ATTEMPTS, (job, task, after)))
+    return take_page(rows, MAX_PAGE, weigh_task)
 
 
 def read_lines(db: sqlite3.Connection, job: JobId, first: TaskNumber, count: int) -> list[Input]:
@@ -190,6 +220,23 @@ def _recover_job(db: sqlite3.Connection, job: JobId, fresh: TaskState) -> Recove
     tasks = tuple(map(_to_task, db.execute(LIST_OTHER_ROWS, (job,))))
     finished = find_runs(task for (task,) in db.execute(LIST_FINISHED, (job,)))
     return RecoveredJob(row, tasks, fresh, finished)
+
+
+def _list_tasks(
+    db: sqlite3.Connection, job: JobId, states: frozenset[TaskState] | None, limit: int, after: TaskNumber
+) -> list[TaskRow]:
+    """The caller has begun a snapshot."""
+    found = db.execute(GET_FRESH, (job,)).fetchone()
+    if found is None:
+        return []
+    tasks, fresh = found[0], TaskState(found[1])
+    # Without a filter every task counts, so that the last one to look at is known.
+    last = tasks if states is not None else min(tasks, after + limit)
+    sources = _list_rows(db, job, states, limit, after, last)
+    if states is None or fresh in states:
+        skipped = after if states is None else max(after, _find_full_end(db, job))
+        sources.append(_list_fresh(db, job, fresh, skipped, last))
+    return take_page(heapq.merge(*sources, key=lambda row: row.task), limit, weigh_task)
 
 
 def _list_rows(
@@ -220,13 +267,42 @@ def _list_fresh(db: sqlite3.Connection, job: JobId, fresh: TaskState, after: int
 
 def _to_job(row: tuple[Any, ...]) -> JobRow:
     job, text, tasks, is_open, state, held, submitted, changed, *counts = row
-    spec = _decode_spec(text)
+    problem = ""
+    try:
+        spec = _read_spec(text)
+    except BROKEN as error:
+        spec, problem = JobSpec(command=UNREADABLE, tasks=tasks), describe(error)
     if spec.is_open:
         spec = replace(spec, tasks=tasks, is_open=bool(is_open))
-    return JobRow(job, spec, JobState(state), bool(held), submitted, changed, Counts(*counts))
+    return JobRow(job, spec, JobState(state), bool(held), submitted, changed, Counts(*counts), problem)
+
+
+def _read_spec(text: str) -> JobSpec:
+    """Raises: one of `BROKEN`."""
+    try:
+        return _decode_spec(text)
+    except msgspec.ValidationError:
+        return _decode_spec(_mend_spec(text))
+
+
+def _mend_spec(text: str) -> bytes:
+    """An earlier gandy took names with any character, and wrote null for numbers that JSON cannot say."""
+    fields = {
+        name: value for name, value in msgspec.json.decode(text, type=dict[str, Any]).items() if value is not None
+    }
+    if isinstance(name := fields.get("name"), str):
+        fields["name"] = make_printable(name)[:MAX_JOB_NAME]
+    return msgspec.json.encode(fields)
+
+
+def _read_ending(packed: bytes) -> Ending:
+    try:
+        return _decode_ending(packed)
+    except BROKEN as error:  # the task's state is known all the same
+        return Ending(cause=Cause.EXIT, note=f"how it ended cannot be read: {describe(error)}")
 
 
 def _to_task(row: tuple[Any, ...]) -> TaskRow:
     task, state, attempt, worker, claimed, ended, due, failures, crashes, ending = row
-    how = None if ending is None else _decode_ending(ending)
+    how = None if ending is None else _read_ending(ending)
     return TaskRow(task, _STATES[state], attempt, worker, claimed, ended, due, failures, crashes, how)

@@ -123,8 +123,17 @@ CREATE TABLE results (
 CREATE INDEX results_by_age ON results (at);
 """
 
+# A blob of zeros, whose pages are set free when the disk is full; and the number of the last commit.
+_RESERVE: Final = """
+CREATE TABLE reserve (room BLOB NOT NULL);
+
+CREATE TABLE last_commit (number INTEGER NOT NULL);
+
+INSERT INTO last_commit VALUES (0);
+"""
+
 # In order, each makes the next version out of the one before. Files are out there: never change one, only append.
-MIGRATIONS: Final = (_JOBS_AND_TASKS, _LINES_IN_PARTS, _OPEN_JOBS, _RESULTS)
+MIGRATIONS: Final = (_JOBS_AND_TASKS, _LINES_IN_PARTS, _OPEN_JOBS, _RESULTS, _RESERVE)
 
 
 def migrate(db: sqlite3.Connection, version: int) -> None:

@@ -137,21 +137,20 @@ WHERE job = ?
 """
 
 
-def commit(db: sqlite3.Connection, records: Sequence[Record]) -> frozenset[AttemptKey]:
-    """All of the records or none. Gives the claims that were lost."""
+def apply(db: sqlite3.Connection, records: Sequence[Record]) -> frozenset[AttemptKey]:
+    """In the caller's transaction. Gives the claims that were lost."""
     check(records)
-    with transaction(db):
-        batch = _Batch(db)
-        for kind, group in groupby(records, type):
-            # Many at once, which is quicker.
-            if kind is Ended:
-                batch.end([record for record in group if isinstance(record, Ended)])
-            elif kind is Claimed:
-                batch.claim([record for record in group if isinstance(record, Claimed)])
-            else:
-                for record in group:
-                    batch.apply(record)
-        batch.move_counts()
+    batch = _Batch(db)
+    for kind, group in groupby(records, type):
+        # Many at once, which is quicker.
+        if kind is Ended:
+            batch.end([record for record in group if isinstance(record, Ended)])
+        elif kind is Claimed:
+            batch.claim([record for record in group if isinstance(record, Claimed)])
+        else:
+            for record in group:
+                batch.apply(record)
+    batch.move_counts()
     return frozenset(batch.lost)
 
 

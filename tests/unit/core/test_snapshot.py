@@ -1,6 +1,8 @@
+import pytest
+
 from gandy.core.model import AttemptKey, Counts, JobSpec, JobState, TaskState
 from gandy.core.policy import Policy
-from gandy.core.reactor import Reactor
+from gandy.core.reactor import MAX_RETRY_PAUSE, Reactor
 from gandy.core.rows import JobRow, Recovered, RecoveredJob, TaskRow, find_runs
 from gandy.core.snapshot import restore
 from gandy.core.workers import WorkerInfo
@@ -16,7 +18,7 @@ def test_a_foreman_goes_on_where_it_was() -> None:
     rows = (
         TaskRow(TaskNumber(1), TaskState.FINISHED, 1, "w"),
         TaskRow(TaskNumber(2), TaskState.RUNNING, 3, "w", failures=1, crashes=1),
-        TaskRow(TaskNumber(3), TaskState.WAITING, 1, due=50.0),
+        TaskRow(TaskNumber(3), TaskState.WAITING, 1, ended=48.0, due=50.0),
     )
     reactor = Reactor(Policy(grace=10.0))
     restore(reactor, Recovered((RecoveredJob(a_row(5, 4), rows),), JobId(9)), 100.0)
@@ -25,8 +27,47 @@ def test_a_foreman_goes_on_where_it_was() -> None:
     assert job is not None
     assert job.tasks.counts == Counts(waiting=2, running=1, finished=1)
     assert reactor.current_attempt(JobId(5), TaskNumber(2)) == AttemptKey(JobId(5), TaskNumber(2), 3)
-    assert reactor.next_deadline() == 50.0
+    assert reactor.next_deadline() == 102.0
     assert reactor.on_hello(WorkerInfo("w", "w", 1), [AttemptKey(JobId(5), TaskNumber(2), 3)], 101.0) == []
+
+
+@pytest.mark.parametrize("wall_ahead", [-86_400.0, 0.0, 86_400.0])
+@pytest.mark.parametrize(
+    ("ended", "due", "pause"),
+    [
+        (1_000.0, 1_004.0, 4.0),
+        (1_000.0, 1_000.0, 0.0),  # it was lost with its worker
+        (1_000.0, 0.0, 0.0),  # people let it wait again
+        (None, 0.0, 0.0),
+        (1_000.0, 87_400.0, MAX_RETRY_PAUSE),  # nothing pauses for so long; something is wrong in there
+    ],
+)
+def test_a_pause_begins_anew_with_the_foreman_whatever_the_time_of_day(
+    ended: float | None, due: float, pause: float, wall_ahead: float
+) -> None:
+    row = TaskRow(TaskNumber(1), TaskState.WAITING, 1, ended=ended, due=due)
+    reactor = Reactor()
+    reactor.wall_ahead = wall_ahead
+    restore(reactor, Recovered((RecoveredJob(a_row(1, 1), (row,)),), JobId(2)), 50.0)
+    job = reactor.jobs.find(JobId(1))
+    assert job is not None
+    assert job.tasks.next_due() == 50.0 + pause
+
+
+@pytest.mark.parametrize(
+    ("boot", "clock_ahead"),
+    [("this", 700.0), ("another", 950.0), ("", 950.0)],
+    ids=["by the monotonic clock", "by the wall clock", "by the wall clock, where boots are not known"],
+)
+def test_a_job_remembers_how_far_the_shared_time_was_ahead(boot: str, clock_ahead: float) -> None:
+    """950 is 100 before the wall clock, which is 850 before the monotonic one now."""
+    reactor = Reactor(boot="this" if boot else "")
+    reactor.wall_ahead = 850.0
+    row = a_row(1, 1, at=1_000.0, clock_ahead=100.0, boot=boot, boot_ahead=700.0)
+    restore(reactor, Recovered((RecoveredJob(row, ()),), JobId(2)), 50.0)
+    job = reactor.jobs.find(JobId(1))
+    assert job is not None
+    assert job.clock_ahead == clock_ahead
 
 
 def test_two_tasks_of_one_absent_worker_are_both_expected() -> None:

@@ -1,0 +1,110 @@
+"""What a foreman takes back when its store cannot keep it: new work, as if no client had asked for it, and claims.
+
+No peer has heard of any of it. Results, and what people decided about older jobs, stay: they are committed later.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from gandy.core.effects import Give, Publish, Reply, Send
+from gandy.core.model import AttemptKey
+from gandy.core.records import (
+    Claimed,
+    Ended,
+    JobAdded,
+    JobClosed,
+    JobForgotten,
+    JobSet,
+    LinesAdded,
+    LinesDropped,
+    Record,
+    TasksAdded,
+    TasksSet,
+)
+from gandy.ids import JobId, TaskNumber
+
+if TYPE_CHECKING:
+    from gandy.core.reactor import Reactor
+
+
+class Withdrawal(Struct):
+    """New work among some records, and the replies that told clients of it."""
+
+    jobs: set[JobId] = field(default_factory=set)  # that were submitted
+    grown: dict[JobId, TaskNumber] = field(default_factory=dict)  # older jobs, and the first task that was added
+    uploads: dict[int, TaskNumber] = field(default_factory=dict)  # of lines, and the first line that is taken back
+    claims: dict[AttemptKey, str] = field(default_factory=dict)  # with their workers
+    replies: list[Reply] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.jobs or self.grown or self.uploads or self.claims or self.replies)
+
+    def covers(self, job: JobId, task: TaskNumber) -> bool:
+        """Whether the task itself is taken back."""
+        return job in self.jobs or task >= self.grown.get(job, task + 1)
+
+
+def find_new_work(records: Iterable[Record], reactor: "Reactor") -> Withdrawal:
+    """A claim that has ended meanwhile, with its worker or by a cancel, stays: the record of its end needs it."""
+    found = Withdrawal()
+    for record in records:
+        match record:
+            case JobAdded(job):
+                found.jobs.add(job)
+            case TasksAdded(job, first) if job not in found.jobs:
+                found.grown.setdefault(job, first)
+            case LinesAdded(upload, first):
+                found.uploads.setdefault(upload, first)
+            case Claimed(worker, attempts):
+                for attempt in attempts:
+                    if found.covers(attempt.job, attempt.task) or reactor.is_current(attempt):
+                        found.claims[attempt] = worker
+            case _:
+                pass
+    return found
+
+
+def keep_records(records: Iterable[Record], new: Withdrawal) -> list[Record]:
+    """What is left of the records without the new work, in their order."""
+    return [kept for record in records if (kept := _keep_record(record, new)) is not None]
+
+
+def _keep_record(record: Record, new: Withdrawal) -> Record | None:
+    match record:
+        case JobAdded(upload=upload):
+            return LinesDropped(upload) if upload else None
+        case LinesAdded() | TasksAdded():
+            return None
+        case Claimed(_, attempts):
+            kept = tuple(attempt for attempt in attempts if attempt not in new.claims)
+            return replace(record, attempts=kept) if kept else None
+        case Ended(attempt):
+            return None if new.covers(attempt.job, attempt.task) else record
+        case TasksSet(job, _, tasks) if tasks is not None:
+            left = tuple(task for task in tasks if not new.covers(job, task))
+            return replace(record, tasks=left) if left else None
+        case TasksSet(job) | JobSet(job) | JobClosed(job) | JobForgotten(job):
+            return None if job in new.jobs else record
+        case _:
+            return record
+
+
+def keep_sends(sends: Iterable[Send], new: Withdrawal) -> list[Send]:
+    """What is left of the sends. The replies that tell of new work are the withdrawal's from now on."""
+    kept: list[Send] = []
+    for send in sends:
+        match send:
+            case Reply(takes_work=True):
+                new.replies.append(send)
+            case Give(worker, assignments):
+                left = tuple(each for each in assignments if each.attempt not in new.claims)
+                if left:
+                    kept.append(Give(worker, left))
+            case Publish(event) if event.job in new.jobs:
+                pass
+            case _:
+                kept.append(send)
+    return kept
