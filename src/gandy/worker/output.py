@@ -2,41 +2,69 @@
 
 While a task runs it writes to FOLDER/open/N.out and .err; what it wrote moves to FOLDER/JOB/SHARD/TASK.ATTEMPT.out and
 .err when it ends. A file that stayed empty stays where it is, for the next task: silent tasks cost no change to the
-file system, and leave nothing behind.
+file system, and leave nothing behind. Only a file that is known to be empty is used again. What cannot be moved stays
+where it is until it can be. All folders and files are for their owner alone.
 """
 
+import errno
 import fcntl
 import os
 import shutil
 import signal
+import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-from gandy.core.model import AttemptKey
+from msgspec.structs import replace
+
+from gandy.core.model import MISSING, AttemptKey, Ending
+from gandy.keys.files import make_private_folder
+from gandy.worker.shortage import find_shortage
 
 Stream = Literal["out", "err", "result"]
 
 TASKS_PER_SHARD: Final = 1000  # a folder with a million files is slow to list and to remove
 TAIL_BYTES: Final = 4096  # of standard error; goes with every ending, so it stays small
 FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND  # with which a task opens its files
+# A task may put a pipe or a link in the place of its file: neither is waited for, nor followed.
+READ_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
 OPEN_NAME: Final = "open"
+REPLACED: Final = "the file was replaced"
+NAMES: Final = {"out": "standard output", "err": "standard error"}
 
 
 class Piece(NamedTuple):
-    """Part of an output. After `is_last` nothing more will come."""
+    """Part of an output. After `is_last` nothing more will come. `is_absent`: there is no such file."""
 
     data: bytes
     is_last: bool
+    is_absent: bool = False
 
 
 class Kept(NamedTuple):
-    """What became of a task's output: its last words on standard error, and what went wrong, if anything."""
+    """What became of a task's output: bytes of each stream, or MISSING; its last words on standard error; and why
+    something is missing."""
 
-    tail: bytes
-    problem: str
+    out_bytes: int = 0
+    err_bytes: int = 0
+    tail: bytes = b""
+    problem: str = ""
 
 
-NOTHING: Final = Kept(b"", "")
+NOTHING: Final = Kept()
+
+
+class _Part(NamedTuple):
+    """What became of one of the two files. `is_clear`: the next task may have its name."""
+
+    size: int = 0
+    tail: bytes = b""
+    problem: str = ""
+    is_clear: bool = True
+
+
+_EMPTY: Final = _Part()
 
 
 class Sheets(NamedTuple):
@@ -46,12 +74,26 @@ class Sheets(NamedTuple):
     err: str
     is_ours: bool = True  # so another task can have them; else a slot process counts them
 
+    @property
+    def stem(self) -> str:
+        """What their names have in common, without the folder."""
+        return self.out[self.out.rindex("/") + 1 : -4]
 
-def output_path(folder: Path, attempt: AttemptKey, stream: Stream) -> str:
-    """Where output is kept for good."""
+
+def add_output(ending: Ending, kept: Kept) -> Ending:
+    """An ending with what became of the task's output."""
+    if kept is NOTHING:
+        return ending
+    note = "; ".join(filter(None, (ending.note, kept.problem))) if kept.problem else ending.note
+    return replace(ending, tail=kept.tail, note=note, out_bytes=kept.out_bytes, err_bytes=kept.err_bytes)
+
+
+def output_path(folder: Path, attempt: AttemptKey, stream: Stream, identity: int = 0) -> str:
+    """Where output is kept for good. Numbers of jobs may be given again: the identity of a job tells them apart."""
     # Not a Path: these are made for every task, and a Path costs more than the system call it is for.
     shard = attempt.task // TASKS_PER_SHARD
-    return f"{folder}/{attempt.job}/{shard}/{attempt.task}.{attempt.attempt}.{stream}"
+    job = f"{attempt.job}-{identity:x}" if identity else attempt.job
+    return f"{folder}/{job}/{shard}/{attempt.task}.{attempt.attempt}.{stream}"
 
 
 def name_sheets(series: str, number: int) -> Sheets:
@@ -60,16 +102,22 @@ def name_sheets(series: str, number: int) -> Sheets:
 
 
 class Outputs:
-    """All output of one worker. What a killed worker left open is removed: nobody will ask for it."""
+    """All output of one worker. What a killed worker left open is removed, unless this `is_rescue` of what ended."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, is_rescue: bool = False) -> None:
+        """Raises: OSError."""
         self.folder = folder
         self.kept_bytes = 0  # that were kept since the start
         self._open = folder / OPEN_NAME
         self._free: list[Sheets] = []
         self._count = 0
-        shutil.rmtree(self._open, ignore_errors=True)
-        self._open.mkdir(parents=True, exist_ok=True)
+        self._unmoved: dict[str, str] = {}  # from where output belongs to where it still is
+        make_private_folder(folder)
+        with suppress(PermissionError):  # a folder of somebody else is as private as its owner made it
+            folder.chmod(0o700)
+        if not is_rescue:
+            shutil.rmtree(self._open, ignore_errors=True)
+        make_private_folder(self._open)
 
     def take(self) -> Sheets:
         """Names for a task to write to, with `FLAGS`; its files are empty or do not exist yet."""
@@ -78,84 +126,154 @@ class Outputs:
         self._count += 1
         return Sheets(f"{self._open}/{self._count}.out", f"{self._open}/{self._count}.err")
 
+    def rescue(self, stem: str, attempt: AttemptKey, identity: int) -> Kept:
+        """Keep what a task of a dead worker wrote to the sheets of this name."""
+        sheets = Sheets(f"{self._open}/{stem}.out", f"{self._open}/{stem}.err", is_ours=False)
+        streams: tuple[tuple[Stream, str], ...] = (("out", sheets.out), ("err", sheets.err))
+        for stream, path in streams:
+            with suppress(FileNotFoundError):  # as usual; else its worker died between this and the next step
+                os.rename(output_path(self.folder, attempt, stream, identity), path)  # noqa: PTH104
+        return self.finish(sheets, attempt, identity)
+
     def begin_series(self) -> str:
         """For the sheets of a new slot process."""
         self._count += 1
         return f"{self._open}/{self._count}"
 
-    def finish(self, sheets: Sheets, attempt: AttemptKey) -> Kept:
-        """Keep what the task wrote, once it has ended."""
-        out = self._keep(sheets.out, attempt, "out")
-        err = self._keep(sheets.err, attempt, "err")
-        if sheets.is_ours:
-            self._free.append(sheets)
-        return Kept(err.tail, out.problem or err.problem)
+    def restore_folder(self) -> bool:
+        """Make the folder of running tasks again, if it was removed. Whether it was. Raises: OSError."""
+        if self._open.is_dir():
+            return False
+        make_private_folder(self._open)
+        return True
 
-    def keep_result(self, attempt: AttemptKey, result: bytes) -> None:
-        """A result that is too large to travel with its ending. Raises: OSError."""
-        path = Path(output_path(self.folder, attempt, "result"))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(result)
+    def finish(self, sheets: Sheets, attempt: AttemptKey, identity: int = 0) -> Kept:
+        """Keep what the task wrote, once it has ended."""
+        out = self._keep(sheets.out, attempt, "out", identity)
+        err = self._keep(sheets.err, attempt, "err", identity)
+        if sheets.is_ours and out.is_clear and err.is_clear:
+            self._free.append(sheets)
+        if out.problem or err.problem:
+            return Kept(out.size, err.size, err.tail, "; ".join(filter(None, (out.problem, err.problem))))
+        return Kept(out.size, err.size, err.tail)
+
+    def keep_result(self, attempt: AttemptKey, result: bytes, identity: int = 0) -> None:
+        """A result that is too large to travel with its ending: whole, or not at all. Raises: OSError."""
+        path = Path(output_path(self.folder, attempt, "result", identity))
+        part = path.with_suffix(".part")
+        make_private_folder(path.parent)
+        try:
+            _write(part, result)
+            part.replace(path)
+        except OSError:
+            part.unlink(missing_ok=True)
+            raise
         self.kept_bytes += len(result)
 
     def drop(self, sheets: Sheets) -> None:
         """The task never ran."""
-        _remove(sheets.out)
-        _remove(sheets.err)
-        self._open.mkdir(parents=True, exist_ok=True)
-        if sheets.is_ours:
+        is_clear = [_remove(sheets.out), _remove(sheets.err)]
+        if sheets.is_ours and all(is_clear):
             self._free.append(sheets)
 
-    def read(self, path: str, offset: int, limit: int) -> bytes:
-        """At most `limit` bytes from `offset`; nothing where there is no (more) output."""
+    def move_rest(self) -> None:
+        """Try again to move what could not be moved when its task ended."""
+        for kept, path in list(self._unmoved.items()):
+            with suppress(OSError):  # the next time, perhaps
+                _move(path, kept)
+                del self._unmoved[kept]
+
+    def read_kept(
+        self, attempt: AttemptKey, stream: Stream, offset: int, limit: int, identity: int = 0
+    ) -> bytes | None:
+        """As `read`, of an attempt that has ended."""
+        kept = output_path(self.folder, attempt, stream, identity)
+        return self.read(self._unmoved.get(kept, kept), offset, limit)
+
+    def read(self, path: str, offset: int, limit: int) -> bytes | None:
+        """At most `limit` bytes from `offset`; None where there is no such file. Raises: OSError."""
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(path, READ_FLAGS)
         except (FileNotFoundError, NotADirectoryError):
-            return b""
+            return None
         try:
             return os.pread(descriptor, limit, offset)
         finally:
             os.close(descriptor)
 
-    def _keep(self, path: str, attempt: AttemptKey, stream: Stream) -> Kept:
+    def _keep(self, path: str, attempt: AttemptKey, stream: Stream, identity: int) -> _Part:
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:  # the task removed it, and perhaps the folder
-            self._open.mkdir(parents=True, exist_ok=True)
-            return NOTHING
-        tail = b""
+            descriptor = os.open(path, READ_FLAGS)
+        except OSError as error:
+            if find_shortage(error) is None:
+                return self._give_up(path, stream, error)
+            return self._keep_unread(path, attempt, stream, identity)
         try:
             size = os.lseek(descriptor, 0, os.SEEK_END)  # a third of what `fstat` costs
-            if size == 0 and _is_unused(descriptor):
-                return NOTHING
-            if stream == "err":
-                tail = os.pread(descriptor, TAIL_BYTES, max(0, size - TAIL_BYTES))
-            if size:
-                _move(path, output_path(self.folder, attempt, stream))
-            else:
-                os.unlink(path)  # noqa: PTH108 (see output_path)
+            if size == 0:
+                if not _is_unused(descriptor):
+                    os.unlink(path)  # noqa: PTH108 (see output_path)
+                return _EMPTY
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OSError(errno.EINVAL, REPLACED)
+            tail = os.pread(descriptor, TAIL_BYTES, max(0, size - TAIL_BYTES)) if stream == "err" else b""
         except OSError as error:
-            _remove(path)
-            return Kept(tail, f"its output could not be kept: {error.strerror}")
+            return self._give_up(path, stream, error)
         finally:
             os.close(descriptor)
+        return self._put_away(path, output_path(self.folder, attempt, stream, identity), size, tail)
+
+    def _keep_unread(self, path: str, attempt: AttemptKey, stream: Stream, identity: int) -> _Part:
+        """Without a descriptor, where none is to be had: then nothing is known about who else has the file open."""
+        try:
+            status = os.lstat(path)
+            if not stat.S_ISREG(status.st_mode):
+                raise OSError(errno.EINVAL, REPLACED)
+            if status.st_size == 0:
+                os.unlink(path)  # noqa: PTH108 (see output_path)
+                return _EMPTY
+        except OSError as error:
+            return self._give_up(path, stream, error)
+        return self._put_away(path, output_path(self.folder, attempt, stream, identity), status.st_size, b"")
+
+    def _put_away(self, path: str, kept: str, size: int, tail: bytes) -> _Part:
         self.kept_bytes += size
-        return Kept(tail, "")
+        try:
+            _move(path, kept)
+        except OSError:  # no room for another folder, say
+            self._unmoved[kept] = path
+            return _Part(size, tail, is_clear=False)
+        return _Part(size, tail)
+
+    def _give_up(self, path: str, stream: Stream, error: OSError) -> _Part:
+        reason = "the file was removed" if isinstance(error, FileNotFoundError) else error.strerror
+        is_clear = _remove(path)
+        with suppress(OSError):  # then the next task says so
+            make_private_folder(self._open)
+        return _Part(MISSING, b"", f"its {NAMES[stream]} is missing: {reason}", is_clear)
 
 
-def _remove(path: str) -> None:
-    """Whatever it is. Where it stays, the next task that should write there says so."""
+def _write(path: Path, data: bytes) -> None:
+    path.unlink(missing_ok=True)
+    path.touch(0o600)
+    path.write_bytes(data)
+
+
+def _remove(path: str) -> bool:
+    """Whatever it is. Whether nothing is left."""
     try:
         Path(path).unlink(missing_ok=True)
     except OSError:
         shutil.rmtree(path, ignore_errors=True)  # a task made a folder of it
+        return not os.path.lexists(path)
+    return True
 
 
 def _move(path: str, kept: str) -> None:
     try:
         os.rename(path, kept)  # noqa: PTH104
     except FileNotFoundError:
-        Path(kept).parent.mkdir(parents=True, exist_ok=True)
+        make_private_folder(Path(kept).parent)
         os.rename(path, kept)  # noqa: PTH104
 
 

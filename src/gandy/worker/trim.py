@@ -30,8 +30,9 @@ def trim(folder: Path, max_bytes: int) -> int:
         for file in sorted(_list_files(shard.path)):
             if removed >= excess:
                 break
-            file.path.unlink(missing_ok=True)
-            removed += file.size
+            with suppress(OSError):  # what cannot be removed stays, and something younger goes
+                file.path.unlink(missing_ok=True)
+                removed += file.size
     _remove_empty_folders(folder)
     return removed
 
@@ -42,10 +43,11 @@ def _weigh_shard(path: Path) -> Weight:
 
 
 def _list_files(shard: Path) -> Iterator[Weight]:
-    for entry in os.scandir(shard):
-        with suppress(FileNotFoundError):
-            status = entry.stat(follow_symlinks=False)
-            yield Weight(status.st_mtime, status.st_size, Path(entry.path))
+    with suppress(FileNotFoundError):
+        for entry in os.scandir(shard):
+            with suppress(FileNotFoundError):
+                status = entry.stat(follow_symlinks=False)
+                yield Weight(status.st_mtime, status.st_size, Path(entry.path))
 
 
 def _list_shards(folder: Path) -> list[Path]:
@@ -53,8 +55,14 @@ def _list_shards(folder: Path) -> list[Path]:
 
 
 def _list_numbered(folder: Path) -> list[Path]:
-    """Folders of jobs or of shards; other things that a worker keeps have no numbers for names."""
-    return [Path(entry.path) for entry in os.scandir(folder) if entry.name.isdigit() and entry.is_dir()]
+    """Folders of jobs or of shards; the names of other things that a worker keeps do not begin with a number.
+
+    None where the folder itself is gone.
+    """
+    try:
+        return [Path(entry.path) for entry in os.scandir(folder) if entry.name[:1].isdigit() and entry.is_dir()]
+    except FileNotFoundError:
+        return []
 
 
 def _remove_empty_folders(folder: Path) -> None:

@@ -6,9 +6,9 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from tests.integration.worker.crews import a_bench, an_attempt, an_order, run_one, until
+from tests.integration.worker.crews import a_bench, an_attempt, an_order, no_files, run_one, until
 
-from gandy.core.model import AttemptKey
+from gandy.core.model import MISSING, AttemptKey
 from gandy.worker.output import Stream, output_path
 from gandy.worker.trim import trim, weigh
 
@@ -116,12 +116,56 @@ def test_output_can_be_followed_to_its_last_byte(tmp_path: Path) -> None:
             os.mkfifo(go_on)
             bench.runner.start(an_order("echo one; cat {line}; echo three", line=str(go_on)))
             await until(lambda: bench.output() == b"one\n")
-            assert bench.runner.read(an_attempt(), "out", 0, 100) == (b"one\n", False)
-            assert bench.runner.read(an_attempt(), "out", 4, 100) == (b"", False)
+            assert bench.runner.read(an_attempt(), "out", 0, 100) == (b"one\n", False, False)
+            assert bench.runner.read(an_attempt(), "out", 4, 100) == (b"", False, False)
             await asyncio.to_thread(go_on.write_text, "two\n")
             await bench.ending_of(an_attempt())
-            assert bench.runner.read(an_attempt(), "out", 4, 5) == (b"two\nt", False)
-            assert bench.runner.read(an_attempt(), "out", 9, 100) == (b"hree\n", True)
+            assert bench.runner.read(an_attempt(), "out", 4, 5) == (b"two\nt", False, False)
+            assert bench.runner.read(an_attempt(), "out", 9, 100) == (b"hree\n", True, False)
+
+    asyncio.run(go())
+
+
+def test_output_of_tasks_that_end_while_no_file_can_be_opened_is_whole_and_not_mixed(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with a_bench(tmp_path / "out") as bench:
+            gate = tmp_path / "gate"
+            os.mkfifo(gate)
+            opener = os.open(gate, os.O_RDWR)
+            lines = [f"read w < {gate}; echo {{task}}; echo error {{task}} >&2", f"read w < {gate}"]
+            for task in range(1, 9):
+                bench.runner.start(an_order(lines[task % 2], task))
+            with no_files():
+                os.write(opener, b"go\n" * 8)
+                endings = [await bench.ending_of(an_attempt(task)) for task in range(1, 9)]
+            os.close(opener)
+            sizes = [(ending.out_bytes, ending.err_bytes, ending.note) for ending in endings]
+            assert sizes == [(0, 0, ""), (2, 8, "")] * 4
+            for task in range(11, 19):  # with the names of files that the others had, perhaps
+                await bench.run(lines[1].replace("read w < ", "true "), task)
+            for task in range(1, 9):
+                assert bench.output(task) == (b"" if task % 2 else b"%d\n" % task)
+                assert read_output(tmp_path / "out", an_attempt(task), "err", 0, 100) == (
+                    b"" if task % 2 else b"error %d\n" % task
+                )
+            assert {bench.output(task) for task in range(11, 19)} == {b""}
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("replacement", ["mkfifo $f", "ln -s /etc/hostname $f", "mkdir $f", "ln -s /nowhere $f"])
+def test_what_a_task_puts_in_the_place_of_its_output_is_neither_waited_for_nor_read(
+    tmp_path: Path, replacement: str
+) -> None:
+    async def go() -> None:
+        async with a_bench(tmp_path) as bench:
+            ending = await bench.run(f"echo x; f=$(readlink /proc/$$/fd/1); rm $f; {replacement}")
+            assert ending.is_success
+            assert ending.out_bytes == MISSING
+            assert "its standard output is missing" in ending.note
+            assert bench.output() == b""
+            assert (await bench.run("echo on", task=2)).is_success
+            assert bench.output(2) == b"on\n"
 
     asyncio.run(go())
 

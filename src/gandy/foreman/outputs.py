@@ -1,0 +1,208 @@
+"""Reads what tasks wrote, from the workers that keep it: piece by piece of one task, or of many tasks at once."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from gandy.core import requests as ask
+from gandy.core.desk import Desk
+from gandy.core.extensions import READ, READ_MANY, Piece, Read, ReadMany, decode_piece, decode_pieces, encode
+from gandy.core.model import FINAL_STATES, MISSING, Cause, TaskState
+from gandy.core.rows import JobRow, TaskRow
+from gandy.core.workers import tell_name
+from gandy.errors import RemoteProtocolError
+from gandy.foreman.errands import Errands
+from gandy.foreman.refusal import Refusal
+from gandy.foreman.server import Server
+from gandy.ids import TaskNumber
+from gandy.limits import MAX_OUTPUTS, MAX_OUTPUTS_BYTES, MAX_TEXT
+from gandy.wire.messages import Extension
+
+PIECE_TIMEOUT: Final = 10.0  # seconds that a worker has to send output
+MAX_PIECE: Final = 1 << 20  # bytes of output in one piece
+MAX_KEEPERS: Final = 64  # workers that are asked for one page: the part of each is worth the way
+
+Answers = dict[TaskNumber, Piece | Refusal]
+
+
+class Outputs:
+    """One for each foreman. Raises: Refusal."""
+
+    def __init__(self, server: Server, errands: Errands) -> None:
+        self._server = server
+        self._errands = errands
+
+    async def read(self, request: ask.ReadOutput, job: JobRow) -> ask.Output:
+        """A piece of what one task wrote."""
+        store = self._server.store
+        (task,) = await store.list_tasks(request.job, None, 1, TaskNumber(request.task - 1))
+        attempt = request.attempt or task.attempt
+        attempts = await store.list_attempts(request.job, request.task, attempt - 1) if attempt else []
+        if not attempts or attempts[0].attempt != attempt:
+            return ask.Output(b"", 0, is_last=task.state in FINAL_STATES)
+        row = attempts[0]
+        desk = self._find_keeper(row.worker)
+        if desk is None or Extension.OUTPUT not in desk.agreed:
+            return _read_without_worker(request, row, is_here=desk is not None)
+        place = (request.job, request.task, row.attempt, request.stream, request.offset, min(request.limit, MAX_PIECE))
+        read = Read(*place, job.spec.identity)
+        try:
+            piece = decode_piece(await self._errands.ask(desk, READ, encode(read), PIECE_TIMEOUT))
+        except TimeoutError:
+            raise _refuse_for_silence(row.worker) from None
+        except RemoteProtocolError as error:
+            raise Refusal("gone", f"worker {row.worker} sends no output: {error}") from None
+        return _open_piece(request, job, row, piece)
+
+    async def read_many(self, request: ask.ReadOutputs, job: JobRow) -> ask.OutputPage:
+        """What the next tasks wrote, as far as it fits an answer."""
+        rows = await self._server.store.list_tasks(request.job, None, MAX_OUTPUTS, request.after)
+        page = _Page(request, job)
+        for row in rows:
+            desk = self._find_keeper(row.worker) if page.has_output(row) else None
+            if not page.add(row, desk):
+                break
+        asked = (self._ask(desk, request, job, mine, page.limit) for desk, mine in page.keepers.values())
+        for answers in await asyncio.gather(*asked):
+            page.answers |= answers
+        outputs, after = page.open()
+        return ask.OutputPage(outputs, after, is_last=not rows or after >= job.spec.tasks)
+
+    async def _ask(
+        self, desk: Desk, request: ask.ReadOutputs, job: JobRow, rows: Sequence[TaskRow], limit: int
+    ) -> Answers:
+        """Pieces of the first of these tasks, as many as fit the limit."""
+        attempts = tuple((row.task, row.attempt) for row in rows)
+        read = ReadMany(request.job, request.stream, attempts, limit, job.spec.identity)
+        try:
+            pieces = decode_pieces(await self._errands.ask(desk, READ_MANY, encode(read), PIECE_TIMEOUT)).pieces
+        except (TimeoutError, RemoteProtocolError):
+            pieces = ()
+        if not pieces:  # it has to send one at least
+            return {row.task: _refuse_for_silence(row.worker) for row in rows}
+        return {row.task: piece for row, piece in zip(rows, pieces, strict=False)}
+
+    def _find_keeper(self, worker: str) -> Desk | None:
+        """The worker that has the output of an attempt: the same, or one that was started again in its place."""
+        desk = self._server.foreman.find_desk(worker)
+        if desk is not None:
+            return desk
+        same = (w for w in self._server.foreman.reactor.workers if w.connected and w.info.name == tell_name(worker))
+        return next((self._server.foreman.find_desk(w.info.id) for w in same), None)
+
+
+class _Page:
+    """Tasks in the order of their numbers, and who keeps what they wrote."""
+
+    def __init__(self, request: ask.ReadOutputs, job: JobRow) -> None:
+        self._request = request
+        self._job = job
+        self._rows: list[tuple[TaskRow, Desk | None]] = []
+        self.keepers: dict[str, tuple[Desk, list[TaskRow]]] = {}  # by link: what each is asked for
+        self.answers: Answers = {}
+
+    @property
+    def limit(self) -> int:
+        """Bytes that each of the workers may send."""
+        return MAX_OUTPUTS_BYTES // max(1, len(self.keepers))
+
+    def has_output(self, row: TaskRow) -> bool:
+        """Whether the task wrote something, as far as is known without its worker."""
+        if not row.attempt:
+            return False
+        ending = row.ending
+        if ending is None or ending.cause is Cause.WORKER_LOST or not self._job.spec.identity:
+            return True
+        return (ending.err_bytes if self._request.stream == "err" else ending.out_bytes) != 0
+
+    def add(self, row: TaskRow, desk: Desk | None) -> bool:
+        """Whether there is room for another task, that this worker keeps the output of."""
+        if desk is not None and Extension.OUTPUT in desk.agreed:
+            if desk.link not in self.keepers and len(self.keepers) == MAX_KEEPERS:
+                return False
+            self.keepers.setdefault(desk.link, (desk, []))[1].append(row)
+        self._rows.append((row, desk))
+        return True
+
+    def open(self) -> tuple[tuple[ask.TaskOutput, ...], TaskNumber]:
+        """What was read, up to the first task for which a worker had no room, and the last task before that."""
+        outputs: list[ask.TaskOutput] = []
+        after = self._request.after
+        for row, desk in self._rows:
+            if self.has_output(row):
+                is_asked = desk is not None and Extension.OUTPUT in desk.agreed
+                if is_asked and row.task not in self.answers:
+                    break
+                outputs.append(self._open_one(row, desk))
+            after = row.task
+        return tuple(outputs), after
+
+    def _open_one(self, row: TaskRow, desk: Desk | None) -> ask.TaskOutput:
+        request = ask.ReadOutput(self._request.job, row.task, self._request.stream)
+        answer = self.answers.get(row.task)
+        try:
+            if isinstance(answer, Refusal):
+                raise answer
+            if answer is None:
+                output = _read_without_worker(request, row, is_here=desk is not None)
+            else:
+                output = _open_piece(request, self._job, row, answer)
+        except Refusal as refusal:
+            return ask.TaskOutput(row.task, row.attempt, problem=str(refusal)[:MAX_TEXT])
+        return ask.TaskOutput(row.task, row.attempt, output.data, is_whole=output.is_last)
+
+
+def _refuse_for_silence(worker: str) -> Refusal:
+    return Refusal("gone", f"worker {worker} does not send its output", retryable=True)
+
+
+def _open_piece(request: ask.ReadOutput, job: JobRow, row: TaskRow, piece: Piece) -> ask.Output:
+    """What a worker sent, if it is what the task wrote. Raises: Refusal."""
+    if piece.problem:
+        raise Refusal("gone", f"worker {row.worker} cannot read what task {request.task} wrote: {piece.problem}")
+    is_last = piece.is_last and row.state is not TaskState.RUNNING
+    if is_last and job.spec.identity and request.stream != "result":
+        is_last = _check_whole(request, row, piece)
+    return ask.Output(piece.data, row.attempt, is_last)
+
+
+def _read_without_worker(request: ask.ReadOutput, row: TaskRow, is_here: bool) -> ask.Output:
+    """What is known where the worker is away, or keeps its output to itself: a short standard error.
+
+    Raises: Refusal.
+    """
+    if row.state is TaskState.RUNNING and not is_here:
+        return ask.Output(b"", row.attempt, is_last=False)  # it may come back
+    name, what = tell_name(row.worker), f"what task {request.task} wrote"
+    if is_here:
+        raise Refusal("gone", f"{what} is with its worker {name}, which has no way to send it")
+    ending = row.ending
+    if request.stream == "err" and ending is not None and 0 < len(ending.tail) == ending.err_bytes:
+        data = ending.tail[request.offset : request.offset + request.limit]
+        return ask.Output(data, row.attempt, is_last=True)
+    raise Refusal("gone", f"{what} is on worker {name}, which is not here", retryable=True)
+
+
+def _check_whole(request: ask.ReadOutput, row: TaskRow, piece: Piece) -> bool:
+    """Whether a last piece ends what its task wrote; if not, the next reading finds nothing more, and says so.
+
+    Raises: Refusal.
+    """
+    ending = row.ending
+    if ending is None:
+        return True
+    what = f"what task {request.task} wrote"
+    if ending.cause is Cause.WORKER_LOST and piece.is_absent:
+        raise Refusal("gone", f"{what} was lost with its worker")
+    size = ending.err_bytes if request.stream == "err" else ending.out_bytes
+    if size == MISSING:
+        raise Refusal("gone", f"task {request.task}: {ending.note}")
+    if piece.is_absent and size:
+        name = tell_name(row.worker)
+        raise Refusal(
+            "gone", f"{what} is no longer kept: its worker {name} removed it to make room, or lost its folder"
+        )
+    end = request.offset + len(piece.data)
+    if end < size and not piece.data:
+        raise Refusal("gone", f"{what} is cut short: only {end} of {size} bytes are kept")
+    return end >= size

@@ -1,0 +1,32 @@
+"""Log files of tasks that an original foreman gives: it names the folder, and output and errors go there together.
+
+A foreman may have any command run here, so the folder is its to choose. The name of a job is only part of a file name.
+"""
+
+import os
+from typing import Final
+
+from gandy.worker.output import FLAGS, Sheets
+from gandy.worker.spawn import NotStartedError, make_start_error
+
+MAX_NUMBER: Final = 10_000  # behind the name of a log, where there are older ones; as in the original
+
+
+def open_log(folder: str, job_name: str, task: int) -> Sheets:
+    """A file of its own, FOLDER/NAME_TASK.log; where there is one, FOLDER/NAME_TASK-1.log, and so on.
+
+    Raises: NotStartedError, ShortageError.
+    """
+    start = os.path.join(os.path.abspath(folder), f"{job_name.replace('/', '_')}_{task}")  # noqa: PTH100, PTH118
+    for number in range(MAX_NUMBER + 1):
+        path = f"{start}-{number}.log" if number else f"{start}.log"
+        try:
+            os.close(os.open(path, FLAGS | os.O_EXCL | os.O_CLOEXEC, 0o666))
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise make_start_error(f"error opening log {path}", error) from error
+        except ValueError as error:  # a zero byte, text that is no text
+            raise NotStartedError(f"error opening log: {error}") from error
+        return Sheets(path, path, is_ours=False)
+    raise NotStartedError(f"error opening log: there are {MAX_NUMBER:,} logs of {start} already")

@@ -1,0 +1,73 @@
+"""Lets a worker that is short of something take less until that is over, and says so."""
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from gandy.worker.capacity import Capacity
+from gandy.worker.line import Line
+
+log = logging.getLogger("gandy.worker")
+
+DISK_PERIOD: Final = 1.0  # seconds between two looks at how much room the disk has: a task fills a reserve in not less
+
+
+class Throttle:
+    """One for each worker, on the current loop. `on_change` is called when `slots` or `problem` is another."""
+
+    def __init__(self, slots: int, folder: Path, line: Line, on_change: Callable[[bool], None]) -> None:
+        """`on_change` hears whether the worker uses fewer slots than before."""
+        self.slots = slots
+        self.problem = ""
+        self._folder = folder
+        self._line = line
+        self._on_change = on_change
+        self._capacity = Capacity(slots)
+        self._recovering: asyncio.TimerHandle | None = None
+
+    def on_shortage(self, problem: str) -> None:
+        """Something could not be done for want of this."""
+        self._capacity.on_shortage(problem, self._line.busy, time.monotonic())
+        self._apply()
+        if self._recovering is None:
+            self._wait_to_recover()
+
+    def look_at_disk(self) -> None:
+        """Start nothing while the disk of the output is nearly full."""
+        with suppress(OSError):  # the folder was removed, and is made again with the next task
+            status = os.statvfs(self._folder)
+            self._capacity.on_disk(status.f_bavail * status.f_frsize, status.f_blocks * status.f_frsize)
+        self._apply()
+
+    def close(self) -> None:
+        if self._recovering is not None:
+            self._recovering.cancel()
+
+    def _wait_to_recover(self) -> None:
+        self._recovering = None
+        if self._capacity.next_look is not None:
+            pause = max(0.0, self._capacity.next_look - time.monotonic())
+            self._recovering = asyncio.get_running_loop().call_later(pause, self._recover)
+
+    def _recover(self) -> None:
+        self._capacity.on_time(time.monotonic())
+        self._apply()
+        self._wait_to_recover()
+
+    def _apply(self) -> None:
+        slots, problem = self._capacity.slots, self._capacity.problem
+        if (slots, problem) == (self.slots, self.problem):
+            return
+        if problem and not self.problem:
+            log.warning("this worker is short of %s; until that is over it takes fewer tasks", problem)
+        elif self.problem and not problem:
+            log.info("this worker is no longer short of %s", self.problem)
+        uses_less = slots < self.slots
+        self.slots, self.problem = slots, problem
+        self._line.allowed = slots
+        self._on_change(uses_less)
