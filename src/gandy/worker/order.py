@@ -1,20 +1,15 @@
-"""What a worker is told to run, and how it becomes arguments and an environment. Spawns nothing.
+"""What a worker is told to run, and how it becomes arguments and an environment. Spawns nothing."""
 
-`{task}` and `{line}` in a command stand for the task's number and its line; other braces are left alone.
-In a shell line `{line}` is one word, whatever is in it, so put no quotes around it; `eval {line}` runs it as code.
-"""
-
-import re
-import shlex
 from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Struct
 
 from gandy.core.model import AttemptKey, Command
+from gandy.core.placeholders import fill
+from gandy.worker.restart import TOKEN
 
 SHELL: Final = "/bin/sh"
-PLACES: Final = re.compile(r"\{(?:task|line)\}")
 
 
 class PythonOrder(Struct, frozen=True):
@@ -39,24 +34,22 @@ class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
     memory: int | None = None  # bytes that it may use
     python: PythonOrder | None = None  # then there is no command to run
     at: float | None = None  # shared time at which it begins
-
-
-def has_places(command: Command) -> bool:
-    """Whether each task has arguments of its own."""
-    return any(map(PLACES.search, (command,) if isinstance(command, str) else command))
+    identity: int = 0  # of the job
+    log_folder: str = ""  # where its output goes; empty: it is kept for gandy's clients
 
 
 def make_arguments(order: Order) -> list[str]:
-    """The argument vector of the task's first process."""
-    if isinstance(order.command, str):
-        line = None if order.line is None else _quote_line(order.line)
-        return [SHELL, "-c", _fill(order.command, order, line)]
-    return [_fill(argument, order, order.line) for argument in order.command]
+    """The argument vector of the task's first process.
+
+    Raises: ConfigError: its line would be run as code.
+    """
+    command = fill(order.command, order.attempt.task, order.line)
+    return [SHELL, "-c", command] if isinstance(command, str) else list(command)
 
 
 def tell_base(environ: Mapping[str, str]) -> dict[str, str]:
     """What the processes that a worker starts get of its own environment: all but an invitation, if it came by one."""
-    return {name: value for name, value in environ.items() if name != "GANDY_TOKEN"}
+    return {name: value for name, value in environ.items() if name != TOKEN}
 
 
 def make_environment(base: Mapping[str, str], order: Order) -> dict[str, str]:
@@ -77,17 +70,3 @@ def make_job_environment(base: Mapping[str, str], order: Order) -> dict[str, str
     if order.line is not None:
         env["GANDY_LINE"] = order.line
     return env
-
-
-def _fill(text: str, order: Order, line: str | None) -> str:
-    if "{" not in text:
-        return text
-    # In one pass, so that a line which contains {task} stays as it is.
-    words = {"{task}": str(order.attempt.task), "{line}": "{line}" if line is None else line}
-    return PLACES.sub(lambda place: words[place[0]], text)
-
-
-def _quote_line(line: str) -> str:
-    # shlex.quote would be safe only outside quotes: in "{line}" it lets $(...) run. What comes out of a variable is
-    # never read as code, wherever in the shell line it stands.
-    return line if shlex.quote(line) == line else '"$GANDY_LINE"'

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from tests.integration.worker.crews import a_bench, an_order, run_one, run_shell
 
+from gandy.core.model import Cause, Command
 from gandy.worker.order import Order
 from gandy.worker.output import Sheets
 from gandy.worker.spawn import Spawner
@@ -44,18 +45,23 @@ def test_line_is_one_word_whatever_is_in_it(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(
-    "shell_line", ['echo "{line}"', "echo '{line}'", "sh -c 'echo {line}'", 'echo "$(echo "{line}")"']
+    "command",
+    ['rm -f "{line}"', "echo '{line}'", 'echo "$(echo "{line}")"', "eval {line}", ("sh", "-c", "cat {line}")],
+    ids=str,
 )
-def test_line_is_never_code_even_inside_quotes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell_line: str
+def test_task_whose_line_would_be_code_is_not_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
+    (tmp_path / "kept").touch()
     monkeypatch.chdir(tmp_path)
-    run_shell(tmp_path / "out", shell_line, LINES)
-    assert not (tmp_path / "hacked").exists()
+    ending, _ = run_one(tmp_path / "out", command, line="a *")
+    assert (tmp_path / "kept").exists()
+    assert ending.cause is Cause.NOT_STARTED
+    assert "GANDY_LINE" in ending.note
 
 
 def test_line_can_be_run_as_code_on_purpose(tmp_path: Path) -> None:
-    assert run_shell(tmp_path, "eval {line}", {1: "echo $((6 * 7)) 'a  b'"}) == {1: b"42 a  b\n"}
+    assert run_shell(tmp_path, 'eval "$GANDY_LINE"', {1: "echo $((6 * 7)) 'a  b'"}) == {1: b"42 a  b\n"}
 
 
 def test_line_in_an_argument_is_taken_as_it_is(tmp_path: Path) -> None:

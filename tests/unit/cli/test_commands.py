@@ -81,12 +81,13 @@ def started(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         ("up", {"slots": None, "store": None, "preload": (), "commands": (), "reserve": 0, "listen": ()}),
         (
             "foreman run --store memory: --listen tcp://[::]:1 --v1-listen h:1 --grace 2min --insecure "  # noqa: ISC004
-            "--roundrobin tcp://h:2 --roundrobin-command 0x20=a --roundrobin-expiry 1 --pingpong tcp://h:3 "
-            "--pingpong-command b --pingpong-expiry 2 --curve keys",
+            "--roundrobin tcp://h:2 --roundrobin-command 0x20=a --roundrobin-expiry 1 --roundrobin-limit 9 "
+            "--pingpong tcp://h:3 --pingpong-command b --pingpong-expiry 2 --curve keys",
             {
                 "roundrobin": "tcp://h:2",
                 "roundrobin_commands": ("0x20=a",),
                 "roundrobin_expiry": 1.0,
+                "roundrobin_limit": 9.0,
                 "pingpong": "tcp://h:3",
                 "pingpong_command": "b",
                 "pingpong_expiry": 2.0,
@@ -106,6 +107,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
                 "roundrobin": None,
                 "roundrobin_commands": (),
                 "roundrobin_expiry": 15.0,
+                "roundrobin_limit": 3600.0,
                 "pingpong": None,
                 "pingpong_command": "pingpong",
                 "pingpong_expiry": 10.0,

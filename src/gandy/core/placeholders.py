@@ -1,0 +1,182 @@
+"""`{task}` and `{line}` in a command: where they may stand, and what a worker runs instead.
+
+A line is data, whatever is in it. No shell ever reads it as part of its text: in a shell line it comes out of a
+variable, in an argument vector it is an argument or a part of one. Where the program would read that argument as code
+again, as after `sh -c`, `{line}` is refused. Other braces are left alone.
+"""
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final
+
+from gandy.core.model import Command
+from gandy.core.shell_text import LINE, UnclearShellLine, read_commands
+from gandy.errors import ConfigError
+
+# Characters of a shell line with {line}. Linux takes no longer argument, and reading one costs a microsecond each.
+MAX_SHELL_LINE: Final = 131_071
+
+# Out of the variable, and quoted: a shell never reads it as code, splits it or looks for files by it. Where something
+# took the variable away, the shell stops rather than go on without the line.
+IN_SHELL: Final = '"${GANDY_LINE?}"'
+TASK: Final = re.compile(r"(?<![$\\])\{task\}")
+EITHER: Final = re.compile(r"(?<![$\\])\{(?:task|line)\}")
+
+
+def _list_names(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+SHELLS: Final = _list_names("sh ash bash dash ksh mksh zsh fish csh tcsh yash rbash rksh pwsh $SHELL ${SHELL}")
+
+# Their first operand is a file, unless an option brings code.
+SCRIPTED: Final = SHELLS | _list_names(
+    "python pypy ipython perl ruby node nodejs deno bun php lua luajit R Rscript julia tclsh expect osascript"
+)
+
+# Their first operand is code, or follows the option that brings it.
+PROGRAMMED: Final = _list_names("awk gawk mawk nawk sed gsed jq yq")
+
+# They join their arguments, or read any of them, as a line for a shell.
+JOINING: Final = _list_names("eval ssh autossh mosh rsh remsh dsh pdsh clush watch parallel sem trap alias make gmake")
+
+# They run a program with its arguments, or, after an option, code.
+LAUNCHERS: Final = _list_names("su runuser sg flock script")
+
+VERSION: Final = re.compile(r"[-.\d]+$")  # python3.11
+CODE_OPTION: Final = re.compile(r"-\w*[ceE]|--?(?:[Cc]ommand|eval|expression|execute)")
+GLUED_CODE: Final = re.compile(r"-\w*[ceE]|--?(?:command|eval|expression|execute)=")
+
+# Beside {line} in one word, these make it look like code of some language; $name is the shell's own.
+CODE_SIGN: Final = re.compile(r"[\s'\"\\`;&|<>()]|\$(?!\w+|\{\w+\}|\(\))")
+
+
+def check_command(command: Command, has_lines: bool) -> None:
+    """Whether `{line}` in a command can mean the task's line, as one argument and never as code.
+
+    Raises: ConfigError: it cannot. The text says what to write instead.
+    """
+    if not has_lines and any(LINE.search(text) for text in _list_texts(command)):
+        raise ConfigError("the command has {line}, and the job has no lines: --each-line FILE, or lines= in Python")
+    _parse(command)
+
+
+def needs_filling(command: Command) -> bool:
+    """True if the arguments of each task are its own."""
+    places = TASK if isinstance(command, str) else EITHER
+    return any(map(places.search, _list_texts(command)))
+
+
+def fill(command: Command, task: int, line: str | None) -> Command:
+    """The command of one task. A shell line takes its line from GANDY_LINE.
+
+    Raises: ConfigError.
+    """
+    if line is None:  # then {line} means nothing
+        return _replace(command, TASK, {"{task}": str(task)})
+    filling = {"{task}": str(task), "{line}": line}
+    # In one pass, so that a line which contains {task} stays as it is.
+    return _replace(_parse_once(command), TASK if isinstance(command, str) else EITHER, filling)
+
+
+def _parse(command: Command) -> Command:
+    """What a worker fills: a shell line has the variable in the place of `{line}`.
+
+    Raises: ConfigError.
+    """
+    try:
+        if not isinstance(command, str):
+            _check_words(command)
+            return command
+        if LINE.search(command) is None:
+            return command
+        if len(command) > MAX_SHELL_LINE:
+            raise UnclearShellLine("the line is too long for any shell")
+        for words in read_commands(command):
+            _check_words(words)
+        return LINE.sub(lambda _place: IN_SHELL, command)
+    except UnclearShellLine as error:
+        raise ConfigError(f'{error}. Or write a shell line with "$GANDY_LINE", in double quotes') from None
+
+
+_parse_once = lru_cache(maxsize=64)(_parse)  # a worker needs it for each task, and has few jobs at a time
+
+
+class _Program:
+    """What one program makes of its arguments, as far as they were read."""
+
+    def __init__(self, name: str, kind: frozenset[str]) -> None:
+        self.name = name
+        self._kind = kind
+        self._wants_code = False  # an option said that the next operand is code
+        self._has_operand = False
+        self._options_ended = False
+
+    @property
+    def is_launcher(self) -> bool:
+        return self._kind is LAUNCHERS
+
+    def read(self, word: str) -> None:
+        if word == "--":
+            self._options_ended = True
+        elif CODE_OPTION.fullmatch(word):
+            self._wants_code = True
+        elif not word.startswith(("-", "+")):
+            self._has_operand = True
+            self._wants_code = False
+
+    def check(self, word: str) -> None:
+        """Raises: UnclearShellLine, where the line would be read as code."""
+        begins_free = word.startswith(("{line}", "-", "+"))  # so that the line itself may be an option
+        if self._kind is JOINING:
+            raise UnclearShellLine(f"{self.name} reads its arguments as code, and would run what the line says")
+        if self._wants_code or GLUED_CODE.match(word):
+            raise UnclearShellLine(self._explain_code())
+        if self._has_operand or self.is_launcher:
+            return
+        if self._kind is PROGRAMMED:
+            raise UnclearShellLine(f"{self.name} reads its first argument as code, and would run what the line says")
+        if begins_free and not self._options_ended:
+            raise UnclearShellLine(
+                f"{self.name} takes options here, and a line that begins with '-' would be one: "
+                f"write ./{{line}} or -- {{line}}"
+            )
+
+    def _explain_code(self) -> str:
+        said = f"{self.name} would run the line as code"
+        return f"{said}: write {self.name} -c 'cat \"$1\"' {self.name} {{line}}" if self.name in SHELLS else said
+
+
+def _check_words(words: Iterable[str]) -> None:
+    """Of one program and its arguments. Raises: UnclearShellLine."""
+    program: _Program | None = None
+    for word in words:
+        if LINE.search(word):
+            if CODE_SIGN.search(LINE.sub("", word)):
+                raise UnclearShellLine(f"some programs would run {word!r} as code: let {{line}} be a word of its own")
+            if program is not None:
+                program.check(word)
+        found = _find_program(word) if program is None or program.is_launcher else None
+        if found is not None:
+            program = found
+        elif program is not None:
+            program.read(word)
+
+
+def _find_program(word: str) -> _Program | None:
+    name = VERSION.sub("", word.rpartition("/")[2])
+    for kind in (SCRIPTED, PROGRAMMED, JOINING, LAUNCHERS):
+        if name in kind:
+            return _Program(name, kind)
+    return None
+
+
+def _replace(command: Command, places: re.Pattern[str], filling: dict[str, str]) -> Command:
+    if isinstance(command, str):
+        return places.sub(lambda place: filling[place[0]], command)
+    return tuple(places.sub(lambda place: filling[place[0]], argument) for argument in command)
+
+
+def _list_texts(command: Command) -> tuple[str, ...]:
+    return (command,) if isinstance(command, str) else command
