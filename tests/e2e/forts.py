@@ -1,5 +1,6 @@
 """A foreman that listens on TCP, and peers of every kind with sockets of their own: no client or worker of gandy."""
 
+import secrets
 import socket
 import ssl
 import time
@@ -34,8 +35,8 @@ class Fort(Kitchen):
         super().__init__(home, "--listen", f"tcp://127.0.0.1:{self.port}", *words)
         self.tcp = f"tcp://127.0.0.1:{self.port}"
 
-    def connect(self) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.port), SOON)
+    def connect(self, source: str = "127.0.0.1") -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), SOON, (source, 0))
 
     def find_keys(self, role: str) -> CrewKeys:
         found = CrewKeys.find(self.home / "keys" / role)
@@ -48,10 +49,10 @@ class Fort(Kitchen):
             made = owner.make_key(secret.public, name, role, seconds)
         return CrewKeys.save(folder, Membership(made.foreman, name, role), secret.pem, made.certificate)
 
-    def open(self, keys: CrewKeys | None, alpn: str = ALPN_NATIVE) -> "Peer":
+    def open(self, keys: CrewKeys | None, alpn: str = ALPN_NATIVE, source: str = "127.0.0.1") -> "Peer":
         context = make_client_context() if keys is None else keys.make_context()
         context.set_alpn_protocols([alpn])
-        return Peer(context.wrap_socket(self.connect()))
+        return Peer(context.wrap_socket(self.connect(source)))
 
     def open_client(self, role: str) -> "Peer":
         peer = self.open(self.find_keys(role))
@@ -73,7 +74,13 @@ class Fort(Kitchen):
         token, secret = joining.parse_token(text), secret or make_secret()
         public = changes.get("public_key", secret.public)
         proof = make_proof(tell_check(token.secret), joining.bind(token.fingerprint, public))
-        told = {"invitation": token.invitation, "proof": proof, "public_key": public, "name": "hut", **changes}
+        told = {
+            "invitation": token.invitation,
+            "proof": proof,
+            "public_key": public,
+            "name": f"hut-{secrets.token_hex(4)}",
+            **changes,
+        }
         with closing(self.open(None, ALPN_JOIN)) as peer:
             peer.send(joining.encode_join(joining.Join(**told)))
             return peer.hear_answer()

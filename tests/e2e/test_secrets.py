@@ -1,6 +1,7 @@
 """Secrets stay where they are needed: a canary in a job's environment, and keys, looked for in all that comes out."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,7 +31,7 @@ class Aviary(Crew):
         until(lambda: "listens at" in self.members[0].log.read_text())
         self.observer, self.worker = Crew(home / "observer"), Crew(home / "worker")
         for other, role in ((self.observer, "observer"), (self.worker, "worker")):
-            other.run("join", "-", "--name", role, data=self.run("invite", f"--{role}").stdout)
+            other.run("join", "-", "--name", f"our {role}", data=self.run("invite", f"--{role}").stdout)
         self.members.append(Member(self.worker, "worker", "worker", "run"))
         until(lambda: "at work" in self.members[1].log.read_text())
 
@@ -151,3 +152,37 @@ def test_a_foreman_that_is_stopped_by_a_signal_says_nothing_secret(tmp_path: Pat
         crew.submit("--env", f"SECRET={CANARY}", "true")
         foreman.terminate()
         assert CANARY.encode() not in foreman.communicate(timeout=PATIENCE)[1]
+
+
+# Files
+
+
+@pytest.fixture
+def _open_umask() -> Iterator[None]:
+    """What others may read must not hang on it."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("_open_umask")
+def test_nothing_under_a_home_is_for_other_users(tmp_path: Path) -> None:
+    """Of a foreman, of a worker that joined it, and of a client: folders, files and sockets."""
+    foreman, worker, client = (Crew(tmp_path / "deep" / name) for name in ("foreman", "worker", "client"))
+    (tmp_path / "deep").mkdir(mode=0o700)
+    url = f"tcp://127.0.0.1:{find_port()}"
+    with foreman.running("foreman", "run", "--listen", url):
+        worker.environment["GANDY_TOKEN"] = (
+            foreman.run("invite", "--worker", "--output", "quiet").stdout.decode().strip()
+        )
+        client.run("join", "-", data=foreman.run("invite", "--client").stdout)
+        with worker.running("worker", "run", "--slots", "2"):
+            job = client.submit("--wait", "--tasks", "3", "echo out; echo err >&2; umask")
+            assert client.run("job", "output", job).stdout.count(b"0000") == 3  # tasks keep what the user has
+            with Client(f"unix:{foreman.home}/foreman.sock") as owner:
+                assert owner.run(len, bytes(3_000_000)).result() == 3_000_000
+                assert len(owner.run(bytes, 3_000_000).result()) == 3_000_000
+            seen = [path for home in (foreman, worker, client) for path in (home.home, *home.home.rglob("*"))]
+            open_to_others = {str(path): oct(path.stat().st_mode) for path in seen if path.stat().st_mode & 0o077}
+    assert len(seen) > 20
+    assert open_to_others == {}

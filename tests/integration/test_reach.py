@@ -1,13 +1,13 @@
 """Whom clients and workers trust with their first word."""
 
 import asyncio
-import os
 import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.as_root import can_be_nobody
 
 from gandy.config import parse_address
 from gandy.errors import LinkError
@@ -37,7 +37,7 @@ class Ear(asyncio.Protocol):
         self.heard += data
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+@pytest.mark.skipif(not can_be_nobody(), reason="only root can be another user")
 def test_a_socket_of_another_user_is_neither_heard_nor_told_anything(tmp_path: Path) -> None:
     """It could answer HELLO before it came, and then have a worker run something."""
     for folder in (tmp_path, *tmp_path.parents):

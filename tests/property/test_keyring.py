@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from gandy.core import keyring
-from gandy.core.keyring import Invitation, Key, KeyRefused, Keyring, make_proof, tell_check
+from gandy.core.keyring import Invitation, Key, KeyRefused, Keyring, NameTaken, make_proof, tell_check
 from gandy.core.roles import CrewRole
 from gandy.errors import Rejected
 
@@ -43,12 +43,16 @@ class Ring(RuleBasedStateMachine):
         expires = None if seconds is None else self.now + seconds
         key = Key(f"{self.count:064x}", name, CrewRole.CLIENT, self.now, "test", expires)
         good = sum(end > self.now for end in self.ends.values())
+        is_taken = any(each.name == name and self.ends[each.fingerprint] > self.now for each in self.ring.list_keys())
         try:
             self.ring.add(key)
+        except NameTaken:
+            assert is_taken
         except Rejected:
             assert good >= MAX_KEYS
         else:
             assert good < MAX_KEYS
+            assert not is_taken
             self.ends[key.fingerprint] = inf if expires is None else expires
 
     @rule(name=names)

@@ -14,6 +14,7 @@ import click
 
 from gandy.cli.exits import EXIT_HELP, make_epilog
 from gandy.cli.options import Format, output_option, refuse_joined
+from gandy.cli.say import say
 from gandy.config import tell_home
 from gandy.errors import ConfigError
 
@@ -106,7 +107,7 @@ def _print(line: bytes, output: Format) -> None:
 
         print_json(entry)
     else:
-        click.echo(words)
+        say(words)
 
 
 def _describe(entry: dict[str, Any], is_short: bool) -> str:

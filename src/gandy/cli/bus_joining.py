@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 import click
 
 from gandy.cli.exits import EXIT_HELP, make_epilog
+from gandy.cli.say import say
 from gandy.config import tell_home
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def join(told: dict[str, Any], clock: "Clock" = "follow") -> "Ensemble":
     from gandy.bus import Ensemble
 
     if told["insecure"]:
-        click.echo("gandy: INSECURE: everybody on the network can take part in this ensemble", err=True)
+        say("gandy: INSECURE: everybody on the network can take part in this ensemble", err=True)
     options = {key: told[key] for key in ("dialect", "insecure", "peers", "ip")}
     return Ensemble(told["ensemble"], clock=clock, **options)
 
@@ -111,4 +112,4 @@ class Feed:
 
 
 def print_json(value: object) -> None:
-    click.echo(json.dumps(value, separators=(",", ":")))
+    say(json.dumps(value, separators=(",", ":")))

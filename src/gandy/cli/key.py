@@ -1,6 +1,7 @@
 """`gandy key`, `gandy invite`, `gandy join`, `gandy leave`: who may come in, and how a machine comes in."""
 
 import os
+import secrets
 import sys
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ import click
 
 from gandy.cli.exits import make_epilog
 from gandy.cli.options import Format, Seconds, open_owner, output_option
+from gandy.cli.say import say
 from gandy.config import tell_home
 from gandy.errors import ConfigError
 
@@ -39,7 +41,7 @@ def list_keys(output: Format) -> None:
 
 @key.command(epilog=make_epilog("gandy key new worker", "gandy key new client --name anna --ttl 30d --to keys-of-anna"))
 @click.argument("role", type=click.Choice(ROLES))
-@click.option("--name", metavar="TEXT", help="Whose it is. Default: the role.")
+@click.option("--name", metavar="TEXT", help="Whose it is. Default: the role, and some digits.")
 @click.option("--ttl", type=Seconds(), metavar="TIME", help="How long it is good. Default: until it is revoked.")
 @click.option("--to", metavar="FOLDER", help="Where it goes. Default: to the keys of this home, for the role.")
 def new(role: str, name: str | None, ttl: float | None, to: str | None) -> None:
@@ -57,22 +59,23 @@ def new(role: str, name: str | None, ttl: float | None, to: str | None) -> None:
     home = tell_home(os.environ, sys.platform)
     folder = Path(to) if to is not None else Path(home) / OWN_FOLDER / role
     secret = make_secret()
+    name = name or f"{role}-{secrets.token_hex(3)}"
     with open_owner() as client:
-        made = client.make_key(secret.public, name or role, role, ttl)
+        made = client.make_key(secret.public, name, role, ttl)
     addresses = made.addresses if to is not None else ()
-    about = Membership(made.foreman, name or role, CrewRole(role), addresses, made.ensemble)
+    about = Membership(made.foreman, name, CrewRole(role), addresses, made.ensemble)
     shared = b""
     if to is not None and about.role is not CrewRole.OBSERVER:
         shared = open_own_key(home).secret
         note_shared(home)
     with alone(folder):
         CrewKeys.save(folder, about, secret.pem, made.certificate, made.identity, shared)
-    click.echo(f"a key for a {role} is in {folder}")
+    say(f"a key for a {role} is in {folder}")
     if to is None:
         return
-    click.echo("copy what is in it to GANDY_HOME/crew of another machine", err=True)
+    say("copy what is in it to GANDY_HOME/crew of another machine", err=True)
     if not addresses:
-        click.echo("the foreman takes nobody from other machines yet: start it with --listen", err=True)
+        say("the foreman takes nobody from other machines yet: start it with --listen", err=True)
 
 
 @key.command(epilog=make_epilog("gandy key revoke hut", "gandy key revoke 4f1c93a0b2d1 --output json"))
@@ -90,11 +93,11 @@ def revoke(wanted: str, output: Format) -> None:
         _show(rows, output)
         return
     for row in rows:
-        click.echo(f"the key {row.id} of {row.name} ({row.role}) is good no longer")
+        say(f"the key {row.id} of {row.name} ({row.role}) is good no longer")
     if not rows:
-        click.echo(f"nothing of {wanted} is good any more")
+        say(f"nothing of {wanted} is good any more")
     elif any(row.role != "observer" for row in rows):
-        click.echo("who had it can still be in the crew's ensembles: 'gandy key rotate' ends that", err=True)
+        say("who had it can still be in the crew's ensembles: 'gandy key rotate' ends that", err=True)
 
 
 @key.command(epilog=make_epilog("gandy key rotate"))
@@ -111,8 +114,8 @@ def rotate() -> None:
     if not (Path(home) / FOLDER / CERTIFICATE).exists():
         raise ConfigError("the key is made where the foreman is, and no foreman was ever started in this home")
     renew_own_key(home)
-    click.echo("the ensembles of this crew have a new key")
-    click.echo("next: start the foreman again, and have other machines join again with 'gandy invite'", err=True)
+    say("the ensembles of this crew have a new key")
+    say("next: start the foreman again, and have other machines join again with 'gandy invite'", err=True)
 
 
 @click.command(
@@ -159,14 +162,14 @@ def invite(role: str | None, ttl: float, uses: int, addresses: tuple[str, ...], 
     if output == "json":
         print_json({"token": made.token, "role": role, "expires": made.expires, "uses": uses})
     elif output == "quiet":
-        click.echo(made.token)
+        say(made.token)
     else:
         often = "once" if uses == 1 else f"{uses} times"
         where = "On the other machine"
         if all(is_loopback(parse_address(each).host) for each in parse_token(made.token).addresses):
             where = "On this machine alone (others need a foreman with --listen tcp://0.0.0.0:5429)"
-        click.echo(f"{where}, within {format_seconds(ttl)} and {often}:", err=True)
-        click.echo(f"gandy join {made.token}")
+        say(f"{where}, within {format_seconds(ttl)} and {often}:", err=True)
+        say(f"gandy join {made.token}")
 
 
 @click.command(epilog=make_epilog("gandy join gandy1-hVs...", "gandy invite --worker | ssh hut gandy join -"))
@@ -197,14 +200,14 @@ def join(token: str, name: str | None, output: Format) -> None:
         before = _tell_former(folder)
         about = join_crew(token, home, name).about
     if before:
-        click.echo(before, err=True)
+        say(before, err=True)
     if output == "json":
         print_json({"name": about.name, "role": about.role, "foreman": about.foreman, "addresses": about.addresses})
     elif output == "quiet":
-        click.echo(about.addresses[0])
+        say(about.addresses[0])
     else:
-        click.echo(f"joined the crew at {about.addresses[0]} as the {about.role} {about.name}")
-        click.echo(f"next: {_NEXT[about.role]}", err=True)
+        say(f"joined the crew at {about.addresses[0]} as the {about.role} {about.name}")
+        say(f"next: {_NEXT[about.role]}", err=True)
 
 
 _NEXT: Final = {"worker": "gandy worker run", "client": "gandy submit -- hostname", "observer": "gandy status"}
@@ -223,7 +226,7 @@ def leave() -> None:
     text = f"left the crew at {found.about.addresses[0]}; there, 'gandy key revoke {found.id}' ends the key"
     with alone(folder):
         found.remove()
-    click.echo(text)
+    say(text)
 
 
 def _tell_former(folder: Path) -> str:
@@ -252,6 +255,6 @@ def _show(rows: Any, output: Format) -> None:
         return
     for row in rows:
         if output == "quiet":
-            click.echo(row.id)
+            say(row.id)
         else:
             print_json(key_to_json(row))

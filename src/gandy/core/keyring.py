@@ -20,6 +20,9 @@ MAX_TTL: Final = 366 * 86_400.0  # seconds that an invitation may be open
 MAX_USES: Final = 10_000
 MAX_NAME: Final = 64  # characters
 
+# What the audit calls peers without a key, and several at once. A key with such a name could pass for one of them.
+RESERVED: Final = frozenset({"owner", "anybody", "a stranger", "several"})
+
 
 class Key(Struct, frozen=True, omit_defaults=True):
     """Of a client, a worker or an observer."""
@@ -64,6 +67,10 @@ class KeyRefused(Exception):
         self.key = key  # if it is known
 
 
+class NameTaken(Rejected):
+    """Another key that is good has the name."""
+
+
 class Keyring:
     """One for each foreman. Whatever changes it must be on disk before somebody hears of it: see `state`."""
 
@@ -89,11 +96,24 @@ class Keyring:
         return key
 
     def add(self, key: Key) -> None:
-        """Raises: Rejected."""
-        check_name(key.name)
+        """Raises: Rejected, NameTaken."""
+        self.check_name(key.name, key.made)
         if len(self._keys) >= MAX_KEYS:
             self._drop_one(key.made)
         self._keys[key.fingerprint] = key
+
+    def check_name(self, name: str, now: float) -> None:
+        """Whether a new key may have this name. Raises: Rejected, NameTaken."""
+        if not 0 < len(name) <= MAX_NAME or not name.isprintable():
+            raise Rejected(f"a key's name has 1 to {MAX_NAME} printable characters")
+        plain = name.strip().casefold()
+        if plain in RESERVED:
+            raise Rejected(f"no key can be called {name}: gandy itself calls others so")
+        for key in self._keys.values():
+            if key.name.strip().casefold() == plain and _tell_end(key) > now:
+                raise NameTaken(
+                    f"the name {name} is taken, by key {key.id}: take another one, or 'gandy key revoke {key.id}' first"
+                )
 
     def revoke(self, wanted: str, now: float) -> list[Key]:
         """By name, by id or by fingerprint; an invitation by its id. Those that were good until now.
@@ -142,19 +162,24 @@ class Keyring:
         return sorted(self._invitations.values(), key=lambda each: each.expires)
 
     def redeem(self, wanted: str, proof: bytes, bound: bytes, now: float) -> Invitation:
-        """One use of it. `bound` is what the proof is about, so that it proves nothing elsewhere.
+        """One use of it, with the same proof as `check_proof`. Raises: Rejected."""
+        found = self.check_proof(wanted, proof, bound, now)
+        if found.uses > 1:
+            self._invitations[wanted] = replace(found, uses=found.uses - 1)
+        else:
+            del self._invitations[wanted]
+        return found
 
-        Raises: Rejected, with one reason for all: who guesses learns nothing.
+    def check_proof(self, wanted: str, proof: bytes, bound: bytes, now: float) -> Invitation:
+        """The invitation, where its proof is right. `bound` is what that is about: it proves nothing elsewhere.
+
+        Raises: Rejected, with one reason for all: a peer that guesses learns nothing.
         """
         found = self._invitations.get(wanted)
         check = found.check if found is not None else bytes(32)  # so that it takes as long where there is none
         is_right = hmac.compare_digest(make_proof(check, bound), proof)
         if found is None or not is_right or now >= found.expires:
             raise Rejected("the invitation is not good: it was used, has expired or was revoked; ask for another one")
-        if found.uses > 1:
-            self._invitations[wanted] = replace(found, uses=found.uses - 1)
-        else:
-            del self._invitations[wanted]
         return found
 
     def _drop_expired(self, now: float) -> None:
@@ -176,9 +201,3 @@ def tell_check(secret: bytes) -> bytes:
 def make_proof(check: bytes, bound: bytes) -> bytes:
     """That somebody knows the secret, without telling it."""
     return hmac.digest(check, bound, "sha256")
-
-
-def check_name(name: str) -> None:
-    """Raises: Rejected."""
-    if not 0 < len(name) <= MAX_NAME or not name.isprintable():
-        raise Rejected(f"a key's name has 1 to {MAX_NAME} printable characters")

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import time
+from math import inf
 from pathlib import Path
 from typing import Final
 
@@ -32,21 +33,20 @@ class Audit:
         self._max_bytes = max_bytes
         self._file: int | None = None
         self._is_torn = False  # the last line was not written to its end
-        self._period_began = 0.0
+        self._period_began = -inf  # in monotonic time
         self._refusals = 0
 
     def note(self, what: str, who: Visitor, **about: object) -> None:
         """A full disk stops no work: what cannot be written is in the log."""
-        now = time.time()
-        if what != "refused" or self._may_note_refusal(now):
-            self._write(now, what, who, about)
+        if what != "refused" or self._may_note_refusal(time.monotonic()):
+            self._write(what, who, about)
 
     def close(self) -> None:
-        self._tell_refusals(time.time())
+        self._note_refusals()
         self._close_file()
 
-    def _write(self, now: float, what: str, who: Visitor, about: dict[str, object]) -> None:
-        entry = {"time": round(now, 3), "what": what, "who": who.name, "from": who.place}
+    def _write(self, what: str, who: Visitor, about: dict[str, object]) -> None:
+        entry = {"time": round(time.time(), 3), "what": what, "who": who.name, "from": who.place}
         entry |= {name: value for name, value in (("as", who.role), ("key", who.key)) if value}
         told = {name: value[:MAX_TEXT] if isinstance(value, str) else value for name, value in (entry | about).items()}
         # In ASCII: no name that a peer made up moves the cursor of whoever looks into the file.
@@ -76,12 +76,13 @@ class Audit:
 
     def _may_note_refusal(self, now: float) -> bool:
         if now - self._period_began >= PERIOD:
-            self._tell_refusals(now)
+            self._note_refusals()
             self._period_began = now
         self._refusals += 1
         return self._refusals <= MAX_REFUSALS
 
-    def _tell_refusals(self, now: float) -> None:
+    def _note_refusals(self) -> None:
+        """How many there were beyond those that were written."""
         more, self._refusals = self._refusals - MAX_REFUSALS, 0
         if more > 0:
-            self._write(now, "refused", SEVERAL, {"count": more, "seconds": PERIOD})
+            self._write("refused", SEVERAL, {"count": more, "seconds": PERIOD})

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 from collections import Counter
 from typing import Final
 
@@ -18,25 +17,25 @@ TELL_PERIOD: Final = 10.0  # seconds between two lines about messages that make 
 
 
 class ForemanRoll:
-    """The foreman's worker table. Its time is the wall clock's. Implements `Roll`."""
+    """The foreman's worker table. Implements `Roll`."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
 
     def enter(self, info: WorkerInfo) -> Worker:
         reactor = self._server.foreman.reactor
-        self._server.decide(reactor.on_hello(info, (), time.time()))
+        self._server.decide(reactor.on_hello(info, (), self._server.now()))
         worker = reactor.workers.find(info.id)
         assert worker is not None
         log.info("worker %s is here", info.id)
         return worker
 
     def leave(self, worker: str) -> None:
-        self._server.decide(self._server.foreman.reactor.on_gone(worker, time.time()))
+        self._server.decide(self._server.foreman.reactor.on_gone(worker, self._server.now()))
         log.info("worker %s is gone", worker)
 
     def hear(self, worker: Worker) -> None:
-        worker.last_heard = time.time()
+        worker.last_heard = self._server.clock.now()
 
 
 class DoorGate:

@@ -1,18 +1,19 @@
 """The porter: who comes over the network shows a key, or an invitation that becomes one, before a word is heard.
 
-A stranger may send a few kilobytes and has a few seconds. When too many wait, the one that has waited longest goes.
+A stranger may send a few kilobytes and has a few seconds. How many there may be is the lobby's affair. Nothing is read
+from disk or written to it for a peer that has proved nothing.
 """
 
 import asyncio
 import logging
 import ssl
 import time
-from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final, Protocol, TypeVar
+from typing import Final
 
 from gandy.config import Address
-from gandy.core.keyring import KeyRefused, check_name
+from gandy.core.keyring import KeyRefused, NameTaken
+from gandy.core.lobby import Failures, Lobby
 from gandy.core.roles import CrewRole, make_refusal
 from gandy.errors import ConfigError, Rejected, RemoteProtocolError
 from gandy.foreman.audit import Audit
@@ -20,8 +21,10 @@ from gandy.foreman.server import Server
 from gandy.keys.crew import tell_fingerprint
 from gandy.keys.ensemble import note_shared, open_own_key
 from gandy.keys.foreman import ForemanKeys
-from gandy.net.links import STRANGER, Link, Visitor, tell_place
-from gandy.net.tls import TlsEnd, TlsTransport
+from gandy.limits import MAX_STRANGERS
+from gandy.net.links import STRANGER, Link, Visitor, get_source, tell_place
+from gandy.net.open_files import limit_by_files
+from gandy.net.tls import HANDSHAKE_SECONDS, TlsEnd, TlsTransport
 from gandy.wire.joining import (
     ALPN_JOIN,
     JoinAnswer,
@@ -35,15 +38,7 @@ from gandy.wire.joining import (
 
 log = logging.getLogger("gandy.foreman")
 
-MAX_STRANGERS: Final = 500  # in a handshake, and as many that join; each takes up to 50 KB, most of it OpenSSL's
 JOIN_SECONDS: Final = 5.0  # for the question, once the handshake is done
-
-
-class Stranger(Protocol):
-    def abort(self) -> None: ...
-
-
-S = TypeVar("S", bound=Stranger)
 
 
 class Porter:
@@ -56,8 +51,10 @@ class Porter:
         self._keys = keys
         self._audit = audit
         self._context = keys.make_context()
-        self._strangers: OrderedDict[TlsEnd, None] = OrderedDict()
-        self._joining: OrderedDict[JoinLink, None] = OrderedDict()
+        most = limit_by_files(MAX_STRANGERS)
+        self._strangers: Lobby[TlsEnd] = Lobby(most, HANDSHAKE_SECONDS)  # those have timers of their own
+        self._joining: Lobby[JoinLink] = Lobby(most, JOIN_SECONDS)
+        self._failures = Failures()
         self.ensemble = ""  # that the foreman is in, for those who join
 
     async def listen(self, address: Address) -> None:
@@ -66,27 +63,38 @@ class Porter:
 
     def _take(self) -> TlsEnd:
         end = TlsEnd(self._context, self._admit, is_server=True)
-        end.on_strange_end = self._forget
-        end.done.add_done_callback(lambda done: self._note_failure(end.place, done))
-        self._strangers[end] = None
-        _keep_newest(self._strangers)
+        end.on_strange_begin = self._begin
+        end.on_strange_end = self._strangers.leave
+        end.done.add_done_callback(lambda done: self._on_handshake(end, done))
         return end
 
-    def _forget(self, end: TlsEnd) -> None:
-        self._strangers.pop(end, None)
+    def _begin(self, end: TlsEnd) -> bool:
+        now = asyncio.get_running_loop().time()
+        if not self._failures.is_heard(end.source, now):
+            return False
+        self._strangers.enter(end, end.source, now)
+        return True
 
-    def _note_failure(self, place: str, done: "asyncio.Future[Exception | None]") -> None:
-        """Of a handshake: a certificate that another foreman signed, or no TLS at all. Who only hangs up is nobody."""
+    def _on_handshake(self, end: TlsEnd, done: "asyncio.Future[Exception | None]") -> None:
+        """Note what failed: a certificate that another foreman signed, or no TLS at all. A hang-up is not noted."""
         error = None if done.cancelled() else done.result()
         if isinstance(error, ssl.SSLError):
-            self._audit.note("refused", Visitor(STRANGER, place), why=f"no handshake: {error.reason or error}")
+            self._audit.note("refused", Visitor(STRANGER, end.place), why=f"no handshake: {error.reason or error}")
+        if error is not None and end.has_heard:
+            self._on_failure(end.source)
+
+    def _on_failure(self, source: str) -> None:
+        """A peer of this address had us work for nothing."""
+        if self._failures.note(source, asyncio.get_running_loop().time()):
+            log.warning("peers at %s failed to come in too often; for a while, few of them are heard", source)
 
     def _admit(self, transport: TlsTransport) -> asyncio.Protocol | None:
         """The handshake is done. Who has a key has proved so in it."""
         where = tell_place(transport)
         if transport.session.protocol == ALPN_JOIN:
-            link = JoinLink(lambda data: self._join(data, where), self._joining)
-            _keep_newest(self._joining)
+            source = get_source(transport)
+            link = JoinLink(lambda data: self._join(data, where), lambda link: self._on_join_end(link, source))
+            self._joining.enter(link, source, asyncio.get_running_loop().time())
             return link
         certificate = transport.session.certificate
         fingerprint = "" if certificate is None else tell_fingerprint(certificate)
@@ -100,20 +108,27 @@ class Porter:
             return None
         return Link(self._server, key.role, key)
 
+    def _on_join_end(self, link: "JoinLink", source: str) -> None:
+        self._joining.leave(link)
+        if not link.has_joined:
+            self._on_failure(source)
+
     def _join(self, data: bytes, where: str) -> JoinAnswer:
         """Raises: RemoteProtocolError; ConfigError and OSError, where keys cannot be kept."""
         question = decode_join(data)
-        ensemble_key = open_own_key(self._home).secret  # first: if it cannot be read, that costs no use
         keys, bound = self._keys, bind(bytes.fromhex(self._keys.fingerprint), question.public_key)
+        proof = question.invitation, question.proof, bound, time.time()
         try:
-            check_name(question.name)  # a name that is no good costs no use
-            invitation = keys.ring.redeem(question.invitation, question.proof, bound, time.time())
+            keys.ring.check_proof(*proof)  # first: a peer without one learns nothing and has nothing done for it
+            keys.check_newcomer(question.public_key, question.name)
+            ensemble_key = open_own_key(self._home).secret  # if this or the above fails, no use is lost
+            invitation = keys.ring.redeem(*proof)
             keys.save()  # before anything else: whatever happens now, it was used
             origin = f"invitation {invitation.id}, from {where}"
             certificate = keys.add(question.public_key, question.name, invitation.role, origin)
         except Rejected as error:
             self._audit.note("refused", Visitor(STRANGER, where), why=str(error))
-            return JoinRefused(str(error))
+            return JoinRefused(str(error), isinstance(error, NameTaken))
         key = keys.ring.get(tell_fingerprint(certificate))
         self._audit.note("joined", Visitor(key.name, where, key.role, key.id), invitation=invitation.id)
         log.info("%s joined from %s as %s", question.name, where, invitation.role)
@@ -126,10 +141,9 @@ class Porter:
 class JoinLink(asyncio.Protocol):
     """One question, one answer."""
 
-    def __init__(self, answer: Callable[[bytes], JoinAnswer], crowd: "OrderedDict[JoinLink, None]") -> None:
-        """`crowd`: all that are there, and this one until it has gone."""
-        self._crowd = crowd
-        crowd[self] = None
+    def __init__(self, answer: Callable[[bytes], JoinAnswer], on_end: Callable[["JoinLink"], None]) -> None:
+        self._on_end = on_end
+        self.has_joined = False
         self._answer = answer
         self._reader = JoinReader()
         self._transport: asyncio.Transport | None = None
@@ -152,6 +166,7 @@ class JoinLink(asyncio.Protocol):
         except (OSError, ConfigError) as error:
             log.error("the keys cannot be kept: %s", error)
             answer = JoinRefused("the foreman cannot keep keys now; its log tells why")
+        self.has_joined = isinstance(answer, Joined)
         self._transport.write(encode_join(answer))
         self._transport.close()
 
@@ -160,12 +175,6 @@ class JoinLink(asyncio.Protocol):
             self._transport.abort()
 
     def connection_lost(self, _exc: Exception | None) -> None:
-        self._crowd.pop(self, None)
+        self._on_end(self)
         if self._timer is not None:
             self._timer.cancel()
-
-
-def _keep_newest(crowd: OrderedDict[S, None]) -> None:
-    """Taken out here: in a flood, many come before the first is gone."""
-    while len(crowd) > MAX_STRANGERS:
-        crowd.popitem(last=False)[0].abort()

@@ -7,7 +7,7 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from gandy.errors import Rejected
 
@@ -39,26 +39,35 @@ def make_identity(pem: bytes) -> bytes:
     name = _make_name(IDENTITY)
     builder = _begin(name, key.public_key(), None).issuer_name(name)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    builder = _limit_usage(builder, signs_certificates=True)
+    # OpenSSL lets a certificate of a client be signed only by one that is for clients itself.
+    usages = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
+    builder = builder.add_extension(usages, critical=False)
     return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.DER)
 
 
 def sign(identity: bytes, pem: bytes, public: bytes, name: str, expires: float | None) -> bytes:
-    """A certificate, DER, for somebody's public key.
+    """A certificate, DER, for a peer's public key. Raises: Rejected."""
+    key = load_public(public)
+    if expires is not None and not BEGINNING.timestamp() < expires < END.timestamp() - 86_400.0:
+        raise Rejected("a key cannot be good for so long")
+    issuer = x509.load_der_x509_certificate(identity).subject
+    builder = _begin(_make_name(name), key, expires).issuer_name(issuer)
+    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    builder = _limit_usage(builder, signs_certificates=False)
+    builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+    return builder.sign(_load(pem), hashes.SHA256()).public_bytes(serialization.Encoding.DER)
 
-    Raises: Rejected, where that is no key of ours.
-    """
+
+def load_public(public: bytes) -> ec.EllipticCurvePublicKey:
+    """Raises: Rejected, where it is no key of our kind."""
     try:
         key = serialization.load_der_public_key(public)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise Rejected("what came is not a public key") from None
     if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
         raise Rejected("a key must be one of the curve P-256")
-    if expires is not None and not BEGINNING.timestamp() < expires < END.timestamp() - 86_400.0:
-        raise Rejected("a key cannot be good for so long")
-    issuer = x509.load_der_x509_certificate(identity).subject
-    builder = _begin(_make_name(name), key, expires).issuer_name(issuer)
-    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-    return builder.sign(_load(pem), hashes.SHA256()).public_bytes(serialization.Encoding.DER)
+    return key
 
 
 def _begin(subject: x509.Name, public: ec.EllipticCurvePublicKey, expires: float | None) -> x509.CertificateBuilder:
@@ -66,6 +75,22 @@ def _begin(subject: x509.Name, public: ec.EllipticCurvePublicKey, expires: float
     serial = x509.random_serial_number()
     builder = x509.CertificateBuilder().subject_name(subject).public_key(public).serial_number(serial)
     return builder.not_valid_before(BEGINNING).not_valid_after(end)
+
+
+def _limit_usage(builder: x509.CertificateBuilder, *, signs_certificates: bool) -> x509.CertificateBuilder:
+    """It signs handshakes, and only a foreman's also signs certificates."""
+    usage = x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        crl_sign=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+    return builder.add_extension(usage, critical=True)
 
 
 def _make_name(text: str) -> x509.Name:

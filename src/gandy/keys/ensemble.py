@@ -46,8 +46,9 @@ def open_own_key(home: str) -> EnsembleKey:
     folder = Path(home) / OWN_FOLDER
     make_folder(Path(home), must_be_hidden=False)
     make_folder(folder)
-    with _keeping(folder):
-        place(folder / NAME, _make())
+    if not (folder / NAME).exists():
+        with _keeping(folder):
+            place(folder / NAME, _make())
     return EnsembleKey(_read(folder / NAME), is_shared=(folder / SHARED).exists())
 
 

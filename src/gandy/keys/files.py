@@ -14,10 +14,19 @@ from gandy.errors import ConfigError
 LOCK: Final = ".lock"
 
 
+def make_private_folder(path: Path) -> None:
+    """With its parents; those that are new are for their owner alone, whatever the umask is. Raises: OSError."""
+    try:
+        path.mkdir(0o700, exist_ok=True)
+    except FileNotFoundError:
+        make_private_folder(path.parent)
+        path.mkdir(0o700, exist_ok=True)
+
+
 def make_folder(folder: Path, must_be_hidden: bool = True) -> None:
     """Raises: ConfigError: it cannot be made, others can look into it and must not, or can put another in its place."""
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(folder)
         refuse_writable(folder.parent)
         state = folder.stat()
     except OSError as error:

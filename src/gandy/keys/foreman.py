@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from gandy.core.keyring import Invitation, Key, Keyring, RingState, check_name, tell_check
+from gandy.core.keyring import Invitation, Key, Keyring, RingState, tell_check
 from gandy.core.roles import KEYED, CrewRole
 from gandy.errors import ConfigError, Rejected
 from gandy.keys.crew import CrewKeys, Membership, tell_fingerprint
@@ -81,6 +81,13 @@ class ForemanKeys:
             CrewKeys.save(self.folder / role, about, secret.pem, certificate, self.identity)
         self.save()
 
+    def check_newcomer(self, public: bytes, name: str) -> None:
+        """Whether `add` would take it. Raises: Rejected."""
+        from gandy.keys.certificates import load_public
+
+        self.ring.check_name(name, time.time())
+        load_public(public)
+
     def add(self, public: bytes, name: str, role: CrewRole, origin: str, seconds: float | None = None) -> bytes:
         """A certificate for a new key. Raises: Rejected; OSError."""
         certificate = self._sign(public, name, role, origin, seconds)
@@ -90,8 +97,8 @@ class ForemanKeys:
     def _sign(self, public: bytes, name: str, role: CrewRole, origin: str, seconds: float | None = None) -> bytes:
         from gandy.keys.certificates import sign
 
-        check_name(name)
         now = time.time()
+        self.ring.check_name(name, now)
         expires = None if seconds is None else now + seconds
         certificate = sign(self.identity, self._pem, public, name, expires)
         self.ring.add(Key(tell_fingerprint(certificate), name, role, now, origin, expires))

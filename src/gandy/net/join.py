@@ -1,12 +1,13 @@
 """Joining a crew: a token becomes a key, in one question over a link whose other end is known by its fingerprint."""
 
+import secrets
 import socket
 import ssl
 from pathlib import Path
 from typing import Final
 
 from gandy.config import parse_address
-from gandy.core.keyring import make_proof, tell_check
+from gandy.core.keyring import MAX_NAME, make_proof, tell_check
 from gandy.core.roles import CrewRole
 from gandy.errors import ConfigError, LinkError, NotAllowed, RemoteProtocolError
 from gandy.keys.certificates import Secret, make_secret
@@ -27,6 +28,10 @@ from gandy.wire.joining import (
 TIMEOUT: Final = 10.0  # seconds, for each address
 
 
+class NameTakenThere(NotAllowed):
+    """Another key of the crew has the name."""
+
+
 def join(text: str, home: str, name: str | None = None) -> CrewKeys:
     """Use a token, and keep in this home what it gave. Be `alone` in its folder.
 
@@ -37,7 +42,7 @@ def join(text: str, home: str, name: str | None = None) -> CrewKeys:
     problems = []
     for address in token.addresses:
         try:
-            answer, foreman = _ask(address, token, secret, name or socket.gethostname()[:64])
+            answer, foreman = _ask_by_name(address, token, secret, name)
         except LinkError as error:
             problems.append(str(error))
         else:
@@ -55,6 +60,18 @@ def _save(token: Token, secret: Secret, answer: Joined, foreman: bytes, address:
     about = Membership(fingerprint, answer.name, role, (address, *others), answer.ensemble, token.invitation)
     keys = secret.pem, answer.certificate, foreman, answer.ensemble_key
     return CrewKeys.save(Path(home) / CREW, about, *keys)
+
+
+def _ask_by_name(address: str, token: Token, secret: Secret, name: str | None) -> tuple[Joined, bytes]:
+    """The name of this machine is made to differ, where another key has it; a name that the user chose is not."""
+    host = socket.gethostname()
+    try:
+        return _ask(address, token, secret, name or host[:MAX_NAME])
+    except NameTakenThere:
+        if name is not None:
+            raise
+        ending = f"-{secrets.token_hex(3)}"
+        return _ask(address, token, secret, host[: MAX_NAME - len(ending)] + ending)
 
 
 def _ask(address: str, token: Token, secret: Secret, name: str) -> tuple[Joined, bytes]:
@@ -76,7 +93,7 @@ def _ask(address: str, token: Token, secret: Secret, name: str) -> tuple[Joined,
     except (OSError, ValueError, RemoteProtocolError) as error:  # ValueError: of the codec for names of hosts
         raise LinkError(f"cannot join at {address}: {error}") from None
     if not isinstance(answer, Joined):
-        raise NotAllowed(answer.reason)
+        raise NameTakenThere(answer.reason) if answer.is_name_taken else NotAllowed(answer.reason)
     return answer, certificate
 
 

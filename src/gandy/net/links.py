@@ -11,8 +11,10 @@ from typing import NamedTuple, Protocol, cast
 
 from gandy.config import Address
 from gandy.core.keyring import Key
+from gandy.core.lobby import find_source
 from gandy.core.roles import CrewRole
 from gandy.errors import ConfigError
+from gandy.net.open_files import limit_by_files
 
 # Bytes that may wait in our memory for a peer that does not read. Beyond, the link is cut.
 MAX_UNSENT_BYTES = 64 * 1024 * 1024
@@ -70,10 +72,13 @@ class Link(asyncio.Protocol):
         self._owner = owner
         self._transport: asyncio.Transport | None = None
         self._place = "nowhere"  # until there is somebody
+        self.source = ""  # that its peer is counted for
+        self.is_known = False  # the peer has said HELLO
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self._place = tell_place(transport)
+        self.source = get_source(transport)
         self._transport.set_write_buffer_limits(0)  # what we write goes out now, and not at the end of the turn
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
@@ -97,6 +102,15 @@ class Link(asyncio.Protocol):
         self._transport.write(data)
         if self._transport.get_write_buffer_size() > MAX_UNSENT_BYTES:
             self._transport.abort()
+
+    def pause_reading(self) -> None:
+        """Until `resume_reading`, what the peer sends waits in the kernel, and then at the peer."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def close(self) -> None:
         """After what was written has gone out."""
@@ -135,6 +149,12 @@ def tell_place(transport: asyncio.BaseTransport) -> str:
     return f"[{host}]:{name[1]}" if ":" in host else f"{host}:{name[1]}"
 
 
+def get_source(transport: asyncio.BaseTransport) -> str:
+    """What a peer is counted for: its address, or this machine."""
+    name = transport.get_extra_info("peername")
+    return find_source(name[0]) if isinstance(name, tuple) else "this machine"
+
+
 def is_foreign(sock: socket.socket | None) -> bool:
     """Whether another user is at the other end of a unix socket. Root is none: nothing is hidden from it."""
     found = _ask_kernel(sock)
@@ -157,12 +177,13 @@ async def listen(address: Address, make_link: Callable[[], asyncio.Protocol]) ->
     if address.scheme == "ensemble":
         raise ConfigError(f"{address} is no address to listen at; write unix:PATH or tcp://HOST:PORT")
     loop = asyncio.get_running_loop()
+    backlog = limit_by_files(BACKLOG)  # all of them may be taken at once
     try:
         if address.scheme == "unix":
-            return await _listen_unix(loop, address.host, make_link)
+            return await _listen_unix(loop, address.host, make_link, backlog)
         if address.host == "::":
-            return await loop.create_server(make_link, sock=_bind_both(address.port), backlog=BACKLOG)
-        return await loop.create_server(make_link, address.host, address.port, backlog=BACKLOG)
+            return await loop.create_server(make_link, sock=_bind_both(address.port), backlog=backlog)
+        return await loop.create_server(make_link, address.host, address.port, backlog=backlog)
     except OSError as error:
         raise ConfigError(f"cannot listen at {address}: {error.strerror or error}") from None
 
@@ -181,14 +202,14 @@ def _bind_both(port: int) -> socket.socket:
 
 
 async def _listen_unix(
-    loop: asyncio.AbstractEventLoop, path: str, make_link: Callable[[], asyncio.Protocol]
+    loop: asyncio.AbstractEventLoop, path: str, make_link: Callable[[], asyncio.Protocol], backlog: int
 ) -> asyncio.Server:
     if _is_in_use(path):
         raise ConfigError(f"another foreman listens at unix:{path}; stop that one first")
     Path(path).unlink(missing_ok=True)  # left by a foreman that was killed
     before = os.umask(0o177)
     try:
-        return await loop.create_unix_server(make_link, path, backlog=BACKLOG)
+        return await loop.create_unix_server(make_link, path, backlog=backlog)
     finally:
         os.umask(before)
 
@@ -200,17 +221,3 @@ def _is_in_use(path: str) -> bool:
         except OSError:
             return False
         return True
-
-
-def is_dead(pid: int) -> bool:
-    """Whether a process is gone. A zombie is."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    try:
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"Z"
-    except OSError:
-        return False

@@ -1,9 +1,7 @@
 """The event loop that gandy's programs run on."""
 
 import gc
-import resource
 from collections.abc import Coroutine
-from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 import uvloop
@@ -21,10 +19,3 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     gc.freeze()  # modules are for ever
     gc.set_threshold(*GARBAGE_THRESHOLDS)
     return uvloop.run(main)
-
-
-def allow_many_files() -> None:
-    """For a foreman: each link is a file, and a shell allows 1,024 of them unless a program asks for more."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from gandy.keys.session import TlsSession
-from gandy.net.links import tell_place
+from gandy.net.links import get_source, tell_place
 
 HANDSHAKE_SECONDS: Final = 5.0
 
@@ -68,10 +68,13 @@ class TlsEnd(asyncio.Protocol):
         self._below: asyncio.Transport | None = None
         self._above: asyncio.Protocol | None = None
         self.place = ""  # where the other end is, for people
+        self.source = ""  # that it is counted for
+        self.has_heard = False  # the other end has said something, and we worked on it
         self._is_aborted = False
         self._error: Exception | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.done: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+        self.on_strange_begin: Callable[[TlsEnd], bool] = lambda _end: True  # whether to listen to it at all
         self.on_strange_end: Callable[[TlsEnd], None] = lambda _end: None  # it is no stranger any more, or is gone
 
     # What asyncio calls
@@ -79,7 +82,8 @@ class TlsEnd(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._below = cast("asyncio.Transport", transport)
         self.place = tell_place(transport)
-        if self._is_aborted:
+        self.source = get_source(transport)
+        if self._is_aborted or not self.on_strange_begin(self):
             self._below.abort()
             return
         self._timer = asyncio.get_running_loop().call_later(HANDSHAKE_SECONDS, self._give_up)
@@ -87,6 +91,7 @@ class TlsEnd(asyncio.Protocol):
         self._flush()
 
     def data_received(self, data: bytes) -> None:
+        self.has_heard = True
         try:
             self._session.receive(data)
         except (ssl.SSLError, ConnectionError) as error:

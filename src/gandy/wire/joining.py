@@ -4,12 +4,13 @@ Both are msgpack behind their length, in four bytes. The ALPN name of the link s
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import Final, TypeVar
+from typing import Annotated, Final, TypeVar
 from zlib import crc32
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
+from gandy.bounds import BROKEN, KeyData, OptionalName, Text, describe
 from gandy.errors import ConfigError, ErrorCode, RemoteProtocolError
 
 ALPN_JOIN: Final = "gandy-join"
@@ -20,17 +21,20 @@ MAX_TOKEN: Final = 4_096  # characters
 MAX_BYTES: Final = 4_096  # of a question or an answer
 _LENGTH: Final = 4
 
+# A proof, a secret or a fingerprint: each is made by a hash, or as long as one.
+Hash = Annotated[bytes, Meta(max_length=64)]
+
 T = TypeVar("T")
 
 
 class Token(Struct, frozen=True, array_like=True):
     """Where the foreman is, how to know it, and what opens its door once."""
 
-    invitation: str
-    secret: bytes
-    fingerprint: bytes  # of the foreman's certificate
-    addresses: tuple[str, ...]
-    role: str
+    invitation: OptionalName
+    secret: Hash
+    fingerprint: Hash  # of the foreman's certificate
+    addresses: Annotated[tuple[Text, ...], Meta(max_length=MAX_TOKEN)]
+    role: OptionalName
 
     def __repr__(self) -> str:
         return f"Token({self.invitation})"  # a secret must not get into a log
@@ -39,26 +43,27 @@ class Token(Struct, frozen=True, array_like=True):
 class Join(Struct, frozen=True):
     """The question. The proof is about the foreman's fingerprint and our public key: see `bind`."""
 
-    invitation: str
-    proof: bytes
-    public_key: bytes  # DER
-    name: str
+    invitation: OptionalName
+    proof: Hash
+    public_key: KeyData  # DER
+    name: OptionalName
 
 
 class Joined(Struct, frozen=True, tag=True, omit_defaults=True):
     """Come in."""
 
-    certificate: bytes  # DER
-    name: str
-    role: str
-    ensemble: str = ""  # that the foreman is in, and the key to it
-    ensemble_key: bytes = b""
+    certificate: KeyData  # DER
+    name: OptionalName
+    role: OptionalName
+    ensemble: OptionalName = ""  # that the foreman is in, and the key to it
+    ensemble_key: Hash = b""
 
 
-class JoinRefused(Struct, frozen=True, tag=True):
+class JoinRefused(Struct, frozen=True, tag=True, omit_defaults=True):
     """Stay out, and why."""
 
-    reason: str
+    reason: Text
+    is_name_taken: bool = False  # with another name it may be let in
 
 
 JoinAnswer = Joined | JoinRefused
@@ -128,5 +133,5 @@ def decode_answer(data: bytes) -> JoinAnswer:
 def _decode(decoder: "msgspec.msgpack.Decoder[T]", data: bytes) -> T:
     try:
         return decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RemoteProtocolError(f"about joining: {error}", ErrorCode.BAD_PAYLOAD) from None
+    except BROKEN as error:
+        raise RemoteProtocolError(f"about joining: {describe(error)}", ErrorCode.BAD_PAYLOAD) from None

@@ -9,12 +9,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from tests.as_root import can_be_nobody
 
 from gandy.core.roles import KEYED, CrewRole
 from gandy.errors import ConfigError, Rejected
-from gandy.keys.certificates import make_identity, make_secret, sign
+from gandy.keys.certificates import BEGINNING, END, make_identity, make_secret, sign
 from gandy.keys.crew import CrewKeys, Membership, is_pinned, tell_fingerprint
 from gandy.keys.foreman import ForemanKeys
+from gandy.keys.session import TlsSession
 
 ABOUT = Membership("f" * 64, "hut", CrewRole.WORKER, ("tcp://h:1",))
 
@@ -49,6 +55,76 @@ def test_nobody_else_can_read_anything(folder: Path) -> None:
         assert mode_of(path) == (0o700 if path.is_dir() else 0o600), path
     assert mode_of(folder) == 0o700
     assert {path.name for path in folder.iterdir()} == {".lock", "foreman.key", "foreman.pem", "ring.json", *KEYED}
+
+
+def read_extensions(certificate: bytes) -> tuple[x509.KeyUsage, set[x509.ObjectIdentifier]]:
+    found = x509.load_der_x509_certificate(certificate).extensions
+    usages = found.get_extension_for_class(x509.ExtendedKeyUsage).value
+    return found.get_extension_for_class(x509.KeyUsage).value, set(usages)
+
+
+def test_certificates_say_what_they_are_for(folder: Path) -> None:
+    foreman = ForemanKeys(folder)
+    usage, purposes = read_extensions(foreman.identity)
+    assert (usage.digital_signature, usage.key_cert_sign, usage.key_encipherment) == (True, True, False)
+    assert purposes == {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH}
+    usage, purposes = read_extensions(ssl.PEM_cert_to_DER_cert((folder / "worker" / "peer.pem").read_text()))
+    assert (usage.digital_signature, usage.key_cert_sign) == (True, False)
+    assert purposes == {ExtendedKeyUsageOID.CLIENT_AUTH}
+
+
+def shake_hands(foreman: ForemanKeys, peer: CrewKeys) -> bytes | None:
+    """The certificate that the foreman gets to see."""
+    ours = TlsSession(foreman.make_context(), is_server=True)
+    theirs = TlsSession(peer.make_context(), is_server=False)
+    theirs.begin()
+    while not (ours.is_open and theirs.is_open):
+        ours.receive(theirs.data_to_send())
+        theirs.receive(ours.data_to_send())
+    return ours.certificate
+
+
+def make_plain_identity(pem: bytes) -> bytes:
+    """As gandy made them before certificates said what they are for."""
+    key = serialization.load_pem_private_key(pem, None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "gandy foreman")])
+    builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+    builder = builder.not_valid_before(BEGINNING).not_valid_after(END)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+def test_a_foreman_of_today_or_of_before_knows_the_keys_that_it_signed(folder: Path, is_old: bool) -> None:
+    if is_old:
+        folder.mkdir(mode=0o700)
+        secret = make_secret()
+        for name, data in (("foreman.key", secret.pem), ("foreman.pem", make_plain_identity(secret.pem))):
+            (folder / name).write_bytes(data)
+            (folder / name).chmod(0o600)
+    foreman = ForemanKeys(folder)
+    for role in KEYED:
+        peer = CrewKeys.find(folder / role)
+        assert peer is not None
+        certificate = shake_hands(foreman, peer)
+        assert certificate is not None
+        assert foreman.ring.check(tell_fingerprint(certificate), 0.0).role is role
+
+
+def test_a_key_of_the_crew_does_not_pass_for_its_foreman(folder: Path) -> None:
+    """Also where a peer looks only at who signed a certificate."""
+    foreman = ForemanKeys(folder)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "worker" / "peer.pem", folder / "worker" / "peer.key")
+    peer = CrewKeys.find(folder / "client")
+    assert peer is not None
+    ours, theirs = TlsSession(context, is_server=True), TlsSession(peer.make_context(), is_server=False)
+    theirs.begin()
+    ours.receive(theirs.data_to_send())
+    with pytest.raises(ssl.SSLCertVerificationError, match=r"unsuitable certificate purpose|unsupported"):
+        theirs.receive(ours.data_to_send())
+    assert foreman.fingerprint
 
 
 def test_the_second_start_finds_what_the_first_made(folder: Path) -> None:
@@ -90,7 +166,7 @@ def test_a_folder_in_a_place_like_tmp_is_safe(tmp_path: Path) -> None:
     ForemanKeys(tmp_path / "keys")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+@pytest.mark.skipif(not can_be_nobody(), reason="only root can give a folder away")
 def test_a_folder_of_another_user_is_refused(folder: Path) -> None:
     folder.mkdir(mode=0o700)
     os.chown(folder, 65534, 65534)
@@ -145,6 +221,7 @@ STARTS = """
 import sys
 from pathlib import Path
 from gandy.keys.foreman import ForemanKeys
+from gandy.keys.session import TlsSession
 sys.stdin.readline()
 keys = ForemanKeys(Path(sys.argv[1]))
 print(keys.fingerprint, *sorted(key.fingerprint for key in keys.ring.list_keys()))

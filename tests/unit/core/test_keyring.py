@@ -12,6 +12,8 @@ from gandy.core.keyring import (
     Key,
     KeyRefused,
     Keyring,
+    NameTaken,
+    RingState,
     make_proof,
     tell_check,
 )
@@ -58,6 +60,27 @@ def test_a_key_that_is_not_good_is_refused_and_told_why() -> None:
 def test_a_name_that_a_terminal_would_obey_is_refused(name: str) -> None:
     with pytest.raises(Rejected, match="printable"):
         Keyring().add(a_key(name=name))
+
+
+@pytest.mark.parametrize("name", ["owner", "Owner", " owner ", "anybody", "a stranger", "several"])
+def test_no_key_is_called_as_gandy_calls_others(name: str) -> None:
+    with pytest.raises(Rejected, match="no key can be called"):
+        Keyring().add(a_key(name=name))
+
+
+def test_a_name_is_taken_as_long_as_its_key_is_good() -> None:
+    ring = Keyring()
+    ring.add(a_key(1, "anna", expires=10.0))
+    with pytest.raises(NameTaken, match=f"the name ANNA is taken, by key {a_key(1).id}"):
+        ring.add(a_key(2, "ANNA", made=9.0))
+    ring.add(a_key(2, "ANNA", made=10.0))
+    ring.revoke("ANNA", 11.0)
+    ring.add(a_key(3, "anna", made=12.0))
+
+
+def test_keys_of_one_name_that_are_there_stay() -> None:
+    state = RingState((a_key(1), a_key(2)))
+    assert Keyring(state).check(a_key(2).fingerprint, 1.0) == a_key(2)
 
 
 @pytest.mark.parametrize("wanted", ["anna", a_key().id, a_key().fingerprint])
@@ -127,6 +150,13 @@ def test_every_wrong_proof_is_refused_with_the_same_words(name: str, proof: byte
     ring.invite(an_invitation(), 1.0)
     with pytest.raises(Rejected, match="the invitation is not good: it was used, has expired or was revoked; ask for"):
         ring.redeem(name, proof, bound, now)
+    assert [each.uses for each in ring.list_invitations(2.0)] == [1]
+
+
+def test_a_proof_that_is_only_checked_uses_nothing() -> None:
+    ring = Keyring()
+    ring.invite(an_invitation(), 1.0)
+    assert ring.check_proof("i1", PROOF, BOUND, 2.0) == an_invitation()
     assert [each.uses for each in ring.list_invitations(2.0)] == [1]
 
 

@@ -79,7 +79,7 @@ def test_a_flood_of_refusals_is_counted_and_other_entries_are_not(
     tmp_path: Path, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [1000.0]
-    monkeypatch.setattr("time.time", lambda: clock[0])
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
     audit = Audit(str(tmp_path))
     for _ in range(1000):
         audit.note("refused", STRANGER, why="unknown_key")
@@ -92,11 +92,33 @@ def test_a_flood_of_refusals_is_counted_and_other_entries_are_not(
     assert len(read(path)) == subject.MAX_REFUSALS + 3
 
 
+@pytest.mark.parametrize("step", [86_400.0, -86_400.0])
+def test_refusals_are_counted_for_as_long_when_the_wall_clock_steps(
+    tmp_path: Path, path: Path, monkeypatch: pytest.MonkeyPatch, step: float
+) -> None:
+    clock, wall = [1000.0], [5000.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("time.time", lambda: wall[0])
+    audit = Audit(str(tmp_path))
+    for _ in range(100):
+        audit.note("refused", STRANGER, why="unknown_key")
+    wall[0] += step
+    for _ in range(100):
+        audit.note("refused", STRANGER, why="unknown_key")
+    assert len(read(path)) == subject.MAX_REFUSALS, "the period has not ended"
+    clock[0] += subject.PERIOD
+    audit.note("refused", STRANGER, why="unknown_key")
+    audit.close()
+    last = read(path)[-2:]
+    assert [entry.get("count") for entry in last] == [200 - subject.MAX_REFUSALS, None]
+    assert [entry["time"] for entry in last] == [5000.0 + step] * 2
+
+
 def test_refusals_that_are_counted_as_the_file_is_full_do_not_push_the_old_one_out(
     tmp_path: Path, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [1000.0]
-    monkeypatch.setattr("time.time", lambda: clock[0])
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
     audit = Audit(str(tmp_path), max_bytes=100)
     audit.note("submitted", ANNA, job=1)
     for _ in range(100):

@@ -1,0 +1,127 @@
+"""Peers that have not shown yet who they are: how many there may be, for how long, and from where.
+
+The peer that has waited longest goes when there are too many. An address whose peers fail too often is not heard for a
+while. Seconds are those of a clock that never jumps.
+"""
+
+from ipaddress import IPv6Address, ip_address
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+
+MAX_ADDRESSES: Final = (
+    10_000  # whose failures are counted, a hundred bytes each; then the one that failed longest ago goes
+)
+
+# Failures of one address before it is not heard: a whole crew behind one address may have old keys, once.
+MAX_FAILURES: Final = 200
+
+# Failures that are forgiven in a second. A handshake costs a foreman a millisecond: half a percent of a core.
+FORGIVEN: Final = 5.0
+
+# Bits of an IPv6 address that one site cannot choose.
+IPV6_PREFIX: Final = 64
+
+
+class Stranger(Protocol):
+    """A link."""
+
+    def abort(self) -> None: ...
+
+
+S = TypeVar("S", bound=Stranger)
+
+
+class _Seat(NamedTuple):
+    source: str
+    since: float
+
+
+class Lobby(Generic[S]):
+    """Links of strangers. Those that have to go are aborted, and forgotten at once: in a flood, many come before the
+    first of them is gone."""
+
+    def __init__(self, most: int, seconds: float) -> None:
+        self.most = most
+        self.most_each = max(1, most // 2)  # from one address, so that others find room
+        self._seconds = seconds
+        self._seats: dict[S, _Seat] = {}  # the oldest first
+        self._sources: dict[str, dict[S, None]] = {}
+
+    def __contains__(self, stranger: S) -> bool:
+        return stranger in self._seats
+
+    def __len__(self) -> int:
+        return len(self._seats)
+
+    def enter(self, stranger: S, source: str, now: float) -> None:
+        self._seats[stranger] = _Seat(source, now)
+        same = self._sources.setdefault(source, {})
+        same[stranger] = None
+        if len(same) > self.most_each:
+            self._cut(next(iter(same)))
+        elif len(self._seats) > self.most:
+            self._cut(next(iter(self._seats)))
+
+    def leave(self, stranger: S) -> None:
+        """It is known now, or gone."""
+        seat = self._seats.pop(stranger, None)
+        if seat is None:
+            return
+        same = self._sources[seat.source]
+        del same[stranger]
+        if not same:
+            del self._sources[seat.source]
+
+    def expire(self, now: float) -> None:
+        """Cut those that have been here for too long."""
+        while self._seats:
+            first, seat = next(iter(self._seats.items()))
+            if now < seat.since + self._seconds:
+                return
+            self._cut(first)
+
+    def _cut(self, stranger: S) -> None:
+        self.leave(stranger)
+        stranger.abort()
+
+
+class _Score(NamedTuple):
+    failures: float
+    at: float
+
+
+class Failures:
+    """What peers of each address cost us for nothing."""
+
+    def __init__(self) -> None:
+        self._scores: dict[str, _Score] = {}  # the one that failed longest ago first
+
+    def note(self, source: str, now: float) -> bool:
+        """Count one. True if it is one too many, and the last one was not."""
+        before = self._count(source, now)
+        self._scores.pop(source, None)
+        if len(self._scores) >= MAX_ADDRESSES:
+            del self._scores[next(iter(self._scores))]
+        # It does not grow any further, so that an address is heard again soon after it has stopped.
+        self._scores[source] = _Score(min(before + 1.0, MAX_FAILURES), now)
+        return before < MAX_FAILURES <= before + 1.0
+
+    def is_heard(self, source: str, now: float) -> bool:
+        return self._count(source, now) <= MAX_FAILURES - 1.0
+
+    def _count(self, source: str, now: float) -> float:
+        found = self._scores.get(source)
+        return 0.0 if found is None else max(0.0, found.failures - FORGIVEN * (now - found.at))
+
+
+def find_source(host: str) -> str:
+    """Whom an address is counted for: itself, or, of IPv6, the network that one site has."""
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if not isinstance(address, IPv6Address):
+        return host
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    bits = 128 - IPV6_PREFIX
+    return f"{IPv6Address(int(address) >> bits << bits)}/{IPV6_PREFIX}"

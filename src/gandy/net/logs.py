@@ -1,0 +1,26 @@
+"""Logs of foremen and workers, on standard error. No name that a peer chose begins a line there, or moves a cursor."""
+
+import logging
+from types import TracebackType
+
+from gandy.bounds import make_printable
+
+Raised = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+
+
+class PrintableFormatter(logging.Formatter):
+    """One line for each record, and those of a traceback behind it."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - as logging calls it
+        record.message = make_printable(record.message)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Raised) -> str:  # noqa: N802
+        return "\n".join(make_printable(line) for line in super().formatException(ei).split("\n"))
+
+
+def begin_log(level: int) -> None:
+    """Let the log of this process be written from now on."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(PrintableFormatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
+    logging.basicConfig(level=level, handlers=[handler])
