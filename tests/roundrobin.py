@@ -10,7 +10,7 @@ import msgspec
 from tests.crews import Frame, Seat, Table
 
 from gandy.core.doors.base import Parcel
-from gandy.core.doors.registered import EXPIRY
+from gandy.core.doors.registered import Times
 from gandy.core.doors.roundrobin import RoundRobinDoor
 from gandy.core.switchboard import Switchboard
 from gandy.core.workers import Worker, WorkerInfo
@@ -58,15 +58,18 @@ def read_note(frames: list[bytes]) -> Note:
     return note
 
 
+PROMPT = Times(ready_pause=0.0)  # a worker that has registered can be given calls
+
+
 class Hall:
     """The door and all around it, long after the start. `settle` does what the foreman's lane does after each step."""
 
-    def __init__(self, *codes: str, now: float = 100.0, expiry: float = EXPIRY) -> None:
+    def __init__(self, *codes: str, now: float = 100.0, times: Times = PROMPT) -> None:
         self.now = now
         self.board = Switchboard(0.0)
         self.board.now = now
         self.roll = Table()
-        self.door = RoundRobinDoor(self.board, self.roll, CommandCodes(codes or CODES), expiry)
+        self.door = RoundRobinDoor(self.board, self.roll, CommandCodes(codes or CODES), times)
         self.undeliverable: set[bytes] = set()  # nobody is connected with such a routing id
         self.inboxes: dict[bytes, deque[Note]] = {}
         self.is_patient = False  # several messages come before anything goes out

@@ -32,7 +32,7 @@ def test_ready_and_ping_are_answered_and_both_register(tmp_path: Path) -> None:
         second.say(b"PING", b"17")
         assert second.hear() == [b"PONG", b"17"]
         workers = list_workers(hall)
-        assert workers[0] == "pingpong/first"
+        assert "pingpong/first" in workers
         assert len(workers) == 2
 
 

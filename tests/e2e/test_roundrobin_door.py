@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import signal
 import struct
 import subprocess
 import sys
@@ -102,6 +101,31 @@ def test_ids_have_any_length(tmp_path: Path, size: int) -> None:
         assert list_workers(hall) == {worker.id.decode(): 1}
 
 
+def test_calls_that_waited_reach_a_worker_that_is_slow_to_install_its_commands(tmp_path: Path) -> None:
+    """The original does so when it has the response to REGISTER, and drops what comes before without a word."""
+    with a_hall(tmp_path) as hall:
+        client = PlainClient(hall)
+        client.greet()
+        for number in (b"1111", b"2222", b"3333"):
+            client.ask(number, PING)
+        worker = PlainWorker(hall)
+        assert not worker.socket.poll(500), "it would have been dropped"
+        for _ in range(3):
+            worker.serve()
+        assert [client.hear()[0] for _ in range(3)] == [b"1111", b"2222", b"3333"]
+
+
+def test_a_call_that_its_worker_drops_ends_and_gives_its_slot_back(tmp_path: Path) -> None:
+    with a_hall(tmp_path, "--roundrobin-limit", "2s") as hall:
+        worker, client = PlainWorker(hall, 1), PlainClient(hall)
+        client.ask(b"1111", PING)
+        client.ask(b"2222", PING)
+        assert worker.receive()[3] == b"1111"
+        assert client.hear() == (b"1111", (FAILED, b"its worker has said nothing about it for 2 s"))
+        assert worker.serve()[3] == b"2222"
+        assert client.hear() == (b"2222", ())
+
+
 def test_a_slot_comes_back_with_its_increment_and_not_before(tmp_path: Path) -> None:
     with a_hall(tmp_path) as hall:
         worker, client = PlainWorker(hall, 1), PlainClient(hall)
@@ -190,14 +214,14 @@ def test_a_worker_that_is_stopped_is_lost_and_found_again(tmp_path: Path) -> Non
     with a_hall(tmp_path, "--roundrobin-expiry", "3s") as hall:
         hall.workers.append(_hire_roundrobin(hall))
         until(lambda: len(list_workers(hall)) == 1)
-        os.kill(hall.workers[0].process.pid, signal.SIGSTOP)
+        hall.workers[0].stop()
         client = PlainClient(hall)
         client.ask(b"1111", PING)
         until(lambda: hall.count_calls() == 1)
         other = PlainWorker(hall, 1)
         assert other.serve()[3] == b"1111"  # after the time of liveness
         assert client.hear() == (b"1111", ())
-        os.kill(hall.workers[0].process.pid, signal.SIGCONT)
+        hall.workers[0].go_on()
         until(lambda: len(list_workers(hall)) == 2)
         assert client.hears_nothing()
 
@@ -283,7 +307,7 @@ def test_any_number_of_slots_can_be_told(tmp_path: Path, told: bytes, slots: int
         odd = PlainClient(hall)
         odd.ask(b"1111", REGISTER, *([told] if told else []))
         assert odd.hear() == (b"1111", ())
-        assert list_workers(hall) == {odd.id.decode(): slots}
+        until(lambda: list_workers(hall) == {odd.id.decode(): slots})  # when it is ready
 
 
 def test_endless_registrations_do_no_harm(tmp_path: Path) -> None:

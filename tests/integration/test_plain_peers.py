@@ -96,8 +96,11 @@ class Peer:
         self._write(OK, to.seq, nproc << 16 | nrun)
 
     def _write(self, kind: int, seq: int, arg0: int, data: object = None) -> None:
+        self._writer.write(self._pack(kind, seq, arg0, data))
+
+    def _pack(self, kind: int, seq: int, arg0: int, data: object = None, subtype: int = 0) -> bytes:
         payload = msgpack.encode(data) if data is not None else b""
-        self._writer.write(self.header.pack(MAGIC, kind, 0, seq, 0, len(payload) or arg0) + payload)
+        return self.header.pack(MAGIC, kind, subtype, seq, 0, len(payload) or arg0) + payload
 
     async def at_end(self) -> bool:
         """Whether the other side has hung up, and said nothing before."""
@@ -116,24 +119,43 @@ async def hang_up(writer: asyncio.StreamWriter) -> None:
 class PlainWorker(Peer):
     """A seed 001 worker with two processors. What it is told to run, it pretends to run."""
 
+    slots = 2
+
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         super().__init__(reader, writer, parity=0)
         self.running: list[dict[str, Any]] = []
 
     async def greet(self) -> None:
-        answer = await self.ask(HELLO, {"NumProcs": 2 - len(self.running), "Running": self.running})
+        free = self.slots - len(self.running)
+        answer = await self.ask(HELLO, {"NumProcs": free, "Running": self.running})
         assert (answer.type, answer.padding) == (OK, 0)
-        assert answer.pair == (2 - len(self.running), len(self.running))
+        assert answer.pair == (free, len(self.running))
 
     async def take(self) -> dict[str, Any]:
         """Start the next task."""
         job = await self.next(JOB)
         (task,) = job.data  # one per JOB: of more, the original would start some and refuse the rest
         assert list(task) == ["Task", "JobDescription"]
-        assert len(self.running) < 2
+        assert len(self.running) < self.slots
         self.running.append(task)
-        self.say_ok(job, 2 - len(self.running), len(self.running))
+        self.say_ok(job, self.slots - len(self.running), len(self.running))
         return dict(task)
+
+    async def refuse(self) -> None:
+        """Have no processor for the next task: the one whose task ended counts as taken for a moment longer."""
+        job = await self.next(JOB)
+        self._writer.write(self._pack(ERROR, job.seq, self.slots, subtype=NO_PROCS))
+
+    async def refuse_and_end(self, task: dict[str, Any]) -> None:
+        """Refuse the next task and tell how another one ended, so that both come in one read."""
+        job = await self.next(JOB)
+        seq = self._count << 1
+        self._count += 1
+        self.running.remove(task)
+        refusal = self._pack(ERROR, job.seq, self.slots, subtype=NO_PROCS)
+        self._writer.write(refusal + self._pack(UPDATE, seq, 0, make_result(task)))
+        while (frame := await self.read()).seq != seq:
+            self._held.append(frame)
 
     async def end(self, task: dict[str, Any], success: bool = True, status: str = "done") -> None:
         """Tell how a task ended."""
@@ -202,7 +224,7 @@ class V1Worker:
         await hang_up(self._writer)
 
 
-W = TypeVar("W", PlainWorker, V1Worker)
+W = TypeVar("W", bound=PlainWorker | V1Worker)
 
 
 class Place:
@@ -210,11 +232,12 @@ class Place:
 
     def __init__(self, client: AsyncClient, port: int, v1_port: int) -> None:
         self.client = client
-        self._ports = {PlainWorker: port, V1Worker: v1_port}
+        self._port, self._v1_port = port, v1_port
         self._workers: list[PlainWorker | V1Worker] = []
 
     async def connect(self, kind: type[W]) -> W:
-        worker = kind(*await asyncio.open_connection("127.0.0.1", self._ports[kind]))
+        port = self._v1_port if issubclass(kind, V1Worker) else self._port
+        worker = kind(*await asyncio.open_connection("127.0.0.1", port))
         self._workers.append(worker)
         return worker
 
@@ -224,8 +247,8 @@ class Place:
 
 
 @asynccontextmanager
-async def a_place(home: Path, grace: float = 10.0) -> AsyncIterator[Place]:
-    program = ForemanProgram(str(home), "memory:", Policy(grace=grace), insecure=True)
+async def a_place(home: Path, grace: float = 10.0, store: str = "memory:") -> AsyncIterator[Place]:
+    program = ForemanProgram(str(home), store, Policy(grace=grace), insecure=True)
     port, v1_port = find_ports(2)
     await program.start(Doors((f"plain://127.0.0.1:{port}",), f"tcp://127.0.0.1:{v1_port}"))
     try:
@@ -369,6 +392,30 @@ def test_plain_worker_that_comes_back_keeps_its_task(tmp_path: Path) -> None:
     asyncio.run(go())
 
 
+def test_plain_worker_that_reports_to_a_new_foreman_before_its_hello_is_believed(tmp_path: Path) -> None:
+    """Its UPDATE was due when the old foreman went; the new one asks for HELLO with its answer."""
+
+    async def go() -> None:
+        store = f"sqlite:{tmp_path}/jobs.sqlite"
+        async with a_place(tmp_path, store=store) as place:
+            number = (await place.client.submit("paint", tasks=2)).id
+            worker = await place.connect(PlainWorker)
+            await worker.greet()
+            first, second = await worker.take(), await worker.take()
+        async with a_place(tmp_path, store=store) as place:
+            again = await place.connect(PlainWorker)
+            answer = await again.ask(UPDATE, make_result(first))
+            assert (answer.type, answer.pair) == (OK, (0xFFFF, 0xFFFF))
+            again.running = [second]
+            await again.greet()
+            await again.end(second)
+            job = place.client.job(number)
+            assert await finish(job) is JobState.FINISHED
+            assert [len(await job.attempts(task)) for task in (1, 2)] == [1, 1]
+
+    asyncio.run(go())
+
+
 def test_plain_worker_that_stays_away_loses_its_task(tmp_path: Path) -> None:
     async def go() -> None:
         async with a_place(tmp_path, grace=0.1) as place:
@@ -383,6 +430,77 @@ def test_plain_worker_that_stays_away_loses_its_task(tmp_path: Path) -> None:
             assert await finish(job) is JobState.FINISHED
             assert [row.attempt for row in await job.attempts(1)] == [1, 2]
             await other.close()
+
+    asyncio.run(go())
+
+
+class SinglePlainWorker(PlainWorker):
+    slots = 1
+
+
+def test_plain_worker_that_refuses_is_asked_again(tmp_path: Path) -> None:
+    """It runs nothing, so it has no reason to speak again."""
+
+    async def go() -> None:
+        async with a_place(tmp_path) as place:
+            job = await place.client.submit("paint")
+            worker = await place.connect(SinglePlainWorker)
+            await worker.greet()
+            for _ in range(3):
+                await worker.refuse()
+            await worker.end(await worker.take())
+            assert await finish(job) is JobState.FINISHED
+
+    asyncio.run(go())
+
+
+def test_plain_worker_that_refuses_with_its_last_result_is_asked_again(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with a_place(tmp_path) as place:
+            job = await place.client.submit("paint", tasks=3)
+            worker = await place.connect(PlainWorker)
+            await worker.greet()
+            first, second = await worker.take(), await worker.take()
+            await worker.end(first)
+            await worker.refuse_and_end(second)
+            await worker.end(await worker.take())
+            assert await finish(job) is JobState.FINISHED
+
+    asyncio.run(go())
+
+
+def test_plain_worker_that_refuses_while_a_long_task_runs_is_asked_again(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with a_place(tmp_path) as place:
+            job = await place.client.submit("paint", tasks=2)
+            worker = await place.connect(PlainWorker)
+            await worker.greet()
+            long = await worker.take()
+            await worker.refuse()
+            await worker.end(await worker.take())
+            await worker.end(long)
+            assert await finish(job) is JobState.FINISHED
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("kind", [PlainWorker, V1Worker])
+def test_a_task_that_no_frame_can_carry_fails_and_the_others_run(
+    tmp_path: Path, kind: type[PlainWorker | V1Worker]
+) -> None:
+    async def go() -> None:
+        async with a_place(tmp_path) as place:
+            large = await place.client.submit(("paint", "'" * 3_900_000))  # each becomes five characters for a shell
+            job = await place.client.submit("paint", tasks=2)
+            worker = await place.connect(kind)
+            await worker.greet()
+            tasks = [await worker.take(), await worker.take()]
+            assert [task["JobDescription"]["Command"] for task in tasks] == ["paint", "paint"]
+            for task in tasks:
+                await worker.end(task)
+            assert await finish(job) is JobState.FINISHED
+            assert await finish(large) is JobState.FAILED
+            assert "too large to send" in " ".join(await large.explain(1))
 
     asyncio.run(go())
 
@@ -430,14 +548,14 @@ class PlainForeman(Peer):
         self.say_ok(hello, hello.data["NumProcs"], len(hello.data["Running"]))
         return dict(hello.data)
 
-    async def give(self, script: str, *tasks: int, job: int = 7) -> Frame:
+    async def give(self, script: str, *tasks: int, job: int = 7, log: str | None = None, name: str = "paint") -> Frame:
         """Have it run a program as the original does: with the task's number as its only argument."""
         command = self._folder / f"job{job}"
         if not command.exists():
             command.write_text(f"#!/bin/sh\n{script}\n")
             command.chmod(0o700)
-        description = {"JobId": job, "Name": "paint", "NumTasks": 9, "WorkingDir": str(self._folder)}
-        description |= {"LoggingDir": str(self._folder), "Command": str(command), "Status": 1}
+        description = {"JobId": job, "Name": name, "NumTasks": 9, "WorkingDir": str(self._folder)}
+        description |= {"LoggingDir": str(self._folder) if log is None else log, "Command": str(command), "Status": 1}
         return await self.ask(JOB, [{"Task": task, "JobDescription": description} for task in tasks])
 
     async def cancel(self, *pairs: tuple[int, int]) -> Frame:
@@ -519,6 +637,46 @@ def test_plain_foreman_sees_no_report(tmp_path: Path) -> None:
             assert update.data == expected
             assert list(update.data) == list(expected)  # the order is part of the original's bytes
             foreman.say_ok(update, 2)
+
+    asyncio.run(go())
+
+
+def test_output_goes_where_a_plain_foreman_says(tmp_path: Path) -> None:
+    """Both streams in one file; a second try has another one."""
+
+    async def go() -> None:
+        logs = tmp_path / "logs"
+        logs.mkdir()
+        async with a_yard(tmp_path) as yard:
+            foreman = await yard.answer()
+            await foreman.greet()
+            for _ in range(2):
+                await foreman.give("echo out $1; echo err $1 >&2; echo end", 4, log=str(logs))
+                assert await foreman.record(2, 0) == (4, True)
+            await foreman.give("", 5, log=str(logs), name="../../outside")
+            assert await foreman.record(2, 0) == (5, True)
+            written = {path.name: path.read_text() for path in logs.iterdir()}
+            assert written == {
+                "paint_4.log": "out 4\nerr 4\nend\n",
+                "paint_4-1.log": "out 4\nerr 4\nend\n",
+                ".._.._outside_5.log": "out 5\nerr 5\nend\n",
+            }
+            assert not list((tmp_path / "output").rglob("*.out"))
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize(("log", "name"), [("no such folder", "paint"), ("", "a\0b"), ("", "x" * 300)])
+def test_task_that_cannot_have_its_log_does_not_begin(tmp_path: Path, log: str, name: str) -> None:
+    async def go() -> None:
+        async with a_yard(tmp_path) as yard:
+            foreman = await yard.answer()
+            await foreman.greet()
+            await foreman.give("touch $1", 1, log=str(tmp_path / log), name=name)
+            update = await foreman.next(UPDATE)
+            foreman.say_ok(update, 2)
+            assert (update.data["Success"], update.data["Status"][:17]) == (False, "error opening log")
+            assert not (tmp_path / "1").exists()
 
     asyncio.run(go())
 

@@ -14,6 +14,7 @@ from threading import Condition, Thread
 from typing import Final, TextIO
 
 from gandy.console.patience import SIGNALS, STEP
+from gandy.files import write_all
 
 PROMPT: Final = "> "
 
@@ -136,8 +137,8 @@ class _Stream:
     def write(self, text: str) -> None:
         data = text.encode(self._encoding, errors="backslashreplace")
         try:
-            while data and self._fd >= 0:
-                data = data[os.write(self._fd, data) :]
+            if self._fd >= 0:
+                write_all(self._fd, data)
         except OSError:  # nobody reads it any more
             self.is_broken = True
 

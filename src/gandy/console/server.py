@@ -14,6 +14,7 @@ from gandy.console.screen import BASIC, Screen, show_text
 from gandy.console.shell import Command
 from gandy.console.traffic import Traffic, format_address
 from gandy.core.doors.base import name_peer
+from gandy.core.doors.registered import Times
 from gandy.core.doors.roundrobin import RoundRobinDoor
 from gandy.core.workers import ROUND_ROBIN, Worker, WorkerInfo
 from gandy.errors import RemoteProtocolError
@@ -69,7 +70,7 @@ class ServerConsole:
             watch = Watch(self._screen)
             router = WatchedRouter(address, keys, watch)
             self._address = router.address
-            self._door = RoundRobinDoor(lane.switchboard, watch, CommandCodes())
+            self._door = RoundRobinDoor(lane.switchboard, watch, CommandCodes(), Times())
             lane.add_gate(DoorGate("round-robin", self._door, router, lane))
             watch.attach(router, self._door, lane)
         except Exception as error:  # noqa: BLE001 - whoever waits for us must hear of any

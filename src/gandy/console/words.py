@@ -13,6 +13,7 @@ from typing import Final
 
 from gandy.console.patience import SIGNALS
 from gandy.console.screen import PROMPT, Screen
+from gandy.keys.files import make_private_folder
 
 MAX_LINE: Final = 65_536  # bytes; a longer one is read in parts
 MAX_HISTORY: Final = 1_000  # lines
@@ -126,7 +127,7 @@ class Terminal:
         new, self._remembered = length - self._remembered, length
         if new > 0:  # an empty line, or the same one again, is not new
             with suppress(OSError):
-                self._history.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                make_private_folder(self._history.parent)
                 self._history.touch(mode=0o600)
                 self._readline.append_history_file(new, self._history)
 

@@ -13,9 +13,19 @@ from gandy.console.shell import Command
 from gandy.console.traffic import format_id
 from gandy.gateway.addresses import parse_tcp
 from gandy.gateway.curve import ClientKeys
-from gandy.talk.roundrobin import Asked, Connected, Deregistered, Dispatched, Event, Refused, Registered, Unreachable
+from gandy.talk.roundrobin import (
+    Asked,
+    Connected,
+    Deregistered,
+    Dispatched,
+    Event,
+    Refused,
+    Registered,
+    Unreachable,
+    make_response,
+)
 from gandy.wire.command_codes import format_code
-from gandy.wire.roundrobin import FAILED, PING, RESPONSE, RR_STREAM, TRACKEXEC, Message, make_reply, parse_count
+from gandy.wire.roundrobin import FAILED, PING, RR_STREAM, TRACKEXEC, Message, parse_count
 from gandy.wire.streams import BLOCK_TOTAL, HANDLE_BYTES, StreamWriter, make_blocks
 
 ROLE: Final = "WORKER"
@@ -75,11 +85,13 @@ class Crewmate:
     def _on_event(self, event: Event) -> None:
         match event:
             case Dispatched(ticket, message):
-                self._work(message)
+                payload = self._work(message)
                 self._log("Sending INCREMENT message...")
-                self._line.finish(ticket)
+                self._line.finish(ticket, make_response(message, *payload))
             case Asked(message):  # our streams are over with their first packet
-                self._reply(message, FAILED, b"there is no such stream, or not any more")
+                response = make_response(message, FAILED, b"there is no such stream, or not any more")
+                if response is not None:
+                    self._line.send(response)
             case Registered():
                 if self._registered.is_set():
                     self._log(f"Registered again with server at {self._url}")
@@ -96,24 +108,20 @@ class Crewmate:
             case _:
                 pass
 
-    def _work(self, message: Message) -> None:
+    def _work(self, message: Message) -> tuple[bytes, ...]:
+        """The payload of the response."""
         command, *args = message.args or (b"",)
         if command == PING:
             if message.command == TRACKEXEC:
                 self._log(f"PING id = {format_id(message.id)}")
-            self._reply(message)
-        elif command != RR_STREAM:
+            return ()
+        if command != RR_STREAM:
             # The original neither answers nor gives the slot back, and has one less for ever.
-            self._reply(message, FAILED, f"the worker does not have the command {format_code(command)}".encode())
-        elif len(args) < 2 or parse_count(args[1]) != BLOCK_TOTAL:
-            self._reply(message, FAILED, b"rr_stream gives %d bytes, and no other number" % BLOCK_TOTAL)
-        else:
-            self._log(f"STREAM id = {format_id(message.id)}")
-            self._reply(message, make_packet())
-
-    def _reply(self, message: Message, *payload: bytes) -> None:
-        if message.command == TRACKEXEC:
-            self._line.send(make_reply(message, RESPONSE, *payload))
+            return (FAILED, f"the worker does not have the command {format_code(command)}".encode())
+        if len(args) < 2 or parse_count(args[1]) != BLOCK_TOTAL:
+            return (FAILED, b"rr_stream gives %d bytes, and no other number" % BLOCK_TOTAL)
+        self._log(f"STREAM id = {format_id(message.id)}")
+        return (make_packet(),)
 
     def _log(self, text: str) -> None:
         self._screen.log(BASIC, f"{ROLE}: {text}")

@@ -5,25 +5,29 @@ Nothing above it knows which door a worker came in by. A plain peer, which has n
 
 import shlex
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from msgspec.structs import astuple
 
 from gandy.core.effects import Assignment, Effect
-from gandy.core.extensions import PING, PONG
+from gandy.core.extensions import CAPACITY, PING, PONG, decode_capacity
 from gandy.core.model import AttemptKey, Cause, Ending, Input, JobSpec
 from gandy.core.reactor import Reactor
+from gandy.core.reports import read_attempt, read_ending
 from gandy.core.workers import PING_PONG, ROUND_ROBIN, WorkerInfo
-from gandy.errors import ErrorCode
+from gandy.errors import ErrorCode, LocalProtocolError
 from gandy.ids import JobId
 from gandy.talk.events import ExtensionReceived, ForemanEvent, Greeted, Refused, Reported, Requested
-from gandy.talk.foreman import ForemanSide
+from gandy.talk.foreman import Fault, ForemanSide
+from gandy.talk.packing import Unsendable
 from gandy.talk.v1_foreman import V1ForemanSide
 from gandy.wire.messages import (
+    About,
     Extended,
     Extension,
+    Hello,
     JobDescription,
     Orders,
     PythonOrders,
@@ -34,8 +38,15 @@ from gandy.wire.messages import (
 )
 
 Inputs = Mapping[AttemptKey, Input]
+NAMELESS: Final = "plain-"  # what ids of workers begin with that have no name, and are known by their link
 MAX_TOLD: Final = 1_000  # jobs whose shared part a worker must remember
-CAUSES: Final = {int(cause): cause for cause in Cause}
+
+
+class NotGiven(NamedTuple):
+    """Attempts that did not go to the worker."""
+
+    refused: Sequence[AttemptKey] = ()  # it has no room for them now
+    unsendable: Sequence[tuple[AttemptKey, Ending]] = ()  # no frame can carry them, so no worker will ever have them
 
 
 class Desk:
@@ -47,7 +58,7 @@ class Desk:
         self.link = link
         self.key = key
         self._is_named = False
-        self.nameless = f"plain-{link}"
+        self.nameless = f"{NAMELESS}{link}"
         self.worker = self.nameless  # until HELLO tells another name
         self._attempts: dict[TaskPair, AttemptKey] = {}  # what the worker holds
         self._reports: dict[AttemptKey, Reported] = {}  # that are not acknowledged, by the last attempt of each
@@ -75,7 +86,11 @@ class Desk:
         ended: list[tuple[AttemptKey, Ending]] = []  # results that came together are one step for the reactor
         while (event := self.side.next_event()) is not None:
             if isinstance(event, Reported):
-                ended += self._on_reported(event)
+                former = self._find_former(event.results[0], reactor)
+                if former is None:
+                    ended += self._on_reported(event)
+                else:
+                    yield from self._on_former(event, former, reactor, now)
                 continue
             if ended:
                 yield from reactor.on_results(self.worker, ended, now)
@@ -83,6 +98,11 @@ class Desk:
             yield from self._on_event(event, reactor, now)
         if ended:
             yield from reactor.on_results(self.worker, ended, now)
+
+    @property
+    def is_known(self) -> bool:
+        """True if the peer has said HELLO."""
+        return self.is_client or self._is_named
 
     @property
     def agreed(self) -> Extension:
@@ -94,7 +114,31 @@ class Desk:
         assert isinstance(self.side, ForemanSide)
         self.side.exchange.send_extended(Extended(kind, payload), seq)
 
-    def give(self, assignments: Iterable[Assignment], inputs: Inputs) -> None:
+    def give(self, assignments: Sequence[Assignment], inputs: Inputs) -> NotGiven:
+        """Send these tasks. Gives those that could not be sent; mostly there are none."""
+        try:
+            self._give(assignments, inputs)
+        except LocalProtocolError:
+            return self._give_some(assignments, inputs)
+        return NotGiven()
+
+    def _give_some(self, assignments: Sequence[Assignment], inputs: Inputs) -> NotGiven:
+        """Send what can be sent: the worker has less room than we thought, or some tasks fit no frame."""
+        new = [given for given in assignments if _get_pair(given.attempt) not in self.side.slots.running]
+        fitting = new[: self.side.free]
+        kept = {given.attempt for given in fitting}
+        refused = [given.attempt for given in assignments if given.attempt not in kept]
+        reasons: Mapping[TaskPair, str] = {}
+        try:
+            self._give(fitting, inputs)
+        except Unsendable as error:
+            reasons = error.reasons
+            self._give([given for given in fitting if _get_pair(given.attempt) not in reasons], inputs)
+        failed = [attempt for attempt in kept if _get_pair(attempt) in reasons]
+        endings = [(it, Ending(cause=Cause.NOT_STARTED, note=reasons[_get_pair(it)])) for it in sorted(failed)]
+        return NotGiven(refused, endings)
+
+    def _give(self, assignments: Sequence[Assignment], inputs: Inputs) -> None:
         """Raises: LocalProtocolError, where nothing was given."""
         is_gandy = isinstance(self.side, ForemanSide) and self.side.exchange.is_gandy
         new: set[JobId] = set()  # jobs whose shared part is in here
@@ -117,13 +161,18 @@ class Desk:
 
     def kill(self, attempts: Iterable[AttemptKey]) -> None:
         """v1 has no word for it: there a task goes on until it ends, and holds its slot until then."""
-        pairs = [TaskPair(attempt.job, attempt.task) for attempt in attempts]
-        if isinstance(self.side, ForemanSide):
-            self.side.cancel([pair for pair in pairs if pair in self._attempts])
+        if isinstance(self.side, ForemanSide) and (pairs := self._list_held(attempts)):
+            self.side.cancel(pairs)
 
     def recall(self, attempts: Iterable[AttemptKey]) -> None:
         assert isinstance(self.side, ForemanSide)
-        self.side.recall(TaskPair(attempt.job, attempt.task) for attempt in attempts)
+        if pairs := self._list_held(attempts):
+            self.side.recall(pairs)
+
+    def _list_held(self, attempts: Iterable[AttemptKey]) -> list[TaskPair]:
+        """The tasks of attempts that are not over there. The wire names tasks, and a newer attempt is not meant."""
+        pairs = ((_get_pair(attempt), attempt) for attempt in attempts)
+        return [pair for pair, attempt in pairs if self._attempts.get(pair) == attempt]
 
     def acknowledge(self, attempts: Iterable[AttemptKey]) -> bool:
         """The reactor thanks for whole reports. Whether the worker may be heard now that it was answered: `pull`."""
@@ -152,6 +201,9 @@ class Desk:
             case ExtensionReceived(seq, kind):
                 if kind == PING:
                     self.send(PONG, b"", seq)
+                elif kind == CAPACITY:
+                    told = decode_capacity(event.payload)
+                    reactor.on_capacity(self.worker, told.slots, told.ahead, told.problem)
                 else:
                     self.inbox.append(event)
                 return []
@@ -161,10 +213,31 @@ class Desk:
     def _on_reported(self, event: Reported) -> list[tuple[AttemptKey, Ending]]:
         ended = []
         for result in event.results:
-            ended.append((self._find_attempt(result), _tell_ending(result)))
+            ended.append((self._find_attempt(result), read_ending(result)))
             self._attempts.pop(result.pair, None)
         self._reports[ended[-1][0]] = event
         return ended
+
+    def _find_former(self, result: TaskResult, reactor: Reactor) -> str | None:
+        """The absent worker that this peer must be, where it tells the end of a task that it was not given here.
+
+        A plain peer may report before it says HELLO, and in v1 there is no other way to tell what it had.
+        """
+        if result.report is not UNSET or result.pair in self._attempts:
+            return None
+        return self._find_absent([reactor.current_attempt(result.job_id, result.task)], reactor)
+
+    def _find_absent(self, attempts: Iterable[AttemptKey], reactor: Reactor) -> str | None:
+        """The absent plain worker that has one of these attempts, unless it came in with another key."""
+        absent = reactor.find_absent_owner(attempts)
+        is_plain = absent is not None and absent.startswith(NAMELESS)
+        return absent if absent is not None and is_plain and self._may_be(absent, reactor) else None
+
+    def _on_former(self, event: Reported, former: str, reactor: Reactor, now: float) -> list[Effect]:
+        (result,) = event.results  # plain peers tell one at a time
+        attempt = reactor.current_attempt(result.job_id, result.task)
+        self._reports[attempt] = event
+        return reactor.on_results(former, [(attempt, read_ending(result))], now, self.worker)
 
     def _on_greeted(self, event: Greeted, reactor: Reactor, now: float) -> list[Effect]:
         if Extension.CLIENT in event.extensions and event.about is UNSET:
@@ -178,29 +251,35 @@ class Desk:
         slots = event.free + len(event.running)
         if event.about is UNSET:
             # A plain peer has no name. One that holds what an absent worker held is that worker.
-            absent = None if self._is_named else reactor.find_absent_owner(self._attempts.values())
-            if absent is not None and self._may_be(absent, reactor):
-                self.worker = absent
+            absent = None if self._is_named else self._find_absent(self._attempts.values(), reactor)
+            self.worker = absent or self.worker
             info = WorkerInfo(self.worker, self.worker, slots, key=self.key)
         else:
             about = event.about
-            self._check_id(about.id, reactor)
             self.worker = about.id
             ahead = about.ahead if Extension.UPDATES in event.extensions else 0
-            info = WorkerInfo(self.worker, about.name, about.slots, frozenset(about.tags), ahead, self.key)
+            info = WorkerInfo(
+                self.worker, about.name, about.slots, frozenset(about.tags), ahead, self.key, about.folder
+            )
         self._is_named = True
-        return reactor.on_hello(info, self._attempts.values(), now)
+        return reactor.on_hello(info, self._attempts.values(), now, self._list_former(event.about, reactor))
 
-    def _check_id(self, worker: str, reactor: Reactor) -> None:
-        """Raises: RemoteProtocolError."""
-        assert isinstance(self.side, ForemanSide)
-        fail = self.side.exchange.fail
+    def _list_former(self, about: About | UnsetType, reactor: Reactor) -> list[str]:
+        """The former workers that this one reports for, except those that came in with another key."""
+        return [] if about is UNSET else [former for former in about.former if self._may_be(former, reactor)]
+
+    def find_fault(self, reactor: Reactor, hello: Hello) -> Fault | None:
+        """Why a worker may not have the id that it claims. It is told before anything is agreed on."""
+        if hello.about is UNSET:
+            return None
+        worker = hello.about.id
         if worker.startswith((ROUND_ROBIN, PING_PONG)):
-            raise fail(f"the id {worker[:40]} is one of another door", ErrorCode.BAD_PAYLOAD)
+            return Fault(f"the id {worker[:40]} is one of another door", ErrorCode.BAD_PAYLOAD)
         if self._is_named and worker != self.worker:
-            raise fail(f"{self.worker[:40]} says that it is {worker[:40]} now", ErrorCode.BAD_PAYLOAD)
+            return Fault(f"{self.worker[:40]} says that it is {worker[:40]} now", ErrorCode.BAD_PAYLOAD)
         if not self._may_be(worker, reactor):
-            raise fail(f"the id {worker[:40]} belongs to another key", ErrorCode.WRONG_ROLE)
+            return Fault(f"the id {worker[:40]} belongs to another key", ErrorCode.WRONG_ROLE)
+        return None
 
     def _may_be(self, worker: str, reactor: Reactor) -> bool:
         """As long as we remember a worker, its id belongs to the key that it came in with."""
@@ -208,9 +287,11 @@ class Desk:
         return known is None or known.info.key in (None, self.key)
 
     def _find_attempt(self, result: TaskResult) -> AttemptKey:
-        if result.report is not UNSET:
-            return AttemptKey(result.job_id, result.task, result.report.attempt)
-        return self._attempts.get(result.pair, AttemptKey(result.job_id, result.task, 0))
+        return self._attempts.get(result.pair, read_attempt(result)) if result.report is UNSET else read_attempt(result)
+
+
+def _get_pair(attempt: AttemptKey) -> TaskPair:
+    return TaskPair(attempt.job, attempt.task)
 
 
 def _tell_attempt(task: Task, reactor: Reactor) -> AttemptKey:
@@ -232,23 +313,15 @@ def _make_orders(attempt: AttemptKey, spec: JobSpec, given: Input | None, is_tol
         pickled = given if isinstance(given, bytes) else b""
         shared = None if is_told else spec.python.shared
         python = PythonOrders(pickled, shared, spec.python.fresh)
-    return Orders(attempt.attempt, spec.command, spec.env, spec.timeout, line, spec.slots, spec.memory, python, spec.at)
-
-
-def _tell_ending(result: TaskResult) -> Ending:
-    report = result.report
-    if report is UNSET:
-        return Ending(cause=Cause.EXIT, exit_code=0 if result.success else 1, note=result.status)
-    cause = CAUSES.get(report.cause, Cause.EXIT)  # a younger worker may know more
-    return Ending(
-        cause=cause,
-        exit_code=report.exit_code,
-        signal=report.signal,
-        started=report.started,
-        ended=report.ended,
-        peak_memory_bytes=report.peak_memory_bytes,
-        tail=report.tail,
-        note=report.note,
-        result=report.result,
-        result_bytes=report.result_bytes,
+    return Orders(
+        attempt.attempt,
+        spec.command,
+        spec.env,
+        spec.timeout,
+        line,
+        spec.slots,
+        spec.memory,
+        python,
+        spec.at,
+        spec.identity,
     )

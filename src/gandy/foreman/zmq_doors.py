@@ -15,7 +15,7 @@ from typing import Final
 
 from gandy.config import Address
 from gandy.core.doors.pingpong import PingPongDoor
-from gandy.core.doors.registered import MAX_LOST, Workers
+from gandy.core.doors.registered import MAX_LOST, Times, Workers
 from gandy.core.doors.roundrobin import RoundRobinDoor
 from gandy.errors import ConfigError
 from gandy.foreman.gate import DoorGate, ForemanRoll
@@ -44,7 +44,8 @@ def open_doors(server: Server, doors: Doors, home: str, insecure: bool) -> list[
         address = check_bind(doors.roundrobin, curve=keys is not None, insecure=insecure)
         router = Router(address, curve=keys)
         codes = CommandCodes(doors.roundrobin_commands)
-        door = RoundRobinDoor(server.lane.switchboard, ForemanRoll(server), codes, doors.roundrobin_expiry)
+        times = Times(expiry=doors.roundrobin_expiry, call_limit=doors.roundrobin_limit)
+        door = RoundRobinDoor(server.lane.switchboard, ForemanRoll(server), codes, times)
         memory = Memory(Path(home) / MEMORY_NAME, door.workers)
         memory.open(server.lane.begin())
         server.on_stop.append(memory.save)

@@ -19,7 +19,7 @@ from zmq import auth
 from zmq.utils import z85
 
 from gandy.errors import ConfigError
-from gandy.keys.files import place, refuse_readable
+from gandy.keys.files import make_private_folder, place, refuse_readable
 
 SERVER: Final = "server"
 CLIENTS: Final = "clients"
@@ -69,7 +69,7 @@ class ServerKeys:
         """
         folder = Path(folder)
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private_folder(folder)
             _refuse_writable(folder)
             pair = _open_server(folder)
             _make_clients(folder)

@@ -74,9 +74,9 @@ class UplinkThread(DealerThread):
             self._uplink.deregister()
         self._wake()
 
-    def finish(self, ticket: int) -> None:
+    def finish(self, ticket: int, response: Message | None = None) -> None:
         with self._lock:
-            self._uplink.finish(ticket, time.monotonic())
+            self._uplink.finish(ticket, time.monotonic(), response)
         self._wake()
 
     def request(

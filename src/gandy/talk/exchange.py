@@ -238,7 +238,7 @@ class Exchange:
         return RemoteProtocolError(text, code)
 
     def _give_up(self, code: ErrorCode) -> None:
-        if self.is_gandy:
+        if self.is_gandy or Extension.ATOMIC in self._decoder.offered:
             # A number of our own parity: this ERROR answers nothing.
             self._output += v2.encode(self.role.parity, Error(code))
         self.close()

@@ -1,16 +1,18 @@
 """The foreman's side of a v2 conversation with one worker: a copy of the worker's account, and what to tell it next.
 
-It trusts the worker's numbers in HELLO, and downwards in the answer to STOP and to a JOB that does not fit.
+It trusts the worker's numbers in HELLO, and downwards in the answer to STOP. Of a gandy worker it also trusts those
+in a refusal: a plain one may refuse because it is a moment behind, and has as many processors as before.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, assert_never
+from typing import Any, NamedTuple, assert_never
 
 from msgspec import UNSET
 
+from gandy.bounds import BROKEN, describe
 from gandy.errors import ErrorCode, LocalProtocolError
-from gandy.limits import MAX_BATCH, MAX_BATCH_BYTES, MAX_BATCHES_UNDER_WAY, MAX_PAYLOAD_BYTES, MAX_SLOTS
+from gandy.limits import MAX_BATCH, MAX_BATCH_BYTES, MAX_BATCHES_UNDER_WAY, MAX_SLOTS
 from gandy.talk.events import (
     Accepted,
     Answered,
@@ -26,6 +28,7 @@ from gandy.talk.events import (
 )
 from gandy.talk.exchange import Exchange
 from gandy.talk.law import Role, State
+from gandy.talk.packing import pack_tasks
 from gandy.talk.slots import Slots
 from gandy.wire import payloads, v2
 from gandy.wire.messages import (
@@ -50,6 +53,13 @@ from gandy.wire.messages import (
 )
 
 
+class Fault(NamedTuple):
+    """What is wrong with a message, for people, and the code that its sender is told."""
+
+    text: str
+    code: ErrorCode
+
+
 class ForemanSide:
     """One for each link. `give`, `cancel` and `stop` queue what goes out as soon as the protocol lets it: pull
     `next_event` until it is None, then write `data_to_send`."""
@@ -57,11 +67,11 @@ class ForemanSide:
     def __init__(self, *, admits: Callable[[Hello], bool] = lambda _hello: True, **exchange_options: Any) -> None:
         """`admits`: whether this peer may be what its HELLO says."""
         self._admits = admits
+        self.find_fault: Callable[[Hello], Fault | None] = lambda _hello: None  # why a HELLO is refused all the same
         self._exchange = Exchange(Role.FOREMAN, **exchange_options)
         self.slots = Slots(0)
         self._queue: deque[Request] = deque()
         self._batches: set[int] = set()  # of results that are not acknowledged
-        self._is_refusing = False  # the worker had no processor where we saw one: wait for its next word
 
     @property
     def state(self) -> State:
@@ -74,7 +84,7 @@ class ForemanSide:
     @property
     def free(self) -> int:
         """How many tasks may be given now. What a STOP takes away that is not answered yet is gone already."""
-        if self._is_refusing or self.state is State.CLOSED:
+        if self.state is State.CLOSED:
             return 0
         stops = [request.count for request in self._unanswered() if isinstance(request, Stop)]
         if STOP_ALL in stops:
@@ -99,11 +109,11 @@ class ForemanSide:
     def give(self, tasks: Iterable[Task]) -> None:
         """Have the worker start these tasks; `Accepted` or `Refused` follows.
 
-        Raises: LocalProtocolError, when there are more tasks than `free`, or one that cannot be given.
+        Raises: LocalProtocolError, when there are more tasks than `free`, or one that it has; Unsendable.
         """
         tasks = tuple(tasks)
-        packed = tuple(map(_pack, tasks))
-        self._check_tasks(tasks, packed)
+        packed = pack_tasks(tasks)
+        self._check_tasks(tasks)
         self.slots.take(tasks)
         # The original starts some of a list and refuses the rest; of one task it is clear which.
         limit = MAX_BATCH if self._exchange.is_gandy else 1
@@ -112,15 +122,12 @@ class ForemanSide:
             tasks, packed = waiting.tasks + tasks, waiting.packed + packed
         self._queue.extend(Job(tasks[batch], packed[batch]) for batch in _make_batches(packed, limit))
 
-    def _check_tasks(self, tasks: tuple[Task, ...], packed: tuple[bytes, ...]) -> None:
+    def _check_tasks(self, tasks: tuple[Task, ...]) -> None:
         if len(tasks) > self.free:
             raise LocalProtocolError(f"{len(tasks)} tasks for {self.free} free slots")
         pairs = {task.pair for task in tasks}
         if len(pairs) < len(tasks) or not pairs.isdisjoint(self.slots.running):
             raise LocalProtocolError("a task is given twice")
-        for task, part in zip(tasks, packed, strict=True):
-            if len(part) > MAX_PAYLOAD_BYTES - payloads.LIST_BYTES:
-                raise LocalProtocolError(f"task {task.number} of job {task.job.job_id} is too large to send")
 
     def cancel(self, pairs: Iterable[TaskPair]) -> None:
         self._queue.append(Cancel(tuple(pairs)))
@@ -211,7 +218,6 @@ class ForemanSide:
                 if result is None:
                     raise self._exchange.fail("UPDATE without a result", ErrorCode.BAD_PAYLOAD)
                 self.slots.release(result.pair)
-                self._is_refusing = False
                 return Reported((result,), ticket)
             case _:
                 raise AssertionError(f"the law lets no worker say {type(message).__name__}")
@@ -219,12 +225,11 @@ class ForemanSide:
     def _on_results(self, seq: int, payload: bytes) -> Reported:
         try:
             results = payloads.decode_results(payload)
-        except payloads.BROKEN as error:
-            raise self._exchange.fail(f"RESULTS: {error}", ErrorCode.BAD_PAYLOAD) from None
+        except BROKEN as error:
+            raise self._exchange.fail(f"RESULTS: {describe(error)}", ErrorCode.BAD_PAYLOAD) from None
         if not results or seq in self._batches or len(self._batches) >= MAX_BATCHES_UNDER_WAY:
             raise self._exchange.fail(f"batch {seq} is empty, or comes twice or too soon", ErrorCode.BAD_PAYLOAD)
         self._batches.add(seq)
-        self._is_refusing = False
         for result in results:
             self.slots.release(result.pair)
         return Reported(results, seq)
@@ -236,17 +241,17 @@ class ForemanSide:
 
     def _on_hello(self, ticket: Requested, hello: Hello) -> Greeted:
         if not self._admits(hello):
-            self._exchange.agree(hello.extensions & Extension.ATOMIC)  # who knows the code is told
             raise self._exchange.fail("HELLO is not for the role of its sender", ErrorCode.WRONG_ROLE)
         if hello.nproc + len(hello.running) > MAX_SLOTS:
             raise self._exchange.fail(f"HELLO tells more than {MAX_SLOTS} processors", ErrorCode.BAD_PAYLOAD)
         if len({task.pair for task in hello.running}) < len(hello.running):
             raise self._exchange.fail("HELLO lists a task twice", ErrorCode.BAD_PAYLOAD)
+        if (fault := self.find_fault(hello)) is not None:
+            raise self._exchange.fail(*fault)
         # What we gave and the worker has not seen yet keeps its slots, whatever the worker says it runs.
         given = [task for request in self._unanswered() if isinstance(request, Job) for task in request.tasks]
         self.slots = self._make_slots(hello)
         self.slots.take(given)
-        self._is_refusing = False
         common = hello.extensions & self._exchange.offers
         self._exchange.agree(common)
         self._exchange.answer(ticket, Ok(hello.nproc, len(hello.running), common))
@@ -278,11 +283,8 @@ class ForemanSide:
     def _on_refusal(self, tasks: tuple[Task, ...], code: int, detail: int) -> Refused:
         for task in tasks:
             self.slots.release(task.pair)
-        if code == ErrorCode.NO_PROCS:
-            nproc, nrun = unpack_pair(detail)
-            self.slots.limit = min(self.slots.limit, nproc + nrun)
-            # Where the accounts agree, it only crossed a STOP; if nothing runs, no UPDATE will ever end the wait.
-            self._is_refusing = bool(self.slots.running) and nproc < self.slots.free
+        if code == ErrorCode.NO_PROCS and self._exchange.is_gandy:
+            self.slots.limit = min(self.slots.limit, sum(unpack_pair(detail)))
         return Refused(tasks, code)
 
     def _account(self) -> Ok:
@@ -297,13 +299,6 @@ class ForemanSide:
             if request == Stop(STOP_ALL):  # as a number: the original takes STOP(0) for STOP(1)
                 request = Stop(max(1, self.slots.limit))
             self._exchange.request(request)
-
-
-def _pack(task: Task) -> bytes:
-    try:
-        return payloads.encode(task)
-    except (UnicodeEncodeError, OverflowError) as error:
-        raise LocalProtocolError(f"task {task.number} of job {task.job.job_id} does not fit a frame: {error}") from None
 
 
 def _make_batches(packed: Sequence[bytes], limit: int) -> Iterator[slice]:

@@ -287,6 +287,8 @@ class Uplink:
         elif message.id == self._registration:
             self._registration = b""
             self._register_at = inf
+            # To a gandy server this says that we are ready for calls, for which there is no other word.
+            self.outbox.append(Message(PING, self._numbers.take_long()))
             self.events.append(Registered())
         elif self._requests.pop(message.id, None) is not None:
             self.events.append(Response(message.id, message.args, message.path))
@@ -303,9 +305,7 @@ class Uplink:
         if has_room:
             self.events.append(Dispatched(ticket, message))
             return
-        if message.command == TRACKEXEC:
-            self.send(make_reply(message, RESPONSE, FAILED, b"the worker has too much to do"))
-        self.finish(ticket, now)
+        self.finish(ticket, now, make_response(message, FAILED, b"the worker has too much to do"))
 
     # Workers
 
@@ -340,11 +340,19 @@ class Uplink:
             self._goodbye = b""
             self.events.append(Deregistered())
 
-    def finish(self, ticket: int, now: float) -> None:
-        """The slot is free again. Send the response before."""
+    def finish(self, ticket: int, now: float, response: Message | None = None) -> None:
+        """The slot is free again, and then the response goes out.
+
+        In this order: the client of a response may send its next message at once. If that overtakes the INCREMENT,
+        the original has it in its queue when the slot comes back, sends it twice, and dies of that.
+        """
         self._running.discard(ticket)
-        if not self.is_connected:
-            return  # the next server is told how many are free
+        if self.is_connected:  # the next server is told how many are free
+            self._increment(ticket, now)
+        if response is not None:
+            self.send(response)
+
+    def _increment(self, ticket: int, now: float) -> None:
         self.outbox.append(Message(EXEC, self._numbers.take_short(), (INCREMENT,)))
         if ticket in self._old:
             # The original counts the INCREMENT of a call that it does not know, a gandy server does not: tell both.
@@ -377,6 +385,11 @@ class Uplink:
     def forget(self, number: bytes) -> None:
         """Nobody waits for the response any more."""
         self._requests.pop(number, None)
+
+
+def make_response(request: Message, *payload: bytes) -> Message | None:
+    """The answer to a request, if it wants one."""
+    return make_reply(request, RESPONSE, *payload) if request.command == TRACKEXEC else None
 
 
 def _is_lasting(message: Message) -> bool:

@@ -6,6 +6,7 @@ from gandy.errors import ErrorCode, LocalProtocolError
 from gandy.limits import MAX_SLOTS
 from gandy.talk.events import ForemanEvent, Greeted, Refused, Reported, Requested
 from gandy.talk.law import Role, V1State
+from gandy.talk.packing import pack_tasks
 from gandy.talk.slots import Slots
 from gandy.talk.v1_link import V1Link
 from gandy.wire.messages import STOP_IMMEDIATELY, Error, Extension, Job, Ok, Stop, Task, TaskResult, Update
@@ -20,7 +21,6 @@ class V1ForemanSide:
         self._link.send(Ok(0))
         self.slots = Slots(0)
         self._report: Reported | None = None  # the UPDATE that is not acknowledged yet
-        self._is_refusing = False  # the worker had no processor where we saw one: wait for its next word
 
     @property
     def state(self) -> V1State:
@@ -29,7 +29,7 @@ class V1ForemanSide:
     @property
     def free(self) -> int:
         """How many tasks may be given now."""
-        if self._is_refusing or self.state not in (V1State.OPEN, V1State.REPORTING):
+        if self.state not in (V1State.OPEN, V1State.REPORTING):
             return 0
         return self.slots.free
 
@@ -47,11 +47,12 @@ class V1ForemanSide:
     def give(self, tasks: Iterable[Task]) -> None:
         """Have the worker start these tasks.
 
-        Raises: LocalProtocolError, when there are more tasks than `free`.
+        Raises: LocalProtocolError, when there are more tasks than `free`; Unsendable.
         """
         tasks = tuple(tasks)
         if len(tasks) > self.free:
             raise LocalProtocolError(f"{len(tasks)} tasks for {self.free} free slots")
+        pack_tasks(tasks)
         self.slots.take(tasks)
         for task in tasks:
             self._link.send(Job((task,)))
@@ -108,7 +109,6 @@ class V1ForemanSide:
         return Greeted(nproc, (), Extension.NONE)
 
     def _on_update(self, result: TaskResult) -> Reported:
-        self._is_refusing = False
         if self.slots.release(result.pair) is None:
             self.slots.limit = min(self.slots.limit + 1, MAX_SLOTS)  # started on an earlier link: its slot is new here
         self._report = Reported((result,), Requested(0, Update(result)))
@@ -121,5 +121,4 @@ class V1ForemanSide:
             raise self._link.fail(text, ErrorCode.BAD_STATE)
         (task,) = self.slots.running.values()
         self.slots.release(task.pair)
-        self._is_refusing = True
         return Refused((task,), code)

@@ -4,6 +4,7 @@ It outlives links. A slot counts as taken until the result goes out, so that the
 never ahead of the worker's own; it counts as free before the UPDATE is sent, so that a JOB right behind it fits.
 """
 
+from collections.abc import Iterable
 from itertools import islice
 from math import ceil
 from typing import Any, Final, assert_never
@@ -11,6 +12,7 @@ from typing import Any, Final, assert_never
 from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
+from gandy.bounds import BROKEN, describe
 from gandy.errors import ErrorCode, LocalProtocolError
 from gandy.limits import LAST_NUMBER, MAX_BATCH, MAX_BATCH_BYTES, MAX_BATCHES_UNDER_WAY, MAX_SLOTS
 from gandy.talk.events import (
@@ -48,6 +50,7 @@ from gandy.wire.messages import (
     Ok,
     Orders,
     Request,
+    Status,
     Stop,
     Task,
     TaskPair,
@@ -74,6 +77,7 @@ class WorkerSide:
         self._reported: Task | None = None  # what the outstanding UPDATE is about; its slot is free already
         self._batches: dict[int, dict[TaskPair, Task]] = {}  # what batches are about; their slots are free too
         self._unsent: dict[TaskPair, Raw] = {}  # results that no batch holds, packed, oldest first
+        self._unsaved: list[Raw] = []  # results that `take_unsaved` has not given
         self._batch_count = 0
         self._owes_hello = False
         self._has_left = False
@@ -136,8 +140,27 @@ class WorkerSide:
         pair = result.pair
         if pair not in self.slots.running or pair in self._results:
             raise LocalProtocolError(f"task {result.task} of job {result.job_id} does not run here")
-        self._unsent[pair] = _pack(result)
+        packed = _pack(result)
+        self._unsent[pair] = packed
+        self._unsaved.append(packed)
         self._results[pair] = result
+
+    def inherit(self, results: Iterable[TaskResult]) -> None:
+        """Report what a former worker left, as if it had ended here. Before the first link."""
+        for result in results:
+            assert result.report is not UNSET, "a plain foreman has no attempts, and could not tell it from another one"
+            job = JobDescription(result.job_id, "", 0, "", "", "", Status.RUNNING)
+            self.slots.take((Task(result.task, job, Orders(result.report.attempt)),))
+            self._results[result.pair] = result
+
+    def take_unsaved(self) -> list[Raw]:
+        """The results that came since the last call, packed."""
+        unsaved, self._unsaved = self._unsaved, []
+        return unsaved
+
+    def pack_results(self) -> list[Raw]:
+        """All results that are not acknowledged."""
+        return [_pack(result) for result in self._results.values()]
 
     def reset(self) -> None:
         """Start the sequence numbers again, where that is possible now.
@@ -182,8 +205,8 @@ class WorkerSide:
             case v2.RECALL:
                 try:
                     return Recalled(payloads.decode_pairs(event.payload))
-                except payloads.BROKEN as error:
-                    raise self._exchange.fail(f"RECALL: {error}", ErrorCode.BAD_PAYLOAD) from None
+                except BROKEN as error:
+                    raise self._exchange.fail(f"RECALL: {describe(error)}", ErrorCode.BAD_PAYLOAD) from None
             case _:
                 return event
 

@@ -26,6 +26,7 @@ from gandy.talk.roundrobin import (
     Refused,
     Registered,
     Unreachable,
+    make_response,
 )
 from gandy.wire.calls import (
     CALL,
@@ -46,7 +47,7 @@ from gandy.wire.calls import (
 )
 from gandy.wire.command_codes import CommandCodes, Entry, encode_payload, format_code
 from gandy.wire.roundrobin import FAILED as FAILURE
-from gandy.wire.roundrobin import MQS_MORE, RESPONSE, SUCCESS, TRACKEXEC, Message, encode_status, make_reply
+from gandy.wire.roundrobin import MQS_MORE, SUCCESS, TRACKEXEC, Message, encode_status
 from gandy.wire.streams import (
     ABORT,
     ABORTED,
@@ -228,8 +229,8 @@ class RoundRobinService:
             # The original neither answers nor gives the slot back, and has one less for ever.
             what = entry.name if entry is not None else format_code(code)
             log.warning("the server sent the command %s, which this worker does not have", what)
-            self._reply(message, FAILURE, f"the worker does not have the command {what}".encode())
-            self._uplink.finish(ticket)
+            text = f"the worker does not have the command {what}"
+            self._uplink.finish(ticket, make_response(message, FAILURE, text.encode()))
             return
         self._waiting.append(Dispatch(ticket, message, entry, command, min(command.slots, self._slots)))
         self._start_waiting()
@@ -273,8 +274,7 @@ class RoundRobinService:
         if dispatch.stream is not None:
             self._write_stream(dispatch.stream, b"".join(frames), cost, is_last=bool(subtype & LAST))
         elif subtype & LAST:
-            self._reply(dispatch.message, *frames)
-            self._end(dispatch)
+            self._end(dispatch, make_response(dispatch.message, *frames))
         else:
             self._serving.on_frame(CREDIT, 0, number, cost, b"")
 
@@ -291,25 +291,26 @@ class RoundRobinService:
             self._break_off(stream)
             return
         self._cancel(dispatch)
-        self._reply(dispatch.message, FAILURE, reason[:MAX_REASON].encode(errors="replace") or b"no reason was given")
-        self._end(dispatch)
+        text = reason[:MAX_REASON].encode(errors="replace") or b"no reason was given"
+        self._end(dispatch, make_response(dispatch.message, FAILURE, text))
 
     def _cancel(self, dispatch: Dispatch) -> None:
         """Nobody wants the rest. Where there is none, this does nothing."""
         self._serving.on_frame(CANCEL, 0, dispatch.number, 0, b"")
 
     def _reply(self, message: Message, *payload: bytes) -> None:
-        if message.command == TRACKEXEC:
-            self._uplink.send(make_reply(message, RESPONSE, *payload))
+        response = make_response(message, *payload)
+        if response is not None:
+            self._uplink.send(response)
 
-    def _end(self, dispatch: Dispatch) -> None:
-        """It is answered; the slot goes back."""
+    def _end(self, dispatch: Dispatch, response: Message | None = None) -> None:
+        """The slot goes back, with the response or after it."""
         if self._running.pop(dispatch.number, None) is not None:
             self._in_use -= dispatch.slots
             if dispatch.stream is not None:
                 dispatch.stream.stop()
                 del self._streams[dispatch.stream.writer.handle]
-        self._uplink.finish(dispatch.ticket)
+        self._uplink.finish(dispatch.ticket, response)
         if self._waiting:
             self._loop.call_soon(self._start_waiting)
 
@@ -353,15 +354,19 @@ class RoundRobinService:
     def _send_packet(self, stream: Stream, at_once: bool = False) -> None:
         """To who waits for one, when it is full, the last, or wanted at once; and have the command go on."""
         packet = stream.writer.take(at_once) if stream.asked is not None else None
+        response = None
         if packet is not None and stream.asked is not None:
-            self._reply(stream.asked, packet)
+            response = make_response(stream.asked, packet)
             stream.asked = None
             stream.is_begun = True
             if stream.flusher is not None:
                 stream.flusher.cancel()
         if stream.writer.is_over:
-            self._end(stream.dispatch)
-        elif stream.owed and stream.writer.waiting < MAX_WAITING:
+            self._end(stream.dispatch, response)
+            return
+        if response is not None:
+            self._uplink.send(response)
+        if stream.owed and stream.writer.waiting < MAX_WAITING:
             owed, stream.owed = stream.owed, 0
             self._serving.on_frame(CREDIT, 0, stream.dispatch.number, owed, b"")
 
@@ -379,9 +384,9 @@ class RoundRobinService:
         stream = self._streams.get(handle)
         if stream is None or word == ABORT:
             is_sane = 0 < len(handle) <= MAX_HANDLE
-            self._reply(message, encode_packet(Packet(ABORTED, RAW, handle)) if is_sane else FAILURE)
             if stream is not None:
                 self._break_off(stream)
+            self._reply(message, encode_packet(Packet(ABORTED, RAW, handle)) if is_sane else FAILURE)
         elif stream.asked is not None or message.command != TRACKEXEC:
             self._reply(message, FAILURE, b"another request for this stream is under way")
         else:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import zmq
+from tests.processes import find_busy
 from zmq.auth import load_certificate
 
 from gandy.errors import ConfigError
@@ -164,11 +165,13 @@ class Server:
         assert frames[5:] == [b"\x07", b""]
 
     def ask(self, worker: bytes, number: bytes, *args: bytes) -> list[bytes]:
-        """The payload of the answer. The slot comes back."""
+        """The payload of the answer. The slot comes back before it: see `Uplink.finish`."""
         self.give(worker, number, *args)
-        payload = self.take_response(worker, number)
+        return self.take_end(worker, number)
+
+    def take_end(self, worker: bytes, number: bytes) -> list[bytes]:
         self.take_increment(worker)
-        return payload
+        return self.take_response(worker, number)
 
 
 @contextmanager
@@ -211,17 +214,17 @@ def test_frames_are_those_of_the_capture(tmp_path: Path) -> None:
         assert server.hear() == [worker, b"", b"LMQv100", b"\x04", bytes.fromhex("00000000"), b"\x08", b"10", b""]
         server.say(worker, b"", b"LMQv100", b"\x06", bytes.fromhex("00000000"), b"")
         server.say(worker, b"", b"LMQv100", b"\x04", PING_ID, b"\x01", b"", CLIENT)
-        assert server.next() == [worker, CLIENT, b"", b"LMQv100", b"\x06", PING_ID, b""]
         assert server.next() == [worker, b"", b"LMQv100", b"\x03", bytes.fromhex("01000000"), b"\x07", b""]
+        assert server.next() == [worker, CLIENT, b"", b"LMQv100", b"\x06", PING_ID, b""]
         server.say(worker, b"", b"LMQv100", b"\x03", PING_ID, b"\x01", b"", CLIENT)
         assert server.next() == [worker, b"", b"LMQv100", b"\x03", bytes.fromhex("02000000"), b"\x07", b""]
         server.say(worker, b"", b"LMQv100", b"\x04", bytes(4), b"\x0a", b"STREAM_ID", b"1024", b"", CLIENT)
+        assert server.next() == [worker, b"", b"LMQv100", b"\x03", bytes.fromhex("03000000"), b"\x07", b""]
         response = server.next()
         assert response[:6] == [worker, CLIENT, b"", b"LMQv100", b"\x06", bytes(4)]
         assert response[6][:3] == b"2R\x08"
         assert count_blocks(response[6][11:]) == 1024
         assert response[7:] == [b""]
-        assert server.next() == [worker, b"", b"LMQv100", b"\x03", bytes.fromhex("03000000"), b"\x07", b""]
         process.send_signal(signal.SIGTERM)
         assert server.next() == [worker, b"", b"LMQv100", b"\x03", b"WORKER", b"\x09", b""]
         assert server.hear()[1:4] == [b"", b"LMQv100", b"\x01"]  # it waits a moment for what was under way
@@ -255,8 +258,7 @@ def test_unknown_command_is_answered_and_costs_no_slot(tmp_path: Path) -> None:
         server.give(worker, b"5678", b"\x77", command=b"\x03")
         server.take_increment(worker)
         server.give(worker, b"9012")
-        assert server.take_response(worker, b"9012")[0] == b"\x28\x00"
-        server.take_increment(worker)
+        assert server.take_end(worker, b"9012")[0] == b"\x28\x00"
 
 
 def test_nonsense_is_dropped(tmp_path: Path) -> None:
@@ -315,8 +317,7 @@ def test_busy_worker_answers_pings(tmp_path: Path) -> None:
         for number in range(5):  # each PONG before the response
             server.say(worker, b"", b"LMQv100", b"\x01", b"probe%d" % number, b"")
             assert server.next() == [worker, b"", b"LMQv100", b"\x02", b"probe%d" % number, b""]
-        assert server.take_response(worker, b"1234") == []
-        server.take_increment(worker)
+        assert server.take_end(worker, b"1234") == []
 
 
 def test_dispatches_beyond_the_slots_wait_in_order(tmp_path: Path) -> None:
@@ -325,8 +326,7 @@ def test_dispatches_beyond_the_slots_wait_in_order(tmp_path: Path) -> None:
         server.give(worker, b"2222", b"\x21", b"0.01")
         server.give(worker, b"3333", b"\x01")
         for number, payload in ((b"1111", [b"rested"]), (b"2222", [b"rested"]), (b"3333", [])):
-            assert server.take_response(worker, number) == payload
-            server.take_increment(worker)
+            assert server.take_end(worker, number) == payload
 
 
 def test_new_server_is_told_of_the_worker(tmp_path: Path) -> None:
@@ -340,8 +340,7 @@ def test_new_server_is_told_of_the_worker(tmp_path: Path) -> None:
         server = Server(server.port)
         try:
             assert server.take_register(b"3") == worker  # ZeroMQ keeps the routing id
-            assert server.take_response(worker, b"1234") == [b"rested"]
-            server.take_increment(worker)
+            assert server.take_end(worker, b"1234") == [b"rested"]
             assert server.take_register(b"4") == worker
             assert server.ask(worker, b"5678", b"\x01") == []
         finally:
@@ -370,7 +369,7 @@ def catches(pid: int, number: signal.Signals) -> bool:
 def test_worker_without_a_server_can_be_stopped(tmp_path: Path) -> None:
     with a_worker(tmp_path, f"tcp://127.0.0.1:{find_port()}") as process:
         deadline = time.monotonic() + PATIENCE
-        while not catches(process.pid, signal.SIGTERM):
+        while not catches(find_busy(process.pid), signal.SIGTERM):
             assert time.monotonic() < deadline, "it does not care for signals"
             time.sleep(0.01)
         process.send_signal(signal.SIGTERM)
@@ -387,10 +386,8 @@ def test_stopped_worker_ends_its_calls(tmp_path: Path) -> None:
         assert server.next()[4] == b"probe"
         process.send_signal(signal.SIGTERM)
         assert server.next()[4:] == [b"WORKER", b"\x09", b""]
-        assert server.take_response(worker, b"1111") == [b"rested"]
-        server.take_increment(worker)
-        assert server.take_response(worker, b"2222") == [b"\x28\x00", b"the worker was stopped"]
-        server.take_increment(worker)
+        assert server.take_end(worker, b"1111") == [b"rested"]
+        assert server.take_end(worker, b"2222") == [b"\x28\x00", b"the worker was stopped"]
         assert process.wait(PATIENCE) == 0
 
 
@@ -399,7 +396,11 @@ def test_stopped_worker_ends_its_calls(tmp_path: Path) -> None:
 
 def more(server: Server, worker: bytes, handle: bytes, word: bytes = b"0") -> bytes:
     server.give(worker, b"more", b"mqs_more", b"30:me", handle, word)
-    (packet,) = server.take_response(worker, b"more")
+    return take_packet(server, worker, b"more", handle)
+
+
+def take_packet(server: Server, worker: bytes, number: bytes, handle: bytes) -> bytes:
+    (packet,) = server.take_response(worker, number)
     assert packet[3:11] == handle
     return packet
 
@@ -410,16 +411,18 @@ def test_large_stream_is_fetched_packet_by_packet(tmp_path: Path) -> None:
         (packet,) = server.take_response(worker, b"1234")
         handle = packet[3:11]
         server.give(worker, b"next", b"\x01")  # waits: a stream that is read has its slot
+        whole = b"".join(b"%06d," % number for number in range(200_000))
         data = packet[11:]
-        while packet[:1] == b"0":
-            assert len(packet) == 8192
+        while len(data) + len(packet[11:]) < len(whole):
+            assert (len(packet), packet[:1]) == (8192, b"0")
             packet = more(server, worker, handle)
             data += packet[11:]
+        server.give(worker, b"more", b"mqs_more", b"30:me", handle, b"0")
+        server.take_increment(worker)  # before the last packet
+        packet = take_packet(server, worker, b"more", handle)
         assert packet[:2] == b"2R"
-        assert data == b"".join(b"%06d," % number for number in range(200_000))
-        server.take_increment(worker)
-        assert server.take_response(worker, b"next") == []
-        server.take_increment(worker)
+        assert data + packet[11:] == whole
+        assert server.take_end(worker, b"next") == []
         assert more(server, worker, handle)[:1] == b"1"  # it is over, and nobody knows it any more
 
 
@@ -436,8 +439,9 @@ def test_aborted_stream_gives_its_slot_back(tmp_path: Path) -> None:
     with a_pair(tmp_path) as (server, worker):
         server.give(worker, b"1234", b"count", b"30:me", b"1000000")
         (packet,) = server.take_response(worker, b"1234")
-        assert more(server, worker, packet[3:11], b"1")[:1] == b"1"
+        server.give(worker, b"more", b"mqs_more", b"30:me", packet[3:11], b"1")
         server.take_increment(worker)
+        assert take_packet(server, worker, b"more", packet[3:11])[:1] == b"1"
         server.give(worker, b"beat", b"ongoing", b"30:me")
         assert server.take_response(worker, b"beat") == [b"\x28\x00"]
 

@@ -7,7 +7,7 @@ from tests.builders import a_job, a_pair
 from tests.crews import Frame
 
 from gandy.core.effects import Acknowledge, Assignment, Dismiss, Give, JobChanged, Kill, Publish, Recall, Reply
-from gandy.core.extensions import FOREMAN_OFFERS, PING, PONG
+from gandy.core.extensions import CAPACITY, FOREMAN_OFFERS, PING, PONG, Capacity, encode
 from gandy.core.foreman import Foreman
 from gandy.core.model import AttemptKey, Cause, Input, JobSpec, JobState, PythonSpec, TaskState
 from gandy.core.policy import Policy
@@ -16,10 +16,12 @@ from gandy.core.records import Ended, JobSet
 from gandy.core.requests import REQUEST
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.ids import JobId, TaskNumber
+from gandy.limits import MAX_AHEAD, MAX_SLOTS
 from gandy.talk.foreman import ForemanSide
 from gandy.talk.v1_foreman import V1ForemanSide
 from gandy.wire import calls, payloads, v1, v2
 from gandy.wire.messages import (
+    RESEND_HELLO,
     About,
     Cancel,
     Error,
@@ -91,6 +93,15 @@ def test_a_gandy_worker_is_known_by_its_own_id() -> None:
     worker = room.foreman.reactor.workers.find("id1")
     assert worker is not None
     assert (worker.info.name, worker.info.slots, worker.info.tags) == ("anna", 2, frozenset({"gpu"}))
+
+
+@pytest.mark.parametrize("hello", [Hello(2, ()), Hello(0, (), Extension.CLIENT)], ids=["a worker", "a client"])
+def test_a_peer_is_known_when_it_has_said_hello(hello: Hello) -> None:
+    room = Room()
+    (desk,) = room.foreman.desks.values()
+    assert not desk.is_known
+    room.hear(0, hello)
+    assert desk.is_known
 
 
 @pytest.mark.parametrize("door", ["roundrobin/", "pingpong/"])
@@ -307,6 +318,77 @@ def test_a_plain_worker_that_comes_back_with_its_task_is_the_same_worker() -> No
     assert worker.connected
 
 
+def a_plain_room_with_two_tasks() -> tuple[Room, tuple[Task, ...]]:
+    """A plain worker has both, and its link is cut."""
+    room = Room()
+    room.hear(0, Hello(2))
+    room.submit(tasks=2)
+    tasks: list[Task] = []
+    while jobs := [(number, message) for number, message in room.said() if isinstance(message, Job)]:
+        ((number, job),) = jobs
+        tasks += job.tasks
+        room.hear(number, Ok(2 - len(tasks), len(tasks)))
+    room.foreman.on_cut("link", 2.0)
+    return room, tuple(tasks)
+
+
+def test_a_plain_result_before_hello_counts() -> None:
+    room, tasks = a_plain_room_with_two_tasks()
+    room.side = ForemanSide(offers=FOREMAN_OFFERS)
+    room.foreman.on_link("link2", room.side)
+    update = v2.encode(0, Update(TaskResult(KEY.job, tasks[0].number, True, "done")))
+    room.foreman.on_data("link2", update, 3.0)
+    (record, *_) = room.work()
+    assert isinstance(record, Ended)
+    assert (record.attempt, record.state) == (KEY, TaskState.FINISHED)
+    assert room.said() == [(0, RESEND_HELLO)]
+    room.foreman.on_data("link2", v2.encode(2, Hello(1, tasks[1:])), 3.0)
+    assert room.work() == []
+    assert room.said() == [(2, Ok(1, 1))]  # nothing is given out again
+    worker = room.foreman.reactor.workers.find("plain-link")
+    assert worker is not None
+    assert (worker.connected, set(worker.held)) == (True, {AttemptKey(KEY.job, TaskNumber(2), 1)})
+
+
+def test_a_first_generation_result_of_an_earlier_link_counts() -> None:
+    room, tasks = a_plain_room_with_two_tasks()
+    side = V1ForemanSide()
+    room.foreman.on_link("link2", side)
+    data = v1.encode(Ok(1)) + v1.encode(Update(TaskResult(KEY.job, tasks[1].number, True, "done")))
+    room.foreman.on_data("link2", data, 3.0)
+    (record, *_) = room.work()
+    assert isinstance(record, Ended)
+    assert (record.attempt.task, record.state) == (2, TaskState.FINISHED)
+    assert side.data_to_send().endswith(v1.encode(Ok(2)))
+
+
+def test_a_plain_peer_cannot_tell_of_what_a_named_worker_has() -> None:
+    room = a_gandy_room()
+    room.submit()
+    room.foreman.on_cut("link", 2.0)
+    room.side = ForemanSide(offers=FOREMAN_OFFERS)
+    room.foreman.on_link("link2", room.side)
+    room.foreman.on_data("link2", v2.encode(0, Update(TaskResult(KEY.job, KEY.task, True, "done"))), 3.0)
+    assert room.work() == []
+    assert room.said() == [(0, RESEND_HELLO)]
+    task = Task(KEY.task, a_job(1))
+    room.foreman.on_data("link2", v2.encode(2, Hello(0, (task,))), 3.0)
+    room.work()
+    assert room.said()[-1][1] == Cancel((a_pair(),))
+
+
+def test_a_plain_peer_with_another_key_cannot_tell_of_what_a_plain_worker_has() -> None:
+    room = Room()
+    room.foreman.on_link("link", room.side, "one key")
+    room.hear(0, Hello(1))
+    room.submit()
+    room.foreman.on_cut("link", 2.0)
+    room.side = ForemanSide(offers=FOREMAN_OFFERS)
+    room.foreman.on_link("link2", room.side, "another key")
+    room.foreman.on_data("link2", v2.encode(0, Update(TaskResult(KEY.job, KEY.task, True, "done"))), 3.0)
+    assert room.work() == []
+
+
 def test_kill_dismiss_and_pings_go_out() -> None:
     room = a_gandy_room()
     room.submit(tasks=2)
@@ -324,6 +406,26 @@ def test_kill_dismiss_and_pings_go_out() -> None:
     assert room.said() == [(5, Extended(PONG, b""))]
 
 
+def test_worker_says_how_many_slots_it_can_use() -> None:
+    room = a_gandy_room()
+    room.hear(0, Extended(CAPACITY, encode(Capacity(1, 0, "open files"))))
+    worker = room.foreman.reactor.workers.find("id1")
+    assert worker is not None
+    assert (worker.info.slots, worker.problem) == (1, "open files")
+    assert room.said() == []
+
+
+@pytest.mark.parametrize(
+    "told",
+    [Capacity(-1), Capacity(MAX_SLOTS + 1), Capacity(1, MAX_AHEAD + 1), Capacity(1, 0, "two\nlines"), {}],
+    ids=["negative", "many slots", "many waiting", "newline", "nothing"],
+)
+def test_capacity_that_cannot_be_is_an_error(told: object) -> None:
+    room = a_gandy_room()
+    with pytest.raises(RemoteProtocolError):
+        room.hear(0, Extended(CAPACITY, encode(told)))
+
+
 def test_tasks_are_had_back_from_a_worker_that_lets_them_wait() -> None:
     room = Room()
     room.hear(0, Hello(1, (), FOREMAN_OFFERS & ~Extension.CLIENT, About("id1", "anna", 1, ahead=2)))
@@ -334,6 +436,23 @@ def test_tasks_are_had_back_from_a_worker_that_lets_them_wait() -> None:
     ((_, message),) = room.said()
     assert isinstance(message, Extended)
     assert message.type == v2.RECALL
+
+
+@pytest.mark.parametrize("word", [Kill, Recall])
+def test_what_was_meant_for_an_older_attempt_does_not_reach_a_newer_one(word: type[Kill | Recall]) -> None:
+    """It was decided before the older one was over, and is sent only once that is on disk."""
+    room = a_gandy_room()
+    room.submit()
+    room.said()
+    room.hear(3, Ok(1, 1))
+    room.hear(4, Update(TaskResult(KEY.job, KEY.task, False, "", None, Report(1, int(Cause.RETURNED)))))
+    room.work()
+    (_, (number, again)) = room.said()
+    assert isinstance(again, Job)
+    assert again.tasks[0].orders == Orders(2, "true")
+    room.hear(number, Ok(1, 1))
+    room.foreman.perform(word("id1", (KEY,)), {}, 1.0)
+    assert room.said() == []
 
 
 def test_results_count_before_what_comes_behind_them() -> None:
@@ -372,6 +491,32 @@ def test_more_than_a_worker_takes_is_not_sent() -> None:
     room.side.slots.limit = 0
     room.submit()
     assert room.said() == []
+
+
+def test_a_worker_with_less_room_than_we_thought_gets_what_it_has_room_for() -> None:
+    room = a_gandy_room()
+    room.side.slots.limit = 1
+    room.submit(tasks=2)
+    ((_, message),) = room.said()
+    assert isinstance(message, Job)
+    assert [task.pair for task in message.tasks] == [a_pair(1, 1)]
+    assert room.foreman.reactor.next_moment() == pytest.approx(1.02)
+
+
+@pytest.mark.parametrize("text", ["x" * (17 << 20), "no text: \udcff"])
+def test_what_fits_no_frame_fails_with_the_reason_and_nothing_else_waits_for_it(text: str) -> None:
+    room = a_gandy_room()
+    records = []
+    for command in (text, "true"):
+        room.foreman.batch.add(room.foreman.reactor.submit(JobSpec(command=command), 0.0)[1])
+    records = room.work()
+    ((_, message),) = room.said()
+    assert isinstance(message, Job)
+    assert [task.pair for task in message.tasks] == [a_pair(2, 1)]
+    (ended,) = [record for record in records if isinstance(record, Ended)]
+    assert (ended.attempt, ended.state, ended.ending.cause) == (KEY, TaskState.FAILED, Cause.NOT_STARTED)
+    assert "to a worker" in ended.ending.note
+    assert room.foreman.reactor.next_deadline() is None
 
 
 def test_an_acknowledgement_of_nothing_does_nothing() -> None:
@@ -511,6 +656,22 @@ def test_an_id_belongs_to_the_key_that_it_came_with() -> None:
     assert room.foreman.find_desk("id1") is room.foreman.desks["a"]
     greet(room, "c", "key a")  # the same worker, on a new link
     assert room.foreman.find_desk("id1") is room.foreman.desks["c"]
+
+
+@pytest.mark.parametrize(("key", "is_taken"), [("key a", True), ("key b", False)])
+def test_a_worker_reports_for_a_former_one_only_with_its_key(key: str, is_taken: bool) -> None:
+    room = Room()
+    greet(room, "a", "key a")
+    room.submit()
+    room.foreman.take_batch(1.0)
+    room.foreman.on_cut("a", 2.0)
+    room.foreman.on_link("b", ForemanSide(offers=FOREMAN_OFFERS), key)
+    about = msgspec.structs.replace(ABOUT, id="id2", former=("id1",), folder="/home/hut")
+    room.foreman.on_data("b", v2.encode(0, Hello(2, (), FOREMAN_OFFERS & ~Extension.CLIENT, about)), 3.0)
+    assert (room.foreman.reactor.workers.find("id1") is None) == is_taken
+    found = room.foreman.reactor.workers.find("id2")
+    assert found is not None
+    assert found.info.folder == "/home/hut"
 
 
 def test_an_id_is_free_again_when_its_worker_is_forgotten() -> None:

@@ -518,3 +518,32 @@ def test_extensions_pass_through() -> None:
     assert hear(worker, (7, Extended(0x20, b"x"))) == [ExtensionReceived(7, 0x20, b"x")]
     worker.exchange.send_extended(Extended(0x21, b"y"))
     assert worker.data_to_send() == v2.encode(0, Extended(0x21, b"y"))
+
+
+def test_what_a_former_worker_left_is_told_in_hello_and_reported() -> None:
+    result = TaskResult(JobId(1), TaskNumber(4), True, "done", None, Report(2, 0, 0))
+    worker = WorkerSide(1, About("id2", "hut", 1, former=("id1",)), offers=Extension.ATOMIC | Extension.UPDATES)
+    worker.inherit([result])
+    assert worker.has_results
+    worker.connect()
+    ((_, hello),) = said(worker)
+    assert isinstance(hello, Hello)
+    assert hello.about is not UNSET
+    assert hello.about.former == ("id1",)
+    assert [(task.pair, task.orders) for task in hello.running] == [(result.pair, Orders(2))]
+    hear(worker, (0, Ok(0, 1, Extension.ATOMIC | Extension.UPDATES)))
+    data = worker.data_to_send()
+    assert payloads.encode([result]) in data
+    assert worker.slots.free == 1
+    assert hear(worker, (1, Extended(v2.RECORDED, b""))) == [Acknowledged((result,))]
+    assert not worker.has_results
+
+
+def test_each_result_is_saved_once_and_all_that_are_not_acknowledged_can_be_saved_anew() -> None:
+    worker = a_worker(running=2)
+    worker.end(a_result(1))
+    assert list(map(bytes, worker.take_unsaved())) == [payloads.encode(a_result(1))]
+    worker.end(a_result(2))
+    assert list(map(bytes, worker.take_unsaved())) == [payloads.encode(a_result(2))]
+    assert worker.take_unsaved() == []
+    assert list(map(bytes, worker.pack_results())) == [payloads.encode(a_result(1)), payloads.encode(a_result(2))]

@@ -4,22 +4,24 @@ Seed 002 returns a slot by INCREMENT, which does not say for what. So a slot is 
 where the caller has its response; and no INCREMENT returns more than what was taken.
 """
 
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from math import inf
 from typing import Final
+
+from msgspec import Struct
 
 from gandy.core.calls import Call, OnOut, Peer
 from gandy.core.doors.base import Parcel, Roll, name_peer
 from gandy.core.doors.clients import Clients, Request
 from gandy.core.doors.flow import MAX_FLOW_BYTES, Flow
+from gandy.core.doors.holdings import InStream, Registered
 from gandy.core.doors.values import decode_args
 from gandy.core.switchboard import Switchboard
-from gandy.core.workers import ROUND_ROBIN, Worker, WorkerInfo
+from gandy.core.workers import ROUND_ROBIN, WorkerInfo
 from gandy.errors import RemoteProtocolError
 from gandy.limits import MAX_SLOTS
 from gandy.wire.calls import (
-    ANNOUNCE,
     BODY,
     BUSY,
     CALL,
@@ -36,17 +38,17 @@ from gandy.wire.calls import (
     RESULT,
     STREAM,
     WHOLE,
+    Announcement,
     Failure,
     Offer,
-    encode_announcement,
     encode_failure,
     encode_refusal,
     read_name,
 )
 from gandy.wire.command_codes import CommandCodes, Entry, encode_payload
-from gandy.wire.roundrobin import EXEC, MQS_MORE, ONGOING, PING, TRACKEXEC, Message, encode
+from gandy.wire.roundrobin import EXEC, MQS_MORE, ONGOING, PING, PONG, TRACKEXEC, Message, encode
 from gandy.wire.roundrobin import FAILED as FAILED_STATUS
-from gandy.wire.streams import ABORT, DEFAULT_LEASE, GO_ON, StreamReader
+from gandy.wire.streams import ABORT, DEFAULT_LEASE, GO_ON
 
 MAX_WORKERS: Final = 10_000
 EXPIRY: Final = 15.0  # seconds without a word from a worker that has something to do, then it is lost
@@ -55,85 +57,26 @@ ASK_PERIOD: Final = 1 / 5  # of that time between two questions
 IDLE: Final = 60.0  # seconds that a worker that has nothing to do may be silent beyond that
 UNANSWERED_PAUSE: Final = 2.0  # seconds after an INCREMENT without response until the response is given up
 PAST: Final = 60.0  # seconds that a worker that came back may still be busy with what it had before
+# Seconds after the response to its first REGISTER until a worker gets calls. The original installs its commands when it
+# has the response, drops what comes before without a word, and has no word for being ready. Its server looks at what
+# waits once a second. A worker that says PING after it has registered is ready: the original does not for two minutes.
+READY_PAUSE: Final = 1.0
+# Seconds that a worker may have a call without a word about it. Then it has dropped the call, or it is very slow.
+CALL_LIMIT: Final = 3600.0
 MAX_LOST: Final = 1_000  # lost workers that are remembered
 REMEMBER: Final = 600.0  # seconds
 RENEWAL_PERIOD: Final = DEFAULT_LEASE / 4  # seconds between two words that a stream is still wanted
 HOST: Final = b"60:gandy"  # who reads streams for gandy's own callers
-MAX_TOLD: Final = 100  # words about streams whose answers are expected, and change nothing
 
-Key = tuple[tuple[bytes, ...], bytes]  # whom a response goes to, and its id
 Send = Callable[[Parcel], None]
 
 
-class InStream:
-    """A stream of such a worker for one of gandy's own callers."""
+class Times(Struct, frozen=True):
+    """How long the door waits for its workers, in seconds."""
 
-    def __init__(self, host: bytes, is_wanted_whole: bool) -> None:
-        self.reader = StreamReader()
-        self.host = host
-        self.whole = bytearray() if is_wanted_whole else None
-        self.asked = b""  # the id of the question for the next packet
-        self.renewed = 0.0
-
-
-class Registered:
-    """A worker, and what it has."""
-
-    def __init__(self, routing_id: bytes, peer: Peer, account: Worker, now: float) -> None:
-        self.id = routing_id
-        self.peer = peer
-        self.account = account
-        self.slots = 0  # as it said
-        self.is_leaving = False  # it deregistered, or was told to go
-        self.past_until = -inf  # until then it may say INCREMENT for what it had before it was lost
-        self.heard = now
-        self.asked = now
-        self.asked_since = inf  # the first question since it was heard
-        self.answers_pings = False
-        self.told: deque[bytes] = deque(maxlen=MAX_TOLD)
-        self.unanswered: dict[int, Key] = {}  # calls with a response to come
-        self.numbers: dict[Key, deque[int]] = {}  # the same, by key: nobody keeps a client from using an id twice
-        self.casts: deque[int] = deque()
-        self.answered: deque[int] = deque()  # calls whose INCREMENT is to come
-        self.released: set[int] = set()  # unanswered calls whose INCREMENT has come
-        self.released_at = now
-        self.bodies: dict[int, bytearray] = {}  # arguments that are not complete
-        self.flows: dict[int, Flow] = {}  # values that their callers have not read yet
-        self.returned: set[int] = set()  # answered calls whose INCREMENT has come, and whose caller has not all
-        self.streams: dict[int, InStream] = {}
-
-    def list_begun(self) -> set[int]:
-        """Calls that it was told of. One whose arguments are not complete is still here."""
-        return {*self.unanswered, *self.casts, *self.answered, *self.returned}
-
-    def begin(self, number: int, key: Key, is_cast: bool) -> None:
-        if is_cast:
-            self.casts.append(number)
-        else:
-            self.unanswered[number] = key
-            self.numbers.setdefault(key, deque()).append(number)
-
-    def answer(self, key: Key) -> int | None:
-        """The call that a response is for; the first one that was given, if there are several."""
-        numbers = self.numbers.get(key)
-        if not numbers:
-            return None
-        number = numbers[0]
-        if number in self.released:
-            self.returned.add(number)
-        else:
-            self.answered.append(number)
-        self.forget(number)
-        return number
-
-    def forget(self, number: int) -> None:
-        """No response to this one is expected any more."""
-        self.released.discard(number)
-        key = self.unanswered.pop(number)
-        numbers = self.numbers[key]
-        numbers.remove(number)
-        if not numbers:
-            del self.numbers[key]
+    expiry: float = EXPIRY
+    ready_pause: float = READY_PAUSE
+    call_limit: float = CALL_LIMIT
 
 
 class Workers:
@@ -147,10 +90,10 @@ class Workers:
         clients: Clients,
         on_out: OnOut,
         send: Send,
-        expiry: float = EXPIRY,
+        times: Times,
     ) -> None:
         self._board = board
-        self._expiry = expiry
+        self._times = times
         self._on_out = on_out
         self._roll = roll
         self._codes = codes
@@ -169,7 +112,7 @@ class Workers:
         """Those who are registered, with their free slots, in the order of their turn."""
         here = [worker for worker in self._workers.values() if not worker.is_leaving]
         here.sort(key=lambda worker: self._board.tell_turn(worker.peer))
-        return [(worker.id, worker.peer.count_free()) for worker in here]
+        return [(worker.id, worker.free) for worker in here]
 
     def list_slots(self) -> dict[bytes, int]:
         """Those who are or were here, with the slots that they told."""
@@ -184,14 +127,19 @@ class Workers:
 
     # Who is here
 
-    def register(self, routing_id: bytes, slots: int, now: float) -> bool:
-        """So many slots are free from now on. Whether there is a place in the table."""
+    def register(self, routing_id: bytes, slots: int, now: float, is_ready: bool = False) -> bool:
+        """So many slots are free from now on. Whether there is a place in the table.
+
+        `is_ready`: it did not just start, so it need not be given time until it can be given calls.
+        """
         worker = self._workers.get(routing_id)
         if worker is None:
             if len(self._workers) >= MAX_WORKERS:
                 self.dropped["too many workers"] += 1
                 return False
             worker = self._enter(routing_id, now)
+            if self._times.ready_pause and not is_ready:
+                worker.ready_at = now + self._times.ready_pause
         self.lost.pop(routing_id, None)
         worker.slots = max(0, min(slots, MAX_SLOTS))
         worker.is_leaving = False
@@ -212,12 +160,15 @@ class Workers:
         return worker
 
     def _announce(self, worker: Registered) -> None:
-        """Seed 002: the number of free slots is overwritten. What the worker has at the moment is beside it."""
-        slots = 0 if worker.is_leaving else worker.slots
+        """Seed 002: the number of free slots is overwritten. What the worker has at the moment is beside it.
+
+        One that is not ready offers its commands, so that calls wait for it, and has no slot.
+        """
+        slots = 0 if worker.is_leaving or worker.ready_at > -inf else worker.slots
         total = min(slots + worker.peer.in_use, MAX_SLOTS)
-        offers = [Offer(entry.name) for entry in self._codes] if total and not worker.is_leaving else []
-        payload = encode_announcement(total, total, offers)
-        self._board.on_frame(worker.peer, ANNOUNCE, 0, 0, 0, payload)
+        is_offering = not worker.is_leaving and (total or worker.slots)
+        offers = tuple(Offer(entry.name) for entry in self._codes) if is_offering else ()
+        self._board.announce(worker.peer, Announcement(total, total, offers), self._board.now)
 
     def deregister(self, routing_id: bytes, now: float) -> None:
         """It gets nothing new; what it has may still be answered."""
@@ -271,13 +222,16 @@ class Workers:
 
     # Life
 
-    def on_heard(self, routing_id: bytes, is_ping: bool, now: float) -> None:
+    def on_heard(self, routing_id: bytes, command: bytes, now: float) -> None:
         """A message came from somebody, worker or not."""
+        is_ping = command in (PING, PONG)
         worker = self._workers.get(routing_id)
         if worker is not None:
             worker.heard, worker.asked_since = now, inf
             worker.answers_pings = worker.answers_pings or is_ping
             self._roll.hear(worker.account)
+            if command == PING:  # gandy's workers say so when they have the response to REGISTER
+                self._get_ready(worker)
             return
         if is_ping:
             self._speakers[routing_id] = None
@@ -288,7 +242,7 @@ class Workers:
         """Somebody speaks, and says nothing about slots."""
         if routing_id in self.lost:
             slots, _ = self.lost[routing_id]
-            self.register(routing_id, slots, now)
+            self.register(routing_id, slots, now, is_ready=True)
 
     def ask(self, routing_id: bytes) -> None:
         """Send a PING. What matters is whether it can be sent, and then whether it is answered."""
@@ -307,27 +261,58 @@ class Workers:
             del self.lost[routing_id]
         for worker in list(self._workers.values()):
             # Silence alone proves nothing: it had nothing to say, or we were stopped for a while.
-            if now - worker.asked_since >= self._expiry - self._expiry * QUIET and worker.answers_pings:
+            expiry = self._times.expiry
+            if now - worker.asked_since >= expiry - expiry * QUIET and worker.answers_pings:
                 self.lose(worker.id, (), now)
                 continue
-            silence = now - worker.heard - (0.0 if worker.peer.serves else IDLE)
-            if silence >= self._expiry * QUIET and now - worker.asked >= self._expiry * ASK_PERIOD:
-                worker.asked = now
-                worker.asked_since = min(worker.asked_since, now)
-                self.ask(worker.id)
+            if worker.ready_at <= now:
+                self._get_ready(worker)
+            self._maybe_ask(worker, now)
             self._give_up(worker, now)
-            for stream in worker.streams.values():
-                if stream.reader.handle and now - stream.renewed >= RENEWAL_PERIOD:
-                    stream.renewed = now
-                    self._tell(worker, ONGOING, stream.host)
+            self._renew_streams(worker, now)
             self._maybe_leave(worker, now)
+
+    def _get_ready(self, worker: Registered) -> None:
+        if worker.ready_at > -inf:
+            worker.ready_at = -inf
+            self._announce(worker)
+
+    def _maybe_ask(self, worker: Registered, now: float) -> None:
+        silence = now - worker.heard - (0.0 if worker.peer.serves else IDLE)
+        if silence >= self._times.expiry * QUIET and now - worker.asked >= self._times.expiry * ASK_PERIOD:
+            worker.asked = now
+            worker.asked_since = min(worker.asked_since, now)
+            self.ask(worker.id)
+
+    def _renew_streams(self, worker: Registered, now: float) -> None:
+        for stream in worker.streams.values():
+            if stream.reader.handle and now - stream.renewed >= RENEWAL_PERIOD:
+                stream.renewed = now
+                self._tell(worker, ONGOING, stream.host)
 
     def _give_up(self, worker: Registered, now: float) -> None:
         """Slots came back without responses. While there are other calls, nobody knows which ones have ended."""
-        is_sure = 0 < len(worker.unanswered) == len(worker.released) and now >= worker.past_until
-        for number in list(worker.released) if is_sure and now - worker.released_at >= UNANSWERED_PAUSE else ():
+        is_sure = worker.is_idle and now >= worker.past_until
+        for number in list(worker.released) if is_sure and now - worker.incremented_at >= UNANSWERED_PAUSE else ():
             worker.forget(number)
             self._fail(worker, number, "RuntimeError", "its worker ended it without an answer")
+        for number in worker.list_untouched(now - self._times.call_limit):
+            self._write_off(worker, number, now)
+
+    def _write_off(self, worker: Registered, number: int, now: float) -> None:
+        """The worker has said nothing about this call for too long: its caller gets a failure, and the slot is free.
+
+        Should the worker still have it, its INCREMENT will seem to be for another call, which must not end by that.
+        """
+        stream = worker.streams.get(number)
+        if number in worker.flows and (stream is None or not stream.asked):  # it is the caller's turn to speak
+            worker.touch(number, now)
+            return
+        worker.drop(number)
+        worker.flows.pop(number, None)
+        worker.past_until = now + self._times.call_limit
+        text = f"its worker has said nothing about it for {self._times.call_limit:,.0f} s"
+        self._fail(worker, number, "TimeoutError", text)
 
     # What the switchboard says
 
@@ -392,7 +377,7 @@ class Workers:
     def _pass(self, worker: Registered, number: int, request: Request) -> None:
         """A client's message, as it is."""
         message = request.message
-        worker.begin(number, (message.path[::-1], message.id), request.is_cast)
+        worker.begin(number, (message.path[::-1], message.id), request.is_cast, self._board.now)
         self._send(Parcel([worker.id, *encode(message)], number))
 
     def _give(self, worker: Registered, call: Call, body: bytes) -> None:
@@ -410,7 +395,7 @@ class Workers:
             host = frames[0] if frames else HOST
             worker.streams[call.id] = InStream(host, is_wanted_whole=not call.flags & STREAM)
         command = EXEC if call.flags & CAST else TRACKEXEC
-        worker.begin(call.id, ((), number), command == EXEC)
+        worker.begin(call.id, ((), number), command == EXEC, self._board.now)
         self._send(Parcel([worker.id, *encode(Message(command, number, (entry.code, *frames)))], call.id))
 
     def _get_entry(self, call: Call) -> Entry:
@@ -434,6 +419,7 @@ class Workers:
         worker = self._workers.get(routing_id)
         if worker is None:
             return
+        worker.incremented_at = now
         if worker.answered:
             self._return(worker, worker.answered.popleft())
         elif worker.casts:
@@ -441,7 +427,6 @@ class Workers:
         elif len(worker.released) < len(worker.unanswered):
             oldest = next(number for number in worker.unanswered if number not in worker.released)
             worker.released.add(oldest)  # perhaps it was another one; the number of slots is right
-            worker.released_at = now
             self._board.release(worker.peer, oldest)
         else:
             self.dropped["INCREMENT"] += 1
@@ -461,11 +446,13 @@ class Workers:
         for number, stream in worker.streams.items():
             if stream.asked and (message.to, message.id) == ((), stream.asked):
                 stream.asked = b""
+                worker.touch(number, now)
                 self._receive(worker, number, stream, message.args)
                 return True
         answered = worker.answer((message.to, message.id))
         if answered is None:
             return not message.to and message.id in worker.told
+        worker.touch(answered, now)
         self._on_answer(worker, worker.peer.serves[answered], message, now)
         return True
 
@@ -530,6 +517,7 @@ class Workers:
             self._complete(worker, flow.number, flow.last_flags, flow.last)
         elif stream is not None and stream.reader.handle and not stream.asked and flow.is_idle:
             stream.asked = self._tell(worker, MQS_MORE, stream.host, stream.reader.handle, GO_ON)
+            worker.touch(flow.number, self._board.now)
 
     def _complete(self, worker: Registered, number: int, flags: int, payload: bytes = b"") -> None:
         """The caller has all. The slot comes back with the INCREMENT, if that has not come yet."""
@@ -546,4 +534,5 @@ class Workers:
     def _end(self, worker: Registered, number: int, flags: int, payload: bytes = b"") -> None:
         """The slot is free."""
         worker.returned.discard(number)
+        worker.touched.pop(number, None)
         self._board.on_frame(worker.peer, RESULT, flags | LAST, number, 0, payload)

@@ -10,7 +10,7 @@ from typing import Final
 from gandy.core.calls import Peer
 from gandy.core.doors.base import Parcel, Roll
 from gandy.core.doors.clients import Clients
-from gandy.core.doors.registered import EXPIRY, Workers
+from gandy.core.doors.registered import Times, Workers
 from gandy.core.switchboard import Switchboard
 from gandy.errors import RemoteProtocolError
 from gandy.wire import roundrobin
@@ -37,10 +37,10 @@ MAX_PASSED: Final = 10_000  # requests from peer to peer whose response is to co
 class RoundRobinDoor:
     """One for each socket. Implements `Door`."""
 
-    def __init__(self, board: Switchboard, roll: Roll, codes: CommandCodes, expiry: float = EXPIRY) -> None:
+    def __init__(self, board: Switchboard, roll: Roll, codes: CommandCodes, times: Times) -> None:
         self.outbox: deque[Parcel] = deque()
         self.clients = Clients(board, codes, self.on_out, lambda frames: self.outbox.append(Parcel(frames)))
-        self.workers = Workers(board, roll, codes, self.clients, self.on_out, self.outbox.append, expiry)
+        self.workers = Workers(board, roll, codes, self.clients, self.on_out, self.outbox.append, times)
         self.dropped: Counter[str] = self.workers.dropped
         # By who is to respond, to whom, and the id: how often. Nobody keeps a client from using an id twice.
         self._passed: OrderedDict[tuple[bytes, tuple[bytes, ...], bytes], int] = OrderedDict()
@@ -55,7 +55,7 @@ class RoundRobinDoor:
             self.dropped[error.code.name.lower()] += 1
             return
         message = message._replace(path=(*message.path, sender))
-        self.workers.on_heard(sender, message.command in (PING, PONG), now)
+        self.workers.on_heard(sender, message.command, now)
         if not _is_about_itself(message):
             self.workers.take_back(sender, now)
         if message.to:

@@ -12,6 +12,7 @@ from tests.roundrobin import (
     FEED,
     ONCE,
     PING,
+    PONG,
     RESPONSE,
     RR_STREAM,
     SUCCESS,
@@ -26,7 +27,7 @@ from tests.roundrobin import (
 )
 
 from gandy.core.doors import registered
-from gandy.core.doors.registered import EXPIRY, IDLE, MAX_LOST, REMEMBER, UNANSWERED_PAUSE
+from gandy.core.doors.registered import EXPIRY, IDLE, MAX_LOST, READY_PAUSE, REMEMBER, UNANSWERED_PAUSE, Times
 from gandy.limits import MAX_PIECE_BYTES, MAX_SLOTS
 from gandy.wire import calls
 from gandy.wire.calls import BUSY, CAST, FRAME_COST, LAST, LOST, MORE, PICKLED, WINDOW_BYTES
@@ -277,6 +278,38 @@ def test_a_call_that_ended_without_a_response_is_answered_with_a_failure(hall: H
     hall.check_empty()
 
 
+def test_an_increment_before_the_response_of_a_short_call_does_not_end_a_long_one(hall: Hall, client: Client) -> None:
+    worker = hall.worker(slots=2)
+    numbers = [client.track(ONCE), client.track(ONCE)]
+    long, short = worker.take()
+    worker.increment()
+    worker.respond(short)
+    hall.pass_time(UNANSWERED_PAUSE * 10)
+    worker.hear()
+    assert client.responses() == [(numbers[1], ())]
+    worker.increment()
+    hall.pass_time(UNANSWERED_PAUSE - 0.1, step=0.1)
+    worker.respond(long)
+    assert client.responses() == [(numbers[0], ())]
+    assert hall.list() == [(b"w", 2)]
+    hall.check_empty()
+
+
+def test_an_increment_of_a_cast_does_not_end_a_long_call(hall: Hall, client: Client) -> None:
+    worker = hall.worker(slots=3)
+    numbers = [client.track(ONCE), client.track(ONCE)]
+    long, short = worker.take()
+    worker.increment()
+    worker.respond(short)
+    client.execute(ONCE)
+    worker.increment()  # for the cast: only the long one runs
+    hall.pass_time(UNANSWERED_PAUSE * 2)
+    worker.hear()
+    worker.finish(long)
+    assert client.responses() == [(number, ()) for number in reversed(numbers)]
+    hall.check_empty()
+
+
 def test_a_call_that_ended_without_a_response_waits_for_one_for_a_moment(hall: Hall, client: Client) -> None:
     worker = hall.worker()
     number = client.track(COPY)
@@ -304,6 +337,161 @@ def test_an_increment_for_a_call_of_a_former_life_ends_no_other_call(hall: Hall,
     assert client.responses() == [(number, (b"y",))]
     assert hall.list() == [(b"w", 2)]
     hall.check_empty()
+
+
+# What a worker drops
+
+
+@pytest.fixture
+def hasty_hall() -> Hall:
+    return Hall(times=Times(ready_pause=0.0, call_limit=100.0))
+
+
+def live(hall: Hall, worker: RoundRobinWorker, seconds: int) -> None:
+    """The worker is there all the time, and answers each PING."""
+    for _ in range(seconds):
+        hall.pass_time(1.0)
+        worker.pong()
+
+
+def test_a_call_that_its_worker_drops_ends_with_a_failure_and_its_slot_comes_back(hasty_hall: Hall) -> None:
+    client, worker = hasty_hall.client(), hasty_hall.worker()
+    dropped = client.track(ONCE)
+    note = worker.take_one()
+    live(hasty_hall, worker, 99)
+    assert client.responses() == []
+    live(hasty_hall, worker, 1)
+    assert client.failures() == [(dropped, "its worker has said nothing about it for 100 s")]
+    assert hasty_hall.list() == [(b"w", 1)]
+    hasty_hall.check_empty()
+    worker.finish(note)  # it was only slow
+    assert client.responses() == []
+    assert hasty_hall.list() == [(b"w", 1)]
+
+
+def test_a_late_increment_of_a_call_that_was_given_up_does_not_end_another(hasty_hall: Hall) -> None:
+    client, worker = hasty_hall.client(), hasty_hall.worker()
+    client.track(ONCE)
+    slow = worker.take_one()
+    live(hasty_hall, worker, 100)
+    client.hear()
+    number = client.track(ONCE)
+    other = worker.take_one()
+    worker.finish(slow)
+    live(hasty_hall, worker, 10)
+    assert client.responses() == []
+    worker.finish(other)
+    assert client.responses() == [(number, ())]
+    assert hasty_hall.list() == [(b"w", 1)]
+    hasty_hall.check_empty()
+
+
+def test_the_slot_of_a_cast_that_its_worker_drops_comes_back(hasty_hall: Hall) -> None:
+    client, worker = hasty_hall.client(), hasty_hall.worker()
+    client.execute(ONCE)
+    worker.take_one()
+    live(hasty_hall, worker, 100)
+    assert hasty_hall.list() == [(b"w", 1)]
+    hasty_hall.check_empty()
+
+
+def test_the_slot_of_a_worker_that_answers_and_says_no_increment_comes_back(hasty_hall: Hall) -> None:
+    client, worker = hasty_hall.client(), hasty_hall.worker()
+    number = client.track(ONCE)
+    worker.respond(worker.take_one())
+    assert client.responses() == [(number, ())]
+    live(hasty_hall, worker, 100)
+    assert (hasty_hall.list(), client.responses()) == ([(b"w", 1)], [])
+    hasty_hall.check_empty()
+
+
+@pytest.mark.parametrize("increments", [0, 1])
+def test_a_stream_whose_worker_stops_speaking_of_it_ends(hasty_hall: Hall, increments: int) -> None:
+    native, worker = hasty_hall.native_client(), hasty_hall.worker()
+    native.stream(1, "feed", "60:me")
+    worker.respond(worker.take_one(), packet(b"0", b"one"))
+    assert worker.take_one().args[0] == b"mqs_more"
+    worker.increment(increments)
+    for _ in range(100):  # also words that the stream is still wanted, which it does not answer
+        hasty_hall.pass_time(1.0)
+        for note in worker.hear():
+            if note.command == PING:
+                worker.say(Note(PONG, note.id, (), note.path[::-1]))
+    failure = Failed("its worker has said nothing about it for 100 s")
+    assert native.results() == [(1, b"one"), (1, failure)]
+    assert hasty_hall.list() == [(b"w", 1)]
+    hasty_hall.check_empty()
+
+
+def test_a_caller_that_is_slow_to_read_is_waited_for(hasty_hall: Hall) -> None:
+    native, worker = hasty_hall.native_client(), hasty_hall.worker()
+    native.call(1, "copy")
+    value = bytes(WINDOW_BYTES * 2)
+    worker.finish(worker.take_one(), value)
+    live(hasty_hall, worker, 250)
+    first = native.hear()
+    native.grant(1, len(value) * 2)
+    pieces = [*first, *native.hear()]
+    assert msgspec.msgpack.decode(b"".join(piece.payload for piece in pieces)) == value
+    assert [bool(piece.subtype & LAST) for piece in pieces] == [False] * (len(pieces) - 1) + [True]
+    hasty_hall.check_empty()
+
+
+# When a worker is ready
+
+
+def test_a_worker_gets_no_call_until_it_is_ready() -> None:
+    """The original installs its commands when it has the response to REGISTER, and drops what comes before."""
+    hall = Hall(times=Times())
+    client, native = hall.client(), hall.native_client()
+    waiting = client.track(COPY)
+    worker = hall.worker(slots=2)
+    native.call(1, "copy")  # and it is no unknown command
+    assert hall.list() == [(b"w", 2)]
+    hall.pass_time(READY_PAUSE - 0.1, step=0.1)
+    assert (worker.take(), native.results()) == ([], [])
+    hall.pass_time(0.1)
+    first, second = worker.take()
+    assert first.id == waiting
+    assert hall.list() == [(b"w", 0)]
+    for note in (first, second):
+        worker.finish(note, b"x")
+    assert native.results() == [(1, b"x")]
+    hall.check_empty()
+
+
+def test_a_worker_that_says_ping_after_it_registered_is_ready() -> None:
+    hall = Hall(times=Times())
+    client = hall.client()
+    number = client.track(COPY)
+    worker = hall.worker(slots=None)
+    worker.ping()  # as the original greets
+    worker.register(1)
+    assert [note.command for note in worker.hear()] == [PONG]
+    worker.ping()
+    assert [note.id for note in worker.hear()][1:] == [number]
+
+
+def test_a_worker_that_registers_again_is_ready() -> None:
+    hall = Hall(times=Times())
+    client, worker = hall.client(), hall.worker()
+    hall.pass_time(READY_PAUSE)
+    worker.register(1)
+    client.track(COPY)
+    worker.finish(worker.take_one())
+    worker.vanish()
+    client.track(COPY)
+    worker.ping()  # it was lost, and has its commands
+    assert [note.args for note in worker.hear()] == [(), (COPY,)]
+
+
+def test_a_worker_may_leave_before_it_is_ready() -> None:
+    hall = Hall(times=Times())
+    client, worker = hall.client(), hall.worker()
+    client.track(COPY)
+    worker.deregister()
+    hall.pass_time(READY_PAUSE)
+    assert (worker.take(), hall.list()) == ([], [])
 
 
 # Who is here
