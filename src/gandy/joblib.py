@@ -143,10 +143,10 @@ class _Crew:
         self._telling = ThreadPoolExecutor(1, "gandy-joblib")
         self._lock = Lock()
         self._is_closed = False
-        self._futures: set[CallFuture] = set()  # that have not ended
+        self._futures: set[CallFuture[Any]] = set()  # that have not ended
         self._aborts = 0
 
-    def run(self, batch: BatchedCalls) -> CallFuture:
+    def run(self, batch: BatchedCalls) -> CallFuture[Any]:
         """Raises: NotPicklable, RuntimeError after `close`."""
         with self._lock:
             if self._is_closed:

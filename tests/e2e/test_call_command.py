@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import signal
 import sys
 from collections.abc import Iterator
@@ -58,6 +59,43 @@ def test_value_is_printed(kitchen: Kitchen, words: list[str], printed: bytes) ->
     assert done.stderr == b""
 
 
+ESCAPES = "\x1b[2J\x1b]0;title\x07\x9b1m"
+SPELLED = rb"\x1b[2J\x1b]0;title\x07\x9b1m"
+
+
+def read_terminal(kitchen: Kitchen, *words: str) -> bytes:
+    """What a command prints to a terminal."""
+    ours, theirs = pty.openpty()
+    try:
+        with kitchen.start(*words, stdout=theirs, stderr=theirs) as process:
+            process.wait(PATIENCE)
+        return os.read(ours, 65_536)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("call", "echo", ESCAPES),
+        ("call", "--stream", "echo", ESCAPES),
+        ("call", "fail", ESCAPES),
+        ("call", "--all", "fail", ESCAPES),
+        ("call", "no\x1b[2J\x1b]0;title\x07\x9b1m"),
+    ],
+    ids=["value", "stream", "error", "errors of all", "name"],
+)
+def test_no_terminal_obeys_what_a_worker_says(kitchen: Kitchen, words: tuple[str, ...]) -> None:
+    printed = read_terminal(kitchen, *words)
+    assert SPELLED in printed
+    assert b"\x1b[2J" not in printed
+
+
+def test_a_pipe_gets_values_as_they_are(kitchen: Kitchen) -> None:
+    assert kitchen.run("call", "echo", ESCAPES).stdout == ESCAPES.encode() + b"\n"
+
+
 def test_cast_runs(kitchen: Kitchen, tmp_path: Path) -> None:
     book = tmp_path / "book"
     kitchen.run("call", "--cast", "write", str(book), "was here")
@@ -68,7 +106,7 @@ def test_all_tells_each_worker(tmp_path: Path) -> None:
     with a_kitchen(tmp_path, slots=1) as kitchen:
         kitchen.hire("w2")
         first, second = kitchen.workers
-        told = f"w1: {first.process.pid}\nw2: {second.process.pid}\n"
+        told = f"w1: {first.busy_pid}\nw2: {second.busy_pid}\n"
         assert kitchen.run("call", "--all", "get_pid").stdout.decode() == told
         failed = kitchen.run("call", "--all", "fail", "no", code=1)
         assert failed.stderr == b"gandy: w1: ValueError: no\ngandy: w2: ValueError: no\n"

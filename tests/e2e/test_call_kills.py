@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.e2e.kitchens import SOON, Kitchen, a_kitchen, read_lines, until, until_so
 from tests.e2e.test_jobs_command import PATIENCE
-from tests.e2e.test_kills import is_alive
+from tests.processes import is_alive
 
 import gandy
 from gandy.errors import LinkError, WorkerLost
@@ -184,7 +184,7 @@ def test_worker_that_is_drained_lets_its_calls_end(tmp_path: Path, name: str) ->
             await until_so(lambda: read_lines(book) == ["began"])
             await client.stop_worker("w1")
             await asyncio.to_thread(kitchen.hire, "w2")
-            assert await client.call("get_pid") == kitchen.workers[1].process.pid  # the other gets nothing new
+            assert await client.call("get_pid") == kitchen.workers[1].busy_pid  # the other gets nothing new
             path.touch()
             assert await call in (b"xxxx", "held")
 

@@ -40,7 +40,7 @@ def test_long_stream_with_a_slow_reader_takes_no_memory(tmp_path: Path, name: st
     with a_kitchen(tmp_path, slots=2) as kitchen:
         with gandy.Client(kitchen.address) as client:
             client.call("add", 1, 2)
-        processes = [member.process.pid for member in (kitchen.foreman, *kitchen.workers)]
+        processes = [member.busy_pid for member in (kitchen.foreman, *kitchen.workers)]
         before = [read_memory(process, "VmRSS") for process in processes]
         arguments = (STREAM_BYTES,) if name == "stream" else (str(tmp_path / "book"), STREAM_BYTES // PIECE, PIECE)
         text = READER.format(address=kitchen.address, name=name, arguments=arguments)

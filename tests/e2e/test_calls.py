@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.e2e.kitchens import SOON, Kitchen, a_kitchen, read_lines, until, until_so
 from tests.e2e.test_jobs_command import PATIENCE
-from tests.e2e.test_kills import is_alive
+from tests.processes import is_alive
 
 import gandy
 from gandy.errors import CallFailed, CallTimeout, LinkError, UnknownCommand
@@ -500,7 +500,7 @@ def test_calls_that_wait_go_out_in_their_order(tmp_path: Path) -> None:
 
 def test_call_all_asks_every_worker_that_offers_it(tmp_path: Path) -> None:
     with a_kitchen(tmp_path) as kitchen, gandy.Client(kitchen.address) as client:
-        pids = [kitchen.hire(name).process.pid for name in ("w1", "w2")]
+        pids = [kitchen.hire(name).busy_pid for name in ("w1", "w2")]
         replies = client.call_all("get_pid")
         assert [(reply.worker, reply.get()) for reply in replies] == list(zip(("w1", "w2"), pids, strict=True))
         for reply in client.call_all("fail", "no"):

@@ -193,6 +193,7 @@ class _NoStream:
 
     def __init__(self) -> None:
         self.callers_lock = threading.RLock()
+        self.is_on_loop = True  # so that `cancel` asks nobody
 
     def add(self, call: bytes, caller: object) -> None: ...
 
@@ -200,7 +201,7 @@ class _NoStream:
         return False
 
 
-class _Future(CallFuture):
+class _Future(CallFuture[Any]):
     def __init__(self) -> None:
         super().__init__(_NoStream(), b"")  # type: ignore[arg-type]
 

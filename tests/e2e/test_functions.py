@@ -19,7 +19,8 @@ from typing import Any
 
 import pytest
 from tests.e2e.test_jobs_command import PATIENCE, Crew
-from tests.e2e.test_kills import Member, Site, a_site, list_descendants
+from tests.e2e.test_kills import Member, Site, a_site
+from tests.processes import list_descendants
 
 import gandy
 from gandy.errors import ConfigError, TaskFailed

@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,14 @@ def _restore_interrupt() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+def until(is_so: Callable[[], bool]) -> None:
+    """Look until it is so, where nobody tells."""
+    deadline = time.monotonic() + PATIENCE
+    while not is_so():
+        assert time.monotonic() < deadline, "did not come true"
+        time.sleep(0.05)
+
+
 @pytest.fixture(scope="module")
 def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
     crew = Crew(tmp_path_factory.mktemp("home"))
@@ -111,6 +120,31 @@ def test_task_that_uses_too_much_memory_is_killed(crew: Crew) -> None:
     )
 
 
+def test_output_of_many_tasks_is_that_of_each(crew: Crew) -> None:
+    """Silent ones, short ones, and some that are longer than an answer may be."""
+    line = "case $((GANDY_TASK % 300)) in 7) seq 900000;; *3) ;; *) echo $GANDY_TASK;; esac; echo e$GANDY_TASK >&2"
+    job = crew.submit("--tasks", "620", "--wait", line)
+    long = b"".join(b"%d\n" % number for number in range(1, 900_001))
+    expected = [long if task % 300 == 7 else b"" if task % 10 == 3 else b"%d\n" % task for task in range(1, 621)]
+    assert crew.run("job", "output", job).stdout == b"".join(expected)
+    errors = b"".join(b"e%d\n" % task for task in range(1, 621))
+    assert crew.run("job", "output", job, "--stderr").stdout == errors
+
+
+def test_output_that_is_not_here_does_not_hide_the_rest(crew: Crew, tmp_path: Path) -> None:
+    line = f"[ $GANDY_TASK -lt 3 ] || until [ -e {tmp_path}/go ]; do sleep 0.05; done; echo $GANDY_TASK"
+    job = crew.submit("--tasks", "40", "--tag", "either", line)
+    worker = ("worker", "run", "--slots", "1", "--tag", "either", "--name")
+    with crew.running(*worker, "left"):
+        until(lambda: crew.show("job", "show", job)[0]["finished"] == 2)
+    (tmp_path / "go").touch()
+    with crew.running(*worker, "stays"):
+        crew.run("job", "wait", job)
+        shown = crew.run("job", "output", job, code=1)
+    assert shown.stdout.split() == [b"%d" % task for task in range(3, 41)]
+    assert [b"what task %d wrote is on worker left" % task in shown.stderr for task in (1, 2, 3)] == [True, True, False]
+
+
 def test_output_is_byte_for_byte(crew: Crew) -> None:
     job = crew.submit("--wait", r"printf '\377\000\r\n'; echo oops >&2")
     assert crew.run("job", "output", job).stdout == b"\xff\x00\r\n"
@@ -130,6 +164,29 @@ def test_failure_is_the_result_and_is_explained(crew: Crew) -> None:
     assert [(task["task"], task["exit_code"], task["tail"]) for task in tasks] == [(n, 4, "why\n") for n in (1, 2, 3)]
     assert [attempt["attempt"] for attempt in crew.show("job", "show", job, "--task", "1")] == [1]
     assert crew.run("job", "wait", job, code=1).stdout == b""
+
+
+def test_retry_of_what_finished_says_so_and_changes_nothing(crew: Crew) -> None:
+    job = crew.submit("--wait", "true")
+    refused = crew.run("job", "retry", job, code=1)
+    assert f"job {job} is finished: no task failed or was cancelled, so there is nothing to retry" in str(
+        refused.stderr
+    )
+    refused = crew.run("job", "retry", job, "--task", "1", code=1)
+    assert b"there is nothing to retry" in refused.stderr
+    after = crew.submit("--after", job, "true")
+    assert crew.run("job", "wait", after).returncode == 0
+    assert crew.run("job", "forget", job).stdout == f"job {job} is forgotten\n".encode()
+
+
+def test_a_job_that_is_retried_still_waits_for_the_one_before_it(crew: Crew) -> None:
+    before = crew.submit("--hold", "true")
+    job = crew.submit("--after", before, "true")
+    crew.run("job", "cancel", job)
+    crew.run("job", "retry", job)
+    assert "waits for job" in crew.run("job", "explain", job).stdout.decode()
+    crew.run("job", "release", before)
+    crew.run("job", "wait", job)
 
 
 def test_retry_tries_again(crew: Crew, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import click
 
 from gandy.cli.bus_joining import Feed, bus_options, explain, join, print_json
 from gandy.cli.people import make_printable
+from gandy.cli.say import say
 from gandy.errors import NoClock
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def listen(service: str, as_json: bool, **told: Any) -> None:
     with join(told) as band, Feed() as feed:
         band.on_news(feed.put)
         _offer(band, service, lambda message: feed.put(Arrival(message, _maybe_tell_now(band))))
-        click.echo(f"gandy: {band.process} offers {service} in {band.name}; Ctrl-C ends it", err=True)
+        say(f"gandy: {band.process} offers {service} in {band.name}; Ctrl-C ends it", err=True)
         for item in feed:
             match item:
                 case Arrival():
@@ -49,14 +50,14 @@ class Arrival(NamedTuple):
 def _warn_of_rival(band: "Ensemble", service: str) -> None:
     provider = band.services().get(service, band.process)
     if provider != band.process:
-        click.echo(f"gandy: {provider} offers {service} too, and gets its messages", err=True)
+        say(f"gandy: {provider} offers {service} too, and gets its messages", err=True)
 
 
 def _print_arrival(arrival: Arrival, as_json: bool) -> None:
     if as_json:
         print_json(_arrival_to_json(arrival))
     else:
-        click.echo(make_printable(_message_to_line(arrival.message)))
+        say(make_printable(_message_to_line(arrival.message)))
 
 
 def _offer(band: "Ensemble", service: str, function: "Callable[[Message], None]") -> None:

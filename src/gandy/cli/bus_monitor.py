@@ -9,6 +9,7 @@ import click
 
 from gandy.cli.bus_joining import Feed, bus_options, explain, join, print_json
 from gandy.cli.people import make_printable
+from gandy.cli.say import say
 
 if TYPE_CHECKING:
     from gandy.core.bus.effects import News
@@ -25,7 +26,7 @@ def monitor(as_json: bool, **told: Any) -> None:
     """
     with join(told) as band, Feed() as feed:
         band.on_news(lambda news: feed.put((time.time(), news)))
-        click.echo(f"gandy: {band.process} looks at {band.name}; Ctrl-C ends it", err=True)
+        say(f"gandy: {band.process} looks at {band.name}; Ctrl-C ends it", err=True)
         for now, news in feed:
             _print_news(now, news, as_json)
 
@@ -53,4 +54,4 @@ def _print_news(now: float, news: "News", as_json: bool) -> None:
         from msgspec.structs import astuple
 
         clock = datetime.fromtimestamp(now).strftime("%H:%M:%S.%f")[:-3]
-        click.echo(make_printable(f"{clock}  {_EVENTS[name].format(*astuple(news))}"))
+        say(make_printable(f"{clock}  {_EVENTS[name].format(*astuple(news))}"))

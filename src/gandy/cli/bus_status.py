@@ -10,6 +10,7 @@ import click
 from gandy.cli.bus_joining import TICK, bus_options, explain, join, print_json, tell_who_is_seen
 from gandy.cli.options import Format, Seconds, output_option
 from gandy.cli.people import make_printable
+from gandy.cli.say import say
 
 if TYPE_CHECKING:
     from gandy.bus import Ensemble
@@ -79,7 +80,7 @@ def status(watch: bool, wait: float, output: Format, **told: Any) -> None:
         view = _look(band)
         _print_view(view, output)
         if not view.processes:
-            click.echo(tell_who_is_seen(told), err=True)
+            say(tell_who_is_seen(told), err=True)
 
 
 def _settle(band: "Ensemble", wait: float) -> None:
@@ -138,13 +139,13 @@ def _print_view(view: View, output: Format) -> None:
         print_json(view._asdict())
     elif output == "quiet":
         for process in view.processes:
-            click.echo(process["process"])
+            say(process["process"])
     else:
         from gandy.cli.table import draw_fields, draw_table
 
         if view.processes:
             draw_table(HEADERS, _make_rows(view))
-            click.echo()
+            say()
         draw_fields(_make_fields(view))
 
 
@@ -195,7 +196,7 @@ def clock(lead: bool, as_json: bool, **told: Any) -> None:
             if as_json:
                 print_json(now)
             else:
-                click.echo(_clock_to_line(now))
+                say(_clock_to_line(now))
             time.sleep(TICK)
 
 

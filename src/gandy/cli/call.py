@@ -1,7 +1,6 @@
 """`gandy call`: a command that workers have installed, from the command line."""
 
 import base64
-import json
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,6 +9,7 @@ import click
 from gandy.cli.exits import ExitCode, make_epilog
 from gandy.cli.moments import AT_HELP, Moment, MomentType
 from gandy.cli.options import Seconds, foreman_option, open_client, tell_shared
+from gandy.cli.say import format_json, say
 from gandy.cli.text import parse_argument
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ def call(
     """Call a command that workers have installed, and print its value.
 
     An ARGUMENT that is JSON is that value, any other is a text; behind -- it may begin with a dash. Text and bytes are
-    printed as they are, other values as JSON. With --json, bytes become base64 text.
+    printed as they are, but on a terminal without what it would obey, and other values as JSON. With --json, bytes
+    become base64 text.
 
     With --at, it begins at that time of the shared clock, with --all on every worker at once; workers need --ensemble.
     The timeout counts from then on.
@@ -85,25 +86,28 @@ def _call_all(client: "Client", name: str, args: tuple[Any, ...], options: "Call
     code = ExitCode.DONE
     for reply in client.call_all(name, *args, **options):
         if reply.error is None:
-            click.echo(f"{reply.worker}: {_format(reply.value)}")
+            say(f"{reply.worker}: {_format(reply.value)}")
         else:
-            click.echo(f"gandy: {reply.worker}: {reply.error}", err=True)
+            say(f"gandy: {reply.worker}: {reply.error}", err=True)
             code = ExitCode.FAILED
     return code
 
 
 def _print(value: Any, as_json: bool) -> None:
-    if isinstance(value, bytes) and not as_json:
-        sys.stdout.buffer.write(value)
+    """Text and bytes as they are, for a program or a file; a terminal obeys none of them."""
+    is_raw = isinstance(value, str | bytes) and not as_json
+    if is_raw and sys.stdout.isatty():
+        say(value if isinstance(value, str) else value.decode(errors="backslashreplace"))
+    elif is_raw:
+        data = value if isinstance(value, bytes) else value.encode(errors="surrogateescape") + b"\n"
+        sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
-    elif isinstance(value, str) and not as_json:
-        click.echo(value)
     else:
-        click.echo(_format(value))
+        say(_format(value))
 
 
 def _format(value: Any) -> str:
-    return json.dumps(_simplify(value), ensure_ascii=False)
+    return format_json(_simplify(value))
 
 
 def _simplify(value: Any) -> Any:

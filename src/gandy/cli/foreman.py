@@ -8,6 +8,7 @@ import click
 
 from gandy.cli.exits import make_epilog
 from gandy.cli.options import Format, Seconds, curve_option, foreman_option, open_client, output_option, refuse_options
+from gandy.cli.say import say
 from gandy.config import tell_home
 
 
@@ -52,6 +53,14 @@ def foreman() -> None:
     metavar="TIME",
     help="How long a worker of theirs with something to do may be silent. One that is disconnected is lost at once.",
 )
+@click.option(
+    "--roundrobin-limit",
+    type=Seconds(),
+    default="1h",
+    show_default=True,
+    metavar="TIME",
+    help="How long a worker of theirs may have a call without a word about it. Then the call fails.",
+)
 @click.option("--pingpong", metavar="URL", help="Take ping-pong workers at tcp://HOST:PORT.")
 @click.option(
     "--pingpong-command", default="pingpong", show_default=True, metavar="NAME", help="The command that they offer."
@@ -93,7 +102,8 @@ def run(
     that have none need somebody who does not mind (--insecure), also on 127.0.0.1: all users of this machine are there.
     """
     if doors["roundrobin"] is None:
-        refuse_options(ctx, "is for --roundrobin, which is not there", "roundrobin_commands", "roundrobin_expiry")
+        names = "roundrobin_commands", "roundrobin_expiry", "roundrobin_limit"
+        refuse_options(ctx, "is for --roundrobin, which is not there", *names)
     if doors["pingpong"] is None:
         refuse_options(ctx, "is for --pingpong, which is not there", "pingpong_command", "pingpong_expiry")
     if doors["curve"] is not None and doors["roundrobin"] is doors["pingpong"] is None:
@@ -122,4 +132,4 @@ def stop(drain: bool, foreman: str | None, output: Format) -> None:
     if output == "json":
         print_json({"foreman": address, "drain": drain})
     else:
-        click.echo(address if output == "quiet" else f"the foreman at {address} stops")
+        say(address if output == "quiet" else f"the foreman at {address} stops")

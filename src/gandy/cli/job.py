@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import click
@@ -28,14 +28,19 @@ from gandy.cli.rows import (
     job_to_fields,
     job_to_json,
     print_json,
+    print_lines,
+    print_rows,
     task_to_cells,
     task_to_json,
 )
+from gandy.cli.say import say
 from gandy.client import Job
 from gandy.core.jobs import FINAL_JOB_STATES
 from gandy.core.model import JobState
+from gandy.core.requests import TaskOutput
 from gandy.core.rows import JobRow, TaskRow
 from gandy.errors import GandyError, LinkError
+from gandy.ids import JobId, TaskNumber
 
 JOB_JSON: Final = f"With --output json, a job has the keys {JOB_KEYS.replace(' ', ', ')}."
 TASK_JSON: Final = f"A task has the keys {TASK_KEYS.replace(' ', ', ')}."
@@ -67,8 +72,7 @@ def list_jobs(show_all: bool, states: tuple[str, ...], foreman: str | None, outp
         if output == "table":
             _draw_jobs(list(rows), show_all or bool(states))
             return
-        for row in rows:
-            _print_job(row, output)
+        print_rows(output, rows, job_to_json, lambda row: row.job)
 
 
 def _choose_states(show_all: bool, names: tuple[str, ...]) -> Iterable[JobState] | None:
@@ -84,7 +88,7 @@ def _draw_jobs(rows: list[JobRow], is_complete: bool) -> None:
         now = time.time()
         draw_table(JOB_HEADERS, (job_to_cells(row, now) for row in rows))
     else:
-        click.echo("no jobs" if is_complete else "no jobs wait or run; --all shows those that have ended", err=True)
+        say("no jobs" if is_complete else "no jobs wait or run; --all shows those that have ended", err=True)
 
 
 @job.command(
@@ -118,7 +122,7 @@ def _show_job(row: JobRow, output: Format) -> None:
 
 def _print_job(row: JobRow, output: Format) -> None:
     if output == "quiet":
-        click.echo(row.job)
+        say(row.job)
     else:
         print_json(job_to_json(row))
 
@@ -128,12 +132,8 @@ def _show_tasks(number: int, rows: Iterable[TaskRow], output: Format) -> None:
         from gandy.cli.table import draw_table
 
         draw_table(TASK_HEADERS, map(task_to_cells, rows))
-    elif output == "json":
-        for row in rows:
-            print_json(task_to_json(number, row))
     else:
-        for row in rows:
-            click.echo(row.task)
+        print_rows(output, rows, lambda row: task_to_json(number, row), lambda row: row.task)
 
 
 @job.command(
@@ -173,7 +173,9 @@ def _wait_for_one(found: Job, output: Format) -> JobRow:
 def output(number: int, task: int | None, is_error: bool, follow: bool, foreman: str | None) -> None:
     """Print what tasks wrote, byte for byte, from their last attempts.
 
-    On a terminal, a line before each task tells its number if there are several.
+    On a terminal, a line before the output of each task tells its number if there are several.
+
+    Output that cannot be read is named on standard error; the rest is printed, and the exit code is 1.
     """
     stream = "err" if is_error else "out"
     with open_client(foreman) as client:
@@ -182,16 +184,40 @@ def output(number: int, task: int | None, is_error: bool, follow: bool, foreman:
             _print_output(found.output(task, stream, follow))
             return
         tasks = found.status().spec.tasks
-        with_headers = tasks > 1 and sys.stdout.isatty()
-        for each in _choose_tasks(found, tasks, follow):
-            if with_headers:
-                click.echo(f"==> task {each} <==")
-            _print_output(found.output(each, stream, follow))
+        pieces = _follow_all(found, tasks, stream) if follow else found.outputs(stream)
+        is_whole = _print_outputs(pieces, with_headers=tasks > 1 and sys.stdout.isatty(), flush=follow)
+    if not is_whole:
+        raise click.exceptions.Exit(ExitCode.FAILED)
 
 
-def _choose_tasks(found: Job, tasks: int, follow: bool) -> Iterable[int]:
-    """What has never started has written nothing, but will where somebody follows."""
-    return range(1, tasks + 1) if follow else (row.task for row in found.tasks() if row.attempt)
+def _follow_all(found: Job, tasks: int, stream: str) -> Iterator[TaskOutput]:
+    """One task after the other, each until its end, also those that are still to begin."""
+    for task in range(1, tasks + 1):
+        number = TaskNumber(task)
+        try:
+            for data in found.output(task, stream, follow=True):
+                yield TaskOutput(number, 0, data)
+        except LinkError:
+            raise
+        except GandyError as error:
+            yield TaskOutput(number, 0, problem=str(error))
+
+
+def _print_outputs(pieces: Iterable[TaskOutput], with_headers: bool, flush: bool) -> bool:
+    """Whether all could be read. What cannot be read does not keep the rest from being printed."""
+    stdout, last, is_whole = sys.stdout.buffer, 0, True
+    for piece in pieces:
+        if with_headers and piece.task != last:
+            stdout.write(b"==> task %d <==\n" % piece.task)
+        last = piece.task
+        stdout.write(piece.data)
+        if flush or piece.problem:
+            stdout.flush()
+        if piece.problem:
+            is_whole = False
+            say(f"gandy: {make_printable(piece.problem)}", err=True)
+    stdout.flush()
+    return is_whole
 
 
 def _print_output(pieces: Iterable[bytes]) -> None:
@@ -246,7 +272,7 @@ def _change(numbers: Iterable[int], foreman: str | None, output: Format, change:
         row = change(found)
         if output == "table":
             held = " and held" if row.held and row.state is JobState.RUNNING else ""  # the last tasks still run
-            click.echo(f"job {row.job} is {row.state.name.lower()}{held}")
+            say(f"job {row.job} is {row.state.name.lower()}{held}")
         else:
             _print_job(row, output)
 
@@ -264,15 +290,17 @@ def forget(numbers: tuple[int, ...], foreman: str | None, output: Format) -> Non
 
     With --output json, an object {"job": NUMBER, "forgotten": true} is printed for each.
     """
-
-    def forget_one(found: Job) -> None:
-        found.forget()
-        if output == "json":
-            print_json({"job": found.id, "forgotten": True})
-        else:
-            click.echo(found.id if output == "quiet" else f"job {found.id} is forgotten")
-
-    _for_each(numbers, foreman, forget_one)
+    with open_client(foreman) as client:
+        kept = {each.job: each.problem for each in client.forget(numbers)}
+    gone = [number for number in dict.fromkeys(numbers) if JobId(number) not in kept]
+    if output == "table":
+        print_lines(f"job {number} is forgotten" for number in gone)
+    else:
+        print_rows(output, gone, lambda number: {"job": number, "forgotten": True}, int)
+    for problem in kept.values():
+        say(f"gandy: {problem}", err=True)
+    if kept:
+        raise click.exceptions.Exit(ExitCode.FAILED)
 
 
 def _for_each(numbers: Iterable[int], foreman: str | None, act: Callable[[Job], None]) -> None:
@@ -286,7 +314,7 @@ def _for_each(numbers: Iterable[int], foreman: str | None, act: Callable[[Job], 
                 raise
             except GandyError as error:
                 has_failed = True
-                click.echo(f"gandy: {error}", err=True)
+                say(f"gandy: {error}", err=True)
     if has_failed:
         raise click.exceptions.Exit(ExitCode.FAILED)
 
@@ -307,4 +335,4 @@ def explain(number: int, task: int | None, foreman: str | None, output: Format) 
         print_json({"job": number, "task": task, "lines": lines})
         return
     for line in "\n".join(lines).splitlines():
-        click.echo(make_printable(line))
+        say(make_printable(line))

@@ -10,6 +10,7 @@ import click
 from gandy import __version__
 from gandy.cli.exits import EXIT_HELP, ExitCode
 from gandy.cli.lazy import LazyCommand, LazyGroup
+from gandy.cli.say import say
 from gandy.errors import GandyError
 
 COMMANDS: Final[Mapping[str, LazyCommand]] = {
@@ -61,7 +62,7 @@ class Program(LazyGroup):
             sys.stdout.flush()  # here, where a reader that went away can still be met quietly
             return result
         except GandyError as error:
-            click.echo(f"gandy: {error}", err=True)
+            say(f"gandy: {error}", err=True)
             ctx.exit(ExitCode.FAILED)
         except KeyboardInterrupt:
             ctx.exit(ExitCode.INTERRUPTED)

@@ -64,6 +64,8 @@ def format_command(command: str | Sequence[str]) -> str:
 
 def make_printable(text: str) -> str:
     """Nothing in it can move a cursor or change a colour: whatever a terminal would obey is spelled out."""
+    if text.isprintable():
+        return text
     return "".join(letter if letter.isprintable() else _spell(letter) for letter in text)
 
 

@@ -8,6 +8,7 @@ import click
 
 from gandy.cli.exits import ExitCode
 from gandy.cli.people import format_count
+from gandy.cli.say import say
 from gandy.core.jobs import FINAL_JOB_STATES
 from gandy.core.model import JobState
 from gandy.core.rows import JobRow
@@ -28,7 +29,7 @@ def wait_for(job: "Job", is_quiet: bool) -> JobRow:
         return _choose_view(is_quiet)(job.watch())
     except KeyboardInterrupt:
         text = f"job {job.id} goes on; 'gandy job wait {job.id}' waits again, 'gandy job cancel {job.id}' ends it"
-        click.echo(f"\ngandy: {text}", err=True)
+        say(f"\ngandy: {text}", err=True)
         raise click.exceptions.Exit(ExitCode.INTERRUPTED) from None
 
 
@@ -44,9 +45,9 @@ def tell_end(row: JobRow) -> None:
     if row.state is JobState.FAILED:
         failed, tasks = format_count(counts.failed), format_count(row.spec.tasks)
         text = f"job {job}: {failed} of {tasks} tasks failed; 'gandy job explain {job}' tells how"
-        click.echo(f"gandy: {text}", err=True)
+        say(f"gandy: {text}", err=True)
     elif row.state is JobState.CANCELLED:
-        click.echo(f"gandy: job {job} was cancelled", err=True)
+        say(f"gandy: job {job} was cancelled", err=True)
 
 
 def _choose_view(is_quiet: bool) -> Callable[[Iterator[JobRow]], JobRow]:
@@ -71,7 +72,7 @@ def print_lines(rows: Iterator[JobRow]) -> JobRow:
         tenth = 10 * count_done(row) // row.spec.tasks
         if tenth > told or row.state in FINAL_JOB_STATES:
             told = tenth
-            click.echo(_make_line(row), err=True)
+            say(_make_line(row), err=True)
     return row
 
 

@@ -4,10 +4,10 @@ Keys of the JSON are never renamed or removed; times are seconds since 1970, siz
 """
 
 import json
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import click
 from msgspec.structs import asdict
 
 from gandy.cli.people import (
@@ -17,18 +17,32 @@ from gandy.cli.people import (
     format_count,
     format_seconds,
 )
+from gandy.cli.say import say
 from gandy.core.explain import describe_ending
 from gandy.core.requests import KeyRow, Status, WorkerRow
 from gandy.core.rows import JobRow, TaskRow
 
+if TYPE_CHECKING:
+    from gandy.cli.options import Format
+
+PAGE_LINES: Final = 1_000  # that are printed together
+
+T = TypeVar("T")
+
+_format_json: Final = json.JSONEncoder(separators=(",", ":")).encode
+
 JOB_KEYS: Final = (
     "job name state command tasks waiting running finished failed cancelled held submitted changed "
-    "cwd env retries timeout priority slots tags limit after at"
+    "cwd env retries timeout priority slots tags limit after at problem"
 )
+_JOB_KEYS: Final = tuple(JOB_KEYS.split())
 TASK_KEYS: Final = (
-    "job task state attempt worker claimed started ended cause exit_code signal peak_memory_bytes note tail"
+    "job task state attempt worker claimed started ended cause exit_code signal peak_memory_bytes note tail "
+    "out_bytes err_bytes"
 )
-WORKER_KEYS: Final = "id name slots used running tags connected draining silent_seconds calls commands knows_time"
+WORKER_KEYS: Final = (
+    "id name slots used running tags connected draining silent_seconds calls commands knows_time problem"
+)
 
 JOB_HEADERS: Final = (">job", "name", "state", ">tasks", ">finished", ">failed", ">running", "submitted", "command")
 TASK_HEADERS: Final = (">task", ">attempt", "state", "worker", ">took", ">memory", "end")
@@ -53,23 +67,35 @@ def key_to_cells(row: KeyRow, now: float) -> tuple[str, ...]:
 
 def print_json(value: object) -> None:
     """One object on one line."""
-    click.echo(json.dumps(value, separators=(",", ":")))
+    say(_format_json(value))
+
+
+def print_rows(
+    output: "Format", rows: Iterable[T], to_json: Callable[[T], object], to_number: Callable[[T], int]
+) -> None:
+    """An object or a number on each line."""
+    print_lines(str(to_number(row)) if output == "quiet" else _format_json(to_json(row)) for row in rows)
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Many at a time: there may be a million."""
+    rest = iter(lines)
+    while page := list(islice(rest, PAGE_LINES)):
+        say("\n".join(page))
 
 
 def job_to_json(row: JobRow) -> dict[str, Any]:
-    spec = row.spec
-    values = {
+    values = asdict(row.spec) | asdict(row.counts)
+    values |= {
         "job": row.job,
-        "state": row.state.name.lower(),
+        "state": _name_state(row),
         "held": row.held,
         "submitted": row.submitted,
         "changed": row.changed,
-        **asdict(row.counts),
-        "env": dict.fromkeys(spec.env),  # values are secrets, and the foreman does not tell them
-        **{key: getattr(spec, key) for key in ("name", "command", "tasks", "cwd", "retries", "timeout")},
-        **{key: getattr(spec, key) for key in ("priority", "slots", "tags", "limit", "after", "at")},
+        "problem": row.problem or None,
+        "env": dict.fromkeys(row.spec.env),  # values are secrets, and the foreman does not tell them
     }
-    return {key: values[key] for key in JOB_KEYS.split()}
+    return {key: values[key] for key in _JOB_KEYS}
 
 
 def task_to_json(job: int, row: TaskRow) -> dict[str, Any]:
@@ -101,11 +127,15 @@ def status_to_json(status: Status) -> dict[str, Any]:
     return asdict(status)
 
 
+def _name_state(row: JobRow) -> str:
+    return "unreadable" if row.problem else row.state.name.lower()
+
+
 def job_to_cells(row: JobRow, now: float) -> Sequence[str]:
     counts = (row.spec.tasks, row.counts.finished, row.counts.failed, row.counts.running)
     tasks, finished, failed, running = map(format_count, counts)
     age, command = format_age(row.submitted, now), format_command(row.spec.command)
-    return str(row.job), row.spec.name, row.state.name.lower(), tasks, finished, failed, running, age, command
+    return str(row.job), row.spec.name, _name_state(row), tasks, finished, failed, running, age, command
 
 
 def job_to_fields(row: JobRow, now: float) -> list[tuple[str, str]]:
@@ -114,7 +144,8 @@ def job_to_fields(row: JobRow, now: float) -> list[tuple[str, str]]:
     return [
         ("job", str(row.job)),
         ("name", spec.name),
-        ("state", row.state.name.lower()),
+        ("state", _name_state(row)),
+        ("problem", f"it cannot be read, and is set aside: {row.problem}" if row.problem else ""),
         ("tasks", f"{format_count(spec.tasks)}: {counts}"),
         ("command", format_command(spec.command)),
         ("folder", spec.cwd),
@@ -144,7 +175,7 @@ def task_to_cells(row: TaskRow) -> Sequence[str]:
 
 
 def worker_to_cells(row: WorkerRow) -> Sequence[str]:
-    state = "absent" if not row.connected else "draining" if row.draining else "ready"
+    state = "absent" if not row.connected else "draining" if row.draining else "short" if row.problem else "ready"
     slots, used, running = map(format_count, (row.slots, row.used, row.running))
     silence = f"{format_seconds(row.silent_seconds)} ago"
     tags, commands = ", ".join(row.tags), ", ".join(row.commands)
@@ -162,5 +193,6 @@ def status_to_fields(status: Status) -> list[tuple[str, str]]:
         ("workers", format_count(status.workers)),
         ("slots", f"{format_count(status.used)} of {format_count(status.slots)} in use"),
         ("jobs", f"{format_count(status.jobs)} not ended"),
+        ("set aside", f"{format_count(status.unreadable)} that cannot be read" if status.unreadable else ""),
         ("tasks", f"{format_count(status.running)} running, {format_count(status.waiting)} waiting"),
     ]

@@ -1,12 +1,12 @@
 """`gandy run`: a Python function from the command line, once or for each line."""
 
-import json
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from gandy.cli.exits import WAIT_EXIT_HELP, ExitCode, make_epilog
 from gandy.cli.options import Bytes, Format, Seconds, foreman_option, open_client, output_option
+from gandy.cli.say import format_json, say
 from gandy.cli.text import parse_argument
 
 if TYPE_CHECKING:
@@ -75,24 +75,24 @@ def _tell(job: int, output: Format) -> None:
     if output == "json":
         print_json({"job": job})
     else:
-        click.echo(job if output == "quiet" else f"job {job}")
+        say(job if output == "quiet" else f"job {job}")
 
 
-def _print_values(calls: "list[CallFuture]") -> ExitCode:
+def _print_values(calls: "list[CallFuture[list[Any]]]") -> ExitCode:
     code = ExitCode.DONE
     for number, call in enumerate(calls, 1):
         try:
             (value,) = call.result()
         except Exception as error:  # noqa: BLE001 - functions may raise anything
-            click.echo(f"gandy: call {number}: {type(error).__name__}: {error}", err=True)
+            say(f"gandy: call {number}: {type(error).__name__}: {error}", err=True)
             code = ExitCode.FAILED
         else:
-            click.echo(_format(value))
+            say(_format(value))
     return code
 
 
 def _format(value: Any) -> str:
     try:
-        return json.dumps(value, ensure_ascii=False)
+        return format_json(value)
     except (TypeError, ValueError):
         return repr(value)

@@ -4,6 +4,7 @@ import click
 
 from gandy.cli.exits import make_epilog
 from gandy.cli.options import Format, foreman_option, open_client, output_option
+from gandy.cli.say import say
 
 
 @click.command(epilog=make_epilog("gandy status", "gandy status --output json"))
@@ -13,8 +14,9 @@ def status(foreman: str | None, output: Format) -> None:
     """Tell how the foreman and its crew are.
 
     With --output json, one object is printed, with the keys version, pid, uptime_seconds, store, trouble, listening,
-    insecure, workers, slots, used, jobs, waiting, running and insecure_doors, which names those of listening that are
-    without keys. With --output quiet, only its address is.
+    insecure, workers, slots, used, jobs, waiting, running, insecure_doors, which names those of listening that are
+    without keys, and unreadable, the number of jobs that cannot be read and were set aside. With --output quiet, only
+    its address is.
     """
     from gandy.cli.rows import print_json, status_to_fields, status_to_json
 
@@ -24,7 +26,7 @@ def status(foreman: str | None, output: Format) -> None:
     if output == "json":
         print_json(status_to_json(found))
     elif output == "quiet":
-        click.echo(address)
+        say(address)
     else:
         from gandy.cli.table import draw_fields
 

@@ -7,6 +7,7 @@ import click
 from gandy.cli.exits import WAIT_EXIT_HELP, ExitCode, make_epilog
 from gandy.cli.moments import AT_HELP, Moment, MomentType
 from gandy.cli.options import JOB, Bytes, Format, Seconds, foreman_option, open_client, output_option, tell_shared
+from gandy.cli.say import say
 
 if TYPE_CHECKING:
     from gandy.client import Job
@@ -66,7 +67,8 @@ def submit(
 
     One COMMAND word is a line for the shell; several are a program and its arguments, which no shell sees. {task} and
     {line} in it are replaced by the number and the line of the task, which also finds them in GANDY_TASK and
-    GANDY_LINE. When the number is printed, the job is on disk and survives any crash.
+    GANDY_LINE. A line is one argument, whatever is in it: put no quotes around {line}. When the number is printed, the
+    job is on disk and survives any crash.
 
     With --at, tasks begin at that time of the shared clock, all at once as far as there are slots; this needs a foreman
     and workers with --ensemble. 14:00 is the next one; a plain number is a shared time.
@@ -116,9 +118,9 @@ def _tell(job: "Job", output: Format, wait: bool) -> None:
     from gandy.cli.rows import print_json
 
     if output == "quiet":
-        click.echo(job.id)
+        say(job.id)
     elif output == "table":
-        click.echo(f"job {job.id}")
+        say(f"job {job.id}")
     elif not wait:
         print_json({"job": job.id})
 

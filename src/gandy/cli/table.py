@@ -47,7 +47,7 @@ def draw_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     while page:
         cells = [[make_printable(text) for text in row] for row in page]
         columns = zip(*cells, strict=True)
-        widths = [max(width, *map(cell_len, column)) for width, column in zip(widths, columns, strict=True)]
+        widths = [max(width, *map(_tell_width, column)) for width, column in zip(widths, columns, strict=True)]
         room = max(_LEAST_WIDTH, console.width - sum(widths[:-1]) - _GAP * (len(widths) - 1))
         fitting = [*widths[:-1], min(widths[-1], room)]  # the last one gives way where the page is narrow
         lines = [_make_line(row, fitting, lefts) for row in cells]
@@ -57,11 +57,18 @@ def draw_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         page = list(islice(rest, PAGE_ROWS))
 
 
+def _tell_width(text: str) -> int:
+    """Columns that a printable text takes: of a hundred thousand cells nearly all are ASCII."""
+    return len(text) if text.isascii() else cell_len(text)
+
+
 def _make_line(row: Iterable[str], widths: Iterable[int], lefts: Iterable[bool]) -> str:
     cells = []
     for text, width, is_left in zip(row, widths, lefts, strict=True):
-        shown = text if cell_len(text) <= width else set_cell_size(text, width - 1) + "…"
-        gap = " " * (width - cell_len(shown))
+        shown, left = text, width - _tell_width(text)
+        if left < 0:
+            shown, left = set_cell_size(text, width - 1) + "…", 0
+        gap = " " * left
         if text in _STYLES:
             shown = click.style(shown, fg=_STYLES[text])
         cells.append(shown + gap if is_left else gap + shown)

@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from gandy.cli.exits import EXIT_HELP
+from gandy.cli.say import say
 from gandy.cli.text import parse_hex, parse_json
 from gandy.errors import GandyError, LocalProtocolError, RemoteProtocolError
 from gandy.wire import plain
@@ -152,5 +153,5 @@ def _read_pieces() -> Iterator[bytes]:
 
 def _open_stdin() -> BufferedReader:
     if sys.stdin.isatty():
-        click.echo("gandy: reading from the terminal; Ctrl-D ends the input, --help tells more", err=True)
+        say("gandy: reading from the terminal; Ctrl-D ends the input, --help tells more", err=True)
     return cast("BufferedReader", sys.stdin.buffer)

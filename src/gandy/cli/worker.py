@@ -20,6 +20,7 @@ from gandy.cli.options import (
     refuse_options,
     reserve_option,
 )
+from gandy.cli.say import say
 from gandy.config import tell_home
 
 LIST_KEYS: Final = (
@@ -141,19 +142,23 @@ def _take_out(ctx: click.Context, told: dict[str, Any], why: str, *names: str) -
 @foreman_option
 @output_option
 def list_workers(foreman: str | None, output: Format) -> None:
+    from gandy.cli.people import make_printable
     from gandy.cli.rows import WORKER_HEADERS, print_json, worker_to_cells, worker_to_json
 
     with open_client(foreman) as client:
         rows = client.workers()
     if output == "table" and not rows:
-        click.echo("no workers; start one with 'gandy worker run'", err=True)
+        say("no workers; start one with 'gandy worker run'", err=True)
     elif output == "table":
         from gandy.cli.table import draw_table
 
         draw_table(WORKER_HEADERS, map(worker_to_cells, rows))
+        for row in rows:
+            if row.problem:
+                say(make_printable(f"worker {row.name} is short of {row.problem}"), err=True)
     for row in rows if output != "table" else ():
         if output == "quiet":
-            click.echo(row.name)
+            say(row.name)
         else:
             print_json(worker_to_json(row))
 
@@ -191,6 +196,6 @@ def _stop(name: str, immediate: bool, foreman: str | None, output: Format) -> No
     if output == "json":
         print_json({"worker": name, "immediate": immediate})
     elif output == "quiet":
-        click.echo(name)
+        say(name)
     else:
-        click.echo(f"worker {name} stops {'now' if immediate else 'when its tasks have ended'}")
+        say(f"worker {name} stops {'now' if immediate else 'when its tasks have ended'}")

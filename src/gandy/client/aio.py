@@ -30,7 +30,8 @@ from gandy.core.requests import (
     Done,
     Explained,
     ExplainJob,
-    ForgetJob,
+    ForgetJobs,
+    Forgotten,
     GetStatus,
     GetTime,
     HoldJob,
@@ -48,8 +49,11 @@ from gandy.core.requests import (
     ListTasks,
     ListWorkers,
     MakeKey,
+    NotForgotten,
     Output,
+    OutputPage,
     ReadOutput,
+    ReadOutputs,
     ReleaseJob,
     Request,
     ResultRow,
@@ -63,6 +67,7 @@ from gandy.core.requests import (
     Submit,
     Submitted,
     TaskList,
+    TaskOutput,
     Time,
     WatchJob,
     WorkerList,
@@ -75,6 +80,7 @@ from gandy.errors import (
     ConfigError,
     ErrorCode,
     GandyError,
+    JobNotFound,
     JobTimeout,
     LinkError,
     NotAllowed,
@@ -83,10 +89,12 @@ from gandy.errors import (
     TaskFailed,
 )
 from gandy.ids import JobId, TaskNumber
+from gandy.limits import MAX_FORGOTTEN, MAX_NAMED_TASKS
 from gandy.reach import find_reach
 
 if TYPE_CHECKING:
-    from gandy.client.functions import AsyncFunctions, Functions
+    from gandy.client.aio_functions import AsyncCall, AsyncFunctions
+    from gandy.client.functions import Functions
 
 # Seconds before the next try to reach a foreman that went away: from here, doubling, to there.
 RETURN_PAUSES: Final = (0.1, 5.0)
@@ -94,8 +102,8 @@ RETURN_PAUSES: Final = (0.1, 5.0)
 # Seconds before the next look at output that has not grown.
 OUTPUT_PAUSES: Final = (0.05, 1.0)
 
-# Jobs or tasks in one answer. With the last words of each, an answer stays far below the limit of a payload.
-PAGE: Final = 200
+# Jobs or tasks in one answer. With the last words of each, an answer stays below the limit of a payload.
+PAGE: Final = 1_000
 
 # Bytes of a large result that are asked for at once.
 RESULT_PIECE: Final = 1 << 20
@@ -194,12 +202,12 @@ class AsyncClient(AsyncCalls):
 
     def functions(self, **options: Unpack[FunctionOptions]) -> "AsyncFunctions":
         """Calls of Python functions with the same options: `retries`, `timeout`, `slots`, `tags` and others."""
-        from gandy.client.functions import AsyncFunctions
+        from gandy.client.aio_functions import AsyncFunctions
 
         return AsyncFunctions(self.make_functions(asyncio.get_running_loop(), **options))
 
-    def run(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> asyncio.Future[T]:
-        """Call a Python function somewhere in the crew.
+    def run(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> "AsyncCall[T]":
+        """Call a Python function somewhere in the crew: now, and not when it is awaited.
 
         Raises: NotPicklable, ConfigError.
         """
@@ -225,21 +233,45 @@ class AsyncClient(AsyncCalls):
             self._plain_functions = self.functions()
         return self._plain_functions
 
+    def close_job(self, job: JobId, is_cancelled: bool = False) -> None:
+        """If it has calls of functions of this client, it takes no more of them. The next call opens another job."""
+        for functions in self._functions:
+            functions.close_job(job, is_cancelled)
+
     def job(self, job: int) -> "AsyncJob":
         """A job by its number. Whether there is one shows when something is asked about it."""
         return AsyncJob(self, JobId(job))
 
     async def jobs(self, states: Iterable[JobState] | None = None) -> AsyncGenerator[JobRow, None]:
         """Every job, the newest first; or those in some states."""
+        async for rows in self.job_pages(states):
+            for row in rows:
+                yield row
+
+    async def job_pages(self, states: Iterable[JobState] | None = None) -> AsyncGenerator[Sequence[JobRow], None]:
+        """The same, many at a time."""
         wanted = None if states is None else tuple(states)
         before: JobId | None = None
         while rows := (await self.ask(ListJobs(wanted, PAGE, before), JobList)).rows:
-            for row in rows:
-                yield row
+            check_progress(before is None or rows[0].job < before)
+            yield rows
             before = rows[-1].job
 
+    async def forget(self, jobs: Iterable[int]) -> list[NotForgotten]:
+        """Delete all that is kept about these jobs. Gives those that stay: they have not ended, or never were."""
+        numbers = [JobId(job) for job in jobs]
+        kept: list[NotForgotten] = []
+        for first in range(0, len(numbers), MAX_FORGOTTEN):
+            part = tuple(numbers[first : first + MAX_FORGOTTEN])
+            kept += (await self.ask(ForgetJobs(part), Forgotten)).kept
+        return kept
+
     async def workers(self) -> tuple[WorkerRow, ...]:
-        return (await self.ask(ListWorkers(), WorkerList)).rows
+        found: list[WorkerRow] = []
+        while rows := (await self.ask(ListWorkers(found[-1].id if found else ""), WorkerList)).rows:
+            check_progress(not found or rows[0].id > found[-1].id)
+            found += rows
+        return tuple(found)
 
     async def status(self) -> Status:
         """How the foreman is."""
@@ -332,8 +364,11 @@ class AsyncJob:
     async def wait(self, timeout: float | None = None) -> JobRow:
         """The job when it has ended, however that was. A foreman that goes away and returns is waited for.
 
+        A job of this client's own calls takes no more of them: the next call opens another job.
+
         Raises: JobTimeout, JobNotFound.
         """
+        self._client.close_job(self.id)
         try:
             async with asyncio.timeout(timeout):
                 async for row in self.watch():
@@ -362,24 +397,36 @@ class AsyncJob:
 
     async def tasks(self, states: Iterable[TaskState] | None = None) -> AsyncGenerator[TaskRow, None]:
         """Every task in the order of its number, each with its last attempt; or those in some states."""
+        async for rows in self.task_pages(states):
+            for row in rows:
+                yield row
+
+    async def task_pages(self, states: Iterable[TaskState] | None = None) -> AsyncGenerator[Sequence[TaskRow], None]:
+        """The same, many at a time."""
         wanted = None if states is None else tuple(states)
         after = TaskNumber(0)
         while rows := (await self._client.ask(ListTasks(self.id, wanted, PAGE, after), TaskList)).rows:
-            for row in rows:
-                yield row
+            check_progress(rows[-1].task > after)
+            yield rows
             after = rows[-1].task
 
     async def attempts(self, task: int = 1) -> tuple[TaskRow, ...]:
         """Every attempt at one task, the first one first."""
-        return (await self._client.ask(ListAttempts(self.id, TaskNumber(task)), TaskList)).rows
+        found: list[TaskRow] = []
+        number = TaskNumber(task)
+        while rows := (
+            await self._client.ask(ListAttempts(self.id, number, found[-1].attempt if found else 0), TaskList)
+        ).rows:
+            check_progress(not found or rows[0].attempt > found[-1].attempt)
+            found += rows
+        return tuple(found)
 
     async def output(self, task: int = 1, stream: str = "out", follow: bool = False) -> AsyncGenerator[bytes, None]:
         """What the last attempt at a task wrote, piece by piece. With `follow`, until the attempt has ended.
 
         Raises: JobNotFound, Rejected, LinkError; none of the latter where it follows.
         """
-        if stream not in ("out", "err"):
-            raise ConfigError(f"a task has the streams 'out' and 'err', not {stream!r}")
+        _check_stream(stream)
         attempt = offset = 0
         pauses = growing(*OUTPUT_PAUSES)
         while True:
@@ -392,6 +439,48 @@ class AsyncJob:
                 return
             if not piece.data:
                 await asyncio.sleep(next(pauses))
+
+    async def outputs(self, stream: str = "out") -> AsyncGenerator[TaskOutput, None]:
+        """What the last attempts at all tasks wrote, in the order of task numbers; much of one task in several pieces.
+
+        A task whose output cannot be read has a `problem` instead. Raises: JobNotFound, LinkError.
+        """
+        async for rows in self.output_pages(stream):
+            for row in rows:
+                yield row
+
+    async def output_pages(self, stream: str = "out") -> AsyncGenerator[Sequence[TaskOutput], None]:
+        """The same, many at a time."""
+        _check_stream(stream)
+        after, is_last = TaskNumber(0), False
+        while not is_last:
+            page = await self._client.ask(ReadOutputs(self.id, stream, after), OutputPage)
+            begin = 0
+            for end, row in enumerate(page.rows, 1):
+                if not row.is_whole and not row.problem:
+                    yield page.rows[begin:end]
+                    begin = end
+                    async for piece in self._read_rest(row, stream):
+                        yield [piece]
+            yield page.rows[begin:]
+            check_progress(page.is_last or page.after > after)
+            after, is_last = page.after, page.is_last
+
+    async def _read_rest(self, row: TaskOutput, stream: str) -> AsyncGenerator[TaskOutput, None]:
+        """What did not fit the page, as far as it is there now."""
+        offset, is_last = len(row.data), False
+        while not is_last:
+            request = ReadOutput(self.id, row.task, stream, row.attempt, offset, RESULT_PIECE)
+            try:
+                piece = await self._client.ask(request, Output)
+            except LinkError:
+                raise
+            except GandyError as error:
+                yield replace(row, data=b"", problem=str(error))
+                return
+            if piece.data:
+                yield replace(row, data=piece.data)
+            offset, is_last = offset + len(piece.data), piece.is_last or not piece.data
 
     async def results(self) -> AsyncGenerator[Any, None]:
         """The values of a job of Python functions when it has ended, in the order of the calls.
@@ -407,8 +496,9 @@ class AsyncJob:
         while not is_last:
             found = await self._client.ask(ListResults(self.id, after), Results)
             for row in found.rows:
+                check_progress(row.task > after)
                 whole = await self.fetch_result(row)
-                for value in open_row(whole, is_chunk=bool(spec.python.shared)):
+                for value in open_row(whole, is_chunk=spec.python.has_shared):
                     yield value
                 after = row.task
             is_last = found.is_last
@@ -436,11 +526,17 @@ class AsyncJob:
 
     async def cancel(self, tasks: Iterable[int] | None = None) -> JobRow:
         """End the whole job, or some of its tasks. What runs is killed."""
-        return (await self._client.ask(CancelJob(self.id, _to_tasks(tasks)), JobFound)).row
+        for part in _split_tasks(tasks):
+            row = (await self._client.ask(CancelJob(self.id, part), JobFound)).row
+        if tasks is None:
+            self._client.close_job(self.id, is_cancelled=True)
+        return row
 
     async def retry(self, tasks: Iterable[int] | None = None) -> JobRow:
         """Try again what failed or was cancelled: all of it, or some tasks."""
-        return (await self._client.ask(RetryJob(self.id, _to_tasks(tasks)), JobFound)).row
+        for part in _split_tasks(tasks):
+            found = await self._client.ask(RetryJob(self.id, part), JobFound)
+        return found.row
 
     async def hold(self) -> JobRow:
         """Start no more tasks; what runs goes on."""
@@ -451,8 +547,9 @@ class AsyncJob:
         return (await self._client.ask(ReleaseJob(self.id), JobFound)).row
 
     async def forget(self) -> None:
-        """Delete all that is kept about the job, which must have ended."""
-        await self._client.ask(ForgetJob(self.id), Done)
+        """Delete all that is kept about the job, which must have ended. Raises: JobNotFound, Rejected."""
+        for kept in await self._client.forget([self.id]):
+            raise JobNotFound(kept.problem) if kept.is_unknown else Rejected(kept.problem)
 
     async def explain(self, task: int | None = None) -> tuple[str, ...]:
         """Why tasks wait, or how they died: sentences for people."""
@@ -490,8 +587,25 @@ def check(answer: Answer, expected: type[A]) -> A:
     return answer
 
 
-def _to_tasks(tasks: Iterable[int] | None) -> tuple[TaskNumber, ...] | None:
-    return None if tasks is None else tuple(TaskNumber(task) for task in tasks)
+def check_progress(is_further: bool) -> None:
+    """Pages must come to an end, whatever a foreman says. Raises: RemoteProtocolError."""
+    if not is_further:
+        raise RemoteProtocolError("the foreman sent the same page again", ErrorCode.BAD_PAYLOAD)
+
+
+def _split_tasks(tasks: Iterable[int] | None) -> Iterator[tuple[TaskNumber, ...] | None]:
+    """In parts that a request may name; all tasks, which need no names, are one part."""
+    if tasks is None:
+        yield None
+        return
+    named = tuple(TaskNumber(task) for task in tasks)
+    for begin in range(0, max(1, len(named)), MAX_NAMED_TASKS):
+        yield named[begin : begin + MAX_NAMED_TASKS]
+
+
+def _check_stream(stream: str) -> None:
+    if stream not in ("out", "err"):
+        raise ConfigError(f"a task has the streams 'out' and 'err', not {stream!r}")
 
 
 def tell_folder(cwd: str | None) -> str:

@@ -16,14 +16,12 @@ from gandy.client.options import FunctionOptions
 from gandy.client.spec import SubmitOptions
 from gandy.config import Address
 from gandy.core.model import JobState, TaskState
-from gandy.core.requests import Invited, KeyMade, KeyRow, Status, WorkerRow
+from gandy.core.requests import Invited, KeyMade, KeyRow, NotForgotten, Status, TaskOutput, WorkerRow
 from gandy.core.rows import JobRow, TaskRow
 from gandy.ids import JobId
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-    from gandy.client.functions import Functions
+    from gandy.client.functions import CallFuture, Functions
     from gandy.client.pending import CallStream
 
 T = TypeVar("T")
@@ -54,6 +52,11 @@ class _Background:
                 self.run(items.aclose())
             raise
 
+    def iterate_pages(self, pages: AsyncGenerator[Sequence[T], None]) -> Iterator[T]:
+        """Item by item. A step to the other thread costs more than a row; the next page comes while one is used."""
+        for page in self.iterate(_read_ahead(pages)):
+            yield from page
+
     def close(self) -> None:
         if self._loop is None or self._thread is None:
             return
@@ -78,6 +81,18 @@ _END: Final = object()
 
 async def _step(items: AsyncGenerator[T, None]) -> object:
     return await anext(items, _END)
+
+
+async def _read_ahead(pages: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
+    coming = asyncio.ensure_future(_step(pages))
+    try:
+        while (page := await coming) is not _END:
+            coming = asyncio.ensure_future(_step(pages))
+            yield cast("T", page)
+    finally:
+        coming.cancel()
+        await asyncio.gather(coming, return_exceptions=True)
+        await pages.aclose()
 
 
 async def _await(start: Callable[[], "asyncio.Future[T]"]) -> T:
@@ -132,7 +147,7 @@ class Client:
         """Calls of Python functions with the same options: `retries`, `timeout`, `slots`, `tags` and others."""
         return self._client.make_functions(self._background.get_loop(), **options)
 
-    def run(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> "Future[T]":
+    def run(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> "CallFuture[T]":
         """Call a Python function somewhere in the crew.
 
         Raises: NotPicklable, ConfigError.
@@ -203,7 +218,11 @@ class Client:
 
     def jobs(self, states: Iterable[JobState] | None = None) -> Iterator[JobRow]:
         """Every job, the newest first; or those in some states."""
-        return self._background.iterate(self._client.jobs(states))
+        return self._background.iterate_pages(self._client.job_pages(states))
+
+    def forget(self, jobs: Iterable[int]) -> list[NotForgotten]:
+        """Delete all that is kept about these jobs. Gives those that stay: they have not ended, or never were."""
+        return self._background.run(self._client.forget(jobs))
 
     def workers(self) -> tuple[WorkerRow, ...]:
         return self._background.run(self._client.workers())
@@ -271,7 +290,7 @@ class Job:
 
     def tasks(self, states: Iterable[TaskState] | None = None) -> Iterator[TaskRow]:
         """Every task in the order of its number, each with its last attempt; or those in some states."""
-        return self._background.iterate(self._job.tasks(states))
+        return self._background.iterate_pages(self._job.task_pages(states))
 
     def attempts(self, task: int = 1) -> tuple[TaskRow, ...]:
         """Every attempt at one task, the first one first."""
@@ -283,6 +302,13 @@ class Job:
         Raises: JobNotFound, Rejected, LinkError; none of the latter where it follows.
         """
         return self._background.iterate(self._job.output(task, stream, follow))
+
+    def outputs(self, stream: str = "out") -> Iterator[TaskOutput]:
+        """What the last attempts at all tasks wrote, in the order of task numbers; much of one task in several pieces.
+
+        A task whose output cannot be read has a `problem` instead. Raises: JobNotFound, LinkError.
+        """
+        return self._background.iterate_pages(self._job.output_pages(stream))
 
     def results(self) -> Iterator[Any]:
         """The values of a job of Python functions when it has ended, in the order of the calls.

@@ -19,6 +19,7 @@ from gandy.errors import (
     ConfigError,
     ErrorCode,
     GandyError,
+    JobClosed,
     JobNotFound,
     LinkError,
     NoClock,
@@ -174,6 +175,8 @@ def make_error(failure: Failure) -> GandyError:
             return JobNotFound(failure.message)
         case "refused" | "bad_request":
             return Rejected(failure.message)
+        case "closed":
+            return JobClosed(failure.message)
         case "not_allowed":
             return NotAllowed(failure.message)
         case "no_clock":

@@ -5,13 +5,13 @@ import atexit
 import logging
 import os
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import CancelledError, Future, InvalidStateError, as_completed, wait
 from concurrent.futures._base import CANCELLED, PENDING
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from itertools import islice
 from threading import Condition, Lock, RLock
-from typing import Any, Final, Unpack, cast
+from typing import Any, Final, TypeVar, Unpack, cast
 from weakref import WeakSet
 
 from msgspec.structs import replace
@@ -33,6 +33,10 @@ from gandy.functions.tag import PYTHON_TAG
 from gandy.ids import JobId
 
 MAX_CALL_BYTES: Final = 2 << 30  # of one pickled call; the foreman takes no more
+CANCEL_PATIENCE: Final = 10.0  # seconds for the foreman to say whether a call has begun, and its worker if it has it
+
+C = TypeVar("C")
+T = TypeVar("T")
 
 log = logging.getLogger("gandy.client")
 
@@ -71,26 +75,40 @@ class LightCondition:
             self._full.notify_all()
 
 
-class CallFuture(Future[Any]):
-    """The value of a call that runs elsewhere. `cancel` reaches the call as long as it has not begun."""
+class CallFuture(Future[T]):
+    """The value of a call that runs elsewhere."""
 
     def __init__(self, stream: CallStream, call: bytes, size: int = 1) -> None:
         super().__init__()
         self._condition = LightCondition(stream.callers_lock)  # type: ignore[assignment]
         self.size = size  # items of a map in it
-        self._stream = stream
+        self.stream = stream
         self.number = 0
         stream.add(call, self)
 
     @property
     def job(self) -> JobId:
         """The job that the call is a task of, once the foreman has it. Raises: GandyError."""
-        return self._stream.job.result()
+        return self.stream.job.result()
 
     def cancel(self) -> bool:
+        """Whether the call never runs. It may wait for the answer of a worker that has it, and has not begun it.
+
+        On the client's own thread, where callbacks run, it cannot wait: there a call that has just begun is killed.
+        """
+        if self.done() or self.running():
+            return self.cancelled()
+        if self.stream.is_on_loop:
+            return self._cancel_at_once()
+        answer = self.stream.retract([self.number])
+        with suppress(TimeoutError):
+            answer.result(CANCEL_PATIENCE)
+        return self.cancelled() or (answer.done() and self.number in answer.result())
+
+    def _cancel_at_once(self) -> bool:
         if not super().cancel():
             return False
-        if self._stream.cancel(self.number):
+        if self.stream.cancel(self.number):
             self._start_or_notify()
         return True
 
@@ -102,7 +120,7 @@ class CallFuture(Future[Any]):
 
     def abandon(self) -> None:
         """Nobody wants the value any more: the call is not started, or killed."""
-        if not self.cancel() and self._stream.cancel(self.number):
+        if not self._cancel_at_once() and self.stream.cancel(self.number):
             self._settle(None, CancelledError())
 
     # What the stream tells
@@ -112,7 +130,7 @@ class CallFuture(Future[Any]):
 
     def on_end(self, row: ResultRow) -> None:
         if row.state is TaskState.FINISHED:
-            self._settle(*_open(row.result))
+            self._settle(*open_value(row.result))
         elif row.state is not TaskState.CANCELLED:
             self._settle(None, make_error(row))
         elif super().cancel():
@@ -131,6 +149,9 @@ class CallFuture(Future[Any]):
                 self.set_exception(error)
         except InvalidStateError:  # cancelled just now
             self._start_or_notify()
+
+
+Chunk = CallFuture[list[Any]]  # of values of a map
 
 
 class Functions:
@@ -155,16 +176,35 @@ class Functions:
         self._refusal = ""  # why no more calls are taken
         _living.add(self)
 
-    def run(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> CallFuture:
+    def run(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> CallFuture[T]:
         """Call it somewhere. Raises: NotPicklable, ConfigError, RuntimeError after `close`."""
+        return self.queue(CallFuture[T], function, args, kwargs)
+
+    def queue(
+        self,
+        make: Callable[[CallStream, bytes], C],
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> C:
+        """The same; `make` puts the pickled call into the stream and gives what the caller gets."""
         call = _check_size(pack_call(function, args, kwargs))
+        wish = tell_options(function)
+        while True:
+            single = self._get_single(wish)
+            try:
+                return make(single, call)
+            except (RuntimeError, CancelledError):
+                if single.takes_calls:  # else it was closed or cancelled just now, and the next one is open
+                    raise
+
+    def _get_single(self, wish: FunctionOptions) -> CallStream:
+        key = repr(sorted(wish.items())) if wish else ""
         with self._lock:
-            wish = tell_options(function)
-            key = repr(sorted(wish.items())) if wish else ""
             single = self._singles.get(key)
             if single is None or not single.takes_calls:
                 single = self._singles[key] = self._open("functions", wish)
-        return CallFuture(single, call)
+            return single
 
     def map(
         self,
@@ -188,14 +228,24 @@ class Functions:
 
     def run_chunks(
         self, function: Callable[..., Any], *iterables: Iterable[Any], chunksize: int = 1
-    ) -> list[CallFuture]:
+    ) -> list[CallFuture[list[Any]]]:
         """Each future gives the list of values of a chunk."""
         return self.run_items(function, zip(*iterables, strict=False), chunksize)
 
     def run_items(
         self, function: Callable[..., Any], items: Iterable[tuple[Any, ...]], chunksize: int = 1
-    ) -> list[CallFuture]:
+    ) -> list[CallFuture[list[Any]]]:
         """The same, with all arguments of a call in one tuple."""
+        return self.queue_items(CallFuture[list[Any]], function, items, chunksize)
+
+    def queue_items(
+        self,
+        make: Callable[[CallStream, bytes, int], C],
+        function: Callable[..., Any],
+        items: Iterable[tuple[Any, ...]],
+        chunksize: int,
+    ) -> list[C]:
+        """The same; `make` puts a pickled chunk of so many items into the stream and gives what the caller gets."""
         if chunksize < 1:
             raise ValueError("chunksize must be >= 1.")
         shared = pack_function(function)
@@ -204,7 +254,7 @@ class Functions:
         left = iter(items)
         chunks = iter(lambda: list(islice(left, chunksize)), [])
         try:
-            return [CallFuture(stream, _check_size(pack_items(chunk)), len(chunk)) for chunk in chunks]
+            return [make(stream, _check_size(pack_items(chunk)), len(chunk)) for chunk in chunks]
         except BaseException:
             stream.cancel_waiting()  # nobody will have their futures
             raise
@@ -216,10 +266,21 @@ class Functions:
         with self._lock:
             self._refusal = self._refusal or "cannot schedule new futures after shutdown"
             streams = list(self._streams)
+        answers = [stream.cancel_waiting() for stream in streams] if cancel else []
         for stream in streams:
-            if cancel:
-                stream.cancel_waiting()
             stream.close()
+        if not any(stream.is_on_loop for stream in streams):
+            wait(answers, CANCEL_PATIENCE)
+
+    def close_job(self, job: JobId, is_cancelled: bool) -> None:
+        """Let a job end with the calls that it has. The next call opens another."""
+        with self._lock:
+            streams = [stream for stream in self._streams if stream.number == job]
+        for stream in streams:
+            if is_cancelled:
+                stream.on_job_cancelled()
+            else:
+                stream.close()
 
     async def wait_sent(self) -> None:
         for stream in self._streams:
@@ -259,45 +320,6 @@ class Functions:
         return stream
 
 
-class AsyncFunctions:
-    """Calls with the same options, for programs that run on asyncio."""
-
-    def __init__(self, functions: Functions) -> None:
-        self._functions = functions
-
-    def run(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> asyncio.Future[Any]:
-        """Call it somewhere. Raises: NotPicklable, ConfigError, RuntimeError after `close`."""
-        return asyncio.wrap_future(self._functions.run(function, *args, **kwargs))
-
-    async def map(
-        self,
-        function: Callable[..., Any],
-        *iterables: Iterable[Any],
-        chunksize: int = 1,
-        ordered: bool = True,
-        progress: bool = False,
-    ) -> AsyncGenerator[Any, None]:
-        """The values for all items, in order or as they come. Whoever stops half way cancels the rest."""
-        chunks = self._functions.run_chunks(function, *iterables, chunksize=chunksize)
-        futures = [asyncio.wrap_future(chunk) for chunk in chunks]
-        try:
-            with showing(name_function(function), chunks) if progress else nullcontext():
-                for future in futures if ordered else asyncio.as_completed(futures):
-                    for value in await future:
-                        yield value
-        finally:
-            for future in futures:
-                future.cancel()
-
-    def close(self, cancel: bool = False) -> None:
-        """Take no more calls; those that wait are cancelled if so wanted, the others go on."""
-        self._functions.close(cancel)
-
-    async def wait_closed(self) -> None:
-        """Until all calls have ended."""
-        await self._functions.wait_closed()
-
-
 def make_spec(label: str, shared: bytes, **options: Unpack[FunctionOptions]) -> JobSpec:
     """Raises: ConfigError."""
     said = dict(options)
@@ -316,19 +338,19 @@ def _check_size(call: bytes) -> bytes:
     return call
 
 
-def _show(values: Iterator[Any], label: str, futures: list[CallFuture]) -> Iterator[Any]:
+def _show(values: Iterator[Any], label: str, futures: list[Chunk]) -> Iterator[Any]:
     with showing(label, futures):
         yield from values
 
 
-def _open(result: bytes) -> tuple[Any, BaseException | None]:
+def open_value(result: bytes) -> tuple[Any, BaseException | None]:
     try:
         return open_result(result), None
     except BaseException as error:  # noqa: BLE001 - opening runs what the value wants to run, in our thread
         return None, error
 
 
-def _iterate(futures: list[CallFuture], deadline: float | None) -> Iterator[Any]:
+def _iterate(futures: list[Chunk], deadline: float | None) -> Iterator[Any]:
     futures.reverse()
     try:
         while futures:
@@ -336,11 +358,10 @@ def _iterate(futures: list[CallFuture], deadline: float | None) -> Iterator[Any]
             del futures[-1]
             yield from _hand_out(values)
     finally:
-        for future in futures:
-            future.cancel()
+        _retract(futures)
 
 
-def _iterate_as_they_come(futures: list[CallFuture], deadline: float | None) -> Iterator[Any]:
+def _iterate_as_they_come(futures: list[Chunk], deadline: float | None) -> Iterator[Any]:
     waiting = set(futures)
     futures.clear()
     try:
@@ -350,8 +371,13 @@ def _iterate_as_they_come(futures: list[CallFuture], deadline: float | None) -> 
             del future
             yield from _hand_out(values)
     finally:
-        for future in waiting:
-            future.cancel()
+        _retract(waiting)
+
+
+def _retract(futures: Collection[Chunk]) -> None:
+    """Cancel calls of one stream that have not begun. Nobody else has their futures, so nobody waits for the answer."""
+    if futures:
+        next(iter(futures)).stream.retract(future.number for future in futures)
 
 
 def _hand_out(values: list[Any]) -> Iterator[Any]:

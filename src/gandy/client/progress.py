@@ -4,16 +4,21 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from gandy.client.functions import CallFuture
+    class Call(Protocol):
+        """A future of either kind."""
+
+        size: int
+
+        def add_done_callback(self, callback: Callable[[Any], object], /) -> None: ...
 
 
 @contextmanager
-def showing(label: str, futures: Sequence["CallFuture"]) -> Iterator[None]:
+def showing(label: str, futures: Sequence["Call"]) -> Iterator[None]:
     """Draw a bar that follows these futures, until all have ended or somebody leaves. It stays as it was last."""
     console = _find_console()
     if console is None:
@@ -39,7 +44,7 @@ def showing(label: str, futures: Sequence["CallFuture"]) -> Iterator[None]:
             progress.refresh()  # rich leaves that out in notebooks
 
 
-def _follow(futures: Iterable["CallFuture"], count: Callable[[int], None]) -> None:
+def _follow(futures: Iterable["Call"], count: Callable[[int], None]) -> None:
     for future in futures:
         size = future.size
         future.add_done_callback(lambda _, size=size: count(size))  # type: ignore[misc]

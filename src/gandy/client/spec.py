@@ -5,9 +5,11 @@ from math import isfinite
 from typing import Final, TypedDict
 
 from gandy.core.model import Command, JobSpec
+from gandy.core.placeholders import check_command
 from gandy.core.requests import Submit
 from gandy.errors import ConfigError
 from gandy.ids import JobId
+from gandy.limits import MAX_RETRIES, MAX_SLOTS, MAX_TASKS
 
 MAX_PART: Final = 2_000_000  # characters of lines in one request; encoded, at most four times as many bytes
 LINE_OVERHEAD: Final = 5  # what a line costs beside its characters
@@ -54,18 +56,20 @@ def make_submit(
 ) -> Submit:
     """Raises: ConfigError."""
     told = _check_lines(lines, tasks)
+    checked = _check_command(command)
+    check_command(checked, has_lines=bool(told))
     spec = JobSpec(
-        command=_check_command(command),
+        command=checked,
         name=name,
-        tasks=len(told) if told else _check_least("tasks", tasks, 1),
+        tasks=len(told) if told else _check_range("tasks", tasks, 1, MAX_TASKS),
         has_lines=bool(told),
-        cwd=cwd or "",
+        cwd=_check_folder(cwd or ""),
         env=dict(env or {}),
-        retries=_check_least("retries", retries, 0),
+        retries=_check_range("retries", retries, 0, MAX_RETRIES),
         timeout=_check_timeout(timeout),
         memory=None if memory is None else _check_least("memory", memory, 1),
         priority=priority,
-        slots=_check_least("slots", slots, 1),
+        slots=_check_range("slots", slots, 1, MAX_SLOTS),
         tags=_to_strings("tags", tags),
         limit=None if limit is None else _check_least("limit", limit, 1),
         held=held,
@@ -108,6 +112,19 @@ def _check_least(name: str, value: int, least: int) -> int:
     if value < least:
         raise ConfigError(f"{name} is {value}, and {least} is the least that makes sense")
     return value
+
+
+def _check_range(name: str, value: int, least: int, most: int) -> int:
+    """The foreman checks the same, but a program hears it here in words of its own."""
+    if not least <= value <= most:
+        raise ConfigError(f"a job has {least:,} to {most:,} {name}, and not {value:,}")
+    return value
+
+
+def _check_folder(path: str) -> str:
+    if "\0" in path:
+        raise ConfigError(f"no folder can be called {path!r}")
+    return path
 
 
 def _check_timeout(timeout: float | None) -> float | None:

@@ -4,21 +4,23 @@ It outlives links and foremen: what has no answer is sent again, and what was mi
 """
 
 import asyncio
+import logging
 import secrets
 from collections import deque
-from concurrent.futures import Future
+from collections.abc import Iterable
+from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from itertools import islice
 from threading import Lock, RLock
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
-from gandy.client.aio import RETURN_PAUSES, AsyncClient, check, growing
+from gandy.client.aio import RETURN_PAUSES, AsyncClient, check, check_progress, growing
 from gandy.client.link import Feed, Link
 from gandy.core.extensions import make_reference
 from gandy.core.jobs import FINAL_JOB_STATES
-from gandy.core.model import JobSpec
+from gandy.core.model import JobSpec, JobState, TaskState
 from gandy.core.requests import (
     AddTasks,
     CancelJob,
@@ -29,12 +31,18 @@ from gandy.core.requests import (
     PutArguments,
     ResultRow,
     Results,
+    Retracted,
+    RetractTasks,
+    ShowJob,
     Submit,
     Submitted,
     WatchResults,
 )
-from gandy.errors import GandyError, LinkError, Rejected
+from gandy.errors import GandyError, JobClosed, LinkError, Rejected, StoreError
 from gandy.ids import JobId, TaskNumber
+from gandy.limits import MAX_RETRACTED
+
+log = logging.getLogger("gandy.client")
 
 MAX_PART: Final = 1_000  # calls in one request
 MAX_CALL_BYTES: Final = 262_144  # of a call in a request; larger ones are put apart
@@ -47,14 +55,19 @@ class Caller(Protocol):
 
     number: int  # of the call in its job; the stream sets it
 
-    def cancel(self) -> bool: ...
-
     def on_start(self) -> None: ...
 
     def on_end(self, row: ResultRow) -> None: ...
 
     def on_failure(self, error: GandyError) -> None:
-        """Nothing more will be told: the foreman refuses the job, somebody cancelled it, or the client is closed."""
+        """Nothing more will be told: the foreman refuses the job, or the client is closed."""
+
+
+class Retraction(NamedTuple):
+    """Calls that are wanted back, and who waits to hear which of them never began."""
+
+    tasks: tuple[TaskNumber, ...]
+    answer: Future[frozenset[int]]
 
 
 class CallStream:
@@ -71,10 +84,14 @@ class CallStream:
         self._callers: dict[int, Caller] = {}  # of calls that have not ended
         self.callers_lock = RLock()  # for them to use
         self._cancelled: list[TaskNumber] = []  # that the foreman is still to be told of
-        self._error: GandyError | None = None  # why nothing more is taken
+        self._retractions: list[Retraction] = []  # that it is still to be asked for
+        self._error: Exception | None = None  # why nothing more is taken
         self._is_closing = False
         self._is_waking = False
         self._fetches: set[asyncio.Future[None]] = set()  # of large results
+        self._complaint = ""  # of the foreman, that the user was told last
+        self._blob = ""  # the name of the large call that is being put apart, the same at each try
+        self._retracting: set[asyncio.Future[None]] = set()  # requests that are under way
         self._wake = asyncio.Event()
         self._sent = asyncio.Event()  # all calls, and that there are no more
         self.running = asyncio.run_coroutine_threadsafe(self._run(), loop)  # done when nothing more will be told
@@ -103,10 +120,36 @@ class CallStream:
         self._wake_up()
         return True
 
-    def cancel_waiting(self) -> None:
-        """Cancel every call that has not begun, as far as we know."""
-        for caller in list(self._callers.values()):
-            caller.cancel()
+    def retract(self, numbers: Iterable[int]) -> Future[frozenset[int]]:
+        """Cancel those of the calls that have not begun. The future tells which; their callers hear it before."""
+        tasks = tuple(map(TaskNumber, numbers))
+        answer: Future[frozenset[int]] = Future()
+        with self._lock:
+            if self._error is None:
+                self._retractions.append(Retraction(tasks, answer))
+            else:
+                answer.set_result(frozenset())
+        self._wake_up()
+        return answer
+
+    def cancel_waiting(self) -> Future[frozenset[int]]:
+        """Cancel every call that has not begun."""
+        with self._lock:
+            numbers = list(self._callers)
+        return self.retract(numbers)
+
+    @property
+    def is_on_loop(self) -> bool:
+        """Whether the caller's thread is the loop's, which must not wait for it."""
+        try:
+            return asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            return False
+
+    @property
+    def number(self) -> JobId | None:
+        """The job's, once the foreman has it."""
+        return self.job.result() if self.job.done() and self.job.exception() is None else None
 
     @property
     def is_over(self) -> bool:
@@ -126,6 +169,11 @@ class CallStream:
         with self._lock:
             self._is_closing = True
         self._wake_up()
+
+    def on_job_cancelled(self) -> None:
+        """Take no more calls. The end of those that the job has comes later."""
+        with self._lock:
+            self._error = self._error or CancelledError(f"job {self.number} was cancelled")
 
     async def wait_closed(self) -> None:
         """Until every call has ended and no more can come, or nothing more will be told."""
@@ -161,10 +209,11 @@ class CallStream:
                 except GandyError as error:
                     if not error.retryable:
                         raise
+                    self._complain(error)
                     await asyncio.sleep(next(pauses))
                 else:
-                    # Closed by us, and all have ended; or cancelled by somebody, and no call may come too late.
-                    self._fail(Rejected(f"job {self.job.result()} was cancelled"))
+                    # Closed by us, and all have ended; or cancelled, and no call may come too late.
+                    self._end(CancelledError(f"job {self.job.result()} was cancelled"))
                     return
         except GandyError as error:
             self._fail(error)
@@ -175,17 +224,38 @@ class CallStream:
             self._fail(GandyError(f"the client broke: {type(error).__name__}: {error}"))  # nobody may wait for ever
             raise
 
+    def _complain(self, error: GandyError) -> None:
+        """Calls wait, and the user should know why."""
+        if str(error) != self._complaint:
+            log.warning("calls wait, and are sent again: %s", error)
+        self._complaint = str(error)
+
     def _fail(self, error: GandyError) -> None:
         for fetching in self._fetches:
             fetching.cancel()
-        with self._lock:
-            self._error = error
-            callers, self._callers = self._callers, {}
-            self._calls.clear()
+        callers, retractions = self._stop_taking(error)
         if not self.job.done():
             self.job.set_exception(error)
         for caller in callers.values():
             caller.on_failure(error)
+        for retraction in retractions:
+            retraction.answer.set_result(frozenset())
+
+    def _end(self, error: CancelledError) -> None:
+        """The job is over: calls that it does not know, or whose end it does not tell, were cancelled with it."""
+        callers, retractions = self._stop_taking(error)
+        for number, caller in callers.items():
+            caller.on_end(ResultRow(TaskNumber(number), TaskState.CANCELLED))
+        for retraction in retractions:
+            retraction.answer.set_result(frozenset(retraction.tasks) & callers.keys())
+
+    def _stop_taking(self, error: Exception) -> tuple[dict[int, Caller], list[Retraction]]:
+        with self._lock:
+            self._error = error
+            callers, self._callers = self._callers, {}
+            retractions, self._retractions = self._retractions, []
+            self._calls.clear()
+        return callers, retractions
 
     async def _serve(self, link: Link) -> None:
         """Over one link, until the job is final."""
@@ -207,9 +277,12 @@ class CallStream:
                     is_over = self._hear(check(answer, Results))
             await self._catch_up(link)
             await asyncio.gather(*self._fetches)
+            if self._callers:
+                await self._check_cancelled(link)
         finally:
-            sending.cancel()
-            await asyncio.gather(sending, return_exceptions=True)
+            for work in (sending, *self._retracting):
+                work.cancel()
+            await asyncio.gather(sending, *self._retracting, return_exceptions=True)
 
     async def _catch_up(self, link: Link) -> None:
         """Ask for what ended while nobody told us."""
@@ -219,6 +292,7 @@ class CallStream:
             self._tell(found.rows)
             if found.is_last or not found.rows:
                 return
+            check_progress(found.rows[-1].task > after)
             after = found.rows[-1].task
 
     def _hear(self, results: Results) -> bool:
@@ -256,8 +330,17 @@ class CallStream:
         """Calls as they come, many at a time, until something is wrong: then whoever reads the feed learns it."""
         try:
             await self._send_calls(link)
+        except JobClosed:
+            pass  # the feed is about to tell the end of the job
         except GandyError as error:
             feed.fail(error)
+
+    async def _check_cancelled(self, link: Link) -> None:
+        """The job is over, and has not told the end of all calls. Raises: JobClosed, unless it was cancelled."""
+        job = self.job.result()
+        row = check(await link.ask(ShowJob(job)), JobFound).row
+        if row.state is not JobState.CANCELLED:
+            raise JobClosed(f"job {job} was closed while this client was away, and does not have this call")
 
     async def _send_calls(self, link: Link) -> None:
         job = self.job.result()
@@ -266,6 +349,7 @@ class CallStream:
             self._is_waking = False
             self._wake.clear()
             await self._shrink_calls(link)
+            self._ask_for_retractions(link)
             part = self._choose_part()
             if part:
                 check(await link.ask(AddTasks(job, TaskNumber(self._first), part)), Done)
@@ -274,31 +358,104 @@ class CallStream:
                         self._calls.popleft()
                     self._first += len(part)
             elif self._cancelled:
-                cancelled = tuple(self._cancelled)
+                cancelled = tuple(self._cancelled[:MAX_RETRACTED])
                 with suppress(Rejected):  # the job is over
                     await link.ask(CancelJob(job, cancelled))
                 with self._lock:
                     del self._cancelled[: len(cancelled)]
-            elif self._is_closing and not is_closed:
+            elif self._is_closing and not is_closed and not self._retractions:
                 check(await link.ask(CloseJob(job)), Done)
                 is_closed = True
                 self._sent.set()
             else:
                 await self._wake.wait()
 
+    def _ask_for_retractions(self, link: Link) -> None:
+        """For calls that the foreman has. A worker that is slow to answer does not keep the next calls waiting."""
+        with self._lock:
+            ready = [each for each in self._retractions if max(each.tasks, default=0) < self._first]
+            self._retractions = [each for each in self._retractions if max(each.tasks, default=0) >= self._first]
+        for retraction in ready:
+            work = asyncio.ensure_future(self._retract(link, retraction))
+            self._retracting.add(work)
+            work.add_done_callback(self._retracting.discard)
+
+    async def _retract(self, link: Link, retraction: Retraction) -> None:
+        """Ask which calls never began, and tell their callers; all others have begun."""
+        try:
+            gone = await self._ask_what_never_began(link, retraction.tasks)
+        except (LinkError, asyncio.CancelledError):  # it is asked again over the next link, or answered with the job
+            with self._lock:
+                self._retractions.append(retraction)
+            return
+        self._tell(tuple(ResultRow(TaskNumber(number), TaskState.CANCELLED) for number in gone))
+        for number in set(retraction.tasks) - gone:
+            if (caller := self._callers.get(number)) is not None:
+                caller.on_start()
+        retraction.answer.set_result(gone)
+
+    async def _ask_what_never_began(self, link: Link, tasks: tuple[TaskNumber, ...]) -> frozenset[int]:
+        """Raises: LinkError."""
+        gone: set[int] = set()
+        for first in range(0, len(tasks), MAX_RETRACTED):
+            request = RetractTasks(self.job.result(), tasks[first : first + MAX_RETRACTED])
+            try:
+                gone.update(check(await link.ask(request), Retracted).tasks)
+            except LinkError:
+                raise
+            except GandyError:  # refused: none of these is retracted
+                log.debug("calls are not retracted", exc_info=True)
+        return frozenset(gone)
+
     async def _shrink_shared(self, link: Link) -> None:
+        """Raises: StoreError: there is no place for it, so that no call can be made."""
         python = self._spec.python
         if python is not None and len(python.shared) > MAX_CALL_BYTES:
-            reference = await _put(link, python.shared)
+            try:
+                reference = await self._put(link, python.shared)
+            except StoreError as error:
+                raise StoreError(str(error)) from None
             self._spec = replace(self._spec, python=replace(python, shared=reference))
 
     async def _shrink_calls(self, link: Link) -> None:
         """Put the next call apart, in pieces, if it is too large for a request, and leave a reference in its place."""
         if self._calls and len(self._calls[0]) > MAX_CALL_BYTES:
-            reference = await _put(link, self._calls[0])
+            try:
+                reference = await self._put(link, self._calls[0])
+            except (StoreError, Rejected) as error:
+                self._refuse_first(error)
+                return
             with self._lock:
                 if self._calls:  # it may have failed meanwhile
                     self._calls[0] = reference
+
+    def _refuse_first(self, error: GandyError) -> None:
+        """There is no place for the next call. It fails alone; its number stays taken, so that others keep theirs."""
+        with self._lock:
+            caller = self._callers.pop(self._first, None)
+            if self._calls:
+                self._calls[0] = b""
+                self._cancelled.append(TaskNumber(self._first))
+        if caller is not None:
+            caller.on_failure(error)
+
+    async def _put(self, link: Link, data: bytes) -> bytes:
+        """Put large arguments where workers find them. Gives a reference to them.
+
+        Raises: LinkError: the next try has the same name; StoreError, Rejected.
+        """
+        self._blob = self._blob or secrets.token_hex(16)
+        name = self._blob
+        try:
+            for offset in range(0, len(data), PIECE_BYTES):
+                piece = data[offset : offset + PIECE_BYTES]
+                is_last = offset + PIECE_BYTES >= len(data)
+                check(await link.ask(PutArguments(name, offset, piece, is_last)), Done)
+        except (StoreError, Rejected):
+            self._blob = ""
+            raise
+        self._blob = ""
+        return make_reference(name)
 
     def _choose_part(self) -> tuple[bytes, ...]:
         size = 0
@@ -310,13 +467,3 @@ class CallStream:
                     break
                 part.append(call)
         return tuple(part)
-
-
-async def _put(link: Link, data: bytes) -> bytes:
-    """Put large arguments where workers find them. Gives a reference to them."""
-    name = secrets.token_hex(16)
-    for offset in range(0, len(data), PIECE_BYTES):
-        piece = data[offset : offset + PIECE_BYTES]
-        is_last = offset + PIECE_BYTES >= len(data)
-        check(await link.ask(PutArguments(name, offset, piece, is_last)), Done)
-    return make_reference(name)

@@ -21,15 +21,20 @@ from gandy.core.requests import (
     Explained,
     ExplainJob,
     Failure,
-    ForgetJob,
+    ForgetJobs,
+    Forgotten,
     HoldJob,
     JobFound,
     JobList,
     ListAttempts,
     ListJobs,
     ListTasks,
+    ListWorkers,
+    NotForgotten,
     Output,
+    OutputPage,
     ReadOutput,
+    ReadOutputs,
     ReleaseJob,
     Request,
     RetryJob,
@@ -39,6 +44,7 @@ from gandy.core.requests import (
     Submit,
     Submitted,
     TaskList,
+    TaskOutput,
     WatchJob,
     WorkerList,
 )
@@ -134,11 +140,66 @@ def test_verbs_of_a_job_are_requests(tmp_path: Path) -> None:
 
 def test_verbs_without_an_answer_are_requests(tmp_path: Path) -> None:
     async def act(client: AsyncClient) -> None:
-        await client.job(7).forget()
         await client.stop_worker("hut", immediate=True)
         await client.stop_foreman(drain=True)
 
-    assert talk(tmp_path, always(Done()), act) == [ForgetJob(JOB), StopWorker("hut", True), StopForeman(True)]
+    assert talk(tmp_path, always(Done()), act) == [StopWorker("hut", True), StopForeman(True)]
+
+
+def test_many_jobs_are_forgotten_by_few_requests(tmp_path: Path) -> None:
+    kept = NotForgotten(JobId(3), "job 3 is running; cancel it first")
+
+    async def act(client: AsyncClient) -> None:
+        assert await client.forget(range(1, 2_501)) == [kept]
+
+    asked = talk(tmp_path, in_turn([Forgotten((kept,))], [Forgotten()], [Forgotten()]), act)
+    assert [len(request.jobs) for request in asked if isinstance(request, ForgetJobs)] == [1_000, 1_000, 500]
+
+
+def test_a_job_that_cannot_be_forgotten_is_an_error(tmp_path: Path) -> None:
+    unknown = NotForgotten(JOB, "there is no job 7", is_unknown=True)
+    running = NotForgotten(JOB, "job 7 is running; cancel it first")
+
+    async def act(client: AsyncClient) -> None:
+        await client.job(7).forget()
+        with pytest.raises(JobNotFound, match="there is no job 7"):
+            await client.job(7).forget()
+        with pytest.raises(Rejected, match="cancel it first"):
+            await client.job(7).forget()
+
+    script = in_turn([Forgotten()], [Forgotten((unknown,))], [Forgotten((running,))])
+    assert talk(tmp_path, script, act) == [ForgetJobs((JOB,))] * 3
+
+
+def test_output_of_many_tasks_comes_by_pages_and_the_rest_of_a_large_one_in_between(tmp_path: Path) -> None:
+    one, two, three = (TaskNumber(number) for number in (1, 2, 3))
+
+    def script(request: Request) -> list[Answer]:
+        match request:
+            case ReadOutputs(after=0):
+                rows = (TaskOutput(one, 1, b"a", is_whole=True), TaskOutput(two, 2, b"b"))
+                return [OutputPage(rows, two, is_last=False)]
+            case ReadOutputs():
+                return [OutputPage((TaskOutput(three, 1, problem="gone"),), three, is_last=True)]
+            case ReadOutput(offset=1):
+                return [Output(b"cd", 2, is_last=False)]
+            case _:
+                return [Failure("gone", "cut short")]
+
+    async def act(client: AsyncClient) -> None:
+        rows = [row async for row in client.job(7).outputs()]
+        assert [(row.task, row.data) for row in rows] == [(1, b"a"), (2, b"b"), (2, b"cd"), (2, b""), (3, b"")]
+        assert [row.problem for row in rows] == ["", "", "", "cut short", "gone"]
+        with pytest.raises(ConfigError, match="not 'both'"):
+            await anext(client.job(7).outputs("both"))
+
+    asked = talk(tmp_path, script, act)
+    assert [request for request in asked if isinstance(request, ReadOutputs)] == [
+        ReadOutputs(JOB),
+        ReadOutputs(JOB, after=two),
+    ]
+    read = [request for request in asked if isinstance(request, ReadOutput)]
+    assert [(request.task, request.attempt, request.offset) for request in read] == [(2, 2, 1), (2, 2, 3)]
 
 
 def test_explain_gives_sentences(tmp_path: Path) -> None:
@@ -168,11 +229,13 @@ def test_lists_of_tasks_come_in_pages(tmp_path: Path) -> None:
         assert await client.job(7).attempts(5) == (a_task_row(5),)
 
     states = (TaskState.FAILED,)
-    script = in_turn([TaskList((a_task_row(1), a_task_row(5)))], [TaskList(())], [TaskList((a_task_row(5),))])
+    rows = TaskList((a_task_row(1), a_task_row(5)))
+    script = in_turn([rows], [TaskList(())], [TaskList((a_task_row(5),))], [TaskList(())])
     assert talk(tmp_path, script, act) == [
         ListTasks(JOB, states, aio.PAGE, TaskNumber(0)),
         ListTasks(JOB, states, aio.PAGE, TaskNumber(5)),
         ListAttempts(JOB, TaskNumber(5)),
+        ListAttempts(JOB, TaskNumber(5), a_task_row(5).attempt),
     ]
 
 
@@ -180,7 +243,29 @@ def test_workers_are_listed(tmp_path: Path) -> None:
     async def act(client: AsyncClient) -> None:
         assert await client.workers() == (a_worker_row(),)
 
-    talk(tmp_path, always(WorkerList((a_worker_row(),))), act)
+    script = in_turn([WorkerList((a_worker_row(),))], [WorkerList(())])
+    assert talk(tmp_path, script, act) == [ListWorkers(), ListWorkers(a_worker_row().id)]
+
+
+@pytest.mark.parametrize("answer", [JobList((a_row(),)), TaskList((a_task_row(),)), WorkerList((a_worker_row(),))])
+def test_a_foreman_that_repeats_a_page_keeps_no_client(tmp_path: Path, answer: Answer) -> None:
+    async def act(client: AsyncClient) -> None:
+        async def list_all() -> None:
+            match answer:
+                case JobList():
+                    _ = [row async for row in client.jobs()]
+                case TaskList():
+                    _ = [row async for row in client.job(7).tasks()]
+                case _:
+                    await client.workers()
+
+        with pytest.raises(RemoteProtocolError, match="again"):
+            await list_all()
+        if isinstance(answer, TaskList):
+            with pytest.raises(RemoteProtocolError, match="again"):
+                await client.job(7).attempts()
+
+    talk(tmp_path, always(answer), act)
 
 
 def test_requests_of_one_turn_leave_in_one_write(tmp_path: Path) -> None:

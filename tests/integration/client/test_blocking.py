@@ -1,8 +1,10 @@
 """The blocking client: the same verbs from a thread of one's own."""
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.integration.client.pretend import PretendForeman, in_a_thread
@@ -16,7 +18,8 @@ from gandy.core.requests import (
     Done,
     Explained,
     ExplainJob,
-    ForgetJob,
+    ForgetJobs,
+    Forgotten,
     GetStatus,
     JobFound,
     JobList,
@@ -55,18 +58,18 @@ def answer(request: Request) -> list[Answer]:
             return [JobList(() if before else (a_row(9), a_row(8)))]
         case ListTasks(after=after):
             return [TaskList(() if after else (a_task_row(),))]
-        case ListAttempts():
-            return [TaskList((a_task_row(),))]
+        case ListAttempts(after=after):
+            return [TaskList(() if after else (a_task_row(),))]
         case ReadOutput(offset=offset):
             return [Output(b"abc"[offset : offset + 2], 1, offset > 0)]
         case ExplainJob():
             return [Explained(("because",))]
-        case ListWorkers():
-            return [WorkerList((a_worker_row(),))]
+        case ListWorkers(after=behind):
+            return [WorkerList(() if behind else (a_worker_row(),))]
         case GetStatus():
             return [STATUS]
-        case ForgetJob() | StopWorker() | StopForeman():
-            return [Done()]
+        case ForgetJobs() | StopWorker() | StopForeman():
+            return [Forgotten() if isinstance(request, ForgetJobs) else Done()]
         case _:
             return [JobFound(a_row())]
 
@@ -93,6 +96,30 @@ def test_verbs_are_the_same(foreman: PretendForeman) -> None:
         client.stop_worker("hut")
         client.stop_foreman()
     assert CancelJob(JobId(7), (1,)) in foreman.asked  # type: ignore[arg-type]  # a task's number
+
+
+def test_a_listing_steps_to_the_other_thread_for_pages_and_not_for_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def list_three_pages(request: Request) -> list[Answer]:
+        assert isinstance(request, ListJobs)
+        before = 1_501 if request.before is None else request.before
+        return [JobList(tuple(a_row(job) for job in range(before - 1, max(0, before - 501), -1)))]
+
+    steps = 0
+
+    def count(*args: Any) -> Any:
+        nonlocal steps
+        steps += 1
+        return start(*args)
+
+    start = asyncio.run_coroutine_threadsafe
+    pretended = PretendForeman(tmp_path / "foreman.sock", list_three_pages)
+    with in_a_thread(pretended) as foreman, Client(foreman.url) as client:
+        monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", count)
+        assert [row.job for row in client.jobs()] == list(range(1_500, 0, -1))
+        assert steps == len(foreman.asked) == 4
+        monkeypatch.undo()
 
 
 def test_watch_shows_changes(foreman: PretendForeman) -> None:

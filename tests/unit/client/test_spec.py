@@ -26,6 +26,13 @@ def test_each_line_is_a_task() -> None:
     assert (submit.spec.tasks, submit.spec.has_lines) == (3, True)
 
 
+def test_line_that_would_be_code_is_refused() -> None:
+    with pytest.raises(ConfigError, match="leave yours out"):
+        make_submit('rm -f "{line}"', lines=["a *"])
+    with pytest.raises(ConfigError, match="has no lines"):
+        make_submit(["echo", "{line}"], tasks=5)
+
+
 @given(st.lists(st.integers(0, 30)))
 def test_lines_are_split_into_parts_that_fit(sizes: list[int]) -> None:
     lines = [str(place % 10) * size for place, size in enumerate(sizes)]
@@ -49,9 +56,9 @@ def test_everything_else_is_passed_on() -> None:
         ("", {}, "the command is empty"),
         ([], {}, "the command is empty"),
         (["echo", 1], {}, "the command has 1, which is not a string"),
-        ("true", {"tasks": 0}, "tasks is 0, and 1 is the least"),
-        ("true", {"slots": 0}, "slots is 0, and 1 is the least"),
-        ("true", {"retries": -1}, "retries is -1, and 0 is the least"),
+        ("true", {"tasks": 0}, "1 to 100,000,000 tasks, and not 0"),
+        ("true", {"slots": 0}, "1 to 65,534 slots, and not 0"),
+        ("true", {"retries": -1}, "0 to 10,000 retries, and not -1"),
         ("true", {"limit": 0}, "limit is 0, and 1 is the least"),
         ("true", {"timeout": 0.0}, "leaves no time"),
         ("true", {"timeout": float("nan")}, "leaves no time"),
