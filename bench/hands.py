@@ -17,6 +17,7 @@ from gandy.functions.calls import pack_value
 from gandy.functions.tag import PYTHON_TAG
 from gandy.net import loop
 from gandy.net.links import Link
+from gandy.net.open_files import allow_many_files
 from gandy.reach import Reach
 from gandy.talk.events import Start
 from gandy.talk.worker import WorkerSide
@@ -71,7 +72,7 @@ def end_at_once(task: Task, now: float) -> TaskResult:
 
 
 async def main(address: str, count: int) -> None:
-    loop.allow_many_files()
+    allow_many_files()
     reach = Reach((parse_address(address),))
     for number in range(count):
         worker = Hand(number)

@@ -1,4 +1,4 @@
-"""`gandy up`: a foreman and a worker on this machine, in one process, in the foreground."""
+"""`gandy up`: a foreman and a worker on this machine, in one process with a guardian, in the foreground."""
 
 import asyncio
 import logging
@@ -9,10 +9,14 @@ from pathlib import Path
 from gandy.core.policy import Policy
 from gandy.foreman.main import Doors, ForemanProgram, socket_address
 from gandy.net import loop
+from gandy.net.logs import begin_log
 from gandy.reach import Reach
 from gandy.wire.messages import About
 from gandy.worker.commands import Commands, load_all
+from gandy.worker.files import allow_many_files
+from gandy.worker.guardian import LAST_WILL, guard
 from gandy.worker.main import OUTPUT_NAME, make_about
+from gandy.worker.restart import drop_token
 from gandy.worker.service import WorkerService
 
 
@@ -27,7 +31,10 @@ def run(
     listen: tuple[str, ...] = (),
 ) -> int:
     """Raises: GandyError."""
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    drop_token()
+    guard()
+    begin_log(logging.WARNING)
+    allow_many_files()
     about = make_about(slots, (), None, reserve)
     loop.run(_run(home, about, store, preload, load_all(commands), reserve, Doors(listen)))
     return 0
@@ -45,6 +52,7 @@ async def _run(
     running = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         running.add_signal_handler(number, program.clerk.should_stop.set)
+    running.add_signal_handler(LAST_WILL, worker.die)
     working = asyncio.create_task(worker.run())
     print(f"A crew of one machine with {about.slots + reserve} slots is up. In another terminal, try:", file=sys.stderr)
     print("    gandy submit --tasks 10 --wait -- sh -c 'echo task $GANDY_TASK'", file=sys.stderr)

@@ -10,13 +10,14 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
 import pytest
 from tests.e2e.test_jobs_command import PATIENCE, Crew
+from tests.processes import find_busy, is_alive, list_descendants
 
 from gandy import Client
 from gandy.client import Job
@@ -42,7 +43,7 @@ class Member:
     def __init__(self, crew: Crew, name: str, *words: str) -> None:
         self.name = name
         self.log = crew.home / f"{name}.log"
-        self.killed: dict[int, float] = {}  # process numbers of former lives, and when each ended
+        self.killed: dict[int, float] = {}  # what were parents of tasks in former lives, and when each was killed
         self._crew = crew
         self._words = words
         self.start()
@@ -51,13 +52,27 @@ class Member:
         with self.log.open("ab") as log:
             self.process = self._crew.start(*self._words, stdout=subprocess.DEVNULL, stderr=log)
 
+    @property
+    def busy_pid(self) -> int:
+        """The process that works: a worker has a guardian, which is the one that people see."""
+        return find_busy(self.process.pid) if self._words[0] == "worker" else self.process.pid
+
+    def stop(self) -> None:
+        """Let it stand still."""
+        os.kill(self.busy_pid, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        os.kill(self.busy_pid, signal.SIGCONT)
+
     def kill(self) -> None:
-        self.killed[self.process.pid] = time.time()
+        self.killed[self.busy_pid] = time.time()
         self.process.kill()
         assert self.process.wait(PATIENCE) == -signal.SIGKILL, self.log.read_text()
 
     def end(self) -> None:
-        self.process.send_signal(signal.SIGCONT)
+        for pid in (*list_descendants(self.process.pid), self.process.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
         self.process.terminate()
         try:
             self.process.wait(PATIENCE)
@@ -108,26 +123,8 @@ def until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def is_alive(pid: int) -> bool:
-    """Dead is also who waits for process 1 to notice it."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] not in "ZX"
-    except (ProcessLookupError, FileNotFoundError):
-        return False
-
-
 def read_pids(path: Path) -> list[int]:
     return [int(line) for line in path.read_text().split()] if path.exists() else []
-
-
-def list_descendants(pid: int) -> list[int]:
-    """Those that are there now. One that ends meanwhile has none."""
-    try:
-        paths = list(Path(f"/proc/{pid}/task").glob("*/children"))
-        children = [int(word) for path in paths for word in path.read_text().split()]
-    except (ProcessLookupError, FileNotFoundError):
-        return []
-    return children + [found for child in children for found in list_descendants(child)]
 
 
 # Kills at random
@@ -182,7 +179,7 @@ def check_runs(site: Site, book: Book, job: Job, rows: list[TaskRow]) -> None:
     """Every line in the book is of an attempt that counts, or of one that was lost with a worker that was killed."""
     runs = {(run.task, run.attempt): run for run in book}
     assert len(runs) == len(book), Counter((run.task, run.attempt) for run in book).most_common(3)
-    names = {pid: worker.name for worker in site.workers for pid in (*worker.killed, worker.process.pid)}
+    names = {pid: worker.name for worker in site.workers for pid in (*worker.killed, worker.busy_pid)}
     killed = {pid: moment for worker in site.workers for pid, moment in worker.killed.items()}
     for row in rows:
         last = runs.pop((row.task, row.attempt))
@@ -196,7 +193,8 @@ def check_runs(site: Site, book: Book, job: Job, rows: list[TaskRow]) -> None:
                 # A shell whose worker is dead before it has begun knows only process 1.
                 assert run is None or run.worker not in names or killed[run.worker] <= (attempt.ended or 0.0)
             else:
-                assert (attempt.ending.cause, run) == (Cause.RETURNED, None)  # it never began
+                assert run is None or (attempt.ending.cause, run.worker in killed) == (Cause.WORKER_STOPPED, True)
+                assert attempt.ending.cause in (Cause.RETURNED, Cause.WORKER_STOPPED)
     assert not runs
 
 
@@ -246,13 +244,13 @@ def test_worker_that_comes_back_too_late_is_fenced(tmp_path: Path, workers: int)
         job = client.submit(f"echo $$ >> {path}; test $GANDY_ATTEMPT != 1 || sleep 600")
         until(lambda: len(read_pids(path)) == 1)
         site.foreman.kill()
-        late.process.send_signal(signal.SIGSTOP)
+        late.stop()
         site.restart_foreman()
         until(lambda: job.status().counts.waiting == 1)  # its worker's time is over
         if workers == 2:
             site.workers.append(Member(site, "w2", "worker", "run", "--name", "w2", "--slots", "2"))
             assert job.wait(timeout=PATIENCE).state is JobState.FINISHED
-        late.process.send_signal(signal.SIGCONT)
+        late.go_on()
         assert job.wait(timeout=PATIENCE).state is JobState.FINISHED
         until(lambda: not any(map(is_alive, read_pids(path))))
         first, *_, last = job.attempts(1)
@@ -320,6 +318,76 @@ def test_timeout_leaves_no_grandchildren(crew: Crew, tmp_path: Path) -> None:
     assert b"ran longer than 3 seconds" in crew.run("job", "explain", job).stdout
 
 
+# A child in a session of its own, with a child of its own; both write their numbers to a file.
+RUNAWAY = "setsid sh -c 'sleep 600 & echo $! >> {path}; echo $$ >> {path}; wait' & "
+
+
+def test_what_left_the_session_of_a_cancelled_task_dies_with_it(crew: Crew, tmp_path: Path) -> None:
+    path = tmp_path / "pids"
+    job = crew.submit(RUNAWAY.format(path=path) + "wait")
+    until(lambda: len(read_pids(path)) == 2)
+    crew.run("job", "cancel", job)
+    until(lambda: not any(map(is_alive, read_pids(path))))
+
+
+@pytest.mark.parametrize("end", ["exit 3", "kill -9 $$"])
+def test_what_left_the_session_of_a_failed_task_is_dead_before_that_is_told(
+    crew: Crew, tmp_path: Path, end: str
+) -> None:
+    """So the next attempt does not run beside it."""
+    path = tmp_path / "pids"
+    wait_for_both = f"until [ $(cat {path} | wc -l) = 2 ]; do :; done; "
+    crew.run("submit", "--wait", RUNAWAY.format(path=path) + wait_for_both + end, code=1)
+    assert [is_alive(pid) for pid in read_pids(path)] == [False, False]
+
+
+def test_what_left_the_session_of_a_finished_task_dies_too(crew: Crew, tmp_path: Path) -> None:
+    path = tmp_path / "pids"
+    crew.run("submit", "--wait", RUNAWAY.format(path=path) + f"until [ $(cat {path} | wc -l) = 2 ]; do :; done")
+    until(lambda: not any(map(is_alive, read_pids(path))))
+
+
+def test_what_left_the_session_of_a_task_that_runs_goes_on(crew: Crew, tmp_path: Path) -> None:
+    path = tmp_path / "pids"
+    job = crew.submit("(" + RUNAWAY.format(path=path) + ") & sleep 600")  # its parent is dead
+    until(lambda: len(read_pids(path)) == 2)
+    for _ in range(3):  # each of them ends, and lets the worker look for what it left
+        crew.run("submit", "--wait", "exit 3", code=1)
+    assert all(map(is_alive, read_pids(path)))
+    crew.run("job", "cancel", job)
+    until(lambda: not any(map(is_alive, read_pids(path))))
+
+
+def test_orphans_leave_no_zombies(tmp_path: Path) -> None:
+    crew = Crew(tmp_path)
+    with crew.running("up", "--slots", "2") as up:
+        crew.run("submit", "--wait", "--tasks", "20", "setsid true &")
+        until(lambda: all(map(is_alive, list_descendants(up.pid))))
+
+
+def test_what_left_the_session_of_a_task_dies_with_its_worker(tmp_path: Path) -> None:
+    path = tmp_path / "pids"
+    with a_site(tmp_path, workers=1) as site:
+        site.submit(RUNAWAY.format(path=path) + "wait")
+        until(lambda: len(read_pids(path)) == 2)
+        site.workers[0].kill()
+        until(lambda: not any(map(is_alive, read_pids(path))))
+
+
+def _run_away(path: str) -> None:
+    subprocess.Popen(["sh", "-c", RUNAWAY.format(path=path)], start_new_session=True)
+    time.sleep(600)
+
+
+def test_what_left_the_session_of_a_cancelled_call_dies_with_it(crew: Crew, tmp_path: Path) -> None:
+    path = tmp_path / "pids"
+    with Client(f"unix:{crew.home}/foreman.sock") as client:
+        future = client.run(_run_away, str(path))
+        until(lambda: len(read_pids(path)) == 2)
+        client.job(future.job).cancel()
+        until(lambda: not any(map(is_alive, read_pids(path))))
+
+
 def test_interrupt_of_up_leaves_no_process(tmp_path: Path) -> None:
     crew = Crew(tmp_path)
     path = tmp_path / "pids"
@@ -351,7 +419,7 @@ def test_interrupted_worker_hands_its_tasks_to_another(tmp_path: Path) -> None:
         crew.running("worker", "run", "--name", "other", "--slots", "2"),
         crew.running("worker", "run", "--name", "leaver", "--slots", "2") as leaver,
     ):
-        job = crew.submit("--tasks", "4", f"echo $$ >> {path}; test $PPID != {leaver.pid} || sleep 600")
+        job = crew.submit("--tasks", "4", f"echo $$ >> {path}; test $PPID != {find_busy(leaver.pid)} || sleep 600")
         until(lambda: len(read_pids(path)) >= 2)
         leaver.send_signal(signal.SIGINT)
         assert leaver.wait(PATIENCE) == 0

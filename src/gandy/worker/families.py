@@ -1,6 +1,7 @@
-"""Process groups from the start of their first process until nothing of them lives. Knows no tasks.
+"""Process groups from the start of their first process until nothing of them lives. Knows attempts only by number.
 
-When the first process of a family ends, the rest is killed. Nobody outlives `close`, nor the worker for long.
+When the first process of a family ends, the rest is killed, and what left the group: at once unless it was a success,
+else at the next `sweep`. Nobody outlives `close`, nor the worker for long.
 """
 
 import asyncio
@@ -14,8 +15,9 @@ from typing import Final
 from gandy.core.model import AttemptKey
 from gandy.worker.groups import ask_to_end, is_dead, is_gone, reap_orphans, signal_group
 from gandy.worker.reaper import Reaper
-from gandy.worker.spawn import NotStartedError
-from gandy.worker.table import GroupTable
+from gandy.worker.spawn import make_start_error
+from gandy.worker.strays import Strays
+from gandy.worker.table import NO_ATTEMPT, GroupTable
 
 SETTLE_PAUSE: Final = 0.002  # seconds between looks at a dying group, which has no event; it doubles each time
 LONGEST_PAUSE: Final = 0.1  # seconds; a look reads the whole process table
@@ -28,6 +30,7 @@ class Families:
     def __init__(self, table: GroupTable, grace: float) -> None:
         self.loop = asyncio.get_running_loop()
         self.table = table
+        self.strays = Strays(table.mark)
         self.grace = grace
         self.memory = MemoryMeter()
         self.living: set[Family] = set()
@@ -35,23 +38,43 @@ class Families:
         _listen_to_children()
 
     def adopt(
-        self, group: int, attempt: AttemptKey | None, on_exit: Callable[[], None], on_gone: Callable[[], None]
+        self, group: int, on_exit: Callable[[], None], on_gone: Callable[[], None], attempt: AttemptKey = NO_ATTEMPT
     ) -> "Family":
         """Take care of a child that was just spawned; without an attempt it is a slot process.
 
         `on_exit` is called when it has ended, and `on_gone` when nothing of its group lives, neither from within this.
-        Raises: NotStartedError, and then it is dead.
+        Raises: NotStartedError, ShortageError, and then it is dead.
         """
+        row = None
         try:
-            row = self.table.add_slot(group) if attempt is None else self.table.add(group, attempt)
-            family = Family(self, group, row, on_exit, on_gone)
+            row = self.table.add(group, attempt)
+            family = Family(self, group, row, on_exit, on_gone, attempt)
             self._reaper.watch(group, family.on_exit)
         except OSError as error:
             signal_group(group, signal.SIGKILL)
             os.waitpid(group, 0)
-            raise NotStartedError(f"cannot watch it: {error.strerror}") from error
+            if row is not None:  # else another group may get the number, and be killed by the watchdog
+                self.table.remove(row)
+                self.table.tidy()
+            raise make_start_error("cannot watch it", error) from error
         self.living.add(family)
         return family
+
+    def prepare(self) -> None:
+        """Before a child is spawned. Raises: NotStartedError, ShortageError: it could not be watched."""
+        try:
+            self._reaper.prepare()
+        except OSError as error:
+            raise make_start_error("cannot watch it", error) from error
+
+    def look(self) -> None:
+        """Hear of those that have ended by now."""
+        self._reaper.look()
+
+    def kill_now(self) -> None:
+        """Everything; what has ended is told as ever."""
+        for family in self.living:
+            family.kill_now()
 
     def kill_all(self) -> None:
         """For good, and nothing is told any more."""
@@ -67,12 +90,13 @@ class Families:
                 os.waitpid(family.group, 0)
             reap_orphans(family.group)
         self.living.clear()
+        self.strays.kill_all()
 
 
 class Family:
     """One process group."""
 
-    ended: float | None = None  # its first process
+    ended: float | None = None  # its first process, in monotonic time
     exit_code = 0  # once it has ended; below zero: a signal
     peak_memory_bytes: int | None = None
     note = ""
@@ -81,11 +105,19 @@ class Family:
     _patience = 0.0  # in the loop's time, for the rest of the group
 
     def __init__(
-        self, families: Families, group: int, row: int, on_exit: Callable[[], None], on_gone: Callable[[], None]
+        self,
+        families: Families,
+        group: int,
+        row: int,
+        on_exit: Callable[[], None],
+        on_gone: Callable[[], None],
+        attempt: AttemptKey,
     ) -> None:
         self.group = group
+        self.attempt = attempt  # that it runs for; of a slot process, the last one
+        self.row = row  # of the table
+        self.keeps_row = False  # when it is gone; then the row must be removed by who wanted that
         self._families = families
-        self._row = row
         self._on_exit = on_exit
         self._on_gone = on_gone
 
@@ -110,18 +142,18 @@ class Family:
         if self._grace is None:
             signal_group(self.group, signal.SIGKILL)
         _pid, status, usage = os.wait4(self.group, 0)
-        self.ended = time.time()
+        self.ended = time.monotonic()
         self.exit_code = os.waitstatus_to_exitcode(status)
         self.peak_memory_bytes = self._families.memory.read(usage)
         self._on_exit()
-        if is_gone(self.group):
+        if is_gone(self.group) and not self._has_strays():
             self._finish()
         else:
             self._patience = self._families.loop.time() + self._families.grace + SETTLE_SECONDS
             self._settle()
 
     def _settle(self, pause: float = SETTLE_PAUSE) -> None:
-        if is_dead(self.group):
+        if is_dead(self.group) and not self._has_strays():
             reap_orphans(self.group)
             self._finish()
         elif self._families.loop.time() > self._patience:
@@ -130,11 +162,17 @@ class Family:
         else:
             self._settling = self._families.loop.call_later(pause, self._settle, min(2 * pause, LONGEST_PAUSE))
 
+    def _has_strays(self) -> bool:
+        """Kill what has left the group, if the attempt may be tried again: the next one must not run beside it."""
+        may_be_tried_again = self.exit_code != 0 or self._grace is not None
+        return may_be_tried_again and self._families.strays.kill(self.attempt)
+
     def _finish(self) -> None:
         if self._grace is not None:  # nothing else can still be pending: this is the end of settling
             self._grace.cancel()
         families = self._families
-        families.table.remove(self._row)
+        if not self.keeps_row:
+            families.table.remove(self.row)
         families.living.discard(self)
         self._on_gone()  # usually the next one starts here
         families.table.tidy()

@@ -28,6 +28,7 @@ REFUSED: Final = 3  # it could not even begin; the note says why
 PRINTED: Final = 1  # there is output, and the files are the worker's now; the process goes on with the next two
 HAS_CHILDREN: Final = 2  # the function left processes behind: they end with its task, so this one must end too
 MEASURES: Final = 4  # with READY: knows the peak memory of each task
+SHORT: Final = 8  # with REFUSED: for want of something that any task needs, and the process must end
 
 ASSIGNMENT: Final = struct.Struct("<QQqIQQ")  # number, task, attempt, bytes of: setting, what the job shares, call
 ANSWER: Final = struct.Struct("<BBIQQdd")  # kind, flags, bytes of note, of body, peak memory or 0, when it ran

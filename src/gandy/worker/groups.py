@@ -39,13 +39,13 @@ def is_gone(group: int) -> bool:
 def is_dead(group: int) -> bool:
     """Whether no process of the group lives. Slow where something is left of it."""
     # Dead processes stay in the group until process 1 takes note of them, and some take seconds.
-    return is_gone(group) or not any(map(_lives, list_members().get(group, ())))
+    return is_gone(group) or not any(map(lives, list_members().get(group, ())))
 
 
 def list_members() -> dict[int, list[int]]:
     """The processes of each group on this machine."""
     members: dict[int, list[int]] = {}
-    for pid in _list_processes():
+    for pid in list_processes():
         with suppress(ProcessLookupError):
             members.setdefault(os.getpgid(pid), []).append(pid)
     return members
@@ -59,11 +59,11 @@ def read_memory(pid: int) -> int:
         return 0
 
 
-def _list_processes() -> Iterator[int]:
+def list_processes() -> Iterator[int]:
     return (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
 
 
-def _lives(pid: int) -> bool:
+def lives(pid: int) -> bool:
     try:
         status = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:

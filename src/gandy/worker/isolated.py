@@ -60,6 +60,9 @@ class IsolatedCalls:
         if ending.cause is Cause.WORKER_STOPPED:
             self._serving.refuse(call, LOST, ending.note)
             return
+        if ending.cause is Cause.RETURNED:
+            self._serving.refuse(call, LOST, f"its worker is short of {ending.note}")
+            return
         kind, _, text = ending.note.partition(": ")
         if ending.cause is not Cause.RAISED:
             kind, text = GandyError.__name__, f"its process died: {ending.note}"

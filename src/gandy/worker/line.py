@@ -39,6 +39,7 @@ class Line:
         self._runner = runner
         self._serving = serving
         self._slots = slots
+        self.allowed = slots  # that tasks may have now: fewer while the worker is short of something
         self._report = report
         self._ask_for_start = ask_for_start
         self._waiting: OrderedDict[AttemptKey, tuple[Order, int]] = OrderedDict()  # for slots, so many each
@@ -53,6 +54,16 @@ class Line:
     def ready(self) -> int:
         """How many could begin as soon as there are slots."""
         return len(self._waiting) + len(self._behind)
+
+    @property
+    def busy(self) -> int:
+        """Slots of what runs or is held."""
+        return self._busy
+
+    @property
+    def waiting(self) -> list[AttemptKey]:
+        """What waits for slots of its own."""
+        return list(self._waiting)
 
     @property
     def unstarted(self) -> list[AttemptKey]:
@@ -70,14 +81,14 @@ class Line:
     def start(self) -> None:
         """Start what fits, the oldest first."""
         borrowed = self._serving.borrowed
-        limit = self._slots - borrowed
+        limit = min(self._slots - borrowed, self.allowed)
         while self._waiting or (self._behind and self._busy < limit):
             if not self._waiting:
                 if self._have_back():
                     continue
                 break
             attempt, (order, slots) = next(iter(self._waiting.items()))
-            if (self._taken or borrowed) and self._busy + slots > limit:
+            if not self.allowed or ((self._taken or borrowed) and self._busy + slots > limit):
                 if order.python is not None and not borrowed:
                     self._put_behind()
                 break

@@ -8,20 +8,29 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+import msgspec
+
 from gandy import __version__
+from gandy.bounds import describe
 from gandy.core.roles import CrewRole
-from gandy.errors import ConfigError, LinkError
+from gandy.errors import ConfigError, GandyError, LinkError
 from gandy.functions.tag import PYTHON_TAG
-from gandy.limits import MAX_SLOTS
+from gandy.limits import MAX_AHEAD, MAX_SLOTS
 from gandy.net import loop
+from gandy.net.logs import begin_log
 from gandy.reach import Reach, find_reach
 from gandy.wire.messages import About
 from gandy.worker.commands import load_all
+from gandy.worker.files import allow_many_files, fit_slots
+from gandy.worker.guardian import LAST_WILL, guard
+from gandy.worker.restart import drop_token
 from gandy.worker.service import WorkerService
+from gandy.worker.shortage import find_shortage
 
 if TYPE_CHECKING:
     from gandy.gateway.curve import ClientKeys
@@ -34,7 +43,6 @@ MIN_JOIN_PAUSE, MAX_JOIN_PAUSE = 1.0, 30.0  # seconds between two tries to join;
 # Tasks that wait on the worker for each slot, so that a slot is not idle while the foreman hears of its last task.
 # Should another worker be idle, the foreman has them back.
 AHEAD_PER_SLOT = 500  # the foreman gives less where tasks take longer
-MAX_AHEAD = 1_000
 
 
 def make_about(slots: int | None, tags: tuple[str, ...], name: str | None, reserved: int = 0) -> About:
@@ -49,15 +57,29 @@ def make_about(slots: int | None, tags: tuple[str, ...], name: str | None, reser
         raise ConfigError(f"a worker has 1 to {MAX_SLOTS} slots, not {count}")
     if not 0 <= reserved < count:
         raise ConfigError(f"a worker with {count} slots can reserve 0 to {count - 1} of them for calls, not {reserved}")
-    count -= reserved
+    count = _fit(count, reserved) - reserved
     name = name or socket.gethostname()
     ahead = min(MAX_AHEAD, count * AHEAD_PER_SLOT)
-    return About(f"{name}-{secrets.token_hex(6)}", name, count, (*tags, PYTHON_TAG), __version__, ahead)
+    about = About(f"{name}-{secrets.token_hex(6)}", name, count, (*tags, PYTHON_TAG), __version__, ahead)
+    try:
+        return msgspec.convert(msgspec.to_builtins(about), About)  # as the foreman will look at it
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"no foreman would take this worker: {describe(error)}") from None
+
+
+def _fit(count: int, reserved: int) -> int:
+    """As many slots as there are files for. Raises: ConfigError."""
+    fitting = fit_slots(count)
+    if fitting <= reserved:
+        raise ConfigError(f"there are open files for {fitting} slots, and {reserved} are reserved for calls: ulimit -n")
+    if fitting < count:
+        log.warning("there are open files for only %d of %d slots: raise the limit with ulimit -n", fitting, count)
+    return fitting
 
 
 def tell_people() -> None:
     """What happens, on standard error."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    begin_log(logging.INFO)
 
 
 def find_work(foreman: str | None, insecure: bool) -> Reach:
@@ -107,12 +129,37 @@ def run(
     """`ensemble`: whose time it keeps. Raises: ConfigError, GandyError."""
     tell_people()
     reach = wait_for_work(foreman, insecure)
+    drop_token()  # it is used, and the key is on disk; before limits are raised, which tasks must not inherit
+    guard()  # after that, or tasks could read the token of the guardian
+    allow_many_files()
     about = make_about(slots, tags, name, reserve)
     installed = load_all(commands)
     folder = Path(home) / OUTPUT_NAME / about.name
     options = (keep_output, preload, installed, reserve, ensemble, insecure)
-    loop.run(serve(lambda: WorkerService(reach, about, folder, *options)))
+    with explained():
+        loop.run(_serve_guarded(lambda: WorkerService(reach, about, folder, *options)))
     return 0
+
+
+async def _serve_guarded(make_service: Callable[[], WorkerService]) -> None:
+    def make() -> WorkerService:
+        service = make_service()
+        asyncio.get_running_loop().add_signal_handler(LAST_WILL, service.die)
+        return service
+
+    await serve(make)
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Raises: GandyError, in place of a system error for want of something."""
+    try:
+        yield
+    except OSError as error:
+        shortage = find_shortage(error)
+        if shortage is None:
+            raise
+        raise GandyError(f"the worker cannot go on: it is short of {shortage}") from error
 
 
 class ZmqServer(NamedTuple):
@@ -154,7 +201,10 @@ def run_roundrobin(
     from gandy.wire.command_codes import CommandCodes  # ZeroMQ only where it is needed
     from gandy.worker.roundrobin import RoundRobinService
 
+    drop_token()
+    guard()
     tell_people()
+    allow_many_files()
     url, keys = server.open()
     about = make_about(slots, (), name)
     installed = load_all(commands)
@@ -179,7 +229,10 @@ def run_pingpong(
     """For a broker of seed 003. Raises: ConfigError, GandyError."""
     from gandy.worker.pingpong import PingPongService
 
+    drop_token()
+    guard()
     tell_people()
+    allow_many_files()
     url, keys = server.open()
     about = make_about(1, (), name)
     installed = load_all(commands)

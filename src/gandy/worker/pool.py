@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Final, Protocol
 
 from gandy.worker.families import Families
-from gandy.worker.frames import HAS_CHILDREN, MAX_BODY_BYTES, Answer
+from gandy.worker.frames import HAS_CHILDREN, MAX_BODY_BYTES, SHORT, Answer
 from gandy.worker.order import PythonOrder
 from gandy.worker.output import Outputs
 from gandy.worker.slot_process import SlotProcess
@@ -159,7 +159,7 @@ class SlotPool:
 
     def on_answer(self, process: SlotProcess, task: Task, answer: Answer) -> None:
         assert task.order.python is not None
-        can_stay = not (task.order.python.fresh or answer.flags & HAS_CHILDREN)
+        can_stay = not (task.order.python.fresh or answer.flags & (HAS_CHILDREN | SHORT))
         if not can_stay:
             self._open.pop(process, None)
             self._return(process.take_back())
@@ -179,6 +179,11 @@ class SlotPool:
             self._ignored.append(process)
             if self._listening is None:
                 self._listening = self._families.loop.call_later(LISTEN_SECONDS, self._listen)
+
+    def hear_all(self) -> None:
+        """Hear everything that all processes have said."""
+        for process in list(self._processes):
+            process.hear()
 
     def _listen(self) -> None:
         """One timer for all of them. Who says nothing may have a long call, and is heard at once when that ends."""

@@ -17,15 +17,37 @@ class Reaper:
         self._watched: dict[int, Callable[[], None]] = {}
         # An epoll of our own costs less per child than add_reader, and behaves alike in every loop.
         self._epoll = select.epoll()
-        loop.add_reader(self._epoll.fileno(), self._on_ready)
+        self._spare = -1  # a descriptor that is held for the next child, so that none runs that cannot be watched
+        loop.add_reader(self._epoll.fileno(), self.look)
+
+    def prepare(self) -> None:
+        """Make sure that the next child can be watched. Raises: OSError where no descriptor is left."""
+        if self._spare < 0:
+            self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def watch(self, pid: int, on_exit: Callable[[], None]) -> None:
-        """Raises: OSError where no descriptor is left."""
-        descriptor = os.pidfd_open(pid)
+        """Raises: OSError."""
+        descriptor = self._open(pid)
         # Once and never again: a child that is just being spawned may hold a copy of the descriptor for a moment after
         # we closed it, and without this the epoll would call whoever gets its number next dead.
-        self._epoll.register(descriptor, select.EPOLLIN | select.EPOLLONESHOT)
+        try:
+            self._epoll.register(descriptor, select.EPOLLIN | select.EPOLLONESHOT)
+        except OSError:
+            os.close(descriptor)
+            raise
         self._watched[descriptor] = on_exit
+
+    def _open(self, pid: int) -> int:
+        try:
+            return os.pidfd_open(pid)
+        except OSError:
+            self._drop_spare()
+            return os.pidfd_open(pid)
+
+    def _drop_spare(self) -> None:
+        if self._spare >= 0:
+            os.close(self._spare)
+            self._spare = -1
 
     def close(self) -> None:
         self._loop.remove_reader(self._epoll.fileno())
@@ -33,8 +55,10 @@ class Reaper:
         for descriptor in self._watched:
             os.close(descriptor)
         self._watched.clear()
+        self._drop_spare()
 
-    def _on_ready(self) -> None:
+    def look(self) -> None:
+        """Call back for those that have ended by now."""
         for descriptor, _events in self._epoll.poll(0):
             on_exit = self._watched.pop(descriptor)
             os.close(descriptor)

@@ -5,30 +5,40 @@ the group lives is the ending told. A call ends when its function does; its slot
 """
 
 import asyncio
+import os
 import signal
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from gandy.core.model import AttemptKey, Cause, Ending
+from gandy.keys.files import make_private_folder
 from gandy.worker.families import Families
-from gandy.worker.frames import RAISED, REFUSED, Answer
+from gandy.worker.frames import RAISED, REFUSED, SHORT, Answer
 from gandy.worker.groups import list_members, read_memory
+from gandy.worker.logs import open_log
 from gandy.worker.oom import OomCounter
 from gandy.worker.order import Order
-from gandy.worker.output import NOTHING, Outputs, Piece, Stream, output_path
+from gandy.worker.output import NOTHING, Outputs, Piece, Stream, add_output
 from gandy.worker.pool import SlotPool
+from gandy.worker.recovery import claim_folder, recover
+from gandy.worker.shortage import find_shortage
 from gandy.worker.slot_process import SlotProcess
-from gandy.worker.spawn import NotStartedError, Spawner
-from gandy.worker.table import GroupTable
+from gandy.worker.spawn import NotStartedError, ShortageError, Spawner
+from gandy.worker.table import MARK_NAME, GroupTable, Row
 from gandy.worker.task import Task
 from gandy.worker.watchdog import Watchdog
 
 GRACE: Final = 5.0  # seconds between SIGTERM and SIGKILL, for a task to tidy up
 KILLED_EXIT_CODE: Final = 128 + signal.SIGKILL  # how a shell says that its child was killed
+
+KILL_SECONDS: Final = 1.0  # for everything that was killed to be dead, when there is no time to wait for more
+
+SWEEP_PERIOD: Final = 1.0  # seconds between two looks for what tasks left behind
 
 MEMORY_PERIOD: Final = 0.25  # seconds between two looks at the memory of tasks that have a limit
 
@@ -53,6 +63,9 @@ class Runner:
         preload: tuple[str, ...] = (),
     ) -> None:
         self._loop = asyncio.get_running_loop()
+        make_private_folder(folder)
+        self._lock = claim_folder(folder)
+        self.left = recover(folder)  # by dead workers, for the foreman
         self.outputs = Outputs(folder)
         self._on_end = on_end
         self._on_free = on_free
@@ -62,26 +75,25 @@ class Runner:
         self._behind: dict[AttemptKey, Task] = {}  # calls that wait behind others
         self._tasks: dict[AttemptKey, Task] = {}
         self._over: deque[Task] = deque()  # commands whose endings are not told yet
+        self._told: list[Task] = []  # commands whose endings are told, and perhaps not kept anywhere but in the table
         self._idle = asyncio.Event()
         self._looking: asyncio.TimerHandle | None = None  # at the memory of tasks that have a limit
         self._idle.set()
-        folder.mkdir(parents=True, exist_ok=True)
+        self._is_ending = False  # at once, with everything that runs
         self._table = GroupTable(folder)
-        self._spawner = Spawner()  # before the watchdog, which must not keep descriptors open either
-        self._watchdog = Watchdog(self._table.path)
+        # Before the watchdog, which must not keep descriptors open either.
+        self._spawner = Spawner({MARK_NAME: self._table.mark})
+        self._watchdog = Watchdog(folder, self._table.path, self._lock)
         self._families = Families(self._table, grace)
         self._pool = SlotPool(self, self._families, self._spawner, self.outputs, preload)
         self._oom = OomCounter()
+        self._sweeping: asyncio.TimerHandle | None = None  # for what left the group of a task that was a success
+        self._sweep()
 
     @property
     def running(self) -> tuple[AttemptKey, ...]:
         """In the order they were started."""
         return tuple(self._tasks)
-
-    @property
-    def swept(self) -> list[AttemptKey]:
-        """Commands that a killed worker had left running in this folder, and that were killed at the start."""
-        return self._table.swept
 
     @property
     def slot_pids(self) -> list[int]:
@@ -96,17 +108,16 @@ class Runner:
         self._pool.warm(count)
 
     def start(self, order: Order) -> None:
-        """Run it now. What cannot be started ends at once, with NOT_STARTED."""
+        """Run it now. What cannot be started ends at once: with RETURNED where the worker is short of something, else
+        with NOT_STARTED."""
         if order.attempt in self._tasks:
             raise ValueError(f"{order.attempt} runs already")
         task = Task(order, self._oom.read_recent())
         try:
-            if order.python is not None:
-                self._pool.run(task, order.python)
-            else:
-                self._launch(task)
+            self._begin(task)
         except NotStartedError as error:
-            ending = Ending(cause=Cause.NOT_STARTED, ended=time.time(), note=str(error))
+            cause = Cause.RETURNED if isinstance(error, ShortageError) else Cause.NOT_STARTED
+            ending = Ending(cause=cause, ended=time.time(), note=str(error))
             self._loop.call_soon(self._end_unstarted, order, ending)
             return
         if not self._tasks:
@@ -114,6 +125,30 @@ class Runner:
         self._tasks[order.attempt] = task
         if order.memory is not None and self._looking is None:
             self._looking = self._loop.call_later(MEMORY_PERIOD, self._look_at_memory)
+
+    def _begin(self, task: Task) -> None:
+        """Raises: NotStartedError, ShortageError."""
+        try:
+            self._try_to_begin(task)
+        except NotStartedError:
+            if not self._restore_folder():
+                raise
+            self._try_to_begin(task)
+        except MemoryError as error:
+            raise ShortageError(find_shortage(error)) from error
+
+    def _try_to_begin(self, task: Task) -> None:
+        if task.order.python is not None:
+            self._pool.run(task, task.order.python)
+        else:
+            self._launch(task)
+
+    def _restore_folder(self) -> bool:
+        """Whether the folder of running tasks was gone, and is there again."""
+        try:
+            return self.outputs.restore_folder()
+        except OSError:
+            return False
 
     def put_behind(self, order: Order) -> bool:
         """Let a call wait behind one that runs, and begin when that ends. False: there is no place for it.
@@ -151,6 +186,12 @@ class Runner:
                 self.kill(task.order.attempt, Cause.MEMORY, note, immediate=True)
         self._looking = self._loop.call_later(MEMORY_PERIOD, self._look_at_memory)
 
+    def _sweep(self) -> None:
+        """End what tasks that are over left behind. Only where that takes no time."""
+        if self._families.strays.is_quick:
+            self._families.strays.sweep(self.is_running)
+            self._sweeping = self._loop.call_later(SWEEP_PERIOD, self._sweep)
+
     def _end_unstarted(self, order: Order, ending: Ending) -> None:
         self._on_free(order)
         self._on_end(order.attempt, ending)
@@ -179,27 +220,52 @@ class Runner:
         for attempt in self.running:
             self.kill(attempt, cause, note, immediate=immediate)
 
-    def read(self, attempt: AttemptKey, stream: Stream, offset: int, limit: int) -> Piece:
-        """Output of a running or an ended attempt, for somebody who follows it."""
+    def read(self, attempt: AttemptKey, stream: Stream, offset: int, limit: int, identity: int = 0) -> Piece:
+        """Output of a running or an ended attempt, for a reader that follows it. Raises: OSError."""
         # Asked before the reading: what a task writes last must not be missed.
         task = self._tasks.get(attempt)
-        if task is None:
-            self.keep_books()
-            path = output_path(self.outputs.folder, attempt, stream)
-        else:
-            path = task.sheets.err if stream == "err" else task.sheets.out
-        data = self.outputs.read(path, offset, limit)
-        return Piece(data, is_last=task is None and len(data) < limit)
+        if task is not None and task.order.identity == identity:
+            data = self.outputs.read(task.sheets.err if stream == "err" else task.sheets.out, offset, limit)
+            return Piece(data or b"", is_last=False)
+        self.keep_books()
+        data = self.outputs.read_kept(attempt, stream, offset, limit, identity)
+        return Piece(data or b"", is_last=data is None or len(data) < limit, is_absent=data is None)
+
+    def end_now(self) -> None:
+        """Kill everything and wait, the loop standing still. What ended by itself before that is told as ever.
+
+        What is killed is lost with the worker: no ending of it is told, and the foreman may suspect it.
+        """
+        self._is_ending = True
+        self._hear()
+        self._families.kill_now()
+        deadline = time.monotonic() + KILL_SECONDS
+        while self._tasks and time.monotonic() < deadline:
+            time.sleep(0.001)
+            self._hear()
+
+    def _hear(self) -> None:
+        """Hear of everything that has ended by now."""
+        self._pool.hear_all()
+        self._families.look()
 
     def keep_books(self) -> None:
         """Tell the endings of all commands that are over."""
         try:
             while self._over:
                 task = self._over.popleft()
+                self._told.append(task)
                 self._on_end(task.attempt, self._make_ending(task))
         finally:
             if self._over:  # one of them could not be told; the others must be
                 self._loop.call_soon(self.keep_books)
+
+    def forget_told(self) -> None:
+        """The endings that were told are safe elsewhere."""
+        for task in self._told:
+            self._table.remove(task.family.row)
+        self._told.clear()
+        self._table.tidy()
 
     async def wait_idle(self) -> None:
         """Return once nothing runs."""
@@ -208,8 +274,9 @@ class Runner:
 
     def close(self) -> None:
         """Give everything back. What still runs is killed, and its ending is not told."""
-        if self._looking is not None:
-            self._looking.cancel()
+        for timer in (self._looking, self._sweeping):
+            if timer is not None:
+                timer.cancel()
         for task in self._tasks.values():
             task.cancel_timeout()
         self._families.kill_all()
@@ -223,16 +290,22 @@ class Runner:
         self._spawner.close()
         self._oom.close()
         self._table.close()
+        os.close(self._lock)
 
     # Commands
 
     def _launch(self, task: Task) -> None:
-        sheets = self.outputs.take()
-        task.started = time.time()
+        self._families.prepare()
+        order = task.order
+        sheets = open_log(order.log_folder, order.job_name, order.attempt.task) if order.log_folder else None
+        task.is_silent = sheets is not None  # for us there is nothing to keep
+        sheets = sheets or self.outputs.take()
+        task.note_begin()
         try:
             group = self._spawner.spawn(task.order, sheets)
             on_exit, on_gone = partial(self._on_exit, task), partial(self.on_gone, task)
-            task.family = self._families.adopt(group, task.attempt, on_exit, on_gone)
+            task.family = self._families.adopt(group, on_exit, on_gone, task.attempt)
+            task.family.keeps_row = True  # until its ending is safe elsewhere: `forget_told`
         except NotStartedError:
             self.outputs.drop(sheets)
             raise
@@ -244,6 +317,14 @@ class Runner:
         task.peak_memory_bytes = task.family.peak_memory_bytes
         if task.cause is None:
             self._decide_cause(task)
+        if not task.is_lost:
+            self._note_ending(task)
+
+    def _note_ending(self, task: Task) -> None:
+        """Before anything else: should the worker be killed now, the ending counts."""
+        with suppress(OSError):  # a full disk
+            row = Row(0, task.attempt, task.sheets.stem, task.order.identity, _make_ending(task))
+            self._table.end(task.family.row, row)
 
     # Calls; the pool tells.
 
@@ -254,7 +335,9 @@ class Runner:
         if answer.kind == RAISED:
             task.cause = Cause.RAISED
         elif answer.kind == REFUSED:
-            task.cause, task.started, task.ended = Cause.NOT_STARTED, None, time.time()
+            task.cause = Cause.RETURNED if answer.flags & SHORT else Cause.NOT_STARTED
+            task.started, task.ended, task.is_silent = None, time.time(), True
+            self.outputs.drop(task.sheets)
         else:
             task.cause, task.exit_code = Cause.EXIT, 0
         if is_over:
@@ -270,8 +353,10 @@ class Runner:
         if task.cause is None:
             self._decide_cause(task)
             code = task.exit_code
-            if task.started is None:
-                task.cause, task.exit_code = Cause.NOT_STARTED, None
+            if task.is_lost:
+                pass
+            elif task.started is None:
+                task.cause, task.exit_code = Cause.RETURNED if process.is_short else Cause.NOT_STARTED, None
                 task.note = (
                     process.problem or task.note or f"its process ended with exit code {code} before it was ready"
                 )
@@ -286,7 +371,7 @@ class Runner:
     # Both
 
     def on_begin(self, task: Task) -> None:
-        task.started = time.time()
+        task.note_begin()
         if self._behind.pop(task.attempt, None) is not None:
             self._tasks[task.attempt] = task
             self._on_followed(task.attempt)
@@ -313,10 +398,14 @@ class Runner:
         if task.timeout is not None:
             task.cancel_timeout()
         code = task.family.exit_code
-        task.ended = task.family.ended
+        assert task.family.ended is not None
+        task.note_end(task.family.ended)
         task.exit_code, task.signal = (code, None) if code >= 0 else (None, -code)
 
     def _decide_cause(self, task: Task) -> None:
+        if self._is_ending and task.signal == signal.SIGKILL:
+            task.cause, task.is_lost = Cause.WORKER_LOST, True
+            return
         task.cause = Cause.EXIT if task.signal is None else Cause.SIGNAL
         if task.signal is not None:
             task.note = f"killed by {_name_signal(task.signal)}"
@@ -326,6 +415,8 @@ class Runner:
 
     def _finish(self, task: Task) -> None:
         del self._tasks[task.attempt]
+        if task.is_lost:
+            return
         is_command = task.order.python is None
         if is_command:
             self._over.append(task)
@@ -339,21 +430,25 @@ class Runner:
 
     def _keep_books_at_once(self, _attempt: AttemptKey) -> None:
         self.keep_books()
+        self.forget_told()
 
     def _make_ending(self, task: Task) -> Ending:
-        assert task.cause is not None  # decided when its first process ended, if not before
-        tail, problem = NOTHING if task.is_silent else self.outputs.finish(task.sheets, task.attempt)
-        return Ending(
-            cause=task.cause,
-            exit_code=task.exit_code,
-            signal=task.signal,
-            started=task.started,
-            ended=task.ended,
-            peak_memory_bytes=task.peak_memory_bytes,
-            tail=tail,
-            note="; ".join(filter(None, (task.note, problem))) if problem else task.note,
-            result=task.result,
-        )
+        kept = NOTHING if task.is_silent else self.outputs.finish(task.sheets, task.attempt, task.order.identity)
+        return add_output(_make_ending(task), kept)
+
+
+def _make_ending(task: Task) -> Ending:
+    assert task.cause is not None  # decided when its first process ended, if not before
+    return Ending(
+        cause=task.cause,
+        exit_code=task.exit_code,
+        signal=task.signal,
+        started=task.started,
+        ended=task.ended,
+        peak_memory_bytes=task.peak_memory_bytes,
+        note=task.note,
+        result=task.result,
+    )
 
 
 def _name_signal(number: int) -> str:

@@ -5,34 +5,47 @@ It outlives the foreman. Tasks go on while there is no link, and results wait un
 
 import asyncio
 import logging
+import os
 import random
+import signal
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
 from gandy.core.extensions import (
     ARGUMENTS,
+    CAPACITY,
     FETCH,
     PIECE,
+    PIECES,
     PING,
     READ,
+    READ_MANY,
+    RETRACT,
+    RETRACTED,
     WORKER_OFFERS,
+    Capacity,
     Fetch,
     Piece,
-    Read,
+    Pieces,
+    Retraction,
     decode_piece,
     decode_read,
+    decode_read_many,
+    decode_retraction,
     encode,
+    make_problem,
 )
 from gandy.core.model import AttemptKey, Cause, Ending
+from gandy.core.reports import make_result
 from gandy.errors import REFUSALS, GandyError, LinkError, NotAllowed, RemoteProtocolError
-from gandy.functions import pack_error
-from gandy.limits import MAX_RESULT_BYTES
+from gandy.journal import Journal, Left
+from gandy.limits import MAX_OUTPUTS_BYTES, MAX_PROBLEM, MAX_RESULT_BYTES
 from gandy.net.links import Link
 from gandy.reach import Reach
 from gandy.talk.events import (
@@ -46,15 +59,18 @@ from gandy.talk.events import (
     WorkerEvent,
 )
 from gandy.talk.worker import WorkerSide
-from gandy.wire.messages import About, Extended, Extension, Report, Task, TaskPair, TaskResult
+from gandy.wire import payloads
+from gandy.wire.messages import About, Extended, Extension, Task, TaskPair
 from gandy.worker.calls import Calls, is_complete
 from gandy.worker.commands import Commands
 from gandy.worker.isolated import IsolatedCalls
+from gandy.worker.large_results import LargeResults
 from gandy.worker.line import Line
 from gandy.worker.order import Order, PythonOrder
 from gandy.worker.output import Stream
 from gandy.worker.runner import Runner
 from gandy.worker.serving import Serving
+from gandy.worker.throttle import DISK_PERIOD, Throttle
 from gandy.worker.trim import trim, weigh
 
 if TYPE_CHECKING:
@@ -108,15 +124,21 @@ class WorkerService:
             preload=preload,
         )
         self._attempts: dict[TaskPair, AttemptKey] = {}  # of what runs or waits here
+        self._identities: dict[AttemptKey, int] = {}  # of the jobs of calls, whose results may have to be kept
         self._serving = Serving(commands or Commands(), about.slots + reserved, reserved, self._write)
         self._serving.on_room = self._on_call_room
+        # A plain foreman has no attempts, and would take a result that was kept for another one for its own.
+        is_plain = any(place.scheme == "plain" for place in reach.places)
+        self._journal = None if is_plain else _open_journal(folder, about, self._runner.left)
         self._side = WorkerSide(
             about.slots,
-            about,
+            about if is_plain else replace(about, former=self._runner.left.ids, folder=_name_folder(folder)),
             offers=WORKER_OFFERS,
             on_call=self._serving.on_frame,
             take_plain_calls=self._serving.take_plain,
         )
+        if self._journal is not None:
+            self._side.inherit(self._runner.left.results)
         self._isolated = IsolatedCalls(self._serving, self._runner)
         self._line = Line(self._runner, self._serving, about.slots, self._report, self._ask_for_turn)
         self._calls = Calls(self._send_fetch)
@@ -132,6 +154,8 @@ class WorkerService:
         self._may_hold = True  # those that came since the last turn
         self._allowance = 0  # of commands that may end before the next turn; none, unless results are held
         self._is_turn_due = False
+        self._throttle = Throttle(about.slots, folder, self._line, self._on_capacity)
+        self._results = LargeResults(self._runner.outputs, self._report, self._throttle.on_shortage)
 
     async def run(self) -> None:
         """Raises: ConfigError."""
@@ -144,18 +168,22 @@ class WorkerService:
         keeper = asyncio.create_task(self._keep_link())
         heart = asyncio.create_task(self._beat())
         tidier = asyncio.create_task(self._tidy())
+        looker = asyncio.create_task(self._watch_disk())
         ended = asyncio.create_task(self._done.wait())
         try:
             await asyncio.wait({keeper, ended}, return_when=asyncio.FIRST_COMPLETED)
             if keeper.done():
                 keeper.result()
         finally:
-            for task in (keeper, heart, tidier, ended):
+            for task in (keeper, heart, tidier, looker, ended):
                 task.cancel()
-            await asyncio.gather(keeper, heart, tidier, ended, return_exceptions=True)
+            await asyncio.gather(keeper, heart, tidier, looker, ended, return_exceptions=True)
             self._done.set()  # whatever the reason, nothing is started any more
+            self._throttle.close()
             self._serving.close()
             self._runner.close()
+            if self._journal is not None:
+                self._journal.close()
             if self._band is not None:
                 await asyncio.to_thread(self._band.close)
             if self._link is not None:
@@ -173,6 +201,7 @@ class WorkerService:
         self._serving.leave()
         self._runner.kill_all(Cause.WORKER_STOPPED, f"worker {self._about.name} was stopped")
         await self._runner.wait_idle()
+        self._results.give_up()
         self._stop_holding()
         try:
             async with asyncio.timeout(FAREWELL_SECONDS):
@@ -181,6 +210,15 @@ class WorkerService:
         except TimeoutError:
             log.warning("calls that did not end are broken off, and results may be lost")
         self._done.set()
+
+    def die(self) -> NoReturn:
+        """The guardian of this process was killed: write down what has ended, and follow it. What runs is killed."""
+        self._is_stopping = True  # nothing is started any more
+        self._runner.end_now()
+        self._start_waiting()
+        self._stop_holding()
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("it is dead")
 
     # The shared time
 
@@ -261,12 +299,14 @@ class WorkerService:
         self._cut.set()
 
     def _flush(self) -> None:
+        self._save_results()
         if self._link is not None:
             self._link.write(self._side.data_to_send(hold_results=self._holding is not None))
 
     def _flush_results(self) -> None:
         """Send results, but as long as the next tasks are here already, let them wait a little for company."""
         self._runner.keep_books()
+        self._save_results()
         may_hold, self._may_hold = self._may_hold, True
         room = self._side.tell_room(self._line.ready)
         if not may_hold or not room:
@@ -283,6 +323,16 @@ class WorkerService:
         self._allowance = 0
         self._runner.keep_books()
         self._flush()
+
+    def _save_results(self) -> None:
+        """Write down what ended since the last call. No result is sent, or waits for company, before that."""
+        packed = self._side.take_unsaved()
+        if packed and self._journal is not None:
+            if self._journal.is_large:
+                self._journal.compact(self._side.pack_results())
+            else:
+                self._journal.add(packed)
+        self._runner.forget_told()
 
     async def _beat(self) -> None:
         """PING now and then, and a link that is silent for too long is taken for dead."""
@@ -308,6 +358,8 @@ class WorkerService:
             is_about_jobs = True
             self._on_event(event)
         if is_about_jobs:
+            if self._journal is not None and not self._side.has_results:
+                self._journal.forget()
             self._start_waiting()
         self._serving.flush()
 
@@ -317,6 +369,8 @@ class WorkerService:
                 self._side_was_welcome = True
                 if Extension.CALLS in extensions:
                     self._serving.on_welcome()
+                if self._throttle.problem:
+                    self._send_capacity()
                 log.info("at work for the foreman at %s", self._reach)
             case Start(tasks):
                 for task in tasks:
@@ -344,9 +398,32 @@ class WorkerService:
 
     def _on_extension(self, message: ExtensionReceived) -> None:
         if message.type == READ:
-            self._send_piece(message.seq, decode_read(message.payload))
+            piece = self._read_piece(message.payload)
+            self._side.exchange.send_extended(Extended(PIECE, encode(piece)), message.seq)
+        elif message.type == READ_MANY:
+            pieces = self._read_pieces(message.payload)
+            self._side.exchange.send_extended(Extended(PIECES, encode(pieces)), message.seq)
         elif message.type == ARGUMENTS:
-            self._calls.fetcher.on_piece(message.seq, decode_piece(message.payload))
+            try:
+                piece = decode_piece(message.payload)
+            except RemoteProtocolError as error:
+                piece = make_problem(f"the foreman sent no arguments: {error}")
+            self._calls.fetcher.on_piece(message.seq, piece)
+        elif message.type == RETRACT:
+            self._retract(message)
+
+    def _retract(self, message: ExtensionReceived) -> None:
+        """End attempts that have not begun, and say which."""
+        try:
+            attempts = decode_retraction(message.payload).attempts
+        except RemoteProtocolError as error:
+            log.warning("the foreman's question makes no sense: %s", error)
+            attempts = ()
+        known = [attempt for attempt in attempts if self._attempts.get(TaskPair(attempt.job, attempt.task)) == attempt]
+        dropped = tuple(attempt for attempt in known if self._drop_waiting(attempt))
+        for attempt in dropped:
+            self._report(attempt, Ending(cause=Cause.CANCELLED, note="cancelled before it began"))
+        self._side.exchange.send_extended(Extended(RETRACTED, encode(Retraction(dropped))), message.seq)
 
     def _start(self, task: Task) -> None:
         orders = None if task.orders is UNSET else task.orders
@@ -354,6 +431,8 @@ class WorkerService:
         order = _make_order(task, None if packed is None else self._calls.make(task.job.job_id, packed))
         attempt = order.attempt
         self._attempts[task.pair] = attempt
+        if packed is not None:
+            self._identities[attempt] = order.identity
         if not is_complete(order.python):
             self._fetching[attempt] = asyncio.create_task(self._fetch(attempt, order, task))
             return
@@ -417,6 +496,7 @@ class WorkerService:
     def _take_turn(self) -> None:
         self._is_turn_due = False
         if not self._done.is_set():
+            self._save_results()  # before the next ones are started, which takes longer
             self._start_waiting()
             self._flush_results()
 
@@ -434,7 +514,9 @@ class WorkerService:
 
     def _kill(self, attempt: AttemptKey) -> None:
         # A call that has not begun, though we thought so, waits once more when we try to kill it.
-        if self._drop_waiting(attempt) or (
+        if self._results.drop(attempt):
+            self._report(attempt, Ending(cause=Cause.CANCELLED, note="cancelled"))
+        elif self._drop_waiting(attempt) or (
             not self._runner.kill(attempt, Cause.CANCELLED, "cancelled") and self._drop_waiting(attempt)
         ):
             self._report(attempt, Ending(cause=Cause.CANCELLED, note="cancelled before it began"))
@@ -449,26 +531,84 @@ class WorkerService:
             self._serving.leave()
             self._is_leaving = True
 
-    def _send_piece(self, seq: int, read: Read) -> None:
-        attempt = AttemptKey(read.job, read.task, read.attempt)
-        stream: Stream = read.stream if read.stream in ("err", "result") else "out"  # type: ignore[assignment]
+    def _read_piece(self, payload: bytes) -> Piece:
+        """What the foreman asked for, or why not. Calls and tasks must not be cut off because of one bad question."""
         try:
-            data, is_last = self._runner.read(attempt, stream, max(0, read.offset), min(read.limit, MAX_READ))
-            piece = Piece(data, is_last)
+            read = decode_read(payload)
+        except RemoteProtocolError as error:
+            return make_problem(str(error))
+        attempt = AttemptKey(read.job, read.task, read.attempt)
+        return self._read(attempt, read.stream, read.offset, min(read.limit, MAX_READ), read.identity)
+
+    def _read_pieces(self, payload: bytes) -> Pieces:
+        """The beginnings of the first outputs, as many as fit; none where the question makes no sense."""
+        try:
+            read = decode_read_many(payload)
+        except RemoteProtocolError as error:
+            log.warning("the foreman's question makes no sense: %s", error)
+            return Pieces(())
+        pieces: list[Piece] = []
+        left = min(read.limit, MAX_OUTPUTS_BYTES)
+        for task, attempt in read.attempts:
+            if left <= 0:
+                break
+            pieces.append(self._read(AttemptKey(read.job, task, attempt), read.stream, 0, left, read.identity))
+            left -= len(pieces[-1].data)
+        return Pieces(tuple(pieces))
+
+    def _read(self, attempt: AttemptKey, stream: str, offset: int, limit: int, identity: int) -> Piece:
+        which: Stream = stream if stream in ("err", "result") else "out"  # type: ignore[assignment]
+        try:
+            data, is_last, is_absent = self._runner.read(attempt, which, offset, limit, identity)
+            return Piece(data, is_last, is_absent=is_absent)
         except OSError as error:
-            piece = Piece(b"", is_last=True, problem=str(error))
-        self._side.exchange.send_extended(Extended(PIECE, encode(piece)), seq)
+            return make_problem(str(error))
+        except Exception as error:
+            log.exception("output cannot be read: this is a bug in gandy")
+            return make_problem(f"the worker has a bug: {type(error).__name__}")
 
     # What the tasks do
 
     async def _tidy(self) -> None:
         """Remove the oldest output whenever there is too much of it. Nothing is read from the disk until then."""
         outputs = self._runner.outputs
-        before = await _do_aside(weigh, outputs.folder) - outputs.kept_bytes
+        before: int | None = None  # that were kept before we began to count
         while True:
-            if before + outputs.kept_bytes > self._max_output_bytes:
-                before -= await _do_aside(trim, outputs.folder, int(self._max_output_bytes * TRIMMED))
+            try:
+                if before is None:
+                    before = await _do_aside(weigh, outputs.folder) - outputs.kept_bytes
+                if before + outputs.kept_bytes > self._max_output_bytes:
+                    before -= await _do_aside(trim, outputs.folder, int(self._max_output_bytes * TRIMMED))
+            except (OSError, RuntimeError) as error:  # RuntimeError: there can be no further thread
+                log.warning("old output cannot be removed now: %s", error)
             await asyncio.sleep(TIDY_PERIOD)
+
+    async def _watch_disk(self) -> None:
+        """And keep what had to wait for room."""
+        while True:
+            self._throttle.look_at_disk()
+            self._runner.outputs.move_rest()
+            self._results.try_again()
+            self._flush()
+            await asyncio.sleep(DISK_PERIOD)
+
+    def _on_capacity(self, uses_less: bool) -> None:
+        """We use another number of slots from now on. Other workers can have what waits here in vain."""
+        if self._done.is_set():
+            return
+        for attempt in self._line.waiting if uses_less else ():
+            self._give_back(attempt)
+        self._send_capacity()
+        self._start_waiting()
+        self._flush()
+
+    def _send_capacity(self) -> None:
+        if self._link is None or not self._side_was_welcome or Extension.HEARTBEAT not in self._side.exchange.agreed:
+            return
+        slots = min(self._about.slots, self._throttle.slots + self._serving.borrowed)
+        ahead = 0 if self._throttle.problem else self._about.ahead
+        told = Capacity(slots, ahead, self._throttle.problem[:MAX_PROBLEM])
+        self._side.exchange.send_extended(Extended(CAPACITY, encode(told)), 0)
 
     def _on_free(self, order: Order) -> None:
         """The next task runs while we do the books of the last. Calls end many at a time, and have others behind."""
@@ -486,32 +626,39 @@ class WorkerService:
             self._ask_for_turn()
 
     def _on_end(self, attempt: AttemptKey, ending: Ending) -> None:
+        if ending.cause is Cause.RETURNED:
+            self._throttle.on_shortage(ending.note)
         if self._isolated.knows(attempt):
             self._isolated.on_end(attempt, ending)
             return
         if not self._done.is_set():
-            self._report(attempt, self._keep_result(attempt, self._line.tell_lateness(attempt, ending)))
+            ending = self._line.tell_lateness(attempt, ending)
+            if len(ending.result) > MAX_RESULT_BYTES:
+                self._results.keep(attempt, ending, self._identities.get(attempt, 0))
+            else:
+                self._report(attempt, ending)
             # A task that was lost before, perhaps with its worker, must not be lost again for want of a word.
             self._may_hold = self._may_hold and attempt.attempt == 1
             self._ask_for_turn()
 
-    def _keep_result(self, attempt: AttemptKey, ending: Ending) -> Ending:
-        """A result that is too large to travel with the ending stays here; clients read it like output."""
-        size = len(ending.result)
-        if size <= MAX_RESULT_BYTES:
-            return ending
-        try:
-            self._runner.outputs.keep_result(attempt, ending.result)
-        except OSError as error:
-            text = f"the result of {size:,} bytes could not be kept: {error.strerror}"
-            return replace(
-                ending, cause=Cause.RAISED, exit_code=None, note=f"OSError: {text}", result=pack_error(OSError(text))
-            )
-        return replace(ending, result=b"", result_bytes=size)
-
     def _report(self, attempt: AttemptKey, ending: Ending) -> None:
         del self._attempts[TaskPair(attempt.job, attempt.task)]
-        self._side.end(_make_result(attempt, ending))
+        self._identities.pop(attempt, None)
+        self._side.end(make_result(attempt, ending))
+
+
+def _name_folder(folder: Path) -> str:
+    """Its path for HELLO, or nothing where that is no text: then no foreman looks there."""
+    path = str(folder.absolute())
+    return path if path.isprintable() else ""
+
+
+def _open_journal(folder: Path, about: About, left: Left) -> Journal:
+    """With what dead workers left. Raises: GandyError."""
+    try:
+        return Journal(folder, (*left.ids, about.id), [payloads.encode(result) for result in left.results])
+    except OSError as error:
+        raise GandyError(f"cannot keep results in {folder}: {error.strerror}") from None
 
 
 async def _do_aside(act: Callable[..., int], *args: object) -> int:
@@ -529,7 +676,14 @@ def _make_order(task: Task, python: PythonOrder | None) -> Order:
     if task.orders is UNSET:
         attempt = AttemptKey(job.job_id, task.number, 1)
         command = (job.command, str(task.number))  # as the original runs it
-        return Order(attempt=attempt, command=command, job_name=job.name, tasks=job.num_tasks, cwd=job.working_dir)
+        return Order(
+            attempt=attempt,
+            command=command,
+            job_name=job.name,
+            tasks=job.num_tasks,
+            cwd=job.working_dir,
+            log_folder=job.logging_dir,
+        )
     orders = task.orders
     attempt = AttemptKey(job.job_id, task.number, orders.attempt)
     return Order(
@@ -544,23 +698,5 @@ def _make_order(task: Task, python: PythonOrder | None) -> Order:
         memory=orders.memory,
         python=python,
         at=orders.at,
+        identity=orders.identity,
     )
-
-
-def _make_result(attempt: AttemptKey, ending: Ending) -> TaskResult:
-    is_success = ending.is_success
-    status = "done" if is_success else ending.note or f"exit status {ending.exit_code}"
-    report = Report(
-        attempt.attempt,
-        int(ending.cause),
-        ending.exit_code,
-        ending.signal,
-        ending.started,
-        ending.ended,
-        ending.peak_memory_bytes,
-        ending.tail,
-        ending.note,
-        ending.result,
-        ending.result_bytes,
-    )
-    return TaskResult(attempt.job, attempt.task, is_success, status, None, report)

@@ -16,6 +16,7 @@ from collections import OrderedDict
 from contextlib import suppress
 from importlib import import_module
 
+from gandy.files import write_all
 from gandy.functions import Function, describe_error, format_error, open_call, open_function, pack_error, pack_value
 from gandy.worker.frames import (
     ASSIGNMENT,
@@ -30,11 +31,13 @@ from gandy.worker.frames import (
     RAISED,
     READY,
     REFUSED,
+    SHORT,
     VALUE,
     Setting,
     decode_setting,
     encode_answer,
 )
+from gandy.worker.shortage import find_shortage
 from gandy.worker.surroundings import WORTHY_SECONDS, MemoryMeter, Output, Place, has_children
 
 INBOX_BYTES = 2 * MAX_BOX_BYTES  # more than an ordinary assignment has
@@ -53,7 +56,7 @@ class Slot:
         self._place = Place()
         self._output = Output(output)
         self._memory = MemoryMeter()
-        self._now = time.time  # whatever a function may put in its place
+        self._wall, self._now = time.time, time.monotonic  # whatever a function may put in their place
         # What the preloaded modules started belongs to no task, and then nobody can tell what does.
         self._watches_children = not has_children()
 
@@ -75,21 +78,26 @@ class Slot:
 
     def _assign(self, setting: Setting, task: int, attempt: int, call: bytearray) -> None:
         started = ended = 0.0
+        flags = 0
         try:
             self._output.open()
             self._place.enter(setting, task, attempt)
         except (OSError, ValueError) as error:
             kind, note, body = REFUSED, f"cannot run: {error}", b""
+            shortage = find_shortage(error)
+            if shortage is not None:
+                note, flags = shortage, SHORT
+                self._inbox.ignores_box = True  # the worker will end this process
             self._output.give_up()
             has_printed = True
         else:
             self._output.begin()
             self._memory.begin()
-            started = self._now()
+            started, began = self._wall(), self._now()
             kind, note, body = self._run(setting, call)
-            ended = self._now()
+            ended = started + self._now() - began  # the wall clock may have stepped
             has_printed = self._output.end()
-        flags = PRINTED if has_printed else 0
+        flags |= PRINTED if has_printed else 0
         self._place.leave()
         if self._watches_children and has_children():
             flags |= HAS_CHILDREN
@@ -178,13 +186,8 @@ class Inbox:
 def _send(head: bytes, body: bytes = b"") -> None:
     sent = os.writev(DESCRIPTOR, [head, body])
     if sent < len(head) + len(body):
-        _send_rest(memoryview(head)[sent:], memoryview(body)[max(0, sent - len(head)) :])
-
-
-def _send_rest(*parts: memoryview) -> None:
-    for part in parts:
-        while part:
-            part = part[os.write(DESCRIPTOR, part) :]
+        write_all(DESCRIPTOR, memoryview(head)[sent:])
+        write_all(DESCRIPTOR, memoryview(body)[max(0, sent - len(head)) :])
 
 
 def _preload(modules: list[str]) -> None:
@@ -192,7 +195,11 @@ def _preload(modules: list[str]) -> None:
         try:
             import_module(name)
         except BaseException as error:
-            _send(encode_answer(REFUSED, 0, f"cannot preload {name}: {describe_error(error)}", b""))
+            shortage = find_shortage(error)
+            if shortage is None:
+                _send(encode_answer(REFUSED, 0, f"cannot preload {name}: {describe_error(error)}", b""))
+            else:
+                _send(encode_answer(REFUSED, SHORT, shortage, b""))
             raise
 
 

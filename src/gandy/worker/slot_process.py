@@ -3,6 +3,7 @@
 import socket
 import time
 from collections import OrderedDict
+from contextlib import ExitStack
 from typing import Final, Protocol
 
 from gandy.core.model import Cause
@@ -16,6 +17,7 @@ from gandy.worker.frames import (
     MEASURES,
     PRINTED,
     READY,
+    SHORT,
     Answer,
     Setting,
     encode_assignment,
@@ -24,7 +26,7 @@ from gandy.worker.frames import (
 )
 from gandy.worker.order import Order, PythonOrder, make_job_environment
 from gandy.worker.output import Outputs, name_sheets
-from gandy.worker.spawn import Spawner
+from gandy.worker.spawn import Spawner, make_start_error
 from gandy.worker.table import SLOT_MARK
 from gandy.worker.task import Task
 
@@ -64,6 +66,7 @@ class SlotProcess:
         self.code = ""  # which code it has run, as clients tell it
         self.measures_memory = False
         self.problem = ""  # why it did not become ready
+        self.is_short = False  # and that is for want of something that any process needs
         self.idle_since = 0.0  # in the loop's time
         self._owner = owner
         self._families = families
@@ -71,7 +74,6 @@ class SlotProcess:
         self._known: OrderedDict[JobId, bytes] = OrderedDict()  # what jobs share, exactly as the process keeps it
         self._setting = b""  # of the last call, encoded
         self._setting_key: tuple[object, ...] = ()  # what it was made of
-        self._box = Box()
         self._last = 0  # number that an assignment had
         self._current = 0  # number of the task
         self._series = outputs.begin_series()
@@ -81,17 +83,22 @@ class SlotProcess:
         self._timer = families.loop.call_later(START_SECONDS, self._sever, f"was not ready in {START_SECONDS:.0f} s")
 
     def _start(self, spawner: Spawner, preload: tuple[str, ...]) -> None:
-        ours, theirs = socket.socketpair()
-        try:
+        """Raises: NotStartedError, ShortageError."""
+        self._families.prepare()
+        with ExitStack() as undoing:
+            try:
+                self._box = Box()
+                undoing.callback(self._box.close)
+                ours, theirs = socket.socketpair()
+            except OSError as error:
+                raise make_start_error("cannot make a link to a process", error) from error
+            undoing.callback(ours.close)
+            undoing.callback(self._outputs.drop, self._sheets)
             with theirs:
-                env = {SLOT_MARK: str(self._families.table.mark)}
+                env = {SLOT_MARK: self._families.table.mark}
                 group = spawner.spawn_slot(self._series, preload, env, theirs.fileno(), self._box.theirs)
-            self.family = self._families.adopt(group, None, self._on_exit, self._on_gone)
-        except BaseException:
-            ours.close()
-            self._box.close()
-            self._outputs.drop(self._sheets)
-            raise
+            self.family = self._families.adopt(group, self._on_exit, self._on_gone)
+            undoing.pop_all()
         self._channel = Channel(self._families.loop, ours, self._on_answer, self._on_heard, self._on_broken)
         self.hear, self.listen, self.ignore = self._channel.drain, self._channel.listen, self._channel.ignore
 
@@ -101,6 +108,7 @@ class SlotProcess:
         self.busy_since = time.monotonic()
         task.process = self
         task.family = self.family
+        self.family.attempt = task.attempt
         task.sheets = self._sheets
 
     def begin(self, task: Task, python: PythonOrder) -> None:
@@ -215,6 +223,7 @@ class SlotProcess:
     def _on_first_word(self, answer: Answer) -> None:
         if answer.kind != READY:
             self.problem = answer.note
+            self.is_short = bool(answer.flags & SHORT)
             return
         self._timer.cancel()
         self.is_ready = True

@@ -7,6 +7,7 @@ rest of a spawn. A task that makes a session of its own leaves its group, and th
 import errno
 import fcntl
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -16,11 +17,15 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
+from gandy.core.placeholders import needs_filling
+from gandy.errors import ConfigError
 from gandy.ids import JobId
+from gandy.worker.files import find_limits_of_tasks
 from gandy.worker.frames import BOX, DESCRIPTOR
-from gandy.worker.order import Order, has_places, make_arguments, make_environment, make_job_environment, tell_base
+from gandy.worker.order import SHELL, Order, make_arguments, make_environment, make_job_environment, tell_base
 from gandy.worker.output import FLAGS, Sheets, name_sheets
 from gandy.worker.posix_spawn import CAN_CHANGE_FOLDER, Actions, Attributes, Strings, encode, spawn
+from gandy.worker.shortage import find_shortage
 
 # Python ignores these two, and what is ignored stays so through exec: `yes | head` would never end well.
 RESTORED: Final = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
@@ -35,22 +40,34 @@ class NotStartedError(Exception):
     """The task could not be started; the text says why, for people."""
 
 
+class ShortageError(NotStartedError):
+    """The worker lacks something that every task needs. Nothing was started, and nothing speaks against the task."""
+
+
+def make_start_error(what: str, error: OSError) -> NotStartedError:
+    """What was tried, and why it failed."""
+    shortage = find_shortage(error)
+    return NotStartedError(f"{what}: {error.strerror}") if shortage is None else ShortageError(shortage)
+
+
 class Spawner:
     """Spawns into the environment that the worker had when this was made, and with what it ignored then.
 
     Its descriptors stay its own.
     """
 
-    def __init__(self) -> None:
-        self._base = tell_base(os.environ)
+    def __init__(self, marks: Mapping[str, str] | None = None) -> None:
+        """`marks`: what else is in the environment of everything that it spawns."""
+        self._base = {**tell_base(os.environ), **(marks or {})}
         self._attributes = Attributes(_list_defaults())
         self._stdin = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._limits_of_tasks = find_limits_of_tasks()
         self._plans: dict[JobId, _Plan] = {}
         self._actions: dict[tuple[Sheets, str], Actions] = {}
         _close_on_exec()
 
     def spawn(self, order: Order, sheets: Sheets) -> int:
-        """The number of the first process and of its group. Raises: NotStartedError."""
+        """The number of the first process and of its group. Raises: NotStartedError, ShortageError."""
         try:
             plan = self._plans.get(order.attempt.job)
             if plan is None or not plan.fits(order):
@@ -60,19 +77,24 @@ class Spawner:
                 return self._spawn_slowly(order, sheets)  # with the same errors for what cannot be
             actions = self._actions.get((sheets, order.cwd)) or self._keep_actions(sheets, order.cwd)
             try:
-                return spawn(plan.program, plan.arguments, plan.env, actions, self._attributes)
+                return self._spawn(plan.program, plan.arguments, plan.env, actions)
             except OSError:
                 plan.look_again()
-                return spawn(plan.program, plan.arguments, plan.env, actions, self._attributes)
+                return self._spawn(plan.program, plan.arguments, plan.env, actions)
         except OSError as error:
-            raise NotStartedError(_explain(order, error)) from error
+            shortage = find_shortage(error)
+            if shortage is None or (error.errno == errno.ENOMEM and self._can_spawn(sheets)):
+                raise NotStartedError(_explain(order, error)) from error
+            raise ShortageError(shortage) from error
+        except ConfigError as error:  # from before {line} was checked at submit
+            raise NotStartedError(f"cannot run: {error}") from error
         except ValueError as error:  # a zero byte, a name with "=", text that is no text
             raise NotStartedError(f"cannot run: {error}") from error
 
     def spawn_slot(self, series: str, preload: tuple[str, ...], env: dict[str, str], link: int, box: int) -> int:
         """A process for Python calls, with our interpreter, the other end of its link, and its box.
 
-        Raises: NotStartedError.
+        Raises: NotStartedError, ShortageError.
         """
         # -P: should a folder here be called gandy, it is not the one that is meant.
         arguments = [sys.executable, "-P", "-m", "gandy.worker.slot", series, *preload]
@@ -84,19 +106,39 @@ class Spawner:
                     high = fcntl.fcntl(ours, fcntl.F_DUPFD_CLOEXEC, BOX + 1)  # out of the way of the other one
                     held.callback(os.close, high)
                     actions.copy(high, theirs)
-                return spawn(
+                return self._spawn(
                     encode(sys.executable),
                     Strings([encode(argument) for argument in arguments]),
                     Strings(_encode_environment({**self._base, **env})),
                     actions,
-                    self._attributes,
                 )
         except OSError as error:
-            raise NotStartedError(f"cannot run {sys.executable}: {error.strerror}") from error
+            raise make_start_error(f"cannot run {sys.executable}", error) from error
 
     def close(self) -> None:
         os.close(self._stdin)
         self._drop_actions()
+
+    def _spawn(self, program: bytes, arguments: Strings, env: Strings, actions: Actions) -> int:
+        if self._limits_of_tasks is None:
+            return spawn(program, arguments, env, actions, self._attributes)
+        own = resource.prlimit(0, resource.RLIMIT_NOFILE, self._limits_of_tasks)
+        try:
+            return spawn(program, arguments, env, actions, self._attributes)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, own)
+
+    def _can_spawn(self, sheets: Sheets) -> bool:
+        """Whether another program starts where one did not for want of memory: some programs ask for too much."""
+        actions = self._make_actions(sheets)
+        try:
+            probe = self._spawn(encode(SHELL), Strings([b"sh", b"-c", b":"]), Strings([]), actions)
+        except OSError:
+            return False
+        finally:
+            actions.close()
+        os.waitpid(probe, 0)
+        return True
 
     def _spawn_slowly(self, order: Order, sheets: Sheets) -> int:
         """In another folder, where the C library cannot go there: 0.1 ms more."""
@@ -162,7 +204,7 @@ class _Plan:
         self._first = len(fixed)
         self._path = _anchor(env.get("PATH", os.defpath), order.cwd)
         self._made_of = (order.command, order.env, order.tasks, order.job_name, order.cwd)
-        self._is_same = not has_places(order.command)
+        self._is_same = not needs_filling(order.command)
         self._set_arguments(order)
 
     def fits(self, order: Order) -> bool:

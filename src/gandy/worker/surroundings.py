@@ -11,6 +11,7 @@ import sys
 from contextlib import suppress
 from typing import Final
 
+from gandy.files import write_all
 from gandy.worker.frames import Setting
 
 # As in gandy.worker.output, which would import far more than this process needs.
@@ -113,8 +114,22 @@ class Output:
     def open(self) -> None:
         """Have files. Raises: OSError."""
         if not self._files:
-            for stream in ("out", "err"):
-                self._files.append(os.open(f"{self._series}.{self._count}.{stream}", FLAGS, 0o600))
+            try:
+                self._open_files()
+            except FileNotFoundError:
+                self._restore_folder()
+                self._open_files()
+
+    def _open_files(self) -> None:
+        for stream in ("out", "err"):
+            self._files.append(os.open(f"{self._series}.{self._count}.{stream}", FLAGS, 0o600))
+
+    def _restore_folder(self) -> None:
+        """Somebody removed the worker's folder of output. Like all of it, the new one is for its owner alone."""
+        folder, _, _ = self._series.rpartition("/")
+        for path in (folder.rpartition("/")[0], folder):
+            with suppress(FileExistsError):
+                os.mkdir(path, 0o700)  # noqa: PTH102 - this module does not import pathlib
 
     def begin(self) -> None:
         # A task may have closed, replaced or redirected any of this.
@@ -129,8 +144,7 @@ class Output:
         self._flush()
         data = text.encode(errors="backslashreplace")
         with suppress(OSError):  # a full disk
-            while data:
-                data = data[os.write(2, data) :]
+            write_all(2, data)
 
     def end(self) -> bool:
         """Whether anything was printed. Then the files are given up."""
@@ -187,7 +201,7 @@ class MemoryMeter:
 
     def begin(self) -> None:
         if self._reset is not None:
-            os.write(self._reset, RESET_PEAK)
+            write_all(self._reset, RESET_PEAK)
 
     def read(self) -> int:
         """In bytes; 0: unknown, and less than what the worker had when it started this process."""

@@ -1,6 +1,7 @@
 """One running attempt, be it a command or a call. A record; others act."""
 
 import asyncio
+import time
 from typing import TYPE_CHECKING
 
 from gandy.core.model import Cause
@@ -18,10 +19,12 @@ class Task:
     family: Family  # the processes that end with it; set when they run, as are the sheets
     sheets: Sheets
     process: "SlotProcess"  # of a call: where it runs, or waits
-    is_silent = False  # it wrote nothing, and its sheets are with the next task already
-    started: float | None = None
-    ended: float | None = None
+    is_silent = False  # it wrote nothing, and its sheets are with the next task already; or it has a log of its own
+    started: float | None = None  # the time of day
+    ended: float | None = None  # as long after `started` as it took, whatever the wall clock did meanwhile
+    _began = 0.0  # in monotonic time
     cause: Cause | None = None  # once somebody, or the task itself, has decided it
+    is_lost = False  # killed because its worker dies: there is no ending to tell
     note = ""
     exit_code: int | None = None
     signal: int | None = None
@@ -33,6 +36,13 @@ class Task:
         self.order = order
         self.attempt = order.attempt
         self.oom_count = oom_count  # when it started
+
+    def note_begin(self) -> None:
+        self.started, self._began = time.time(), time.monotonic()
+
+    def note_end(self, moment: float) -> None:
+        """At a moment of monotonic time. Of a task that never began, the time of day will do."""
+        self.ended = time.time() if self.started is None else self.started + moment - self._began
 
     def cancel_timeout(self) -> None:
         if self.timeout is not None:

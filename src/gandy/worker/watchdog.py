@@ -1,40 +1,49 @@
 """A tiny shell beside the worker that kills its tasks when it dies without a word, by kill -9 for instance.
 
-It holds the end of a pipe that breaks with the worker, and reads then which groups were running. One per worker,
-so it costs nothing per task. Should it be killed too, the next worker on the folder sweeps.
+It holds the end of a pipe that breaks with the worker, reads then which groups were running, and lets `recovery` do the
+rest: kill what has left its group, and write down what ended. It also holds the lock on the folder until that is done.
+One per worker, so it costs nothing per task. Should it be killed too, the next worker in the folder does all this.
 """
 
 import os
+import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from gandy.files import write_all
 from gandy.worker.order import tell_base
 
-SCRIPT: Final = """
-read -r _
+RECOVERY: Final = "gandy.worker.recovery"
+SCRIPT: Final = f"""
+read -r word
+[ -z "$word" ] || exit 0
 while read -r group _; do
-    [ -z "$group" ] || kill -s KILL -- "-$group"
+    case $group in ''|*[!0-9]*) ;; *) kill -s KILL -- "-$group" ;; esac
 done <&3
+exec "$0" -P -m {RECOVERY} "$1"
 """
+LOCK: Final = 4  # the descriptor of the lock, in the watchdog
 
 
 class Watchdog:
     """Watches this process, from now until `close`."""
 
-    def __init__(self, table: Path) -> None:
+    def __init__(self, folder: Path, table: Path, lock: int) -> None:
         reading, self._pipe = os.pipe()
         try:
-            self._pid = self._spawn(reading, table)
+            self.pid = self._spawn(reading, folder, table, lock)
         finally:
             os.close(reading)
 
-    def _spawn(self, reading: int, table: Path) -> int:
+    def _spawn(self, reading: int, folder: Path, table: Path, lock: int) -> int:
         return os.posix_spawn(
             "/bin/sh",
-            ["sh", "-c", SCRIPT, "gandy-watchdog"],
+            ["sh", "-c", SCRIPT, sys.executable, str(folder.absolute())],
             tell_base(os.environ),
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, reading, 0),
+                (os.POSIX_SPAWN_DUP2, lock, LOCK),  # not before: `reading` may have that number
                 (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
                 (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
                 (os.POSIX_SPAWN_OPEN, 3, str(table), os.O_RDONLY, 0),
@@ -43,6 +52,8 @@ class Watchdog:
         )
 
     def close(self) -> None:
-        """Let it go. What the table still lists is killed."""
+        """Let it go: nothing runs any more."""
+        with suppress(BrokenPipeError):  # it was killed
+            write_all(self._pipe, b"done\n")
         os.close(self._pipe)
-        os.waitpid(self._pid, 0)
+        os.waitpid(self.pid, 0)

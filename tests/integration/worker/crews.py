@@ -2,9 +2,10 @@
 
 import asyncio
 import os
+import resource
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -90,16 +91,39 @@ async def until(is_so: Callable[[], bool]) -> None:
         await asyncio.sleep(0.005)
 
 
+def is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def few_files(count: int) -> Iterator[None]:
+    """So many more files can be opened by this process, and by those that it starts meanwhile."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = (number for number in range(soft) if not is_open(number))
+    last = [next(free) for _ in range(count + 1)][-1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (last, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@contextmanager
+def no_files() -> Iterator[None]:
+    """No file can be opened by this process, also when others are closed."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
 async def read_pids(path: Path, count: int) -> list[int]:
     """The process numbers that a task wrote, one per line, once all are there."""
     await until(lambda: path.exists() and len(path.read_text().splitlines()) == count)
     return [int(line) for line in path.read_text().splitlines()]
-
-
-def is_alive(pid: int) -> bool:
-    """Dead is also who waits for process 1 to notice it: here that takes seconds."""
-    try:
-        os.kill(pid, 0)
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
-    except (ProcessLookupError, FileNotFoundError):
-        return False

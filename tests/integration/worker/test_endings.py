@@ -134,7 +134,7 @@ def test_output_of_what_is_over_can_be_read_before_its_books_are_kept(tmp_path: 
             bench.runner.start(an_order("echo said"))
             await over.get()
             piece = bench.runner.read(an_attempt(), "out", 0, 100)
-            assert piece == (b"said\n", True)
+            assert piece == (b"said\n", True, False)
 
     asyncio.run(go())
 
@@ -166,32 +166,29 @@ def test_output_that_a_task_made_a_folder_of_is_told_and_cleared_away(tmp_path: 
     async def go() -> None:
         async with a_bench(tmp_path) as bench:
             line = "f=$(readlink /proc/$$/fd/2); rm $f; mkdir -p $f/deep"
-            assert (await bench.run(line)).note == "its output could not be kept: Is a directory"
+            assert (await bench.run(line)).note == "its standard error is missing: the file was replaced"
             assert (await bench.run("echo fine", task=2)).is_success
             assert bench.output(2) == b"fine\n"
 
     asyncio.run(go())
 
 
-def test_output_that_cannot_be_kept_is_told(tmp_path: Path) -> None:
-    (tmp_path / "1").write_text("in the way")
-    ending, out = run_one(tmp_path, "echo out; echo last words >&2")
-    assert (ending.cause, ending.exit_code, ending.tail, out) == (Cause.EXIT, 0, b"last words\n", b"")
-    assert ending.note == "its output could not be kept: Not a directory"
-    assert list((tmp_path / "open").iterdir()) == []
+def test_output_that_cannot_be_moved_yet_can_be_read_and_is_moved_later(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with a_bench(tmp_path) as bench:
+            (tmp_path / "1").write_text("in the way")
+            ending = await bench.run("echo out; echo last words >&2")
+            assert ending.is_success
+            assert (ending.out_bytes, ending.err_bytes, ending.tail, ending.note) == (4, 11, b"last words\n", "")
+            assert (await bench.run("echo other", task=2)).is_success
+            assert (bench.output(), bench.output(2)) == (b"out\n", b"other\n")
+            bench.runner.outputs.move_rest()
+            (tmp_path / "1").unlink()
+            bench.runner.outputs.move_rest()
+            assert (bench.output(), bench.output(2)) == (b"out\n", b"other\n")
+            assert {path.name for path in (tmp_path / "1" / "0").iterdir()} == {"1.1.out", "1.1.err", "2.1.out"}
 
-
-def test_task_that_cannot_be_watched_does_not_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(pid: int) -> int:
-        pids.append(pid)
-        raise OSError(24, "Too many open files")
-
-    pids: list[int] = []
-    monkeypatch.setattr(os, "pidfd_open", fail)
-    ending, _ = run_one(tmp_path, "sleep 60")
-    assert (ending.cause, ending.note) == (Cause.NOT_STARTED, "cannot watch it: Too many open files")
-    with pytest.raises(ProcessLookupError):
-        os.kill(pids[0], 0)
+    asyncio.run(go())
 
 
 def test_ending_is_never_told_within_start(tmp_path: Path) -> None:

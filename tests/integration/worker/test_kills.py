@@ -9,14 +9,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.integration.worker.crews import Bench, a_bench, an_attempt, an_order, is_alive, read_pids, until
+from tests.integration.worker.crews import Bench, a_bench, an_attempt, an_order, read_pids, until
+from tests.processes import is_alive
 
 from gandy.core.model import Cause
 from gandy.errors import GandyError
 from gandy.worker.runner import Runner
 
 # A task with a child and a grandchild; all three write their numbers to the file that the line names.
-FAMILY = "sh -c 'sleep 600 & echo $! >> {line}; echo $$ >> {line}; wait' & echo $$ >> {line}; wait"
+FAMILY = """sh -c 'sleep 600 & echo $! >> "$GANDY_LINE"; echo $$ >> "$GANDY_LINE"; wait' & echo $$ >> {line}; wait"""
 DEAF = "trap '' TERM; " + FAMILY.replace("'sleep", '\'trap "" TERM; sleep')
 
 
@@ -77,12 +78,12 @@ def test_impatience_cuts_the_grace_period_short(tmp_path: Path) -> None:
 
 
 def test_children_have_the_grace_period_even_if_the_shell_dies_at_once(tmp_path: Path) -> None:
-    saver = "trap 'echo saved > {line}.saved; exit' TERM; echo $$ > {line}; while :; do sleep 0.01; done"
+    path = tmp_path / "pids"
+    saver = f"trap 'echo saved > {path}.saved; exit' TERM; echo $PPID > {path}; while :; do sleep 0.01; done"
 
     async def go() -> None:
         async with a_bench(tmp_path / "out") as bench:
-            path = tmp_path / "pids"
-            bench.runner.start(an_order(f'sh -c "{saver.replace("$$", "$PPID")}"; true', line=str(path)))
+            bench.runner.start(an_order(f'sh -c "{saver}"; true'))
             await read_pids(path, 1)
             bench.runner.kill(an_attempt(), Cause.CANCELLED)
             assert (await bench.ending_of(an_attempt())).signal == signal.SIGTERM
@@ -190,7 +191,7 @@ async def main():
     bench = Bench(Path(sys.argv[1]))
     await start_family(bench, Path(sys.argv[2]), DEAF)
     if sys.argv[3] == "without":
-        os.kill(bench.runner._watchdog._pid, signal.SIGKILL)
+        os.kill(bench.runner._watchdog.pid, signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)
 
 asyncio.run(main())
@@ -216,7 +217,7 @@ def test_watchdog_kills_the_tasks_of_a_killed_worker(tmp_path: Path) -> None:
 def test_table_lists_what_runs_and_nothing_else(tmp_path: Path) -> None:
     def listed() -> list[list[str]]:
         rows = map(str.split, (tmp_path / "running").read_text().splitlines())
-        return sorted(row[1:] for row in rows if row)
+        return sorted(row[1:4] for row in rows if row and row[0].isdigit())
 
     async def go() -> None:
         async with a_bench(tmp_path, on_free=lambda order: follow(order.attempt.task)) as bench:
@@ -240,8 +241,7 @@ def test_next_worker_sweeps_what_a_killed_one_left(tmp_path: Path) -> None:
     async def go() -> None:
         pids = await read_pids(tmp_path / "pids", 3)
         assert all(map(is_alive, pids))
-        async with a_bench(tmp_path / "out") as bench:
-            assert bench.runner.swept == [an_attempt()]
+        async with a_bench(tmp_path / "out"):
             assert not any(map(is_alive, pids))
 
     kill_worker(tmp_path, watchdog="without")
@@ -252,7 +252,7 @@ def test_sweep_spares_a_group_that_only_has_the_same_number(tmp_path: Path) -> N
     async def go(stranger: int) -> None:
         (tmp_path / "running").write_text(f"{stranger} 1 1 1\n\n999999999 1 2 1\n")
         async with a_bench(tmp_path) as bench:
-            assert bench.runner.swept == []
+            assert bench.runner.left.results == ()
             assert is_alive(stranger)
 
     with subprocess.Popen(["sleep", "600"], process_group=0) as stranger:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from tests.integration.worker import errands
-from tests.integration.worker.crews import an_attempt, is_alive, until
+from tests.integration.worker.crews import an_attempt, until
 from tests.integration.worker.python_crews import PythonBench, run_with_bench
+from tests.processes import is_alive
 
 from gandy.core.model import Cause
 from gandy.functions import NotPicklable, RemoteError, RemoteTraceback, open_result, pack_function, pack_items

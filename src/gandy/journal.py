@@ -1,0 +1,223 @@
+"""The file in which a worker keeps results until the foreman has them, and the lock on the worker's folder.
+
+It survives kill -9 of the worker: nothing is synced, so a crash of the machine may take the end of it. Whoever reads it
+may get results that the foreman has already; the numbers of attempts tell. Knows no links.
+"""
+
+import fcntl
+import logging
+import os
+import struct
+import time
+import zlib
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from gandy.bounds import BROKEN
+from gandy.files import write_all
+from gandy.limits import MAX_BATCH, MAX_FORMER
+from gandy.processes import is_dead
+from gandy.wire import payloads
+from gandy.wire.messages import TaskResult
+
+log = logging.getLogger("gandy.journal")
+
+NAME: Final = "results"
+LOCK_NAME: Final = "lock"
+# Bytes after which only what is not acknowledged is written anew: so a busy worker does it every few thousand tasks.
+MAX_BYTES: Final = 1_000_000
+# Bytes of acknowledged results that may stay behind the end. More are cut off, which costs as much as ten writes.
+MAX_STALE_BYTES: Final = 16_384
+
+WATCHDOG_SECONDS: Final = 20.0  # until a dead worker's watchdog has tidied up; it takes a fraction of one
+
+_HEAD: Final = struct.Struct("<III")  # of a record: bytes of its body, generation, checksum of generation and body
+_GENERATION: Final = struct.Struct("<I")
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+class Lives(Struct, frozen=True, array_like=True):
+    """The first record: ids of the worker and of those that ran in the folder before it, the oldest first."""
+
+    ids: tuple[str, ...]
+
+
+_decode_lives: Final = msgspec.msgpack.Decoder(Lives).decode
+
+
+class Left(NamedTuple):
+    """What dead workers left: their ids, the oldest first, and results that the foreman may not have."""
+
+    ids: tuple[str, ...] = ()
+    results: tuple[TaskResult, ...] = ()
+
+
+class Journal:
+    """The file of one worker, open for writing. Its folder must be locked.
+
+    A disk that is full is not the tasks' fault: results wait in memory alone then, and a warning says so.
+    """
+
+    def __init__(self, folder: Path, ids: Sequence[str], packed: Sequence[bytes]) -> None:
+        """`ids`: of this worker and of former ones; `packed`: results that are not acknowledged. Raises: OSError."""
+        self._path = folder / NAME
+        self._lives = Lives(tuple(ids[-MAX_FORMER:]))
+        self._file = -1
+        self._start = self._end = self._limit = 0  # bytes: of the first record, of all, and until `is_large`
+        self._generation = 0
+        self._has_trouble = False
+        self.rewrite(packed)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether `rewrite` should be called."""
+        return self._end > self._limit
+
+    def add(self, packed: Sequence[bytes]) -> None:
+        """Keep results, in one write: they are safe from kill -9 when this returns."""
+        data = self._make_records(packed)
+        try:
+            write_all(self._file, data, self._end)
+        except OSError as error:
+            self._complain(error)
+            return
+        self._end += len(data)
+
+    def forget(self) -> None:
+        """Everything is acknowledged. Nothing is written: the next record goes to the beginning."""
+        if self._end == self._start:
+            return
+        if self._end > self._start + MAX_STALE_BYTES:
+            os.ftruncate(self._file, self._start)
+        self._end = self._start
+        self._generation = (self._generation + 1) & 0xFFFF_FFFF
+
+    def rewrite(self, packed: Sequence[bytes]) -> None:
+        """Begin a new file with these results and no others. Raises: OSError."""
+        new = self._path.with_suffix(".new")
+        file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        head = self._make_record(_encode(self._lives))
+        body = self._make_records(packed)
+        try:
+            write_all(file, head + body)
+            new.rename(self._path)
+        except OSError:
+            os.close(file)
+            with suppress(OSError):
+                new.unlink()
+            raise
+        self.close()
+        self._file, self._start, self._end = file, len(head), len(head) + len(body)
+        self._limit = max(MAX_BYTES, 2 * self._end)
+
+    def compact(self, packed: Sequence[bytes]) -> None:
+        """`rewrite`, where that works."""
+        try:
+            self.rewrite(packed)
+        except OSError as error:
+            self._complain(error)
+            self._limit *= 2
+
+    def close(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def _make_records(self, packed: Sequence[bytes]) -> bytes:
+        parts = (packed[begin : begin + MAX_BATCH] for begin in range(0, len(packed), MAX_BATCH))
+        return b"".join(self._make_record(payloads.join(part)) for part in parts)
+
+    def _make_record(self, body: bytes) -> bytes:
+        number = _GENERATION.pack(self._generation)
+        return _HEAD.pack(len(body), self._generation, zlib.crc32(body, zlib.crc32(number))) + body
+
+    def _complain(self, error: OSError) -> None:
+        if not self._has_trouble:
+            self._has_trouble = True
+            log.warning("%s: %s; a kill -9 of this worker may lose results", self._path, error.strerror)
+
+
+def read_left(folder: Path) -> Left:
+    """What dead workers left in their folder. A torn end is ignored."""
+    try:
+        data = (folder / NAME).read_bytes()
+    except OSError:
+        return Left()
+    lives, at, _ = _read_record(data, 0)
+    try:
+        return Left(_decode_lives(lives).ids, tuple(_read_results(data, at)))
+    except BROKEN:  # not a journal of this version
+        return Left()
+
+
+def _read_results(data: bytes, at: int) -> Iterable[TaskResult]:
+    generation = None
+    while at < len(data):
+        body, at, found = _read_record(data, at)
+        if not body or found != (found if generation is None else generation):
+            return  # torn, or left over from before `forget`
+        generation = found
+        yield from payloads.decode_results(body)
+
+
+def _read_record(data: bytes, at: int) -> tuple[bytes, int, int]:
+    """A body, where the next record begins, and the generation. Nothing where there is no whole record."""
+    if len(data) - at < _HEAD.size:
+        return b"", len(data), 0
+    size, generation, check = _HEAD.unpack_from(data, at)
+    begin = at + _HEAD.size
+    body = data[begin : begin + size]
+    if len(body) < size or zlib.crc32(body, zlib.crc32(_GENERATION.pack(generation))) != check:
+        return b"", len(data), 0
+    return body, begin + size, generation
+
+
+def lock_folder(folder: Path, owner: int | None = None) -> int | None:
+    """Be the only one that uses a worker's folder: a descriptor that holds the lock. None: another process has it.
+
+    `owner`: the process that people know as this worker, if that is not the current one.
+
+    What holds it may also be the watchdog of a dead worker, which is about to end: that is waited for.
+    """
+    descriptor = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    deadline = time.monotonic() + WATCHDOG_SECONDS
+    while not _try_lock(descriptor, fcntl.LOCK_EX):
+        if not _is_abandoned(descriptor) or time.monotonic() > deadline:
+            os.close(descriptor)
+            return None
+        time.sleep(0.01)
+    write_all(descriptor, b"%20d\n" % (owner or os.getpid()), 0)
+    return descriptor
+
+
+def read_abandoned(folder: str) -> Left | None:
+    """What dead workers left, if nothing uses their folder any more. None: something does, perhaps their watchdog."""
+    if not Path(folder).is_absolute():  # the worker keeps nothing
+        return Left()
+    try:
+        descriptor = os.open(Path(folder) / LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:  # it is removed, or in another container
+        return Left()
+    try:
+        return read_left(Path(folder)) if _try_lock(descriptor, fcntl.LOCK_SH) else None
+    finally:
+        os.close(descriptor)
+
+
+def _try_lock(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _is_abandoned(lock: int) -> bool:
+    """Whether the worker that took the lock is dead."""
+    pid = os.pread(lock, 32, 0).strip()
+    return not pid or is_dead(int(pid))

@@ -1,0 +1,18 @@
+"""Whether a process of this machine is alive. Starts and ends none."""
+
+import os
+from pathlib import Path
+
+
+def is_dead(pid: int) -> bool:
+    """Whether a process is gone. A zombie is."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"Z"
+    except OSError:
+        return False

@@ -1,0 +1,97 @@
+"""What to do about the folder of a dead worker: kill what still runs, put output in its place, and keep what ended.
+
+Its watchdog does this at once, and the next worker in the folder does it again:
+
+    python -m gandy.worker.recovery FOLDER
+
+The folder must be locked by who starts it.
+"""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from msgspec.structs import replace
+
+from gandy.core.model import Cause
+from gandy.core.reports import make_result, read_attempt, read_ending
+from gandy.errors import GandyError
+from gandy.journal import Journal, Left, lock_folder, read_left
+from gandy.wire import payloads
+from gandy.wire.messages import TaskResult
+from gandy.worker.groups import list_members, list_processes, signal_group
+from gandy.worker.guardian import find_visible_pid
+from gandy.worker.output import Outputs, add_output
+from gandy.worker.strays import list_marked
+from gandy.worker.table import NAME, Row, Rows, read_rows
+
+SWEEP_SECONDS: Final = 2.0  # killed processes are dead in milliseconds, unless the kernel is stuck in a disk
+
+
+def claim_folder(folder: Path) -> int:
+    """Be the only worker in a folder: a descriptor that holds the lock. Raises: GandyError."""
+    lock = lock_folder(folder, find_visible_pid())
+    if lock is None:
+        raise GandyError(
+            f"another worker uses {folder}: stop it, or give this one another name: --name, Worker(name=...)"
+        )
+    return lock
+
+
+def recover(folder: Path) -> Left:
+    """Tidy up after dead workers. Gives what they left for the foreman."""
+    found = read_rows(folder)
+    sweep(found)
+    left = read_left(folder)
+    known = set(map(read_attempt, left.results))
+    ended = [row for row in found.rows if row.ending is not None and row.attempt not in known]
+    results = (*left.results, *_make_results(folder, ended))
+    return Left(left.ids, tuple(map(_give_back_stopped, results)))
+
+
+def _give_back_stopped(result: TaskResult) -> TaskResult:
+    """What was stopped with its worker is given back; reported as stopped, it would say that this worker leaves too."""
+    attempt, ending = read_attempt(result), read_ending(result)
+    is_stopped = ending.cause is Cause.WORKER_STOPPED
+    return make_result(attempt, replace(ending, cause=Cause.RETURNED)) if is_stopped else result
+
+
+def sweep(found: Rows) -> None:
+    """Kill what a dead worker left running, also what left its process group. It is known by the worker's mark."""
+    deadline = time.monotonic() + SWEEP_SECONDS
+    while found.mark and (pids := _list_marked(found.mark)) and time.monotonic() < deadline:
+        members = list_members()
+        groups = {row.group for row in found.rows if row.ending is None and set(pids) & set(members.get(row.group, ()))}
+        for group in groups:
+            signal_group(group, signal.SIGKILL)
+        for pid in pids:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.002)
+
+
+def _list_marked(mark: bytes) -> list[int]:
+    return [stray.pid for stray in list_marked(mark, list_processes())]
+
+
+def _make_results(folder: Path, ended: Iterable[Row]) -> Iterator[TaskResult]:
+    outputs = Outputs(folder, is_rescue=True)
+    for row in ended:
+        assert row.ending is not None
+        kept = outputs.rescue(row.sheets, row.attempt, row.identity)
+        yield make_result(row.attempt, add_output(row.ending, kept))
+
+
+def main(folder: Path) -> None:
+    left = recover(folder)
+    Journal(folder, left.ids, [payloads.encode(result) for result in left.results]).close()
+    (folder / NAME).unlink(missing_ok=True)  # not before
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,127 @@
+"""What had ended when its worker was killed counts, with its output, whoever finds it."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.integration.worker.crews import a_bench, an_attempt, until
+
+from gandy.core.model import AttemptKey, Cause, Ending
+from gandy.core.reports import make_result, read_attempt, read_ending
+from gandy.journal import Journal, Left, read_abandoned
+from gandy.wire import payloads
+from gandy.worker.table import ROW_BYTES, GroupTable, Row, Rows, read_rows
+
+VICTIM = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from tests.integration.worker.crews import DEADLINE, an_order
+from gandy.worker.runner import Runner
+
+async def main():
+    folder, watchdog, books = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+    over = asyncio.Queue()
+    runner = Runner(folder, lambda attempt, ending: None, on_over=over.put_nowait)
+    runner.start(an_order("echo good; echo bad >&2; exit 3", task=1))
+    runner.start(an_order("sleep 600", task=2))
+    async with asyncio.timeout(DEADLINE):
+        await over.get()
+    if books == "kept":
+        runner.keep_books()
+    if watchdog == "without":
+        os.kill(runner._watchdog.pid, signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main())
+"""
+
+
+def kill_worker(folder: Path, *words: str) -> None:
+    root = Path(__file__).parents[3]  # where the package of the tests is found
+    done = subprocess.run([sys.executable, "-c", VICTIM, str(folder), *words], check=False, cwd=root)
+    assert done.returncode == -signal.SIGKILL
+
+
+def check_left(left: Left) -> None:
+    (result,) = left.results  # and nothing about the one that ran
+    assert read_attempt(result) == an_attempt(1)
+    ending = read_ending(result)
+    assert (ending.cause, ending.exit_code, ending.tail) == (Cause.EXIT, 3, b"bad\n")
+    assert (ending.out_bytes, ending.err_bytes) == (5, 4)
+    assert ending.started is not None
+    assert ending.ended is not None
+    assert ending.started <= ending.ended
+
+
+@pytest.mark.parametrize("books", ["kept", "not kept"])
+@pytest.mark.parametrize("watchdog", ["with", "without"])
+def test_what_ended_before_a_kill_is_left_with_its_output(tmp_path: Path, watchdog: str, books: str) -> None:
+    async def go() -> None:
+        if watchdog == "with":
+            await until(lambda: read_abandoned(str(tmp_path)) is not None)
+            left = read_abandoned(str(tmp_path))
+            assert left is not None
+            check_left(left)
+        async with a_bench(tmp_path) as bench:
+            check_left(bench.runner.left)
+            assert bench.output(1) == b"good\n"
+
+    kill_worker(tmp_path, watchdog, books)
+    asyncio.run(go())
+
+
+def test_what_was_kept_before_is_not_made_up_again(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with a_bench(tmp_path) as bench:
+            assert bench.runner.left == Left(("w-1",), (known,))
+
+    known = make_result(an_attempt(1), Ending(cause=Cause.EXIT, exit_code=7))
+    kill_worker(tmp_path, "without", "not kept")
+    Journal(tmp_path, ["w-1"], [payloads.encode(known)]).close()
+    asyncio.run(go())
+
+
+def test_what_was_stopped_with_its_worker_is_given_back(tmp_path: Path) -> None:
+    """A result that says that its worker was stopped would have the foreman give nothing to the next one."""
+
+    async def go() -> None:
+        async with a_bench(tmp_path) as bench:
+            (result,) = bench.runner.left.results
+            assert read_ending(result).cause is Cause.RETURNED
+
+    stopped = make_result(an_attempt(1), Ending(cause=Cause.WORKER_STOPPED))
+    Journal(tmp_path, ["w-1"], [payloads.encode(stopped)]).close()
+    asyncio.run(go())
+
+
+def test_rows_are_read_as_they_were_written(tmp_path: Path) -> None:
+    table = GroupTable(tmp_path)
+    ending = Ending(cause=Cause.TIMEOUT, signal=9, started=1.25, ended=2.5, note="ran longer\nthan it may")
+    big = 2**62
+    ended = Row(0, AttemptKey(*an_attempt(big)[:2], big), "12", big, ending)
+    running = Row(4321, an_attempt(3))
+    assert [table.add(running.group, running.attempt), table.add(1, an_attempt(1)), table.add(77)] == [1, 2, 3]
+    table.end(2, ended)
+    found = read_rows(tmp_path)
+    assert (found.mark.decode(), found.rows[:2]) == (table.mark, [running, ended])
+    table.remove(2)
+    table.tidy()
+    assert [row.group for row in read_rows(tmp_path).rows] == [4321, 77]
+    table.end(3, ended._replace(ending=Ending(cause=Cause.EXIT, note="x" * ROW_BYTES)))
+    assert read_rows(tmp_path).rows[1].ending == Ending(cause=Cause.EXIT)  # a note that has no room is left out
+    table.close()
+    assert read_rows(tmp_path) == Rows(b"", [])
+
+
+@pytest.mark.parametrize("text", [b"", b"\n", b"12 1 1 1\n", os.urandom(500), b"mark 5\nended 1 1 1 2 0 {\n\nx 1 1\n"])
+def test_a_table_of_another_version_is_no_trouble(tmp_path: Path, text: bytes) -> None:
+    async def go() -> None:
+        async with a_bench(tmp_path) as bench:
+            assert bench.runner.left == Left()
+
+    (tmp_path / "running").write_bytes(text)
+    asyncio.run(go())

@@ -1,0 +1,34 @@
+"""Processes of this machine, as /proc tells."""
+
+import time
+from pathlib import Path
+
+PATIENCE = 20.0  # seconds, for what takes a fraction of one
+
+
+def is_alive(pid: int) -> bool:
+    """Dead is also who waits for process 1 to notice it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] not in "ZX"
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+
+
+def find_busy(guardian: int) -> int:
+    """The child of a guardian that does the work. It is the first one, and is there in no time."""
+    children = Path(f"/proc/{guardian}/task/{guardian}/children")
+    deadline = time.monotonic() + PATIENCE
+    while not (found := children.read_text().split()):
+        assert time.monotonic() < deadline, f"process {guardian} has no child"
+        time.sleep(0.01)
+    return int(found[0])
+
+
+def list_descendants(pid: int) -> list[int]:
+    """Those that are there now. One that ends meanwhile has none."""
+    try:
+        paths = list(Path(f"/proc/{pid}/task").glob("*/children"))
+        children = [int(word) for path in paths for word in path.read_text().split()]
+    except (ProcessLookupError, FileNotFoundError):
+        return []
+    return children + [found for child in children for found in list_descendants(child)]
