@@ -29,7 +29,7 @@ JOBS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
 
 test: $(VENV)/.dev
 	@$(BIN)/python -m pytest -n auto --cov --cov-report=term $(COVERING)
-	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(addprefix --ignore=,$(COVERING))
+	@$(BIN)/python -m tests.as_root -m pytest -n $(JOBS) --dist worksteal -rs $(addprefix --ignore=,$(COVERING))
 
 check: $(VENV)/.dev
 	@$(BIN)/ruff format --check --quiet . || { echo "not formatted: run 'make format'"; exit 1; }
@@ -55,11 +55,14 @@ fuzz: $(VENV)/.fuzz
 soak: $(VENV)/.dev
 	@GANDY_SIM_SEEDS=$(SOAK_SEEDS) $(BIN)/python -m pytest -n auto tests/sim
 	@GANDY_KILLS=20 GANDY_KILL_TASKS=2000 $(BIN)/python -m pytest tests/e2e/test_kills.py
+	@GANDY_WORKER_KILLS=12 GANDY_WORKER_KILL_TASKS=2300 $(BIN)/python -m pytest tests/e2e/test_worker_kills.py
 	@GANDY_KILL_CALLS=5000 $(BIN)/python -m pytest tests/e2e/test_functions.py
-	@GANDY_QUIET_MACHINE=1 $(BIN)/python -m pytest tests/netns tests/e2e/test_at_a_time.py -rs
+	@GANDY_QUIET_MACHINE=1 $(BIN)/python -m pytest tests/netns tests/e2e/test_at_a_time.py tests/e2e/test_clock_steps.py -rs
 	@GANDY_REGISTRATIONS=1000000 $(BIN)/python -m pytest tests/e2e/test_roundrobin_door.py -k endless
+	@GANDY_HOSTILE=1000000 $(BIN)/python -m pytest tests/integration/hostile
 	@GANDY_STRANGERS=10000 $(BIN)/python -m pytest tests/e2e/test_hostile_peers.py -k siege
 	@GANDY_STREAM_BYTES=1000000000 $(BIN)/python -m pytest tests/e2e/test_call_memory.py
+	@GANDY_FLIPS=2000 $(BIN)/python -m pytest tests/store/test_damage.py
 	@GANDY_HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -n auto tests/property tests/fuzz/test_hypothesis.py
 
 clean:
