@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, get_args
 
@@ -651,32 +651,46 @@ def read_client_hello() -> bytes:
     return theirs.read()
 
 
-def allow_files(count: int) -> int:
-    """How many links we may open."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = count + 500 if hard == resource.RLIM_INFINITY else min(count + 500, hard)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
-    return min(count, max(soft, wanted) - 500)
+@contextmanager
+def many_files(wanted: int, besides: int) -> Iterator[int]:
+    """As many links as we may open beside so many other files: all that are wanted, if the hard limit allows it."""
+    before = soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    enough = wanted + besides
+    most = enough if hard == resource.RLIM_INFINITY else min(enough, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
+    try:
+        yield max(0, min(enough, max(soft, most)) - besides)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_a_crew_at_work_does_not_notice_a_siege(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half-open links, slow ones, joiners that ask nothing, garbage, all at once; and a job goes on."""
     monkeypatch.setenv("GANDY_HOME", str(tmp_path))
-    count = allow_files(STRANGERS)
-    with a_fort(tmp_path) as fort, gandy.Client(fort.address) as owner:
+    others = MAX_STRANGERS + 500  # joiners, slow links, garbage, and what the test has open itself
+    with (
+        many_files(STRANGERS, others) as count,
+        a_fort(tmp_path) as fort,
+        gandy.Client(fort.address) as owner,
+        ExitStack() as hanging_up,
+    ):
         fort.hire("w1", 2)
         assert fort.is_well()
         before, files = fort.read_memory(), fort.count_files()
         job = owner.submit("sleep 0.02", tasks=300)
-        links = [fort.connect(ELSEWHERE) for _ in range(count)]
+
+        def connect() -> socket.socket:
+            return hanging_up.enter_context(fort.connect(ELSEWHERE))
+
+        for _ in range(count):
+            connect()
         until(lambda: fort.count_files() <= files + MAX_STRANGERS + 50)
-        joiners = []
         for _ in range(MAX_STRANGERS + 100):
             with suppress(OSError):  # in the end its address is not heard any more
-                joiners.append(fort.open(None, ALPN_JOIN, ELSEWHERE))
+                hanging_up.enter_context(fort.open(None, ALPN_JOIN, ELSEWHERE).link)
         until(lambda: fort.count_files() <= files + 2 * MAX_STRANGERS + 50)
-        slow = [fort.connect(ELSEWHERE) for _ in range(100)]
-        garbage = [fort.connect(ELSEWHERE) for _ in range(100)]
+        slow = [connect() for _ in range(100)]
+        garbage = [connect() for _ in range(100)]
         for link in garbage:
             with suppress(ConnectionError):
                 link.sendall(os.urandom(5000))
@@ -688,8 +702,7 @@ def test_a_crew_at_work_does_not_notice_a_siege(tmp_path: Path, monkeypatch: pyt
         dripping.join(2 * LORIS_PATIENCE)
         assert not dripping.is_alive()
         until(lambda: fort.count_files() <= files + 5)  # they are all gone, though nobody hung up
-        for link in (*links, *slow, *garbage, *(joiner.link for joiner in joiners)):
-            link.close()
+        hanging_up.close()
         assert fort.is_well()
         assert fort.read_memory() - before < MAX_GROWTH
 
