@@ -117,6 +117,7 @@ def test_results_that_nobody_waits_for_do_no_harm(tmp_path: Path) -> None:
         worker.get_ready()
         worker.say(b"a second result")
         worker.say(b"a third one")
+        assert worker.hears_nothing()  # and all that it said before was heard
 
         async def work(client: gandy.AsyncClient) -> None:
             call = client.call("cook", b"soup")
