@@ -1,6 +1,9 @@
-"""Processes of this machine, as /proc tells."""
+"""Processes of this machine, as /proc tells, and what this one may have."""
 
+import resource
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 PATIENCE = 20.0  # seconds, for what takes a fraction of one
@@ -32,3 +35,16 @@ def list_descendants(pid: int) -> list[int]:
     except (ProcessLookupError, FileNotFoundError):
         return []
     return children + [found for child in children for found in list_descendants(child)]
+
+
+@contextmanager
+def many_files(wanted: int, besides: int) -> Iterator[int]:
+    """As many links as we may open beside so many other files: all that are wanted, if the hard limit allows it."""
+    before = soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    enough = wanted + besides
+    most = enough if hard == resource.RLIM_INFINITY else min(enough, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
+    try:
+        yield max(0, min(enough, max(soft, most)) - besides)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

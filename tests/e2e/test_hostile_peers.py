@@ -4,14 +4,13 @@ The long version: GANDY_STRANGERS=10000 (half-open links).
 """
 
 import os
-import resource
 import socket
 import ssl
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any, get_args
 
@@ -23,6 +22,7 @@ from tests.e2e.forts import CLIENT_OFFERS, Fort, Peer, a_fort, drip, is_cut
 from tests.e2e.halls import find_port
 from tests.e2e.kitchens import SOON, until
 from tests.e2e.test_jobs_command import GANDY, Crew
+from tests.processes import many_files
 
 import gandy
 from gandy.core import requests as ask
@@ -649,19 +649,6 @@ def read_client_hello() -> bytes:
     with pytest.raises(ssl.SSLWantReadError):
         context.wrap_bio(ours, theirs).do_handshake()
     return theirs.read()
-
-
-@contextmanager
-def many_files(wanted: int, besides: int) -> Iterator[int]:
-    """As many links as we may open beside so many other files: all that are wanted, if the hard limit allows it."""
-    before = soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    enough = wanted + besides
-    most = enough if hard == resource.RLIM_INFINITY else min(enough, hard)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
-    try:
-        yield max(0, min(enough, max(soft, most)) - besides)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_a_crew_at_work_does_not_notice_a_siege(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from tests.netns.capture import listening
 from tests.netns.members import APP, Member, join
 from tests.netns.namespaces import LINK, Hosts, Namespace
 from tests.netns.programs import SOON
+from tests.processes import many_files
 
 from gandy.bus import engine
 from gandy.bus.privacy import Privacy
@@ -209,8 +210,9 @@ def test_of_many_half_open_links_few_are_kept(pair: Pair, monkeypatch: pytest.Mo
 
 def test_a_flood_of_links_keeps_no_member_out(host: Namespace, pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(links, "PATIENCE", 600.0)
-    with ExitStack() as stack:
-        for _ in range(links.MAX_STRANGERS):
+    # Both ends of each link, for two members, are here.
+    with many_files(4 * links.MAX_STRANGERS, 200) as files, ExitStack() as stack:
+        for _ in range(files // 4):
             for member in pair:
                 stack.enter_context(dial(member)).sendall(b"\x16")
         third = stack.enter_context(join(host, ip=LOCALHOST, insecure=False, key=KEY))

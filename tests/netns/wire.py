@@ -17,7 +17,7 @@ from contextlib import suppress
 from heapq import heappop, heappush
 from typing import Final
 
-from tests.netns.namespaces import CLONE_NEWNET, LINK, Weather
+from tests.netns.namespaces import CLONE_NEWNET, LINK, TUN, Weather
 
 TUNSETIFF: Final = 0x400454CA
 IFF_TAP: Final = 0x0002
@@ -31,7 +31,7 @@ def open_tap(namespace: str) -> int:
     if ctypes.CDLL(None, use_errno=True).setns(descriptor, CLONE_NEWNET) != 0:
         raise OSError(ctypes.get_errno(), "setns")
     os.close(descriptor)
-    tap = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
+    tap = os.open(TUN, os.O_RDWR | os.O_NONBLOCK)
     fcntl.ioctl(tap, TUNSETIFF, struct.pack("16sH22x", LINK.encode(), IFF_TAP | IFF_NO_PI))
     return tap
 
