@@ -99,6 +99,6 @@ def describe(error: Exception) -> str:
     return text
 
 
-def make_printable(text: str) -> str:
+def escape_controls(text: str) -> str:
     """The same, with every character spelled out that a name may not have."""
     return _not_printable.sub(lambda found: ascii(found[0])[1:-1], text)

@@ -10,10 +10,10 @@ from gandy.core.policy import Policy
 from gandy.foreman.main import Doors, ForemanProgram, socket_address
 from gandy.net import loop
 from gandy.net.logs import begin_log
+from gandy.net.open_files import allow_many_files
 from gandy.reach import Reach
 from gandy.wire.messages import About
 from gandy.worker.commands import Commands, load_all
-from gandy.worker.files import allow_many_files
 from gandy.worker.guardian import LAST_WILL, guard
 from gandy.worker.main import OUTPUT_NAME, make_about
 from gandy.worker.restart import drop_token

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from gandy import bounds
-from gandy.bounds import BROKEN, describe, make_printable
+from gandy.bounds import BROKEN, describe, escape_controls
 from gandy.limits import LAST_INTEGER, MAX_NAME, MAX_SECONDS, MAX_SLOTS, MAX_TASKS
 
 
@@ -81,4 +81,4 @@ def test_what_is_wrong_is_told_in_words(kind: Any, value: object, text: str) -> 
 
 
 def test_names_are_spelled_out() -> None:
-    assert make_printable("a\nb\x1b[2J\u202eé") == "a\\nb\\x1b[2J\\u202eé"
+    assert escape_controls("a\nb\x1b[2J\u202eé") == "a\\nb\\x1b[2J\\u202eé"

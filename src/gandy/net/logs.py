@@ -3,7 +3,7 @@
 import logging
 from types import TracebackType
 
-from gandy.bounds import make_printable
+from gandy.bounds import escape_controls
 
 Raised = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
@@ -12,11 +12,11 @@ class PrintableFormatter(logging.Formatter):
     """One line for each record, and those of a traceback behind it."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - as logging calls it
-        record.message = make_printable(record.message)
+        record.message = escape_controls(record.message)
         return super().formatMessage(record)
 
     def formatException(self, ei: Raised) -> str:  # noqa: N802
-        return "\n".join(make_printable(line) for line in super().formatException(ei).split("\n"))
+        return "\n".join(escape_controls(line) for line in super().formatException(ei).split("\n"))
 
 
 def begin_log(level: int) -> None:

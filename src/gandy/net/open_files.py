@@ -1,10 +1,12 @@
-"""How many files this process may open: each link is one."""
+"""How many files this process may open: each link is one, and each task of a worker. Tasks keep the user's limit."""
 
 import resource
 from contextlib import suppress
 from typing import Final
 
 FILES_SHARE: Final = 8  # one part in so many of the files that a process may open is for links of one kind of stranger
+
+_before: list[tuple[int, int]] = []  # the limits of this process, from before they were raised
 
 
 def limit_by_files(most: int) -> int:
@@ -14,7 +16,15 @@ def limit_by_files(most: int) -> int:
 
 
 def allow_many_files() -> None:
-    """For a foreman: each link is a file, and a shell allows 1,024 of them unless a program asks for more."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    """As many as this process may have: a shell allows 1,024 unless a program asks for more."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    soft, hard = limits
+    if soft != hard and not _before:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            _before.append(limits)
+
+
+def find_limits_of_tasks() -> tuple[int, int] | None:
+    """What the user had, where it was raised: many programs slow down or break with a million files."""
+    return _before[0] if _before else None

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import astuple, replace
 
-from gandy.bounds import BROKEN, describe, make_printable
+from gandy.bounds import BROKEN, describe, escape_controls
 from gandy.core.model import FINAL_STATES, Cause, Counts, Ending, Input, JobSpec, JobState, TaskState
 from gandy.core.rows import ROW_BYTES, find_runs, take_page, weigh_task
 from gandy.ids import JobId, TaskNumber
@@ -291,7 +291,7 @@ def _mend_spec(text: str) -> bytes:
         name: value for name, value in msgspec.json.decode(text, type=dict[str, Any]).items() if value is not None
     }
     if isinstance(name := fields.get("name"), str):
-        fields["name"] = make_printable(name)[:MAX_JOB_NAME]
+        fields["name"] = escape_controls(name)[:MAX_JOB_NAME]
     return msgspec.json.encode(fields)
 
 

@@ -23,10 +23,11 @@ from gandy.functions.tag import PYTHON_TAG
 from gandy.limits import MAX_AHEAD, MAX_SLOTS
 from gandy.net import loop
 from gandy.net.logs import begin_log
+from gandy.net.open_files import allow_many_files
 from gandy.reach import Reach, find_reach
 from gandy.wire.messages import About
 from gandy.worker.commands import load_all
-from gandy.worker.files import allow_many_files, fit_slots
+from gandy.worker.files import fit_slots
 from gandy.worker.guardian import LAST_WILL, guard
 from gandy.worker.restart import drop_token
 from gandy.worker.service import WorkerService

@@ -20,7 +20,7 @@ from typing import Final
 from gandy.core.placeholders import needs_filling
 from gandy.errors import ConfigError
 from gandy.ids import JobId
-from gandy.worker.files import find_limits_of_tasks
+from gandy.net.open_files import find_limits_of_tasks
 from gandy.worker.frames import BOX, DESCRIPTOR
 from gandy.worker.order import SHELL, Order, make_arguments, make_environment, make_job_environment, tell_base
 from gandy.worker.output import FLAGS, Sheets, name_sheets

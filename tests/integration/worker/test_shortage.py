@@ -12,8 +12,9 @@ from tests.integration.worker.python_crews import a_call
 
 from gandy.core.model import Cause, Ending
 from gandy.errors import ConfigError
+from gandy.net.open_files import allow_many_files, find_limits_of_tasks
 from gandy.worker import files, spawn
-from gandy.worker.files import FILES_PER_SLOT, OWN_FILES, allow_many_files, find_limits_of_tasks, fit_slots
+from gandy.worker.files import FILES_PER_SLOT, OWN_FILES, fit_slots
 from gandy.worker.posix_spawn import spawn as real_spawn
 from gandy.worker.shortage import SHORTAGES
 from gandy.worker.table import read_rows
