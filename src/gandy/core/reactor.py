@@ -212,9 +212,14 @@ class Reactor:
         return None
 
     def list_begun(self) -> Iterator[AttemptKey]:
-        """The current attempts that have slots of their workers; the others wait there for some."""
+        """The current attempts that have slots of their workers; the others wait there for some.
+
+        What is about to be given has not begun: the store may not know of it yet.
+        """
         for worker in self.workers:
-            yield from (attempt for attempt in worker.list_begun() if self._owners.is_current(attempt, worker))
+            for attempt in worker.list_begun():
+                if attempt not in worker.ungiven and self._owners.is_current(attempt, worker):
+                    yield attempt
 
     @property
     def gathering(self) -> Mapping[str, Place]:
