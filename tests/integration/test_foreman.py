@@ -29,6 +29,7 @@ from gandy.foreman.main import Doors, ForemanProgram, socket_address
 from gandy.foreman.refusal import Refusal
 from gandy.ids import JobId, TaskNumber
 from gandy.reach import Reach
+from gandy.store.base import JobRow
 from gandy.store.memory import MemoryStore
 from gandy.wire import v2
 from gandy.wire.messages import About, Hello, Ok
@@ -132,6 +133,43 @@ def test_a_full_disk_is_told_at_once_and_the_job_is_not_taken_later(
             assert told == ["submitted", "could not keep a job"]
             await worker.stop()
             await working
+
+    run(test())
+
+
+class SlowStore(MemoryStore):
+    """Whose look-ups may have to wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = asyncio.Event()
+        self.waiting = 0
+
+    async def find_job(self, job: JobId) -> JobRow | None:
+        self.waiting += 1
+        row = await super().find_job(job)
+        await self.gate.wait()
+        return row
+
+
+@pytest.mark.parametrize("follow", [ask.WatchResults, ask.WatchJob])
+def test_what_is_committed_while_a_follower_is_shown_the_job_is_told_to_it(
+    home: Path, follow: type[ask.WatchResults | ask.WatchJob]
+) -> None:
+    async def test() -> None:
+        async with a_foreman(home) as program, a_client(home) as client:
+            foreman, store = program.server, SlowStore()
+            await store.open()
+            foreman.store = store
+            job = await client.submit("true")
+            feed = (await client.get_link()).feed(follow(job.id))
+            while not store.waiting:
+                await asyncio.sleep(0)
+            await foreman.commit(foreman.foreman.reactor.cancel(job.id, None, foreman.now()))
+            store.gate.set()
+            told = [await feed.take(), await feed.take()]
+            states = [answer.row.state for answer in told if isinstance(answer, ask.JobFound)]
+            assert ask.Results((), is_last=True) in told or states[-1] is JobState.CANCELLED
 
     run(test())
 

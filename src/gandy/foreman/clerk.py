@@ -193,9 +193,9 @@ class Clerk:
                 self._audit.note("stopped the foreman", who)
                 return self._stop_foreman(drain)
             case ask.WatchJob(job) | ask.WatchResults(job):
-                _check_readable(await self._get_job(job))
+                # Nothing is awaited before this: what is committed meanwhile would be missed.
                 follow = self._news.watch if isinstance(request, ask.WatchJob) else self._news.listen
-                return ask.JobFound(_check_found(job, await follow(job, token)))
+                return ask.JobFound(_check_readable(_check_found(job, await follow(job, token))))
             case ask.ListKeys() | ask.MakeKey() | ask.RevokeKey() | ask.Invite():
                 return self.keeper.answer(request, who)
             case ask.PutArguments(name, offset, data, is_last):

@@ -94,7 +94,7 @@ class News:
         # Before the look-up: what is committed while it goes on must not be missed.
         self._watchers.add(job, token)
         row = await self._server.overview.find_job(job)
-        if row is None or row.state in FINAL_JOB_STATES:
+        if _is_silent(row):
             self._watchers.discard(job, token)
         return row
 
@@ -104,7 +104,7 @@ class News:
         self._begun = {attempt for attempt in self._begun if attempt.job != job}  # this one was not told
         self._look_soon()
         row = await self._server.overview.find_job(job)
-        if row is None or row.state in FINAL_JOB_STATES:
+        if _is_silent(row):
             self._listeners.discard(job, token)
         return row
 
@@ -204,6 +204,11 @@ class News:
     def _tell_listeners(self, job: JobId, results: ask.Results) -> None:
         for link, seq in self._listeners[job]:
             self._server.tell(link, seq, results)
+
+
+def _is_silent(row: JobRow | None) -> bool:
+    """Whether there will be no news of a job."""
+    return row is None or row.state in FINAL_JOB_STATES or bool(row.problem)
 
 
 def _tell_end(record: Ended) -> ask.ResultRow:

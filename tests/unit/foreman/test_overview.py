@@ -5,7 +5,7 @@ from random import Random
 
 from msgspec.structs import astuple
 
-from gandy.core.effects import Effect
+from gandy.core.effects import Effect, Give
 from gandy.core.foreman import Batch
 from gandy.core.model import Cause, Counts, Ending, JobSpec, TaskState
 from gandy.core.policy import Policy
@@ -40,6 +40,9 @@ class Shop:
         batch = Batch()
         batch.add(effects + self.reactor.dispatch(2.0))
         await self.store.commit(batch.records)
+        for send in batch.sends:
+            if isinstance(send, Give):
+                self.reactor.on_given(send.worker, [given.attempt for given in send.assignments], 2.0)
 
     async def list_tasks(self, *states: TaskState, limit: int = 100, after: int = 0) -> list[tuple[int, TaskState]]:
         rows = await self.overview.list_tasks(JOB, frozenset(states) or None, limit, TaskNumber(after))
