@@ -9,12 +9,17 @@ from pathlib import Path
 PATIENCE = 20.0  # seconds, for what takes a fraction of one
 
 
+def read_state(pid: int) -> str:
+    """As ps shows it; X where there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
+    except (ProcessLookupError, FileNotFoundError):
+        return "X"
+
+
 def is_alive(pid: int) -> bool:
     """Dead is also who waits for process 1 to notice it."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] not in "ZX"
-    except (ProcessLookupError, FileNotFoundError):
-        return False
+    return read_state(pid) not in "ZX"
 
 
 def find_busy(guardian: int) -> int:

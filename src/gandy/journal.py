@@ -29,6 +29,7 @@ log = logging.getLogger("gandy.journal")
 
 NAME: Final = "results"
 LOCK_NAME: Final = "lock"
+TABLE_NAME: Final = "running"  # of the file that tells what runs; it is removed by those who leave nothing behind
 # Bytes after which only what is not acknowledged is written anew: so a busy worker does it every few thousand tasks.
 MAX_BYTES: Final = 1_000_000
 # Bytes of acknowledged results that may stay behind the end. More are cut off, which costs as much as ten writes.
@@ -70,7 +71,7 @@ class Journal:
         self._file = -1
         self._start = self._end = self._limit = 0  # bytes: of the first record, of all, and until `is_large`
         self._generation = 0
-        self._has_trouble = False
+        self.is_behind = False  # it lacks results, for want of room: `compact` may mend that later
         self.rewrite(packed)
 
     @property
@@ -79,7 +80,9 @@ class Journal:
         return self._end > self._limit
 
     def add(self, packed: Sequence[bytes]) -> None:
-        """Keep results, in one write: they are safe from kill -9 when this returns."""
+        """Keep results, in one write: unless `is_behind`, they are safe from kill -9 when this returns."""
+        if self.is_behind:
+            return
         data = self._make_records(packed)
         try:
             write_all(self._file, data, self._end)
@@ -90,6 +93,7 @@ class Journal:
 
     def forget(self) -> None:
         """Everything is acknowledged. Nothing is written: the next record goes to the beginning."""
+        self.is_behind = False
         if self._end == self._start:
             return
         if self._end > self._start + MAX_STALE_BYTES:
@@ -112,6 +116,7 @@ class Journal:
                 new.unlink()
             raise
         self.close()
+        self.is_behind = False
         self._file, self._start, self._end = file, len(head), len(head) + len(body)
         self._limit = max(MAX_BYTES, 2 * self._end)
 
@@ -137,8 +142,8 @@ class Journal:
         return _HEAD.pack(len(body), self._generation, zlib.crc32(body, zlib.crc32(number))) + body
 
     def _complain(self, error: OSError) -> None:
-        if not self._has_trouble:
-            self._has_trouble = True
+        if not self.is_behind:
+            self.is_behind = True
             log.warning("%s: %s; a kill -9 of this worker may lose results", self._path, error.strerror)
 
 
@@ -196,7 +201,10 @@ def lock_folder(folder: Path, owner: int | None = None) -> int | None:
 
 
 def read_abandoned(folder: str) -> Left | None:
-    """What dead workers left, if nothing uses their folder any more. None: something does, perhaps their watchdog."""
+    """What dead workers left, once that is all in the journal. None: it is not, or something uses their folder.
+
+    Where even the watchdog was killed, only the next worker in the folder can tell what ended, and end what runs.
+    """
     if not Path(folder).is_absolute():  # the worker keeps nothing
         return Left()
     try:
@@ -204,7 +212,8 @@ def read_abandoned(folder: str) -> Left | None:
     except OSError:  # it is removed, or in another container
         return Left()
     try:
-        return read_left(Path(folder)) if _try_lock(descriptor, fcntl.LOCK_SH) else None
+        is_tidy = _try_lock(descriptor, fcntl.LOCK_SH) and not (Path(folder) / TABLE_NAME).exists()
+        return read_left(Path(folder)) if is_tidy else None
     finally:
         os.close(descriptor)
 

@@ -120,8 +120,13 @@ def test_a_full_disk_is_said_once_and_is_not_the_tasks_fault(
         journal.add(pack(a_result(task)))
     monkeypatch.undo()
     assert list_left(tmp_path) == [1]
-    journal.add(pack(a_result(4)))
-    assert list_left(tmp_path) == [1, 4]
+    assert journal.is_behind
+    journal.add(pack(a_result(4)))  # not without those before it
+    assert list_left(tmp_path) == [1]
+    journal.compact(pack(*(a_result(task) for task in (1, 2, 3, 4))))
+    assert not journal.is_behind
+    journal.add(pack(a_result(5)))
+    assert list_left(tmp_path) == [1, 2, 3, 4, 5]
     assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [
         "No space left on device; a kill -9 of this worker may lose results"
     ]

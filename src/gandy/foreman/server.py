@@ -43,8 +43,8 @@ from gandy.wire.messages import Extension
 log = logging.getLogger("gandy.foreman")
 
 HEARTBEAT_EXPIRY = 15.0  # seconds of silence after which a worker's link is cut
-BURIAL_PAUSE = 0.05  # seconds between two looks at whether a worker's process is gone
-BURIAL_TRIES = 100  # looks; its watchdog has to write down what ended, and a busy machine may take seconds for that
+# Seconds between two looks at whether a worker's process is gone, and its watchdog has written down what ended.
+MIN_BURIAL_PAUSE, MAX_BURIAL_PAUSE = 0.05, 1.0
 GREETING_PAUSE = 0.5  # seconds until a worker that waits for the foreman's OK(0) gets it
 COMMIT_INTERVAL = 0.008  # seconds from one commit to the next: busy crews share commits, idle ones do not wait
 KEEP_RESULTS = 30 * 86_400.0  # seconds that values of functions are kept, unless somebody says otherwise
@@ -241,7 +241,7 @@ class Server:
             self._forget_if_dead(worker, pid)
         self.wake()
 
-    def _forget_if_dead(self, worker: str, pid: int, tries: int = BURIAL_TRIES) -> None:
+    def _forget_if_dead(self, worker: str, pid: int, pause: float = MIN_BURIAL_PAUSE) -> None:
         """Do not wait for a worker whose process is gone, but count what it left. Links end before their process."""
         found = self.foreman.reactor.workers.find(worker)
         if found is None or found.connected:
@@ -249,8 +249,9 @@ class Server:
         left = read_abandoned(found.info.folder) if is_dead(pid) else None
         if left is not None:
             self._count_left(worker, left)
-        elif tries:
-            asyncio.get_running_loop().call_later(BURIAL_PAUSE, self._forget_if_dead, worker, pid, tries - 1)
+        else:
+            later = min(MAX_BURIAL_PAUSE, 1.2 * pause)
+            asyncio.get_running_loop().call_later(pause, self._forget_if_dead, worker, pid, later)
 
     def _count_left(self, worker: str, left: Left) -> None:
         """A dead worker's results count as if it had reported them; what else it held is lost."""

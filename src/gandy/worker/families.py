@@ -158,6 +158,7 @@ class Family:
             self._finish()
         elif self._families.loop.time() > self._patience:
             self.note = "some of its processes do not die"
+            self._families.strays.forget(self.attempt)
             self._finish()
         else:
             self._settling = self._families.loop.call_later(pause, self._settle, min(2 * pause, LONGEST_PAUSE))

@@ -11,6 +11,7 @@ import resource
 import signal
 import sys
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NoReturn
@@ -38,11 +39,13 @@ def guard() -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     _libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # orphans become ours, instead of those of process 1
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a careless parent may have left it ignored: then nobody can wait
     guardian = os.getpid()
+    others = frozenset(list_children(guardian))  # of the program that this one replaced: `tee`, perhaps
     signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)  # until somebody can do something about them
     worker = os.fork()
     if worker:
-        _wait(worker)
+        _wait(worker, others)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
     # A group of its own: what a terminal sends to the guardian's is forwarded, and would come twice.
     os.setpgid(0, 0)
@@ -70,7 +73,7 @@ def list_children(pid: int) -> list[int]:
         return []
 
 
-def _wait(worker: int) -> NoReturn:
+def _wait(worker: int, others: Collection[int]) -> NoReturn:
     for number in FORWARDED:
         signal.signal(number, lambda number, _frame: _send(worker, number))
     signal.signal(signal.SIGTSTP, lambda _number, _frame: _pause(worker))
@@ -79,7 +82,7 @@ def _wait(worker: int) -> NoReturn:
         pid, status = os.wait()
         if pid == worker:
             break
-    _end_orphans()
+    _end_orphans(others)
     _end_like(status)
 
 
@@ -90,23 +93,24 @@ def _pause(worker: int) -> None:
     _send(worker, signal.SIGCONT)
 
 
-def _end_orphans() -> None:
+def _end_orphans(others: Collection[int]) -> None:
     """Kill what a dead worker left, but let its watchdog do its work."""
     deadline = time.monotonic() + ORPHAN_SECONDS
     while time.monotonic() < deadline:
         with suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
-        children = list_children(os.getpid())
+        children = set(list_children(os.getpid())).difference(others)
         if not children:
             return
         for pid in children:
-            if not _is_watchdog(pid):
+            if not is_watchdog(pid):
                 _send(pid, signal.SIGKILL)
         time.sleep(ORPHAN_PAUSE)
 
 
-def _is_watchdog(pid: int) -> bool:
+def is_watchdog(pid: int) -> bool:
+    """Whether a process watches a worker, or tidies up after one."""
     try:
         return RECOVERY.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:

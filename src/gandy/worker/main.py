@@ -255,7 +255,13 @@ async def serve(make_service: Callable[[], Service]) -> None:
     service = make_service()
     running = asyncio.get_running_loop()
     stopping: set[asyncio.Task[None]] = set()
+
+    def stop(number: int) -> None:
+        # Only a second Ctrl-C hurries: who signals a whole service reaches its guardian too, which forwards it to us.
+        if number == signal.SIGINT or not stopping:
+            stopping.add(asyncio.ensure_future(service.stop()))
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        running.add_signal_handler(number, lambda: stopping.add(asyncio.ensure_future(service.stop())))
+        running.add_signal_handler(number, stop, number)
     await service.run()
     await asyncio.gather(*stopping, return_exceptions=True)

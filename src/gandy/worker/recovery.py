@@ -21,14 +21,14 @@ from msgspec.structs import replace
 from gandy.core.model import Cause
 from gandy.core.reports import make_result, read_attempt, read_ending
 from gandy.errors import GandyError
-from gandy.journal import Journal, Left, lock_folder, read_left
+from gandy.journal import TABLE_NAME, Journal, Left, lock_folder, read_left
 from gandy.wire import payloads
 from gandy.wire.messages import TaskResult
 from gandy.worker.groups import list_members, list_processes, signal_group
 from gandy.worker.guardian import find_visible_pid
 from gandy.worker.output import Outputs, add_output
 from gandy.worker.strays import list_marked
-from gandy.worker.table import NAME, Row, Rows, read_rows
+from gandy.worker.table import Row, Rows, read_rows
 
 SWEEP_SECONDS: Final = 2.0  # killed processes are dead in milliseconds, unless the kernel is stuck in a disk
 
@@ -44,7 +44,18 @@ def claim_folder(folder: Path) -> int:
 
 
 def recover(folder: Path) -> Left:
-    """Tidy up after dead workers. Gives what they left for the foreman."""
+    """Tidy up after dead workers. Gives what they left for the foreman, which is all in the journal then.
+
+    Raises: OSError, and nothing is lost.
+    """
+    left = _find_left(folder)
+    if left.results:
+        Journal(folder, left.ids, [payloads.encode(result) for result in left.results]).close()
+    (folder / TABLE_NAME).unlink(missing_ok=True)  # not before
+    return left
+
+
+def _find_left(folder: Path) -> Left:
     found = read_rows(folder)
     sweep(found)
     left = read_left(folder)
@@ -87,11 +98,5 @@ def _make_results(folder: Path, ended: Iterable[Row]) -> Iterator[TaskResult]:
         yield make_result(row.attempt, add_output(row.ending, kept))
 
 
-def main(folder: Path) -> None:
-    left = recover(folder)
-    Journal(folder, left.ids, [payloads.encode(result) for result in left.results]).close()
-    (folder / NAME).unlink(missing_ok=True)  # not before
-
-
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    recover(Path(sys.argv[1]))

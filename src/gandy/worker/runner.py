@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from gandy.core.model import AttemptKey, Cause, Ending
+from gandy.errors import GandyError
 from gandy.keys.files import make_private_folder
 from gandy.worker.families import Families
 from gandy.worker.frames import RAISED, REFUSED, SHORT, Answer
@@ -65,7 +66,11 @@ class Runner:
         self._loop = asyncio.get_running_loop()
         make_private_folder(folder)
         self._lock = claim_folder(folder)
-        self.left = recover(folder)  # by dead workers, for the foreman
+        try:
+            self.left = recover(folder)  # by dead workers, for the foreman
+        except OSError as error:
+            os.close(self._lock)
+            raise GandyError(f"cannot tidy up after the last worker in {folder}: {error.strerror}") from error
         self.outputs = Outputs(folder)
         self._on_end = on_end
         self._on_free = on_free
@@ -189,7 +194,8 @@ class Runner:
     def _sweep(self) -> None:
         """End what tasks that are over left behind. Only where that takes no time."""
         if self._families.strays.is_quick:
-            self._families.strays.sweep(self.is_running)
+            # What waits behind another call may have begun, and we have not heard of it yet.
+            self._families.strays.sweep(lambda attempt: attempt in self._tasks or attempt in self._behind)
             self._sweeping = self._loop.call_later(SWEEP_PERIOD, self._sweep)
 
     def _end_unstarted(self, order: Order, ending: Ending) -> None:

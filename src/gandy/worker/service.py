@@ -129,7 +129,11 @@ class WorkerService:
         self._serving.on_room = self._on_call_room
         # A plain foreman has no attempts, and would take a result that was kept for another one for its own.
         is_plain = any(place.scheme == "plain" for place in reach.places)
-        self._journal = None if is_plain else _open_journal(folder, about, self._runner.left)
+        try:
+            self._journal = None if is_plain else _open_journal(folder, about, self._runner.left)
+        except GandyError:
+            self._runner.close()
+            raise
         self._side = WorkerSide(
             about.slots,
             about if is_plain else replace(about, former=self._runner.left.ids, folder=_name_folder(folder)),
@@ -214,10 +218,12 @@ class WorkerService:
     def die(self) -> NoReturn:
         """The guardian of this process was killed: write down what has ended, and follow it. What runs is killed."""
         self._is_stopping = True  # nothing is started any more
-        self._runner.end_now()
-        self._start_waiting()
-        self._stop_holding()
-        os.kill(os.getpid(), signal.SIGKILL)
+        try:
+            self._runner.end_now()
+            self._start_waiting()
+            self._stop_holding()
+        finally:
+            os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError("it is dead")
 
     # The shared time
@@ -332,7 +338,8 @@ class WorkerService:
                 self._journal.compact(self._side.pack_results())
             else:
                 self._journal.add(packed)
-        self._runner.forget_told()
+        if self._journal is None or not self._journal.is_behind:
+            self._runner.forget_told()
 
     async def _beat(self) -> None:
         """PING now and then, and a link that is silent for too long is taken for dead."""
@@ -366,12 +373,7 @@ class WorkerService:
     def _on_event(self, event: WorkerEvent) -> None:
         match event:
             case Welcomed(extensions):
-                self._side_was_welcome = True
-                if Extension.CALLS in extensions:
-                    self._serving.on_welcome()
-                if self._throttle.problem:
-                    self._send_capacity()
-                log.info("at work for the foreman at %s", self._reach)
+                self._on_welcome(extensions)
             case Start(tasks):
                 for task in tasks:
                     self._start(task)
@@ -390,6 +392,16 @@ class WorkerService:
                 self._leave(immediate)
             case _:
                 pass
+
+    def _on_welcome(self, extensions: Extension) -> None:
+        self._side_was_welcome = True
+        if self._journal is not None:  # results that the last foreman has must not count for jobs of this one
+            self._journal.compact(self._side.pack_results())
+        if Extension.CALLS in extensions:
+            self._serving.on_welcome()
+        if self._throttle.problem:
+            self._send_capacity()
+        log.info("at work for the foreman at %s", self._reach)
 
     def _for_each(self, pairs: Iterable[TaskPair], act: Callable[[AttemptKey], None]) -> None:
         for pair in pairs:
@@ -589,6 +601,8 @@ class WorkerService:
             self._throttle.look_at_disk()
             self._runner.outputs.move_rest()
             self._results.try_again()
+            if self._journal is not None and self._journal.is_behind:
+                self._journal.compact(self._side.pack_results())
             self._flush()
             await asyncio.sleep(DISK_PERIOD)
 

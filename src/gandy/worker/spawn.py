@@ -30,6 +30,7 @@ from gandy.worker.shortage import find_shortage
 # Python ignores these two, and what is ignored stays so through exec: `yes | head` would never end well.
 RESTORED: Final = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
 
+OF_ATTEMPT: Final = frozenset({"GANDY_JOB", "GANDY_TASK", "GANDY_ATTEMPT"})
 OWN: Final = ("GANDY_TASK", "GANDY_ATTEMPT", "GANDY_LINE")  # of each task; the last may be missing
 
 MAX_KEPT: Final = 1_000  # of anything small that is kept for the next process
@@ -58,7 +59,9 @@ class Spawner:
 
     def __init__(self, marks: Mapping[str, str] | None = None) -> None:
         """`marks`: what else is in the environment of everything that it spawns."""
-        self._base = {**tell_base(os.environ), **(marks or {})}
+        # A worker may itself run inside a task: what that one is called is not for ours.
+        base = {name: value for name, value in tell_base(os.environ).items() if name not in OF_ATTEMPT}
+        self._base = {**base, **(marks or {})}
         self._attributes = Attributes(_list_defaults())
         self._stdin = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self._limits_of_tasks = find_limits_of_tasks()

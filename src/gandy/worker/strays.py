@@ -15,7 +15,7 @@ from typing import NamedTuple
 from gandy.core.model import AttemptKey
 from gandy.ids import JobId, TaskNumber
 from gandy.worker.groups import list_processes, lives
-from gandy.worker.guardian import find_guardian, list_children
+from gandy.worker.guardian import find_guardian, is_watchdog, list_children
 from gandy.worker.table import MARK_NAME
 
 
@@ -32,7 +32,7 @@ class Strays:
     def __init__(self, mark: str) -> None:
         self._mark = mark.encode()
         self._guardian = find_guardian()
-        self._dying: set[int] = set()
+        self._dying: dict[AttemptKey, set[int]] = {}
 
     @property
     def is_quick(self) -> bool:
@@ -42,9 +42,15 @@ class Strays:
     def kill(self, attempt: AttemptKey) -> bool:
         """Kill those of an attempt whose group is dead. True while any of them lives."""
         # Before the others are listed: children of what dies become the guardian's at the end of that, and not before.
-        self._dying = {pid for pid in self._dying if lives(pid)}
-        self._dying |= _kill(stray for stray in self._list() if stray.attempt == attempt)
-        return bool(self._dying)
+        dying = {pid for pid in self._dying.pop(attempt, ()) if lives(pid)}
+        dying |= _kill(stray for stray in self._list() if stray.attempt == attempt)
+        if dying:
+            self._dying[attempt] = dying
+        return bool(dying)
+
+    def forget(self, attempt: AttemptKey) -> None:
+        """What was killed and does not die is not waited for any longer."""
+        self._dying.pop(attempt, None)
 
     def sweep(self, is_running: Callable[[AttemptKey], bool]) -> None:
         """Kill those of attempts that are over."""
@@ -82,6 +88,8 @@ def _read_attempt(values: dict[bytes, bytes]) -> AttemptKey | None:
 def _kill(strays: Iterable[Stray]) -> set[int]:
     killed = set()
     for stray in strays:
+        if is_watchdog(stray.pid):  # of a worker that ran in a task: it ends that one's tasks, and then itself
+            continue
         with suppress(ProcessLookupError, PermissionError):
             os.kill(stray.pid, signal.SIGKILL)
             killed.add(stray.pid)

@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from gandy.core.model import AttemptKey, Ending
 from gandy.files import write_all
 from gandy.ids import JobId, TaskNumber
+from gandy.journal import TABLE_NAME
 
-NAME: Final = "running"
 ROW_BYTES: Final = 512  # what is known of an attempt, with some room for the note that says how it ended
 EMPTY_ROW: Final = b"\n".rjust(ROW_BYTES)
 # In place of the number of a group, in the first row, and where it may belong to another group by now.
@@ -52,7 +52,7 @@ class GroupTable:
 
     def __init__(self, folder: Path) -> None:
         self.mark = str(secrets.randbits(63))
-        self.path = folder / NAME
+        self.path = folder / TABLE_NAME
         # A new file, since the watchdog of the former worker may still read the old one and kill what it finds there.
         self.path.unlink(missing_ok=True)
         self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -104,7 +104,7 @@ class GroupTable:
 def read_rows(folder: Path) -> Rows:
     """What a dead worker left in its folder."""
     try:
-        lines = (folder / NAME).read_bytes().splitlines()
+        lines = (folder / TABLE_NAME).read_bytes().splitlines()
     except FileNotFoundError:
         return Rows(b"", [])
     words = lines[0].split() if lines else []

@@ -1,6 +1,7 @@
 """What had ended when its worker was killed counts, with its output, whoever finds it."""
 
 import asyncio
+import errno
 import os
 import signal
 import subprocess
@@ -12,8 +13,11 @@ from tests.integration.worker.crews import a_bench, an_attempt, until
 
 from gandy.core.model import AttemptKey, Cause, Ending
 from gandy.core.reports import make_result, read_attempt, read_ending
-from gandy.journal import Journal, Left, read_abandoned
+from gandy.errors import GandyError
+from gandy.journal import TABLE_NAME, Journal, Left, read_abandoned
 from gandy.wire import payloads
+from gandy.worker.recovery import recover
+from gandy.worker.runner import Runner
 from gandy.worker.table import ROW_BYTES, GroupTable, Row, Rows, read_rows
 
 VICTIM = """
@@ -66,11 +70,40 @@ def test_what_ended_before_a_kill_is_left_with_its_output(tmp_path: Path, watchd
             left = read_abandoned(str(tmp_path))
             assert left is not None
             check_left(left)
+        else:
+            assert read_abandoned(str(tmp_path)) is None  # nobody has looked yet what ended, and what still runs
         async with a_bench(tmp_path) as bench:
             check_left(bench.runner.left)
             assert bench.output(1) == b"good\n"
 
     kill_worker(tmp_path, watchdog, books)
+    asyncio.run(go())
+
+
+def test_what_was_left_is_safe_before_the_next_worker_begins(tmp_path: Path) -> None:
+    """That one may be killed at once, too."""
+    kill_worker(tmp_path, "without", "not kept")
+    check_left(recover(tmp_path))
+    assert not (tmp_path / TABLE_NAME).exists()
+    check_left(recover(tmp_path))
+
+
+def test_what_cannot_be_kept_stays_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_words: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def begin_on_a_full_disk() -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr("gandy.worker.recovery.Journal", fail)
+            with pytest.raises(GandyError, match="No space left"):
+                Runner(tmp_path, lambda _attempt, _ending: None)
+
+    async def go() -> None:
+        begin_on_a_full_disk()
+        async with a_bench(tmp_path) as bench:  # its lock was given back
+            check_left(bench.runner.left)
+
+    kill_worker(tmp_path, "without", "not kept")
     asyncio.run(go())
 
 

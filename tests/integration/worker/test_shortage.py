@@ -12,8 +12,9 @@ from tests.integration.worker.python_crews import a_call
 
 from gandy.core.model import Cause, Ending
 from gandy.errors import ConfigError
+from gandy.net import open_files
 from gandy.net.open_files import allow_many_files, find_limits_of_tasks
-from gandy.worker import files, spawn
+from gandy.worker import spawn
 from gandy.worker.files import FILES_PER_SLOT, OWN_FILES, fit_slots
 from gandy.worker.posix_spawn import spawn as real_spawn
 from gandy.worker.shortage import SHORTAGES
@@ -171,7 +172,7 @@ def test_limit_of_files_is_raised_for_the_worker_and_stays_for_its_tasks(
             await bench.ending_of(an_attempt(2))
             assert bench.output(2) == b"%d %d\n" % (low, hard)
 
-    monkeypatch.setattr(files, "_before", [])
+    monkeypatch.setattr(open_files, "_before", [])
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (low, hard))
         assert find_limits_of_tasks() is None
