@@ -29,7 +29,7 @@ JOBS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
 
 test: $(VENV)/.dev
 	@$(BIN)/python -m pytest -n auto --cov --cov-report=term $(COVERING)
-	@$(BIN)/python -m tests.as_root -m pytest -n $(JOBS) --dist worksteal -rs $(addprefix --ignore=,$(COVERING))
+	@$(BIN)/python -m tests.as_root -m pytest -n $(JOBS) --dist worksteal $(addprefix --ignore=,$(COVERING))
 
 check: $(VENV)/.dev
 	@$(BIN)/ruff format --check --quiet . || { echo "not formatted: run 'make format'"; exit 1; }

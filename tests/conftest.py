@@ -5,7 +5,9 @@ import os
 import shutil
 import signal
 import tempfile
+from collections import Counter
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
@@ -36,3 +38,13 @@ if settings.get_current_profile_name() == "quick":
     # setting for that.
     _NO_CONSTANTS = Constants()
     providers._get_local_constants = lambda: _NO_CONSTANTS
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What was skipped and why, a line for each reason."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
+    if reasons:
+        terminalreporter.section("skipped")
+    for reason, count in reasons.most_common():
+        terminalreporter.line(f"{count:4}  {reason}")
