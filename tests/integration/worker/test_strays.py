@@ -27,7 +27,8 @@ def a_process(attempt: AttemptKey | None, *words: str, mark: str = MARK) -> Iter
     names = ("GANDY_JOB", "GANDY_TASK", "GANDY_ATTEMPT")
     numbers = {} if attempt is None else {name: str(number) for name, number in zip(names, attempt, strict=True)}
     env = {**os.environ, **numbers, MARK_NAME: mark}
-    with subprocess.Popen(words or ("sleep", "600"), env=env, start_new_session=True) as process:
+    command = words or ("sleep", "600")
+    with subprocess.Popen(command, env=env, stdin=subprocess.PIPE, start_new_session=True) as process:
         try:
             yield process
         finally:
