@@ -18,7 +18,7 @@ from gandy.worker.strays import Strays
 from gandy.worker.table import MARK_NAME
 from gandy.worker.watchdog import RECOVERY
 
-MARK = "7"
+MARK = f"test-{os.getpid()}"  # tests run beside one another, and every process of the machine is looked at
 
 
 @contextmanager
@@ -41,7 +41,7 @@ def test_only_those_of_the_attempt_and_the_worker_are_killed() -> None:
         a_process(an_attempt(1)) as meant,
         a_process(an_attempt(2)) as other,
         a_process(None) as unknown,
-        a_process(an_attempt(1), mark="77") as foreign,
+        a_process(an_attempt(1), mark=f"{MARK}7") as foreign,
     ):
         assert strays.kill(an_attempt(1))
         assert meant.wait(20) == -signal.SIGKILL
