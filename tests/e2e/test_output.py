@@ -2,7 +2,18 @@
 
 from pathlib import Path
 
-from tests.e2e.kitchens import a_kitchen
+import pytest
+from tests.e2e.kitchens import a_kitchen, until
+
+
+@pytest.mark.parametrize("words", [(), ("--task", "1")], ids=["all", "one"])
+def test_output_of_a_cancelled_task_is_printed(tmp_path: Path, words: tuple[str, ...]) -> None:
+    with a_kitchen(tmp_path, 1) as kitchen:
+        number = kitchen.submit("echo begun; echo wrong >&2; sleep 600")
+        until(lambda: kitchen.run("job", "output", number, "--stderr").stdout == b"wrong\n")
+        kitchen.run("job", "cancel", number)
+        assert kitchen.run("job", "output", number, *words).stdout == b"begun\n"
+        assert kitchen.run("job", "output", number, "--stderr", *words).stdout == b"wrong\n"
 
 
 def test_output_of_several_tasks_is_printed_but_for_what_is_missing(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from gandy.errors import (
     Rejected,
     StoreError,
 )
-from gandy.limits import LAST_NUMBER, MAX_PAYLOAD_BYTES
+from gandy.limits import LAST_INTEGER, LAST_NUMBER, MAX_PAYLOAD_BYTES
 from gandy.talk.events import Answered, ExchangeEvent, ExtensionReceived, Overflowed, Requested, Restarted
 from gandy.talk.exchange import Exchange
 from gandy.talk.law import Role
@@ -154,6 +154,8 @@ def _encode(request: Request) -> bytes:
         payload = encode(request)
     except UnicodeEncodeError as error:
         raise ConfigError(f"{error.object!r} is not text that can be sent: it must be UTF-8") from None
+    except OverflowError:
+        raise ConfigError(f"a number is too large to be sent: {LAST_INTEGER:,} is the largest") from None
     if len(payload) > MAX_PAYLOAD_BYTES:
         size, limit = len(payload) / 1e6, MAX_PAYLOAD_BYTES / 1e6
         raise ConfigError(f"the request has {size:,.1f} MB, the limit is {limit:,.1f} MB; split it into several jobs")

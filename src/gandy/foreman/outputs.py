@@ -25,6 +25,9 @@ MAX_KEEPERS: Final = 64  # workers that are asked for one page: the part of each
 Answers = dict[TaskNumber, Piece | Refusal]
 
 
+UNCOUNTED: Final = (Cause.WORKER_LOST, Cause.CANCELLED)  # the foreman records these, and knows no number of bytes
+
+
 class Outputs:
     """One for each foreman. Raises: Refusal."""
 
@@ -111,7 +114,7 @@ class _Page:
         if not row.attempt:
             return False
         ending = row.ending
-        if ending is None or ending.cause is Cause.WORKER_LOST or not self._job.spec.identity:
+        if ending is None or ending.cause in UNCOUNTED or not self._job.spec.identity:
             return True
         return (ending.err_bytes if self._request.stream == "err" else ending.out_bytes) != 0
 

@@ -12,6 +12,7 @@ from tests.integration.hostile.values import list_hostile
 
 from gandy.core import requests as ask
 from gandy.core.roles import CrewRole
+from gandy.errors import RemoteProtocolError
 
 BATCH = 200  # requests that are sent together
 ROLES = (CrewRole.OWNER, CrewRole.CLIENT, CrewRole.OBSERVER, CrewRole.ANYBODY)
@@ -26,7 +27,16 @@ def list_damaged(seed: int) -> Iterator[bytes]:
         for _ in range(random.randint(1, 3)):
             place = random.randrange(len(data) + 1)
             data[place : place + random.randint(0, 2)] = random.randbytes(random.randint(0, 2))
-        yield bytes(data)
+        if not is_goodbye(bytes(data)):
+            yield bytes(data)
+
+
+def is_goodbye(data: bytes) -> bool:
+    """Whether it is a request that makes sense, and sends away the worker that others need."""
+    try:
+        return isinstance(ask.decode_request(data), ask.StopForeman | ask.StopWorker)
+    except RemoteProtocolError:
+        return False
 
 
 async def attack(bystanders: Bystanders, home: Path, role: CrewRole, values: Iterator[bytes]) -> int:

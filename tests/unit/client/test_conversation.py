@@ -139,6 +139,11 @@ def test_reset_is_followed_by_a_new_hello() -> None:
     assert pair.client.ask(GetStatus()) == 1
 
 
+def test_a_number_that_no_message_holds_is_refused() -> None:
+    with pytest.raises(ConfigError, match="a number is too large"):
+        Pair().greet().client.ask(ShowJob(JobId(2**64)))
+
+
 def test_text_that_is_not_utf8_is_named() -> None:
     with pytest.raises(ConfigError, match="must be UTF-8"):
         Pair().greet().client.ask(Submit(JobSpec(command="echo \udcff")))
