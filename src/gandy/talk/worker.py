@@ -174,7 +174,9 @@ class WorkerSide:
 
         Raises: RemoteProtocolError, when the foreman broke the protocol. Connect again.
         """
-        while not self._has_left and (event := self._exchange.next_event()) is not None:
+        while (event := self._exchange.next_event()) is not None:
+            if self._has_left and not isinstance(event, ExtensionReceived):
+                continue  # it has no more to do with jobs, but may stay for its calls and be asked for output
             reaction = self._react(event)
             if reaction is not None:
                 return reaction

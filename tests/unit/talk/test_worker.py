@@ -547,3 +547,15 @@ def test_each_result_is_saved_once_and_all_that_are_not_acknowledged_can_be_save
     assert list(map(bytes, worker.take_unsaved())) == [payloads.encode(a_result(2))]
     assert worker.take_unsaved() == []
     assert list(map(bytes, worker.pack_results())) == [payloads.encode(a_result(1)), payloads.encode(a_result(2))]
+
+
+def test_a_worker_that_stays_for_its_calls_hears_questions_and_no_more_jobs() -> None:
+    worker = WorkerSide(1, offers=Extension.ATOMIC | Extension.HEARTBEAT)
+    worker.connect()
+    said(worker)
+    hear(worker, (0, Ok(1, 0, Extension.ATOMIC | Extension.HEARTBEAT)))
+    assert hear(worker, (3, Stop(STOP_ALL))) == [Leave(immediate=False)]
+    said(worker)
+    assert hear(worker, (7, Extended(0x20, b"x"))) == [ExtensionReceived(7, 0x20, b"x")]
+    assert hear(worker, (5, Job((a_task(7),)))) == []
+    assert said(worker) == []
