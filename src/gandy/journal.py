@@ -1,6 +1,6 @@
 """The file in which a worker keeps results until the foreman has them, and the lock on the worker's folder.
 
-It survives kill -9 of the worker: nothing is synced, so a crash of the machine may take the end of it. Whoever reads it
+It survives kill -9 of the worker: nothing is synced, so a crash of the machine may take the end of it. A reader
 may get results that the foreman has already; the numbers of attempts tell. Knows no links.
 """
 

@@ -75,7 +75,7 @@ def new(role: str, name: str | None, ttl: float | None, to: str | None) -> None:
         return
     say("copy what is in it to GANDY_HOME/crew of another machine", err=True)
     if not addresses:
-        say("the foreman takes nobody from other machines yet: start it with --listen", err=True)
+        say("the foreman accepts no other machines yet: start it with --listen", err=True)
 
 
 @key.command(epilog=make_epilog("gandy key revoke hut", "gandy key revoke 4f1c93a0b2d1 --output json"))

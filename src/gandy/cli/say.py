@@ -1,4 +1,4 @@
-"""The one way to print text: nothing in it, whoever chose it, can move a cursor, change a colour or set a title.
+"""The one way to print text: nothing in it can move a cursor, change a colour or set a title.
 
 Output of tasks goes another way, byte for byte: it belongs to the user, as with any program that was started here.
 """

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class AsyncCall(asyncio.Future[T], Coroutine[Any, Any, T]):
-    """A call that is queued already. Whoever cancels it, or who awaits it, ends the call: if it runs, it is killed."""
+    """A call that is queued already. Cancelling it, or the task that awaits it, ends the call, also one that runs."""
 
     def __init__(self, stream: CallStream, call: bytes, size: int = 1) -> None:
         super().__init__(loop=asyncio.get_running_loop())
@@ -108,7 +108,7 @@ class AsyncFunctions:
         ordered: bool = True,
         progress: bool = False,
     ) -> AsyncGenerator[Any, None]:
-        """The values for all items, in order or as they come. Whoever stops half way cancels the rest."""
+        """The values for all items, in order or as they come. A caller that stops half way cancels the rest."""
         items = zip(*iterables, strict=False)
         calls = self._functions.queue_items(AsyncCall[list[Any]], function, items, chunksize)
         try:

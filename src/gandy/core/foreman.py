@@ -103,7 +103,7 @@ class Foreman:
     def on_commit_failed(self, batch: Batch, now: float) -> Withdrawal:
         """The store could not keep this batch. Take all new work out of it, and out of what was decided since.
 
-        The rest is in `batch`, to be committed again. Whoever asked for the new work is to hear that none was taken.
+        The rest is in `batch`, to be committed again. Tell the clients that asked for the new work that none was taken.
         Nothing begins until `on_store_ready`, so that results, cancels and the like have the room that is left.
         """
         self.is_paused = True

@@ -10,7 +10,7 @@ from gandy.ids import JobId
 
 def restore(reactor: Reactor, recovered: Recovered, now: float) -> None:
     """Take up everything; what ran has the grace period to show itself."""
-    # Who waits for a job that cannot be read goes on waiting: nobody can say that it finished.
+    # Jobs that wait for a job that cannot be read go on waiting: it is not known whether that one finished.
     numbers = {found.row.job for found in recovered.jobs} | set(recovered.unreadable)
     for found in recovered.jobs:
         restore_job(reactor, found, numbers, now)

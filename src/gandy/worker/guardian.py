@@ -39,10 +39,10 @@ def guard() -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     _libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # orphans become ours, instead of those of process 1
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a careless parent may have left it ignored: then nobody can wait
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a careless parent may have left it ignored: then wait() fails
     guardian = os.getpid()
     others = frozenset(list_children(guardian))  # of the program that this one replaced: `tee`, perhaps
-    signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)  # until somebody can do something about them
+    signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)  # until there are handlers for them
     worker = os.fork()
     if worker:
         _wait(worker, others)
