@@ -131,19 +131,19 @@ class Foreman:
             case Give(worker, assignments):
                 self._give(worker, assignments, inputs, now)
             case Kill(worker, attempts):
-                desk = self.find_desk(worker)
+                desk = self._open_desk(worker)
                 if desk is not None:
                     desk.kill(attempts)
             case Recall(worker, attempts):
-                desk = self.find_desk(worker)
+                desk = self._open_desk(worker)
                 if desk is not None:
                     desk.recall(attempts)
             case Acknowledge(worker, attempts):
-                desk = self.find_desk(worker)
+                desk = self._open_desk(worker)
                 if desk is not None and desk.acknowledge(attempts):
                     self.batch.add(desk.pull(self.reactor, now))
             case Dismiss(worker, immediate):
-                desk = self.find_desk(worker)
+                desk = self._open_desk(worker)
                 if desk is not None:
                     desk.dismiss(immediate)
             case Reply() | Publish():
@@ -156,7 +156,7 @@ class Foreman:
         if len(current) < len(assignments):
             kept = set(current)
             assignments = tuple(assignment for assignment in assignments if assignment.attempt in kept)
-        desk = self.find_desk(worker)
+        desk = self._open_desk(worker)
         if desk is None or not assignments:
             return
         refused, unsendable = desk.give(assignments, inputs)
@@ -182,9 +182,13 @@ class Foreman:
         return self._links[worker]
 
     def find_desk(self, worker: str) -> Desk | None:
-        """The desk of a worker that is here; whoever asks is going to say something to it."""
+        """The desk of a worker that is here."""
         link = self._links.get(worker)
-        if link is None:
-            return None
-        self.dirty.add(link)
-        return self.desks[link]
+        return None if link is None else self.desks[link]
+
+    def _open_desk(self, worker: str) -> Desk | None:
+        """The desk of a worker that is here, for something that is to be sent to it."""
+        desk = self.find_desk(worker)
+        if desk is not None:
+            self.dirty.add(desk.link)
+        return desk

@@ -440,10 +440,7 @@ class Clerk:
         except Exception as error:
             log.exception("a worker's request could not be handled: this is a bug in gandy")
             piece = make_problem(f"the foreman has a bug: {type(error).__name__}")
-        desk = self.server.foreman.desks.get(link)
-        if desk is not None:
-            desk.send(ARGUMENTS, encode_extension(piece), message.seq)
-            self.server.flush_link(link)
+        if self.server.send(link, ARGUMENTS, encode_extension(piece), message.seq):
             self.on_answered(link)
 
 

@@ -22,9 +22,9 @@ class Errands:
         """The payload of the answer. Raises: TimeoutError, when there is none in time or the worker's link breaks."""
         self._count = (self._count + 1) & 0xFFFF_FFFF
         key = (desk.link, self._count)
+        if not self._server.send(desk.link, kind, payload, self._count):
+            raise TimeoutError(f"the link {desk.link} is cut")
         self._waiting[key] = asyncio.get_running_loop().create_future()
-        desk.send(kind, payload, self._count)
-        self._server.wake()
         try:
             async with asyncio.timeout(seconds):
                 return await self._waiting[key]

@@ -176,7 +176,7 @@ class Server:
         self.foreman.on_link(link.name, side, link.role if link.key is None else link.key.fingerprint)
         if isinstance(side, ForemanSide):
             self.lane.add_link(link.name, side.exchange, link.role)
-        self.flush_link(link.name)
+        self._flush_link(link.name)
         self._silent.enter(link, link.source, self.clock.now())
 
     def on_data(self, link: Link, data: bytes) -> None:
@@ -209,7 +209,7 @@ class Server:
         while desk.inbox:
             self.on_message(link.name, desk.inbox.popleft())
         self.foreman.dirty.discard(link.name)
-        self.flush_link(link.name)  # nothing in there waits for the store: what does is sent by `_perform`
+        self._flush_link(link.name)  # nothing in there waits for the store: what does is sent by `_perform`
         if self.foreman.has_work:
             self.wake()
 
@@ -263,7 +263,7 @@ class Server:
         desk = self.foreman.desks.get(name)
         if desk is not None and isinstance(desk.side, ForemanSide):
             desk.side.greet()
-            self.flush_link(name)
+            self._flush_link(name)
 
     def find_link(self, name: str) -> Link | None:
         return self._links.get(name)
@@ -433,10 +433,10 @@ class Server:
     def _flush(self) -> None:
         self._will_flush = False
         for name in self.foreman.dirty:
-            self.flush_link(name)
+            self._flush_link(name)
         self.foreman.dirty.clear()
 
-    def flush_link(self, name: str) -> None:
+    def _flush_link(self, name: str) -> None:
         link = self._links.get(name)
         if link is not None and (data := self.foreman.desks[name].side.data_to_send()):
             link.write(data)
@@ -447,15 +447,15 @@ class Server:
         if len(payload) > MAX_PAYLOAD_BYTES:
             log.error("an answer of %d bytes does not fit a frame: %s", len(payload), type(value).__name__)
             payload = encode(make_failure("internal", f"the answer has {len(payload):,} bytes, which fit no frame"))
-        if self._send(link, REPLY, seq, payload):
+        if self.send(link, REPLY, payload, seq):
             self.on_answered(link)
 
     def tell(self, link: str, seq: int, value: Answer) -> None:
         """Send a client an event that it asked for."""
-        self._send(link, EVENT, seq, encode(hide_values(value)))
+        self.send(link, EVENT, encode(hide_values(value)), seq)
 
-    def _send(self, link: str, kind: int, seq: int, payload: bytes) -> bool:
-        """Whether the link is still there."""
+    def send(self, link: str, kind: int, payload: bytes, seq: int) -> bool:
+        """Send a message of an agreed extension in this turn of the loop. False: the link is not there any more."""
         desk = self.foreman.desks.get(link)
         if desk is None:
             return False

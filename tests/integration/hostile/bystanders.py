@@ -19,6 +19,9 @@ from gandy.worker.commands import Commands
 PROMISE = 1.0 if os.environ.get("GANDY_QUIET_MACHINE") else PATIENCE
 
 
+RUNNING_JOB = 2
+
+
 class Bystanders:
     """Job 1 has ended and left output. Job 2 holds every slot until the end, and a call waits beside it."""
 
@@ -54,6 +57,7 @@ async def undisturbed(home: Path) -> AsyncIterator[Bystanders]:
     ):
         await (await client.submit("echo hello")).wait()
         task = await client.submit(f"cat {gate}", slots=2)
+        assert task.id == RUNNING_JOB
         call = client.call("wait")
         while (await task.status()).counts.running == 0:
             await asyncio.sleep(0)
@@ -64,7 +68,8 @@ async def undisturbed(home: Path) -> AsyncIterator[Bystanders]:
         assert (worker._link, await client.get_link()) == links
         opened.set()
         assert await asyncio.wait_for(call, PATIENCE) == "well"
-        gate.write_text("done\n")
+        with os.fdopen(os.open(gate, os.O_WRONLY | os.O_NONBLOCK), "w") as file:  # fails where the task does not run
+            file.write("done\n")
         assert (await task.wait(PATIENCE)).state is JobState.FINISHED
         (attempt,) = await task.attempts()
         assert attempt.attempt == 1

@@ -6,7 +6,7 @@ from itertools import islice
 from pathlib import Path
 from random import Random
 
-from tests.integration.hostile.bystanders import Bystanders, undisturbed
+from tests.integration.hostile.bystanders import RUNNING_JOB, Bystanders, undisturbed
 from tests.integration.hostile.peers import COUNT, Peer, run
 from tests.integration.hostile.values import list_hostile
 
@@ -27,16 +27,19 @@ def list_damaged(seed: int) -> Iterator[bytes]:
         for _ in range(random.randint(1, 3)):
             place = random.randrange(len(data) + 1)
             data[place : place + random.randint(0, 2)] = random.randbytes(random.randint(0, 2))
-        if not is_goodbye(bytes(data)):
+        if not ends_bystanders(bytes(data)):
             yield bytes(data)
 
 
-def is_goodbye(data: bytes) -> bool:
-    """Whether it is a request that makes sense, and sends away the worker that others need."""
+def ends_bystanders(data: bytes) -> bool:
+    """Whether it is a good request, by accident, that stops the bystanders' worker or ends their job."""
     try:
-        return isinstance(ask.decode_request(data), ask.StopForeman | ask.StopWorker)
+        request = ask.decode_request(data)
     except RemoteProtocolError:
         return False
+    if isinstance(request, ask.CancelJob | ask.RetractTasks):
+        return request.job == RUNNING_JOB
+    return isinstance(request, ask.StopForeman | ask.StopWorker)
 
 
 async def attack(bystanders: Bystanders, home: Path, role: CrewRole, values: Iterator[bytes]) -> int:

@@ -1,0 +1,55 @@
+"""Questions to workers, beside their tasks."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.integration.hostile.peers import Peer, a_foreman, run
+
+from gandy.core.extensions import PIECE, READ
+from gandy.foreman.errands import Errands
+from gandy.wire.messages import About, Extended
+
+SECONDS = 600.0  # nobody waits for that long in a test
+
+
+def test_a_question_is_sent_at_once_whatever_was_sent_since_its_worker_was_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The peer says nothing by itself, and is not greeted either: nothing else makes the foreman write.
+    monkeypatch.setattr("gandy.foreman.server.GREETING_PAUSE", SECONDS)
+
+    async def test() -> None:
+        async with a_foreman(tmp_path) as program:
+            server = program.server
+            worker = await Peer.connect_worker(tmp_path, About("w-1", "w", 2))
+            await worker.hear()
+            errands = Errands(server)
+            desk = server.foreman.find_desk("w-1")
+            assert desk is not None
+            server._flush()  # as the answer to another client would do
+            asking = asyncio.create_task(errands.ask(desk, READ, b"question", SECONDS))
+            message = await worker.hear()
+            assert message == Extended(READ, b"question")
+            server.on_message = lambda link, message: errands.on_answer(link, message)
+            worker.send(Extended(PIECE, b"answer"), 1)
+            assert await asking == b"answer"
+            worker.abort()
+
+    run(test())
+
+
+def test_a_worker_that_left_since_it_was_found_is_not_waited_for(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with a_foreman(tmp_path) as program:
+            worker = await Peer.connect_worker(tmp_path, About("w-1", "w", 2))
+            await worker.hear()
+            desk = program.server.foreman.find_desk("w-1")
+            assert desk is not None
+            worker.abort()
+            while desk.link in program.server.foreman.desks:
+                await asyncio.sleep(0)
+            with pytest.raises(TimeoutError):
+                await Errands(program.server).ask(desk, READ, b"question", SECONDS)
+
+    run(test())
