@@ -320,36 +320,41 @@ def test_timeout_leaves_no_grandchildren(crew: Crew, tmp_path: Path) -> None:
 
 # A child in a session of its own, with a child of its own; both write their numbers to a file.
 RUNAWAY = "setsid sh -c 'sleep 600 & echo $! >> {path}; echo $$ >> {path}; wait' & "
+RUNAWAYS = pytest.mark.parametrize("runaway", [RUNAWAY, f"env -i {RUNAWAY}"], ids=["setsid", "env"])
 
 
-def test_what_left_the_session_of_a_cancelled_task_dies_with_it(crew: Crew, tmp_path: Path) -> None:
+@RUNAWAYS
+def test_what_left_the_session_of_a_cancelled_task_dies_with_it(crew: Crew, tmp_path: Path, runaway: str) -> None:
     path = tmp_path / "pids"
-    job = crew.submit(RUNAWAY.format(path=path) + "wait")
+    job = crew.submit(runaway.format(path=path) + "wait")
     until(lambda: len(read_pids(path)) == 2)
     crew.run("job", "cancel", job)
     until(lambda: not any(map(is_alive, read_pids(path))))
 
 
+@RUNAWAYS
 @pytest.mark.parametrize("end", ["exit 3", "kill -9 $$"])
 def test_what_left_the_session_of_a_failed_task_is_dead_before_that_is_told(
-    crew: Crew, tmp_path: Path, end: str
+    crew: Crew, tmp_path: Path, end: str, runaway: str
 ) -> None:
     """So the next attempt does not run beside it."""
     path = tmp_path / "pids"
     wait_for_both = f"until [ $(cat {path} | wc -l) = 2 ]; do :; done; "
-    crew.run("submit", "--wait", RUNAWAY.format(path=path) + wait_for_both + end, code=1)
+    crew.run("submit", "--wait", runaway.format(path=path) + wait_for_both + end, code=1)
     assert [is_alive(pid) for pid in read_pids(path)] == [False, False]
 
 
-def test_what_left_the_session_of_a_finished_task_dies_too(crew: Crew, tmp_path: Path) -> None:
+@RUNAWAYS
+def test_what_left_the_session_of_a_finished_task_dies_too(crew: Crew, tmp_path: Path, runaway: str) -> None:
     path = tmp_path / "pids"
-    crew.run("submit", "--wait", RUNAWAY.format(path=path) + f"until [ $(cat {path} | wc -l) = 2 ]; do :; done")
+    crew.run("submit", "--wait", runaway.format(path=path) + f"until [ $(cat {path} | wc -l) = 2 ]; do :; done")
     until(lambda: not any(map(is_alive, read_pids(path))))
 
 
-def test_what_left_the_session_of_a_task_that_runs_goes_on(crew: Crew, tmp_path: Path) -> None:
+@RUNAWAYS
+def test_what_left_the_session_of_a_task_that_runs_goes_on(crew: Crew, tmp_path: Path, runaway: str) -> None:
     path = tmp_path / "pids"
-    job = crew.submit("(" + RUNAWAY.format(path=path) + ") & sleep 600")  # its parent is dead
+    job = crew.submit("(" + runaway.format(path=path) + ") & sleep 600")  # its parent is dead
     until(lambda: len(read_pids(path)) == 2)
     for _ in range(3):  # each of them ends, and lets the worker look for what it left
         crew.run("submit", "--wait", "exit 3", code=1)
@@ -365,26 +370,71 @@ def test_orphans_leave_no_zombies(tmp_path: Path) -> None:
         until(lambda: all(map(is_alive, list_descendants(up.pid))))
 
 
-def test_what_left_the_session_of_a_task_dies_with_its_worker(tmp_path: Path) -> None:
+@RUNAWAYS
+@pytest.mark.parametrize("with_guardian", [True, False])
+def test_what_left_the_session_of_a_task_dies_with_its_worker(
+    tmp_path: Path, runaway: str, with_guardian: bool
+) -> None:
     path = tmp_path / "pids"
     with a_site(tmp_path, workers=1) as site:
-        site.submit(RUNAWAY.format(path=path) + "wait")
+        site.submit(runaway.format(path=path) + "wait")
         until(lambda: len(read_pids(path)) == 2)
-        site.workers[0].kill()
+        (worker,) = site.workers
+        if not with_guardian:
+            worker.stop()  # so it cannot tidy up when its guardian dies
+        worker.kill()
+        if not with_guardian:
+            os.kill(next(iter(worker.killed)), signal.SIGKILL)
         until(lambda: not any(map(is_alive, read_pids(path))))
 
 
 def _run_away(path: str) -> None:
     subprocess.Popen(["sh", "-c", RUNAWAY.format(path=path)], start_new_session=True)
+
+
+def _fork_away(path: str) -> None:
+    """A daemon in the manner of old: it shares nothing with this process but its program."""
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            with Path(path).open("a") as file:
+                file.write(f"{os.getpid()}\n{os.getppid()}\n")
+            time.sleep(600)
+        os._exit(0)
+
+
+def _go_away_and_wait(leave: Callable[[str], None], path: str) -> None:
+    leave(path)
     time.sleep(600)
 
 
-def test_what_left_the_session_of_a_cancelled_call_dies_with_it(crew: Crew, tmp_path: Path) -> None:
+def _go_away_and_return(leave: Callable[[str], None], path: str) -> None:
+    leave(path)
+    until(lambda: len(read_pids(Path(path))) == 2)
+
+
+LEAVING = pytest.mark.parametrize("leave", [_run_away, _fork_away])
+
+
+@LEAVING
+def test_what_left_the_session_of_a_cancelled_call_dies_with_it(
+    crew: Crew, tmp_path: Path, leave: Callable[[str], None]
+) -> None:
     path = tmp_path / "pids"
     with Client(f"unix:{crew.home}/foreman.sock") as client:
-        future = client.run(_run_away, str(path))
+        future = client.run(_go_away_and_wait, leave, str(path))
         until(lambda: len(read_pids(path)) == 2)
         client.job(future.job).cancel()
+        until(lambda: not any(map(is_alive, read_pids(path))))
+
+
+@LEAVING
+def test_what_left_the_session_of_a_finished_call_dies_too(
+    crew: Crew, tmp_path: Path, leave: Callable[[str], None]
+) -> None:
+    path = tmp_path / "pids"
+    with Client(f"unix:{crew.home}/foreman.sock") as client:
+        client.run(_go_away_and_return, leave, str(path)).result(PATIENCE)
         until(lambda: not any(map(is_alive, read_pids(path))))
 
 

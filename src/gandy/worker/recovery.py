@@ -86,7 +86,7 @@ def sweep(found: Rows) -> None:
         time.sleep(0.002)
 
 
-def _list_marked(mark: bytes) -> list[int]:
+def _list_marked(mark: int) -> list[int]:
     return [stray.pid for stray in list_marked(mark, list_processes())]
 
 

@@ -30,7 +30,7 @@ from gandy.worker.recovery import claim_folder, recover
 from gandy.worker.shortage import find_shortage
 from gandy.worker.slot_process import SlotProcess
 from gandy.worker.spawn import NotStartedError, ShortageError, Spawner
-from gandy.worker.table import MARK_NAME, GroupTable, Row
+from gandy.worker.table import GroupTable, Row
 from gandy.worker.task import Task
 from gandy.worker.watchdog import Watchdog
 
@@ -87,7 +87,7 @@ class Runner:
         self._is_ending = False  # at once, with everything that runs
         self._table = GroupTable(folder)
         # Before the watchdog, which must not keep descriptors open either.
-        self._spawner = Spawner({MARK_NAME: self._table.mark})
+        self._spawner = Spawner(self._table.mark)
         self._watchdog = Watchdog(folder, self._table.path, self._lock)
         self._families = Families(self._table, grace)
         self._pool = SlotPool(self, self._families, self._spawner, self.outputs, preload)
@@ -195,7 +195,7 @@ class Runner:
         """End what tasks that are over left behind. Only where that takes no time."""
         if self._families.strays.is_quick:
             # What waits behind another call may have begun, and we have not heard of it yet.
-            self._families.strays.sweep(lambda attempt: attempt in self._tasks or attempt in self._behind)
+            self._families.strays.sweep((*self._tasks, *self._behind))
             self._sweeping = self._loop.call_later(SWEEP_PERIOD, self._sweep)
 
     def _end_unstarted(self, order: Order, ending: Ending) -> None:

@@ -95,7 +95,7 @@ class SlotProcess:
             undoing.callback(ours.close)
             undoing.callback(self._outputs.drop, self._sheets)
             with theirs:
-                env = {SLOT_MARK: self._families.table.mark}
+                env = {SLOT_MARK: str(self._families.table.mark)}
                 group = spawner.spawn_slot(self._series, preload, env, theirs.fileno(), self._box.theirs)
             self.family = self._families.adopt(group, self._on_exit, self._on_gone)
             undoing.pop_all()

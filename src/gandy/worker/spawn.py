@@ -17,15 +17,19 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
+from gandy.core.model import AttemptKey
 from gandy.core.placeholders import needs_filling
 from gandy.errors import ConfigError
 from gandy.ids import JobId
 from gandy.net.open_files import find_limits_of_tasks
 from gandy.worker.frames import BOX, DESCRIPTOR
+from gandy.worker.guardian import find_guardian
+from gandy.worker.labels import LIMIT, MARK_NAME, can_label, make_label
 from gandy.worker.order import SHELL, Order, make_arguments, make_environment, make_job_environment, tell_base
 from gandy.worker.output import FLAGS, Sheets, name_sheets
 from gandy.worker.posix_spawn import CAN_CHANGE_FOLDER, Actions, Attributes, Strings, encode, spawn
 from gandy.worker.shortage import find_shortage
+from gandy.worker.table import NO_ATTEMPT
 
 # Python ignores these two, and what is ignored stays so through exec: `yes | head` would never end well.
 RESTORED: Final = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
@@ -35,6 +39,9 @@ OWN: Final = ("GANDY_TASK", "GANDY_ATTEMPT", "GANDY_LINE")  # of each task; the 
 
 MAX_KEPT: Final = 1_000  # of anything small that is kept for the next process
 MAX_PLANS: Final = 32  # each has a whole environment, and nobody tells us when a job is over
+
+
+Limits = tuple[int, int]  # the soft one and the hard one
 
 
 class NotStartedError(Exception):
@@ -57,11 +64,13 @@ class Spawner:
     Its descriptors stay its own.
     """
 
-    def __init__(self, marks: Mapping[str, str] | None = None) -> None:
-        """`marks`: what else is in the environment of everything that it spawns."""
+    def __init__(self, mark: int = 0) -> None:
+        """`mark`: the worker's, which everything that it spawns can be known by. 0: nobody looks for it."""
         # A worker may itself run inside a task: what that one is called is not for ours.
         base = {name: value for name, value in tell_base(os.environ).items() if name not in OF_ATTEMPT}
-        self._base = {**base, **(marks or {})}
+        self._base = {**base, MARK_NAME: str(mark)} if mark else base
+        # Labels are put on this whole process for a moment: whatever a user's program starts then would have them too.
+        self._mark = mark if find_guardian() is not None and can_label() else 0
         self._attributes = Attributes(_list_defaults())
         self._stdin = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self._limits_of_tasks = find_limits_of_tasks()
@@ -80,10 +89,10 @@ class Spawner:
                 return self._spawn_slowly(order, sheets)  # with the same errors for what cannot be
             actions = self._actions.get((sheets, order.cwd)) or self._keep_actions(sheets, order.cwd)
             try:
-                return self._spawn(plan.program, plan.arguments, plan.env, actions)
+                return self._spawn(plan.program, plan.arguments, plan.env, actions, order.attempt)
             except OSError:
                 plan.look_again()
-                return self._spawn(plan.program, plan.arguments, plan.env, actions)
+                return self._spawn(plan.program, plan.arguments, plan.env, actions, order.attempt)
         except OSError as error:
             shortage = find_shortage(error)
             if shortage is None or (error.errno == errno.ENOMEM and self._can_spawn(sheets)):
@@ -122,14 +131,24 @@ class Spawner:
         os.close(self._stdin)
         self._drop_actions()
 
-    def _spawn(self, program: bytes, arguments: Strings, env: Strings, actions: Actions) -> int:
-        if self._limits_of_tasks is None:
-            return spawn(program, arguments, env, actions, self._attributes)
-        own = resource.prlimit(0, resource.RLIMIT_NOFILE, self._limits_of_tasks)
+    def _spawn(
+        self, program: bytes, arguments: Strings, env: Strings, actions: Actions, attempt: AttemptKey = NO_ATTEMPT
+    ) -> int:
+        own = self._change_limits(attempt)
         try:
             return spawn(program, arguments, env, actions, self._attributes)
         finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, own)
+            _restore_limits(own)
+
+    def _change_limits(self, attempt: AttemptKey) -> list[tuple[int, Limits]]:
+        """To those of a task, which inherits them. Gives our own."""
+        own = []
+        if self._limits_of_tasks is not None:
+            own.append((resource.RLIMIT_NOFILE, resource.prlimit(0, resource.RLIMIT_NOFILE, self._limits_of_tasks)))
+        if self._mark:
+            limits = (make_label(self._mark, *attempt), resource.RLIM_INFINITY)
+            own.append((LIMIT, resource.prlimit(0, LIMIT, limits)))
+        return own
 
     def _can_spawn(self, sheets: Sheets) -> bool:
         """Whether another program starts where one did not for want of memory: some programs ask for too much."""
@@ -149,6 +168,7 @@ class Spawner:
             out, err = (os.open(path, FLAGS | os.O_CLOEXEC, 0o600) for path in (sheets.out, sheets.err))
             held.callback(os.close, out)
             held.callback(os.close, err)
+            held.callback(_restore_limits, self._change_limits(order.attempt))
             process = subprocess.Popen(  # noqa: S603
                 make_arguments(order),
                 env=make_environment(self._base, order),
@@ -232,6 +252,11 @@ class _Plan:
         self.arguments = Strings([encode(argument) for argument in arguments])
         self._name = arguments[0]
         self.program = _programs.get((self._name, self._path)) or _find_program(self._name, self._path)
+
+
+def _restore_limits(own: list[tuple[int, Limits]]) -> None:
+    for number, limits in own:
+        resource.setrlimit(number, limits)
 
 
 def _encode_environment(env: Mapping[str, str]) -> list[bytes]:

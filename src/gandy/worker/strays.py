@@ -1,36 +1,37 @@
 """Processes that left the group of their task, with `setsid` for instance: they die with their task all the same.
 
-They are known by what the worker put into the environment of everything that it starts. Orphans become children of the
-guardian, so where there is one, only its children are looked at; elsewhere it is every process of the machine. What
-has cleared its environment is not found: it dies with the worker, and only where there is a guardian.
+They are known by their labels. A worker in a program of the user's does not label what it starts, since the program may
+start something at the same moment: there they are known by their environment, and who has cleared that is not found.
+Orphans become children of the guardian, so where there is one, only its children are looked at; elsewhere it is every
+process of the machine.
 """
 
 import os
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from gandy.core.model import AttemptKey
-from gandy.ids import JobId, TaskNumber
 from gandy.worker.groups import list_processes, lives
 from gandy.worker.guardian import find_guardian, is_watchdog, list_children
-from gandy.worker.table import MARK_NAME
+from gandy.worker.labels import MARK_NAME, is_label_of, make_label, read_label
+from gandy.worker.table import NO_ATTEMPT
 
 
 class Stray(NamedTuple):
-    """A process that lives, and the attempt that it was started for. None: it was not started for any."""
+    """A process that lives, and the label of the attempt that it was started for."""
 
     pid: int
-    attempt: AttemptKey | None
+    label: int
 
 
 class Strays:
     """Of one worker, which is known by its mark."""
 
-    def __init__(self, mark: str) -> None:
-        self._mark = mark.encode()
+    def __init__(self, mark: int) -> None:
+        self._mark = mark
         self._guardian = find_guardian()
         self._dying: dict[AttemptKey, set[int]] = {}
 
@@ -43,7 +44,8 @@ class Strays:
         """Kill those of an attempt whose group is dead. True while any of them lives."""
         # Before the others are listed: children of what dies become the guardian's at the end of that, and not before.
         dying = {pid for pid in self._dying.pop(attempt, ()) if lives(pid)}
-        dying |= _kill(stray for stray in self._list() if stray.attempt == attempt)
+        label = make_label(self._mark, *attempt)
+        dying |= _kill(stray for stray in self._list() if stray.label == label)
         if dying:
             self._dying[attempt] = dying
         return bool(dying)
@@ -52,9 +54,10 @@ class Strays:
         """What was killed and does not die is not waited for any longer."""
         self._dying.pop(attempt, None)
 
-    def sweep(self, is_running: Callable[[AttemptKey], bool]) -> None:
+    def sweep(self, running: Iterable[AttemptKey]) -> None:
         """Kill those of attempts that are over."""
-        _kill(stray for stray in self._list() if stray.attempt is not None and not is_running(stray.attempt))
+        labels = {make_label(self._mark, *attempt) for attempt in (*running, NO_ATTEMPT)}
+        _kill(stray for stray in self._list() if stray.label not in labels)
 
     def kill_all(self) -> None:
         """The worker ends, and its groups are dead."""
@@ -65,24 +68,28 @@ class Strays:
         return list_marked(self._mark, candidates)
 
 
-def list_marked(mark: bytes, candidates: Iterable[int]) -> Iterator[Stray]:
-    """Those that were started by the worker with this mark, or by what it started. The dead have no environment."""
+def list_marked(mark: int, candidates: Iterable[int]) -> Iterator[Stray]:
+    """Those that were started by the worker with this mark, or by what it started."""
     for pid in candidates:
-        try:
-            pairs = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        values = {name: value for name, _, value in (pair.partition(b"=") for pair in pairs)}
-        if values.get(MARK_NAME.encode()) == mark:
-            yield Stray(pid, _read_attempt(values))
+        label = read_label(pid)
+        if label is None or not is_label_of(mark, label):
+            label = _find_label_in_environment(mark, pid)
+        if label is not None and lives(pid):
+            yield Stray(pid, label)
 
 
-def _read_attempt(values: dict[bytes, bytes]) -> AttemptKey | None:
+def _find_label_in_environment(mark: int, pid: int) -> int | None:
     try:
-        job, task, attempt = (int(values[name]) for name in (b"GANDY_JOB", b"GANDY_TASK", b"GANDY_ATTEMPT"))
-    except (KeyError, ValueError):
+        pairs = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
         return None
-    return AttemptKey(JobId(job), TaskNumber(task), attempt)
+    values = {name: value for name, _, value in (pair.partition(b"=") for pair in pairs)}
+    if values.get(MARK_NAME.encode()) != b"%d" % mark:
+        return None
+    try:
+        return make_label(mark, *(int(values[name]) for name in (b"GANDY_JOB", b"GANDY_TASK", b"GANDY_ATTEMPT")))
+    except (KeyError, ValueError):
+        return make_label(mark, *NO_ATTEMPT)
 
 
 def _kill(strays: Iterable[Stray]) -> set[int]:

@@ -13,6 +13,7 @@ from typing import Final
 
 from gandy.files import write_all
 from gandy.worker.frames import Setting
+from gandy.worker.labels import MARK_NAME, can_label, make_label, put_on
 
 # As in gandy.worker.output, which would import far more than this process needs.
 FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
@@ -59,6 +60,7 @@ class Place:
         self._setting: Setting | None = None  # of the last task, if that could begin
         self._task, self._attempt = Number("GANDY_TASK"), Number("GANDY_ATTEMPT")
         self._path = ""
+        self._mark = int(os.environ.get(MARK_NAME, "0")) if can_label() else 0
 
     def enter(self, setting: Setting, task: int, attempt: int) -> None:
         """Raises: OSError, ValueError."""
@@ -73,6 +75,8 @@ class Place:
         _add_path(self._path)
         self._task.set(task)
         self._attempt.set(attempt)
+        if self._mark:
+            put_on(make_label(self._mark, setting.job, task, attempt))
 
     def leave(self) -> None:
         os.fchdir(self._home)

@@ -17,12 +17,12 @@ from gandy.core.model import AttemptKey, Ending
 from gandy.files import write_all
 from gandy.ids import JobId, TaskNumber
 from gandy.journal import TABLE_NAME
+from gandy.worker.labels import MARK_BITS
 
 ROW_BYTES: Final = 512  # what is known of an attempt, with some room for the note that says how it ended
 EMPTY_ROW: Final = b"\n".rjust(ROW_BYTES)
 # In place of the number of a group, in the first row, and where it may belong to another group by now.
 MARK_WORD, ENDED_WORD = b"mark", b"ended"
-MARK_NAME: Final = "GANDY_WORKER_MARK"  # in the environment of everything that a worker starts
 SLOT_MARK: Final = "GANDY_SLOT_OF"  # in the environment of slot processes and of what they start
 NO_ATTEMPT: Final = AttemptKey(JobId(0), TaskNumber(0), 0)
 
@@ -43,7 +43,7 @@ class Row(NamedTuple):
 class Rows(NamedTuple):
     """What is in the file: the mark of the worker that wrote it, and the rows that are not empty."""
 
-    mark: bytes
+    mark: int  # 0: there is none
     rows: list[Row]
 
 
@@ -51,14 +51,14 @@ class GroupTable:
     """The groups of one worker, a row of the file for each. Its folder must be locked. Raises: OSError."""
 
     def __init__(self, folder: Path) -> None:
-        self.mark = str(secrets.randbits(63))
+        self.mark = secrets.randbits(MARK_BITS)
         self.path = folder / TABLE_NAME
         # A new file, since the watchdog of the former worker may still read the old one and kill what it finds there.
         self.path.unlink(missing_ok=True)
         self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         self._free: list[int] = []
         self._stale: list[int] = []  # free too, and not yet written over
-        self._write(0, b"%s %s" % (MARK_WORD, self.mark.encode()))
+        self._write(0, b"%s %d" % (MARK_WORD, self.mark))
         self._rows = 1
 
     def add(self, group: int, attempt: AttemptKey = NO_ATTEMPT) -> int:
@@ -106,9 +106,9 @@ def read_rows(folder: Path) -> Rows:
     try:
         lines = (folder / TABLE_NAME).read_bytes().splitlines()
     except FileNotFoundError:
-        return Rows(b"", [])
+        return Rows(0, [])
     words = lines[0].split() if lines else []
-    mark = words[1] if len(words) == 2 and words[0] == MARK_WORD else b""
+    mark = int(words[1]) if len(words) == 2 and words[0] == MARK_WORD and words[1].isdigit() else 0
     return Rows(mark, [row for row in map(_parse_row, lines[1:]) if row is not None])
 
 

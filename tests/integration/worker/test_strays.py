@@ -2,10 +2,11 @@
 
 import asyncio
 import os
+import resource
 import signal
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,20 +15,40 @@ from tests.integration.worker.python_crews import a_call
 from tests.processes import is_alive
 
 from gandy.core.model import AttemptKey
+from gandy.worker.labels import LIMIT, MARK_NAME, make_label
 from gandy.worker.strays import Strays
-from gandy.worker.table import MARK_NAME
+from gandy.worker.table import NO_ATTEMPT
 from gandy.worker.watchdog import RECOVERY
 
-MARK = f"test-{os.getpid()}"  # tests run beside one another, and every process of the machine is looked at
+# Tests run beside one another, and every process of the machine is looked at. Labels have the upper bits only.
+MARK = os.getpid() << 40
+OTHER_MARK = MARK + (1 << 39)
+
+
+Process = subprocess.Popen[bytes]
+Starter = Callable[..., AbstractContextManager[Process]]
 
 
 @contextmanager
-def a_process(attempt: AttemptKey | None, *words: str, mark: str = MARK) -> Iterator[subprocess.Popen[bytes]]:
+def a_process(attempt: AttemptKey, *words: str, mark: int = MARK) -> Iterator[Process]:
     """With the environment of what a worker starts."""
     names = ("GANDY_JOB", "GANDY_TASK", "GANDY_ATTEMPT")
-    numbers = {} if attempt is None else {name: str(number) for name, number in zip(names, attempt, strict=True)}
-    env = {**os.environ, **numbers, MARK_NAME: mark}
-    command = words or ("sleep", "600")
+    numbers = {name: str(number) for name, number in zip(names, attempt, strict=True) if attempt != NO_ATTEMPT}
+    with _start({**os.environ, **numbers, MARK_NAME: str(mark)}, *words) as process:
+        yield process
+
+
+@contextmanager
+def a_labelled_process(attempt: AttemptKey, mark: int = MARK) -> Iterator[Process]:
+    """With the label that a worker puts on what it starts, and without an environment."""
+    with _start({}) as process:
+        resource.prlimit(process.pid, LIMIT, (make_label(mark, *attempt), resource.RLIM_INFINITY))
+        yield process
+
+
+@contextmanager
+def _start(env: dict[str, str], *words: str) -> Iterator[Process]:
+    command = words or ("/bin/sleep", "600")
     with subprocess.Popen(command, env=env, stdin=subprocess.PIPE, start_new_session=True) as process:
         try:
             yield process
@@ -35,20 +56,21 @@ def a_process(attempt: AttemptKey | None, *words: str, mark: str = MARK) -> Iter
             process.kill()
 
 
-def test_only_those_of_the_attempt_and_the_worker_are_killed() -> None:
+@pytest.mark.parametrize("start", [a_process, a_labelled_process])
+def test_only_those_of_the_attempt_and_the_worker_are_killed(start: Starter) -> None:
     strays = Strays(MARK)
     with (
-        a_process(an_attempt(1)) as meant,
-        a_process(an_attempt(2)) as other,
-        a_process(None) as unknown,
-        a_process(an_attempt(1), mark=f"{MARK}7") as foreign,
+        start(an_attempt(1)) as meant,
+        start(an_attempt(2)) as other,
+        start(NO_ATTEMPT) as unknown,
+        start(an_attempt(1), mark=OTHER_MARK) as foreign,
     ):
         assert strays.kill(an_attempt(1))
         assert meant.wait(20) == -signal.SIGKILL
         assert not strays.kill(an_attempt(1))
-        strays.sweep(lambda attempt: attempt == an_attempt(2))
+        strays.sweep([an_attempt(2)])
         assert [each.poll() for each in (other, unknown, foreign)] == [None, None, None]
-        strays.sweep(lambda _attempt: False)
+        strays.sweep([])
         assert other.wait(20) == -signal.SIGKILL
         strays.kill_all()
         assert unknown.wait(20) == -signal.SIGKILL

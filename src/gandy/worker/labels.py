@@ -1,0 +1,43 @@
+"""A number that processes inherit from their parents. It tells which attempt of which worker they were started for.
+
+It is the soft limit on file locks (RLIMIT_LOCKS), which Linux keeps and has not enforced since version 2.4.25. Forks
+have it too, and it survives `env -i` and `setsid`. Slot processes import this module, so it imports next to nothing.
+"""
+
+import resource
+from typing import Final
+
+MARK_BITS: Final = 63  # of the number that each worker chooses for itself
+MARK_NAME: Final = "GANDY_WORKER_MARK"  # the same number in the environment of everything that a worker starts
+LIMIT: Final = 10  # RLIMIT_LOCKS on every Linux; Python has no name for it
+
+_ATTEMPT_BITS: Final = 33  # of a label; those above are from the worker's mark
+_ATTEMPT_MASK: Final = (1 << _ATTEMPT_BITS) - 1
+
+
+def make_label(mark: int, job: int, task: int, attempt: int) -> int:
+    """Of one attempt. Those that run at the same time have different ones, but for one chance in billions."""
+    return mark & ~_ATTEMPT_MASK | hash((job, task, attempt)) & _ATTEMPT_MASK
+
+
+def is_label_of(mark: int, label: int) -> bool:
+    """Whether the worker with this mark made it."""
+    return label >> _ATTEMPT_BITS == mark >> _ATTEMPT_BITS
+
+
+def can_label() -> bool:
+    """Unless the user has set a limit of his own that cannot be raised."""
+    return resource.getrlimit(LIMIT)[1] == resource.RLIM_INFINITY
+
+
+def put_on(label: int) -> None:
+    """Let this process have it, and what it starts from now on. Where `can_label`."""
+    resource.setrlimit(LIMIT, (label, resource.RLIM_INFINITY))
+
+
+def read_label(pid: int) -> int | None:
+    """None where there is no such process, or it is another user's."""
+    try:
+        return resource.prlimit(pid, LIMIT)[0]
+    except OSError:
+        return None
