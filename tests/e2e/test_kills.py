@@ -396,9 +396,10 @@ def _fork_away(path: str) -> None:
     """A daemon in the manner of old: it shares nothing with this process but its program."""
     if os.fork() == 0:
         os.setsid()
-        if os.fork() == 0:
-            with Path(path).open("a") as file:
-                file.write(f"{os.getpid()}\n{os.getppid()}\n")
+        is_child = os.fork() == 0
+        with Path(path).open("a") as file:
+            file.write(f"{os.getpid()}\n")
+        if is_child:
             time.sleep(600)
         os._exit(0)
 
