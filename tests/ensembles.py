@@ -1,12 +1,12 @@
 """Members of an ensemble in one room: what one says arrives at once, and time passes when the test says so."""
 
-from gandy.core.bus.coercion import Handler
-from gandy.core.bus.effects import Broadcast, Connect, Cut, Datagram, Effect, News, Write
-from gandy.core.bus.member import Member, Place
-from gandy.core.bus.processes import Process
-from gandy.wire.bus import BusMessage, Framer, decode_message, encode_message, frame
-from gandy.wire.bus_control import Discovery, Init, encode_discovery, encode_init
-from gandy.wire.dialects import DIALECTS, DialectName
+from gandy.bus.core.coercion import Handler
+from gandy.bus.core.effects import Broadcast, Connect, Cut, Datagram, Effect, News, Write
+from gandy.bus.core.member import Member, Place
+from gandy.bus.core.processes import Process
+from gandy.bus.wire.control import Discovery, Init, encode_discovery, encode_init
+from gandy.bus.wire.dialects import DIALECTS, DialectName
+from gandy.bus.wire.messages import BusMessage, Framer, decode_message, encode_message, frame
 
 APP = "band"
 START = 1000.0  # local time is not shared time, and not 0

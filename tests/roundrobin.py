@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import msgspec
 from tests.crews import Frame, Seat, Table
 
-from gandy.core.doors.base import Parcel
-from gandy.core.doors.registered import Times
-from gandy.core.doors.roundrobin import RoundRobinDoor
 from gandy.core.switchboard import Switchboard
 from gandy.core.workers import Worker, WorkerInfo
+from gandy.doors.base import Parcel
+from gandy.doors.roundrobin.codes import CommandCodes
+from gandy.doors.roundrobin.door import RoundRobinDoor
+from gandy.doors.roundrobin.registered import Times
 from gandy.wire import calls
 from gandy.wire.calls import CALL, CAST, FAILED, LAST, MORE, REFUSED, STREAM, WHOLE, Offer
-from gandy.wire.command_codes import CommandCodes
 
 PING, PONG, EXEC, TRACKEXEC, TRACKADDRESS, RESPONSE = (bytes([byte]) for byte in range(1, 7))
 INCREMENT, REGISTER, DEREGISTER, RR_STREAM = (bytes([byte]) for byte in range(7, 11))

@@ -5,6 +5,7 @@ from itertools import pairwise
 from hypothesis import strategies as st
 from msgspec import UNSET
 
+from gandy.doors.v1.wire import V1Message
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import LAST_INTEGER, MAX_ATTEMPT, MAX_SLOTS
 from gandy.wire.messages import (
@@ -29,7 +30,6 @@ from gandy.wire.messages import (
     TaskResult,
     Update,
 )
-from gandy.wire.v1 import V1Message
 from gandy.wire.v2 import EXTENSION_TYPES, KNOWN_EXTENSIONS
 
 u16 = st.integers(0, 0xFFFF)

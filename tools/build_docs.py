@@ -17,10 +17,12 @@ from typing import Any, Final, TypeAlias
 
 from bench import records
 
+from gandy.doors.v1 import wire as v1
+from gandy.doors.v1.law import V1_LAW, V1State
 from gandy.errors import ErrorCode
-from gandy.talk.law import LAW, V1_LAW, State, V1State
+from gandy.talk.law import LAW, State
 from gandy.testing.transcript import describe
-from gandy.wire import v1, v2
+from gandy.wire import v2
 from gandy.wire.messages import Extension
 from tools.describe_benchmarks import describe_tables, draw_table, list_marks
 from tools.describe_commands import describe_commands, list_commands, list_job_keys

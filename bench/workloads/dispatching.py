@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from functools import partial
 
 from bench.contract import Contestant, Place, Table, Work
-from gandy.core.bus.addresses import AddressTree, split_address
-from gandy.core.bus.coercion import Handler
+from gandy.bus.core.addresses import AddressTree, split_address
+from gandy.bus.core.coercion import Handler
 
 MESSAGES = 100_000
 NAMES = 100_000  # that all messages of a run with patterns are compared with, at least

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 from gandy.core.policy import Policy
-from gandy.foreman.main import Doors, ForemanProgram, socket_address
+from gandy.foreman.doors import Doors
+from gandy.foreman.main import ForemanProgram, socket_address
 from gandy.net import loop
 from gandy.net.logs import begin_log
 from gandy.net.open_files import allow_many_files

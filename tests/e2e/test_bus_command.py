@@ -23,9 +23,9 @@ import pexpect
 import pytest
 
 from gandy.bus import Ensemble
-from gandy.cli.exits import ExitCode
 from gandy.config import tell_home
 from gandy.errors import UnknownService
+from gandy.terminal.exits import ExitCode
 
 GANDY = str(Path(sysconfig.get_path("scripts")) / "gandy")
 PATIENCE = 60.0  # seconds until something that does not happen counts as hung; nothing here is measured
@@ -467,4 +467,4 @@ def test_help_does_not_load_the_bus(words: list[str]) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE)
     loaded = done.stdout.splitlines()[-1].split()
-    assert not {"gandy.bus", "gandy.wire.bus", "rich"} & set(loaded)
+    assert not {"gandy.bus", "gandy.bus.wire.messages", "rich"} & set(loaded)

@@ -13,7 +13,7 @@ from tests.e2e.kitchens import SOON, Kitchen, a_kitchen, read_lines, until
 from tests.e2e.test_jobs_command import PATIENCE, Crew
 
 import gandy
-from gandy.cli.exits import ExitCode
+from gandy.terminal.exits import ExitCode
 
 
 @pytest.fixture(scope="module")

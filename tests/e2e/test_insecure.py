@@ -10,7 +10,7 @@ from tests.e2e.kitchens import until
 from tests.e2e.test_jobs_command import PATIENCE, Crew
 from tests.e2e.test_kills import Member
 
-from gandy.gateway.curve import ServerKeys
+from gandy.doors.sockets.curve import ServerKeys
 
 
 def tell_error(crew: Crew, *words: str) -> str:

@@ -12,7 +12,7 @@ from tests.e2e.test_jobs_command import PATIENCE, Crew
 from tests.e2e.test_kills import Member
 
 from gandy import Client
-from gandy.gateway.curve import ClientKeys, Pair, ServerKeys
+from gandy.doors.sockets.curve import ClientKeys, Pair, ServerKeys
 from gandy.keys.certificates import make_secret
 from gandy.keys.crew import CrewKeys
 from gandy.keys.foreman import ForemanKeys

@@ -24,11 +24,11 @@ from tests.e2e.halls import find_port
 from tests.e2e.kitchens import ROOT, until
 from tests.e2e.test_jobs_command import GANDY, PATIENCE, Crew
 
+from gandy.bus.wire.control import Discovery, encode_discovery
+from gandy.bus.wire.dialects import DIALECTS
 from gandy.errors import ErrorCode
 from gandy.keys.crew import make_client_context
 from gandy.wire import v2
-from gandy.wire.bus_control import Discovery, encode_discovery
-from gandy.wire.dialects import DIALECTS
 from gandy.wire.messages import Error, Hello
 
 LOOPBACK = ("127.", "::1")

@@ -9,11 +9,13 @@ from typing import Any, Final
 
 from tests.fuzz.talks import cut
 
+from gandy.bus.wire import control as bus_control
+from gandy.bus.wire import messages as bus
+from gandy.bus.wire import osc
+from gandy.bus.wire.control import ClockReply, ClockSynced, Control, Discovery, Init, Services, Tap
+from gandy.bus.wire.dialects import DIALECTS, Dialect
+from gandy.bus.wire.messages import BusBundle, BusMessage, Framer, Order, frame
 from gandy.errors import RemoteProtocolError
-from gandy.wire import bus, bus_control, osc
-from gandy.wire.bus import BusBundle, BusMessage, Framer, Order, frame
-from gandy.wire.bus_control import ClockReply, ClockSynced, Control, Discovery, Init, Services, Tap
-from gandy.wire.dialects import DIALECTS, Dialect
 
 ORDERS: Final[tuple[Order, ...]] = ("<", ">")
 

@@ -10,12 +10,14 @@ from typing import Final
 
 from tests.roundrobin import Hall, read_note
 
-from gandy.core.doors.pingpong import PingPongDoor
 from gandy.core.switchboard import Switchboard
 from gandy.core.workers import Worker, WorkerInfo
+from gandy.doors.pingpong import wire as pingpong
+from gandy.doors.pingpong.door import PingPongDoor
+from gandy.doors.roundrobin import streams
+from gandy.doors.roundrobin import wire as roundrobin
+from gandy.doors.roundrobin.wire import INCREMENT, MQS_MORE, ONGOING, PING, REGISTER, RESPONSE, TRACKEXEC, VERSION
 from gandy.errors import RemoteProtocolError
-from gandy.wire import pingpong, roundrobin, streams
-from gandy.wire.roundrobin import INCREMENT, MQS_MORE, ONGOING, PING, REGISTER, RESPONSE, TRACKEXEC, VERSION
 
 PEERS: Final = (b"one", b"two", b"three")
 WORDS: Final = (

@@ -7,8 +7,10 @@ import msgspec
 from tests.builders import a_pair, a_result, a_task, some_tasks
 from tests.fuzz import bus, doors
 
+from gandy.cli import frames as plain
+from gandy.doors.v1 import wire as v1
 from gandy.ids import JobId, TaskNumber
-from gandy.wire import calls, joining, payloads, plain, v1, v2
+from gandy.wire import calls, joining, payloads, v2
 from gandy.wire.messages import (
     GREETING,
     RESEND_HELLO,

@@ -12,15 +12,16 @@ from typing import Any, Final, Protocol, TypeVar
 
 from tests.builders import a_pair, a_result, a_task, some_tasks
 
+from gandy.doors.v1 import wire as v1
+from gandy.doors.v1.foreman import V1ForemanSide
+from gandy.doors.v1.law import V1State
+from gandy.doors.v1.worker import V1WorkerSide
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.limits import LAST_NUMBER, MAX_SLOTS
 from gandy.talk.events import ForemanEvent, Kill, Leave, Reported, Start, WorkerEvent
 from gandy.talk.foreman import ForemanSide
-from gandy.talk.law import V1State
-from gandy.talk.v1_foreman import V1ForemanSide
-from gandy.talk.v1_worker import V1WorkerSide
 from gandy.talk.worker import WorkerSide
-from gandy.wire import payloads, v1, v2
+from gandy.wire import payloads, v2
 from gandy.wire.messages import (
     GREETING,
     RESEND_HELLO,

@@ -11,11 +11,13 @@ from typing import Any, Final, NamedTuple
 import click
 from tests.fuzz import boards, bus, doors, talks
 
-from gandy.cli.text import parse_json
+from gandy.cli import frames as plain
+from gandy.cli.frames import Generation
+from gandy.doors.v1 import wire as v1
 from gandy.errors import ConfigError, ErrorCode, LocalProtocolError, RemoteProtocolError
-from gandy.wire import joining, plain, v1, v2
+from gandy.terminal.text import parse_json
+from gandy.wire import joining, v2
 from gandy.wire.messages import Message
-from gandy.wire.plain import Generation
 from gandy.wire.stream import MAGIC, Decoder
 
 Target = Callable[[bytes], None]

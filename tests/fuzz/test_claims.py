@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from gandy.doors.v1 import wire as v1
 from gandy.errors import ErrorCode, RemoteProtocolError
-from gandy.wire import v1, v2
+from gandy.wire import v2
 from gandy.wire.stream import MAGIC, Decoder
 
 # Bytes. An error, its text and its traceback take some; a claim that is believed takes megabytes.

@@ -25,7 +25,8 @@ from gandy.core.records import Claimed, JobAdded, JobSet, LinesAdded, Record, Ta
 from gandy.errors import ConfigError, GandyError, JobNotFound, Rejected, StoreError
 from gandy.foreman import inputs, intake, server
 from gandy.foreman.blobs import MAX_BYTES, PART_SECONDS, Blobs
-from gandy.foreman.main import Doors, ForemanProgram, socket_address
+from gandy.foreman.doors import Doors
+from gandy.foreman.main import ForemanProgram, socket_address
 from gandy.foreman.refusal import Refusal
 from gandy.ids import JobId, TaskNumber
 from gandy.reach import Reach

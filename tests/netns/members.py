@@ -10,8 +10,8 @@ from tests.netns.namespaces import Namespace
 from tests.netns.programs import SOON
 
 from gandy.bus import Ensemble, Message
+from gandy.bus.core.effects import News
 from gandy.bus.ensemble import Bus
-from gandy.core.bus.effects import News
 
 APP: Final = "test"
 EXACT: Final = 20e-6  # seconds; two clocks that are read within so little were read at once

@@ -20,7 +20,7 @@ import time
 from tests.netns.members import APP, take_sample
 
 from gandy.bus import Ensemble, Message
-from gandy.core.bus.effects import ClockFound, News, ServiceFound
+from gandy.bus.core.effects import ClockFound, News, ServiceFound
 
 
 def tell(*words: object) -> None:

@@ -10,7 +10,8 @@ from tests.netns.members import APP
 from tests.netns.namespaces import Namespace
 from tests.netns.programs import SOON
 
-from gandy.bus import Ensemble, engine
+from gandy.bus import Ensemble
+from gandy.bus.io import engine
 from gandy.errors import LinkError
 
 

@@ -16,7 +16,7 @@ from tests.netns.peers import Peer
 from tests.netns.programs import tell_limit
 
 from gandy.bus import INFINITUM, Status
-from gandy.core.bus.effects import ClockFound, ClockLost, ProcessLost, ServiceFound, ServiceLost
+from gandy.bus.core.effects import ClockFound, ClockLost, ProcessLost, ServiceFound, ServiceLost
 
 SMALL: Final = tell_limit(0.01)  # seconds; the error of a clock on one machine, though others work there too
 LATE: Final = tell_limit(0.25)  # seconds; messages may come so much after their time

@@ -13,7 +13,7 @@ from tests.netns.namespaces import Hosts, Namespace
 from tests.netns.programs import IS_QUIET, SOON
 
 from gandy.bus import AsyncEnsemble
-from gandy.core.bus.effects import ClockFound, ServiceFound
+from gandy.bus.core.effects import ClockFound, ServiceFound
 from gandy.errors import LinkError
 
 QUIET = pytest.mark.skipif(not IS_QUIET, reason="it tells how long something takes: for a quiet machine, in make soak")

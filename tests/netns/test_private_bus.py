@@ -18,16 +18,16 @@ from tests.netns.namespaces import LINK, Hosts, Namespace
 from tests.netns.programs import SOON
 from tests.processes import many_files
 
-from gandy.bus import engine
-from gandy.bus.privacy import Privacy
-from gandy.core.bus import links
-from gandy.core.bus.discovery import LOCALHOST
-from gandy.core.bus.effects import ServiceFound, ServiceLost
+from gandy.bus.core import links
+from gandy.bus.core.discovery import LOCALHOST
+from gandy.bus.core.effects import ServiceFound, ServiceLost
+from gandy.bus.io import engine
+from gandy.bus.io.privacy import Privacy
+from gandy.bus.wire.control import Discovery, encode_discovery
+from gandy.bus.wire.dialects import DIALECTS
 from gandy.errors import UnknownService
 from gandy.keys.crew import make_client_context
 from gandy.keys.session import MAX_STRANGE_BYTES
-from gandy.wire.bus_control import Discovery, encode_discovery
-from gandy.wire.dialects import DIALECTS
 
 KEY: Final = "6b" * 32
 OTHER_KEY: Final = "6f" * 32

@@ -14,7 +14,7 @@ from tests.netns.namespaces import Namespace
 from tests.netns.programs import SOON
 
 from gandy.bus import Message, Status
-from gandy.core.bus.effects import ClockFound, ProcessLost, ServiceFound
+from gandy.bus.core.effects import ClockFound, ProcessLost, ServiceFound
 
 LEADER: Final = 39361
 LEADER_UDP: Final = 40000  # not recorded

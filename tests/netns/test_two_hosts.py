@@ -13,8 +13,8 @@ from tests.netns.namespaces import LINK, Hosts, Namespace, Weather, two_hosts
 from tests.netns.programs import Program, tell_limit
 
 from gandy.bus import Status
-from gandy.core.bus.effects import ServiceFound, ServiceLost
-from gandy.wire.dialects import DIALECTS
+from gandy.bus.core.effects import ServiceFound, ServiceLost
+from gandy.bus.wire.dialects import DIALECTS
 
 BAD_WEATHER: Final = Weather(delay_ms=5, jitter_ms=2, loss_percent=1)
 PRIVATE: Final = {"insecure": False, "key": "6b" * 32}

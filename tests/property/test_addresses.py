@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from gandy.core.bus.addresses import AddressTree, split_address
-from gandy.core.bus.patterns import PART_COST, compile_pattern
+from gandy.bus.core.addresses import AddressTree, split_address
+from gandy.bus.core.patterns import PART_COST, compile_pattern
 
 names = st.text("abc-", min_size=1, max_size=3)
 paths = st.lists(names, max_size=3).map(lambda parts: "/" + "/".join(parts))

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from tests.fuzz import bus as fuzz
 from tests.strategies import cut_into_pieces
 
-from gandy.errors import RemoteProtocolError
-from gandy.wire import bus_control, osc
-from gandy.wire.bus import (
+from gandy.bus.wire import control as bus_control
+from gandy.bus.wire import osc
+from gandy.bus.wire.control import ClockReply, ClockRequest, ClockSynced, Discovery, Init, Services, Tap
+from gandy.bus.wire.dialects import DIALECTS, Dialect
+from gandy.bus.wire.messages import (
     MAX_BUNDLE_DEPTH,
     BusBundle,
     BusMessage,
@@ -27,9 +29,8 @@ from gandy.wire.bus import (
     make_message,
     peek,
 )
-from gandy.wire.bus_control import ClockReply, ClockRequest, ClockSynced, Discovery, Init, Services, Tap
-from gandy.wire.bus_types import INFINITUM, infer_types
-from gandy.wire.dialects import DIALECTS, Dialect
+from gandy.bus.wire.types import INFINITUM, infer_types
+from gandy.errors import RemoteProtocolError
 
 
 class Typed(NamedTuple):

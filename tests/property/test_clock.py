@@ -15,7 +15,7 @@ from typing import Protocol
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gandy.talk.clock import (
+from gandy.bus.core.clock import (
     DRIFT,
     LEAD_LAW,
     MAX_SLEW,

@@ -8,14 +8,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.ensembles import START, listen, make_member
 
-from gandy.core.bus.coercion import Handler
-from gandy.core.bus.effects import Connect, Cut, Datagram, Write
-from gandy.core.bus.links import MAX_CONNECTING, MAX_STRANGERS
-from gandy.core.bus.member import Member
-from gandy.core.bus.processes import MAX_SERVICES, ProcessState
-from gandy.errors import GandyError
-from gandy.wire.bus import BusBundle, BusMessage, decode_message, encode, frame
-from gandy.wire.bus_control import (
+from gandy.bus.core.coercion import Handler
+from gandy.bus.core.effects import Connect, Cut, Datagram, Write
+from gandy.bus.core.links import MAX_CONNECTING, MAX_STRANGERS
+from gandy.bus.core.member import Member
+from gandy.bus.core.processes import MAX_SERVICES, ProcessState
+from gandy.bus.wire.control import (
     ClockReply,
     ClockRequest,
     ClockSynced,
@@ -29,7 +27,9 @@ from gandy.wire.bus_control import (
     encode_init,
     encode_services,
 )
-from gandy.wire.dialects import DIALECTS, Dialect
+from gandy.bus.wire.dialects import DIALECTS, Dialect
+from gandy.bus.wire.messages import BusBundle, BusMessage, decode_message, encode, frame
+from gandy.errors import GandyError
 
 PORTS = st.sampled_from([1, 4000, 5000, 5001, 6000, 65535])
 IPS = st.sampled_from(["10.0.0.1", "127.0.0.1", "9.0.0.1", "255.255.255.255"])

@@ -12,13 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.crews import ClientSeat, Table
 
-from gandy.core.doors.base import Parcel
-from gandy.core.doors.pingpong import PingPongDoor
 from gandy.core.switchboard import GRACE, Switchboard
-from gandy.errors import RemoteProtocolError
-from gandy.wire import calls
-from gandy.wire.calls import BUSY, FAILED, LAST, LOST, REFUSED
-from gandy.wire.pingpong import (
+from gandy.doors.base import Parcel
+from gandy.doors.pingpong.door import PingPongDoor
+from gandy.doors.pingpong.wire import (
     BROKER_WORDS,
     WORKER_WORDS,
     Exit,
@@ -33,6 +30,9 @@ from gandy.wire.pingpong import (
     decode_worker,
     encode,
 )
+from gandy.errors import RemoteProtocolError
+from gandy.wire import calls
+from gandy.wire.calls import BUSY, FAILED, LAST, LOST, REFUSED
 
 EXPIRY = 4.0
 LARGE = 400_000  # bytes of a result for which the first credit is not enough

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.strategies import cut_into_pieces, extended, plain_tasks, u32, v1_messages, v2_numbered
 
-from gandy.wire import payloads, v1, v2
+from gandy.doors.v1 import wire as v1
+from gandy.wire import payloads, v2
 from gandy.wire.messages import Extended, Message, Task
 
 

@@ -30,9 +30,9 @@ from tests.roundrobin import (
     RoundRobinWorker,
 )
 
-from gandy.core.doors.base import name_peer
-from gandy.core.doors.registered import UNANSWERED_PAUSE
 from gandy.core.workers import Worker
+from gandy.doors.base import name_peer
+from gandy.doors.roundrobin.registered import UNANSWERED_PAUSE
 from gandy.wire.calls import BUSY, CAST, LOST, UNKNOWN
 
 CLIENTS = (b"c1", b"c2")

@@ -6,13 +6,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.ensembles import START, accept, make_member
 from tests.property.test_member import make_messages, mutate
 
-from gandy.core.bus.coercion import Handler
-from gandy.core.bus.delivery import Delivery
-from gandy.core.bus.effects import Datagram
+from gandy.bus.core.coercion import Handler
+from gandy.bus.core.delivery import Delivery
+from gandy.bus.core.effects import Datagram
+from gandy.bus.wire.dialects import DIALECTS
+from gandy.bus.wire.messages import frame
+from gandy.bus.wire.types import INFINITUM
 from gandy.errors import GandyError
-from gandy.wire.bus import frame
-from gandy.wire.bus_types import INFINITUM
-from gandy.wire.dialects import DIALECTS
 
 PATHS = st.sampled_from(["", "/hit", "/a", "/hat"])
 SERVICES = st.sampled_from(["drum", "horn"])

@@ -5,7 +5,7 @@ from math import inf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gandy.core.bus.schedule import Handle, Schedule
+from gandy.bus.core.schedule import Handle, Schedule
 from gandy.errors import NotScheduled
 
 COUNT, HORIZON, BYTES = 12, 10.0, 100

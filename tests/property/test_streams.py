@@ -5,8 +5,17 @@ from contextlib import suppress
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gandy.doors.roundrobin.streams import (
+    RAW,
+    ZLIB,
+    Packet,
+    StreamReader,
+    StreamWriter,
+    check_blocks,
+    decode_packet,
+    encode_packet,
+)
 from gandy.errors import RemoteProtocolError
-from gandy.wire.streams import RAW, ZLIB, Packet, StreamReader, StreamWriter, check_blocks, decode_packet, encode_packet
 
 handles = st.binary(min_size=1, max_size=255)
 packets = st.builds(Packet, st.sampled_from([b"0", b"1", b"2"]), st.sampled_from([RAW, ZLIB]), handles, st.binary())

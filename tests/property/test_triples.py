@@ -5,14 +5,16 @@ from itertools import product
 import pytest
 from tests.builders import a_pair, a_result, a_task
 
+from gandy.doors.v1 import wire as v1
+from gandy.doors.v1.law import V1_LAW, V1State
+from gandy.doors.v1.link import V1Link
+from gandy.doors.v1.wire import V1Message
 from gandy.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
 from gandy.talk.events import Requested
 from gandy.talk.exchange import Exchange, _Outstanding
-from gandy.talk.law import ANSWERS, LAW, REQUESTS, V1_LAW, Role, State, Step, V1State
-from gandy.talk.v1_link import V1Link
-from gandy.wire import v1, v2
+from gandy.talk.law import ANSWERS, LAW, REQUESTS, Role, State, Step
+from gandy.wire import v2
 from gandy.wire.messages import Answer, Cancel, Error, Hello, Job, Message, Ok, Request, Reset, Stop, Update
-from gandy.wire.v1 import V1Message
 
 # None of them is special: no greeting, no overflow, no immediate STOP.
 SAMPLES: dict[type[Message], Message] = {

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from tests.builders import a_pair, some_tasks
 
+from gandy.doors.v1.foreman import V1ForemanSide
+from gandy.doors.v1.worker import V1WorkerSide
 from gandy.talk.foreman import ForemanSide
 from gandy.talk.numbers import Numbers
-from gandy.talk.v1_foreman import V1ForemanSide
-from gandy.talk.v1_worker import V1WorkerSide
 from gandy.talk.worker import WorkerSide
 from gandy.testing import ForemanEnd, Ledger, Referee, Simulation, Weather, WeatheredLink, WorkerEnd
 from gandy.wire.messages import Extension, Task, TaskPair

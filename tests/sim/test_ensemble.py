@@ -7,10 +7,10 @@ from statistics import median
 
 import pytest
 
-from gandy.core.bus.effects import ClockFound
-from gandy.core.bus.processes import Status
+from gandy.bus.core.effects import ClockFound
+from gandy.bus.core.processes import Status
+from gandy.bus.wire.dialects import DIALECTS, DialectName
 from gandy.testing.ensemble import Air, EnsembleSim, SimMember
-from gandy.wire.dialects import DIALECTS, DialectName
 
 # `make soak` runs many more: one seed here costs as much as a hundred of the others.
 SEEDS = max(2, int(os.environ.get("GANDY_SIM_SEEDS", "200")) // 100)

@@ -9,13 +9,13 @@ import msgspec
 import pytest
 from tests.crews import ClientSeat, Table
 
-from gandy.core.doors.pingpong import PingPongDoor
 from gandy.core.switchboard import Switchboard
-from gandy.talk.pingpong import PingPongWorker, Turn
+from gandy.doors.pingpong.door import PingPongDoor
+from gandy.doors.pingpong.talk import PingPongWorker, Turn
+from gandy.doors.pingpong.wire import Exit, Job
 from gandy.testing.simulation import Simulation
 from gandy.wire import calls
 from gandy.wire.calls import BUSY, LAST, LOST, REFUSED, UNKNOWN
-from gandy.wire.pingpong import Exit, Job
 
 HORIZON = 25.0  # seconds of calls and bad luck
 END = 75.0  # by then the longest jobs are done, and everybody is back

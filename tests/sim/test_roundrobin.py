@@ -30,8 +30,8 @@ from tests.roundrobin import (
     read_note,
 )
 
-from gandy.core.doors.base import Parcel
-from gandy.core.doors.registered import Times
+from gandy.doors.base import Parcel
+from gandy.doors.roundrobin.registered import Times
 from gandy.testing.simulation import Simulation
 from gandy.wire.calls import BUSY, CANCEL, LOST, UNKNOWN
 

@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
-from gandy.errors import RemoteProtocolError
-from gandy.wire import bus_control
-from gandy.wire.bus import BusMessage, Framer, decode, decode_message, encode, encode_message, frame, peek
-from gandy.wire.bus_control import (
+from gandy.bus.wire import control as bus_control
+from gandy.bus.wire.control import (
     ClockReply,
     ClockRequest,
     ClockSynced,
@@ -24,7 +22,9 @@ from gandy.wire.bus_control import (
     decode_discovery,
     decode_init,
 )
-from gandy.wire.dialects import DIALECTS, Dialect
+from gandy.bus.wire.dialects import DIALECTS, Dialect
+from gandy.bus.wire.messages import BusMessage, Framer, decode, decode_message, encode, encode_message, frame, peek
+from gandy.errors import RemoteProtocolError
 
 Said = Discovery | Init | bus_control.Control
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from gandy.wire import v1, v2
-from gandy.wire.plain import PlainDecoder, make_decoder
+from gandy.cli.frames import PlainDecoder, make_decoder
+from gandy.doors.v1 import wire as v1
+from gandy.wire import v2
 
 HERE = Path(__file__).parent
 

@@ -4,9 +4,9 @@
 """
 
 from gandy.bus.aio import AsyncEnsemble
+from gandy.bus.core.processes import ProcessState, Status
 from gandy.bus.ensemble import Ensemble, Service
 from gandy.bus.events import Message, Neighbour
-from gandy.core.bus.processes import ProcessState, Status
-from gandy.wire.bus import INFINITUM
+from gandy.bus.wire.messages import INFINITUM
 
 __all__ = ["INFINITUM", "AsyncEnsemble", "Ensemble", "Message", "Neighbour", "ProcessState", "Service", "Status"]

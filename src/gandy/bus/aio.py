@@ -9,10 +9,10 @@ from threading import Condition
 from types import TracebackType
 from typing import Any, Final, Self
 
+from gandy.bus.core.effects import News
+from gandy.bus.core.member import Delivery
+from gandy.bus.core.processes import Status
 from gandy.bus.ensemble import SPIN, Bus
-from gandy.core.bus.effects import News
-from gandy.core.bus.member import Delivery
-from gandy.core.bus.processes import Status
 
 log = logging.getLogger("gandy.bus")
 

@@ -10,26 +10,26 @@ from threading import Condition, RLock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
-from gandy.bus.engine import Engine, run_delivery
+from gandy.bus.core.coercion import Handler
+from gandy.bus.core.delivery import check_service
+from gandy.bus.core.discovery import LOCALHOST
+from gandy.bus.core.effects import News
+from gandy.bus.core.member import Delivery, Member
+from gandy.bus.core.processes import Status
 from gandy.bus.events import Message, Neighbour
+from gandy.bus.io.engine import Engine, run_delivery
 from gandy.bus.osc import Osc
-from gandy.bus.osc_in import OscIn
-from gandy.bus.osc_out import OscOut
+from gandy.bus.osc.incoming import OscIn
+from gandy.bus.osc.outgoing import OscOut
+from gandy.bus.wire.control import MAX_APP
+from gandy.bus.wire.dialects import DIALECTS, DialectName
 from gandy.config import tell_home
-from gandy.core.bus.coercion import Handler
-from gandy.core.bus.delivery import check_service
-from gandy.core.bus.discovery import LOCALHOST
-from gandy.core.bus.effects import News
-from gandy.core.bus.member import Delivery, Member
-from gandy.core.bus.processes import Status
 from gandy.errors import ConfigError, NoClock
 from gandy.interfaces import find_ip
 from gandy.keys.ensemble import KEY_BYTES, open_ensemble_key, parse_ensemble_key
-from gandy.wire.bus_control import MAX_APP
-from gandy.wire.dialects import DIALECTS, DialectName
 
 if TYPE_CHECKING:
-    from gandy.bus.privacy import Privacy
+    from gandy.bus.io.privacy import Privacy
 
 log = logging.getLogger("gandy.bus")
 
@@ -317,7 +317,7 @@ def _choose_place(
         if key is not None:
             raise ConfigError("an ensemble has a key, or is insecure")
         return ip or find_ip(), None
-    from gandy.bus.privacy import Privacy  # it takes long to import
+    from gandy.bus.io.privacy import Privacy  # it takes long to import
 
     is_shared = True
     if isinstance(key, str):

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from gandy.core.bus.processes import ProcessState
+from gandy.bus.core.processes import ProcessState
 
 
 class Message(NamedTuple):

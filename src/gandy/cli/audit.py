@@ -12,11 +12,11 @@ from typing import IO, Any, Final
 
 import click
 
-from gandy.cli.exits import EXIT_HELP, make_epilog
-from gandy.cli.options import Format, output_option, refuse_joined
-from gandy.cli.say import say
 from gandy.config import tell_home
 from gandy.errors import ConfigError
+from gandy.terminal.exits import EXIT_HELP, make_epilog
+from gandy.terminal.options import Format, output_option, refuse_joined
+from gandy.terminal.say import say
 
 FOLLOW_PAUSE: Final = 0.5  # seconds between two looks at whether there is more
 
@@ -103,7 +103,7 @@ def _print(line: bytes, output: Format) -> None:
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return  # a line that a crash cut short
     if output == "json":
-        from gandy.cli.rows import print_json
+        from gandy.terminal.rows import print_json
 
         print_json(entry)
     else:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gandy.cli.exits import ExitCode, make_epilog
-from gandy.cli.moments import AT_HELP, Moment, MomentType
-from gandy.cli.options import Seconds, foreman_option, open_client, tell_shared
-from gandy.cli.say import format_json, say
-from gandy.cli.text import parse_argument
+from gandy.terminal.exits import ExitCode, make_epilog
+from gandy.terminal.moments import AT_HELP, Moment, MomentType
+from gandy.terminal.options import Seconds, foreman_option, open_client, tell_shared
+from gandy.terminal.say import format_json, say
+from gandy.terminal.text import parse_argument
 
 if TYPE_CHECKING:
     from gandy.client import Client

@@ -7,8 +7,15 @@ from typing import Final
 
 import click
 
-from gandy.cli.exits import WAIT_EXIT_HELP, ExitCode, make_epilog
-from gandy.cli.options import (
+from gandy.client import Job
+from gandy.core.jobs import FINAL_JOB_STATES
+from gandy.core.model import JobState
+from gandy.core.requests import TaskOutput
+from gandy.core.rows import JobRow, TaskRow
+from gandy.errors import GandyError, LinkError
+from gandy.ids import JobId, TaskNumber
+from gandy.terminal.exits import WAIT_EXIT_HELP, ExitCode, make_epilog
+from gandy.terminal.options import (
     Format,
     foreman_option,
     job_argument,
@@ -17,9 +24,9 @@ from gandy.cli.options import (
     output_option,
     task_option,
 )
-from gandy.cli.people import make_printable
-from gandy.cli.progress import tell_end, tell_exit, wait_for
-from gandy.cli.rows import (
+from gandy.terminal.people import make_printable
+from gandy.terminal.progress import tell_end, tell_exit, wait_for
+from gandy.terminal.rows import (
     JOB_HEADERS,
     JOB_KEYS,
     TASK_HEADERS,
@@ -33,14 +40,7 @@ from gandy.cli.rows import (
     task_to_cells,
     task_to_json,
 )
-from gandy.cli.say import say
-from gandy.client import Job
-from gandy.core.jobs import FINAL_JOB_STATES
-from gandy.core.model import JobState
-from gandy.core.requests import TaskOutput
-from gandy.core.rows import JobRow, TaskRow
-from gandy.errors import GandyError, LinkError
-from gandy.ids import JobId, TaskNumber
+from gandy.terminal.say import say
 
 JOB_JSON: Final = f"With --output json, a job has the keys {JOB_KEYS.replace(' ', ', ')}."
 TASK_JSON: Final = f"A task has the keys {TASK_KEYS.replace(' ', ', ')}."
@@ -82,7 +82,7 @@ def _choose_states(show_all: bool, names: tuple[str, ...]) -> Iterable[JobState]
 
 
 def _draw_jobs(rows: list[JobRow], is_complete: bool) -> None:
-    from gandy.cli.table import draw_table
+    from gandy.terminal.table import draw_table
 
     if rows:
         now = time.time()
@@ -113,7 +113,7 @@ def show(number: int, show_tasks: bool, task: int | None, foreman: str | None, o
 
 def _show_job(row: JobRow, output: Format) -> None:
     if output == "table":
-        from gandy.cli.table import draw_fields
+        from gandy.terminal.table import draw_fields
 
         draw_fields(job_to_fields(row, time.time()))
     else:
@@ -129,7 +129,7 @@ def _print_job(row: JobRow, output: Format) -> None:
 
 def _show_tasks(number: int, rows: Iterable[TaskRow], output: Format) -> None:
     if output == "table":
-        from gandy.cli.table import draw_table
+        from gandy.terminal.table import draw_table
 
         draw_table(TASK_HEADERS, map(task_to_cells, rows))
     else:

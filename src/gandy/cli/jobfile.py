@@ -9,9 +9,9 @@ from typing import BinaryIO, cast
 import click
 import msgspec
 
-from gandy.cli.moments import Moment, MomentType
-from gandy.cli.people import parse_bytes, parse_seconds
 from gandy.client.spec import SubmitOptions
+from gandy.terminal.moments import Moment, MomentType
+from gandy.terminal.people import parse_bytes, parse_seconds
 
 
 class JobFile(msgspec.Struct, forbid_unknown_fields=True, rename="kebab", frozen=True):

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import click
 
-from gandy.cli.exits import make_epilog
-from gandy.cli.options import Format, Seconds, open_owner, output_option
-from gandy.cli.say import say
 from gandy.config import tell_home
 from gandy.errors import ConfigError
+from gandy.terminal.exits import make_epilog
+from gandy.terminal.options import Format, Seconds, open_owner, output_option
+from gandy.terminal.say import say
 
 LIST_KEYS: Final = "id, name, role, state, made, expires, origin, links and uses"
 ROLES: Final = ("worker", "client", "observer")
@@ -151,10 +151,10 @@ def invite(role: str | None, ttl: float, uses: int, addresses: tuple[str, ...], 
     """
     if role is None:
         raise click.UsageError("as what? --worker, --client or --observer")
-    from gandy.cli.people import format_seconds
-    from gandy.cli.rows import print_json
     from gandy.config import parse_address
-    from gandy.gateway.addresses import is_loopback
+    from gandy.net.exposure import is_loopback
+    from gandy.terminal.people import format_seconds
+    from gandy.terminal.rows import print_json
     from gandy.wire.joining import parse_token
 
     with open_owner() as client:
@@ -187,10 +187,10 @@ def join(token: str, name: str | None, output: Format) -> None:
     in containers and batch systems GANDY_TOKEN does the same. With --output json, an object with the keys name, role,
     foreman and addresses is printed.
     """
-    from gandy.cli.rows import print_json
     from gandy.keys.crew import CREW
     from gandy.keys.files import alone
     from gandy.net.join import join as join_crew
+    from gandy.terminal.rows import print_json
 
     if token == "-":  # noqa: S105 - it is none
         token = (sys.stdin.read().split() or [""])[-1]  # also of the whole line that 'gandy invite' prints
@@ -246,10 +246,10 @@ def _tell_former(folder: Path) -> str:
 
 
 def _show(rows: Any, output: Format) -> None:
-    from gandy.cli.rows import KEY_HEADERS, key_to_cells, key_to_json, print_json
+    from gandy.terminal.rows import KEY_HEADERS, key_to_cells, key_to_json, print_json
 
     if output == "table":
-        from gandy.cli.table import draw_table
+        from gandy.terminal.table import draw_table
 
         draw_table(KEY_HEADERS, [key_to_cells(row, time.time()) for row in rows])
         return

@@ -8,18 +8,20 @@ from typing import Any, Final
 import click
 
 from gandy import __version__
-from gandy.cli.exits import EXIT_HELP, ExitCode
-from gandy.cli.lazy import LazyCommand, LazyGroup
-from gandy.cli.say import say
 from gandy.errors import GandyError
+from gandy.terminal.exits import EXIT_HELP, ExitCode
+from gandy.terminal.lazy import LazyCommand, LazyGroup
+from gandy.terminal.say import say
 
 COMMANDS: Final[Mapping[str, LazyCommand]] = {
     "audit": LazyCommand(
         "gandy.cli.audit:audit", "Tell who came, was refused, submitted or changed something, and from where."
     ),
-    "bus": LazyCommand("gandy.cli.bus:bus", "Look at an ensemble of the bus, and send to its services."),
+    "bus": LazyCommand("gandy.cli.bus.group:bus", "Look at an ensemble of the bus, and send to its services."),
     "call": LazyCommand("gandy.cli.call:call", "Call a command that workers have installed, and print its value."),
-    "console": LazyCommand("gandy.cli.console:console", "Talk to a round-robin server, worker or client by hand."),
+    "console": LazyCommand(
+        "gandy.doors.roundrobin.console.commands:console", "Talk to a round-robin server, worker or client by hand."
+    ),
     "foreman": LazyCommand("gandy.cli.foreman:foreman", "Start a foreman here, or stop the one that runs."),
     "invite": LazyCommand("gandy.cli.key:invite", "Print a line that lets another machine join this crew."),
     "join": LazyCommand("gandy.cli.key:join", "Make this machine part of a crew."),

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gandy.cli.exits import WAIT_EXIT_HELP, ExitCode, make_epilog
-from gandy.cli.options import Bytes, Format, Seconds, foreman_option, open_client, output_option
-from gandy.cli.say import format_json, say
-from gandy.cli.text import parse_argument
+from gandy.terminal.exits import WAIT_EXIT_HELP, ExitCode, make_epilog
+from gandy.terminal.options import Bytes, Format, Seconds, foreman_option, open_client, output_option
+from gandy.terminal.say import format_json, say
+from gandy.terminal.text import parse_argument
 
 if TYPE_CHECKING:
     from gandy.client.functions import CallFuture
@@ -70,7 +70,7 @@ def run(
 
 
 def _tell(job: int, output: Format) -> None:
-    from gandy.cli.rows import print_json
+    from gandy.terminal.rows import print_json
 
     if output == "json":
         print_json({"job": job})

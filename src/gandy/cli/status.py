@@ -2,9 +2,9 @@
 
 import click
 
-from gandy.cli.exits import make_epilog
-from gandy.cli.options import Format, foreman_option, open_client, output_option
-from gandy.cli.say import say
+from gandy.terminal.exits import make_epilog
+from gandy.terminal.options import Format, foreman_option, open_client, output_option
+from gandy.terminal.say import say
 
 
 @click.command(epilog=make_epilog("gandy status", "gandy status --output json"))
@@ -18,7 +18,7 @@ def status(foreman: str | None, output: Format) -> None:
     without keys, and unreadable, the number of jobs that cannot be read and were set aside. With --output quiet, only
     its address is.
     """
-    from gandy.cli.rows import print_json, status_to_fields, status_to_json
+    from gandy.terminal.rows import print_json, status_to_fields, status_to_json
 
     with open_client(foreman) as client:
         found = client.status()
@@ -28,6 +28,6 @@ def status(foreman: str | None, output: Format) -> None:
     elif output == "quiet":
         say(address)
     else:
-        from gandy.cli.table import draw_fields
+        from gandy.terminal.table import draw_fields
 
         draw_fields(status_to_fields(found))

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from gandy.cli.exits import WAIT_EXIT_HELP, ExitCode, make_epilog
-from gandy.cli.moments import AT_HELP, Moment, MomentType
-from gandy.cli.options import JOB, Bytes, Format, Seconds, foreman_option, open_client, output_option, tell_shared
-from gandy.cli.say import say
+from gandy.terminal.exits import WAIT_EXIT_HELP, ExitCode, make_epilog
+from gandy.terminal.moments import AT_HELP, Moment, MomentType
+from gandy.terminal.options import JOB, Bytes, Format, Seconds, foreman_option, open_client, output_option, tell_shared
+from gandy.terminal.say import say
 
 if TYPE_CHECKING:
     from gandy.client import Job
@@ -115,7 +115,7 @@ def _choose_command(words: tuple[str, ...]) -> str | tuple[str, ...]:
 
 
 def _tell(job: "Job", output: Format, wait: bool) -> None:
-    from gandy.cli.rows import print_json
+    from gandy.terminal.rows import print_json
 
     if output == "quiet":
         say(job.id)
@@ -126,8 +126,8 @@ def _tell(job: "Job", output: Format, wait: bool) -> None:
 
 
 def _wait(job: "Job", output: Format) -> ExitCode:
-    from gandy.cli.progress import tell_end, tell_exit, wait_for
-    from gandy.cli.rows import job_to_json, print_json
+    from gandy.terminal.progress import tell_end, tell_exit, wait_for
+    from gandy.terminal.rows import job_to_json, print_json
 
     row = wait_for(job, is_quiet=output == "quiet")
     if output == "json":

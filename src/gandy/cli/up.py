@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from gandy.cli.exits import make_epilog
-from gandy.cli.options import commands_option, preload_option, reserve_option
 from gandy.config import tell_home
+from gandy.terminal.exits import make_epilog
+from gandy.terminal.options import commands_option, preload_option, reserve_option
 
 
 @click.command(

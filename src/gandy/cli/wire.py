@@ -1,4 +1,4 @@
-"""`gandy wire`: frames as JSON and back. Only arguments and printing are here; `gandy.wire.plain` knows frames."""
+"""`gandy wire`: frames as JSON and back. Only arguments and printing are here; `gandy.cli.frames` knows frames."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -8,12 +8,12 @@ from typing import Any, BinaryIO, Final, TypeVar, cast
 import click
 import msgspec
 
-from gandy.cli.exits import EXIT_HELP
-from gandy.cli.say import say
-from gandy.cli.text import parse_hex, parse_json
+from gandy.cli import frames as plain
+from gandy.cli.frames import Generation
 from gandy.errors import GandyError, LocalProtocolError, RemoteProtocolError
-from gandy.wire import plain
-from gandy.wire.plain import Generation
+from gandy.terminal.exits import EXIT_HELP
+from gandy.terminal.say import say
+from gandy.terminal.text import parse_hex, parse_json
 
 # Bytes per read from standard input: what a pipe holds.
 READ_SIZE: Final = 65536

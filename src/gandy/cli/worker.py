@@ -7,29 +7,24 @@ from typing import Any, Final
 import click
 from click.core import ParameterSource
 
-from gandy.cli.exits import make_epilog
-from gandy.cli.options import (
+from gandy.config import tell_home
+from gandy.doors.face import run_worker, worker_options
+from gandy.terminal.exits import make_epilog
+from gandy.terminal.options import (
     Bytes,
     Format,
     commands_option,
-    curve_option,
     foreman_option,
     open_client,
     output_option,
     preload_option,
-    refuse_options,
     reserve_option,
 )
-from gandy.cli.say import say
-from gandy.config import tell_home
+from gandy.terminal.say import say
 
 LIST_KEYS: Final = (
     "id, name, slots, used, running, tags, connected, draining, silent_seconds, calls, commands, knows_time"
 )
-
-# A server of ZeroMQ knows nothing of these.
-FOREMAN_OPTIONS: Final = ("foreman", "ensemble", "tags", "reserve", "keep_output")
-ZEROMQ_OPTIONS: Final = ("roundrobin_commands", "pingpong_command", "curve")
 
 
 @click.group(epilog=make_epilog("gandy worker run --slots 4", "gandy worker list", "gandy worker drain hut"))
@@ -71,67 +66,21 @@ def worker() -> None:
 @click.option(
     "--ensemble", metavar="NAME", help="Keep the time of this ensemble, and work for its foreman, wherever it is."
 )
-@click.option("--roundrobin", metavar="URL", help="Work for the round-robin server at tcp://HOST:PORT instead.")
-@click.option(
-    "--roundrobin-command",
-    "roundrobin_commands",
-    multiple=True,
-    metavar="CODE=NAME",
-    help="Which command a code of that server is, beside ping and rr_stream: 0x20=resize, or tail=tail,stream.",
-)
-@click.option("--pingpong", metavar="URL", help="Work for the ping-pong broker at tcp://HOST:PORT instead.")
-@click.option("--pingpong-command", metavar="NAME", help="The command that gets the jobs of that broker.")
-@curve_option
+@worker_options
 @click.pass_context
-def run(ctx: click.Context, /, roundrobin: str | None, pingpong: str | None, **told: Any) -> None:
+def run(ctx: click.Context, /, **told: Any) -> None:
     """Work for a foreman, in the foreground. Ctrl-C stops the worker and its tasks."""
-    if roundrobin is not None and pingpong is not None:
-        raise click.UsageError("a worker works for one: --roundrobin or --pingpong")
-    if roundrobin is not None:
-        code = _run_roundrobin(ctx, roundrobin, **told)
-    else:
-        code = _run_pingpong(ctx, pingpong, **told) if pingpong is not None else _run(ctx, **told)
-    raise click.exceptions.Exit(code)
+    told["home"] = tell_home(os.environ, sys.platform)
+    code = run_worker(ctx, told)
+    raise click.exceptions.Exit(_run(ctx, **told) if code is None else code)
 
 
-def _run(ctx: click.Context, foreman: str | None, ensemble: str | None, insecure: bool, **told: Any) -> int:
-    _take_out(ctx, told, "needs a server of ZeroMQ: --roundrobin or --pingpong", *ZEROMQ_OPTIONS)
+def _run(ctx: click.Context, foreman: str | None, ensemble: str | None, **told: Any) -> int:
     if ensemble is not None and ctx.get_parameter_source("foreman") is not ParameterSource.COMMANDLINE:
         foreman = f"ensemble:{ensemble}"
     from gandy.worker import main
 
-    home = tell_home(os.environ, sys.platform)
-    return main.run(home=home, foreman=foreman, insecure=insecure, ensemble=ensemble, **told)
-
-
-def _run_roundrobin(ctx: click.Context, url: str, insecure: bool, curve: str | None, **told: Any) -> int:
-    _take_out(ctx, told, "is for workers of a foreman, and not with --roundrobin", *FOREMAN_OPTIONS)
-    _take_out(ctx, told, "is for --pingpong", "pingpong_command")
-    from gandy.worker import main
-
-    server = main.ZmqServer(url, insecure, curve)
-    codes = told.pop("roundrobin_commands")
-    return main.run_roundrobin(home=tell_home(os.environ, sys.platform), server=server, codes=codes, **told)
-
-
-def _run_pingpong(ctx: click.Context, url: str, insecure: bool, curve: str | None, **told: Any) -> int:
-    _take_out(ctx, told, "is for workers of a foreman, and not with --pingpong", *FOREMAN_OPTIONS)
-    _take_out(ctx, told, "is not with --pingpong: its workers have one slot and one command", "slots")
-    _take_out(ctx, told, "is for --roundrobin", "roundrobin_commands")
-    command = told.pop("pingpong_command")
-    if command is None:
-        raise click.UsageError("--pingpong needs --pingpong-command NAME: what gets the jobs", ctx)
-    from gandy.worker import main
-
-    server = main.ZmqServer(url, insecure, curve)
-    return main.run_pingpong(home=tell_home(os.environ, sys.platform), server=server, command=command, **told)
-
-
-def _take_out(ctx: click.Context, told: dict[str, Any], why: str, *names: str) -> None:
-    """These options are not for this kind of worker. Raises: UsageError, where somebody wrote one."""
-    for name in names:
-        told.pop(name)
-    refuse_options(ctx, why, *names)
+    return main.run(foreman=foreman, ensemble=ensemble, **told)
 
 
 @worker.command(
@@ -142,15 +91,15 @@ def _take_out(ctx: click.Context, told: dict[str, Any], why: str, *names: str) -
 @foreman_option
 @output_option
 def list_workers(foreman: str | None, output: Format) -> None:
-    from gandy.cli.people import make_printable
-    from gandy.cli.rows import WORKER_HEADERS, print_json, worker_to_cells, worker_to_json
+    from gandy.terminal.people import make_printable
+    from gandy.terminal.rows import WORKER_HEADERS, print_json, worker_to_cells, worker_to_json
 
     with open_client(foreman) as client:
         rows = client.workers()
     if output == "table" and not rows:
         say("no workers; start one with 'gandy worker run'", err=True)
     elif output == "table":
-        from gandy.cli.table import draw_table
+        from gandy.terminal.table import draw_table
 
         draw_table(WORKER_HEADERS, map(worker_to_cells, rows))
         for row in rows:
@@ -189,7 +138,7 @@ def drain(name: str, foreman: str | None, output: Format) -> None:
 
 
 def _stop(name: str, immediate: bool, foreman: str | None, output: Format) -> None:
-    from gandy.cli.rows import print_json
+    from gandy.terminal.rows import print_json
 
     with open_client(foreman) as client:
         client.stop_worker(name, immediate=immediate)

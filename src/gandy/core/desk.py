@@ -20,9 +20,9 @@ from gandy.core.workers import PING_PONG, ROUND_ROBIN, WorkerInfo
 from gandy.errors import ErrorCode, LocalProtocolError
 from gandy.ids import JobId
 from gandy.talk.events import ExtensionReceived, ForemanEvent, Greeted, Refused, Reported, Requested
-from gandy.talk.foreman import Fault, ForemanSide
+from gandy.talk.foreman import Fault
 from gandy.talk.packing import Unsendable
-from gandy.talk.v1_foreman import V1ForemanSide
+from gandy.talk.side import Side
 from gandy.wire.messages import (
     About,
     Extended,
@@ -52,7 +52,7 @@ class NotGiven(NamedTuple):
 class Desk:
     """One for each link. What a worker says becomes effects; what the reactor wants becomes requests."""
 
-    def __init__(self, side: ForemanSide | V1ForemanSide, link: str, key: str | None = None) -> None:
+    def __init__(self, side: Side, link: str, key: str | None = None) -> None:
         """`key`: what the peer came in with."""
         self.side = side
         self.link = link
@@ -73,7 +73,7 @@ class Desk:
         """
         if not self.is_client:
             reactor.on_heard(self.worker, now)
-        if isinstance(self.side, ForemanSide):
+        if self.side.exchange is not None:
             return self.side.exchange.receive_calls(data)
         self.side.receive_data(data)
         return False
@@ -106,12 +106,12 @@ class Desk:
 
     @property
     def agreed(self) -> Extension:
-        """The extensions that this worker speaks; a v1 worker speaks none."""
-        return self.side.exchange.agreed if isinstance(self.side, ForemanSide) else Extension.NONE
+        """The extensions that this worker speaks."""
+        return Extension.NONE if self.side.exchange is None else self.side.exchange.agreed
 
     def send(self, kind: int, payload: bytes, seq: int) -> None:
         """Send a message of an agreed extension."""
-        assert isinstance(self.side, ForemanSide)
+        assert self.side.exchange is not None, "no older protocol has extensions"
         self.side.exchange.send_extended(Extended(kind, payload), seq)
 
     def give(self, assignments: Sequence[Assignment], inputs: Inputs) -> NotGiven:
@@ -140,7 +140,7 @@ class Desk:
 
     def _give(self, assignments: Sequence[Assignment], inputs: Inputs) -> None:
         """Raises: LocalProtocolError, where nothing was given."""
-        is_gandy = isinstance(self.side, ForemanSide) and self.side.exchange.is_gandy
+        is_gandy = self.side.exchange is not None and self.side.exchange.is_gandy
         new: set[JobId] = set()  # jobs whose shared part is in here
         tasks = []
         job = None
@@ -160,12 +160,10 @@ class Desk:
             self._attempts[task.pair] = assignment.attempt
 
     def kill(self, attempts: Iterable[AttemptKey]) -> None:
-        """v1 has no word for it: there a task goes on until it ends, and holds its slot until then."""
-        if isinstance(self.side, ForemanSide) and (pairs := self._list_held(attempts)):
+        if pairs := self._list_held(attempts):
             self.side.cancel(pairs)
 
     def recall(self, attempts: Iterable[AttemptKey]) -> None:
-        assert isinstance(self.side, ForemanSide)
         if pairs := self._list_held(attempts):
             self.side.recall(pairs)
 

@@ -15,7 +15,7 @@ from gandy.core.reactor import Reactor
 from gandy.core.records import Record
 from gandy.core.withdrawal import Withdrawal, find_new_work, keep_records, keep_sends
 from gandy.talk.foreman import ForemanSide
-from gandy.talk.v1_foreman import V1ForemanSide
+from gandy.talk.side import Side
 
 RECORDS: Final = frozenset(get_args(Record))
 
@@ -53,7 +53,7 @@ class Foreman:
         self.batch = Batch()
         self.is_paused = False  # nothing begins until the store can keep new work again
 
-    def on_link(self, link: str, side: ForemanSide | V1ForemanSide, key: str | None = None) -> None:
+    def on_link(self, link: str, side: Side, key: str | None = None) -> None:
         """`key`: what the peer came in with."""
         desk = self.desks[link] = Desk(side, link, key)
         if isinstance(side, ForemanSide):

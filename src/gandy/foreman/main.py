@@ -5,25 +5,26 @@ import logging
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING
 
+from gandy.bus.core.discovery import LOCALHOST
 from gandy.config import SOCKET_NAME, Address, parse_address
-from gandy.core.bus.discovery import LOCALHOST
 from gandy.core.policy import Policy
 from gandy.core.workers import WorkerInfo
 from gandy.errors import ConfigError
 from gandy.foreman.audit import Audit
 from gandy.foreman.blobs import Blobs
 from gandy.foreman.clerk import Clerk
+from gandy.foreman.doors import NATIVE_ONLY, NO_KEYS, Doors
 from gandy.foreman.porter import Porter
 from gandy.foreman.server import KEEP_RESULTS, Server
-from gandy.gateway.addresses import check_bind, tell_audience
 from gandy.interfaces import find_ip, is_local
 from gandy.keys.ensemble import open_own_key
 from gandy.keys.files import make_private_folder
 from gandy.keys.foreman import FOLDER as KEYS
 from gandy.keys.foreman import ForemanKeys
 from gandy.net import loop
+from gandy.net.exposure import tell_audience
 from gandy.net.links import OWNER, Visitor
 from gandy.net.logs import begin_log
 from gandy.net.open_files import allow_many_files
@@ -52,39 +53,13 @@ def make_home(home: str) -> None:
         raise ConfigError(f"cannot make the folder {home}: {error.strerror}") from None
 
 
-class Doors(NamedTuple):
-    """Where a foreman listens beside its unix socket, and for whom."""
-
-    listen: tuple[str, ...] = ()
-    v1_listen: str | None = None
-    roundrobin: str | None = None
-    roundrobin_commands: tuple[str, ...] = ()  # CODE=NAME
-    roundrobin_expiry: float = 15.0  # seconds
-    roundrobin_limit: float = 3600.0  # seconds
-    pingpong: str | None = None
-    pingpong_command: str = "pingpong"
-    pingpong_expiry: float = 10.0  # seconds
-    curve: str | None = None  # the folder of keys for ZeroMQ
-    ensemble: str | None = None  # which is led by this foreman's clock
-
-
-NATIVE_ONLY: Final = Doors()
-
-
 def refuse_plain(doors: Doors, insecure: bool) -> None:
     """No door without keys, also on this machine: its other users are strangers. Raises: ConfigError."""
-    for each in filter(None, (doors.roundrobin, doors.pingpong)):
-        check_bind(each, curve=doors.curve is not None, insecure=insecure)
-    if insecure:
-        return
-    danger = (
-        "would be without keys: with 'gandy foreman run --insecure', everybody who can reach it can run commands as you"
-    )
+    for door in doors.others:
+        door.check(insecure)
     plain = [each for each in doors.listen if parse_address(each).scheme == "plain"]
-    if plain:
-        raise ConfigError(f"{' and '.join(plain)} {danger}. With keys: --listen tcp://HOST:PORT")
-    if doors.v1_listen is not None and parse_address(doors.v1_listen).scheme != "unix":
-        raise ConfigError(f"{doors.v1_listen} {danger}. The first generation has none: unix:PATH is for you alone")
+    if plain and not insecure:
+        raise ConfigError(f"{' and '.join(plain)} {NO_KEYS}. With keys: --listen tcp://HOST:PORT")
 
 
 class ForemanProgram:
@@ -155,18 +130,13 @@ class ForemanProgram:
     async def _open_doors(self, doors: Doors) -> None:
         await self.server.start()
         self.clerk.on_start()
-        await self._open_door(socket_address(self.home), 2)
+        await self._open_door(socket_address(self.home))
         for each in doors.listen:
             await self._listen(parse_address(each))
-        if doors.v1_listen is not None:
-            await self._open_door(parse_address(doors.v1_listen), 1)
         if doors.ensemble is not None:
             self._join(doors.ensemble, doors.listen)
-        if doors.roundrobin is not None or doors.pingpong is not None:
-            from gandy.foreman.zmq_doors import open_doors  # ZeroMQ is for those who want it
-
-            for address, name in open_doors(self.server, doors, self.home, self.is_insecure):
-                self._note_door(name, None if doors.curve is not None else tell_audience(address.host))
+        for door in doors.others:
+            self._note_door(*await door.open(self.server, self.home, self.is_insecure))
 
     def _note_door(self, name: str, audience: str | None = None) -> None:
         """It is open; without keys, to this audience."""
@@ -206,7 +176,7 @@ class ForemanProgram:
     async def _listen(self, address: Address) -> None:
         """On the network: with keys, unless the address says otherwise."""
         if address.scheme != "tcp":
-            await self._open_door(address, 2)
+            await self._open_door(address)
             return
         if self._porter is None:
             self._porter = Porter(self.server, self.keys, self.audit, self.home)
@@ -214,11 +184,10 @@ class ForemanProgram:
         self._note_door(str(address))
         self.clerk.network.append(address)
 
-    async def _open_door(self, address: Address, generation: int) -> None:
+    async def _open_door(self, address: Address) -> None:
         """Without keys. A unix socket needs none: the kernel tells who comes."""
-        await self.server.listen(address, generation)
-        name = f"{address} (v1)" if generation == 1 else str(address)
-        self._note_door(name, None if address.scheme == "unix" else tell_audience(address.host))
+        await self.server.listen(address)
+        self._note_door(str(address), None if address.scheme == "unix" else tell_audience(address.host))
 
     def warn(self) -> None:
         """Loudly, at each start, of every door without keys."""
@@ -244,9 +213,8 @@ def stop_on_signals(stop: Callable[[], None]) -> None:
         running.add_signal_handler(number, stop)
 
 
-def run(*, home: str, store: str | None, grace: float, insecure: bool, keep_results: float, **told: Any) -> int:
-    """What else is told is about `Doors`. Raises: StoreError, ConfigError."""
-    doors = Doors(**told)
+def run(*, home: str, store: str | None, grace: float, insecure: bool, keep_results: float, doors: Doors) -> int:
+    """Raises: StoreError, ConfigError."""
     begin_log(logging.INFO)
     allow_many_files()
     program = ForemanProgram(home, store, Policy(grace=grace), insecure, keep_results)

@@ -31,13 +31,13 @@ from gandy.foreman.overview import Overview
 from gandy.ids import JobId
 from gandy.journal import Left, read_abandoned
 from gandy.limits import HELLO_SECONDS, MAX_PAYLOAD_BYTES, MAX_SILENT_LINKS
-from gandy.net.links import Link, Visitor, listen
+from gandy.net.links import Link, LinkOwner, Visitor, listen
 from gandy.net.open_files import limit_by_files
 from gandy.processes import is_dead
 from gandy.store.base import Store
 from gandy.talk.events import ExtensionReceived
 from gandy.talk.foreman import ForemanSide
-from gandy.talk.v1_foreman import V1ForemanSide
+from gandy.talk.side import Side
 from gandy.wire.messages import Extension
 
 log = logging.getLogger("gandy.foreman")
@@ -126,11 +126,10 @@ class Server:
         """Jobs and tasks, for people."""
         return Overview(self.store, self.foreman.reactor)
 
-    async def listen(self, address: Address, generation: int = 2) -> None:
-        """Raises: ConfigError."""
-        owner = self if generation == 2 else _V1Door(self)
+    async def listen(self, address: Address, owner: LinkOwner | None = None) -> None:
+        """`owner`: of the links, where it is not this server but a door to it. Raises: ConfigError."""
         role = CrewRole.OWNER if address.scheme == "unix" else CrewRole.ANYBODY
-        await self.serve(address, lambda: Link(owner, role))
+        await self.serve(address, lambda: Link(owner or self, role))
 
     async def serve(self, address: Address, make: Callable[[], asyncio.Protocol]) -> None:
         """Let others make links of what comes at this address. Raises: ConfigError."""
@@ -169,12 +168,12 @@ class Server:
         link.abort()
         return True
 
-    def add_link(self, link: Link, side: ForemanSide | V1ForemanSide) -> None:
+    def add_link(self, link: Link, side: Side) -> None:
         self._links[link.name] = link
         if (pid := link.peer_pid) is not None:
             self._pids[link.name] = pid
         self.foreman.on_link(link.name, side, link.role if link.key is None else link.key.fingerprint)
-        if isinstance(side, ForemanSide):
+        if side.exchange is not None:
             self.lane.add_link(link.name, side.exchange, link.role)
         self._flush_link(link.name)
         self._silent.enter(link, link.source, self.clock.now())
@@ -261,7 +260,7 @@ class Server:
 
     def _greet(self, name: str) -> None:
         desk = self.foreman.desks.get(name)
-        if desk is not None and isinstance(desk.side, ForemanSide):
+        if desk is not None:
             desk.side.greet()
             self._flush_link(name)
 
@@ -519,16 +518,3 @@ class Server:
             if link.key is not None and link.key.expires is not None and wall >= link.key.expires:
                 self.on_refused(link.peer, "its key has expired")
                 self._dismiss(link, ErrorCode.EXPIRED_KEY)
-
-
-class _V1Door:
-    """The door for first-generation workers: another conversation, the same foreman."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self.on_data = server.on_data
-        self.on_cut = server.on_cut
-
-    def on_link(self, link: Link) -> None:
-        if not self._server.turns_away(link):
-            self._server.add_link(link, V1ForemanSide())

@@ -47,7 +47,7 @@ class Visitor(NamedTuple):
 OWNER = Visitor("owner", "this machine")
 
 
-class Owner(Protocol):
+class LinkOwner(Protocol):
     """What a link belongs to."""
 
     def on_link(self, link: "Link") -> None: ...
@@ -63,7 +63,7 @@ class Link(asyncio.Protocol):
     _count = 0
     _life = secrets.token_hex(3)
 
-    def __init__(self, owner: Owner, role: CrewRole = CrewRole.OWNER, key: Key | None = None) -> None:
+    def __init__(self, owner: LinkOwner, role: CrewRole = CrewRole.OWNER, key: Key | None = None) -> None:
         """`role` and `key`: of the peer, where it is the one that connected."""
         Link._count += 1
         self.role = role

@@ -1,7 +1,7 @@
-"""The two job protocols as tables: who may say what, in which state, and which state follows.
+"""The native wire as a table: who may say what, in which state, and which state follows.
 
-The tables know senders, never "us", so both sides obey one law. Whatever is missing is a protocol error. The diagrams
-and tables in docs/protocol are drawn from here by `make docs`.
+The table knows senders, never "us", so both sides obey one law. Whatever is missing is a protocol error. The diagram
+and the table in docs/protocol are drawn from here by `make docs`.
 """
 
 from collections.abc import Mapping
@@ -111,34 +111,6 @@ LAW: Final[Mapping[tuple[State, Role, Step], State]] = {
     (_RESETTING, _FOREMAN, Step(Reset, Reset)): _GREETING,
 }
 
-
-class V1State(StrEnum):
-    """Where a conversation of the first generation stands."""
-
-    GREETING = "greeting"  # nobody has spoken (seed: INIT0)
-    OFFER = "offer"  # the foreman said OK(0), the worker is to tell its processors
-    AGREEMENT = "agreement"  # the worker told them, the foreman is to repeat them (seed: INIT1)
-    OPEN = "open"  # (seed: LOOP0)
-    REPORTING = "reporting"  # an UPDATE is not answered yet (seed: UPDATE1)
-    CLOSED = "closed"
-
-
-V1_LAW: Final[Mapping[tuple[V1State, Role, Step], V1State]] = {
-    (V1State.GREETING, _FOREMAN, Step(Ok)): V1State.OFFER,
-    (V1State.OFFER, _WORKER, Step(Ok)): V1State.AGREEMENT,
-    (V1State.AGREEMENT, _FOREMAN, Step(Ok)): V1State.OPEN,
-    #
-    (V1State.OPEN, _FOREMAN, Step(Job)): V1State.OPEN,
-    (V1State.OPEN, _WORKER, Step(Error)): V1State.OPEN,
-    (V1State.OPEN, _FOREMAN, Step(Stop)): V1State.OPEN,
-    (V1State.OPEN, _WORKER, Step(Update)): V1State.REPORTING,
-    # What the foreman said before it heard the UPDATE arrives before its answer.
-    (V1State.REPORTING, _FOREMAN, Step(Job)): V1State.REPORTING,
-    (V1State.REPORTING, _WORKER, Step(Error)): V1State.REPORTING,
-    (V1State.REPORTING, _FOREMAN, Step(Stop)): V1State.REPORTING,
-    (V1State.REPORTING, _FOREMAN, Step(Ok)): V1State.OPEN,
-    (V1State.REPORTING, _FOREMAN, Step(Error)): V1State.OPEN,
-}
 
 REQUESTS: Final[frozenset[type[Request]]] = frozenset({Hello, Job, Update, Cancel, Stop, Reset})
 ANSWERS: Final[frozenset[type[Answer]]] = frozenset({Ok, Error, Reset})

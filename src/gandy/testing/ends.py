@@ -3,6 +3,8 @@
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 
+from gandy.doors.v1.foreman import V1ForemanSide
+from gandy.doors.v1.worker import V1WorkerSide
 from gandy.talk.events import (
     Accepted,
     Acknowledged,
@@ -16,8 +18,6 @@ from gandy.talk.events import (
     WorkerEvent,
 )
 from gandy.talk.foreman import ForemanSide
-from gandy.talk.v1_foreman import V1ForemanSide
-from gandy.talk.v1_worker import V1WorkerSide
 from gandy.talk.worker import WorkerSide
 from gandy.wire.messages import Task, TaskPair, TaskResult
 

@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from gandy.core.bus.coercion import Handler
-from gandy.core.bus.discovery import LOCALHOST
-from gandy.core.bus.effects import Broadcast, Connect, Cut, Datagram, Effect, News, Write
-from gandy.core.bus.member import Delivery, Member, Place
+from gandy.bus.core.coercion import Handler
+from gandy.bus.core.discovery import LOCALHOST
+from gandy.bus.core.effects import Broadcast, Connect, Cut, Datagram, Effect, News, Write
+from gandy.bus.core.member import Delivery, Member, Place
+from gandy.bus.wire.dialects import DIALECTS, DialectName
 from gandy.testing.simulation import Simulation
-from gandy.wire.dialects import DIALECTS, DialectName
 
 SLACK: Final = 2e-9  # seconds; a program wakes up a little late, and never too early
 FIRST_PORT, LAST_PORT = 20_000, 40_000  # of those that are not for discovery

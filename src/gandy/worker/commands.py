@@ -5,11 +5,10 @@ thread, or, isolated, in a process that can be killed.
 """
 
 import inspect
-import random
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from enum import Enum
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from threading import Lock
 from typing import Any, Final, NamedTuple, TypeVar, overload
@@ -17,8 +16,6 @@ from typing import Any, Final, NamedTuple, TypeVar, overload
 from gandy.errors import ConfigError, GandyError
 from gandy.limits import MAX_COMMANDS, MAX_OFFER_BYTES
 from gandy.wire.calls import Offer, encode_target
-from gandy.wire.roundrobin import parse_count
-from gandy.wire.streams import BLOCK_TOTAL, make_blocks
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -67,28 +64,25 @@ async def stream(count: int) -> AsyncIterator[bytes]:
         count -= len(piece)
 
 
-async def rr_stream(_host_id: bytes | str, size: bytes | str | int) -> AsyncIterator[bytes]:
-    """What workers of seed 002 give: bytes in blocks of any length, 1,024 in all. The id says who reads them."""
-    text = str(size).encode() if isinstance(size, int | str) else size
-    if parse_count(text) != BLOCK_TOTAL:
-        raise ValueError(f"rr_stream gives {BLOCK_TOTAL} bytes, and not {text[:20].decode(errors='replace')}")
-    for block in make_blocks(BLOCK_TOTAL, random.randint):
-        yield block
-
-
 BUILT_IN: Final = (
     Command("ping", ping, Way.AT_ONCE),
     Command("echo", echo, Way.AT_ONCE),
     Command("stream", stream, Way.LOOP_STREAM),
-    Command("rr_stream", rr_stream, Way.LOOP_STREAM),
 )
+MORE_BUILT_IN: Final = ("gandy.doors.roundrobin.builtins",)  # modules whose BUILT_IN doors add to these
+
+
+@cache
+def list_built_in() -> tuple[Command, ...]:
+    """What every worker offers."""
+    return (*BUILT_IN, *(command for name in MORE_BUILT_IN for command in import_module(name).BUILT_IN))
 
 
 class Commands:
     """What a worker offers. Any thread may change it; `on_change` is called then."""
 
     def __init__(self) -> None:
-        self._own = {command.name: command for command in BUILT_IN}
+        self._own = {command.name: command for command in list_built_in()}
         self._included: list[Commands] = []
         self._lock = Lock()
         self.on_change: Callable[[], None] = lambda: None

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -32,9 +32,6 @@ from gandy.worker.guardian import LAST_WILL, guard
 from gandy.worker.restart import drop_token
 from gandy.worker.service import WorkerService
 from gandy.worker.shortage import find_shortage
-
-if TYPE_CHECKING:
-    from gandy.gateway.curve import ClientKeys
 
 log = logging.getLogger("gandy.worker")
 
@@ -161,85 +158,6 @@ def explained() -> Iterator[None]:
         if shortage is None:
             raise
         raise GandyError(f"the worker cannot go on: it is short of {shortage}") from error
-
-
-class ZmqServer(NamedTuple):
-    """A server or broker of ZeroMQ, which a worker works for instead of a foreman."""
-
-    url: str
-    insecure: bool
-    curve: str | None
-
-    def open(self) -> "tuple[str, ClientKeys | None]":
-        """Its address, and keys for it. Raises: ConfigError."""
-        from gandy.gateway.addresses import parse_tcp
-        from gandy.gateway.curve import ClientKeys
-
-        address = parse_tcp(self.url)
-        if self.curve:
-            return str(address), ClientKeys.open(self.curve)
-        if not self.insecure:
-            # On loopback too: any user of this machine can listen at the port while the server does not.
-            raise ConfigError(
-                f"{self.url} would be without keys: everybody who can pose as that server can run the commands of this "
-                "worker. --curve FOLDER has keys for it; --insecure does without them."
-            )
-        warn(str(address))
-        return str(address), None
-
-
-def run_roundrobin(
-    *,
-    home: str,
-    server: ZmqServer,
-    codes: tuple[str, ...],
-    slots: int | None,
-    name: str | None,
-    preload: tuple[str, ...],
-    commands: tuple[str, ...],
-) -> int:
-    """For a server of seed 002. Raises: ConfigError, GandyError."""
-    from gandy.wire.command_codes import CommandCodes  # ZeroMQ only where it is needed
-    from gandy.worker.roundrobin import RoundRobinService
-
-    drop_token()
-    guard()
-    tell_people()
-    allow_many_files()
-    url, keys = server.open()
-    about = make_about(slots, (), name)
-    installed = load_all(commands)
-    table = CommandCodes(codes)
-    missing = [entry.name for entry in table if installed.find(entry.name.encode()) is None]
-    if missing:
-        raise ConfigError(f"no command {missing[0]} is installed: --commands MODULE says where it is")
-    folder = Path(home) / OUTPUT_NAME / f"roundrobin-{about.name}"
-    loop.run(serve(lambda: RoundRobinService(url, about.slots, installed, table, folder, preload, keys)))
-    return 0
-
-
-def run_pingpong(
-    *,
-    home: str,
-    server: ZmqServer,
-    command: str,
-    name: str | None,
-    preload: tuple[str, ...],
-    commands: tuple[str, ...],
-) -> int:
-    """For a broker of seed 003. Raises: ConfigError, GandyError."""
-    from gandy.worker.pingpong import PingPongService
-
-    drop_token()
-    guard()
-    tell_people()
-    allow_many_files()
-    url, keys = server.open()
-    about = make_about(1, (), name)
-    installed = load_all(commands)
-    folder = Path(home) / OUTPUT_NAME / f"pingpong-{about.name}"
-    loop.run(serve(lambda: PingPongService(url, command, installed, folder, preload, keys)))
-    return 0
 
 
 class Service(Protocol):

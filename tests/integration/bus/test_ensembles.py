@@ -9,7 +9,7 @@ from threading import Event
 import pytest
 
 from gandy.bus import AsyncEnsemble, Ensemble, aio
-from gandy.core.bus.effects import News, ServiceFound
+from gandy.bus.core.effects import News, ServiceFound
 
 SOON = 30.0  # seconds; the machine may be busy
 NUMBERS = count()

@@ -25,11 +25,14 @@ from pythonosc.tcp_client import SimpleTCPClient
 from pythonosc.udp_client import SimpleUDPClient
 from tests.e2e.test_bus_command import PATIENCE, an_own_network
 
-from gandy.bus import INFINITUM, AsyncEnsemble, Ensemble, Message, Status, osc_in, osc_out, osc_thread
-from gandy.bus.osc_streams import END, MAX_BYTES
+from gandy.bus import INFINITUM, AsyncEnsemble, Ensemble, Message, Status
+from gandy.bus.osc import incoming as osc_in
+from gandy.bus.osc import outgoing as osc_out
+from gandy.bus.osc import thread as osc_thread
+from gandy.bus.osc.streams import END, MAX_BYTES
+from gandy.bus.wire import osc
+from gandy.bus.wire.messages import frame
 from gandy.errors import ConfigError, LinkError, NoClock
-from gandy.wire import osc
-from gandy.wire.bus import frame
 
 HOST = "127.0.0.1"
 

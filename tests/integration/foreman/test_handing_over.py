@@ -11,7 +11,8 @@ from tests.e2e.halls import find_port
 from gandy.core.policy import Policy
 from gandy.core.roles import CrewRole
 from gandy.errors import NotAllowed
-from gandy.foreman.main import Doors, ForemanProgram
+from gandy.foreman.doors import Doors
+from gandy.foreman.main import ForemanProgram
 from gandy.keys.ensemble import open_ensemble_key, open_own_key, save_ensemble_key
 from gandy.net.join import join
 

@@ -10,6 +10,10 @@ import pytest
 from click.testing import CliRunner
 
 from gandy.cli import main
+from gandy.doors.pingpong.opening import PingPongOpening
+from gandy.doors.roundrobin.opening import RoundRobinOpening
+from gandy.doors.v1.opening import V1Door
+from gandy.foreman.doors import Doors
 
 
 def find_commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -84,18 +88,15 @@ def started(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
             "--roundrobin tcp://h:2 --roundrobin-command 0x20=a --roundrobin-expiry 1 --roundrobin-limit 9 "
             "--pingpong tcp://h:3 --pingpong-command b --pingpong-expiry 2 --curve keys",
             {
-                "roundrobin": "tcp://h:2",
-                "roundrobin_commands": ("0x20=a",),
-                "roundrobin_expiry": 1.0,
-                "roundrobin_limit": 9.0,
-                "pingpong": "tcp://h:3",
-                "pingpong_command": "b",
-                "pingpong_expiry": 2.0,
-                "curve": "keys",
-                "ensemble": None,
+                "doors": Doors(
+                    ("tcp://[::]:1",),
+                    (
+                        V1Door("h:1"),
+                        RoundRobinOpening("tcp://h:2", "keys", ("0x20=a",), 1.0, 9.0),
+                        PingPongOpening("tcp://h:3", "keys", "b", 2.0),
+                    ),
+                ),
                 "store": "memory:",
-                "listen": ("tcp://[::]:1",),
-                "v1_listen": "h:1",
                 "grace": 120.0,
                 "insecure": True,
                 "keep_results": 2_592_000.0,
@@ -104,18 +105,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         (
             "foreman run",
             {
-                "roundrobin": None,
-                "roundrobin_commands": (),
-                "roundrobin_expiry": 15.0,
-                "roundrobin_limit": 3600.0,
-                "pingpong": None,
-                "pingpong_command": "pingpong",
-                "pingpong_expiry": 10.0,
-                "curve": None,
-                "ensemble": None,
+                "doors": Doors(),
                 "store": None,
-                "listen": (),
-                "v1_listen": None,
                 "grace": 15.0,
                 "insecure": False,
                 "keep_results": 2_592_000.0,

@@ -7,8 +7,8 @@ import click
 import pytest
 
 from gandy.cli.jobfile import read_job_file, read_lines
-from gandy.cli.moments import Moment
 from gandy.client.spec import SubmitOptions
+from gandy.terminal.moments import Moment
 
 
 def read(folder: Path, text: str) -> tuple[str | tuple[str, ...], SubmitOptions]:

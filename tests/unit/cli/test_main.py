@@ -9,9 +9,9 @@ from click.testing import CliRunner
 
 from gandy import __version__
 from gandy.cli import main
-from gandy.cli.exits import ExitCode
-from gandy.cli.lazy import LazyCommand
 from gandy.errors import GandyError
+from gandy.terminal.exits import ExitCode
+from gandy.terminal.lazy import LazyCommand
 
 
 @click.command()

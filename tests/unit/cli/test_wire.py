@@ -7,7 +7,8 @@ from click.testing import CliRunner, Result
 from tests.builders import a_result, a_task
 
 from gandy.cli.main import program
-from gandy.wire import v1, v2
+from gandy.doors.v1 import wire as v1
+from gandy.wire import v2
 from gandy.wire.messages import Error, Extended, Hello, Job, Ok, Stop, Update
 
 OK = v2.encode(2, Ok(17, 5))

@@ -14,12 +14,13 @@ from gandy.core.policy import Policy
 from gandy.core.reactor import Reactor
 from gandy.core.records import Ended, JobSet
 from gandy.core.requests import REQUEST
+from gandy.doors.v1 import wire as v1
+from gandy.doors.v1.foreman import V1ForemanSide
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import MAX_AHEAD, MAX_SLOTS
 from gandy.talk.foreman import ForemanSide
-from gandy.talk.v1_foreman import V1ForemanSide
-from gandy.wire import calls, payloads, v1, v2
+from gandy.wire import calls, payloads, v2
 from gandy.wire.messages import (
     RESEND_HELLO,
     About,

@@ -2,7 +2,8 @@
 
 import pytest
 
-from gandy.talk.law import ANSWERS, LAW, REQUESTS, V1_LAW, Role, State, Step, V1State
+from gandy.doors.v1.law import V1_LAW, V1State
+from gandy.talk.law import ANSWERS, LAW, REQUESTS, Role, State, Step
 from gandy.wire.messages import Cancel, Error, Hello, Job, Ok, Reset, Stop, Update
 
 BY_WORKER = {Hello, Update, Reset}

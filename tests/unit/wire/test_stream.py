@@ -6,8 +6,9 @@ from typing import TypeVar
 import pytest
 from tests.builders import a_result, a_task, some_tasks
 
+from gandy.doors.v1 import wire as v1
 from gandy.errors import ErrorCode, RemoteProtocolError
-from gandy.wire import v1, v2
+from gandy.wire import v2
 from gandy.wire.messages import Job, Message, Ok, Update
 from gandy.wire.stream import SMALL_REST, Decoder
 

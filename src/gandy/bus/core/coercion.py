@@ -1,0 +1,137 @@
+"""What a handler gets of a message: the values as they came, or converted to the types that it wants.
+
+Numbers and truth values convert among one another, strings and symbols too, arrays and vectors element by element;
+all other types only to themselves. Where a value has no equal (a float that is no number, an int too large for 32
+bits, a zero where `T` is wanted) the message does not fit. Floats lose their fraction, as they do in the original.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, TypeAlias
+
+from gandy.bus.wire.types import Item, parse_types
+from gandy.errors import ConfigError
+
+MAX_PLANS: Final = 1_024  # pairs of types that are remembered
+MAX_PLANNED: Final = 256  # types in such a pair, so that a peer cannot fill the memory with long ones
+
+NUMBERS: Final = frozenset("ihfdtBTF")  # truth values count as such
+STRINGS: Final = frozenset("sS")
+
+Args: TypeAlias = tuple[Any, ...]
+Convert: TypeAlias = Callable[[Any], Any]
+
+
+def coerce(args: Args, types: str, wanted: str) -> Args | None:
+    """The values as the wanted types, or None where they do not fit."""
+    if types == wanted:
+        return args
+    plan = _plan_once(types, wanted) if len(types) <= MAX_PLANNED else _plan(types, wanted)
+    if plan is None:
+        return None
+    try:
+        converted: Args = plan(args)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return converted
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Handler:
+    """A function for messages. `types`: what it wants, or None for anything. Raises: ConfigError.
+
+    It gets the values, or, if it takes deliveries, all that is known.
+    """
+
+    types: str | None
+    function: Callable[..., object]
+    takes_delivery: bool = False
+
+    def __post_init__(self) -> None:
+        try:
+            parse_types(self.types or "")
+        except ValueError as error:
+            raise ConfigError(f"a handler cannot want {self.types!r:.60}: {error}") from None
+
+    def fit(self, args: Args, types: str) -> Args | None:
+        """What the function gets of a message, or None where it is not for it."""
+        return args if self.types is None else coerce(args, types, self.types)
+
+
+def _plan(types: str, wanted: str) -> Convert | None:
+    """How all values of a message are converted, or None where their types do not fit."""
+    try:
+        return _convert_each(zip(parse_types(types), parse_types(wanted), strict=True), tuple)
+    except ValueError:  # no types at all, or not as many as wanted
+        return None
+
+
+_plan_once: Final = lru_cache(MAX_PLANS)(_plan)
+
+
+def _find_convert(given: Item, wanted: Item) -> Convert | None:
+    """How one value is converted."""
+    if given == wanted:
+        return _keep
+    if isinstance(given, tuple):
+        return _find_from_array(given, wanted)
+    if isinstance(wanted, tuple):
+        return _convert_each(((given[1], item) for item in wanted), list) if given[0] == "v" else None
+    if given[0] == wanted[0] == "v":
+        return _convert_all(wanted[1])
+    if given in STRINGS and wanted in STRINGS:
+        return _keep
+    return _CONVERTS.get(wanted) if given in NUMBERS else None
+
+
+def _find_from_array(given: tuple[Item, ...], wanted: Item) -> Convert | None:
+    if isinstance(wanted, tuple):
+        return _convert_each(zip(given, wanted, strict=True), list)
+    return _convert_each(((item, wanted[1]) for item in given), tuple) if wanted[0] == "v" else None
+
+
+def _convert_each(pairs: Iterable[tuple[Item, Item]], kind: type[Any]) -> Convert | None:
+    """Several values, each with types of its own. Raises: ValueError, also later: there are not as many as wanted."""
+    converts: list[Convert] = []
+    for given, wanted in pairs:
+        convert = _find_convert(given, wanted)
+        if convert is None:
+            return None
+        converts.append(convert)
+    return lambda values: kind([convert(value) for convert, value in zip(converts, values, strict=True)])
+
+
+def _convert_all(wanted: str) -> Convert:
+    """A vector, however long. All its elements are numbers."""
+    convert = _CONVERTS[wanted]
+    return lambda values: tuple(map(convert, values))
+
+
+def _keep(value: Any) -> Any:
+    return value
+
+
+def _to_int(value: Any, bits: int) -> int:
+    number = int(value)
+    if not -(1 << bits - 1) <= number < 1 << bits - 1:
+        raise ValueError
+    return number
+
+
+def _to_truth(value: Any, wanted: bool) -> bool:
+    if bool(value) != wanted:
+        raise ValueError
+    return wanted
+
+
+_CONVERTS: Final[dict[str, Convert]] = {
+    "i": lambda value: _to_int(value, 32),
+    "h": lambda value: _to_int(value, 64),
+    "f": float,
+    "d": float,
+    "t": float,
+    "B": bool,
+    "T": lambda value: _to_truth(value, True),
+    "F": lambda value: _to_truth(value, False),
+}

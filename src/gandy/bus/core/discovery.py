@@ -1,0 +1,64 @@
+"""When a member says that it is there, and where. Seed 004: to each port in turn, less and less often."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from gandy.bus.core.effects import Broadcast, Datagram
+from gandy.bus.wire.dialects import DISCOVERY_INTERVAL, LOCAL_SERVICE, Dialect, grow_interval
+
+LOCALHOST: Final = "127.0.0.1"
+
+_ADDRESS: Final = f"!{LOCAL_SERVICE}/dy\0".encode()
+_PLACE: Final = slice(8, 8 + len(_ADDRESS))  # where the address of a message stands
+FIRST_MESSAGES: Final = 10  # messages: with five ports, one may be lost at each
+
+
+def is_discovery(data: bytes) -> bool:
+    """Whether a message is one of discovery, if it makes sense at all."""
+    return data[_PLACE] == _ADDRESS
+
+
+def tell_patience(dialect: Dialect) -> float:
+    """Seconds in which a new process and an old one meet."""
+    return tell_duration(max(FIRST_MESSAGES, len(dialect.ports)))
+
+
+def tell_duration(messages: int = FIRST_MESSAGES) -> float:
+    """Seconds in which so many of them are sent, beginning with the first."""
+    total, interval = 0.0, DISCOVERY_INTERVAL
+    for _ in range(messages):
+        total, interval = total + interval, grow_interval(interval)
+    return total
+
+
+class Announcer:
+    """Sends one and the same message, to one port at a time."""
+
+    def __init__(self, dialect: Dialect, own_port: int, has_network: bool, peers: Sequence[str], now: float) -> None:
+        """`peers` are hosts that broadcasts do not reach."""
+        self._ports = dialect.list_targets(own_port)
+        # Once to the others too. Where nobody does that, an old process at a later port is found only by its own
+        # messages, of which each port gets one in a minute.
+        self._first = self._ports + tuple([port for port in dialect.ports if port not in self._ports])
+        self._own_port = own_port
+        self._has_network = has_network
+        self._peers = tuple(peers)
+        self._count = 0
+        self._interval = DISCOVERY_INTERVAL
+        self.due = now
+
+    def on_time(self, data: bytes, now: float) -> Iterator[Datagram | Broadcast]:
+        """What is to be sent now."""
+        if now < self.due:
+            return
+        ports = self._first if self._count < len(self._first) else self._ports
+        port = ports[self._count % len(ports)]
+        self._count += 1
+        self.due = now + self._interval
+        self._interval = grow_interval(self._interval)
+        if self._has_network:
+            yield Broadcast(port, data)
+        for peer in self._peers:
+            yield Datagram(peer, port, data)
+        if port != self._own_port:
+            yield Datagram(LOCALHOST, port, data)

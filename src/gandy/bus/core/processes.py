@@ -1,0 +1,103 @@
+"""Processes of an ensemble and the services that they offer. Records and look-ups; others act.
+
+One rule for services that several processes offer, everywhere: the process with the greatest name has it. When that one
+goes, the next one has it. So all members agree, whatever came first, and nothing has to be asked.
+"""
+
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import Final
+
+from gandy.bus.wire.messages import Framer, Order
+
+MAX_PROCESSES: Final = 2_000  # in the table; whoever announces more only wants to fill it
+MAX_SERVICES: Final = 1_000  # of one process
+
+
+class ProcessState(IntEnum):
+    """Seed 004, in its order."""
+
+    DISCOVERED = 1
+    CONNECTING = 2
+    CONNECTED = 3
+    NO_CLOCK = 4
+    OK = 5
+
+
+class Status(IntEnum):
+    """Of a service, as the original counts them."""
+
+    UNKNOWN = -1
+    LOCAL_NOTIME = 0
+    REMOTE_NOTIME = 1
+    BRIDGE_NOTIME = 2
+    TO_OSC_NOTIME = 3
+    LOCAL = 4
+    REMOTE = 5
+    BRIDGE = 6
+    TO_OSC = 7
+
+
+class Process:
+    """Another member."""
+
+    def __init__(self, name: str, ip: str, tcp_port: int, now: float) -> None:
+        self.name = name
+        self.ip = ip
+        self.tcp_port = tcp_port
+        self.udp_port = 0  # until its init message
+        self.order: Order = "<"  # of the numbers that it sends
+        self.state = ProcessState.DISCOVERED
+        self.is_here = False  # it has said who it is
+        self.since = now  # of the state
+        self.link = 0
+        self.services: dict[str, None] = {}  # in the order in which it told them: sets have another in each run
+        self.knows_our_state = False  # we told it that we know the time, which nobody can take back
+
+    def move(self, state: ProcessState, now: float) -> None:
+        if state is not self.state:
+            self.state, self.since = state, now
+            self.is_here = state >= ProcessState.NO_CLOCK
+
+
+class Link:
+    """A TCP connection, perhaps to somebody who has not said yet who it is."""
+
+    def __init__(self, number: int, limit: int, now: float, process: Process | None = None) -> None:
+        self.number = number
+        self.framer = Framer(limit)
+        self.since = now
+        self.process = process
+
+
+class Services:
+    """Who offers what. The greatest name has it."""
+
+    def __init__(self) -> None:
+        self._providers: dict[str, list[str]] = {}  # names of processes, the greatest one last
+
+    def find(self, service: str) -> str | None:
+        providers = self._providers.get(service)
+        return None if providers is None else providers[-1]
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter([(service, providers[-1]) for service, providers in self._providers.items()])
+
+    def add(self, service: str, process: str) -> bool:
+        """Whether it is somebody else's now."""
+        before = self.find(service)
+        providers = self._providers.setdefault(service, [])
+        if process not in providers:
+            providers.append(process)
+            providers.sort(key=str.encode)
+        return self.find(service) != before
+
+    def remove(self, service: str, process: str) -> bool:
+        """Whether it is somebody else's now, or nobody's."""
+        before = self.find(service)
+        providers = self._providers.get(service, [])
+        if process in providers:
+            providers.remove(process)
+            if not providers:
+                del self._providers[service]
+        return self.find(service) != before

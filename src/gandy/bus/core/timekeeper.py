@@ -1,0 +1,105 @@
+"""What a member knows of the shared time, and whether it leads the clock or whom it follows."""
+
+from collections.abc import Iterable
+from math import inf
+from typing import NamedTuple, assert_never
+
+from gandy.bus.core.clock import ClockFollower, ClockLeader, LeadAct, LeaderChoice, SharedClock, Step
+
+
+class Heard(NamedTuple):
+    """What a reply did."""
+
+    is_new_leader: bool = False  # we go by this one from now on
+    leap: float = 0.0  # seconds by which the clock was set; what is slewed is no leap
+
+
+class Timekeeper:
+    """One for each member. What is to be told to others comes back as acts."""
+
+    def __init__(
+        self,
+        name: str,
+        may_lead: bool,
+        beginning: float,
+        now: float,
+        patience: float = 0.0,
+        first_patience: float = 0.0,
+    ) -> None:
+        """`beginning`: the shared time now, should we be the first to lead. Both kinds of patience: see `on_time`."""
+        self.clock = SharedClock()
+        self.follower = ClockFollower(self.clock)
+        self._choice = LeaderChoice(name, may_lead, now)
+        self._leads: ClockLeader | None = None
+        self._beginning = beginning
+        self._started = now
+        self._patience = patience
+        self._first_patience = first_patience
+        self._not_before = -inf
+        self._is_settled = False  # the clock is the leader's, and not what it was before
+
+    @property
+    def leader(self) -> str | None:
+        """Whose time it is; perhaps our own."""
+        return self._choice.leader
+
+    @property
+    def leads(self) -> bool:
+        return self._leads is not None
+
+    def is_synced(self, now: float) -> bool:
+        return self.leads or self.follower.is_synchronised(now)
+
+    def tell_error(self, now: float) -> float:
+        """The shared time is wrong by no more than this. `inf`: nobody knows."""
+        return 0.0 if self.leads else self.follower.tell_error(now)
+
+    def on_offers(self, others: Iterable[str], greater_names: int, now: float) -> tuple[LeadAct, ...]:
+        """Somebody else offers the clock, or does so no more."""
+        return self._act(self._choice.on_offers(others, now, greater_names), now)
+
+    def on_time(self, now: float, others_know: bool = False) -> tuple[LeadAct, ...]:
+        """`others_know`: somebody tells the time, and we have not met them. Ours would be another time, for all.
+
+        So we have more patience, and begin a new time only if nobody was found by then. Where messages may be lost, we
+        have some in any case.
+        """
+        patience = self._patience if others_know else self._first_patience
+        self._not_before = -inf if self.clock.is_set else self._started + patience
+        return self._act(self._choice.on_time(now), now) if now >= self._not_before else ()
+
+    def next_deadline(self) -> float:
+        return min(max(self._choice.next_deadline(), self._not_before), self.follower.next_deadline())
+
+    def on_request(self, now: float) -> float | None:
+        """The time to reply, if we lead."""
+        return None if self._leads is None else self._leads.on_request(now)
+
+    def on_reply(self, serial: int, time: float, now: float) -> Heard:
+        before = self.clock.read(now) if self.clock.is_set else time
+        step = None if self.leads else self.follower.on_reply(serial, time, now)
+        if step is None:
+            return Heard()
+        was_settled, self._is_settled = self._is_settled, True
+        has_leapt = step in (Step.JUMP, Step.RESTART)
+        return Heard(not was_settled, self.clock.read(now) - before if has_leapt else 0.0)
+
+    def _act(self, acts: tuple[LeadAct, ...], now: float) -> tuple[LeadAct, ...]:
+        for act in acts:
+            match act:
+                case LeadAct.OFFER:
+                    self.follower.on_leader_lost(now)
+                    self._leads = ClockLeader(self.clock, now, self._beginning + now - self._started)
+                case LeadAct.WITHDRAW:
+                    self._leads = None
+                    self.follower = ClockFollower(self.clock)  # the old one knows only of leaders before us
+                case LeadAct.FOLLOW:
+                    self.follower.on_leader_found(now)
+                    self._is_settled = False
+                case LeadAct.WAIT:
+                    self.follower.on_leader_lost(now)
+                case LeadAct.ANNOUNCE:
+                    pass
+                case _:
+                    assert_never(act)
+        return acts

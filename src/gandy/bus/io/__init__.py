@@ -1,0 +1,1 @@
+"""Runs a member of an ensemble: sockets, threads, encryption."""

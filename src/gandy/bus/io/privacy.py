@@ -1,0 +1,254 @@
+"""A private ensemble: who does not have its key reads nothing, is not heard, and gets no answer.
+
+Links are TLS 1.3 between processes that all show the same certificate, made from the ensemble's key. Datagrams are
+sealed one by one: those of discovery for everybody who has the key, others for the process at the other end of a link,
+as long as there is that link, so that what was recorded is good for nothing later.
+"""
+
+import os
+import secrets
+import ssl
+import struct
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from socket import inet_aton, inet_ntoa
+from typing import Final
+
+from cryptography import x509
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+from gandy.bus.core.discovery import is_discovery
+from gandy.bus.core.links import Place
+from gandy.keys.ensemble import KEY_BYTES
+from gandy.keys.session import NO_CHECK_TIME, TlsSession
+
+MARK_BYTES: Final = 16
+NONCE_BYTES: Final = 12
+COUNT_BYTES: Final = 8
+
+# The first byte of a datagram. A plain one begins with a time, and is not taken for one of these unless it means to be.
+DISCOVERY: Final = 0xD1  # then a nonce, and what is sealed
+MESSAGE: Final = 0xD2  # then the sender's mark, a count, and what is sealed
+OVERHEAD: Final = 1 + MARK_BYTES + COUNT_BYTES + 16  # bytes that a message has more
+
+LINGER: Final = 2.0  # seconds that datagrams of a link that is gone are still taken
+MAX_DEPARTED: Final = 256  # such links
+
+WINDOW: Final = 1024  # messages that may overtake one another
+
+_CARD: Final = struct.Struct(f"!{MARK_BYTES}s4sH")  # the first words on a link: a mark, and where datagrams go
+_CERTIFICATE_DATES: Final = datetime(2020, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
+
+
+class Window:
+    """Numbers that have come: each is good once."""
+
+    def __init__(self) -> None:
+        self._greatest = 0
+        self._seen = 0  # a bit for each of the last WINDOW numbers, the greatest first
+
+    def take(self, number: int) -> bool:
+        """Whether it is new; what is too old to tell is not."""
+        ahead = number - self._greatest
+        if ahead > 0:
+            self._seen = (self._seen << ahead | 1) & (1 << WINDOW) - 1 if ahead < WINDOW else 1
+            self._greatest = number
+            return True
+        if ahead <= -WINDOW or self._seen >> -ahead & 1:
+            return False
+        self._seen |= 1 << -ahead
+        return True
+
+
+class Peer:
+    """The process at the other end of a link, for the datagrams between us. Each link has keys of its own."""
+
+    def __init__(self, our_mark: bytes, their_mark: bytes, where: tuple[str, int], keys: tuple[bytes, bytes]) -> None:
+        """`keys`: for datagrams to it, and from it."""
+        self.our_mark = our_mark
+        self.their_mark = their_mark
+        self.where = where
+        self.sealing, self.opening = map(ChaCha20Poly1305, keys)
+        self.count = 0  # of datagrams to it
+        self.window = Window()
+
+
+class Privacy:
+    """One for each process of a private ensemble."""
+
+    overhead = OVERHEAD
+
+    def __init__(self, key: bytes, name: str, tell_time: Callable[[], float] = time.monotonic) -> None:
+        self._key = key
+        self._name = name
+        self._discovery = ChaCha20Poly1305(self._derive("discovery"))
+        self._peers: dict[bytes, Peer] = {}  # by their marks
+        self._departed: OrderedDict[bytes, tuple[float, Peer]] = OrderedDict()  # since when
+        self._tell_time = tell_time
+        self._places: dict[tuple[str, int], Peer] = {}
+        self._client_context, self._server_context = self._make_contexts()
+
+    def _derive(self, purpose: str, context: bytes = b"") -> bytes:
+        """A key of its own for each purpose and each ensemble."""
+        info = f"gandy bus {purpose}\0{self._name}\0".encode() + context
+        return HKDF(SHA256(), KEY_BYTES, salt=None, info=info).derive(self._key)
+
+    # Links
+
+    def make_session(self, place: Place, is_server: bool) -> "PrivateSession":
+        """For a new connection of the process that is at this place."""
+        return PrivateSession(self, place, self._server_context if is_server else self._client_context, is_server)
+
+    def on_card(self, our_mark: bytes, card: bytes) -> Peer:
+        """Whoever is at the other end of a link may send us datagrams from now on. Raises: ValueError."""
+        mark, ip, port = _CARD.unpack(card)
+        if mark == our_mark or mark in self._peers:
+            raise ValueError("a mark is told twice")
+        keys = self._derive("message", our_mark + mark), self._derive("message", mark + our_mark)
+        peer = Peer(our_mark, mark, (inet_ntoa(ip), port), keys)
+        self._peers[mark] = self._places[peer.where] = peer
+        return peer
+
+    def forget(self, peer: Peer) -> None:
+        """Its link is gone."""
+        del self._peers[peer.their_mark]
+        self._departed[peer.their_mark] = self._tell_time(), peer
+        while len(self._departed) > MAX_DEPARTED:
+            self._departed.popitem(last=False)
+        if self._places[peer.where] is peer:
+            del self._places[peer.where]
+            # A link that somebody passed on to the wrong process is cut soon, and the right one is as good as before.
+            self._places.update((each.where, each) for each in self._peers.values() if each.where == peer.where)
+
+    # Datagrams
+
+    def seal(self, data: bytes, where: tuple[str, int] | None) -> bytes:
+        """For one process that we have a link to; discovery for everybody. Nothing, where nobody could open it."""
+        peer = self._places.get(where) if where is not None else None
+        if is_discovery(data):
+            nonce = secrets.token_bytes(NONCE_BYTES)
+            return bytes((DISCOVERY,)) + nonce + self._discovery.encrypt(nonce, data, None)
+        if peer is None:
+            return b""
+        peer.count += 1
+        count = peer.count.to_bytes(COUNT_BYTES, "big")
+        return b"%c%b%b%b" % (MESSAGE, peer.our_mark, count, peer.sealing.encrypt(bytes(4) + count, data, None))
+
+    def open(self, data: bytes) -> bytes:
+        """What was sealed; nothing, where it was not, or has come before."""
+        try:
+            if data[0] == MESSAGE:
+                return self._open_message(data)
+            if data[0] == DISCOVERY:
+                at = 1 + NONCE_BYTES
+                opened = self._discovery.decrypt(data[1:at], data[at:], None)
+                return opened if is_discovery(opened) else b""  # whoever says more must say it to us
+        except (InvalidTag, IndexError, ValueError):
+            pass
+        return b""
+
+    def _open_message(self, data: bytes) -> bytes:
+        at = 1 + MARK_BYTES
+        peer = self._peers.get(data[1:at]) or self._find_departed(data[1:at])
+        if peer is None:
+            return b""
+        count = data[at : at + COUNT_BYTES]
+        opened = peer.opening.decrypt(bytes(4) + count, data[at + COUNT_BYTES :], None)
+        return opened if peer.window.take(int.from_bytes(count, "big")) else b""
+
+    def _find_departed(self, mark: bytes) -> Peer | None:
+        """Who says something and leaves: the end of the link may be seen before its last datagram."""
+        then, peer = self._departed.get(mark, (0.0, None))
+        return peer if peer is not None and self._tell_time() - then < LINGER else None
+
+    # TLS
+
+    def _make_contexts(self) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+        """The same key, and so the same certificate, in every process: nobody else can show it."""
+        key = Ed25519PrivateKey.from_private_bytes(self._derive("certificate"))
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "gandy ensemble")])
+        begin, end = _CERTIFICATE_DATES
+        builder = x509.CertificateBuilder(name, name, key.public_key(), 1, begin, end)
+        certificate = builder.sign(key, None).public_bytes(Encoding.PEM)
+        secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        contexts = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        # OpenSSL reads keys from files only. This one is never on a disk.
+        with os.fdopen(os.memfd_create("gandy"), "wb") as file:
+            file.write(certificate + secret)
+            file.flush()
+            for context in contexts:
+                context.minimum_version = ssl.TLSVersion.TLSv1_3
+                context.check_hostname = False
+                context.load_cert_chain(f"/proc/self/fd/{file.fileno()}")
+                context.load_verify_locations(cadata=certificate.decode())
+                context.verify_mode = ssl.CERT_REQUIRED
+                context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN | NO_CHECK_TIME
+        contexts[1].num_tickets = 0
+        return contexts
+
+
+class PrivateSession:
+    """A private link, without its socket: TLS, and then one card from each side before anything else."""
+
+    def __init__(self, privacy: Privacy, place: Place, context: ssl.SSLContext, is_server: bool) -> None:
+        self._privacy = privacy
+        self._tls = TlsSession(context, is_server=is_server)
+        self._mark = secrets.token_bytes(MARK_BYTES)
+        self._card = _CARD.pack(self._mark, inet_aton(place.ip), place.udp_port)
+        self._read = bytearray()  # of their card
+        self._peer: Peer | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether we know who is at the other end."""
+        return self._peer is not None
+
+    def begin(self) -> bytes:
+        """What is to be said first. Raises: SSLError."""
+        self._tls.begin()
+        return self._tls.data_to_send()
+
+    def receive(self, data: bytes) -> Iterator[bytes]:
+        """What was said to us. Then ask for `data_to_send`. Raises: SSLError, ConnectionError, ValueError."""
+        was_open = self._tls.is_open
+        self._tls.receive(data)
+        if self._tls.is_open and not was_open:
+            self._tls.send(self._card)
+        for piece in self._tls.read() if self._tls.is_open else ():
+            yield piece if self._peer is not None else self._read_card(piece)
+        if self._tls.is_ended:
+            raise ConnectionError("the other end has left")
+
+    def _read_card(self, piece: bytes) -> bytes:
+        self._read += piece
+        if len(self._read) < _CARD.size:
+            return b""
+        self._peer = self._privacy.on_card(self._mark, bytes(self._read[: _CARD.size]))
+        return bytes(self._read[_CARD.size :])
+
+    def seal(self, data: bytes) -> bytes:
+        """Raises: SSLError."""
+        self._tls.send(data)
+        return self._tls.data_to_send()
+
+    def data_to_send(self) -> bytes:
+        return self._tls.data_to_send()
+
+    def end(self) -> bytes:
+        """The last words."""
+        self._tls.end()
+        return self._tls.data_to_send()
+
+    def close(self) -> None:
+        """The link is gone."""
+        if self._peer is not None:
+            self._privacy.forget(self._peer)
+            self._peer = None

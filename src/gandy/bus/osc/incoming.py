@@ -1,0 +1,157 @@
+"""What OSC programs send goes to a service of the bus, wherever it is."""
+
+import socket
+import time
+from functools import partial
+from selectors import EVENT_READ
+from typing import Final
+
+from gandy.bus.core.member import Member
+from gandy.bus.io.sockets import BUFFER_BYTES, set_up_link
+from gandy.bus.osc.streams import SlipFramer, make_framer
+from gandy.bus.osc.thread import Door, OscThread, find_host
+from gandy.bus.osc.values import Clocks, from_osc
+from gandy.bus.wire import osc
+from gandy.bus.wire.control import is_name, is_process
+from gandy.bus.wire.dialects import CLOCK_SERVICE, LOCAL_SERVICE
+from gandy.bus.wire.messages import Framer
+from gandy.errors import ConfigError, LinkError, NoClock, NotScheduled, RemoteProtocolError, UnknownService
+
+MAX_CONNECTIONS: Final = 64  # to one port; each may make us keep MAX_BYTES
+MAX_AT_ONCE: Final = 100  # datagrams or reads before others get their turn
+READ_BYTES: Final = 1 << 16
+BACKLOG: Final = 16
+
+
+class OscIn(Door):
+    """Listens at `port`. What comes for /a/b goes to /service/a/b, wherever the service is. `close` it to end that."""
+
+    def __init__(self, service: str, host: str, port: int, thread: OscThread, is_tcp: bool) -> None:
+        """Raises: ConfigError, LinkError."""
+        super().__init__(service, thread)
+        if not is_name(service) or is_process(service) or service in (LOCAL_SERVICE, CLOCK_SERVICE):
+            raise ConfigError(f"{service!r} cannot be the name of a service")
+        self._streams: dict[socket.socket, Framer | SlipFramer | None] = {}  # None: it has said nothing yet
+        self._socket = _bind(find_host(host, thread.insecure), port, is_tcp)
+        self.port: int = self._socket.getsockname()[1]
+        try:
+            with thread.lock:
+                thread.add(self)
+                thread.watch(self._socket, EVENT_READ, self._accept if is_tcp else self._read_datagrams)
+        except LinkError:
+            self._socket.close()
+            raise
+
+    def close(self) -> None:
+        with self._thread.lock:
+            for sock in (self._socket, *self._streams):
+                self._thread.forget(sock)
+            self._streams.clear()
+            self._thread.remove(self)
+
+    def _read_datagrams(self, _events: int) -> None:
+        for _ in range(MAX_AT_ONCE):
+            try:
+                data = self._socket.recv(READ_BYTES)
+            except OSError:  # nothing is left
+                return
+            self._receive(data)
+
+    def _accept(self, _events: int) -> None:
+        try:
+            sock, _ = self._socket.accept()
+        except OSError:  # it went away
+            return
+        if len(self._streams) >= MAX_CONNECTIONS:
+            self._drop("too many connections")
+            sock.close()
+            return
+        set_up_link(sock)
+        self._streams[sock] = None
+        self._thread.watch(sock, EVENT_READ, partial(self._read_stream, sock))
+
+    def _read_stream(self, sock: socket.socket, _events: int) -> None:
+        try:
+            data = sock.recv(READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._cut(sock)
+            return
+        framer = self._streams[sock] or make_framer(data)
+        self._streams[sock] = framer
+        framer.receive_data(data)
+        try:
+            while (message := framer.next_message()) is not None:
+                self._receive(message)
+        except RemoteProtocolError:
+            self._drop("too long")
+            self._cut(sock)
+
+    def _cut(self, sock: socket.socket) -> None:
+        del self._streams[sock]
+        self._thread.forget(sock)
+
+    def _receive(self, data: bytes) -> None:
+        try:
+            element = osc.decode(data)
+        except RemoteProtocolError:
+            self._drop("it is no OSC")
+            return
+        self._thread.engine.ask(partial(self._deliver, element))
+
+    def _deliver(self, element: osc.OscMessage | osc.OscBundle, member: Member, now: float) -> None:
+        shared = member.time.clock.read(now) if member.time.is_synced(now) else None
+        self._open(element, 0.0, Clocks(time.time(), shared), member, now)
+
+    def _open(
+        self, element: osc.OscMessage | osc.OscBundle, due: float, clocks: Clocks, member: Member, now: float
+    ) -> None:
+        """`due`: when, by the wall clock; 0.0 is at once. A bundle within another is never before that one."""
+        if isinstance(element, osc.OscMessage):
+            self._send(element, due, clocks, member, now)
+            return
+        due = max(due, osc.tag_to_seconds(element.time))
+        for inner in element.elements:
+            self._open(inner, due, clocks, member, now)
+
+    def _send(self, message: osc.OscMessage, due: float, clocks: Clocks, member: Member, now: float) -> None:
+        address = f"/{self.service}{message.address if message.address != '/' else ''}"
+        try:
+            types, args = from_osc(*message[1:], lambda tag: clocks.tell_shared(osc.tag_to_seconds(tag)))
+            send = partial(member.send, address, args, now, types=types)
+            try:
+                at = clocks.tell_shared(due)
+                send(at=at if at > 0.0 else None)  # nothing comes before the shared time began
+            except NoClock:
+                if due > clocks.wall:
+                    raise
+                send()
+        except UnknownService:
+            self._drop("nobody offers the service")
+        except NoClock:
+            self._drop("it has a time, and the shared time is not known")
+        except NotScheduled as error:
+            self._drop("too many wait for their time" if error.retryable else "its time is too far away")
+        except ValueError:
+            self._drop("it does not fit the bus")
+
+
+def _bind(host: str, port: int, is_tcp: bool) -> socket.socket:
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM if is_tcp else socket.SOCK_DGRAM)
+    try:
+        if is_tcp:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # old connections may still be fading
+        else:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
+        sock.setblocking(False)
+        sock.bind((host, port))
+        if is_tcp:
+            sock.listen(BACKLOG)
+    except (OSError, OverflowError) as error:
+        sock.close()
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"cannot listen for OSC at {host}:{port}: {reason}") from None
+    return sock

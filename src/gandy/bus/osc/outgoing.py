@@ -1,0 +1,178 @@
+"""What a service of ours gets goes to an OSC program. It sends no bundles."""
+
+import socket
+import time
+from contextlib import suppress
+from errno import EINPROGRESS
+from functools import partial
+from math import inf
+from selectors import EVENT_READ, EVENT_WRITE
+from typing import Final
+
+from gandy.bus.core.coercion import Handler
+from gandy.bus.core.member import Delivery, Member
+from gandy.bus.core.processes import Status
+from gandy.bus.io.sockets import set_up_link
+from gandy.bus.osc.thread import Door, OscThread, find_host
+from gandy.bus.osc.values import Clocks, to_osc
+from gandy.bus.wire import osc
+from gandy.bus.wire.messages import MAX_DATAGRAM, frame
+from gandy.errors import ConfigError, LinkError, NoClock
+
+MAX_UNSENT_BYTES: Final = 8 * 1024 * 1024  # for a program that does not read; beyond, it is cut
+READ_BYTES: Final = 1 << 16
+
+RETRY_SECONDS: Final = 1.0  # after a connection failed; what comes before that is dropped
+LINGER_SECONDS: Final = 1.0  # for what is still to go out when we close
+
+
+class OscOut(Door):
+    """A service of ours, whose messages go on to an OSC program: by UDP. `close` it to offer it no more."""
+
+    def __init__(self, service: str, host: str, port: int, thread: OscThread) -> None:
+        """Raises: ConfigError, LinkError."""
+        super().__init__(service, thread)
+        if not 0 < port < 1 << 16:
+            raise ConfigError(f"{port} is no port")
+        self._target = find_host(host, thread.insecure), port
+        with thread.lock:
+            thread.add(self)
+            self._connect()
+            try:
+                thread.engine.ask(partial(_offer, service, Handler(None, self._forward, takes_delivery=True)))
+            except (ConfigError, LinkError):
+                self._disconnect()
+                thread.remove(self)
+                raise
+
+    def close(self) -> None:
+        with suppress(LinkError):  # the ensemble is closed already
+            self._thread.engine.ask(lambda member, _now: member.remove_service(self.service))
+        self._disconnect()
+        self._thread.remove(self)
+
+    def _forward(self, delivery: Delivery) -> None:
+        path = delivery.address[1:].partition("/")[2]
+        try:
+            types, args = to_osc(delivery.types, delivery.args, self._tell_tag)
+            data = osc.encode(osc.OscMessage("/" + path, types, args))
+        except NoClock:
+            self._drop("it has a time among its values, and the shared time is not known")
+        except ValueError:
+            self._drop("it does not fit OSC")
+        else:
+            self._send(data)
+
+    def _tell_tag(self, shared: float) -> int:
+        clock, now = self._thread.engine.member.time.clock, time.monotonic()
+        clocks = Clocks(time.time(), clock.read(now) if clock.is_set else None)
+        return osc.seconds_to_tag(clocks.tell_wall(shared))
+
+    def _connect(self) -> None:
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.setblocking(False)
+
+    def _disconnect(self) -> None:
+        self._socket.close()
+
+    def _send(self, data: bytes) -> None:
+        if len(data) > MAX_DATAGRAM:
+            self._drop("it is too long for a datagram")
+            return
+        try:
+            self._socket.sendto(data, self._target)
+        except OSError:
+            self._drop("it could not be sent")
+
+
+def _offer(service: str, handler: Handler, member: Member, now: float) -> None:
+    ours = (Status.LOCAL, Status.LOCAL_NOTIME, Status.TO_OSC, Status.TO_OSC_NOTIME)
+    if member.get_status(service, now) in ours:
+        raise ConfigError(f"this process offers the service {service} already")
+    member.add_service(service, is_osc=True).add("", handler)
+
+
+class OscTcpOut(OscOut):
+    """The same by TCP, each message behind its length. What cannot go out soon is dropped: it would come too late."""
+
+    def _connect(self) -> None:
+        self._link: socket.socket | None = None
+        self._is_open = False
+        self._unsent = bytearray()
+        self._retry_at = 0.0
+        self._open()
+
+    def _disconnect(self) -> None:
+        with self._thread.lock:
+            self._thread.lock.wait_for(lambda: not self._unsent, LINGER_SECONDS)
+            self._lose()
+            self._retry_at = inf
+
+    def _send(self, data: bytes) -> None:
+        with self._thread.lock:
+            if self._link is None and time.monotonic() >= self._retry_at:
+                self._open()
+            if self._link is None:
+                self._drop("there is no connection")
+                return
+            if len(self._unsent) + len(data) > MAX_UNSENT_BYTES:
+                self._drop("it does not read what it is sent, and is cut")
+                self._lose()
+                return
+            self._unsent += frame(data)
+            if self._is_open:
+                self._flush()
+
+    def _open(self) -> None:
+        self._link = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        set_up_link(self._link)
+        if self._link.connect_ex(self._target) in (0, EINPROGRESS):
+            self._thread.watch(self._link, EVENT_WRITE, self._on_event)
+        else:
+            self._lose()
+
+    def _on_event(self, events: int) -> None:
+        link = self._link
+        assert link is not None, "it is forgotten with the link"
+        if not self._is_open:
+            if link.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+                self._lose()
+                return
+            self._is_open = True
+        if events & EVENT_READ and not self._read(link):
+            self._lose()
+            return
+        self._flush()
+
+    def _read(self, link: socket.socket) -> bool:
+        """Nobody wants it, but its end must be noticed. Whether the link is there."""
+        try:
+            return bool(link.recv(READ_BYTES))
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+    def _flush(self) -> None:
+        link = self._link
+        assert link is not None, "it is open"
+        try:
+            del self._unsent[: link.send(self._unsent[:READ_BYTES])]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._lose()
+            return
+        self._thread.watch(link, EVENT_READ | EVENT_WRITE if self._unsent else EVENT_READ, self._on_event)
+        self._thread.lock.notify_all()
+
+    def _lose(self) -> None:
+        if self._unsent:
+            self._drop("the connection is lost")
+        if self._link is not None:
+            self._thread.forget(self._link)
+        self._link = None
+        self._is_open = False
+        self._unsent.clear()
+        self._retry_at = time.monotonic() + RETRY_SECONDS
+        self._thread.lock.notify_all()

@@ -1,0 +1,1 @@
+"""The bytes of the bus and of OSC. No sockets, no memory."""

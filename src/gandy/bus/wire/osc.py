@@ -1,0 +1,140 @@
+"""OSC 1.0: what other programs send and understand. Messages and bundles, big-endian; times are NTP's.
+
+    message: address, padded | types, padded | arguments
+    bundle:  "#bundle" | time | { int32 length | message or bundle }*
+
+Its types are those of the bus, but t is a time tag, r is a color of 4 bytes, and there is no B and no vector. On TCP it
+has the frames of the bus.
+"""
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import Any, Final, NamedTuple
+
+from gandy.bus.wire.messages import MAX_ADDRESS, MAX_BUNDLE_DEPTH, MAX_BUS_MESSAGE, MAX_ELEMENTS, Elements
+from gandy.bus.wire.types import CODES, infer_types
+from gandy.bus.wire.values import NUMBERS, Codec, write_text
+from gandy.errors import ErrorCode, RemoteProtocolError
+
+IMMEDIATELY: Final = 1  # the time tag for at once
+
+_BUNDLE: Final = b"#bundle\0"
+_TAG: Final = Struct(">Q")
+_SIZE: Final = Struct(">I")
+_CODEC: Final = Codec(">", {**NUMBERS, "t": "Q"}, CODES - {"B"} | {"r"}, frozenset())
+
+# NTP counts seconds from 1900, and begins again in 2036: what looks like the time before 1968 is after that.
+_EPOCH: Final = 2_208_988_800  # seconds from 1900 to 1970
+_ERA: Final = 1 << 32
+_FIRST_SECOND: Final = (1 << 31) - _EPOCH
+_LAST_SECOND: Final = _FIRST_SECOND + _ERA - 1
+
+
+class OscMessage(NamedTuple):
+    """Typed values for an address. A time tag among them is an int."""
+
+    address: str
+    types: str = ""
+    args: tuple[Any, ...] = ()
+
+
+class OscBundle(NamedTuple):
+    """What belongs to one time, which is a time tag."""
+
+    time: int
+    elements: tuple["OscMessage | OscBundle", ...] = ()
+
+
+def make_message(address: str, values: Sequence[Any], types: str | None = None) -> OscMessage:
+    """Types are inferred where none are given. Raises: ValueError."""
+    return OscMessage(address, infer_types(values) if types is None else types, tuple(values))
+
+
+def encode(element: OscMessage | OscBundle) -> bytes:
+    """Raises: ValueError."""
+    count, depth = _measure(element)
+    if depth > MAX_BUNDLE_DEPTH or count > MAX_ELEMENTS:
+        raise ValueError(f"{count:,} messages in {depth} bundles, the limit is {MAX_ELEMENTS:,} in {MAX_BUNDLE_DEPTH}")
+    data = _encode(element)
+    if len(data) > MAX_BUS_MESSAGE:
+        raise ValueError(f"a message of {len(data):,} bytes, the limit is {MAX_BUS_MESSAGE:,}")
+    return data
+
+
+def _measure(element: OscMessage | OscBundle) -> tuple[int, int]:
+    """How many are in it, and how deep."""
+    if isinstance(element, OscMessage):
+        return 0, 0
+    inner = [_measure(one) for one in element.elements]
+    return len(inner) + sum(count for count, _ in inner), 1 + max((depth for _, depth in inner), default=0)
+
+
+def _encode(element: OscMessage | OscBundle) -> bytes:
+    if isinstance(element, OscMessage):
+        return _encode_address(element.address) + _CODEC.encode_args(element.types, element.args)
+    if not 0 <= element.time < 1 << 64:
+        raise ValueError(f"a time tag has 64 bits: {element.time}")
+    parts = [_BUNDLE, _TAG.pack(element.time)]
+    for inner in element.elements:
+        data = _encode(inner)
+        parts += (_SIZE.pack(len(data)), data)
+    return b"".join(parts)
+
+
+def _encode_address(address: str) -> bytes:
+    data = write_text(address)
+    if address[:1] != "/" or len(data) > MAX_ADDRESS + 1:
+        raise ValueError(f"an address begins with / and has up to {MAX_ADDRESS:,} bytes: {address[:40]!r}")
+    return data
+
+
+def decode(data: bytes) -> OscMessage | OscBundle:
+    """Raises: RemoteProtocolError."""
+    if len(data) > MAX_BUS_MESSAGE:
+        raise RemoteProtocolError(f"a message of {len(data):,} bytes", ErrorCode.TOO_LONG)
+    return _decode(data, Elements(">"), 0)
+
+
+def _decode(data: bytes, elements: Elements, depth: int) -> OscMessage | OscBundle:
+    if not data.startswith(_BUNDLE):
+        return _decode_message(data)
+    if len(data) < 16:
+        raise RemoteProtocolError("a bundle is cut off", ErrorCode.BAD_PAYLOAD)
+    (time,) = _TAG.unpack_from(data, len(_BUNDLE))
+    return OscBundle(time, tuple([_decode(one, elements, depth + 1) for one in elements.cut(data, 16, depth)]))
+
+
+def _decode_message(data: bytes) -> OscMessage:
+    end = data.find(0)
+    if data[:1] != b"/" or not 0 < end <= MAX_ADDRESS:
+        raise RemoteProtocolError("a message without an address", ErrorCode.BAD_PAYLOAD)
+    address = data[:end].decode("utf-8", "surrogateescape")
+    at = end + 4 & -4
+    if at == len(data):  # old programs send no types where there are no arguments
+        return OscMessage(address)
+    return OscMessage(address, *_CODEC.decode_args(data, at))
+
+
+# Time tags
+
+
+def seconds_to_tag(seconds: float) -> int:
+    """A time tag for seconds since 1970; 0.0 is at once, as on the bus. Raises: ValueError."""
+    if seconds == 0.0:
+        return IMMEDIATELY
+    if not _FIRST_SECOND <= seconds < _LAST_SECOND + 1:
+        raise ValueError(f"no time between 1968 and 2104: {seconds}")
+    whole = int(seconds // 1)
+    return ((whole + _EPOCH << 32) + int((seconds - whole) * _ERA)) % (
+        1 << 64
+    )  # a little less than 0 has a fraction of 1
+
+
+def tag_to_seconds(tag: int) -> float:
+    """The other way round. The tag 0 is no time that anybody means, so it is at once as well."""
+    if tag <= IMMEDIATELY:
+        return 0.0
+    seconds = (tag >> 32) - _EPOCH
+    if seconds < _FIRST_SECOND:
+        seconds += _ERA
+    return seconds + (tag & _ERA - 1) / _ERA

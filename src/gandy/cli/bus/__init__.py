@@ -1,0 +1,1 @@
+"""`gandy bus`: commands that look at an ensemble and send to it."""

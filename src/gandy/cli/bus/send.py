@@ -1,0 +1,138 @@
+"""`gandy bus send`: one message, with values as they are written on a command line."""
+
+import time
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import click
+
+from gandy.cli.bus.joining import bus_options, explain, join, tell_who_is_seen
+from gandy.errors import NoClock, UnknownService
+from gandy.terminal.options import Seconds
+from gandy.terminal.people import format_seconds, parse_seconds
+from gandy.terminal.text import parse_argument
+
+if TYPE_CHECKING:
+    from gandy.bus import Ensemble
+
+
+POLL: Final = 0.01  # seconds; nobody tells us that others know the time
+
+
+class At(NamedTuple):
+    """When: a shared time, or seconds from now."""
+
+    seconds: float
+    is_from_now: bool
+
+
+class AtType(click.ParamType[At]):
+    """As people write it: +0.5 or +2min from now, or the shared time in seconds."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> At:
+        seconds = parse_seconds(str(value).removeprefix("+"))
+        if seconds is None:
+            self.fail(f"{value!r} is not a time; write +0.5, +2min, or the shared time in seconds", param, ctx)
+        return At(seconds, str(value).startswith("+"))
+
+
+@click.command(
+    epilog=explain(
+        "gandy bus send /kitchen/cook 3 soup",
+        "gandy bus send '/kitchen/oven/*/heat' 220.5 --types f --udp",
+        "gandy bus send /kitchen/bell --at +0.5",
+        "gandy bus send /kitchen/menu '[1, 2, 3]' -- -5",
+    )
+)
+@click.option("--types", metavar="TYPES", help="Their types, as in ifs. Default: what the values look like.")
+@click.option("--at", "at", type=AtType(), metavar="+TIME|TIME", help="When it is delivered: from now, or shared time.")
+@click.option("--udp", is_flag=True, help="By UDP: perhaps it comes, perhaps not.")
+@click.option(
+    "--wait", type=Seconds(), default="5s", show_default=True, metavar="TIME", help="How long to wait for the service."
+)
+@bus_options
+@click.argument("address")
+@click.argument("values", nargs=-1, type=click.UNPROCESSED, metavar="[VALUE]...")
+def send(
+    address: str, values: tuple[str, ...], types: str | None, at: At | None, udp: bool, wait: float, **told: Any
+) -> None:
+    """Send a message to a service of an ensemble: to /service/path with patterns, or to !service/path as it stands.
+
+    A VALUE that is JSON is that value, any other is a text; behind -- it may begin with a dash. Whole numbers are i or
+    h, others d, texts s, arrays are arrays. With --types: i h f d t numbers, s S text, c a character, b bytes in
+    base64, m 4 bytes in hex, B true or false, [..] and vi vh vf vd a JSON array; T F N I need no VALUE.
+    """
+    from gandy.bus.core.addresses import split_address
+
+    parts = split_address(address)
+    if parts is None:
+        raise click.UsageError(f"{address!r} is no address: write /service/path, or !service/path")
+    args = _parse_values(address, values, types)
+    service = parts[0]
+    with join(told) as band:
+        if not band.wait_for(service, wait):
+            raise UnknownService(
+                f"nobody in {band.name} offers the service {service}, for {format_seconds(wait)} now; "
+                f"{tell_who_is_seen(told)}"
+            )
+        if at is not None:
+            _wait_for_time(band, service, wait)
+        band.send(address, *args, types=types, at=_tell_time(band, at), reliable=not udp)
+
+
+def _tell_time(band: "Ensemble", at: At | None) -> float | None:
+    if at is None:
+        return None
+    return band.now() + at.seconds if at.is_from_now else at.seconds
+
+
+def _wait_for_time(band: "Ensemble", service: str, wait: float) -> None:
+    from gandy.bus import Status
+
+    until = time.monotonic() + wait
+    while band.status(service) not in (Status.LOCAL, Status.REMOTE, Status.BRIDGE, Status.TO_OSC):
+        if time.monotonic() > until:
+            if band.clock_leader is None:
+                raise NoClock(f"nobody leads the clock of {band.name}: 'gandy bus clock --lead' does")
+            raise NoClock(f"the shared time is not known here and at {service} after {format_seconds(wait)}")
+        time.sleep(POLL)
+
+
+def _parse_values(address: str, words: tuple[str, ...], types: str | None) -> tuple[Any, ...]:
+    """Raises: UsageError, before anybody is bothered."""
+    from gandy.bus.wire.messages import encode_message, make_message
+
+    try:
+        values = tuple(map(parse_argument, words)) if types is None else _parse_typed(words, types)
+        encode_message(make_message(address, values, types), "<")
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    return values
+
+
+def _parse_typed(words: tuple[str, ...], types: str) -> tuple[Any, ...]:
+    """Raises: ValueError."""
+    from gandy.bus.wire.types import parse_types
+    from gandy.bus.wire.values import CONSTANTS
+
+    items = parse_types(types)
+    wanted = sum(1 for item in items if item not in CONSTANTS)
+    if len(words) != wanted:
+        raise ValueError(f"{types!r} is for {wanted} values, and {len(words)} are given")
+    left = iter(words)
+    return tuple([CONSTANTS[str(item)] if item in CONSTANTS else _parse_value(next(left), item) for item in items])
+
+
+def _parse_value(word: str, item: Any) -> Any:
+    match item:
+        case "s" | "S" | "c":
+            return word
+        case "b":
+            from base64 import b64decode
+
+            return b64decode(word, validate=True)
+        case "m":
+            return bytes.fromhex(word)
+        case _:
+            return parse_argument(word)

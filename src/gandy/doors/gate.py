@@ -1,0 +1,120 @@
+"""A door with its socket: messages in, decisions of the door, messages out. The worker table is the foreman's."""
+
+import asyncio
+import logging
+from collections import Counter
+from typing import Final
+
+from gandy.config import Address
+from gandy.core.workers import Worker, WorkerInfo
+from gandy.doors.base import Door
+from gandy.doors.sockets.curve import ServerKeys
+from gandy.doors.sockets.router import Router
+from gandy.foreman.lane import Lane
+from gandy.foreman.server import Server
+from gandy.net.links import STRANGER, Visitor
+
+log = logging.getLogger("gandy.foreman")
+
+TELL_PERIOD: Final = 10.0  # seconds between two lines about messages that make no sense
+
+
+def open_router(server: Server, name: str, address: Address, curve: str | None) -> Router:
+    """The socket of a door, with keys from a folder if there is one. Raises: ConfigError."""
+    router = Router(address, curve=None if curve is None else ServerKeys.open(curve))
+    router.on_refused = lambda place: server.on_refused(Visitor(STRANGER, place), f"no key for the {name} door")
+    return router
+
+
+class ForemanRoll:
+    """The foreman's worker table. Implements `Roll`."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def enter(self, info: WorkerInfo) -> Worker:
+        reactor = self._server.foreman.reactor
+        self._server.decide(reactor.on_hello(info, (), self._server.now()))
+        worker = reactor.workers.find(info.id)
+        assert worker is not None
+        log.info("worker %s is here", info.id)
+        return worker
+
+    def leave(self, worker: str) -> None:
+        self._server.decide(self._server.foreman.reactor.on_gone(worker, self._server.now()))
+        log.info("worker %s is gone", worker)
+
+    def hear(self, worker: Worker) -> None:
+        worker.last_heard = self._server.clock.now()
+
+
+class DoorGate:
+    """Implements `lane.Gate`."""
+
+    def __init__(self, name: str, door: Door, router: Router, lane: Lane) -> None:
+        self._name = name
+        self._door = door
+        self._router = router
+        self._lane = lane
+        self._loop = asyncio.get_running_loop()
+        self._flush_is_due = False
+        self._told: Counter[str] = Counter()
+        self._told_at = 0.0
+        self._refused = 0
+        router.on_message = self._on_message
+        router.on_disconnect = self._on_disconnect
+        router.on_connect = self._on_connect
+
+    def _on_message(self, frames: list[bytes]) -> None:
+        self._door.on_message(frames, self._lane.begin())
+        self._flush_soon()
+
+    def _on_disconnect(self, routing_id: bytes) -> None:
+        self._door.on_disconnect(routing_id, self._lane.begin())
+        self._flush_soon()
+
+    def _on_connect(self) -> None:
+        self._door.on_connect(self._lane.begin())
+        self._flush_soon()
+
+    def _flush_soon(self) -> None:
+        """Once for all messages of a turn of the loop."""
+        if not self._flush_is_due:
+            self._flush_is_due = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_is_due = False
+        self._lane.flush()
+
+    def send(self, now: float) -> bool:
+        outbox = self._door.outbox
+        if not outbox:
+            return False
+        while outbox:
+            parcel = outbox.popleft()
+            if not self._router.send(parcel.frames):
+                self._door.on_undelivered(parcel, now)
+        return True
+
+    def on_time(self, now: float) -> None:
+        self._door.on_time(now)
+        if self._router.refused != self._refused:
+            log.warning(
+                "the %s door refused %d handshakes: no key of ours", self._name, self._router.refused - self._refused
+            )
+            self._refused = self._router.refused
+        if now - self._told_at >= TELL_PERIOD and self._door.dropped != self._told:
+            news = self._door.dropped - self._told
+            self._told, self._told_at = Counter(self._door.dropped), now
+            text = ", ".join(f"{count} times {reason}" for reason, count in sorted(news.items()))
+            log.warning("the %s door dropped what makes no sense: %s", self._name, text)
+
+    def dismiss(self, worker: str, immediate: bool, now: float) -> None:
+        self._door.on_dismiss(worker, immediate, now)
+
+    def close(self) -> None:
+        self._door.close()
+        for parcel in self._door.outbox:
+            self._router.send(parcel.frames)
+        self._router.close()

@@ -1,0 +1,110 @@
+"""A ping-pong worker's frontend (seed 003) in a thread of its own, so that a worker that is busy still sends PINGs.
+
+The law is `doors.pingpong.talk`; here are its socket and its clock. Any thread may call the methods; events are told
+in the thread of the frontend.
+"""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+import zmq
+
+from gandy.doors.pingpong.talk import PingPongWorker, Turn
+from gandy.doors.pingpong.wire import MAX_BODY_BYTES, Exit, Job
+from gandy.doors.sockets.dealer import DealerThread, Keys
+from gandy.errors import RemoteProtocolError
+
+log = logging.getLogger("gandy.doors.sockets")
+
+# Milliseconds between two tries of a frontend that nobody has answered yet. A frontend is for one connection: in this
+# time it is closed, or the result of a job would get to a broker that has given us another one.
+RECONNECT_MS: Final = 500
+
+
+class FrontendThread(DealerThread):
+    """One worker. `on_job` gets the bytes of a job, to which `finish` is the answer; `on_exit` says that it is over."""
+
+    name = "gandy-frontend"
+    watched = zmq.EVENT_DISCONNECTED
+
+    def __init__(
+        self, url: str, on_job: Callable[[bytes], None], on_exit: Callable[[], None], keys: Keys | None = None
+    ) -> None:
+        """Raises: ConfigError."""
+        self._on_job = on_job
+        self._on_exit = on_exit
+        self._side = PingPongWorker()
+        self._results: deque[bytes] = deque()  # from other threads
+        super().__init__(url, keys)
+
+    def finish(self, result: bytes) -> None:
+        """The job has ended."""
+        self._results.append(result)
+        self._wake()
+
+    # The thread
+
+    def _set_up(self, socket: "zmq.Socket[bytes]") -> None:
+        """Its routing id is chosen by the broker: a new one each time."""
+        socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
+        socket.setsockopt(zmq.MAXMSGSIZE, 2 * MAX_BODY_BYTES)
+
+    def _begin(self) -> None:
+        self._send(self._side.start(time.monotonic()))
+
+    def _tell_deadline(self) -> float:
+        return self._side.next_deadline()
+
+    def _turn(self) -> None:
+        self._receive_all()
+        self._read_monitor()
+        self._send_results()
+        self._take(self._side.on_time(time.monotonic()))
+
+    def _finish(self) -> None:
+        self._send_results()
+
+    def _on_change(self) -> None:
+        self._take(self._side.on_disconnect(time.monotonic()))
+
+    def _take(self, turn: Turn) -> None:
+        if turn.is_renewed:
+            log.info("no word from %s: beginning anew", self.url)
+            self._renew()
+        for frames in turn.messages:
+            self._send(frames)
+
+    def _send(self, frames: list[bytes]) -> None:
+        """What the socket does not take now is lost: it would be old news later."""
+        with suppress(zmq.Again):
+            self._socket.send_multipart(frames, zmq.NOBLOCK)
+
+    def _receive_all(self) -> None:
+        while True:
+            try:
+                frames = self._socket.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            try:
+                message = self._side.on_frames(frames, time.monotonic())
+            except RemoteProtocolError as error:
+                log.warning("%s said something that makes no sense: %s", self.url, error)
+                continue
+            self._see_to(message)
+
+    def _see_to(self, message: Job | Exit | None) -> None:
+        if isinstance(message, Job):
+            self._on_job(message.data)
+        elif message is not None:
+            self._on_exit()
+
+    def _send_results(self) -> None:
+        while self._results:
+            frames = self._side.result(self._results.popleft(), time.monotonic())
+            if frames is not None:
+                self._send(frames)
+            self._see_to(self._side.next_job())

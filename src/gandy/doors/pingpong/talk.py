@@ -1,0 +1,297 @@
+"""The law of the ping-pong dialogue (seed 003) as two tables, and its worker side on a clock that others read.
+
+The broker's table is about one worker. Where an entry is missing, the event means nothing there: what was said is
+dropped. What a broker does with jobs is in `gandy.doors.pingpong.door`.
+"""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from math import inf
+from typing import Final, NamedTuple, assert_never
+
+from gandy.doors.pingpong.wire import (
+    MAX_BODY_BYTES,
+    WORKER_WORDS,
+    Exit,
+    Job,
+    Ping,
+    Pong,
+    Ready,
+    Result,
+    decode_broker,
+    encode,
+    tell_fault,
+)
+from gandy.errors import LocalProtocolError
+
+BROKER_TIMEOUT: Final = 2.5  # seconds of one period without a word from the broker
+N_TIMEOUTS: Final = 3  # such periods, one after the other, and the broker is taken for gone
+PING_PERIOD: Final = 1.0  # seconds; seed 003: every second
+MAX_WAITING: Final = 1000  # jobs that wait on a worker: a broker may take each PING of a busy worker for "ready"
+
+
+class WorkerState(Enum):
+    """A worker, as the broker sees it."""
+
+    ABSENT = "absent"
+    READY = "ready"
+    BUSY = "busy"
+    SILENT = "silent"  # busy, and not heard for long: its result still counts
+    LEAVING = "leaving"  # busy, and EXIT follows its result
+    GOING = "going"  # EXIT was sent: a PING that crossed it does not bring the worker back
+
+
+class BrokerEvent(Enum):
+    """What happens to a worker at the broker."""
+
+    READY = "READY"  # the worker said it
+    PING = "PING"
+    RESULT = "result"
+    NOISE = "noise"  # it said something that makes no sense, which is a sign of life all the same
+    JOB = "job"  # the broker gives it one
+    EXPIRED = "expired"  # nothing was heard for WORKER_EXPIRE_SECONDS
+    GONE = "gone"  # nothing can be sent to it
+    DISMISSED = "dismissed"  # it shall leave when it has no job
+    KILLED = "killed"  # it shall leave now
+
+
+_W, _B = WorkerState, BrokerEvent
+
+BROKER_LAW: Final[Mapping[tuple[WorkerState, BrokerEvent], WorkerState]] = {
+    (_W.ABSENT, _B.READY): _W.READY,
+    (_W.ABSENT, _B.PING): _W.READY,
+    #
+    (_W.READY, _B.READY): _W.READY,
+    (_W.READY, _B.PING): _W.READY,
+    (_W.READY, _B.NOISE): _W.READY,
+    (_W.READY, _B.JOB): _W.BUSY,
+    (_W.READY, _B.EXPIRED): _W.ABSENT,
+    (_W.READY, _B.GONE): _W.ABSENT,
+    (_W.READY, _B.DISMISSED): _W.GOING,
+    (_W.READY, _B.KILLED): _W.GOING,
+    # READY of a busy worker says that it has no job: it was started again, or gave up its frontend.
+    (_W.BUSY, _B.READY): _W.READY,
+    (_W.BUSY, _B.PING): _W.BUSY,
+    (_W.BUSY, _B.NOISE): _W.BUSY,
+    (_W.BUSY, _B.RESULT): _W.READY,
+    (_W.BUSY, _B.EXPIRED): _W.SILENT,
+    (_W.BUSY, _B.GONE): _W.ABSENT,
+    (_W.BUSY, _B.DISMISSED): _W.LEAVING,
+    (_W.BUSY, _B.KILLED): _W.GOING,
+    #
+    (_W.SILENT, _B.READY): _W.READY,
+    (_W.SILENT, _B.PING): _W.BUSY,
+    (_W.SILENT, _B.NOISE): _W.BUSY,
+    (_W.SILENT, _B.RESULT): _W.READY,
+    (_W.SILENT, _B.GONE): _W.ABSENT,
+    (_W.SILENT, _B.DISMISSED): _W.LEAVING,
+    (_W.SILENT, _B.KILLED): _W.GOING,
+    #
+    (_W.LEAVING, _B.READY): _W.GOING,
+    (_W.LEAVING, _B.PING): _W.LEAVING,
+    (_W.LEAVING, _B.NOISE): _W.LEAVING,
+    (_W.LEAVING, _B.RESULT): _W.GOING,
+    (_W.LEAVING, _B.EXPIRED): _W.LEAVING,
+    (_W.LEAVING, _B.GONE): _W.ABSENT,
+    (_W.LEAVING, _B.DISMISSED): _W.LEAVING,
+    (_W.LEAVING, _B.KILLED): _W.GOING,
+    # Whoever says READY after an EXIT has begun anew.
+    (_W.GOING, _B.READY): _W.READY,
+    (_W.GOING, _B.PING): _W.GOING,
+    (_W.GOING, _B.NOISE): _W.GOING,
+    (_W.GOING, _B.EXPIRED): _W.ABSENT,
+    (_W.GOING, _B.GONE): _W.ABSENT,
+}
+
+HAS_JOB: Final = frozenset((_W.BUSY, _W.SILENT, _W.LEAVING))
+
+
+class SideState(Enum):
+    """A worker, as it sees itself."""
+
+    CLOSED = "closed"  # not begun
+    IDLE = "idle"
+    BUSY = "busy"
+    STALE = "stale"  # busy with a job of an older frontend: nothing is said until that has ended
+    LEFT = "left"
+
+
+class WorkerEvent(Enum):
+    """What happens at a worker."""
+
+    START = "start"
+    PONG = "PONG"
+    JOB = "job"  # one comes; where the worker is busy, it waits
+    RESULT = "result"  # the job has ended
+    EXPIRED = "expired"  # the broker was silent for N_TIMEOUTS periods: the frontend is made anew
+    EXIT = "EXIT"
+
+
+_S, _E = SideState, WorkerEvent
+
+WORKER_LAW: Final[Mapping[tuple[SideState, WorkerEvent], SideState]] = {
+    (_S.CLOSED, _E.START): _S.IDLE,
+    #
+    (_S.IDLE, _E.PONG): _S.IDLE,
+    (_S.IDLE, _E.JOB): _S.BUSY,
+    (_S.IDLE, _E.EXPIRED): _S.IDLE,
+    (_S.IDLE, _E.EXIT): _S.LEFT,
+    #
+    (_S.BUSY, _E.PONG): _S.BUSY,
+    (_S.BUSY, _E.JOB): _S.BUSY,
+    (_S.BUSY, _E.RESULT): _S.IDLE,
+    (_S.BUSY, _E.EXPIRED): _S.STALE,
+    (_S.BUSY, _E.EXIT): _S.LEFT,
+    #
+    (_S.STALE, _E.PONG): _S.STALE,
+    (_S.STALE, _E.JOB): _S.STALE,
+    (_S.STALE, _E.RESULT): _S.IDLE,
+    (_S.STALE, _E.EXIT): _S.LEFT,
+}
+
+
+class Turn(NamedTuple):
+    """What time brings. Where `is_renewed`, the frontend is closed and made anew before anything is sent."""
+
+    is_renewed: bool = False
+    messages: tuple[list[bytes], ...] = ()
+
+
+class PingPongWorker:
+    """The worker side. It runs one job at a time, and knows neither sockets nor clocks."""
+
+    def __init__(
+        self,
+        counts: bool = False,
+        broker_timeout: float = BROKER_TIMEOUT,
+        n_timeouts: int = N_TIMEOUTS,
+        ping_period: float = PING_PERIOD,
+    ) -> None:
+        self.state = SideState.CLOSED
+        self.pings = 0  # sent, since the start
+        self.pongs = 0
+        self.renewals = 0  # of the frontend
+        self.dropped = 0  # jobs that were not begun: their frontend is gone, or too many wait
+        self._counts = counts
+        self._broker_timeout = broker_timeout
+        self._n_timeouts = n_timeouts
+        self._ping_period = ping_period
+        self._waiting: deque[Job] = deque()
+        self._ping_at = inf
+        self._period_ends = inf
+        self._missed = 0  # periods without a word
+
+    def start(self, now: float) -> list[bytes]:
+        """Frames for the new frontend. Raises: LocalProtocolError, where it has begun already."""
+        self._move(WorkerEvent.START)
+        return self._begin(now)
+
+    def next_deadline(self) -> float:
+        """When `on_time` is due. `inf`: not before something else happens."""
+        return min(self._ping_at, self._period_ends)
+
+    def on_time(self, now: float) -> Turn:
+        if now >= self._period_ends:
+            # However late this is, it counts as one period: what the broker said meanwhile may not be read yet.
+            self._missed += 1
+            self._period_ends = now + self._broker_timeout
+            if self._missed >= self._n_timeouts:
+                return self._renew(now)
+        if now < self._ping_at:
+            return Turn()
+        self._ping_at = now + self._ping_period
+        self.pings += 1
+        return Turn(messages=(encode(Ping(b"%d" % self.pings if self._counts else None)),))
+
+    def on_disconnect(self, now: float) -> Turn:
+        """The frontend has lost its connection, where that can be seen: no need to wait for silence.
+
+        A frontend that connects again by itself would bring the result of an old job to whoever is there then.
+        """
+        return Turn() if self.next_deadline() == inf else self._renew(now)
+
+    def on_frames(self, frames: Sequence[bytes], now: float) -> Job | Exit | None:
+        """From the broker. A job is to be begun now; one that has to wait comes out of `next_job`.
+
+        Raises: RemoteProtocolError. Drop the message and go on: it is a sign of life all the same.
+        """
+        if self.state in (SideState.CLOSED, SideState.LEFT):
+            return None
+        if self.state is not SideState.STALE:
+            self._missed, self._period_ends = 0, now + self._broker_timeout
+        message = decode_broker(frames)
+        match message:
+            case Pong():
+                self._move(WorkerEvent.PONG)
+                self.pongs += 1
+                return None
+            case Exit():
+                self._move(WorkerEvent.EXIT)
+                self._rest()
+                self._waiting.clear()
+                return message
+            case Job():
+                return self._on_job(message)
+            case _:
+                assert_never(message)
+
+    def _on_job(self, job: Job) -> Job | None:
+        if len(self._waiting) >= MAX_WAITING:
+            self.dropped += 1
+            return None
+        self._waiting.append(job)
+        if self.state is SideState.IDLE:
+            return self.next_job()
+        self._move(WorkerEvent.JOB)
+        return None
+
+    def next_job(self) -> Job | None:
+        """After a result: the job that has waited longest, to be begun now."""
+        if self.state is not SideState.IDLE or not self._waiting:
+            return None
+        self._move(WorkerEvent.JOB)
+        return self._waiting.popleft()
+
+    def result(self, data: bytes, now: float) -> list[bytes] | None:
+        """The job has ended. Gives what is to be sent: its result, or, where its frontend is gone, READY.
+
+        Raises: LocalProtocolError, where there was no job.
+        """
+        if self.state is SideState.LEFT:
+            return None
+        is_stale = self.state is SideState.STALE
+        self._move(WorkerEvent.RESULT)
+        if not is_stale:
+            if data in WORKER_WORDS or len(data) > MAX_BODY_BYTES:
+                data = f"ERROR the result cannot be sent: {tell_fault(data)}".encode()
+            return encode(Result(data))
+        ready = self._begin(now)
+        # A broker that knows the new frontend has given it a job already: READY would tell that there is none.
+        return None if self._waiting else ready
+
+    def _renew(self, now: float) -> Turn:
+        """Seed 003: close, make the frontend anew, and then send READY; but a worker that is not ready does not."""
+        self._move(WorkerEvent.EXPIRED)
+        self.renewals += 1
+        self.dropped += len(self._waiting)
+        self._waiting.clear()
+        if self.state is SideState.STALE:
+            self._rest()
+            return Turn(is_renewed=True)
+        return Turn(is_renewed=True, messages=(self._begin(now),))
+
+    def _begin(self, now: float) -> list[bytes]:
+        self._missed = 0
+        self._period_ends = now + self._broker_timeout
+        self._ping_at = now + self._ping_period
+        return encode(Ready())
+
+    def _rest(self) -> None:
+        self._ping_at = self._period_ends = inf
+
+    def _move(self, event: WorkerEvent) -> None:
+        after = WORKER_LAW.get((self.state, event))
+        if after is None:
+            raise LocalProtocolError(f"a worker that is {self.state.value} cannot have: {event.value}")
+        self.state = after

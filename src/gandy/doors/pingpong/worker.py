@@ -1,0 +1,143 @@
+"""A worker for a ping-pong broker (seed 003), an original one or gandy's: jobs in, results out, bytes both."""
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Final
+
+from gandy.doors.pingpong.frontend import FrontendThread
+from gandy.doors.sockets.dealer import Keys
+from gandy.doors.values import encode_payload
+from gandy.errors import ConfigError
+from gandy.functions.values import decode_value, encode_value
+from gandy.wire.calls import (
+    CALL,
+    CREDIT,
+    FAILED,
+    FRAME_COST,
+    LAST,
+    REFUSED,
+    RESULT,
+    STREAM,
+    WHOLE,
+    decode_failure,
+    decode_refusal,
+    encode_target,
+    read_frames,
+)
+from gandy.worker.commands import Commands
+from gandy.worker.workshop import Workshop
+
+log = logging.getLogger("gandy.worker")
+
+FAREWELL_SECONDS: Final = 5.0  # for a job to end, when the worker stops
+
+
+class PingPongService:
+    """One worker with one slot and one command. `run` ends after `stop`, or when the broker says EXIT."""
+
+    def __init__(
+        self,
+        url: str,
+        name: str,
+        commands: Commands,
+        folder: Path,
+        preload: tuple[str, ...] = (),
+        keys: Keys | None = None,
+    ) -> None:
+        """Raises: ConfigError, GandyError."""
+        command = commands.find(name.encode())
+        if command is None:
+            raise ConfigError(f"no command {name} is installed: --commands MODULE says where it is")
+        self._loop = asyncio.get_running_loop()
+        self._target = encode_target(name)
+        self._flags = STREAM if command.way.is_stream else 0
+        self._number = 0
+        self._pieces: list[bytes] = []
+        self._values: list[bytes] = []  # of a stream: the result is all of them
+        self._is_idle = asyncio.Event()
+        self._is_idle.set()
+        self._done = asyncio.Event()
+        self._workshop = Workshop(commands, 1, self._on_answers, folder, preload)
+        try:
+            self._frontend = FrontendThread(url, self._post_job, self._post_exit, keys)
+        except ConfigError:
+            self._workshop.close()
+            raise
+
+    async def run(self) -> None:
+        self._workshop.serving.on_welcome()
+        self._frontend.start()
+        log.info("looking for the ping-pong broker at %s", self._frontend.url)
+        try:
+            await self._done.wait()
+        finally:
+            self._workshop.close()
+            await asyncio.to_thread(self._frontend.close)
+
+    async def stop(self) -> None:
+        """The protocol has no word for it: the broker notices when the connection is gone. The job may end first."""
+        if self._done.is_set():
+            return
+        try:
+            async with asyncio.timeout(FAREWELL_SECONDS):
+                await self._is_idle.wait()
+        except TimeoutError:
+            log.warning("the job did not end, and is broken off")
+            await self._workshop.kill_all()
+        self._done.set()
+
+    # In the thread of the frontend
+
+    def _post_job(self, data: bytes) -> None:
+        self._loop.call_soon_threadsafe(self._on_job, data)
+
+    def _post_exit(self) -> None:
+        self._loop.call_soon_threadsafe(self._on_exit)
+
+    # On the loop
+
+    def _on_exit(self) -> None:
+        log.info("the broker lets this worker go")
+        self._done.set()
+
+    def _on_job(self, data: bytes) -> None:
+        self._is_idle.clear()
+        self._number = (self._number + 1) & 0xFFFF_FFFF
+        self._workshop.serving.on_frame(CALL, self._flags, self._number, 0, self._target + encode_value([data]))
+        self._workshop.serving.flush()
+
+    def _on_answers(self, data: bytes) -> None:
+        read_frames(data, 0, self._on_answer)
+
+    def _on_answer(self, kind: int, flags: int, number: int, _padding: int, payload: bytes) -> None:
+        if kind != RESULT:
+            return
+        if flags & FAILED:
+            self._finish(b"ERROR " + decode_failure(payload).message.encode(errors="replace"))
+            return
+        if flags & REFUSED:
+            self._finish(b"ERROR " + decode_refusal(payload)[1].encode(errors="replace"))
+            return
+        self._pieces.append(payload)
+        if flags & WHOLE and not self._keep_value():
+            return
+        if flags & LAST:
+            self._finish(b"".join(self._values))
+        else:
+            self._workshop.serving.on_frame(CREDIT, 0, number, len(payload) + FRAME_COST, b"")
+
+    def _keep_value(self) -> bool:
+        try:
+            self._values.append(b"".join(encode_payload(decode_value(b"".join(self._pieces)))))
+        except ValueError as error:
+            self._finish(f"ERROR the value cannot be told in bytes: {error}".encode())
+            return False
+        self._pieces.clear()
+        return True
+
+    def _finish(self, result: bytes) -> None:
+        self._pieces.clear()
+        self._values.clear()
+        self._is_idle.set()
+        self._frontend.finish(result)

@@ -1,0 +1,141 @@
+"""What a client asks for, alone or by the hundred: a PING that is answered, and a stream whose bytes are checked."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from gandy.doors.roundrobin.console.screen import show_text
+from gandy.doors.roundrobin.streams import BLOCK_TOTAL, GO_ON, StreamReader, check_blocks
+from gandy.doors.roundrobin.uplink import Expired, Response
+from gandy.doors.roundrobin.wire import FAILED, MQS_MORE, PING, RR_STREAM
+from gandy.errors import RemoteProtocolError
+
+HOST_ID: Final = b"STREAM_ID"  # who reads streams, as in the original
+
+End = Response | Expired
+Wait = Callable[[float], End]  # for the next one, so many seconds at least. Raises: Failed.
+
+
+class Failed(Exception):
+    """A request came to nothing. The text is the reason."""
+
+
+class Line(Protocol):
+    """What a request needs of a connection."""
+
+    def request(self, command: bytes, *args: bytes, timeout: float, to: tuple[bytes, ...] = ()) -> bytes: ...
+
+    def forget(self, number: bytes) -> None: ...
+
+
+class Request(Protocol):
+    """One, and perhaps others that follow from it. Each gives the id that its response will have."""
+
+    def begin(self, line: Line, timeout: float) -> bytes: ...
+
+    def go_on(self, line: Line, response: Response, timeout: float) -> bytes | None:
+        """None when it is done. Raises: Failed."""
+        ...
+
+
+class PingRequest:
+    """A TRACKEXEC of PING."""
+
+    id = b""
+
+    def begin(self, line: Line, timeout: float) -> bytes:
+        return line.request(PING, timeout=timeout)
+
+    def go_on(self, _line: Line, response: Response, _timeout: float) -> bytes | None:
+        self.id = response.id
+        return None
+
+
+class StreamRequest:
+    """A stream of 1,024 bytes, in one packet or in several."""
+
+    def __init__(self) -> None:
+        self._reader = StreamReader()
+        self._data = b""
+        self.blocks = 0
+
+    def begin(self, line: Line, timeout: float) -> bytes:
+        return line.request(RR_STREAM, HOST_ID, b"%d" % BLOCK_TOTAL, timeout=timeout)
+
+    def go_on(self, line: Line, response: Response, timeout: float) -> bytes | None:
+        try:
+            self._data += self._reader.receive(b"".join(response.args[:1]))
+            if self._reader.is_aborted:
+                raise Failed("the worker gave the stream up")
+            if not self._reader.is_finished:
+                more = (MQS_MORE, HOST_ID, self._reader.handle, GO_ON)
+                return line.request(*more, timeout=timeout, to=response.path[::-1])
+            self.blocks = check_blocks(self._data)
+        except RemoteProtocolError as error:
+            raise Failed(str(error)) from None
+        return None
+
+
+class Bulk:
+    """Many of them at once. Any number may be under way."""
+
+    def __init__(self, line: Line, wait: Wait, timeout: float) -> None:
+        self._line = line
+        self._wait = wait
+        self._timeout = timeout
+        self._under_way: dict[bytes, Request] = {}
+        self.ended = 0
+        self.successes = 0
+        self.reasons: Counter[str] = Counter()  # of the others
+
+    @property
+    def under_way(self) -> int:
+        return len(self._under_way)
+
+    def begin(self, request: Request) -> None:
+        self._under_way[request.begin(self._line, self._timeout)] = request
+
+    def wait_for_one(self) -> None:
+        """Until one of them has ended."""
+        ended = self.ended
+        while self.ended == ended:
+            try:
+                self._on_end(self._wait(self._timeout))
+            except Failed as failure:  # what we wait for does not come: they are all the same
+                number, _ = self._under_way.popitem()
+                self._line.forget(number)
+                self._fail(failure)
+
+    def close(self) -> None:
+        """Wait for no more of them."""
+        for number in self._under_way:
+            self._line.forget(number)
+        self._under_way.clear()
+
+    def _on_end(self, end: End) -> None:
+        request = self._under_way.pop(end.id, None)
+        if request is None:  # of a test that was interrupted
+            return
+        try:
+            number = request.go_on(self._line, check(end), self._timeout)
+        except Failed as failure:
+            self._fail(failure)
+            return
+        if number is not None:
+            self._under_way[number] = request
+        else:
+            self.ended += 1
+            self.successes += 1
+
+    def _fail(self, failure: Failed) -> None:
+        self.ended += 1
+        self.reasons[str(failure)] += 1
+
+
+def check(end: End) -> Response:
+    """Raises: Failed: it is no response, or tells of a failure."""
+    if isinstance(end, Expired):
+        raise Failed(end.reason)
+    if end.args[:1] == (FAILED,):
+        raise Failed(show_text(b" ".join(end.args[1:]).decode(errors="replace")) or "no reason was given")
+    return end

@@ -1,0 +1,205 @@
+"""`gandy console server`: the round-robin server of seed 002 alone, with the door that a foreman has, and no jobs.
+
+The loop has a thread of its own, so that messages pass while somebody types.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future
+from threading import Thread
+from typing import Final, TypeVar
+
+from gandy.config import Address
+from gandy.core.workers import ROUND_ROBIN, Worker, WorkerInfo
+from gandy.doors.base import name_peer
+from gandy.doors.gate import DoorGate
+from gandy.doors.roundrobin.codes import CommandCodes
+from gandy.doors.roundrobin.console.screen import BASIC, Screen, show_text
+from gandy.doors.roundrobin.console.shell import Command
+from gandy.doors.roundrobin.console.traffic import Traffic, format_address
+from gandy.doors.roundrobin.door import RoundRobinDoor
+from gandy.doors.roundrobin.registered import Times
+from gandy.doors.roundrobin.wire import (
+    DEREGISTER,
+    EXEC,
+    FAILED,
+    REGISTER,
+    RESPONSE,
+    TRACKEXEC,
+    Message,
+    decode,
+    parse_count,
+)
+from gandy.doors.sockets.curve import ServerKeys
+from gandy.doors.sockets.router import Router
+from gandy.errors import RemoteProtocolError
+from gandy.foreman.lane import Lane
+from gandy.net import loop
+from gandy.net.exposure import check_bind, tell_audience
+
+ROLE: Final = "SERVER"
+CLOSE_SECONDS: Final = 5.0  # for the thread to end
+
+T = TypeVar("T")
+
+
+class ServerConsole:
+    """Implements `Console`."""
+
+    def __init__(self, screen: Screen, url: str, curve: str | None, insecure: bool) -> None:
+        """Raises: ConfigError."""
+        self.commands = {"workers": Command(self._show_workers, "List the workers, and how many slots each has free.")}
+        self._screen = screen
+        address = check_bind(url, curve=curve is not None, insecure=insecure)
+        keys = ServerKeys.open(curve) if curve is not None else None
+        self._opened: Future[None] = Future()
+        self._thread = Thread(target=self._run, args=(address, keys), name="gandy-server", daemon=True)
+        self._thread.start()
+        try:
+            self._opened.result()
+        except BaseException:
+            self._thread.join(CLOSE_SECONDS)  # a loop that is still closing does not survive the end of Python
+            raise
+        screen.log(BASIC, f"{ROLE}: Listening at {self._address}")
+        if keys is None:
+            screen.log(0, f"{ROLE}: INSECURE: it is without keys, and open to {tell_audience(address.host)}")
+        screen.log(BASIC, f"{ROLE}: Up and running!")
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._should_stop.set)
+        self._thread.join(CLOSE_SECONDS)
+
+    def _run(self, address: Address, keys: ServerKeys | None) -> None:
+        loop.run(self._serve(address, keys))
+
+    async def _serve(self, address: Address, keys: ServerKeys | None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._should_stop = asyncio.Event()
+        lane = Lane({})
+        try:
+            watch = Watch(self._screen)
+            router = WatchedRouter(address, keys, watch)
+            self._address = router.address
+            self._door = RoundRobinDoor(lane.switchboard, watch, CommandCodes(), Times())
+            lane.add_gate(DoorGate("round-robin", self._door, router, lane))
+            watch.attach(router, self._door, lane)
+        except Exception as error:  # noqa: BLE001 - whoever waits for us must hear of any
+            lane.close()
+            self._opened.set_exception(error)
+            return
+        self._opened.set_result(None)
+        await self._should_stop.wait()
+        lane.close()
+        watch.traffic.on_close()
+
+    def _show_workers(self) -> None:
+        """On each level, unlike the original, where it says nothing on 0: somebody asked."""
+        workers = self._ask(lambda: self._door.workers.list())
+        if not workers:
+            self._screen.answer("No workers are registered.")
+        for at, (routing_id, free) in enumerate(workers):
+            address = format_address(routing_id)
+            self._screen.answer(f"worker_table[{at:2d}] = {{ address = {address} free_slots = {free} }}")
+
+    def _ask(self, find: Callable[[], T]) -> T:
+        """In the thread of the loop, which alone may look."""
+        future: Future[T] = Future()
+        self._loop.call_soon_threadsafe(lambda: future.set_result(find()))
+        return future.result()
+
+
+class WatchedRouter(Router):
+    """Tells of each message that was sent."""
+
+    def __init__(self, address: Address, keys: ServerKeys | None, watch: "Watch") -> None:
+        """Raises: ConfigError."""
+        super().__init__(address, curve=keys)
+        self._watch = watch
+
+    def send(self, frames: list[bytes]) -> bool:
+        is_sent = super().send(frames)
+        if is_sent:
+            self._watch.on_sent(frames)
+        return is_sent
+
+
+class Watch:
+    """Tells people what the server does, and is its table of workers. Implements `Roll`."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self.traffic = Traffic(screen, ROLE)
+        self._leaving: set[str] = set()  # workers that said so
+
+    def attach(self, router: Router, door: RoundRobinDoor, lane: Lane) -> None:
+        """See what comes before the door sees it, and what has become of it then."""
+        if self._screen.level < BASIC:
+            return
+        self._door = door
+        self._lane = lane
+        self._pass_on = router.on_message
+        router.on_message = self._on_message
+
+    # The table of workers
+
+    def enter(self, info: WorkerInfo) -> Worker:
+        return Worker(info, connected=True)
+
+    def leave(self, worker: str) -> None:
+        word = "Deregistered" if worker in self._leaving else "Lost"
+        self._leaving.discard(worker)
+        self._log(f"{word} worker {worker.partition('/')[2]}")
+
+    def hear(self, worker: Worker) -> None:
+        """There is nobody to tell when it was."""
+
+    # Messages
+
+    def _on_message(self, frames: list[bytes]) -> None:
+        self.traffic.on_in(frames[1:])
+        workers, sender = self._door.workers, frames[0]
+        message = _find_message(frames[1:])
+        was_here, queued = workers.has(sender), self._lane.switchboard.queued
+        word = message.args[0] if message is not None and message.args else b""
+        if word == DEREGISTER and was_here:
+            self._leaving.add(name_peer(ROUND_ROBIN, sender))
+        self._pass_on(frames)
+        if message is not None and word == REGISTER and workers.has(sender):
+            self._leaving.discard(name_peer(ROUND_ROBIN, sender))
+            slots = parse_count(message.args[1]) if len(message.args) > 1 else 0
+            self._log(f"Registered worker {format_address(sender)} with {slots} free slots")
+        elif workers.has(sender) and not was_here:
+            self._log(f"Found worker {format_address(sender)} again")
+        if self._lane.switchboard.queued > queued:
+            self._tell_queue()
+
+    def _tell_queue(self) -> None:
+        reason = "WARNING - All workers busy." if self._door.workers.list() else "No workers registered."
+        length = self._lane.switchboard.queued
+        self._log(f"{reason} Message added to queue. Current queue length = {length}")
+
+    def on_sent(self, frames: list[bytes]) -> None:
+        if self._screen.level < BASIC:
+            return
+        self.traffic.on_out(frames[1:])
+        message = _find_message(frames[1:])
+        if message is None:
+            return
+        address = format_address(frames[0])
+        if message.command in (EXEC, TRACKEXEC) and self._door.workers.has(frames[0]):
+            self._log(f"Passed message to worker {address}")
+        elif message.command == RESPONSE and message.args[:1] == (FAILED,):
+            reason = show_text(b" ".join(message.args[1:]).decode(errors="replace"))
+            self._log(f"Told {address} of a failure: {reason}")
+        elif message.command == RESPONSE and message.path:
+            self._log(f"Passed response back to client {address}")
+
+    def _log(self, text: str) -> None:
+        self._screen.log(BASIC, f"{ROLE}: {text}")
+
+
+def _find_message(frames: list[bytes]) -> Message | None:
+    try:
+        return decode(frames)
+    except RemoteProtocolError:
+        return None

@@ -1,0 +1,181 @@
+"""A connection to a round-robin server (seed 002) in a thread of its own, so that whoever is busy still answers PINGs.
+
+The socket is a DEALER: it neither sends the server's address nor sees it. Any thread may call the methods; events
+are told in the thread of the connection.
+"""
+
+import logging
+import random
+import time
+from collections.abc import Callable
+from threading import Lock
+from typing import Final
+
+import zmq
+
+from gandy.doors.roundrobin.uplink import Event, Numbers, Renew, Uplink
+from gandy.doors.roundrobin.wire import Message, encode
+from gandy.doors.sockets.dealer import DealerThread, Keys
+from gandy.limits import MAX_VALUE_BYTES
+
+log = logging.getLogger("gandy.doors.sockets")
+
+HIGH_WATER: Final = 100_000  # messages that wait in a socket, as in the original
+MAX_AT_ONCE: Final = 1_000  # messages that are read before others get their turn
+MAX_SUFFIX: Final = 1_000_000  # of a routing id, as in the original
+MAX_ROUTING_ID: Final = 255  # bytes; the limit of ZeroMQ
+
+NUMBERS: Final = Numbers()  # seed 002: ids count for the whole process
+
+OnEvents = Callable[[list[Event]], None]
+OnFrames = Callable[[list[bytes]], None]
+
+
+class UplinkThread(DealerThread):
+    """One connection. `on_events` gets what happened, in order, in this thread, and must not take long."""
+
+    name = "gandy-uplink"
+    watched = zmq.EVENT_HANDSHAKE_SUCCEEDED
+
+    def __init__(self, url: str, on_events: OnEvents, keys: Keys | None = None, numbers: Numbers = NUMBERS) -> None:
+        """Raises: ConfigError."""
+        self.on_in: OnFrames = _ignore  # each message that came
+        self.on_out: OnFrames = _ignore  # each message that the socket took
+        self._on_events = on_events
+        self._lock = Lock()
+        self._uplink = Uplink(time.monotonic(), numbers)
+        self._renew_is_due = False
+        super().__init__(url, keys)
+
+    # What can be asked of it. See `Uplink`.
+
+    @property
+    def is_connected(self) -> bool:
+        return self._uplink.is_connected
+
+    @property
+    def silent_seconds(self) -> float:
+        """How long the server has not answered; 0 while it does."""
+        since = self._uplink.since
+        return 0.0 if since is None else time.monotonic() - since
+
+    def send(self, message: Message) -> None:
+        with self._lock:
+            self._uplink.send(message)
+        self._wake()
+
+    def register(self, slots: int) -> None:
+        with self._lock:
+            self._uplink.register(slots, time.monotonic())
+        self._wake()
+
+    def deregister(self) -> None:
+        with self._lock:
+            self._uplink.deregister()
+        self._wake()
+
+    def finish(self, ticket: int, response: Message | None = None) -> None:
+        with self._lock:
+            self._uplink.finish(ticket, time.monotonic(), response)
+        self._wake()
+
+    def request(
+        self, command: bytes, *args: bytes, timeout: float, track: bool = True, to: tuple[bytes, ...] = ()
+    ) -> bytes:
+        """Gives the id. Its Response may be told before this returns."""
+        with self._lock:
+            now = time.monotonic()
+            number = self._uplink.request(command, *args, now=now, timeout=timeout, track=track, to=to)
+        self._wake()
+        return number
+
+    def forget(self, number: bytes) -> None:
+        with self._lock:
+            self._uplink.forget(number)
+
+    # The thread
+
+    def _set_up(self, socket: "zmq.Socket[bytes]") -> None:
+        socket.setsockopt(zmq.SNDHWM, HIGH_WATER)
+        socket.setsockopt(zmq.RCVHWM, HIGH_WATER)
+        socket.setsockopt(zmq.MAXMSGSIZE, MAX_VALUE_BYTES)
+        socket.setsockopt(zmq.ROUTING_ID, make_routing_id(self.url))
+
+    def _on_open(self) -> None:
+        self._had_connection = False
+        self._is_stuck = False
+        with self._lock:
+            self._uplink.on_socket(time.monotonic())
+
+    def _tell_deadline(self) -> float:
+        with self._lock:
+            return self._uplink.next_deadline()
+
+    def _turn(self) -> None:
+        self._read_monitor()
+        self._receive_all()
+        with self._lock:
+            self._uplink.on_time(time.monotonic())
+        self._send_all()
+        self._tell()
+        if self._renew_is_due:
+            self._renew()
+            self._renew_is_due = False
+
+    def _finish(self) -> None:
+        self._send_all()
+        if not self.is_connected:
+            self._linger = 0.0
+
+    def _on_change(self) -> None:
+        if self._had_connection:
+            with self._lock:
+                self._uplink.on_reconnected(time.monotonic())
+        self._had_connection = True
+
+    def _receive_all(self) -> None:
+        now = time.monotonic()
+        for _ in range(MAX_AT_ONCE if not self._is_stuck else 0):
+            try:
+                frames = self._socket.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            self.on_in(frames)
+            with self._lock:
+                self._uplink.on_frames(frames, now)
+
+    def _send_all(self) -> None:
+        """As much as the socket takes. Who does not take our answers is not heard until then: there is no end to it."""
+        self._is_stuck = False
+        with self._lock:
+            outbox = self._uplink.outbox
+            while outbox and not self._is_stuck:
+                frames = encode(outbox[0])
+                try:
+                    self._socket.send_multipart(frames, zmq.NOBLOCK)
+                except zmq.Again:
+                    self._is_stuck = True
+                else:
+                    outbox.popleft()
+                    self.on_out(frames)
+        self._poller.modify(self._socket, zmq.POLLOUT if self._is_stuck else zmq.POLLIN)
+
+    def _tell(self) -> None:
+        with self._lock:
+            events = list(self._uplink.events)
+            self._uplink.events.clear()
+        if events:
+            self._renew_is_due |= any(isinstance(event, Renew) for event in events)
+            try:
+                self._on_events(events)
+            except Exception:  # the connection must go on
+                log.exception("what came from %s could not be seen to", self.url)
+
+
+def make_routing_id(url: str) -> bytes:
+    """As the original's workers and clients make theirs."""
+    suffix = f":{random.randint(1, MAX_SUFFIX)}".encode()  # noqa: S311 - it need only differ from those of others
+    return url.encode()[: MAX_ROUTING_ID - len(suffix)] + suffix
+
+
+def _ignore(_frames: list[bytes]) -> None: ...

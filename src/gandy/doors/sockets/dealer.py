@@ -1,0 +1,175 @@
+"""A DEALER socket in a thread of its own: opened, renewed, watched and closed. What is said is not known here.
+
+Any thread may wake it; all else happens in the thread.
+"""
+
+import logging
+import time
+from contextlib import suppress
+from socket import socketpair
+from threading import Thread, current_thread
+from typing import Any, Final, Protocol
+
+import zmq
+from zmq.utils.monitor import recv_monitor_message
+
+from gandy.errors import ConfigError
+
+log = logging.getLogger("gandy.doors.sockets")
+
+MAX_REST: Final = 60.0  # seconds; there are clocks that cannot wait for ever
+LINGER: Final = 1.0  # seconds to send what is left, when it is closed
+FAILURE_PAUSE: Final = 1.0  # seconds until a connection that failed is tried again
+
+
+class Keys(Protocol):
+    """What makes a socket talk in secret."""
+
+    def apply(self, socket: "zmq.Socket[Any]", /) -> None: ...
+
+
+class DealerThread:
+    """One connection. Whoever derives from it sets itself up before this `__init__`, which opens the socket."""
+
+    name = "gandy-dealer"
+    watched = 0  # events of the socket's monitor that `_on_change` wants
+
+    def __init__(self, url: str, keys: Keys | None) -> None:
+        """Raises: ConfigError."""
+        self.url = url
+        self._keys = keys
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._reading, self._writing = socketpair()  # wakes the thread
+        self._reading.setblocking(False)
+        self._writing.setblocking(False)
+        self._is_woken = False
+        self._is_closing = False
+        self._linger = LINGER
+        self._poller = zmq.Poller()
+        self._poller.register(self._reading, zmq.POLLIN)
+        try:
+            self._socket, self._monitor = self._open()
+        except zmq.ZMQError as error:
+            self._end()
+            raise ConfigError(f"cannot connect to {url}: {error}") from None
+        self._thread = Thread(target=self._run, name=self.name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self, linger: float = LINGER) -> None:
+        """Send what is left, for at most so many seconds, and end."""
+        self._linger = linger
+        self._is_closing = True
+        self._wake()
+        if self._thread.ident is None:
+            self._shut()
+            self._end()
+        elif self._thread is not current_thread():
+            self._thread.join(linger + 5.0)
+
+    def _wake(self) -> None:
+        if not self._is_woken:
+            self._is_woken = True
+            with suppress(OSError):  # it is closed already
+                self._writing.send(b"!")
+
+    # What others fill in
+
+    def _set_up(self, socket: "zmq.Socket[bytes]") -> None:
+        """Before the socket connects."""
+        raise NotImplementedError
+
+    def _on_open(self) -> None:
+        """There is a new socket."""
+
+    def _begin(self) -> None:
+        """The thread runs."""
+
+    def _tell_deadline(self) -> float:
+        """When there is something to do, if nothing happens before."""
+        raise NotImplementedError
+
+    def _on_change(self) -> None:
+        """The monitor told one of the events that are watched."""
+        raise NotImplementedError
+
+    def _turn(self) -> None:
+        """See to all that there is."""
+        raise NotImplementedError
+
+    def _finish(self) -> None:
+        """Last words, before the socket is closed."""
+
+    # The socket
+
+    def _open(self) -> "tuple[zmq.Socket[bytes], zmq.Socket[bytes]]":
+        """A socket, and one that tells what happens to it. Raises: ZMQError."""
+        socket = self._context.socket(zmq.DEALER)
+        # Before it connects: a first connection that goes unnoticed would make the second look like the first.
+        monitor = socket.get_monitor_socket(self.watched | zmq.EVENT_HANDSHAKE_FAILED_AUTH)
+        try:
+            socket.setsockopt(zmq.LINGER, 0)
+            socket.setsockopt(zmq.IPV6, "[" in self.url)  # else `localhost` may be ::1, where hardly anybody listens
+            self._set_up(socket)
+            if self._keys is not None:
+                self._keys.apply(socket)
+            socket.connect(self.url)
+        except zmq.ZMQError:
+            monitor.close(0)
+            socket.close(0)
+            raise
+        self._poller.register(socket, zmq.POLLIN)
+        self._poller.register(monitor, zmq.POLLIN)
+        self._on_open()
+        return socket, monitor
+
+    def _renew(self) -> None:
+        """Raises: ZMQError; then the old one goes on."""
+        new = self._open()
+        self._shut()
+        self._socket, self._monitor = new
+
+    def _shut(self, linger: float = 0.0) -> None:
+        self._poller.unregister(self._socket)
+        self._poller.unregister(self._monitor)
+        self._socket.disable_monitor()
+        self._monitor.close(0)
+        self._socket.close(int(linger * 1000))
+
+    def _end(self) -> None:
+        self._context.term()  # waits until everything is sent, or the time for that is over
+        self._writing.close()
+        self._reading.close()
+
+    # The thread
+
+    def _run(self) -> None:
+        try:
+            self._begin()
+            while not self._is_closing:
+                try:
+                    self._wait()
+                    self._turn()
+                except zmq.ZMQError as error:
+                    log.warning("the connection to %s failed: %s", self.url, error)
+                    time.sleep(FAILURE_PAUSE)
+        finally:
+            with suppress(zmq.ZMQError):
+                self._finish()
+            self._shut(self._linger)
+            self._end()
+
+    def _wait(self) -> None:
+        rest = self._tell_deadline() - time.monotonic()
+        self._poller.poll(int(max(0.0, min(rest, MAX_REST)) * 1000) + 1)
+        with suppress(BlockingIOError):
+            self._reading.recv(1024)
+        self._is_woken = False  # after that: who comes between need not wake us, since `_turn` looks at everything
+
+    def _read_monitor(self) -> None:
+        while self._monitor.poll(0):
+            if recv_monitor_message(self._monitor)["event"] == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
+                log.warning("%s does not take our keys", self.url)
+            else:
+                self._on_change()

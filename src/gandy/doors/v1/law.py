@@ -1,0 +1,42 @@
+"""The first generation as a table: who may say what, in which state, and which state follows.
+
+docs/protocol/v1.svg is drawn from this table by `make docs`. Whatever is missing is a protocol error.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+from gandy.talk.law import Role, Step
+from gandy.wire.messages import Error, Job, Ok, Stop, Update
+
+_WORKER, _FOREMAN = Role.WORKER, Role.FOREMAN
+
+
+class V1State(StrEnum):
+    """Where a conversation of the first generation stands."""
+
+    GREETING = "greeting"  # nobody has spoken (seed: INIT0)
+    OFFER = "offer"  # the foreman said OK(0), the worker is to tell its processors
+    AGREEMENT = "agreement"  # the worker told them, the foreman is to repeat them (seed: INIT1)
+    OPEN = "open"  # (seed: LOOP0)
+    REPORTING = "reporting"  # an UPDATE is not answered yet (seed: UPDATE1)
+    CLOSED = "closed"
+
+
+V1_LAW: Final[Mapping[tuple[V1State, Role, Step], V1State]] = {
+    (V1State.GREETING, _FOREMAN, Step(Ok)): V1State.OFFER,
+    (V1State.OFFER, _WORKER, Step(Ok)): V1State.AGREEMENT,
+    (V1State.AGREEMENT, _FOREMAN, Step(Ok)): V1State.OPEN,
+    #
+    (V1State.OPEN, _FOREMAN, Step(Job)): V1State.OPEN,
+    (V1State.OPEN, _WORKER, Step(Error)): V1State.OPEN,
+    (V1State.OPEN, _FOREMAN, Step(Stop)): V1State.OPEN,
+    (V1State.OPEN, _WORKER, Step(Update)): V1State.REPORTING,
+    # What the foreman said before it heard the UPDATE arrives before its answer.
+    (V1State.REPORTING, _FOREMAN, Step(Job)): V1State.REPORTING,
+    (V1State.REPORTING, _WORKER, Step(Error)): V1State.REPORTING,
+    (V1State.REPORTING, _FOREMAN, Step(Stop)): V1State.REPORTING,
+    (V1State.REPORTING, _FOREMAN, Step(Ok)): V1State.OPEN,
+    (V1State.REPORTING, _FOREMAN, Step(Error)): V1State.OPEN,
+}

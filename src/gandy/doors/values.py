@@ -1,0 +1,59 @@
+"""What doors open of calls, and how values become ZeroMQ frames. A peer wrote them, so anything may be in there."""
+
+from typing import Any, Final
+
+import msgspec
+
+MAX_FRAMES: Final = 1000  # of a message: a list of a million empty ones is no request
+MAX_PAYLOAD_FRAMES: Final = MAX_FRAMES - 20  # of a value: the rest is for addresses
+
+encode_value: Final = msgspec.msgpack.Encoder().encode
+
+_decode: Final = msgspec.msgpack.Decoder().decode
+_decode_list: Final = msgspec.msgpack.Decoder(list[Any]).decode
+
+
+def decode_value(body: bytes) -> Any:
+    """Raises: ValueError."""
+    try:
+        return _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(str(error)) from None
+
+
+def decode_args(body: bytes) -> list[Any]:
+    """Raises: ValueError."""
+    try:
+        return _decode_list(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(str(error)) from None
+
+
+def encode_payload(value: object) -> tuple[bytes, ...]:
+    """The frames of a value: none for nothing, one for bytes, a text or a whole number, and one for each of a list.
+
+    Raises: ValueError, where it has no such form. An empty frame would end the message.
+    """
+    if value is None or value in (b"", ""):
+        return ()
+    if not isinstance(value, list | tuple):
+        return (_encode_frame(value),)
+    if len(value) > MAX_PAYLOAD_FRAMES:
+        raise ValueError(f"a list of {len(value):,}, and {MAX_PAYLOAD_FRAMES} frames is the limit")
+    frames = tuple(map(_encode_frame, value))
+    if b"" in frames:
+        raise ValueError("a list with an empty element: an empty frame would end the message")
+    return frames
+
+
+def _encode_frame(value: object) -> bytes:
+    match value:
+        case bytes():
+            return value
+        case str():
+            return value.encode(errors="replace")
+        case int() if not isinstance(value, bool):
+            return b"%d" % value
+        case _:
+            text = f"a value of the type {type(value).__name__}: only bytes, texts and whole numbers can be sent"
+            raise ValueError(text)

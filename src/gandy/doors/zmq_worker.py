@@ -1,0 +1,37 @@
+"""How a worker starts that works for a server of ZeroMQ instead of a foreman."""
+
+from collections.abc import Callable
+
+from gandy.doors.sockets.curve import ClientKeys
+from gandy.errors import ConfigError
+from gandy.net import loop
+from gandy.net.exposure import parse_tcp
+from gandy.net.open_files import allow_many_files
+from gandy.worker.guardian import guard
+from gandy.worker.main import Service, serve, tell_people, warn
+from gandy.worker.restart import drop_token
+
+
+def prepare(url: str, insecure: bool, curve: str | None) -> tuple[str, ClientKeys | None]:
+    """The server's address, and keys for it. Raises: ConfigError."""
+    drop_token()
+    guard()
+    tell_people()
+    allow_many_files()
+    address = parse_tcp(url)
+    if curve:
+        return str(address), ClientKeys.open(curve)
+    if not insecure:
+        # On loopback too: any user of this machine can listen at the port while the server does not.
+        raise ConfigError(
+            f"{url} would be without keys: everybody who can pose as that server can run the commands of this "
+            "worker. --curve FOLDER has keys for it; --insecure does without them."
+        )
+    warn(str(address))
+    return str(address), None
+
+
+def work(make_service: Callable[[], Service]) -> int:
+    """Until a signal or the server ends it."""
+    loop.run(serve(make_service))
+    return 0

@@ -1,0 +1,38 @@
+"""Where a foreman listens beside its unix socket, and what a further door must be able to do."""
+
+from typing import Final, NamedTuple, Protocol
+
+from gandy.foreman.server import Server
+
+
+class OpenDoor(NamedTuple):
+    """A door that is open, as people are told of it."""
+
+    name: str
+    audience: str | None = None  # who can reach it, where it is without keys
+
+
+class Door(Protocol):
+    """A door for peers that speak another protocol."""
+
+    def check(self, insecure: bool) -> None:
+        """Raises: ConfigError, where it may not be opened like this."""
+        ...
+
+    async def open(self, server: Server, home: str, insecure: bool) -> OpenDoor:
+        """Raises: ConfigError."""
+        ...
+
+
+class Doors(NamedTuple):
+    """All doors of one foreman beside its unix socket."""
+
+    listen: tuple[str, ...] = ()
+    others: tuple[Door, ...] = ()
+    ensemble: str | None = None  # which is led by this foreman's clock
+
+
+NATIVE_ONLY: Final = Doors()
+NO_KEYS: Final = (
+    "would be without keys: with 'gandy foreman run --insecure', everybody who can reach it can run commands as you"
+)

@@ -1,0 +1,43 @@
+"""What a foreman needs of a conversation with one peer, whatever protocol that speaks."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from gandy.talk.events import ForemanEvent, Reported
+from gandy.talk.exchange import Exchange
+from gandy.talk.slots import Slots
+from gandy.wire.messages import Task, TaskPair
+
+
+class Side(Protocol):
+    """The foreman's side. `exchange` is what extensions of the native wire use; older protocols have none."""
+
+    slots: Slots
+
+    @property
+    def exchange(self) -> Exchange | None: ...
+
+    @property
+    def free(self) -> int: ...
+
+    def disconnect(self) -> tuple[Task, ...]: ...
+
+    def receive_data(self, data: bytes) -> None: ...
+
+    def next_event(self) -> ForemanEvent | None: ...
+
+    def data_to_send(self) -> bytes: ...
+
+    def give(self, tasks: Iterable[Task]) -> None: ...
+
+    def cancel(self, pairs: Iterable[TaskPair]) -> None: ...
+
+    def recall(self, pairs: Iterable[TaskPair]) -> None: ...
+
+    def acknowledge(self, report: Reported) -> None: ...
+
+    def stop_all(self) -> None: ...
+
+    def stop_immediately(self) -> None: ...
+
+    def greet(self) -> None: ...

@@ -1,0 +1,143 @@
+"""Options and arguments that many commands share, so that they are the same everywhere."""
+
+import os
+import sys
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from gandy.config import SOCKET_NAME, tell_home
+from gandy.errors import ConfigError
+from gandy.terminal.moments import Moment
+from gandy.terminal.people import parse_bytes, parse_seconds
+
+if TYPE_CHECKING:
+    from gandy.client import Client
+
+Format = Literal["table", "json", "quiet"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+JOB: Final = click.IntRange(min=1)
+# Options of workers that only a foreman knows what to do with.
+FOREMAN_ONLY: Final = ("foreman", "ensemble", "tags", "reserve", "keep_output")
+
+
+class Seconds(click.ParamType[float]):
+    """A time as people write it: 90, 1.5s, 5min, 2h, 1d."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds = parse_seconds(str(value))
+        if seconds is None:
+            self.fail(f"{value!r} is not a time; write 90, 1.5s, 5min, 2h or 1d", param, ctx)
+        return seconds
+
+
+class Bytes(click.ParamType[int]):
+    """An amount as people write it: 4096, 500K, 20M, 10G, 1T."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        size = parse_bytes(str(value))
+        if size is None:
+            self.fail(f"{value!r} is not a size; write 4096, 500K, 20M, 10G or 1T", param, ctx)
+        return size
+
+
+foreman_option = click.option(
+    "--foreman",
+    metavar="URL",
+    envvar="GANDY_FOREMAN",
+    help="Where the foreman is: unix:PATH, tcp://HOST:PORT, ensemble:NAME, or, without keys, plain://HOST:PORT. "
+    "Default: GANDY_FOREMAN, or the crew that was joined, or here.",
+)
+
+preload_option = click.option(
+    "--preload",
+    multiple=True,
+    metavar="MODULE",
+    help="Import this before the first Python function comes, once in each slot's process.",
+)
+
+commands_option = click.option(
+    "--commands",
+    multiple=True,
+    metavar="MODULE[:NAME]",
+    help="Offer the commands of the gandy.Worker in this module.",
+)
+
+reserve_option = click.option(
+    "--reserve",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Slots that are for calls of commands alone.",
+)
+
+output_option = click.option(
+    "--output",
+    "output",
+    type=click.Choice(["table", "json", "quiet"]),
+    default="table",
+    show_default=True,
+    help="A table for people, JSON with one object on each line, or only numbers and names.",
+)
+
+
+def job_argument(command: F) -> F:
+    return click.argument("number", metavar="JOB", type=JOB)(command)
+
+
+def jobs_argument(command: F) -> F:
+    return click.argument("numbers", metavar="JOB...", type=JOB, nargs=-1, required=True)(command)
+
+
+def task_option(text: str) -> Callable[[F], F]:
+    return click.option("--task", type=click.IntRange(min=1), metavar="N", help=text)
+
+
+def open_owner() -> "Client":
+    """A client of the foreman of this home, by its unix socket: what only its own user may do. Raises: ConfigError."""
+    from gandy.client import Client
+
+    where = Path(tell_home(os.environ, sys.platform)) / SOCKET_NAME
+    if not where.exists():
+        refuse_joined(where.parent)
+    return Client(f"unix:{where}")
+
+
+def refuse_joined(home: Path) -> None:
+    """Raises: ConfigError, where the foreman of this home is on another machine, which has to be asked there."""
+    from gandy.keys.crew import CREW, CrewKeys
+
+    found = CrewKeys.find(home / CREW)
+    if found is not None and found.has_joined:
+        crew = found.about.addresses[0]
+        raise ConfigError(f"{home} has joined the crew at {crew}: do this there, on the foreman's machine")
+
+
+def refuse_options(ctx: click.Context, why: str, *names: str) -> None:
+    """Raises: UsageError, where somebody wrote one of these options."""
+    for parameter in ctx.command.params:
+        source = ctx.get_parameter_source(parameter.name or "")
+        if parameter.name in names and source is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{parameter.opts[0]} {why}", ctx)
+
+
+def tell_shared(client: "Client", moment: Moment | None) -> float | None:
+    """The shared time of a moment. Raises: NoClock."""
+    return None if moment is None else moment.tell_shared(client.now(), datetime.now().astimezone())
+
+
+def open_client(foreman: str | None) -> "Client":
+    """A client, still to be entered. Imported here, because some commands do without."""
+    from gandy.client import Client
+
+    return Client(foreman)

@@ -1,0 +1,87 @@
+"""Waiting for jobs while people look: a bar on a terminal, a line now and then elsewhere, and the exit code."""
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from gandy.core.jobs import FINAL_JOB_STATES
+from gandy.core.model import JobState
+from gandy.core.rows import JobRow
+from gandy.terminal.exits import ExitCode
+from gandy.terminal.people import format_count
+from gandy.terminal.say import say
+
+if TYPE_CHECKING:
+    from gandy.client import Job
+
+_EXITS: Final = {
+    JobState.FINISHED: ExitCode.DONE,
+    JobState.FAILED: ExitCode.FAILED,
+    JobState.CANCELLED: ExitCode.CANCELLED,
+}
+
+
+def wait_for(job: "Job", is_quiet: bool) -> JobRow:
+    """Wait until a job has ended, and show how it goes on standard error."""
+    try:
+        return _choose_view(is_quiet)(job.watch())
+    except KeyboardInterrupt:
+        text = f"job {job.id} goes on; 'gandy job wait {job.id}' waits again, 'gandy job cancel {job.id}' ends it"
+        say(f"\ngandy: {text}", err=True)
+        raise click.exceptions.Exit(ExitCode.INTERRUPTED) from None
+
+
+def tell_exit(rows: list[JobRow]) -> ExitCode:
+    """The exit code for jobs that have ended. A failure outweighs a cancel."""
+    exits = {_EXITS[row.state] for row in rows}
+    return next((code for code in (ExitCode.FAILED, ExitCode.CANCELLED) if code in exits), ExitCode.DONE)
+
+
+def tell_end(row: JobRow) -> None:
+    """Say what went wrong, where something did."""
+    counts, job = row.counts, row.job
+    if row.state is JobState.FAILED:
+        failed, tasks = format_count(counts.failed), format_count(row.spec.tasks)
+        text = f"job {job}: {failed} of {tasks} tasks failed; 'gandy job explain {job}' tells how"
+        say(f"gandy: {text}", err=True)
+    elif row.state is JobState.CANCELLED:
+        say(f"gandy: job {job} was cancelled", err=True)
+
+
+def _choose_view(is_quiet: bool) -> Callable[[Iterator[JobRow]], JobRow]:
+    if is_quiet:
+        return _get_last
+    if sys.stderr.isatty():
+        from gandy.terminal.bar import draw_bar  # rich takes its time to import
+
+        return draw_bar
+    return print_lines
+
+
+def _get_last(rows: Iterator[JobRow]) -> JobRow:
+    *_, last = rows
+    return last
+
+
+def print_lines(rows: Iterator[JobRow]) -> JobRow:
+    """A line for each tenth of the job, so that a log of a million tasks stays short."""
+    told = -1
+    for row in rows:
+        tenth = 10 * count_done(row) // row.spec.tasks
+        if tenth > told or row.state in FINAL_JOB_STATES:
+            told = tenth
+            say(_make_line(row), err=True)
+    return row
+
+
+def count_done(row: JobRow) -> int:
+    return row.counts.finished + row.counts.failed + row.counts.cancelled
+
+
+def _make_line(row: JobRow) -> str:
+    done, tasks = format_count(count_done(row)), format_count(row.spec.tasks)
+    others = (("running", row.counts.running), ("failed", row.counts.failed), ("cancelled", row.counts.cancelled))
+    rest = "".join(f", {format_count(count)} {word}" for word, count in others if count)
+    return f"job {row.job} is {row.state.name.lower()}: {done} of {tasks} tasks done{rest}"

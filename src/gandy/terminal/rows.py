@@ -1,0 +1,198 @@
+"""Jobs, tasks and workers as commands show them: JSON that scripts may rely on, and words for tables.
+
+Keys of the JSON are never renamed or removed; times are seconds since 1970, sizes are bytes.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from msgspec.structs import asdict
+
+from gandy.core.explain import describe_ending
+from gandy.core.requests import KeyRow, Status, WorkerRow
+from gandy.core.rows import JobRow, TaskRow
+from gandy.terminal.people import (
+    format_age,
+    format_bytes,
+    format_command,
+    format_count,
+    format_seconds,
+)
+from gandy.terminal.say import say
+
+if TYPE_CHECKING:
+    from gandy.terminal.options import Format
+
+PAGE_LINES: Final = 1_000  # that are printed together
+
+T = TypeVar("T")
+
+_format_json: Final = json.JSONEncoder(separators=(",", ":")).encode
+
+JOB_KEYS: Final = (
+    "job name state command tasks waiting running finished failed cancelled held submitted changed "
+    "cwd env retries timeout priority slots tags limit after at problem"
+)
+_JOB_KEYS: Final = tuple(JOB_KEYS.split())
+TASK_KEYS: Final = (
+    "job task state attempt worker claimed started ended cause exit_code signal peak_memory_bytes note tail "
+    "out_bytes err_bytes"
+)
+WORKER_KEYS: Final = (
+    "id name slots used running tags connected draining silent_seconds calls commands knows_time problem"
+)
+
+JOB_HEADERS: Final = (">job", "name", "state", ">tasks", ">finished", ">failed", ">running", "submitted", "command")
+TASK_HEADERS: Final = (">task", ">attempt", "state", "worker", ">took", ">memory", "end")
+WORKER_HEADERS: Final = ("name", "state", ">slots", ">used", ">tasks", ">calls", ">last word", "tags", "commands", "id")
+
+
+KEY_HEADERS: Final = ("id", "name", "role", "state", ">links", "made", "expires", "origin")
+
+
+def key_to_json(row: KeyRow) -> dict[str, Any]:
+    return asdict(row)
+
+
+def key_to_cells(row: KeyRow, now: float) -> tuple[str, ...]:
+    made = format_age(row.made, now) if row.made else ""
+    expires = "" if row.expires is None else f"in {format_seconds(row.expires - now)}"
+    if row.expires is not None and row.expires <= now:
+        expires = format_age(row.expires, now)
+    origin = f"{row.origin}, good for {row.uses} more" if row.uses else row.origin
+    return row.id, row.name, row.role, row.state, format_count(row.links), made, expires, origin
+
+
+def print_json(value: object) -> None:
+    """One object on one line."""
+    say(_format_json(value))
+
+
+def print_rows(
+    output: "Format", rows: Iterable[T], to_json: Callable[[T], object], to_number: Callable[[T], int]
+) -> None:
+    """An object or a number on each line."""
+    print_lines(str(to_number(row)) if output == "quiet" else _format_json(to_json(row)) for row in rows)
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Many at a time: there may be a million."""
+    rest = iter(lines)
+    while page := list(islice(rest, PAGE_LINES)):
+        say("\n".join(page))
+
+
+def job_to_json(row: JobRow) -> dict[str, Any]:
+    values = asdict(row.spec) | asdict(row.counts)
+    values |= {
+        "job": row.job,
+        "state": _name_state(row),
+        "held": row.held,
+        "submitted": row.submitted,
+        "changed": row.changed,
+        "problem": row.problem or None,
+        "env": dict.fromkeys(row.spec.env),  # values are secrets, and the foreman does not tell them
+    }
+    return {key: values[key] for key in _JOB_KEYS}
+
+
+def task_to_json(job: int, row: TaskRow) -> dict[str, Any]:
+    values: dict[str, Any] = dict.fromkeys(TASK_KEYS.split())
+    if row.ending is not None:
+        values |= asdict(row.ending)
+        del values["result"], values["result_bytes"]  # pickled, and perhaps large
+        values |= {
+            "cause": row.ending.cause.name.lower(),
+            "tail": row.ending.tail.decode(errors="replace"),
+        }
+    values |= {
+        "job": job,
+        "task": row.task,
+        "state": row.state.name.lower(),
+        "attempt": row.attempt,
+        "worker": row.worker,
+        "claimed": row.claimed,
+        "ended": row.ended,
+    }
+    return values
+
+
+def worker_to_json(row: WorkerRow) -> dict[str, Any]:
+    return asdict(row)
+
+
+def status_to_json(status: Status) -> dict[str, Any]:
+    return asdict(status)
+
+
+def _name_state(row: JobRow) -> str:
+    return "unreadable" if row.problem else row.state.name.lower()
+
+
+def job_to_cells(row: JobRow, now: float) -> Sequence[str]:
+    counts = (row.spec.tasks, row.counts.finished, row.counts.failed, row.counts.running)
+    tasks, finished, failed, running = map(format_count, counts)
+    age, command = format_age(row.submitted, now), format_command(row.spec.command)
+    return str(row.job), row.spec.name, _name_state(row), tasks, finished, failed, running, age, command
+
+
+def job_to_fields(row: JobRow, now: float) -> list[tuple[str, str]]:
+    spec = row.spec
+    counts = ", ".join(f"{format_count(count)} {state}" for state, count in asdict(row.counts).items() if count)
+    return [
+        ("job", str(row.job)),
+        ("name", spec.name),
+        ("state", _name_state(row)),
+        ("problem", f"it cannot be read, and is set aside: {row.problem}" if row.problem else ""),
+        ("tasks", f"{format_count(spec.tasks)}: {counts}"),
+        ("command", format_command(spec.command)),
+        ("folder", spec.cwd),
+        ("environment", " ".join(spec.env)),
+        ("submitted", format_age(row.submitted, now)),
+        ("changed", format_age(row.changed, now)),
+        ("held", "yes" if row.held else ""),
+        ("priority", str(spec.priority) if spec.priority else ""),
+        ("retries", format_count(spec.retries) if spec.retries else ""),
+        ("timeout", "" if spec.timeout is None else format_seconds(spec.timeout)),
+        ("slots", f"{format_count(spec.slots)} for each task" if spec.slots > 1 else ""),
+        ("limit", "" if spec.limit is None else f"{format_count(spec.limit)} tasks at the same time"),
+        ("tags", ", ".join(spec.tags)),
+        ("after", ", ".join(f"job {job}" for job in spec.after)),
+    ]
+
+
+def task_to_cells(row: TaskRow) -> Sequence[str]:
+    took = memory = end = ""
+    if row.ending is not None:
+        end = describe_ending(row.ending)
+        if row.ending.started is not None and row.ending.ended is not None:
+            took = format_seconds(row.ending.ended - row.ending.started)
+        if row.ending.peak_memory_bytes is not None:
+            memory = format_bytes(row.ending.peak_memory_bytes)
+    return str(row.task), str(row.attempt or ""), row.state.name.lower(), row.worker, took, memory, end
+
+
+def worker_to_cells(row: WorkerRow) -> Sequence[str]:
+    state = "absent" if not row.connected else "draining" if row.draining else "short" if row.problem else "ready"
+    slots, used, running = map(format_count, (row.slots, row.used, row.running))
+    silence = f"{format_seconds(row.silent_seconds)} ago"
+    tags, commands = ", ".join(row.tags), ", ".join(row.commands)
+    return row.name, state, slots, used, running, format_count(row.calls), silence, tags, commands, row.id
+
+
+def status_to_fields(status: Status) -> list[tuple[str, str]]:
+    return [
+        ("foreman", f"version {status.version}, process {status.pid}"),
+        ("up for", format_seconds(status.uptime_seconds)),
+        ("listens at", " and ".join(status.listening)),
+        ("security", f"INSECURE: without keys: {' and '.join(status.insecure_doors)}" if status.insecure else ""),
+        ("store", status.store),
+        ("trouble", status.trouble),
+        ("workers", format_count(status.workers)),
+        ("slots", f"{format_count(status.used)} of {format_count(status.slots)} in use"),
+        ("jobs", f"{format_count(status.jobs)} not ended"),
+        ("set aside", f"{format_count(status.unreadable)} that cannot be read" if status.unreadable else ""),
+        ("tasks", f"{format_count(status.running)} running, {format_count(status.waiting)} waiting"),
+    ]

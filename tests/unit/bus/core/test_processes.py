@@ -1,0 +1,57 @@
+from itertools import permutations
+
+from gandy.bus.core.processes import Process, ProcessState, Services, Status
+
+
+def test_states_and_statuses_are_counted_as_in_the_original() -> None:
+    assert [state.name for state in ProcessState] == ["DISCOVERED", "CONNECTING", "CONNECTED", "NO_CLOCK", "OK"]
+    assert [*ProcessState] == [1, 2, 3, 4, 5]
+    assert [*Status] == [-1, 0, 1, 2, 3, 4, 5, 6, 7]
+
+
+def test_a_process_is_here_when_it_has_said_who_it_is() -> None:
+    process = Process("10.0.0.1:5", "10.0.0.1", 5, 1.0)
+    seen = []
+    for state in ProcessState:
+        process.move(state, 2.0)
+        seen.append(process.is_here)
+    assert seen == [False, False, False, True, True]
+
+
+def test_a_state_is_as_old_as_its_beginning() -> None:
+    process = Process("10.0.0.1:5", "10.0.0.1", 5, 1.0)
+    process.move(ProcessState.OK, 2.0)
+    process.move(ProcessState.OK, 3.0)
+    assert process.since == 2.0
+
+
+def test_the_greatest_name_has_a_service_whatever_the_order_of_offers() -> None:
+    names = ("10.0.0.1:9", "10.0.0.1:10", "9.0.0.1:9")  # names are text: "10" comes before "9"
+    for order in permutations(names):
+        services = Services()
+        for name in order:
+            services.add("drum", name)
+        assert services.find("drum") == "9.0.0.1:9"
+        assert list(services) == [("drum", "9.0.0.1:9")]
+
+
+def test_the_next_one_takes_over() -> None:
+    services = Services()
+    assert services.add("drum", "b")
+    assert not services.add("drum", "a")
+    assert not services.add("drum", "b")
+    assert services.add("drum", "c")
+    assert not services.remove("drum", "a")
+    assert services.remove("drum", "c")
+    assert services.find("drum") == "b"
+    assert services.remove("drum", "b")
+    assert services.find("drum") is None
+    assert list(services) == []
+
+
+def test_who_offers_nothing_takes_nothing_away() -> None:
+    services = Services()
+    services.add("drum", "b")
+    assert not services.remove("drum", "a")
+    assert not services.remove("horn", "b")
+    assert services.find("drum") == "b"
