@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from threading import Lock
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from joblib.parallel import (
     AutoBatchingMixin,
@@ -25,14 +25,14 @@ from joblib.parallel import (
 )
 
 from gandy.client import Client
-from gandy.client.functions import CallFuture
+from gandy.client.futures import FunctionFuture
 from gandy.client.options import FunctionOptions
 from gandy.errors import ConfigError
 from gandy.functions.tag import PYTHON_TAG
 from gandy.worker.table import SLOT_MARK
 
 NAME: Final = "gandy"
-OPTIONS: Final = frozenset(FunctionOptions.__annotations__)
+OPTIONS: Final = frozenset(FunctionOptions._fields)
 
 Batch = Future[list[Any]]  # the values of its items
 
@@ -53,7 +53,7 @@ class GandyBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc
             raise ConfigError(f"the backend {NAME!r} of joblib has no option {', '.join(sorted(unknown))}")
         self._said = {"foreman": foreman, **options}
         self._foreman = foreman
-        self._options = cast("FunctionOptions", {"name": "joblib", **options})
+        self._options = {"name": "joblib", **options}
         self._crew: _Crew | None = None  # from `configure` to `terminate`
 
     def effective_n_jobs(self, n_jobs: int | None) -> int:
@@ -83,9 +83,7 @@ class GandyBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc
         count = self.effective_n_jobs(n_jobs)
         limit = None if n_jobs == -1 else count
         limits = [some for some in (limit, self._options.get("limit")) if some is not None]
-        self._crew = _Crew(
-            self._foreman, cast("FunctionOptions", {**self._options, "limit": min(limits, default=None)})
-        )
+        self._crew = _Crew(self._foreman, {**self._options, "limit": min(limits, default=None)})
         self.parallel = parallel
         return count
 
@@ -135,7 +133,7 @@ class GandyBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc
 class _Crew:
     """What one `Parallel` call, or one `with Parallel(...)` block, has of the crew. Raises: LinkError."""
 
-    def __init__(self, foreman: str | None, options: FunctionOptions) -> None:
+    def __init__(self, foreman: str | None, options: dict[str, Any]) -> None:
         self._client = Client(foreman).__enter__()
         self._functions = self._client.functions(**options)
         # joblib asks for the next items and has them pickled where it is told of an end: the client's loop is no place
@@ -143,10 +141,10 @@ class _Crew:
         self._telling = ThreadPoolExecutor(1, "gandy-joblib")
         self._lock = Lock()
         self._is_closed = False
-        self._futures: set[CallFuture[Any]] = set()  # that have not ended
+        self._futures: set[FunctionFuture[Any]] = set()  # that have not ended
         self._aborts = 0
 
-    def run(self, batch: BatchedCalls) -> CallFuture[Any]:
+    def run(self, batch: BatchedCalls) -> FunctionFuture[Any]:
         """Raises: NotPicklable, RuntimeError after `close`."""
         with self._lock:
             if self._is_closed:

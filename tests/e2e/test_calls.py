@@ -120,7 +120,7 @@ def test_what_cannot_be_sent_is_told_to_whoever_sends_it(client: gandy.Client) -
         client.call("give_object")
     with pytest.raises(ValueError, match="name has 1 to 255 bytes"):
         client.call("x" * 256)
-    with pytest.raises(TypeError, match="no option speed"):
+    with pytest.raises(TypeError, match="keyword argument 'speed'"):
         client.call("ping", speed=9)  # type: ignore[call-arg]
 
 

@@ -13,8 +13,7 @@ from gandy.terminal.say import format_json, say
 from gandy.terminal.text import parse_argument
 
 if TYPE_CHECKING:
-    from gandy.client import Client
-    from gandy.client.caller import CallOptions
+    from gandy.client.calling import WorkerReply
 
 EPILOG: Final = make_epilog(
     "gandy call ping",
@@ -70,21 +69,21 @@ def call(
     except (TypeError, ValueError) as error:
         raise click.UsageError(str(error)) from None
     with open_client(foreman) as client:
-        options: CallOptions = {"timeout": timeout, "at": tell_shared(client, at)}
+        begin = tell_shared(client, at)
         if cast:
-            client.cast(name, *args, at=options["at"])
+            client.cast(name, *args, at=begin)
         elif stream:
-            for value in client.stream(name, *args, **options):
+            for value in client.stream(name, *args, timeout=timeout, at=begin):
                 _print(value, as_json)
         elif every:
-            raise click.exceptions.Exit(_call_all(client, name, args, options))
+            raise click.exceptions.Exit(_print_replies(client.call_all(name, *args, timeout=timeout, at=begin)))
         else:
-            _print(client.call(name, *args, **options), as_json)
+            _print(client.call(name, *args, timeout=timeout, at=begin), as_json)
 
 
-def _call_all(client: "Client", name: str, args: tuple[Any, ...], options: "CallOptions") -> ExitCode:
+def _print_replies(replies: "list[WorkerReply]") -> ExitCode:
     code = ExitCode.DONE
-    for reply in client.call_all(name, *args, **options):
+    for reply in replies:
         if reply.error is None:
             say(f"{reply.worker}: {_format(reply.value)}")
         else:

@@ -10,7 +10,7 @@ from gandy.terminal.say import format_json, say
 from gandy.terminal.text import parse_argument
 
 if TYPE_CHECKING:
-    from gandy.client.functions import CallFuture
+    from gandy.client.futures import FunctionFuture
 
 EPILOG: Final = make_epilog(
     "gandy run math:hypot 3 4 --wait",
@@ -78,7 +78,7 @@ def _tell(job: int, output: Format) -> None:
         say(job if output == "quiet" else f"job {job}")
 
 
-def _print_values(calls: "list[CallFuture[list[Any]]]") -> ExitCode:
+def _print_values(calls: "list[FunctionFuture[list[Any]]]") -> ExitCode:
     code = ExitCode.DONE
     for number, call in enumerate(calls, 1):
         try:

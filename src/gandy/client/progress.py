@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from rich.console import Console
 
-    class Call(Protocol):
+    class CountedFuture(Protocol):
         """A future of either kind."""
 
         size: int
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def showing(label: str, futures: Sequence["Call"]) -> Iterator[None]:
+def showing(label: str, futures: Sequence["CountedFuture"]) -> Iterator[None]:
     """Draw a bar that follows these futures, until all have ended or somebody leaves. It stays as it was last."""
     console = _find_console()
     if console is None:
@@ -44,7 +44,7 @@ def showing(label: str, futures: Sequence["Call"]) -> Iterator[None]:
             progress.refresh()  # rich leaves that out in notebooks
 
 
-def _follow(futures: Iterable["Call"], count: Callable[[int], None]) -> None:
+def _follow(futures: Iterable["CountedFuture"], count: Callable[[int], None]) -> None:
     for future in futures:
         size = future.size
         future.add_done_callback(lambda _, size=size: count(size))  # type: ignore[misc]
