@@ -25,7 +25,7 @@ from gandy.terminal.options import (
     task_option,
 )
 from gandy.terminal.people import make_printable
-from gandy.terminal.progress import tell_end, tell_exit, wait_for
+from gandy.terminal.progress import choose_exit_code, print_failure, wait_for
 from gandy.terminal.rows import (
     JOB_HEADERS,
     JOB_KEYS,
@@ -146,14 +146,14 @@ def _show_tasks(number: int, rows: Iterable[TaskRow], output: Format) -> None:
 def wait(numbers: tuple[int, ...], foreman: str | None, output: Format) -> None:
     with open_client(foreman) as client:
         rows = [_wait_for_one(client.job(number), output) for number in numbers]
-        raise click.exceptions.Exit(tell_exit(rows))
+        raise click.exceptions.Exit(choose_exit_code(rows))
 
 
 def _wait_for_one(found: Job, output: Format) -> JobRow:
     row = wait_for(found, is_quiet=output == "quiet")
     if output == "json":
         print_json(job_to_json(row))
-    tell_end(row)
+    print_failure(row)
     return row
 
 

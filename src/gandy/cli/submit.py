@@ -126,11 +126,11 @@ def _tell(job: "Job", output: Format, wait: bool) -> None:
 
 
 def _wait(job: "Job", output: Format) -> ExitCode:
-    from gandy.terminal.progress import tell_end, tell_exit, wait_for
+    from gandy.terminal.progress import choose_exit_code, print_failure, wait_for
     from gandy.terminal.rows import job_to_json, print_json
 
     row = wait_for(job, is_quiet=output == "quiet")
     if output == "json":
         print_json(job_to_json(row))
-    tell_end(row)
-    return tell_exit([row])
+    print_failure(row)
+    return choose_exit_code([row])

@@ -7,13 +7,13 @@ from typing import Any, ParamSpec, TypeVar
 
 from gandy.client.functions import Functions
 from gandy.client.open_job import OpenJob
-from gandy.client.progress import showing
 from gandy.client.results import make_error, open_value
 from gandy.core.model import TaskState
 from gandy.core.requests import ResultRow
 from gandy.errors import GandyError
 from gandy.functions.calls import name_function
 from gandy.ids import JobId
+from gandy.progress import showing
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -24,7 +24,6 @@ from gandy.client.decorator import get_options
 from gandy.client.futures import CANCEL_PATIENCE, FunctionFuture, retract
 from gandy.client.open_job import OpenJob
 from gandy.client.options import FunctionOptions
-from gandy.client.progress import showing
 from gandy.client.spec import find_folder, make_submit
 from gandy.core.model import JobSpec, PythonSpec
 from gandy.errors import CallTooLarge
@@ -32,6 +31,7 @@ from gandy.functions import pack_call, pack_function, pack_items
 from gandy.functions.calls import name_function
 from gandy.functions.tag import PYTHON_TAG
 from gandy.ids import JobId
+from gandy.progress import showing
 
 MAX_CALL_BYTES: Final = 2 << 30  # of one pickled task; the foreman takes no more
 
