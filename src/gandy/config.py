@@ -34,7 +34,7 @@ class Address(NamedTuple):
         return f"{self.scheme}://{host}:{self.port}"
 
 
-def tell_home(environ: Mapping[str, str], platform: str) -> str:
+def find_home(environ: Mapping[str, str], platform: str) -> str:
     """The folder for state: GANDY_HOME, or where this platform keeps a user's data."""
     if home := environ.get("GANDY_HOME"):
         return home

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from gandy.config import SOCKET_NAME, Address, parse_address, tell_home
+from gandy.config import SOCKET_NAME, Address, find_home, parse_address
 from gandy.core.roles import CrewRole
 from gandy.errors import ConfigError, GandyError, LinkError, NotAllowed
 from gandy.keys.crew import CREW, CrewKeys, is_pinned
@@ -207,7 +207,7 @@ def find_reach(
 
     Raises: ConfigError; LinkError and NotAllowed, where GANDY_TOKEN does not let us join.
     """
-    home = tell_home(environ, platform)
+    home = find_home(environ, platform)
     keys = find_keys(home, environ, role)
     if where := told or environ.get("GANDY_FOREMAN"):
         return Reach((parse_address(where),), keys, insecure)

@@ -12,7 +12,7 @@ from typing import IO, Any, Final
 
 import click
 
-from gandy.config import tell_home
+from gandy.config import find_home
 from gandy.errors import ConfigError
 from gandy.terminal.exits import EXIT_HELP, make_epilog
 from gandy.terminal.options import Format, output_option, refuse_joined
@@ -42,7 +42,7 @@ def audit(last: int, follow: bool, output: Format) -> None:
     entry is an object with the keys time, what, who and from, where there is a key also as (its role) and key (its id),
     and what else there is to tell. With --output quiet, only who and what are printed.
     """
-    path = Path(tell_home(os.environ, sys.platform)) / "audit.jsonl"
+    path = Path(find_home(os.environ, sys.platform)) / "audit.jsonl"
     try:
         with path.open("rb") as file:
             for line in _read_last(path, file, last):

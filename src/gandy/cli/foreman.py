@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from gandy.config import tell_home
+from gandy.config import find_home
 from gandy.doors.face import foreman_options, take_doors
 from gandy.terminal.exits import make_epilog
 from gandy.terminal.options import Format, Seconds, foreman_option, open_client, output_option
@@ -75,7 +75,7 @@ def run(
     from gandy.foreman.doors import Doors
 
     doors = Doors(listen, take_doors(ctx, told), ensemble)
-    home = tell_home(os.environ, sys.platform)
+    home = find_home(os.environ, sys.platform)
     code = main.run(home=home, store=store, grace=grace, keep_results=keep_results, insecure=insecure, doors=doors)
     raise click.exceptions.Exit(code)
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from gandy.config import tell_home
+from gandy.config import find_home
 from gandy.errors import ConfigError
 from gandy.terminal.exits import make_epilog
 from gandy.terminal.options import Format, Seconds, open_owner, output_option
@@ -56,7 +56,7 @@ def new(role: str, name: str | None, ttl: float | None, to: str | None) -> None:
     from gandy.keys.ensemble import OWN_FOLDER, note_shared, open_own_key
     from gandy.keys.files import alone
 
-    home = tell_home(os.environ, sys.platform)
+    home = find_home(os.environ, sys.platform)
     folder = Path(to) if to is not None else Path(home) / OWN_FOLDER / role
     secret = make_secret()
     name = name or f"{role}-{secrets.token_hex(3)}"
@@ -110,7 +110,7 @@ def rotate() -> None:
     from gandy.keys.ensemble import renew_own_key
     from gandy.keys.foreman import CERTIFICATE, FOLDER
 
-    home = tell_home(os.environ, sys.platform)
+    home = find_home(os.environ, sys.platform)
     if not (Path(home) / FOLDER / CERTIFICATE).exists():
         raise ConfigError("the key is made where the foreman is, and no foreman was ever started in this home")
     renew_own_key(home)
@@ -194,7 +194,7 @@ def join(token: str, name: str | None, output: Format) -> None:
 
     if token == "-":  # noqa: S105 - it is none
         token = (sys.stdin.read().split() or [""])[-1]  # also of the whole line that 'gandy invite' prints
-    home = tell_home(os.environ, sys.platform)
+    home = find_home(os.environ, sys.platform)
     folder = Path(home) / CREW
     with alone(folder):
         before = _tell_former(folder)
@@ -219,7 +219,7 @@ def leave() -> None:
     from gandy.keys.crew import CREW, CrewKeys
     from gandy.keys.files import alone
 
-    folder = Path(tell_home(os.environ, sys.platform)) / CREW
+    folder = Path(find_home(os.environ, sys.platform)) / CREW
     found = CrewKeys.find(folder)
     if found is None:
         raise ConfigError("this machine has not joined a crew")

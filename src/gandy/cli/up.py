@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from gandy.config import tell_home
+from gandy.config import find_home
 from gandy.terminal.exits import make_epilog
 from gandy.terminal.options import commands_option, preload_option, reserve_option
 
@@ -26,4 +26,4 @@ def up(**told: Any) -> None:
     """Start a foreman and a worker here, in the foreground. Ctrl-C stops both and leaves no process behind."""
     from gandy.up import run
 
-    raise click.exceptions.Exit(run(home=tell_home(os.environ, sys.platform), **told))
+    raise click.exceptions.Exit(run(home=find_home(os.environ, sys.platform), **told))

@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 from click.core import ParameterSource
 
-from gandy.config import tell_home
+from gandy.config import find_home
 from gandy.doors.face import run_worker, worker_options
 from gandy.terminal.exits import make_epilog
 from gandy.terminal.options import (
@@ -70,7 +70,7 @@ def worker() -> None:
 @click.pass_context
 def run(ctx: click.Context, /, **told: Any) -> None:
     """Work for a foreman, in the foreground. Ctrl-C stops the worker and its tasks."""
-    told["home"] = tell_home(os.environ, sys.platform)
+    told["home"] = find_home(os.environ, sys.platform)
     code = run_worker(ctx, told)
     raise click.exceptions.Exit(_run(ctx, **told) if code is None else code)
 

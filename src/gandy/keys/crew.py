@@ -105,7 +105,7 @@ class CrewKeys:
             certificate = ssl.PEM_cert_to_DER_cert((self.folder / CERTIFICATE).read_text())
         except (OSError, ValueError) as error:
             raise ConfigError(f"the keys in {self.folder} do not work: {error}") from None
-        return tell_fingerprint(certificate)[:12]
+        return compute_fingerprint(certificate)[:12]
 
     def remember(self, address: str) -> None:
         """Where the foreman is now, first of all; on disk too, where that is possible at once."""
@@ -150,11 +150,11 @@ def make_client_context() -> ssl.SSLContext:
     return context
 
 
-def tell_fingerprint(certificate: bytes) -> str:
+def compute_fingerprint(certificate: bytes) -> str:
     """Of a certificate in DER."""
     return sha256(certificate).hexdigest()
 
 
 def is_pinned(certificate: bytes, fingerprint: str) -> bool:
     """Whether a certificate, in DER, is the one that we were told of."""
-    return hmac.compare_digest(tell_fingerprint(certificate), fingerprint)
+    return hmac.compare_digest(compute_fingerprint(certificate), fingerprint)

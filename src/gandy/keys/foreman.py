@@ -11,7 +11,7 @@ import msgspec
 from gandy.core.keyring import Invitation, Key, Keyring, RingState, tell_check
 from gandy.core.roles import KEYED, CrewRole
 from gandy.errors import ConfigError, Rejected
-from gandy.keys.crew import CrewKeys, Membership, tell_fingerprint
+from gandy.keys.crew import CrewKeys, Membership, compute_fingerprint
 from gandy.keys.ensemble import OWN_FOLDER
 from gandy.keys.files import alone, place, read_secret, replace
 from gandy.wire.joining import ALPN_JOIN, ALPN_NATIVE, Token, format_token
@@ -33,7 +33,7 @@ class ForemanKeys:
             with alone(folder):  # two that start at once must agree on all of it
                 self._pem = self._open_secret()
                 self.identity = self._open_identity()
-                self.fingerprint = tell_fingerprint(self.identity)
+                self.fingerprint = compute_fingerprint(self.identity)
                 found = self._open_ring()
                 self.ring = Keyring(found or RingState())
                 if found is None:
@@ -101,7 +101,7 @@ class ForemanKeys:
         self.ring.check_name(name, now)
         expires = None if seconds is None else now + seconds
         certificate = sign(self.identity, self._pem, public, name, expires)
-        self.ring.add(Key(tell_fingerprint(certificate), name, role, now, origin, expires))
+        self.ring.add(Key(compute_fingerprint(certificate), name, role, now, origin, expires))
         return certificate
 
     def invite(self, role: CrewRole, seconds: float, uses: int, addresses: tuple[str, ...]) -> tuple[str, Invitation]:

@@ -41,12 +41,12 @@ def check_bind(url: str, *, curve: bool, insecure: bool) -> Address:
     if not (curve or insecure):
         raise ConfigError(
             f"{url} would be without keys. --curve FOLDER makes keys there, and lets in only peers that have them. "
-            f"--insecure does without: then {tell_audience(address.host)} can call the commands of this crew, and "
+            f"--insecure does without: then {describe_audience(address.host)} can call the commands of this crew, and "
             "pose as its workers."
         )
     return address
 
 
-def tell_audience(host: str) -> str:
+def describe_audience(host: str) -> str:
     """Who can reach a door there, for people."""
     return "everybody on this machine" if is_loopback(host) else "everybody on the network"

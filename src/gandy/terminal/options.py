@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 import click
 from click.core import ParameterSource
 
-from gandy.config import SOCKET_NAME, tell_home
+from gandy.config import SOCKET_NAME, find_home
 from gandy.errors import ConfigError
 from gandy.terminal.moments import Moment
 from gandy.terminal.people import parse_bytes, parse_seconds
@@ -107,7 +107,7 @@ def open_owner() -> "Client":
     """A client of the foreman of this home, by its unix socket: what only its own user may do. Raises: ConfigError."""
     from gandy.client import Client
 
-    where = Path(tell_home(os.environ, sys.platform)) / SOCKET_NAME
+    where = Path(find_home(os.environ, sys.platform)) / SOCKET_NAME
     if not where.exists():
         refuse_joined(where.parent)
     return Client(f"unix:{where}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import click
 
-from gandy.config import tell_home
+from gandy.config import find_home
 from gandy.terminal.exits import EXIT_HELP, make_epilog
 from gandy.terminal.say import say
 
@@ -76,7 +76,7 @@ def tell_who_is_seen(told: dict[str, Any]) -> str:
 
     if told["insecure"]:
         return "only those who are --insecure, too, are seen"
-    return f"only those who have the key in {find_ensemble_key(tell_home(os.environ, sys.platform))} are seen"
+    return f"only those who have the key in {find_ensemble_key(find_home(os.environ, sys.platform))} are seen"
 
 
 class Feed:
