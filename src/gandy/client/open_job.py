@@ -119,7 +119,7 @@ class OpenJob:
         self.retractor.end()
 
     def _end(self, error: CancelledError) -> None:
-        """The job is over: tasks that it does not know, or whose end it does not tell, were cancelled with it."""
+        """The job is over: tasks that it does not know, or has no result for, were cancelled with it."""
         futures = self.queue.clear(error)
         for number, future in futures.items():
             future.on_end(ResultRow(TaskNumber(number), TaskState.CANCELLED))

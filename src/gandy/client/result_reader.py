@@ -1,4 +1,4 @@
-"""Hears which function tasks of an open job began and how they ended, and tells their futures. It opens no pickle."""
+"""Receives which function tasks of an open job began and how they ended, for their futures. It opens no pickle."""
 
 import asyncio
 
@@ -22,7 +22,7 @@ class ResultReader:
         self._fetches: set[asyncio.Future[None]] = set()  # of large results
 
     async def read(self, link: ClientLink, job: JobId, feed: AnswerFeed, is_new: bool) -> None:
-        """Until the job has ended and every result that it has was told. Raises: LinkError, GandyError."""
+        """Until the job has ended and every result was passed on. Raises: LinkError, GandyError."""
         is_over = False
         while not is_over:
             answer = await feed.take()  # the first results may come before the answer to our request

@@ -45,7 +45,7 @@ class ThreadsafeEvent:
     def set(self) -> None:
         if not self._is_scheduled:  # to wake a loop costs more than to add a task
             self._is_scheduled = True
-            with suppress(RuntimeError):  # the loop is closed, and every future has been told
+            with suppress(RuntimeError):  # the loop is closed, and every future has been notified
                 self._loop.call_soon_threadsafe(self._event.set)
 
     def clear(self) -> None:
@@ -65,14 +65,14 @@ class TaskQueue:
         self._unsent: deque[bytes] = deque()  # tasks that the foreman has not confirmed, oldest first
         self.first_unsent = 1  # the number of the first of these
         self._futures: dict[int, TaskFuture] = {}
-        self._cancelled: list[TaskNumber] = []  # that the foreman is still to be told of
+        self._cancelled: list[TaskNumber] = []  # that the foreman does not know of yet
         self._error: Exception | None = None  # why no more tasks are taken
         self.is_closed = False
 
     def add(self, task: bytes, future: TaskFuture) -> None:
         """Queue a task.
 
-        Raises: RuntimeError after `close`; what `on_failure` was told, after that.
+        Raises: RuntimeError after `close`; what `on_failure` was given, after that.
         """
         with self._lock:
             if self._error is not None:

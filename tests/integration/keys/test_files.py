@@ -343,7 +343,7 @@ def test_a_time_that_no_certificate_can_have_is_refused(folder: Path, seconds: f
 
 def test_nobody_is_invited_as_the_owner(folder: Path) -> None:
     for role in (CrewRole.OWNER, CrewRole.ANYBODY):
-        with pytest.raises(Rejected, match="nobody can be invited"):
+        with pytest.raises(Rejected, match="an invitation cannot be for"):
             ForemanKeys(folder).invite(role, 60.0, 1, ())
 
 
