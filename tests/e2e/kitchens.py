@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from tests.e2e.test_jobs_command import PATIENCE, Crew
+from tests.e2e.crew import PATIENCE, Crew
 from tests.e2e.test_kills import Member
 
 import gandy

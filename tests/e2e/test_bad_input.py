@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.e2e.test_jobs_command import GANDY, PATIENCE, Crew
+from tests.e2e.crew import GANDY, PATIENCE, Crew
 
 MEGABYTE = 1_000_000
 LONG_LINE = 100 * MEGABYTE

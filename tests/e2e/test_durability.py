@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from tests.e2e.crew import PATIENCE, Crew
 from tests.e2e.kitchens import until
-from tests.e2e.test_jobs_command import PATIENCE, Crew
 
 import gandy
 from gandy.core.requests import EVENT, REPLY, Results, decode_answer

@@ -28,7 +28,7 @@ from unittest import mock
 
 import cloudpickle  # type: ignore[import-untyped]
 import pytest
-from tests.e2e.test_jobs_command import PATIENCE, Crew
+from tests.e2e.crew import PATIENCE, Crew
 
 import gandy
 from gandy.client.futures import FunctionFuture

@@ -16,7 +16,7 @@ from random import Random
 from typing import NamedTuple
 
 import pytest
-from tests.e2e.test_jobs_command import PATIENCE, Crew
+from tests.e2e.crew import PATIENCE, Crew
 from tests.processes import find_busy, is_alive, list_descendants
 
 from gandy import Client

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 import zmq
+from tests.e2e.crew import PATIENCE, Crew
 from tests.e2e.halls import Hall, PlainDealer, a_hall, find_port
 from tests.e2e.kitchens import ROOT, SOON, until
-from tests.e2e.test_jobs_command import PATIENCE, Crew
 from tests.e2e.test_kills import Member
 
 import gandy

@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from tests.e2e.test_jobs_command import PATIENCE
+from tests.e2e.crew import PATIENCE
 from tests.e2e.test_kills import Member, Site, a_site, until
 from tests.processes import is_alive
 

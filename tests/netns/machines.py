@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, Self
 
-from tests.e2e.test_jobs_command import PATIENCE, Crew
+from tests.e2e.crew import PATIENCE, Crew
 from tests.netns.namespaces import Namespace
 
 import gandy
