@@ -11,10 +11,10 @@ from tests.crews import Frame, Seat, Table
 
 from gandy.core.switchboard import Switchboard
 from gandy.core.workers import Worker, WorkerInfo
-from gandy.doors.base import Parcel
+from gandy.doors.base import Outgoing
 from gandy.doors.roundrobin.codes import CommandCodes
 from gandy.doors.roundrobin.door import RoundRobinDoor
-from gandy.doors.roundrobin.registered import Times
+from gandy.doors.roundrobin.worker_calls import Times
 from gandy.wire import calls
 from gandy.wire.calls import CALL, CAST, FAILED, LAST, MORE, REFUSED, STREAM, WHOLE, Offer
 
@@ -68,8 +68,8 @@ class Hall:
         self.now = now
         self.board = Switchboard(0.0)
         self.board.now = now
-        self.roll = Table()
-        self.door = RoundRobinDoor(self.board, self.roll, CommandCodes(codes or CODES), times)
+        self.registry = Table()
+        self.door = RoundRobinDoor(self.board, self.registry, CommandCodes(codes or CODES), times)
         self.undeliverable: set[bytes] = set()  # nobody is connected with such a routing id
         self.inboxes: dict[bytes, deque[Note]] = {}
         self.is_patient = False  # several messages come before anything goes out
@@ -131,15 +131,15 @@ class Hall:
         if not outbox:
             return False
         while outbox:
-            parcel = outbox.popleft()
-            if parcel.frames[0] in self.undeliverable:
-                self.door.on_undelivered(parcel, self.now)
+            outgoing = outbox.popleft()
+            if outgoing.frames[0] in self.undeliverable:
+                self.door.on_undelivered(outgoing, self.now)
             else:
-                self.deliver(parcel)
+                self.deliver(outgoing)
         return True
 
-    def deliver(self, parcel: Parcel) -> None:
-        routing_id, *frames = parcel.frames
+    def deliver(self, outgoing: Outgoing) -> None:
+        routing_id, *frames = outgoing.frames
         note = read_note(frames)
         self.log.append((routing_id, note))
         self.inboxes.setdefault(routing_id, deque()).append(note)
@@ -176,15 +176,15 @@ class Hall:
         clients, workers = self.door.clients, self.door.workers
         assert not clients._clients
         assert not clients._requests
-        assert not clients._streams
+        assert len(clients.streams) == 0
         assert clients.peers == {clients._caster}
         assert not clients._caster.calls
         assert self.board.queued == 0
         for worker in workers._workers.values():
-            for table in (
-                worker.unanswered, worker.numbers, worker.casts, worker.answered, worker.released, worker.bodies,
-                worker.flows, worker.returned, worker.streams, worker.peer.serves, worker.peer.calls,
-            ):  # fmt: skip
+            calls = worker.calls
+            assert not calls.outstanding.list_begun()
+            assert not calls.outstanding.released
+            for table in (calls.bodies, calls.flows, calls.streams, worker.peer.serves, worker.peer.calls):
                 assert not table
             assert worker.peer.in_use == 0
 

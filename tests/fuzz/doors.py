@@ -93,18 +93,18 @@ def fuzz_roundrobin_door(data: bytes) -> None:
         read_note(note.frames)
 
 
-class _Roll:
-    def enter(self, info: WorkerInfo) -> Worker:
+class _Registry:
+    def add(self, info: WorkerInfo) -> Worker:
         return Worker(info, connected=True)
 
-    def leave(self, worker: str) -> None: ...
+    def remove(self, worker: str) -> None: ...
 
-    def hear(self, worker: Worker) -> None: ...
+    def on_heard(self, worker: Worker) -> None: ...
 
 
 def fuzz_pingpong_door(data: bytes) -> None:
     board = Switchboard(0.0)
-    door = PingPongDoor(board, _Roll(), "cook")
+    door = PingPongDoor(board, _Registry(), "cook")
     now = 100.0
     for who, frames in cut_messages(data):
         now += 5.0 if who & 0x80 else 0.0
@@ -118,7 +118,7 @@ def fuzz_pingpong_door(data: bytes) -> None:
             if peer.on_out is not None:
                 peer.on_out(peer, out, now)
         board.check()
-        door.check()
+        door.workers.check()
 
 
 _REGISTERED: Final = [b"", VERSION, TRACKEXEC, b"id", REGISTER, b"10", b""]

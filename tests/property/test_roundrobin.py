@@ -32,7 +32,7 @@ from tests.roundrobin import (
 
 from gandy.core.workers import Worker
 from gandy.doors.base import name_peer
-from gandy.doors.roundrobin.registered import UNANSWERED_PAUSE
+from gandy.doors.roundrobin.worker_calls import UNANSWERED_PAUSE
 from gandy.wire.calls import BUSY, CAST, LOST, UNKNOWN
 
 CLIENTS = (b"c1", b"c2")
@@ -379,7 +379,7 @@ class RoundRobin(RuleBasedStateMachine):
 
     def look_at(self, server: Server) -> None:
         """Whether it is still the same life."""
-        account = self.hall.roll.workers.get(server.name)
+        account = self.hall.registry.workers.get(server.name)
         if account is not server.account:
             self.holders = {token: holder for token, holder in self.holders.items() if holder is not server.account}
             server.account = account

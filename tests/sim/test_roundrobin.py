@@ -30,8 +30,8 @@ from tests.roundrobin import (
     read_note,
 )
 
-from gandy.doors.base import Parcel
-from gandy.doors.roundrobin.registered import Times
+from gandy.doors.base import Outgoing
+from gandy.doors.roundrobin.worker_calls import Times
 from gandy.testing.simulation import Simulation
 from gandy.wire.calls import BUSY, CANCEL, LOST, UNKNOWN
 
@@ -96,8 +96,8 @@ class SimHall(Hall):
         self.now = self.board.now = self.sim.now
         super().say(routing_id, frames)
 
-    def deliver(self, parcel: Parcel) -> None:
-        self.lines[parcel.frames[0]].send(read_note(parcel.frames[1:]), is_upwards=False)
+    def deliver(self, outgoing: Outgoing) -> None:
+        self.lines[outgoing.frames[0]].send(read_note(outgoing.frames[1:]), is_upwards=False)
 
     def tick(self) -> None:
         self.now = self.board.now = self.sim.now
@@ -379,8 +379,8 @@ class Crew:
             client = self.sim.random.choice(self.clients)
             if client.line.is_up:
                 client.vanish()
-        elif blow == "dismiss" and self.hall.roll.workers:
-            name = self.sim.random.choice(list(self.hall.roll.workers))
+        elif blow == "dismiss" and self.hall.registry.workers:
+            name = self.sim.random.choice(list(self.hall.registry.workers))
             self.hall.now = self.hall.board.now = self.sim.now
             self.hall.dismiss(name, immediate=self.sim.random.random() < 0.5)
         elif worker.is_hanging:

@@ -16,8 +16,9 @@ import zmq
 from tests.processes import find_busy
 from zmq.auth import load_certificate
 
-from gandy.doors.roundrobin import uplink as talk
-from gandy.doors.roundrobin.uplink import Connected, Event, Expired, Numbers, Registered, Renew, Response, Unreachable
+from gandy.doors.roundrobin import heartbeat
+from gandy.doors.roundrobin.message_ids import MessageIds
+from gandy.doors.roundrobin.uplink import Connected, Event, Expired, RegisterConfirmed, Renew, Response, Unreachable
 from gandy.doors.roundrobin.uplink_thread import UplinkThread, make_routing_id
 from gandy.doors.sockets.curve import ServerKeys
 from gandy.errors import ConfigError
@@ -495,7 +496,7 @@ def test_worker_with_keys_works_for_a_server_with_keys(tmp_path: Path) -> None:
     [
         (["--roundrobin", "tcp://127.0.0.1:1", "--foreman", "unix:x"], 2, "--foreman is for workers of a foreman"),
         (["--roundrobin", "tcp://127.0.0.1:1", "--reserve", "1"], 2, "--reserve is for workers of a foreman"),
-        (["--roundrobin-command", "0x20=cook"], 2, "--roundrobin-command needs a server of ZeroMQ"),
+        (["--roundrobin-command", "0x20=cook"], 2, "--roundrobin-command is for --roundrobin"),
         (["--roundrobin", "tcp://10.0.0.7:6714"], 1, "--insecure does without"),
         (["--roundrobin", "tcp://127.0.0.1:6714"], 1, "--curve FOLDER has keys for it; --insecure does without"),
         (["--roundrobin", "nonsense"], 1, "is not an address"),
@@ -524,7 +525,7 @@ class Listener:
 
     def __init__(self, url: str) -> None:
         self._told: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        self.thread = UplinkThread(url, self._on_events, numbers=Numbers())
+        self.thread = UplinkThread(url, self._on_events, ids=MessageIds())
 
     def _on_events(self, events: list[Event]) -> None:
         for event in events:
@@ -579,20 +580,20 @@ def test_what_was_sent_is_sent_before_the_end() -> None:
 
 
 def test_silent_server_is_left_for_a_new_socket_with_a_new_id(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(talk, "HEARTBEAT_PERIOD", 0.2)
-    monkeypatch.setattr(talk, "HEARTBEAT_EXPIRY", 1.0)
+    monkeypatch.setattr(heartbeat, "HEARTBEAT_PERIOD", 0.2)
+    monkeypatch.setattr(heartbeat, "HEARTBEAT_EXPIRY", 1.0)
     with a_server() as server, a_listener(server.url) as listener:
         listener.thread.register(3)
         first = server.greet()
         assert server.take_register(b"3") == first
-        assert [listener.next(), listener.next()] == [Connected(), Registered()]
+        assert [listener.next(), listener.next()] == [Connected(), RegisterConfirmed()]
         assert isinstance(listener.next(), Unreachable)  # the server says nothing meanwhile
         assert listener.next() == Renew()
         while (frames := server.hear())[0] == first:
             assert frames[3] == b"\x01"
         server.say(frames[0], b"", b"LMQv100", b"\x02", frames[4], b"")
         assert server.take_register(b"3") == frames[0]
-        assert [listener.next(), listener.next()] == [Connected(), Registered()]
+        assert [listener.next(), listener.next()] == [Connected(), RegisterConfirmed()]
 
 
 def test_failing_listener_does_not_end_the_connection(caplog: pytest.LogCaptureFixture) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 import zmq
 
 from gandy.doors.pingpong.talk import PingPongWorker, Turn
-from gandy.doors.pingpong.wire import MAX_BODY_BYTES, Exit, Job
+from gandy.doors.pingpong.wire import MAX_BODY_BYTES, Exit, PingPongJob
 from gandy.doors.sockets.dealer import DealerThread, Keys
 from gandy.errors import RemoteProtocolError
 
@@ -96,8 +96,8 @@ class FrontendThread(DealerThread):
                 continue
             self._see_to(message)
 
-    def _see_to(self, message: Job | Exit | None) -> None:
-        if isinstance(message, Job):
+    def _see_to(self, message: PingPongJob | Exit | None) -> None:
+        if isinstance(message, PingPongJob):
             self._on_job(message.data)
         elif message is not None:
             self._on_exit()

@@ -14,14 +14,14 @@ from gandy.doors.pingpong.wire import (
     MAX_BODY_BYTES,
     WORKER_WORDS,
     Exit,
-    Job,
     Ping,
+    PingPongJob,
     Pong,
     Ready,
     Result,
     decode_broker,
     encode,
-    tell_fault,
+    explain_unsendable,
 )
 from gandy.errors import LocalProtocolError
 
@@ -177,7 +177,7 @@ class PingPongWorker:
         self._broker_timeout = broker_timeout
         self._n_timeouts = n_timeouts
         self._ping_period = ping_period
-        self._waiting: deque[Job] = deque()
+        self._waiting: deque[PingPongJob] = deque()
         self._ping_at = inf
         self._period_ends = inf
         self._missed = 0  # periods without a word
@@ -211,7 +211,7 @@ class PingPongWorker:
         """
         return Turn() if self.next_deadline() == inf else self._renew(now)
 
-    def on_frames(self, frames: Sequence[bytes], now: float) -> Job | Exit | None:
+    def on_frames(self, frames: Sequence[bytes], now: float) -> PingPongJob | Exit | None:
         """From the broker. A job is to be begun now; one that has to wait comes out of `next_job`.
 
         Raises: RemoteProtocolError. Drop the message and go on: it is a sign of life all the same.
@@ -231,12 +231,12 @@ class PingPongWorker:
                 self._rest()
                 self._waiting.clear()
                 return message
-            case Job():
+            case PingPongJob():
                 return self._on_job(message)
             case _:
                 assert_never(message)
 
-    def _on_job(self, job: Job) -> Job | None:
+    def _on_job(self, job: PingPongJob) -> PingPongJob | None:
         if len(self._waiting) >= MAX_WAITING:
             self.dropped += 1
             return None
@@ -246,7 +246,7 @@ class PingPongWorker:
         self._move(WorkerEvent.JOB)
         return None
 
-    def next_job(self) -> Job | None:
+    def next_job(self) -> PingPongJob | None:
         """After a result: the job that has waited longest, to be begun now."""
         if self.state is not SideState.IDLE or not self._waiting:
             return None
@@ -264,7 +264,7 @@ class PingPongWorker:
         self._move(WorkerEvent.RESULT)
         if not is_stale:
             if data in WORKER_WORDS or len(data) > MAX_BODY_BYTES:
-                data = f"ERROR the result cannot be sent: {tell_fault(data)}".encode()
+                data = f"ERROR the result cannot be sent: {explain_unsendable(data)}".encode()
             return encode(Result(data))
         ready = self._begin(now)
         # A broker that knows the new frontend has given it a job already: READY would tell that there is none.

@@ -44,7 +44,7 @@ class Pong(Struct, frozen=True):
     count: bytes | None = None
 
 
-class Job(Struct, frozen=True):
+class PingPongJob(Struct, frozen=True):
     """Broker: do this."""
 
     data: bytes
@@ -55,7 +55,7 @@ class Exit(Struct, frozen=True):
 
 
 FromWorker = Ready | Ping | Result
-FromBroker = Pong | Job | Exit
+FromBroker = Pong | PingPongJob | Exit
 
 
 def decode_worker(frames: Sequence[bytes]) -> FromWorker:
@@ -71,7 +71,7 @@ def decode_broker(frames: Sequence[bytes]) -> FromBroker:
     word, count = _open(frames, PONG)
     if word == PONG:
         return Pong(count)
-    return Exit() if word == EXIT else Job(word)
+    return Exit() if word == EXIT else PingPongJob(word)
 
 
 def _open(frames: Sequence[bytes], counted: bytes) -> tuple[bytes, bytes | None]:
@@ -102,7 +102,7 @@ def encode(message: FromWorker | FromBroker) -> list[bytes]:
             return [b"", EXIT]
         case Result(data):
             return _close(data, WORKER_WORDS)
-        case Job(data):
+        case PingPongJob(data):
             return _close(data, BROKER_WORDS)
         case _:
             assert_never(message)
@@ -110,11 +110,11 @@ def encode(message: FromWorker | FromBroker) -> list[bytes]:
 
 def _close(data: bytes, words: frozenset[bytes]) -> list[bytes]:
     if data in words or len(data) > MAX_BODY_BYTES:
-        raise LocalProtocolError(tell_fault(data))
+        raise LocalProtocolError(explain_unsendable(data))
     return [b"", data]
 
 
-def tell_fault(data: bytes) -> str:
+def explain_unsendable(data: bytes) -> str:
     """Why these bytes can be no job, or no result."""
     if len(data) > MAX_BODY_BYTES:
         return f"{len(data):,} bytes are too many: a job or a result has at most {MAX_BODY_BYTES:,}"

@@ -37,7 +37,7 @@ SUCCESS: Final = 10
 FAILURE: Final = 20
 
 
-class Message(NamedTuple):
+class QueueMessage(NamedTuple):
     """One message. `to`: the hops that are still to go, next one first; `path`: the senders, first one first."""
 
     command: bytes
@@ -47,7 +47,7 @@ class Message(NamedTuple):
     path: tuple[bytes, ...] = ()
 
 
-def decode(frames: Sequence[bytes]) -> Message:
+def decode(frames: Sequence[bytes]) -> QueueMessage:
     """Raises: RemoteProtocolError."""
     if len(frames) > MAX_FRAMES:
         raise RemoteProtocolError(f"a message of {len(frames)} frames", ErrorCode.TOO_LONG)
@@ -66,17 +66,17 @@ def decode(frames: Sequence[bytes]) -> Message:
     path = tuple(frames[last + 1 :])
     if b"" in path:
         raise RemoteProtocolError("an empty frame among the senders", ErrorCode.BAD_PAYLOAD)
-    return Message(command, number, tuple(frames[first + 4 : last]), tuple(frames[:first]), path)
+    return QueueMessage(command, number, tuple(frames[first + 4 : last]), tuple(frames[:first]), path)
 
 
-def encode(message: Message) -> list[bytes]:
+def encode(message: QueueMessage) -> list[bytes]:
     command, number, args, to, path = message
     return [*to, b"", VERSION, command, number, *args, b"", *path]
 
 
-def make_reply(message: Message, command: bytes = RESPONSE, *args: bytes) -> Message:
+def make_reply(message: QueueMessage, command: bytes = RESPONSE, *args: bytes) -> QueueMessage:
     """What goes back to whoever sent the message, the way that it came."""
-    return Message(command, message.id, args, message.path[::-1])
+    return QueueMessage(command, message.id, args, message.path[::-1])
 
 
 def parse_count(frame: bytes) -> int:

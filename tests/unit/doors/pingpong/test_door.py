@@ -6,9 +6,9 @@ from tests.crews import ClientSeat, Frame, Table
 
 from gandy.core.switchboard import Switchboard
 from gandy.core.workers import WorkerInfo
-from gandy.doors.base import Door, Parcel
-from gandy.doors.pingpong import door as pingpong
-from gandy.doors.pingpong.door import CROWD, EXPIRY, JOBLESS, NONSENSE, STRANGE, PingPongDoor
+from gandy.doors.base import Door, Outgoing
+from gandy.doors.pingpong import job_slot, workers
+from gandy.doors.pingpong.door import EXPIRY, INVALID, NO_JOB, TOO_MANY, UNKNOWN_WORKER, PingPongDoor
 from gandy.doors.pingpong.wire import MAX_BODY_BYTES
 from gandy.limits import MAX_PIECE_BYTES, MAX_QUEUED_BYTES
 from gandy.wire import calls
@@ -27,8 +27,8 @@ class House:
         self.now = 100.0
         self.board = Switchboard(0.0)
         self.board.now = self.now
-        self.roll = Table()
-        self.door = PingPongDoor(self.board, self.roll, "job", expiry)
+        self.registry = Table()
+        self.door = PingPongDoor(self.board, self.registry, "job", expiry)
         self.client = ClientSeat(self.board)
 
     def settle(self) -> None:
@@ -40,7 +40,7 @@ class House:
             assert peers[0].on_out is not None
             peers[0].on_out(peers[0], data, self.now)
         self.board.check()
-        self.door.check()
+        self.door.workers.check()
 
     def say(self, name: bytes, *messages: list[bytes]) -> None:
         for message in messages:
@@ -51,8 +51,8 @@ class House:
         """What workers were sent since the last look: routing id and the frames behind the empty one."""
         parcels = list(self.door.outbox)
         self.door.outbox.clear()
-        assert all(parcel.frames[1] == b"" for parcel in parcels)
-        return [(parcel.frames[0], *parcel.frames[2:]) for parcel in parcels]
+        assert all(outgoing.frames[1] == b"" for outgoing in parcels)
+        return [(outgoing.frames[0], *outgoing.frames[2:]) for outgoing in parcels]
 
     def call(self, seq: int, *args: object, flags: int = 0, body: bytes | None = None, worker: str = "") -> None:
         payload = calls.encode_target("job", worker) + (pack(args) if body is None else body)
@@ -84,9 +84,9 @@ class House:
 
     def lose(self, index: int = -1) -> None:
         """What is in the outbox, or one of it, cannot be delivered."""
-        parcel = list(self.door.outbox)[index]
+        outgoing = list(self.door.outbox)[index]
         self.door.outbox.clear()
-        self.door.on_undelivered(parcel, self.now)
+        self.door.on_undelivered(outgoing, self.now)
         self.settle()
 
     def dismiss(self, worker: str, immediate: bool = False) -> None:
@@ -121,7 +121,7 @@ def test_it_is_a_door(house: House) -> None:
 def test_whoever_says_ready_or_ping_is_registered_and_gets_a_pong(house: House, word: list[bytes]) -> None:
     house.say(b"w", word)
     assert house.sent() == [(b"w", b"PONG")]
-    assert house.roll.workers["pingpong/w"].info == WorkerInfo("pingpong/w", "w", 0)
+    assert house.registry.workers["pingpong/w"].info == WorkerInfo("pingpong/w", "w", 0)
     assert house.board.list_offers("pingpong/w") == ["job"]
 
 
@@ -133,16 +133,16 @@ def test_a_ping_with_a_count_gets_a_pong_with_that_count(house: House) -> None:
 def test_ready_twice_is_one_worker(house: House) -> None:
     house.say(b"w", READY, READY, PING)
     assert house.sent() == [(b"w", b"PONG")] * 3
-    assert list(house.roll.workers) == ["pingpong/w"]
-    assert house.roll.heard == ["pingpong/w"] * 2
+    assert list(house.registry.workers) == ["pingpong/w"]
+    assert house.registry.heard == ["pingpong/w"] * 2
 
 
 def test_a_silent_worker_is_removed_without_exit(house: House) -> None:
     house.say(b"w", READY)
     house.pass_time(EXPIRY - 0.1)
-    assert house.roll.workers
+    assert house.registry.workers
     house.pass_time(0.1)
-    assert not house.roll.workers
+    assert not house.registry.workers
     assert house.board.list_offers("pingpong/w") == []
     assert house.sent() == [(b"w", b"PONG")]
 
@@ -154,9 +154,9 @@ def test_any_message_renews_the_time(house: House, message: list[bytes]) -> None
     house.pass_time(EXPIRY - 1)
     house.say(b"a", message)
     house.pass_time(EXPIRY - 1)
-    assert list(house.roll.workers) == ["pingpong/a"]
+    assert list(house.registry.workers) == ["pingpong/a"]
     house.pass_time(1)
-    assert not house.roll.workers
+    assert not house.registry.workers
 
 
 def test_a_worker_that_expired_comes_back_with_a_ping(house: House) -> None:
@@ -168,12 +168,12 @@ def test_a_worker_that_expired_comes_back_with_a_ping(house: House) -> None:
 
 
 def test_there_is_a_limit_to_workers(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert pingpong.MAX_WORKERS == 10_000
-    monkeypatch.setattr(pingpong, "MAX_WORKERS", 2)
+    assert workers.MAX_WORKERS == 10_000
+    monkeypatch.setattr(workers, "MAX_WORKERS", 2)
     for name in (b"a", b"b", b"c"):
         house.say(name, READY, PING)
     assert house.sent() == [(b"a", b"PONG")] * 2 + [(b"b", b"PONG")] * 2
-    assert house.door.dropped == {CROWD: 2}
+    assert house.door.dropped == {TOO_MANY: 2}
     house.pass_time(EXPIRY)
     house.say(b"c", PING)
     assert house.sent() == [(b"c", b"PONG")]
@@ -182,8 +182,8 @@ def test_there_is_a_limit_to_workers(house: House, monkeypatch: pytest.MonkeyPat
 def test_a_flood_of_workers_does_no_harm(house: House) -> None:
     for number in range(10_050):
         house.door.on_message([b"%d" % number, *READY], house.now)
-    assert len(house.roll.workers) == len(house.door.outbox) == 10_000
-    assert house.door.dropped == {CROWD: 50}
+    assert len(house.registry.workers) == len(house.door.outbox) == 10_000
+    assert house.door.dropped == {TOO_MANY: 50}
 
 
 @pytest.mark.parametrize(
@@ -201,9 +201,9 @@ def test_a_flood_of_workers_does_no_harm(house: House) -> None:
 def test_nonsense_is_counted_and_registers_nobody(house: House, frames: list[bytes]) -> None:
     house.door.on_message(frames, house.now)
     house.settle()
-    assert house.door.dropped == {NONSENSE: 1}
+    assert house.door.dropped == {INVALID: 1}
     assert not house.sent()
-    assert not house.roll.workers
+    assert not house.registry.workers
 
 
 # Calls
@@ -222,7 +222,7 @@ def test_a_job_and_its_result(busy: House) -> None:
 def test_the_parcel_of_a_job_tells_its_call(busy: House) -> None:
     busy.say(b"w", [b"", b"done"])
     busy.call(2, b"more")
-    assert list(busy.door.outbox) == [Parcel([b"w", b"", b"more"], 1)]
+    assert list(busy.door.outbox) == [Outgoing([b"w", b"", b"more"], 1)]
 
 
 def test_a_result_makes_ready_at_once(busy: House) -> None:
@@ -272,14 +272,14 @@ def test_a_silent_worker_that_is_heard_again_still_has_its_job(busy: House, mess
 
 def test_an_unknown_workers_result_is_dropped(house: House) -> None:
     house.say(b"w", [b"", b"done"])
-    assert house.door.dropped == {STRANGE: 1}
-    assert not house.roll.workers
+    assert house.door.dropped == {UNKNOWN_WORKER: 1}
+    assert not house.registry.workers
 
 
 def test_a_second_result_is_dropped(busy: House) -> None:
     busy.say(b"w", [b"", b"done"], [b"", b"done"])
     assert busy.ends() == [(1, DONE, b"done")]
-    assert busy.door.dropped == {JOBLESS: 1}
+    assert busy.door.dropped == {NO_JOB: 1}
 
 
 @pytest.mark.parametrize("word", ["PONG", b"PONG", "EXIT", b"EXIT"])
@@ -352,7 +352,7 @@ def test_a_cancelled_job_keeps_the_slot_until_its_result(busy: House) -> None:
 
 def test_what_is_said_of_other_calls_is_not_heard(busy: House) -> None:
     """Of a call that has ended here, and YIELD, which is about slots of jobs."""
-    (peer,) = busy.door._peers
+    (peer,) = busy.door.workers.peers
     for kind in (calls.BODY, calls.CREDIT, calls.CANCEL, calls.YIELD):
         busy.door.on_out(peer, calls.encode(kind, 0, 7, 1), busy.now)
     busy.door.on_out(peer, calls.encode(calls.YIELD, 0, 0, 1), busy.now)
@@ -397,7 +397,7 @@ def test_arguments_that_are_too_large_fail(house: House) -> None:
 
 def test_incomplete_arguments_of_all_calls_have_a_limit(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     assert MAX_QUEUED_BYTES >= 10 * MAX_BODY_BYTES
-    monkeypatch.setattr(pingpong, "MAX_QUEUED_BYTES", 100)
+    monkeypatch.setattr(job_slot, "MAX_QUEUED_BYTES", 100)
     house.say(b"a", READY)
     house.say(b"b", READY)
     house.call(1, body=bytes(60), flags=MORE)
@@ -473,11 +473,11 @@ def test_a_result_is_not_lost_with_its_worker(busy: House) -> None:
     have_large_result(busy)
     busy.pass_time(EXPIRY)
     busy.say(b"w", [b"", b"a result of nothing"])
-    assert busy.door.dropped == {STRANGE: 1}
+    assert busy.door.dropped == {UNKNOWN_WORKER: 1}
     busy.door.on_disconnect(b"w", busy.now)
     busy.lose()
     take_large_result(busy)
-    assert not busy.roll.workers
+    assert not busy.registry.workers
 
 
 @pytest.mark.parametrize("word", [READY, PING])
@@ -488,7 +488,7 @@ def test_a_worker_can_come_back_while_its_result_goes_out(busy: House, word: lis
     busy.say(b"w", word)
     take_large_result(busy)
     assert busy.sent() == [(b"w", b"PONG"), (b"w", b"more")]
-    assert list(busy.roll.workers) == ["pingpong/w"]
+    assert list(busy.registry.workers) == ["pingpong/w"]
 
 
 def test_ready_does_not_lose_a_result_that_is_here(busy: House) -> None:
@@ -504,7 +504,7 @@ def test_nobody_wants_the_rest_of_a_result(busy: House, has_left: bool) -> None:
         busy.pass_time(EXPIRY)
     busy.client.cancel(1)
     busy.settle()
-    assert bool(busy.roll.workers) != has_left
+    assert bool(busy.registry.workers) != has_left
     assert busy.board.count_running("pingpong/w") == 0
 
 
@@ -524,7 +524,7 @@ def test_an_answer_that_is_no_result_fails_the_call(busy: House, frames: list[by
 
 def test_a_bad_ping_is_no_answer(busy: House) -> None:
     busy.say(b"w", [b"", b"PING", b"1", b"2"], [b"no empty frame"])
-    assert busy.door.dropped == {NONSENSE: 2}
+    assert busy.door.dropped == {INVALID: 2}
     busy.say(b"w", [b"", b"done"])
     assert busy.ends() == [(1, DONE, b"done")]
 
@@ -537,7 +537,7 @@ def test_ready_of_a_busy_worker_loses_its_call(busy: House) -> None:
     busy.say(b"w", READY)
     assert busy.ends() == [(1, LAST | REFUSED, LOST)]
     assert busy.sent() == [(b"w", b"PONG"), (b"w", b"more")]
-    assert list(busy.roll.workers) == ["pingpong/w"]
+    assert list(busy.registry.workers) == ["pingpong/w"]
 
 
 def test_ready_of_a_silent_worker_loses_its_call(busy: House) -> None:
@@ -549,13 +549,13 @@ def test_ready_of_a_silent_worker_loses_its_call(busy: House) -> None:
 def test_a_disconnected_worker_is_asked_and_lost_if_nobody_is_there(busy: House) -> None:
     busy.door.on_disconnect(b"w", busy.now)
     busy.door.on_disconnect(b"nobody", busy.now)
-    assert [parcel.frames for parcel in busy.door.outbox] == [[b"w", *PONG]]
+    assert [outgoing.frames for outgoing in busy.door.outbox] == [[b"w", *PONG]]
     assert busy.ends() == []
     busy.lose()
     assert busy.ends() == [(1, LAST | REFUSED, LOST)]
-    assert not busy.roll.workers
+    assert not busy.registry.workers
     busy.pass_time(EXPIRY)
-    busy.door.on_undelivered(Parcel([b"w", *PONG]), busy.now)
+    busy.door.on_undelivered(Outgoing([b"w", *PONG]), busy.now)
 
 
 def test_a_silent_worker_can_be_lost(busy: House) -> None:
@@ -571,7 +571,7 @@ def test_a_call_that_did_not_reach_its_worker_has_not_begun(house: House) -> Non
     house.lose()
     ((_, flags, code),) = house.ends()
     assert (flags, code) == (LAST | REFUSED, BUSY)
-    assert not house.roll.workers
+    assert not house.registry.workers
 
 
 def test_a_call_that_was_about_to_be_sent_has_not_begun(house: House) -> None:
@@ -628,7 +628,7 @@ def test_an_idle_worker_is_removed_and_told_to_leave(house: House, immediate: bo
     house.say(b"w", READY)
     house.dismiss("pingpong/w", immediate)
     assert house.sent() == [(b"w", b"PONG"), (b"w", b"EXIT")]
-    assert not house.roll.workers
+    assert not house.registry.workers
     house.dismiss("pingpong/w", immediate)
     house.dismiss("pingpong/nobody", immediate)
     assert house.sent() == []
@@ -644,7 +644,7 @@ def test_a_busy_worker_leaves_after_its_result(busy: House) -> None:
     busy.say(b"w", [b"", b"done"])
     assert busy.sent() == [(b"w", b"EXIT")]
     assert busy.ends() == [(1, DONE, b"done")]
-    assert not busy.roll.workers
+    assert not busy.registry.workers
 
 
 def test_a_large_last_result_is_told_before_the_worker_is_forgotten(busy: House) -> None:
@@ -653,14 +653,14 @@ def test_a_large_last_result_is_told_before_the_worker_is_forgotten(busy: House)
     assert busy.sent() == [(b"w", b"EXIT")]
     busy.dismiss("pingpong/w", immediate=True)
     take_large_result(busy)
-    assert not busy.roll.workers
+    assert not busy.registry.workers
 
 
 def test_a_bad_last_answer_lets_the_worker_go(busy: House) -> None:
     busy.dismiss("pingpong/w")
     busy.say(b"w", [b"", b"a", b"b"])
     assert busy.sent() == [(b"w", b"EXIT")]
-    assert not busy.roll.workers
+    assert not busy.registry.workers
 
 
 @pytest.mark.parametrize("seconds", [0.0, EXPIRY])
@@ -673,8 +673,8 @@ def test_a_busy_worker_can_be_told_to_leave_at_once(busy: House, seconds: float,
     assert busy.sent() == [(b"w", b"EXIT")]
     assert busy.ends() == [(1, LAST | REFUSED, LOST)]
     busy.say(b"w", [b"", b"for nobody"])
-    assert busy.door.dropped == {JOBLESS: 1}
-    assert not busy.roll.workers
+    assert busy.door.dropped == {NO_JOB: 1}
+    assert not busy.registry.workers
 
 
 def test_ready_of_a_leaving_worker_gets_exit(busy: House) -> None:
@@ -682,7 +682,7 @@ def test_ready_of_a_leaving_worker_gets_exit(busy: House) -> None:
     busy.say(b"w", READY)
     assert busy.sent() == [(b"w", b"EXIT")]
     assert busy.ends() == [(1, LAST | REFUSED, LOST)]
-    assert not busy.roll.workers
+    assert not busy.registry.workers
 
 
 def test_a_leaving_worker_can_be_lost(busy: House) -> None:
@@ -701,7 +701,7 @@ def test_a_ping_that_crossed_the_exit_does_not_register(house: House) -> None:
     house.pass_time(EXPIRY - 1)
     house.say(b"w", PING)
     assert house.sent() == []
-    assert not house.roll.workers
+    assert not house.registry.workers
     house.pass_time(EXPIRY)
     house.say(b"w", PING)
     assert house.sent() == [(b"w", b"PONG")]
@@ -721,4 +721,4 @@ def test_an_exit_that_cannot_be_delivered_ends_the_matter(house: House) -> None:
     house.lose()
     house.say(b"w", PING)
     assert house.sent() == [(b"w", b"PONG")]
-    assert list(house.roll.workers) == ["pingpong/w"]
+    assert list(house.registry.workers) == ["pingpong/w"]

@@ -20,8 +20,8 @@ from tests.roundrobin import (
     Note,
 )
 
-from gandy.doors.roundrobin import clients
-from gandy.doors.roundrobin.clients import MAX_STREAM_WAIT
+from gandy.doors.roundrobin import client_streams, clients
+from gandy.doors.roundrobin.client_streams import MAX_STREAM_WAIT
 from gandy.limits import MAX_PIECE_BYTES
 from gandy.wire import calls
 from gandy.wire.calls import BUSY, FRAME_COST, LAST, REFUSED, STREAM, WHOLE, WINDOW_BYTES
@@ -88,7 +88,7 @@ def test_a_value_that_no_frame_can_hold_is_a_failure(
     worker.result(worker.take_one(), LAST | WHOLE, body)
     ((failed, text),) = client.failures()
     assert failed == number
-    assert text.startswith("the value cannot be told in frames: ")
+    assert text.startswith("the value cannot be written as frames: ")
     hall.check_empty()
 
 
@@ -563,7 +563,7 @@ def test_a_value_of_a_stream_has_a_limit(
     hall: Hall, client: Client, worker: NativeWorker, begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job, handle = begin()
-    monkeypatch.setattr(clients, "MAX_FLOW_BYTES", 1000)
+    monkeypatch.setattr(client_streams, "MAX_FLOW_BYTES", 1000)
     for _ in range(2):
         worker.add(job, bytes(900))  # each has its own limit
     worker.result(job, 0, bytes(900))
@@ -656,7 +656,7 @@ def test_a_value_that_is_not_bytes_breaks_a_stream(
     worker.add(job, {"a": 1})
     ((failed, text),) = client.failures()
     assert failed == number
-    assert text.startswith("the stream cannot be told in bytes: ")
+    assert text.startswith("the stream cannot be written as bytes: ")
     worker.end(job)
     job, handle = begin()
     worker.add(job, 1.5)

@@ -288,7 +288,7 @@ def test_what_else_was_for_a_lost_worker_is_not_sent(hall: Hall) -> None:
     with hall.together():
         for _ in range(4):
             client.track(ONCE)
-    assert hall.roll.workers.keys() == {"roundrobin/x"}
+    assert hall.registry.workers.keys() == {"roundrobin/x"}
     assert len(other.take()) == 3
     assert worker.take() == []
 

@@ -4,26 +4,20 @@ from math import inf
 
 import pytest
 
+from gandy.doors.roundrobin.heartbeat import GREETING_TIMEOUT, HEARTBEAT_EXPIRY, HEARTBEAT_PERIOD, PAUSE
+from gandy.doors.roundrobin.message_ids import LAST_NUMBER, MessageIds
+from gandy.doors.roundrobin.registration import MAX_EXTRA, REGISTER_DELAY, REGISTER_TIMEOUT
 from gandy.doors.roundrobin.uplink import (
-    GREETING_TIMEOUT,
-    HEARTBEAT_EXPIRY,
-    HEARTBEAT_PERIOD,
-    LAST_NUMBER,
-    MAX_EXTRA,
-    PAUSE,
-    REGISTER_DELAY,
-    REGISTER_TIMEOUT,
-    Asked,
     Connected,
     Deregistered,
     Dispatched,
     Event,
     Expired,
-    Numbers,
-    Refused,
-    Registered,
+    RegisterConfirmed,
+    RegisterRefused,
     Renew,
     Response,
+    StreamRequested,
     Unreachable,
     Uplink,
     make_response,
@@ -41,7 +35,7 @@ from gandy.doors.roundrobin.wire import (
     RESPONSE,
     TRACKADDRESS,
     TRACKEXEC,
-    Message,
+    QueueMessage,
     encode,
     make_reply,
 )
@@ -58,7 +52,7 @@ class Seat:
         self.uplink = Uplink(self.now)
         self.uplink.on_socket(self.now)
 
-    def sent(self) -> list[Message]:
+    def sent(self) -> list[QueueMessage]:
         messages = list(self.uplink.outbox)
         self.uplink.outbox.clear()
         return messages
@@ -68,7 +62,7 @@ class Seat:
         self.uplink.events.clear()
         return events
 
-    def say(self, message: Message) -> list[Event]:
+    def say(self, message: QueueMessage) -> list[Event]:
         self.uplink.on_frames(encode(message), self.now)
         return self.events()
 
@@ -98,7 +92,7 @@ class Seat:
         *others, message = self.sent()
         assert not others
         assert (message.command, message.args) == (TRACKEXEC, (REGISTER, b"%d" % free))
-        assert self.say(make_reply(message)) == [Registered()]
+        assert self.say(make_reply(message)) == [RegisterConfirmed()]
         return self.take_ping()
 
     def take_ping(self) -> "Seat":
@@ -132,8 +126,8 @@ class Seat:
         return events
 
 
-def a_dispatch(number: int, *args: bytes, command: bytes = TRACKEXEC) -> Message:
-    return Message(command, number.to_bytes(4, "little"), args or (PING,), (), (CLIENT,))
+def a_dispatch(number: int, *args: bytes, command: bytes = TRACKEXEC) -> QueueMessage:
+    return QueueMessage(command, number.to_bytes(4, "little"), args or (PING,), (), (CLIENT,))
 
 
 def short(number: int) -> bytes:
@@ -149,21 +143,21 @@ def long(number: int) -> bytes:
 
 def test_first_ping_is_answered_with_its_id() -> None:
     seat = Seat()
-    assert seat.sent() == [Message(PING, long(0))]
+    assert seat.sent() == [QueueMessage(PING, long(0))]
     assert not seat.uplink.is_connected
     assert seat.uplink.since == seat.now
-    assert seat.say(Message(PONG, long(7))) == []
-    assert seat.say(Message(PONG, long(0))) == [Connected()]
+    assert seat.say(QueueMessage(PONG, long(7))) == []
+    assert seat.say(QueueMessage(PONG, long(0))) == [Connected()]
     assert seat.uplink.is_connected
     assert seat.uplink.since is None
-    assert seat.say(Message(PONG, long(0))) == []
+    assert seat.say(QueueMessage(PONG, long(0))) == []
 
 
 def test_greeting_goes_on_for_ever_with_pauses() -> None:
     seat = Seat()
     start = seat.now
     for attempt in range(5):
-        assert seat.sent() == [Message(PING, long(attempt))]
+        assert seat.sent() == [QueueMessage(PING, long(attempt))]
         assert seat.pass_time(GREETING_TIMEOUT - 0.1) == []
         assert seat.pass_time(0.1) == [Unreachable(start)]
         assert seat.pass_time(PAUSE - 0.1) == []
@@ -185,16 +179,16 @@ def test_late_pong_of_an_earlier_try_is_no_answer() -> None:
 def test_ping_is_repeated_when_the_connection_was_cut_during_the_greeting() -> None:
     seat = Seat()
     seat.uplink.on_reconnected(seat.now)
-    assert seat.sent() == [Message(PING, long(0))] * 2
+    assert seat.sent() == [QueueMessage(PING, long(0))] * 2
 
 
 def test_new_socket_is_not_told_what_was_for_the_old_one() -> None:
     seat = Seat()
     seat.pass_time(GREETING_TIMEOUT)
-    seat.say(Message(PING, b"1234"))
+    seat.say(QueueMessage(PING, b"1234"))
     seat.pass_time(PAUSE)
     seat.uplink.on_socket(seat.now)
-    assert seat.sent() == [Message(PING, long(1))]
+    assert seat.sent() == [QueueMessage(PING, long(1))]
 
 
 # Heartbeat
@@ -202,14 +196,14 @@ def test_new_socket_is_not_told_what_was_for_the_old_one() -> None:
 
 def test_ping_of_the_server_is_answered() -> None:
     seat = Seat().connect()
-    assert seat.say(Message(PING, b"1234")) == []
-    assert seat.sent() == [Message(PONG, b"1234")]
+    assert seat.say(QueueMessage(PING, b"1234")) == []
+    assert seat.sent() == [QueueMessage(PONG, b"1234")]
 
 
 def test_ping_from_afar_is_answered_the_way_that_it_came() -> None:
     seat = Seat().connect()
-    seat.say(Message(PING, b"1234", (), (), (CLIENT, WORKER)))
-    assert seat.sent() == [Message(PONG, b"1234", (), (WORKER, CLIENT))]
+    seat.say(QueueMessage(PING, b"1234", (), (), (CLIENT, WORKER)))
+    assert seat.sent() == [QueueMessage(PONG, b"1234", (), (WORKER, CLIENT))]
 
 
 def test_silence_is_broken_by_a_ping() -> None:
@@ -217,9 +211,9 @@ def test_silence_is_broken_by_a_ping() -> None:
     assert seat.pass_time(HEARTBEAT_PERIOD - 0.1) == []
     assert seat.sent() == []
     seat.pass_time(0.1)
-    assert seat.sent() == [Message(PING, long(1))]
+    assert seat.sent() == [QueueMessage(PING, long(1))]
     seat.pass_time(HEARTBEAT_PERIOD)
-    assert seat.sent() == [Message(PING, long(2))]
+    assert seat.sent() == [QueueMessage(PING, long(2))]
 
 
 def test_any_word_of_the_server_puts_off_the_ping() -> None:
@@ -268,7 +262,7 @@ def test_register_increment_and_deregister_are_those_of_the_capture() -> None:
     assert [encode(message) for message in seat.sent()] == [
         [b"", b"LMQv100", b"\x04", bytes.fromhex("00000000"), b"\x08", b"10", b""]
     ]
-    assert seat.say(Message(RESPONSE, bytes(4))) == [Registered()]
+    assert seat.say(QueueMessage(RESPONSE, bytes(4))) == [RegisterConfirmed()]
     seat.take_ping()
     (ticket,) = seat.dispatch(4)
     seat.uplink.finish(ticket, seat.now, make_response(a_dispatch(4)))
@@ -296,7 +290,7 @@ def test_register_is_repeated_until_it_is_answered() -> None:
     (first,) = seat.sent()
     assert seat.keep_alive(REGISTER_TIMEOUT) == []
     assert seat.sent() == [first]
-    assert seat.say(make_reply(first)) == [Registered()]
+    assert seat.say(make_reply(first)) == [RegisterConfirmed()]
     assert seat.keep_alive(10 * REGISTER_TIMEOUT) == []
 
 
@@ -304,10 +298,10 @@ def test_worker_that_is_refused_asks_again() -> None:
     seat = Seat().connect()
     seat.uplink.register(3, seat.now)
     (first,) = seat.sent()
-    assert seat.say(make_reply(first, RESPONSE, FAILED, b"no place")) == [Refused("no place")]
+    assert seat.say(make_reply(first, RESPONSE, FAILED, b"no place")) == [RegisterRefused("no place")]
     seat.keep_alive(REGISTER_TIMEOUT)
     assert seat.sent() == [first]
-    assert seat.say(make_reply(first)) == [Registered()]
+    assert seat.say(make_reply(first)) == [RegisterConfirmed()]
 
 
 def test_worker_may_change_its_slots() -> None:
@@ -373,10 +367,10 @@ def test_what_the_lost_server_did_not_take_goes_to_the_next_one() -> None:
     seat = Seat().connect().register(10)
     (ticket,) = seat.dispatch(1)
     response = make_reply(a_dispatch(1))
-    cast = Message(EXEC, b"1234", (b"resize", b"a"))
+    cast = QueueMessage(EXEC, b"1234", (b"resize", b"a"))
     seat.uplink.finish(ticket, seat.now, response)
     seat.uplink.send(cast)
-    seat.say(Message(PING, b"ping"))
+    seat.say(QueueMessage(PING, b"ping"))
     assert seat.pass_time(HEARTBEAT_EXPIRY)[-1] == Renew()
     seat.uplink.on_socket(seat.now)
     seat.connect()
@@ -424,14 +418,14 @@ def test_words_about_streams_take_no_slot() -> None:
     seat = Seat().connect().register(1)
     for command in (MQS_MORE, ONGOING):
         message = a_dispatch(1, command, b"STREAM_ID")
-        assert seat.say(message) == [Asked(message)]
+        assert seat.say(message) == [StreamRequested(message)]
     assert seat.uplink.free == 1
 
 
 @pytest.mark.parametrize("command", [EXEC, TRACKEXEC])
 def test_dispatch_without_a_command_is_told_too(command: bytes) -> None:
     seat = Seat().connect().register(1)
-    message = Message(command, b"1234", (), (), (CLIENT,))
+    message = QueueMessage(command, b"1234", (), (), (CLIENT,))
     assert seat.say(message) == [Dispatched(1, message)]
     assert seat.uplink.free == 0
 
@@ -450,7 +444,7 @@ def test_flood_of_dispatches_is_sent_back() -> None:
 def test_who_is_no_worker_gets_nothing_to_do() -> None:
     seat = Seat().connect()
     assert seat.say(a_dispatch(1)) == []
-    assert seat.say(Message(TRACKADDRESS, b"1234", (b"tcp://host:1",))) == []
+    assert seat.say(QueueMessage(TRACKADDRESS, b"1234", (b"tcp://host:1",))) == []
     assert seat.sent() == []
     assert seat.uplink.dropped == 2
 
@@ -465,20 +459,20 @@ def test_requests_have_the_ids_of_the_original() -> None:
     assert uplink.request(b"\x0a", b"STREAM_ID", b"1024", now=seat.now, timeout=10.0) == short(0)
     assert uplink.request(b"\x20", now=seat.now, timeout=1.0, track=False) == short(1)
     assert seat.sent() == [
-        Message(TRACKEXEC, long(1), (PING,)),
-        Message(TRACKEXEC, short(0), (b"\x0a", b"STREAM_ID", b"1024")),
-        Message(EXEC, short(1), (b"\x20",)),
+        QueueMessage(TRACKEXEC, long(1), (PING,)),
+        QueueMessage(TRACKEXEC, short(0), (b"\x0a", b"STREAM_ID", b"1024")),
+        QueueMessage(EXEC, short(1), (b"\x20",)),
     ]
 
 
 def test_numbers_begin_again_after_a_thousand_million() -> None:
-    numbers = Numbers()
+    numbers = MessageIds()
     numbers._short = iter((LAST_NUMBER - 1, LAST_NUMBER))  # type: ignore[assignment]
     assert [numbers.take_short(), numbers.take_short()] == [short(LAST_NUMBER - 1), short(0)]
 
 
 def test_connections_may_share_their_numbers() -> None:
-    numbers = Numbers()
+    numbers = MessageIds()
     ids = [Uplink(0.0, numbers).request(b"\x20", now=0.0, timeout=1.0) for _ in range(3)]
     assert ids == [short(0), short(1), short(2)]
 
@@ -486,12 +480,12 @@ def test_connections_may_share_their_numbers() -> None:
 def test_response_comes_with_its_way_back() -> None:
     seat = Seat().connect()
     number = seat.uplink.request(b"\x0a", now=seat.now, timeout=10.0)
-    answer = Message(RESPONSE, number, (b"packet",), (), (WORKER,))
+    answer = QueueMessage(RESPONSE, number, (b"packet",), (), (WORKER,))
     assert seat.say(answer) == [Response(number, (b"packet",), (WORKER,))]
     assert seat.say(answer) == []  # a second one
     assert seat.uplink.dropped == 1
     more = seat.uplink.request(MQS_MORE, b"STREAM_ID", now=seat.now, timeout=10.0, to=(WORKER,))
-    assert seat.sent()[-1] == Message(TRACKEXEC, more, (MQS_MORE, b"STREAM_ID"), (WORKER,))
+    assert seat.sent()[-1] == QueueMessage(TRACKEXEC, more, (MQS_MORE, b"STREAM_ID"), (WORKER,))
     assert seat.keep_alive(30.0) == [Expired(more, "no answer came in time")]
 
 
@@ -502,7 +496,7 @@ def test_request_expires() -> None:
     seat.sent()
     assert seat.pass_time(4.9) == [Expired(early, "no answer came in time")]
     assert seat.pass_time(0.1) == [Expired(late, "no answer came in time")]
-    assert seat.say(Message(RESPONSE, late)) == []
+    assert seat.say(QueueMessage(RESPONSE, late)) == []
 
 
 def test_forgotten_request_does_not_expire() -> None:

@@ -12,13 +12,12 @@ from typing import Final, TypeVar
 from gandy.config import Address
 from gandy.core.workers import ROUND_ROBIN, Worker, WorkerInfo
 from gandy.doors.base import name_peer
-from gandy.doors.gate import DoorGate
+from gandy.doors.door_socket import DoorSocket
 from gandy.doors.roundrobin.codes import CommandCodes
 from gandy.doors.roundrobin.console.screen import BASIC, Screen, show_text
 from gandy.doors.roundrobin.console.shell import Command
 from gandy.doors.roundrobin.console.traffic import Traffic, format_address
 from gandy.doors.roundrobin.door import RoundRobinDoor
-from gandy.doors.roundrobin.registered import Times
 from gandy.doors.roundrobin.wire import (
     DEREGISTER,
     EXEC,
@@ -26,10 +25,11 @@ from gandy.doors.roundrobin.wire import (
     REGISTER,
     RESPONSE,
     TRACKEXEC,
-    Message,
+    QueueMessage,
     decode,
     parse_count,
 )
+from gandy.doors.roundrobin.worker_calls import Times
 from gandy.doors.sockets.curve import ServerKeys
 from gandy.doors.sockets.router import Router
 from gandy.errors import RemoteProtocolError
@@ -81,7 +81,7 @@ class ServerConsole:
             router = WatchedRouter(address, keys, watch)
             self._address = router.address
             self._door = RoundRobinDoor(lane.switchboard, watch, CommandCodes(), Times())
-            lane.add_gate(DoorGate("round-robin", self._door, router, lane))
+            lane.add_gate(DoorSocket("round-robin", self._door, router, lane))
             watch.attach(router, self._door, lane)
         except Exception as error:  # noqa: BLE001 - whoever waits for us must hear of any
             lane.close()
@@ -124,7 +124,7 @@ class WatchedRouter(Router):
 
 
 class Watch:
-    """Tells people what the server does, and is its table of workers. Implements `Roll`."""
+    """Tells people what the server does, and is its table of workers. Implements `WorkerRegistry`."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
@@ -142,15 +142,15 @@ class Watch:
 
     # The table of workers
 
-    def enter(self, info: WorkerInfo) -> Worker:
+    def add(self, info: WorkerInfo) -> Worker:
         return Worker(info, connected=True)
 
-    def leave(self, worker: str) -> None:
+    def remove(self, worker: str) -> None:
         word = "Deregistered" if worker in self._leaving else "Lost"
         self._leaving.discard(worker)
         self._log(f"{word} worker {worker.partition('/')[2]}")
 
-    def hear(self, worker: Worker) -> None:
+    def on_heard(self, worker: Worker) -> None:
         """There is nobody to tell when it was."""
 
     # Messages
@@ -198,7 +198,7 @@ class Watch:
         self._screen.log(BASIC, f"{ROLE}: {text}")
 
 
-def _find_message(frames: list[bytes]) -> Message | None:
+def _find_message(frames: list[bytes]) -> QueueMessage | None:
     try:
         return decode(frames)
     except RemoteProtocolError:

@@ -14,17 +14,17 @@ from gandy.doors.roundrobin.console.shell import Command
 from gandy.doors.roundrobin.console.traffic import format_id
 from gandy.doors.roundrobin.streams import BLOCK_TOTAL, HANDLE_BYTES, StreamWriter, make_blocks
 from gandy.doors.roundrobin.uplink import (
-    Asked,
     Connected,
     Deregistered,
     Dispatched,
     Event,
-    Refused,
-    Registered,
+    RegisterConfirmed,
+    RegisterRefused,
+    StreamRequested,
     Unreachable,
     make_response,
 )
-from gandy.doors.roundrobin.wire import FAILED, PING, RR_STREAM, TRACKEXEC, Message, parse_count
+from gandy.doors.roundrobin.wire import FAILED, PING, RR_STREAM, TRACKEXEC, QueueMessage, parse_count
 from gandy.doors.sockets.curve import ClientKeys
 from gandy.net.exposure import parse_tcp
 
@@ -88,15 +88,15 @@ class Crewmate:
                 payload = self._work(message)
                 self._log("Sending INCREMENT message...")
                 self._line.finish(ticket, make_response(message, *payload))
-            case Asked(message):  # our streams are over with their first packet
+            case StreamRequested(message):  # our streams are over with their first packet
                 response = make_response(message, FAILED, b"there is no such stream, or not any more")
                 if response is not None:
                     self._line.send(response)
-            case Registered():
+            case RegisterConfirmed():
                 if self._registered.is_set():
                     self._log(f"Registered again with server at {self._url}")
                 self._registered.set()
-            case Refused(reason):
+            case RegisterRefused(reason):
                 self._screen.complain(f"{ROLE}: the server refuses: {reason}")
             case Deregistered():
                 self._gone.set()
@@ -108,7 +108,7 @@ class Crewmate:
             case _:
                 pass
 
-    def _work(self, message: Message) -> tuple[bytes, ...]:
+    def _work(self, message: QueueMessage) -> tuple[bytes, ...]:
         """The payload of the response."""
         command, *args = message.args or (b"",)
         if command == PING:

@@ -26,8 +26,10 @@ from tests.roundrobin import (
     RoundRobinWorker,
 )
 
-from gandy.doors.roundrobin import registered
-from gandy.doors.roundrobin.registered import EXPIRY, IDLE, MAX_LOST, READY_PAUSE, REMEMBER, UNANSWERED_PAUSE, Times
+from gandy.doors.roundrobin import lost_workers, worker_calls, workers
+from gandy.doors.roundrobin.lost_workers import MAX_LOST, REMEMBER
+from gandy.doors.roundrobin.worker_calls import EXPIRY, READY_PAUSE, UNANSWERED_PAUSE, Times
+from gandy.doors.roundrobin.workers import IDLE
 from gandy.limits import MAX_PIECE_BYTES, MAX_SLOTS
 from gandy.wire import calls
 from gandy.wire.calls import BUSY, CAST, FRAME_COST, LAST, LOST, MORE, PICKLED, WINDOW_BYTES
@@ -186,7 +188,7 @@ def test_increments_of_strangers_and_of_lost_workers_return_nothing(hall: Hall, 
     worker.finish(worker.take_one())
     worker.increment()
     assert hall.list() == []
-    assert hall.roll.workers == {}
+    assert hall.registry.workers == {}
 
 
 @pytest.mark.parametrize(
@@ -499,28 +501,28 @@ def test_a_worker_may_leave_before_it_is_ready() -> None:
 
 def test_a_worker_enters_the_table_with_no_slots_for_jobs(hall: Hall) -> None:
     hall.worker(b"\xff\x00", 3)
-    (info,) = [worker.info for worker in hall.roll.workers.values()]
+    (info,) = [worker.info for worker in hall.registry.workers.values()]
     assert (info.id, info.name, info.slots) == ("roundrobin/%%ff00", "%%ff00", 0)
     assert hall.board.list_offers(info.id) == ["copy", "feed", "once", "ping", "rr_stream"]
 
 
 def test_whatever_a_worker_says_is_a_sign_of_life(hall: Hall) -> None:
     worker = hall.worker()
-    hall.roll.heard.clear()
+    hall.registry.heard.clear()
     worker.ping()
-    assert hall.roll.heard == ["roundrobin/w"]
+    assert hall.registry.heard == ["roundrobin/w"]
 
 
 def test_a_worker_that_deregisters_leaves_the_table(hall: Hall, client: Client) -> None:
     worker = hall.worker()
     worker.deregister()
-    assert hall.roll.workers == {}
+    assert hall.registry.workers == {}
     assert hall.list() == []
     client.track(COPY)
     assert worker.take() == []
     worker.deregister()  # of somebody who is unknown
     worker.ping()
-    assert hall.roll.workers == {}
+    assert hall.registry.workers == {}
 
 
 def test_a_worker_that_deregisters_may_answer_what_it_has(hall: Hall, client: Client) -> None:
@@ -531,9 +533,9 @@ def test_a_worker_that_deregisters_may_answer_what_it_has(hall: Hall, client: Cl
     assert hall.list() == []
     worker.finish(notes[0])
     assert worker.take() == []
-    assert hall.roll.workers
+    assert hall.registry.workers
     worker.finish(notes[1])
-    assert hall.roll.workers == {}
+    assert hall.registry.workers == {}
     assert [number for number, _ in client.responses()] == [first, second]
     assert hall.worker(b"x").take_one().id == third
 
@@ -546,7 +548,7 @@ def test_a_call_is_not_sent_to_a_worker_that_has_just_deregistered(hall: Hall, c
     assert worker.take() == []
     assert other.take_one().id == number
     hall.pass_time(1)
-    assert hall.roll.workers.keys() == {"roundrobin/x"}
+    assert hall.registry.workers.keys() == {"roundrobin/x"}
 
 
 def test_a_native_cast_is_sent_even_so_for_nobody_would_send_it_again(hall: Hall, native: NativeClient) -> None:
@@ -556,7 +558,7 @@ def test_a_native_cast_is_sent_even_so_for_nobody_would_send_it_again(hall: Hall
         worker.deregister()
     assert worker.take_one().args == (ONCE, b"x")
     worker.increment()
-    assert hall.roll.workers == {}
+    assert hall.registry.workers == {}
 
 
 def test_a_worker_that_deregistered_may_register_again_before_it_has_ended(hall: Hall, client: Client) -> None:
@@ -572,21 +574,21 @@ def test_a_worker_that_deregistered_may_register_again_before_it_has_ended(hall:
 
 
 def test_so_many_workers_are_in_the_table(hall: Hall, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registered, "MAX_WORKERS", 2)
-    workers = [hall.worker(b"w%d" % number, slots=None) for number in range(3)]
-    for worker in workers:
+    monkeypatch.setattr(workers, "MAX_WORKERS", 2)
+    peers = [hall.worker(b"w%d" % number, slots=None) for number in range(3)]
+    for worker in peers:
         worker.track(b"\x08", b"1", id=b"1234")
     assert [name for name, _ in hall.list()] == [b"w0", b"w1"]
-    assert workers[1].hear() == [Note(RESPONSE, b"1234")]
-    assert workers[2].hear() == [Note(RESPONSE, b"1234", (FAILURE, b"the table of workers is full"))]
-    workers[0].deregister()
-    workers[2].register(1)
+    assert peers[1].hear() == [Note(RESPONSE, b"1234")]
+    assert peers[2].hear() == [Note(RESPONSE, b"1234", (FAILURE, b"the table of workers is full"))]
+    peers[0].deregister()
+    peers[2].register(1)
     assert [name for name, _ in hall.list()] == [b"w1", b"w2"]
     assert hall.door.dropped == {"too many workers": 1}
 
 
 def test_who_knows_pings_is_remembered_up_to_a_limit(hall: Hall, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registered, "MAX_WORKERS", 2)
+    monkeypatch.setattr(workers, "MAX_WORKERS", 2)
     for name in (b"a", b"b", b"c"):
         hall.client(name).ping()
     for name, is_lost in ((b"a", False), (b"c", True)):
@@ -608,7 +610,7 @@ def test_repeatable_calls_of_a_lost_worker_are_served_elsewhere(hall: Hall, clie
     ids = [client.track(PING) for _ in range(5)] + [client.track(COPY) for _ in range(5)]
     assert len(worker.take()) == 10
     worker.vanish()
-    assert hall.roll.workers == {}
+    assert hall.registry.workers == {}
     other = hall.worker(b"x", 10)
     notes = other.take()
     assert [note.id for note in notes] == ids
@@ -687,7 +689,7 @@ def test_however_many_workers_are_gone_an_undelivered_call_is_served_at_last(hal
         hall.worker(b"w%d" % name)
         hall.undeliverable.add(b"w%d" % name)
     number = client.track(COPY)
-    assert hall.roll.workers == {}
+    assert hall.registry.workers == {}
     worker = hall.worker(b"x")
     assert worker.take_one().id == number
     worker.vanish()  # this one may have begun it, which is the first try
@@ -860,10 +862,10 @@ def test_lost_workers_are_remembered_for_a_while(hall: Hall) -> None:
 
 def test_so_many_lost_workers_are_remembered(hall: Hall, monkeypatch: pytest.MonkeyPatch) -> None:
     assert MAX_LOST >= 2
-    monkeypatch.setattr(registered, "MAX_LOST", 2)
+    monkeypatch.setattr(lost_workers, "MAX_LOST", 2)
     for name in (b"a", b"b", b"c"):
         hall.worker(name).vanish()
-    assert list(hall.door.workers.lost) == [b"b", b"c"]
+    assert list(hall.door.workers.lost.list_slots()) == [b"b", b"c"]
 
 
 def test_a_hint_about_somebody_who_is_still_there_does_no_harm(hall: Hall, client: Client) -> None:
@@ -907,9 +909,9 @@ def test_a_dismissed_worker_ends_what_it_has_and_gets_nothing_new(hall: Hall, cl
     assert worker.take() == []
     worker.finish(note)
     assert client.responses() == [(number, ())]
-    assert hall.roll.workers == {}
+    assert hall.registry.workers == {}
     worker.ping()
-    assert hall.roll.workers == {}
+    assert hall.registry.workers == {}
     worker.register(1)
     assert len([note for note in worker.hear() if note.command == TRACKEXEC]) == 1
 
@@ -925,14 +927,14 @@ def test_a_worker_that_is_dismissed_at_once_loses_what_it_has(hall: Hall, client
     hall.dismiss("roundrobin/w", immediate=True)
     hall.dismiss("roundrobin/w", immediate=True)
     hall.dismiss("roundrobin/nobody")
-    assert hall.roll.workers == {}
+    assert hall.registry.workers == {}
     worker.ping()
-    assert hall.roll.workers == {}
+    assert hall.registry.workers == {}
 
 
 def test_a_worker_that_the_foreman_drains_is_willing_again_when_it_registers(hall: Hall, client: Client) -> None:
     worker = hall.worker()
-    hall.roll.workers["roundrobin/w"].draining = True
+    hall.registry.workers["roundrobin/w"].draining = True
     client.track(COPY)
     assert worker.take() == []
     worker.register(1)
@@ -984,7 +986,7 @@ def test_arguments_that_no_frame_can_hold_are_a_failure(hall: Hall, native: Nati
     worker = hall.worker()
     native.call(1, "copy", *args)
     ((_, failure),) = native.results()
-    assert failure.text.startswith("the arguments cannot be told in frames: ")
+    assert failure.text.startswith("the arguments cannot be written as frames: ")
     assert worker.take() == []
     assert hall.list() == [(b"w", 1)]
     hall.check_empty()
@@ -997,7 +999,7 @@ def test_arguments_that_are_none_are_a_failure(hall: Hall, native: NativeClient,
     hall.worker()
     native.say(calls.CALL, flags, 1, 0, calls.encode_target("copy") + body)
     ((_, failure),) = native.results()
-    assert failure.text.startswith("the arguments cannot be told in frames: ")
+    assert failure.text.startswith("the arguments cannot be written as frames: ")
     hall.check_empty()
 
 
@@ -1039,7 +1041,7 @@ def test_large_arguments_are_gathered_with_credit(hall: Hall, native: NativeClie
 
 
 def test_arguments_have_a_limit(hall: Hall, native: NativeClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registered, "MAX_FLOW_BYTES", 1000)
+    monkeypatch.setattr(worker_calls, "MAX_FLOW_BYTES", 1000)
     hall.worker()
     native.say(calls.CALL, MORE, 1, 0, calls.encode_target("copy") + bytes(600))
     native.say(calls.BODY, 0, 1, 0, bytes(401))
@@ -1172,7 +1174,7 @@ def test_a_native_caller_hears_where_its_call_has_never_begun(hall: Hall, native
         native.call(1, "once")
         native.call(2, "once")
     assert native.results() == [(1, Refused(BUSY)), (2, Refused(BUSY))]
-    assert hall.roll.workers == {}
+    assert hall.registry.workers == {}
 
 
 def test_a_native_call_that_ended_without_a_response_has_failed(hall: Hall, native: NativeClient) -> None:
@@ -1353,7 +1355,7 @@ def test_a_stream_that_is_wanted_as_a_value_is_one(hall: Hall, native: NativeCli
 def test_a_stream_that_is_too_long_for_a_value_is_a_failure(
     hall: Hall, native: NativeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registered, "MAX_FLOW_BYTES", 5)
+    monkeypatch.setattr(worker_calls, "MAX_FLOW_BYTES", 5)
     worker = hall.worker()
     native.call(1, "rr_stream", b"me", b"1024")
     worker.finish(worker.take_one(), packet(b"0", b"one"))
