@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import click
 
-from gandy.foreman.doors import Door
+from gandy.foreman.doors import DoorOpening
 from gandy.terminal.options import refuse_options
 
 FACES: Final = (
@@ -27,7 +27,9 @@ class DoorFace(NamedTuple):
 
     switch: str
     foreman_options: tuple[Option[Any], ...]
-    make_door: Callable[[dict[str, Any], str | None], Door]  # from its options, and the folder of keys for ZeroMQ
+    make_door: Callable[
+        [dict[str, Any], str | None], DoorOpening
+    ]  # from its options, and the folder of keys for ZeroMQ
     has_curve: bool = True  # whether it has keys for ZeroMQ
     worker_options: tuple[Option[Any], ...] = ()
     worker_refuses: tuple[tuple[str, tuple[str, ...]], ...] = ()  # options that its workers do without, and why
@@ -71,7 +73,7 @@ def foreman_options(command: F) -> F:
     return _add(command, [*(option for face in _load() for option in face.foreman_options), curve_option])
 
 
-def take_doors(ctx: click.Context, told: dict[str, Any]) -> tuple[Door, ...]:
+def take_doors(ctx: click.Context, told: dict[str, Any]) -> tuple[DoorOpening, ...]:
     """The doors that were asked for. Takes their options out of `told`. Raises: UsageError."""
     faces = list(_load())
     curve = told.pop("curve")

@@ -5,11 +5,11 @@ from typing import Any
 import click
 
 from gandy.doors.face import DoorFace
-from gandy.foreman.doors import Door
+from gandy.foreman.doors import DoorOpening
 from gandy.terminal.options import FOREMAN_ONLY, Seconds
 
 
-def _make_door(told: dict[str, Any], curve: str | None) -> Door:
+def _make_door(told: dict[str, Any], curve: str | None) -> DoorOpening:
     from gandy.doors.pingpong.opening import PingPongOpening
 
     return PingPongOpening(told["pingpong"], curve, told["pingpong_command"], told["pingpong_expiry"])

@@ -14,7 +14,7 @@ NAME: Final = "ping-pong"
 
 
 class PingPongOpening(NamedTuple):
-    """Implements `foreman.doors.Door`."""
+    """Implements `foreman.doors.DoorOpening`."""
 
     url: str
     curve: str | None  # the folder of keys for ZeroMQ

@@ -1,6 +1,6 @@
-"""Messages of the ping-pong dialogue (seed 003) as lists of frames: `["", X]`. Jobs and results are opaque bytes.
+"""Messages of the ping-pong dialogue as lists of frames: `["", X]`. Jobs and results are opaque bytes.
 
-What a worker says and what a broker says are read by different functions: a result may be `EXIT`, and a job `READY`.
+Messages of workers and of brokers are decoded by different functions: a result may be `EXIT`, and a job `READY`.
 """
 
 from collections.abc import Sequence
@@ -33,13 +33,13 @@ class Ping(Struct, frozen=True):
 
 
 class Result(Struct, frozen=True):
-    """Worker: what came out of the job."""
+    """Worker: the result of the job."""
 
     data: bytes
 
 
 class Pong(Struct, frozen=True):
-    """Broker: so am I. With the count of the PING that it answers, if that had one."""
+    """Broker: I am alive, too. With the count of the PING that it answers, if that had one."""
 
     count: bytes | None = None
 
@@ -59,7 +59,7 @@ FromBroker = Pong | PingPongJob | Exit
 
 
 def decode_worker(frames: Sequence[bytes]) -> FromWorker:
-    """What a worker said. Raises: RemoteProtocolError."""
+    """A message of a worker. Raises: RemoteProtocolError."""
     word, count = _open(frames, PING)
     if word == PING:
         return Ping(count)
@@ -67,7 +67,7 @@ def decode_worker(frames: Sequence[bytes]) -> FromWorker:
 
 
 def decode_broker(frames: Sequence[bytes]) -> FromBroker:
-    """What a broker said. Raises: RemoteProtocolError."""
+    """A message of a broker. Raises: RemoteProtocolError."""
     word, count = _open(frames, PONG)
     if word == PONG:
         return Pong(count)
@@ -115,12 +115,12 @@ def _close(data: bytes, words: frozenset[bytes]) -> list[bytes]:
 
 
 def explain_unsendable(data: bytes) -> str:
-    """Why these bytes can be no job, or no result."""
+    """Why these bytes can be neither a job nor a result."""
     if len(data) > MAX_BODY_BYTES:
         return f"{len(data):,} bytes are too many: a job or a result has at most {MAX_BODY_BYTES:,}"
     return f"the bytes {data.decode()} are a word of the protocol, and would be taken for it"
 
 
 def is_answer(frames: Sequence[bytes]) -> bool:
-    """Whether a worker meant this for a result, even where it makes no sense as one: too long, or too many frames."""
+    """True, if a worker meant this for a result, even if it is invalid: too long, or too many frames."""
     return len(frames) >= 2 and not frames[0] and frames[1] not in WORKER_WORDS

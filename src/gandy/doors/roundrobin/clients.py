@@ -57,7 +57,7 @@ class Clients:
         """EXEC or TRACKEXEC, with the sender at the end of its path."""
         entry = self._codes.find(message.args[0])
         if entry is None:
-            self.responder.fail(message, f"nobody here knows the command {format_code(message.args[0])}")
+            self.responder.fail(message, f"the command {format_code(message.args[0])} is unknown here")
             return
         client = self._find_or_add(message.path[-1])
         if client is None:

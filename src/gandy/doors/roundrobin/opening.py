@@ -21,7 +21,7 @@ log = logging.getLogger("gandy.foreman")
 
 
 class RoundRobinOpening(NamedTuple):
-    """Implements `foreman.doors.Door`."""
+    """Implements `foreman.doors.DoorOpening`."""
 
     url: str
     curve: str | None  # the folder of keys for ZeroMQ

@@ -1,4 +1,4 @@
-"""Messages of the round-robin queue (seed 002): lists of frames with addresses before and behind. Opens no arguments.
+"""Messages of the round-robin queue: lists of frames with addresses before and behind. Does not look into arguments.
 
     next hops .. | '' | LMQv100 | command | id | arguments .. | '' | senders ..
 
@@ -75,12 +75,12 @@ def encode(message: QueueMessage) -> list[bytes]:
 
 
 def make_reply(message: QueueMessage, command: bytes = RESPONSE, *args: bytes) -> QueueMessage:
-    """What goes back to whoever sent the message, the way that it came."""
+    """The answer to a message, which goes back the way that it came."""
     return QueueMessage(command, message.id, args, message.path[::-1])
 
 
 def parse_count(frame: bytes) -> int:
-    """The whole number that a frame of ASCII digits begins with, as the original reads it; 0 where it is none."""
+    """The whole number that a frame of ASCII digits begins with, as the original reads it; 0 if there is none."""
     text = frame[:20].lstrip(b" \t\n\v\f\r")
     sign, digits = (-1, text[1:]) if text[:1] == b"-" else (1, text.removeprefix(b"+"))
     count = len(digits) - len(digits.lstrip(b"0123456789"))

@@ -79,7 +79,7 @@ class RoundRobinService:
         self._done = asyncio.Event()
         self._gone = asyncio.Event()  # the server knows that we stop
         self._is_stopping = False
-        self._is_silent = False  # the server is, and we said so
+        self._is_silent = False  # the server is, and the log says so
         self._workshop = Workshop(commands, slots, self._on_answers, folder, preload)
         self._serving = self._workshop.serving
         try:

@@ -1,7 +1,7 @@
 """The calls of one round-robin worker: from the switchboard to the worker as messages, and what it answers back.
 
-Owns incomplete arguments, values that callers have not read yet, and streams of the worker. Who is registered is not
-known here.
+Owns incomplete arguments, values that callers have not read yet, and streams of the worker. Knows nothing of
+registration.
 """
 
 from collections import deque

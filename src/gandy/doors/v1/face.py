@@ -5,13 +5,13 @@ from typing import Any
 import click
 
 from gandy.doors.face import DoorFace
-from gandy.foreman.doors import Door
+from gandy.foreman.doors import DoorOpening
 
 
-def _make_door(told: dict[str, Any], _curve: str | None) -> Door:
-    from gandy.doors.v1.opening import V1Door
+def _make_door(told: dict[str, Any], _curve: str | None) -> DoorOpening:
+    from gandy.doors.v1.opening import V1Opening
 
-    return V1Door(told["v1_listen"])
+    return V1Opening(told["v1_listen"])
 
 
 FACE = DoorFace(

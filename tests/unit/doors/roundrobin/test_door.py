@@ -98,7 +98,7 @@ def test_an_unknown_command_is_answered_with_a_failure_and_costs_no_slot(hall: H
     worker, client = hall.worker(), hall.client()
     client.track(b"\x99", b"x", id=b"1234")
     client.execute(b"\x99", b"x")
-    assert client.failures() == [(b"1234", "nobody here knows the command 0x99")]
+    assert client.failures() == [(b"1234", "the command 0x99 is unknown here")]
     assert worker.take() == []
     assert hall.list() == [(b"w", 1)]
     hall.check_empty()

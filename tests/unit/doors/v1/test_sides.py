@@ -88,7 +88,7 @@ def test_the_worker_waits_for_the_foreman() -> None:
 def test_the_foreman_must_repeat_the_number() -> None:
     worker = V1WorkerSide(2)
     worker.connect()
-    with pytest.raises(RemoteProtocolError, match="told 2 processors, the answer is 1"):
+    with pytest.raises(RemoteProtocolError, match="offered 2 processors, the answer is 1"):
         worker_hears(worker, Ok(0), Ok(1))
     assert worker.state is V1State.CLOSED
 

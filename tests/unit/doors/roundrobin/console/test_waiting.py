@@ -7,8 +7,8 @@ from threading import Event
 
 import pytest
 
-from gandy.doors.roundrobin.console import patience
-from gandy.doors.roundrobin.console.patience import Signals, take, wait_for
+from gandy.doors.roundrobin.console import waiting
+from gandy.doors.roundrobin.console.waiting import Signals, take, wait_for
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def signals(monkeypatch: pytest.MonkeyPatch) -> Iterator[Signals]:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signals = Signals()
     signals.install()
-    monkeypatch.setattr(patience, "SIGNALS", signals)
+    monkeypatch.setattr(waiting, "SIGNALS", signals)
     yield signals
     for number, handler in zip(numbers, before, strict=True):
         signal.signal(number, handler)
