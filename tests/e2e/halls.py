@@ -50,7 +50,7 @@ def a_hall(home: Path, *words: str) -> Iterator[Hall]:
 
 
 class Plain:
-    """A peer of seed 002, on a DEALER."""
+    """A peer of the round-robin queue, on a DEALER."""
 
     def __init__(self, hall: Hall, name: str = "", kind: int = zmq.DEALER) -> None:
         self.id = (name or f"{hall.roundrobin}:{next(_names)}").encode()
@@ -147,7 +147,7 @@ class PlainWorker(Plain):
 
 
 class PlainDealer:
-    """A worker of seed 003."""
+    """A ping-pong worker."""
 
     def __init__(self, hall: Hall, name: bytes = b"") -> None:
         self._hall = hall

@@ -1,4 +1,4 @@
-"""Workers of seed 003 at a real foreman, on plain sockets; and gandy's own at a plain broker."""
+"""Ping-pong workers at a real foreman, on plain sockets; and gandy's own at a plain broker."""
 
 import asyncio
 import signal
@@ -61,7 +61,7 @@ def test_jobs_and_results_are_opaque_bytes(tmp_path: Path) -> None:
 
 
 def test_a_silent_worker_keeps_its_job_and_an_idle_one_expires(tmp_path: Path) -> None:
-    """Seed 003: a worker that works sends no PING. Its job takes three times the expiry, and runs once."""
+    """pingpong.md, rule 4: a busy worker may be silent. Its job takes three times the expiry, and runs once."""
     with a_hall(tmp_path, "--pingpong-expiry", "1s") as hall:
         busy, idle = PlainDealer(hall, b"busy"), PlainDealer(hall, b"idle")
         busy.get_ready()

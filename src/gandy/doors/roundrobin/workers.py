@@ -122,7 +122,7 @@ class Workers:
         return worker
 
     def _announce(self, worker: RegisteredWorker) -> None:
-        """Tell the switchboard the free slots as the worker said, and beside them those of its calls (rule 3).
+        """Give the switchboard the worker's own number of free slots (roundrobin.md, rule 3), and those of its calls.
 
         A worker that is not ready offers its commands, so that calls wait for it, and has no slot.
         """

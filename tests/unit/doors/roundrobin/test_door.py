@@ -1,4 +1,4 @@
-"""The round-robin door: seed 002 at a real switchboard, with workers and clients played by hand."""
+"""The round-robin door at a real switchboard, with workers and clients played by hand."""
 
 import pytest
 from tests.roundrobin import (

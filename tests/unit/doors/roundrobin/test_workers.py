@@ -68,7 +68,7 @@ def test_workers_take_turns(hall: Hall, client: Client) -> None:
 
 
 def test_a_busy_worker_is_passed_over_and_is_put_to_the_bottom_all_the_same(hall: Hall, client: Client) -> None:
-    """Seed 002: every worker that is looked at goes to the bottom, so the table is a ring."""
+    """roundrobin.md, rule 8: every worker that is looked at goes to the bottom, so the table is a ring."""
     a, b, c = (hall.worker(name, slots) for name, slots in ((b"a", 1), (b"b", 5), (b"c", 5)))
     client.execute(COPY)
     client.execute(COPY)
