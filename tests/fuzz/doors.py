@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
-from tests.roundrobin import Hall, read_note
+from tests.roundrobin import DoorHarness, read_message
 
 from gandy.core.switchboard import Switchboard
 from gandy.core.workers import Worker, WorkerInfo
@@ -81,16 +81,16 @@ def fuzz_pingpong(data: bytes) -> None:
 
 
 def fuzz_roundrobin_door(data: bytes) -> None:
-    hall = Hall()
-    native = hall.native_worker()
+    harness = DoorHarness()
+    native = harness.native_worker()
     for who, frames in cut_messages(data):
         if who & 0x80:
-            hall.pass_time(5.0)
-        hall.say(PEERS[who % len(PEERS)], frames)
+            harness.pass_time(5.0)
+        harness.say(PEERS[who % len(PEERS)], frames)
         for call in native.take():
             native.end(call)
-    for _, note in hall.log:
-        read_note(note.frames)
+    for _, message in harness.log:
+        read_message(message.frames)
 
 
 class _Registry:
