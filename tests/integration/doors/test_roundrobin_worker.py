@@ -3,7 +3,6 @@
 import os
 import queue
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,7 +12,9 @@ from pathlib import Path
 
 import pytest
 import zmq
+from tests.ports import find_port
 from tests.processes import find_busy
+from tests.waiting import until
 from zmq.auth import load_certificate
 
 from gandy.doors.roundrobin import heartbeat
@@ -88,12 +89,6 @@ CODES = (
     "drip=drip,stream",
     "stumble=stumble,stream",
 )
-
-
-def find_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 class Server:
@@ -369,10 +364,7 @@ def catches(pid: int, number: signal.Signals) -> bool:
 
 def test_worker_without_a_server_can_be_stopped(tmp_path: Path) -> None:
     with a_worker(tmp_path, f"tcp://127.0.0.1:{find_port()}") as process:
-        deadline = time.monotonic() + PATIENCE
-        while not catches(find_busy(process.pid), signal.SIGTERM):
-            assert time.monotonic() < deadline, "it does not care for signals"
-            time.sleep(0.01)
+        until(lambda: catches(find_busy(process.pid), signal.SIGTERM))
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0
 

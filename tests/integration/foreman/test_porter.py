@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.e2e.forts import CLIENT_OFFERS
-from tests.e2e.halls import find_port
+from tests.ports import find_port
 
 from gandy.core import lobby
 from gandy.core.keyring import make_proof, tell_check
