@@ -186,7 +186,7 @@ class Hall:
                 worker.flows, worker.returned, worker.streams, worker.peer.serves, worker.peer.calls,
             ):  # fmt: skip
                 assert not table
-            assert worker.peer.in_use == 0
+            assert worker.peer.slots.by_calls == 0
 
 
 class RoundRobinPeer:

@@ -266,7 +266,7 @@ class Reactor:
         Also its own is what `former` workers held: they died in its folder, and it reports their results.
         """
         worker = self.workers.find(info.id) or self.workers.add(Worker(info))
-        worker.info = info
+        worker.introduce(info)
         worker.problem = ""  # it says so again, if there is one
         worker.connected = True
         worker.last_heard = now
@@ -310,7 +310,7 @@ class Reactor:
         """A worker uses so many slots from now on, and says what it is short of."""
         found = self.workers.find(worker)
         if found is not None:
-            found.info = replace(found.info, slots=slots, ahead=ahead)
+            found.introduce(replace(found.info, slots=slots, ahead=ahead))
             found.problem = problem
             self.workers.settle(found)
             self._stir()

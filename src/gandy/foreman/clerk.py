@@ -407,7 +407,6 @@ class Clerk:
 
     def _status(self) -> ask.Status:
         reactor = self.server.foreman.reactor
-        board = self.server.lane.switchboard
         here = [worker for worker in reactor.workers if worker.connected]
         begun = sum(1 for _ in reactor.list_begun())
         given = sum(job.tasks.running for job in reactor.jobs)
@@ -421,8 +420,8 @@ class Clerk:
             insecure=bool(self.insecure_doors),
             insecure_doors=tuple(self.insecure_doors),
             workers=len(here),
-            slots=sum(max(worker.info.slots, board.tell_slots(worker.info.id)) for worker in here),
-            used=sum(worker.busy + board.tell_in_use(worker.info.id) for worker in here),
+            slots=sum(worker.slots.total for worker in here),
+            used=sum(worker.slots.busy for worker in here),
             jobs=len(reactor.jobs),
             waiting=sum(job.tasks.waiting for job in reactor.jobs) + given - begun,
             running=begun,
@@ -473,8 +472,8 @@ def _worker_row(worker: Worker, board: Switchboard, now: float) -> ask.WorkerRow
     return ask.WorkerRow(
         id=worker.info.id,
         name=worker.info.name,
-        slots=max(worker.info.slots, board.tell_slots(worker.info.id)),
-        used=worker.busy + board.tell_in_use(worker.info.id),
+        slots=worker.slots.total,
+        used=worker.slots.busy,
         running=sum(1 for _ in worker.list_begun()),
         tags=tuple(sorted(worker.info.tags)),
         connected=worker.connected,

@@ -103,7 +103,7 @@ async def run(home: Path) -> None:
             await store.reached.wait()
             worker.end(worker.heard[0])  # while something else is written
             known = program.server.foreman.reactor.workers.find("hand-1")
-            await until(lambda: known is not None and known.used == 0)
+            await until(lambda: known is not None and known.slots.by_tasks == 0)
             store.gate.set()
             await beside
             await worker.hear(2)

@@ -627,7 +627,7 @@ def test_what_is_cancelled_before_it_went_out_holds_no_slot() -> None:
     played.reactor.check()
     worker = played.reactor.workers.find("w")
     assert worker is not None
-    assert (worker.used, list(worker.held)) == (1, [key(2)])
+    assert (worker.slots.by_tasks, list(worker.held)) == (1, [key(2)])
 
 
 def test_some_tasks_can_be_cancelled() -> None:

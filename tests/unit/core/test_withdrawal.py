@@ -71,7 +71,7 @@ def test_a_job_that_cannot_be_kept_never_was() -> None:
     batch, refused = disk.fail()
     assert (batch.records, batch.sends, refused) == ([], [], ["client"])
     assert disk.reactor.jobs.find(job) is None
-    assert disk.reactor.workers.find("w").used == 0  # type: ignore[union-attr]
+    assert disk.reactor.workers.find("w").slots.by_tasks == 0  # type: ignore[union-attr]
     assert disk.submit() == job + 1
 
 
@@ -172,7 +172,7 @@ def test_a_claim_that_was_lost_with_its_worker_stays_with_its_end() -> None:
     for send in batch.sends:
         disk.foreman.perform(send, {}, 1.0)
     disk.reactor.check()
-    assert disk.reactor.workers.find("w").used == 0  # type: ignore[union-attr]
+    assert disk.reactor.workers.find("w").slots.by_tasks == 0  # type: ignore[union-attr]
     assert disk.counts(job) == Counts(waiting=1, cancelled=1)
 
 
@@ -249,4 +249,4 @@ def test_what_the_store_cannot_read_is_not_given_and_ends() -> None:
     (end,) = [record for record in disk.foreman.batch.records if isinstance(record, Ended)]
     assert (end.attempt, end.state, end.ending.cause) == (key(1), TaskState.FAILED, Cause.NOT_STARTED)
     assert end.ending.note == "its line or arguments cannot be read: damaged"
-    assert disk.reactor.workers.find("w").used == 1  # type: ignore[union-attr]
+    assert disk.reactor.workers.find("w").slots.by_tasks == 1  # type: ignore[union-attr]
