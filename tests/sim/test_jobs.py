@@ -240,7 +240,7 @@ class HastyForeman(SimulatedForeman):
         batch = self.foreman.take_batch(self.now)
         records, batch.records = batch.records, []
         self._is_committing = True
-        self._later(self._luck.max_commit, lambda: self._commit_late(records))
+        self.later(self._luck.max_commit, lambda: self._commit_late(records))
         self._perform(batch, frozenset())
 
     def _commit_late(self, records: list[Record]) -> None:

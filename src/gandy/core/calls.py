@@ -15,7 +15,7 @@ NO_SLOTS: Final = SlotAccount()  # of a link that is no worker's; nothing is cou
 
 
 class Peer:
-    """A link to a client or to a worker. What is to be sent to it collects in `out`."""
+    """A client or a worker, as calls know it. What is to be sent to it collects in `out`."""
 
     __slots__ = (
         "calls",

@@ -86,7 +86,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 async def run(home: Path) -> None:
     program = ForemanProgram(str(home), "memory:", Policy(grace=0.2))
     await program.start()
-    store = program.server.store = Turnstile()
+    store = program.server.store = program.server.committer.store = Turnstile()
     await store.open()
     worker = HandWorker(*await asyncio.open_unix_connection(home / "foreman.sock"))
     try:
