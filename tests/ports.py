@@ -1,11 +1,30 @@
-"""Ports for servers of tests."""
-
-import socket
+"""Ports for foremen in tests: what is written to one is there to be read, and whether it was closed."""
 
 
-def find_port() -> int:
-    """One that no program uses at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+class PlayedPort:
+    """Implements `core.links.Port`."""
+
+    def __init__(self, name: str = "link", source: str = "here") -> None:
+        self.name = name
+        self.source = source
+        self.output = bytearray()
+        self.ends: list[str] = []  # what it was told to do
+
+    def take(self) -> bytes:
+        """What was written since the last look."""
+        data = bytes(self.output)
+        self.output.clear()
+        return data
+
+    def write(self, data: bytes) -> None:
+        self.output += data
+
+    def dismiss(self, last_word: bytes) -> None:
+        self.write(last_word)
+        self.ends.append("dismiss")
+
+    def close(self) -> None:
+        self.ends.append("close")
+
+    def abort(self) -> None:
+        self.ends.append("abort")

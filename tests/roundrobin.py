@@ -195,7 +195,7 @@ class DoorHarness:
             assert not calls.outstanding.released
             for table in (calls.bodies, calls.flows, calls.streams, worker.peer.serves, worker.peer.calls):
                 assert not table
-            assert worker.peer.in_use == 0
+            assert worker.peer.slots.by_calls == 0
 
 
 class RoundRobinPeer:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import zmq
 from tests.e2e.kitchens import SOON, Kitchen
-from tests.ports import find_port
+from tests.free_ports import find_port
 
 VERSION = b"LMQv100"
 PING, PONG, EXEC, TRACKEXEC, TRACKADDRESS, RESPONSE = (bytes([number]) for number in range(1, 7))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.kitchens import SOON, Kitchen
-from tests.ports import find_port
+from tests.free_ports import find_port
 
 import gandy
 from gandy.core import requests as ask

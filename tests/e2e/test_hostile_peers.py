@@ -21,7 +21,7 @@ from tests.as_root import can_be_nobody
 from tests.e2e.forts import CLIENT_OFFERS, Fort, Peer, a_fort, drip, is_cut
 from tests.e2e.kitchens import SOON, until
 from tests.e2e.test_jobs_command import GANDY, Crew
-from tests.ports import find_port
+from tests.free_ports import find_port
 from tests.processes import many_files
 
 import gandy

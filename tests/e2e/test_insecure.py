@@ -8,7 +8,7 @@ import zmq
 from tests.e2e.kitchens import until
 from tests.e2e.test_jobs_command import PATIENCE, Crew
 from tests.e2e.test_kills import Member
-from tests.ports import find_port
+from tests.free_ports import find_port
 
 from gandy.doors.sockets.curve import ServerKeys
 

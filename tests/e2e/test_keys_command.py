@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.kitchens import until
 from tests.e2e.test_jobs_command import PATIENCE, Crew
 from tests.e2e.test_kills import Member
-from tests.ports import find_port
+from tests.free_ports import find_port
 
 from gandy.keys.ensemble import open_ensemble_key, open_own_key
 

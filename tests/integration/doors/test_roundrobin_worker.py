@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import zmq
-from tests.ports import find_port
+from tests.free_ports import find_port
 from tests.processes import find_busy
 from tests.waiting import until
 from zmq.auth import load_certificate

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 from tests.e2e.forts import CLIENT_OFFERS
-from tests.ports import find_port
+from tests.free_ports import find_port
 
+from gandy.core import foreman as core_foreman
 from gandy.core import lobby
 from gandy.core.keyring import make_proof, tell_check
 from gandy.core.policy import Policy
@@ -40,7 +41,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 def _limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(porter, "MAX_STRANGERS", MOST)
     monkeypatch.setattr(server, "MAX_SILENT_LINKS", MOST)
-    monkeypatch.setattr(server, "HELLO_SECONDS", 600.0)
+    monkeypatch.setattr(core_foreman, "HELLO_SECONDS", 600.0)
     monkeypatch.setattr(porter, "JOIN_SECONDS", 600.0)
     monkeypatch.setattr(tls, "HANDSHAKE_SECONDS", 600.0)
 
@@ -165,7 +166,7 @@ async def open_at(site: Site, door: str) -> Streams:
 def test_the_clock_cuts_those_who_say_no_hello_and_nobody_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, door: str
 ) -> None:
-    monkeypatch.setattr(server, "HELLO_SECONDS", 0.5)
+    monkeypatch.setattr(core_foreman, "HELLO_SECONDS", 0.5)
 
     async def test() -> None:
         async with a_site(tmp_path) as site:

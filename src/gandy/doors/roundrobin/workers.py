@@ -127,7 +127,7 @@ class Workers:
         A worker that is not ready offers its commands, so that calls wait for it, and has no slot.
         """
         slots = 0 if worker.is_leaving or worker.ready_at > -inf else worker.slots
-        total = min(slots + worker.peer.in_use, MAX_SLOTS)
+        total = min(slots + worker.peer.slots.by_calls, MAX_SLOTS)
         is_offering = not worker.is_leaving and (total or worker.slots)
         offers = tuple(Offer(entry.name) for entry in self._parts.codes) if is_offering else ()
         self._board.announce(worker.peer, Announcement(total, total, offers), self._board.now)

@@ -35,5 +35,4 @@ class _V1Links:
         self.on_cut = server.on_cut
 
     def on_link(self, link: Link) -> None:
-        if not self._server.turns_away(link):
-            self._server.add_link(link, V1ForemanSide())
+        self._server.on_link(link, V1ForemanSide())

@@ -10,6 +10,8 @@ from threading import Thread
 from typing import Final, TypeVar
 
 from gandy.config import Address
+from gandy.core.foreman import Foreman
+from gandy.core.reactor import Reactor
 from gandy.core.workers import ROUND_ROBIN, Worker, WorkerInfo
 from gandy.doors.base import name_peer
 from gandy.doors.door_socket import DoorSocket
@@ -77,7 +79,7 @@ class ServerConsole:
     async def _serve(self, address: Address, keys: ServerKeys | None) -> None:
         self._loop = asyncio.get_running_loop()
         self._should_stop = asyncio.Event()
-        lane = Lane({})
+        lane = Lane(Foreman(Reactor(), self._loop.time()))
         try:
             activity = ActivityLog(self._screen)
             router = WatchedRouter(address, keys, activity)
