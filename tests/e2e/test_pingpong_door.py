@@ -109,7 +109,7 @@ def test_a_worker_that_dies_with_a_job_is_lost_at_once(tmp_path: Path) -> None:
         crew.talk(work)
 
 
-def test_results_that_nobody_waits_for_do_no_harm(tmp_path: Path) -> None:
+def test_results_without_a_job_do_no_harm(tmp_path: Path) -> None:
     with a_door_crew(tmp_path) as crew:
         stranger, worker = PlainDealer(crew, b"stranger"), PlainDealer(crew, b"worker")
         stranger.say(b"a result of nothing")

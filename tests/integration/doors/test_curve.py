@@ -178,7 +178,7 @@ def test_a_public_key_of_another_pair_is_refused(tmp_path: Path) -> None:
         ServerKeys.open(tmp_path / "one")
 
 
-def test_a_bad_file_among_the_clients_keeps_nobody_else_out(tmp_path: Path) -> None:
+def test_a_bad_file_among_the_clients_keeps_no_other_peer_out(tmp_path: Path) -> None:
     keys = ServerKeys.open(tmp_path)
     for number, text in enumerate(BAD_TEXTS):
         (tmp_path / f"clients/bad{number}.key").write_bytes(text)

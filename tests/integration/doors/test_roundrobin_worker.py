@@ -501,7 +501,7 @@ def test_worker_with_keys_works_for_a_server_with_keys(tmp_path: Path) -> None:
         (["--roundrobin", "tcp://127.0.0.1:1", "--curve", "/nowhere"], 1, "/nowhere"),
     ],
 )
-def test_mistakes_are_told(tmp_path: Path, words: list[str], code: int, text: str) -> None:
+def test_mistakes_of_the_user_are_refused(tmp_path: Path, words: list[str], code: int, text: str) -> None:
     environ = {**os.environ, "GANDY_HOME": str(tmp_path)}
     command = [sys.executable, "-m", "gandy", "worker", "run", *words]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=PATIENCE, check=False)

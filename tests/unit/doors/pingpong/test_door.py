@@ -118,7 +118,9 @@ def test_it_is_a_door(harness: BrokerHarness) -> None:
 
 
 @pytest.mark.parametrize("word", [READY, PING])
-def test_whoever_says_ready_or_ping_is_registered_and_gets_a_pong(harness: BrokerHarness, word: list[bytes]) -> None:
+def test_a_worker_that_says_ready_or_ping_is_registered_and_gets_a_pong(
+    harness: BrokerHarness, word: list[bytes]
+) -> None:
     harness.say(b"w", word)
     assert harness.sent() == [(b"w", b"PONG")]
     assert harness.registry.workers["pingpong/w"].info == WorkerInfo("pingpong/w", "w", 0)
@@ -198,7 +200,7 @@ def test_a_flood_of_workers_does_no_harm(harness: BrokerHarness) -> None:
         [b"w", b"", b"a", b"b"],
     ],
 )
-def test_nonsense_is_counted_and_registers_nobody(harness: BrokerHarness, frames: list[bytes]) -> None:
+def test_an_invalid_message_is_counted_and_registers_no_worker(harness: BrokerHarness, frames: list[bytes]) -> None:
     harness.door.on_message(frames, harness.now)
     harness.settle()
     assert harness.door.dropped == {INVALID: 1}
@@ -500,7 +502,7 @@ def test_ready_does_not_lose_a_result_that_is_here(busy: BrokerHarness) -> None:
 
 
 @pytest.mark.parametrize("has_left", [True, False])
-def test_nobody_wants_the_rest_of_a_result(busy: BrokerHarness, has_left: bool) -> None:
+def test_the_rest_of_a_cancelled_result_is_dropped(busy: BrokerHarness, has_left: bool) -> None:
     have_large_result(busy)
     if has_left:
         busy.pass_time(EXPIRY)
@@ -548,7 +550,7 @@ def test_ready_of_a_silent_worker_loses_its_call(busy: BrokerHarness) -> None:
     assert busy.ends() == [(1, LAST | REFUSED, LOST)]
 
 
-def test_a_disconnected_worker_is_asked_and_lost_if_nobody_is_there(busy: BrokerHarness) -> None:
+def test_a_disconnected_worker_is_asked_and_lost_if_it_is_not_there(busy: BrokerHarness) -> None:
     busy.door.on_disconnect(b"w", busy.now)
     busy.door.on_disconnect(b"nobody", busy.now)
     assert [outgoing.frames for outgoing in busy.door.outbox] == [[b"w", *PONG]]

@@ -48,7 +48,7 @@ def test_a_job_is_given_to_a_ready_worker_only() -> None:
     assert {state for state, event in BROKER_LAW if event is BrokerEvent.JOB} == {WorkerState.READY}
 
 
-def test_a_result_counts_from_whoever_has_a_job_however_late() -> None:
+def test_a_result_counts_from_a_worker_that_has_a_job_however_late() -> None:
     assert {state for state, event in BROKER_LAW if event is BrokerEvent.RESULT} == HAS_JOB
     for state in (WorkerState.BUSY, WorkerState.SILENT):
         assert BROKER_LAW[state, BrokerEvent.RESULT] is WorkerState.READY
@@ -69,17 +69,17 @@ def test_exit_follows_the_result_or_comes_at_once() -> None:
         assert BROKER_LAW[WorkerState.READY, event] is WorkerState.GOING
 
 
-def test_a_ping_that_crossed_the_exit_brings_nobody_back() -> None:
+def test_a_ping_that_crossed_the_exit_brings_no_worker_back() -> None:
     assert BROKER_LAW[WorkerState.GOING, BrokerEvent.PING] is WorkerState.GOING
     assert BROKER_LAW[WorkerState.GOING, BrokerEvent.EXPIRED] is WorkerState.ABSENT
 
 
-def test_whoever_is_gone_is_absent() -> None:
+def test_a_worker_that_is_gone_is_absent() -> None:
     for state in set(WorkerState) - {WorkerState.ABSENT}:
         assert BROKER_LAW[state, BrokerEvent.GONE] is WorkerState.ABSENT
 
 
-def test_everybody_known_may_say_anything() -> None:
+def test_a_known_worker_may_say_anything() -> None:
     for state in set(WorkerState) - {WorkerState.ABSENT}:
         assert all((state, event) in BROKER_LAW for event in HEARD)
 

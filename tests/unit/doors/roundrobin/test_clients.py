@@ -285,7 +285,7 @@ def test_clients_that_are_gone_count_as_long_as_something_is_left(
     assert len(worker.take()) == 1
 
 
-def test_whoever_waits_hears_that_the_server_ends(
+def test_clients_that_wait_get_a_failure_when_the_server_ends(
     harness: DoorHarness, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clients, "MAX_UNDER_WAY", 1)

@@ -73,7 +73,7 @@ def test_words_about_heartbeats_for_the_server_itself_change_nothing(harness: Do
     assert not harness.door.dropped
 
 
-def test_a_response_that_nobody_waits_for_is_dropped(harness: DoorHarness) -> None:
+def test_a_response_to_nothing_is_dropped(harness: DoorHarness) -> None:
     harness.worker()
     harness.client(b"w").say(PlainMessage(RESPONSE, b"1234"))
     harness.client(b"c").say(PlainMessage(RESPONSE, b"1234"))
@@ -176,7 +176,7 @@ def test_passed_requests_are_remembered_up_to_a_limit(harness: DoorHarness, monk
     assert [number for number, _ in client.responses()] == ids[1:]
 
 
-def test_a_message_for_nobody_vanishes(harness: DoorHarness) -> None:
+def test_a_message_for_an_unknown_peer_vanishes(harness: DoorHarness) -> None:
     client = harness.client()
     harness.undeliverable.add(b"nobody")
     client.track(PING, to=(b"nobody",))

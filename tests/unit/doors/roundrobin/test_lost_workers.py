@@ -298,7 +298,7 @@ def test_so_many_lost_workers_are_remembered(harness: DoorHarness, monkeypatch: 
     assert list(harness.door.workers.lost.list_slots()) == [b"b", b"c"]
 
 
-def test_a_hint_about_somebody_who_is_still_there_does_no_harm(harness: DoorHarness, client: Client) -> None:
+def test_a_hint_about_a_peer_that_is_still_there_does_no_harm(harness: DoorHarness, client: Client) -> None:
     worker = harness.worker()
     harness.door.on_disconnect(b"w", harness.now)
     harness.settle()
@@ -308,7 +308,7 @@ def test_a_hint_about_somebody_who_is_still_there_does_no_harm(harness: DoorHarn
     assert harness.list() == [(b"w", 1)]
 
 
-def test_whoever_wants_to_know_hears_of_every_change(harness: DoorHarness, client: Client) -> None:
+def test_every_change_is_reported(harness: DoorHarness, client: Client) -> None:
     changes: list[dict[bytes, int]] = []
     workers = harness.door.workers
     workers.on_change = lambda: changes.append(workers.list_slots())

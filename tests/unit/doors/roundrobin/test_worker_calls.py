@@ -499,7 +499,7 @@ def test_the_increment_may_come_after_a_large_value_was_read(harness: DoorHarnes
 
 
 @pytest.mark.parametrize("is_returned", [False, True])
-def test_a_large_value_that_nobody_wants_any_more_is_dropped(
+def test_a_large_value_of_a_cancelled_call_is_dropped(
     harness: DoorHarness, native: NativeClient, is_returned: bool
 ) -> None:
     worker = harness.worker()

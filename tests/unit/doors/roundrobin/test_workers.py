@@ -216,9 +216,7 @@ def test_a_call_is_not_sent_to_a_worker_that_has_just_deregistered(harness: Door
     assert harness.registry.workers.keys() == {"roundrobin/x"}
 
 
-def test_a_native_cast_is_sent_even_so_for_nobody_would_send_it_again(
-    harness: DoorHarness, native: NativeClient
-) -> None:
+def test_a_native_cast_is_sent_even_so_for_it_would_not_be_repeated(harness: DoorHarness, native: NativeClient) -> None:
     worker = harness.worker()
     with harness.together():
         native.cast(1, "once", b"x")

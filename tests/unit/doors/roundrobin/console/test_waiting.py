@@ -39,7 +39,7 @@ def test_take_tells_what_came() -> None:
     assert take(queue, 0.0) == 3
 
 
-def test_interrupt_is_heard_where_somebody_waits(signals: Signals) -> None:
+def test_interrupt_ends_a_wait(signals: Signals) -> None:
     signal.raise_signal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         wait_for(Event(), 10.0)
