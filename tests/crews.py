@@ -170,15 +170,15 @@ class Table:
         self.workers: dict[str, Worker] = {}
         self.heard: list[str] = []
 
-    def enter(self, info: WorkerInfo) -> Worker:
+    def add(self, info: WorkerInfo) -> Worker:
         assert info.id not in self.workers
         worker = self.workers[info.id] = Worker(info, connected=True)
         return worker
 
-    def leave(self, worker: str) -> None:
+    def remove(self, worker: str) -> None:
         del self.workers[worker]
 
-    def hear(self, worker: Worker) -> None:
+    def on_heard(self, worker: Worker) -> None:
         assert self.workers[worker.info.id] is worker
         self.heard.append(worker.info.id)
 

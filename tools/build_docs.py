@@ -111,7 +111,7 @@ def build() -> dict[Path, str]:
     results = records.load()
     pages: dict[str, Blocks] = {
         "protocol/v1.md": {
-            "types": list_types(v1.Type),
+            "types": list_types(v1.V1Type),
             "errors": list_errors(),
             "law": list_law(V1_LAW),
             "vectors": list_vectors("jobs-v1.json", v1.HEADER),

@@ -11,8 +11,8 @@ from gandy.net.exposure import tell_audience
 from gandy.net.links import Link
 
 
-class V1Door(NamedTuple):
-    """Implements `foreman.doors.Door`."""
+class V1Opening(NamedTuple):
+    """Implements `foreman.doors.DoorOpening`."""
 
     url: str
 
