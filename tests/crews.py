@@ -108,7 +108,7 @@ class WorkerSeat(Seat):
         self.name = name
         self.slots = slots
         self.reserved = reserved
-        self.account = account or Worker(WorkerInfo(name, name, slots), connected=True)
+        self.account = account or Worker(WorkerInfo(name, name, slots - reserved), connected=True)
         self.numbers: dict[int, int] = {}  # from callers' numbers to those of this link
         self.others: list[Frame] = []  # all that it heard beside calls
         self.before = board.on_worker(self.peer, self.account)  # the link that it had, if any
@@ -156,8 +156,8 @@ class WorkerSeat(Seat):
 
     def use(self, slots: int) -> None:
         """Jobs have so many of its slots from now on."""
-        has_room = slots < self.account.used
-        self.account.used = slots
+        has_room = slots < self.account.slots.by_tasks
+        self.account.slots.by_tasks = slots
         if has_room:
             self.board.on_room(self.name, self.board.now)
             self.board.check()
@@ -170,15 +170,15 @@ class Table:
         self.workers: dict[str, Worker] = {}
         self.heard: list[str] = []
 
-    def enter(self, info: WorkerInfo) -> Worker:
+    def add(self, info: WorkerInfo) -> Worker:
         assert info.id not in self.workers
         worker = self.workers[info.id] = Worker(info, connected=True)
         return worker
 
-    def leave(self, worker: str) -> None:
+    def remove(self, worker: str) -> None:
         del self.workers[worker]
 
-    def hear(self, worker: Worker) -> None:
+    def on_heard(self, worker: Worker) -> None:
         assert self.workers[worker.info.id] is worker
         self.heard.append(worker.info.id)
 

@@ -1,4 +1,4 @@
-"""A hall with a round-robin door: a real switchboard behind it, and hands that play everybody who comes in.
+"""A round-robin door with a real switchboard behind it, and all kinds of peers at it, played by hand.
 
 Messages are made and read here without gandy's own codec, as bytes that the original would send.
 """
@@ -11,19 +11,20 @@ from tests.crews import Frame, Seat, Table
 
 from gandy.core.switchboard import Switchboard
 from gandy.core.workers import Worker, WorkerInfo
-from gandy.doors.base import Parcel
+from gandy.doors.base import Outgoing
 from gandy.doors.roundrobin.codes import CommandCodes
 from gandy.doors.roundrobin.door import RoundRobinDoor
-from gandy.doors.roundrobin.registered import Times
+from gandy.doors.roundrobin.worker_calls import Times
+from gandy.limits import MAX_PIECE_BYTES
 from gandy.wire import calls
-from gandy.wire.calls import CALL, CAST, FAILED, LAST, MORE, REFUSED, STREAM, WHOLE, Offer
+from gandy.wire.calls import CALL, CAST, FAILED, FRAME_COST, LAST, MORE, REFUSED, STREAM, WHOLE, WINDOW_BYTES, Offer
 
 PING, PONG, EXEC, TRACKEXEC, TRACKADDRESS, RESPONSE = (bytes([byte]) for byte in range(1, 7))
 INCREMENT, REGISTER, DEREGISTER, RR_STREAM = (bytes([byte]) for byte in range(7, 11))
 FAILURE = b"\x28\x00"
 SUCCESS = b"\x14\x00"
 
-COPY, ONCE, FEED = b"\x20", b"\x21", b"\x22"  # codes that the hall has beside the built-in ones
+COPY, ONCE, FEED = b"\x20", b"\x21", b"\x22"  # codes that the harness has beside the built-in ones
 CODES = ("0x20=copy,repeatable", "0x21=once", "0x22=feed,stream")
 NAMES = ("ping", "rr_stream", "copy", "once", "feed")
 
@@ -31,7 +32,7 @@ pack = msgspec.msgpack.encode
 unpack = msgspec.msgpack.decode
 
 
-class Note(NamedTuple):
+class PlainMessage(NamedTuple):
     """A message as a peer writes or reads it. `to`: hops to go; `path`: hops behind it."""
 
     command: bytes
@@ -45,35 +46,43 @@ class Note(NamedTuple):
         return [*self.to, b"", b"LMQv100", self.command, self.id, *self.args, b"", *self.path]
 
 
-def read_note(frames: list[bytes]) -> Note:
+def read_message(frames: list[bytes]) -> PlainMessage:
     first = frames.index(b"")
     last = frames.index(b"", first + 1)
     assert frames[first + 1] == b"LMQv100"
-    note = Note(
+    message = PlainMessage(
         frames[first + 2], frames[first + 3], tuple(frames[first + 4 : last]), tuple(frames[:first]),
         tuple(frames[last + 1 :]),
     )  # fmt: skip
-    assert note.frames == frames
-    assert b"" not in note.path, "an empty frame among the arguments ends them"
-    return note
+    assert message.frames == frames
+    assert b"" not in message.path, "an empty frame among the arguments ends them"
+    return message
+
+
+HANDLE = b"HANDLE78"  # of a stream
+
+
+def packet(state: bytes, data: bytes = b"", pack: bytes = b"R", handle: bytes = HANDLE) -> bytes:
+    """A packet of a stream."""
+    return state + pack + bytes([len(handle)]) + handle + data
 
 
 PROMPT = Times(ready_pause=0.0)  # a worker that has registered can be given calls
 
 
-class Hall:
-    """The door and all around it, long after the start. `settle` does what the foreman's lane does after each step."""
+class DoorHarness:
+    """The door and all around it, long after the start. `settle` does what the foreman does after each step."""
 
     def __init__(self, *codes: str, now: float = 100.0, times: Times = PROMPT) -> None:
         self.now = now
         self.board = Switchboard(0.0)
         self.board.now = now
-        self.roll = Table()
-        self.door = RoundRobinDoor(self.board, self.roll, CommandCodes(codes or CODES), times)
-        self.undeliverable: set[bytes] = set()  # nobody is connected with such a routing id
-        self.inboxes: dict[bytes, deque[Note]] = {}
+        self.registry = Table()
+        self.door = RoundRobinDoor(self.board, self.registry, CommandCodes(codes or CODES), times)
+        self.undeliverable: set[bytes] = set()  # no peer is connected with such a routing id
+        self.inboxes: dict[bytes, deque[PlainMessage]] = {}
         self.is_patient = False  # several messages come before anything goes out
-        self.log: list[tuple[bytes, Note]] = []  # all that was delivered
+        self.log: list[tuple[bytes, PlainMessage]] = []  # all that was delivered
 
     def client(self, routing_id: bytes = b"c") -> "Client":
         return Client(self, routing_id)
@@ -103,7 +112,7 @@ class Hall:
                 pass
         self.board.check()
 
-    def together(self) -> "Hall":
+    def together(self) -> "DoorHarness":
         """`with`: what happens inside comes before anything goes out."""
         return self
 
@@ -131,18 +140,18 @@ class Hall:
         if not outbox:
             return False
         while outbox:
-            parcel = outbox.popleft()
-            if parcel.frames[0] in self.undeliverable:
-                self.door.on_undelivered(parcel, self.now)
+            outgoing = outbox.popleft()
+            if outgoing.frames[0] in self.undeliverable:
+                self.door.on_undelivered(outgoing, self.now)
             else:
-                self.deliver(parcel)
+                self.deliver(outgoing)
         return True
 
-    def deliver(self, parcel: Parcel) -> None:
-        routing_id, *frames = parcel.frames
-        note = read_note(frames)
-        self.log.append((routing_id, note))
-        self.inboxes.setdefault(routing_id, deque()).append(note)
+    def deliver(self, outgoing: Outgoing) -> None:
+        routing_id, *frames = outgoing.frames
+        message = read_message(frames)
+        self.log.append((routing_id, message))
+        self.inboxes.setdefault(routing_id, deque()).append(message)
 
     def pass_time(self, seconds: float, step: float = 1.0) -> None:
         end = self.now + seconds
@@ -176,59 +185,59 @@ class Hall:
         clients, workers = self.door.clients, self.door.workers
         assert not clients._clients
         assert not clients._requests
-        assert not clients._streams
+        assert len(clients.streams) == 0
         assert clients.peers == {clients._caster}
         assert not clients._caster.calls
         assert self.board.queued == 0
         for worker in workers._workers.values():
-            for table in (
-                worker.unanswered, worker.numbers, worker.casts, worker.answered, worker.released, worker.bodies,
-                worker.flows, worker.returned, worker.streams, worker.peer.serves, worker.peer.calls,
-            ):  # fmt: skip
+            calls = worker.calls
+            assert not calls.outstanding.list_begun()
+            assert not calls.outstanding.released
+            for table in (calls.bodies, calls.flows, calls.streams, worker.peer.serves, worker.peer.calls):
                 assert not table
-            assert worker.peer.in_use == 0
+            assert worker.peer.slots.by_calls == 0
 
 
 class RoundRobinPeer:
-    """Somebody at the door."""
+    """A peer at the door."""
 
-    def __init__(self, hall: Hall, routing_id: bytes) -> None:
-        self.hall, self.id = hall, routing_id
-        hall.undeliverable.discard(routing_id)
+    def __init__(self, harness: DoorHarness, routing_id: bytes) -> None:
+        self.harness, self.id = harness, routing_id
+        harness.undeliverable.discard(routing_id)
         self._numbers = 0
 
-    def say(self, note: Note) -> None:
-        self.hall.undeliverable.discard(self.id)  # whoever speaks is connected
-        self.hall.say(self.id, note.frames)
+    def say(self, message: PlainMessage) -> None:
+        self.harness.undeliverable.discard(self.id)  # a peer that speaks is connected
+        self.harness.say(self.id, message.frames)
 
     def make_id(self) -> bytes:
         self._numbers += 1
         return self._numbers.to_bytes(4, "little")
 
-    def hear(self) -> list[Note]:
+    def hear(self) -> list[PlainMessage]:
         """What it was sent since the last look."""
-        inbox = self.hall.inboxes.setdefault(self.id, deque())
-        notes = list(inbox)
+        inbox = self.harness.inboxes.setdefault(self.id, deque())
+        messages = list(inbox)
         inbox.clear()
-        return notes
+        return messages
 
     def execute(self, code: bytes, *args: bytes, id: bytes | None = None, to: tuple[bytes, ...] = ()) -> bytes:  # noqa: A002
         number = self.make_id() if id is None else id
-        self.say(Note(EXEC, number, (code, *args), to))
+        self.say(PlainMessage(EXEC, number, (code, *args), to))
         return number
 
     def track(self, code: bytes, *args: bytes, id: bytes | None = None, to: tuple[bytes, ...] = ()) -> bytes:  # noqa: A002
         number = self.make_id() if id is None else id
-        self.say(Note(TRACKEXEC, number, (code, *args), to))
+        self.say(PlainMessage(TRACKEXEC, number, (code, *args), to))
         return number
 
     def ping(self, *to: bytes) -> bytes:
         number = self.make_id()
-        self.say(Note(PING, number, (), to))
+        self.say(PlainMessage(PING, number, (), to))
         return number
 
     def vanish(self) -> None:
-        self.hall.disconnect(self.id)
+        self.harness.disconnect(self.id)
 
 
 class Client(RoundRobinPeer):
@@ -236,9 +245,9 @@ class Client(RoundRobinPeer):
 
     def responses(self) -> list[tuple[bytes, tuple[bytes, ...]]]:
         """Ids and payloads of the responses since the last look; nothing else may have come."""
-        notes = self.hear()
-        assert all(note.command == RESPONSE and not note.to for note in notes)
-        return [(note.id, note.args) for note in notes]
+        messages = self.hear()
+        assert all(message.command == RESPONSE and not message.to for message in messages)
+        return [(message.id, message.args) for message in messages]
 
     def failures(self) -> list[tuple[bytes, str]]:
         """Ids and texts; nothing else may have come."""
@@ -255,11 +264,11 @@ class RoundRobinWorker(RoundRobinPeer):
 
     def register(self, slots: int | bytes) -> None:
         number = self.track(REGISTER, slots if isinstance(slots, bytes) else b"%d" % slots)
-        inbox = self.hall.inboxes.setdefault(self.id, deque())
-        note = next((note for note in inbox if note.command == RESPONSE and note.id == number), None)
-        if note is not None:
-            assert note == Note(RESPONSE, number)
-            inbox.remove(note)
+        inbox = self.harness.inboxes.setdefault(self.id, deque())
+        message = next((message for message in inbox if message.command == RESPONSE and message.id == number), None)
+        if message is not None:
+            assert message == PlainMessage(RESPONSE, number)
+            inbox.remove(message)
 
     def deregister(self) -> None:
         self.execute(DEREGISTER, id=b"WORKER")
@@ -268,43 +277,43 @@ class RoundRobinWorker(RoundRobinPeer):
         for _ in range(count):
             self.execute(INCREMENT)
 
-    def take(self) -> list[Note]:
+    def take(self) -> list[PlainMessage]:
         """The calls that it got since the last look, and nothing but calls."""
-        notes = self.hear()
-        assert all(note.command in (EXEC, TRACKEXEC) and not note.to for note in notes)
-        return notes
+        messages = self.hear()
+        assert all(message.command in (EXEC, TRACKEXEC) and not message.to for message in messages)
+        return messages
 
-    def take_one(self) -> Note:
-        (note,) = self.take()
-        return note
+    def take_one(self) -> PlainMessage:
+        (message,) = self.take()
+        return message
 
-    def respond(self, note: Note, *payload: bytes) -> None:
+    def respond(self, message: PlainMessage, *payload: bytes) -> None:
         """To a call, the way that it came."""
-        self.say(Note(RESPONSE, note.id, payload, note.path[::-1]))
+        self.say(PlainMessage(RESPONSE, message.id, payload, message.path[::-1]))
 
-    def finish(self, note: Note, *payload: bytes) -> None:
-        if note.command == TRACKEXEC:
-            self.respond(note, *payload)
+    def finish(self, message: PlainMessage, *payload: bytes) -> None:
+        if message.command == TRACKEXEC:
+            self.respond(message, *payload)
         self.increment()
 
     def pong(self) -> None:
-        for note in self.hear():
-            assert note.command == PING
-            self.say(Note(PONG, note.id, (), note.path[::-1]))
+        for message in self.hear():
+            assert message.command == PING
+            self.say(PlainMessage(PONG, message.id, (), message.path[::-1]))
 
 
 class NativeSeat(Seat):
-    def __init__(self, hall: Hall) -> None:
-        super().__init__(hall.board)
-        self.hall = hall
+    def __init__(self, harness: DoorHarness) -> None:
+        super().__init__(harness.board)
+        self.harness = harness
 
     def say(self, kind: int, subtype: int = 0, seq: int = 0, padding: int = 0, payload: bytes = b"") -> None:
         super().say(kind, subtype, seq, padding, payload)
-        self.hall.settle()
+        self.harness.settle()
 
     def cut(self) -> None:
         super().cut()
-        self.hall.settle()
+        self.harness.settle()
 
 
 class NativeClient(NativeSeat):
@@ -375,8 +384,8 @@ class Job(NamedTuple):
 class NativeWorker(NativeSeat):
     """A gandy worker."""
 
-    def __init__(self, hall: Hall, name: str, slots: int, offers: tuple[str, ...]) -> None:
-        super().__init__(hall)
+    def __init__(self, harness: DoorHarness, name: str, slots: int, offers: tuple[str, ...]) -> None:
+        super().__init__(harness)
         account = Worker(WorkerInfo(name, name, slots), connected=True)
         self.board.on_worker(self.peer, account)
         payload = calls.encode_announcement(slots, 0, [Offer(offer) for offer in offers])
@@ -435,3 +444,16 @@ class NativeWorker(NativeSeat):
 
     def fail(self, job: Job, text: str, kind: str = "ValueError") -> None:
         self.result(job, LAST | FAILED, calls.encode_failure(calls.Failure(kind, text)))
+
+
+def give_pieces(worker: NativeWorker, job: Job, body: bytes, last: int) -> None:
+    """As a gandy worker does: each piece when there is credit, and the end without."""
+    credit = WINDOW_BYTES
+    for at in range(0, len(body), MAX_PIECE_BYTES):
+        piece = body[at : at + MAX_PIECE_BYTES]
+        is_end = at + MAX_PIECE_BYTES >= len(body)
+        if not (is_end and last & LAST):
+            credit += sum(frame.padding for frame in worker.take_others() if frame.kind == calls.CREDIT)
+            assert credit > 0, "no credit is granted any more"
+            credit -= len(piece) + FRAME_COST
+        worker.result(job, last if is_end else 0, piece)

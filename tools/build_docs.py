@@ -26,6 +26,7 @@ from gandy.wire import v2
 from gandy.wire.messages import Extension
 from tools.describe_benchmarks import describe_tables, draw_table, list_marks
 from tools.describe_commands import describe_commands, list_commands, list_job_keys
+from tools.draw_bands import draw_bands, list_packages
 from tools.draw_states import Law, Plan, S, draw
 from tools.markdown import table
 
@@ -110,7 +111,7 @@ def build() -> dict[Path, str]:
     results = records.load()
     pages: dict[str, Blocks] = {
         "protocol/v1.md": {
-            "types": list_types(v1.Type),
+            "types": list_types(v1.V1Type),
             "errors": list_errors(),
             "law": list_law(V1_LAW),
             "vectors": list_vectors("jobs-v1.json", v1.HEADER),
@@ -121,6 +122,7 @@ def build() -> dict[Path, str]:
             "law": list_law(LAW),
             "vectors": list_vectors("jobs-v2.json", v2.HEADER),
         },
+        "design/bands.md": {"packages": list_packages()},
         "protocol/extensions.md": {"extensions": list_extensions()},
         "protocol/sessions.md": list_sessions("jobs-v2-sessions.json"),
         "reference/command-line.md": {"list": list_commands(), "commands": describe_commands()},
@@ -130,6 +132,7 @@ def build() -> dict[Path, str]:
     files = {DOCS / name: fill(DOCS / name, blocks) for name, blocks in pages.items()}
     files[DOCS / "protocol" / "v1.svg"] = draw(V1_LAW, V1_PLAN)
     files[DOCS / "protocol" / "v2.svg"] = draw(LAW, V2_PLAN)
+    files[DOCS / "design" / "bands.svg"] = draw_bands()
     return files | {DOCS / "benchmarks" / f"{key}.svg": draw_table(found) for key, found in results.items()}
 
 

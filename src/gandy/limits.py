@@ -147,3 +147,6 @@ MAX_WATCHED: Final = 10_000
 
 # Bytes of a key or a certificate in DER: RSA of 16,384 bits has 2,100.
 MAX_KEY_BYTES: Final = 8_192
+
+# Jobs whose shared part (the pickled function) a worker must remember: the foreman sends it once for each.
+MAX_TOLD: Final = 1_000

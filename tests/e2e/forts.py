@@ -9,8 +9,8 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.halls import find_port
 from tests.e2e.kitchens import SOON, Kitchen
+from tests.free_ports import find_port
 
 import gandy
 from gandy.core import requests as ask

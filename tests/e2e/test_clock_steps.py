@@ -20,9 +20,9 @@ from tests.netns.namespaces import Namespace, tell_hindrance
 
 from gandy import Client
 from gandy.client import Job
+from gandy.core.foreman import HEARTBEAT_EXPIRY
 from gandy.core.model import JobSpec, JobState, TaskState
 from gandy.errors import NoClock
-from gandy.foreman.server import HEARTBEAT_EXPIRY
 
 HINDRANCE = tell_hindrance()
 IS_LONG: Final = os.environ.get("GANDY_QUIET_MACHINE") == "1"

@@ -1,4 +1,4 @@
-"""The three consoles, as real processes on terminals and over pipes: seed 002 word for word, and what goes wrong."""
+"""The three consoles as real processes, on terminals and over pipes: the example of the original, and failures."""
 
 import os
 import re
@@ -155,7 +155,7 @@ def terminals(tmp_path: Path) -> Iterator[Stage]:
 
 
 def walk_through(server: Console, worker: Console, client: Console) -> None:
-    """The example of seed 002, line by line."""
+    """The example in the document of the original, line by line."""
     worker.say("register")
     worker.until("WORKER: Registered with server")
     assert [free for _, free in server.list_workers()] == [10]

@@ -8,9 +8,20 @@ from itertools import count
 from pathlib import Path
 from threading import Event, Thread
 
-from tests.e2e.halls import EXEC, PING, PONG, TRACKEXEC, VERSION, Hall, PlainClient, PlainDealer, PlainWorker, a_hall
-from tests.e2e.kitchens import until
+from tests.e2e.door_crews import (
+    EXEC,
+    PING,
+    PONG,
+    TRACKEXEC,
+    VERSION,
+    DoorCrew,
+    PlainClient,
+    PlainDealer,
+    PlainWorker,
+    a_door_crew,
+)
 from tests.e2e.test_kills import Member
+from tests.waiting import until
 
 import gandy
 
@@ -23,9 +34,9 @@ COOKS = {b"gandy", b"plain", b"dealer"}
 class Cook(Thread):
     """A plain worker at the round-robin door."""
 
-    def __init__(self, hall: Hall, over: Event) -> None:
+    def __init__(self, crew: DoorCrew, over: Event) -> None:
         super().__init__()
-        self.worker = PlainWorker(hall, 10)
+        self.worker = PlainWorker(crew, 10)
         self.over = over
         self.served: Counter[bytes] = Counter()
 
@@ -45,9 +56,9 @@ class Cook(Thread):
 class Stove(Thread):
     """A plain worker at the ping-pong door."""
 
-    def __init__(self, hall: Hall, over: Event) -> None:
+    def __init__(self, crew: DoorCrew, over: Event) -> None:
         super().__init__()
-        self.worker = PlainDealer(hall)
+        self.worker = PlainDealer(crew)
         self.worker.get_ready()
         self.over = over
         self.served: Counter[bytes] = Counter()
@@ -107,22 +118,22 @@ async def until_all_cook(client: gandy.AsyncClient) -> None:
 
 def test_each_of_ten_thousand_calls_is_answered_once(tmp_path: Path) -> None:
     over = Event()
-    with a_hall(tmp_path, "--roundrobin-command", "0x20=cook") as hall:
+    with a_door_crew(tmp_path, "--roundrobin-command", "0x20=cook") as crew:
         commands = ("--commands", "tests.e2e.stews")
-        hall.hire("native", 4, commands="tests.e2e.stews")
+        crew.hire("native", 4, commands="tests.e2e.stews")
         for words in (
-            ["--roundrobin", hall.roundrobin, "--roundrobin-command", "0x20=cook", "--slots", "4", "--insecure"],
-            ["--pingpong", hall.pingpong, "--pingpong-command", "cook", "--insecure"],
+            ["--roundrobin", crew.roundrobin, "--roundrobin-command", "0x20=cook", "--slots", "4", "--insecure"],
+            ["--pingpong", crew.pingpong, "--pingpong-command", "cook", "--insecure"],
         ):
-            hall.workers.append(Member(hall, words[0].strip("-"), "worker", "run", *words, *commands))
-        threads: list[Cook | Stove] = [Cook(hall, over), Stove(hall, over)]
+            crew.workers.append(Member(crew, words[0].strip("-"), "worker", "run", *words, *commands))
+        threads: list[Cook | Stove] = [Cook(crew, over), Stove(crew, over)]
 
         def count_workers() -> int:
-            with gandy.Client(hall.address) as client:
+            with gandy.Client(crew.address) as client:
                 return len(client.workers())
 
         until(lambda: count_workers() == 5)
-        plain = PlainClient(hall)
+        plain = PlainClient(crew)
         for thread in threads:
             thread.start()
 
@@ -132,7 +143,7 @@ def test_each_of_ten_thousand_calls_is_answered_once(tmp_path: Path) -> None:
             return list(await asyncio.gather(call_all(client, CALLS // 2), asking))
 
         try:
-            native, others = hall.talk(work)
+            native, others = crew.talk(work)
         finally:
             over.set()
             for thread in threads:
@@ -142,5 +153,5 @@ def test_each_of_ten_thousand_calls_is_answered_once(tmp_path: Path) -> None:
             assert set(who) == COOKS
         for thread in threads:
             assert set(thread.served.values()) == {1}
-        until(lambda: hall.count_calls() == 0)
+        until(lambda: crew.count_calls() == 0)
         assert plain.hears_nothing()

@@ -1,4 +1,4 @@
-"""Workers of seed 003 at a real foreman, on plain sockets; and gandy's own at a plain broker."""
+"""Ping-pong workers at a real foreman, on plain sockets; and gandy's own at a plain broker."""
 
 import asyncio
 import signal
@@ -10,35 +10,37 @@ from pathlib import Path
 import pytest
 import zmq
 from tests.e2e.crew import PATIENCE, Crew
-from tests.e2e.halls import Hall, PlainDealer, a_hall, find_port
-from tests.e2e.kitchens import ROOT, SOON, until
+from tests.e2e.door_crews import DoorCrew, PlainDealer, a_door_crew
+from tests.e2e.kitchens import ROOT, SOON
 from tests.e2e.test_kills import Member
+from tests.free_ports import find_port
+from tests.waiting import until
 
 import gandy
 from gandy.errors import CallFailed, WorkerLost
 
 
-def list_workers(hall: Hall) -> list[str]:
-    with gandy.Client(hall.address) as client:
+def list_workers(crew: DoorCrew) -> list[str]:
+    with gandy.Client(crew.address) as client:
         return [row.id for row in client.workers()]
 
 
 def test_ready_and_ping_are_answered_and_both_register(tmp_path: Path) -> None:
-    with a_hall(tmp_path) as hall:
-        first, second = PlainDealer(hall, b"first"), PlainDealer(hall)
+    with a_door_crew(tmp_path) as crew:
+        first, second = PlainDealer(crew, b"first"), PlainDealer(crew)
         first.get_ready()
         second.say(b"PING")
         assert second.hear() == [b"PONG"]
         second.say(b"PING", b"17")
         assert second.hear() == [b"PONG", b"17"]
-        workers = list_workers(hall)
+        workers = list_workers(crew)
         assert "pingpong/first" in workers
         assert len(workers) == 2
 
 
 def test_jobs_and_results_are_opaque_bytes(tmp_path: Path) -> None:
-    with a_hall(tmp_path) as hall:
-        worker = PlainDealer(hall)
+    with a_door_crew(tmp_path) as crew:
+        worker = PlainDealer(crew)
         worker.get_ready()
 
         async def work(client: gandy.AsyncClient) -> None:
@@ -56,14 +58,14 @@ def test_jobs_and_results_are_opaque_bytes(tmp_path: Path) -> None:
             with pytest.raises(CallFailed, match="one argument"):
                 await client.call("cook", b"one", b"two")
 
-        hall.talk(work)
+        crew.talk(work)
         assert worker.hears_nothing()
 
 
 def test_a_silent_worker_keeps_its_job_and_an_idle_one_expires(tmp_path: Path) -> None:
-    """Seed 003: a worker that works sends no PING. Its job takes three times the expiry, and runs once."""
-    with a_hall(tmp_path, "--pingpong-expiry", "1s") as hall:
-        busy, idle = PlainDealer(hall, b"busy"), PlainDealer(hall, b"idle")
+    """pingpong.md, rule 4: a busy worker may be silent. Its job takes three times the expiry, and runs once."""
+    with a_door_crew(tmp_path, "--pingpong-expiry", "1s") as crew:
+        busy, idle = PlainDealer(crew, b"busy"), PlainDealer(crew, b"idle")
         busy.get_ready()
 
         async def work(client: gandy.AsyncClient) -> None:
@@ -71,22 +73,22 @@ def test_a_silent_worker_keeps_its_job_and_an_idle_one_expires(tmp_path: Path) -
             assert await asyncio.to_thread(busy.hear) == [b"long"]
             idle.get_ready()
             began = time.monotonic()
-            while "pingpong/idle" in list_workers(hall) or time.monotonic() < began + 3:
+            while "pingpong/idle" in list_workers(crew) or time.monotonic() < began + 3:
                 await asyncio.sleep(0.05)
-            assert list_workers(hall) == ["pingpong/busy"]
+            assert list_workers(crew) == ["pingpong/busy"]
             busy.say(b"well done")
             assert await call == b"well done"
             idle.say(b"PING")  # and no EXIT came before
             assert idle.hear() == [b"PONG"]
-            assert "pingpong/idle" in list_workers(hall)
+            assert "pingpong/idle" in list_workers(crew)
 
-        hall.talk(work)
+        crew.talk(work)
         assert busy.hears_nothing()
 
 
 def test_a_worker_that_dies_with_a_job_is_lost_at_once(tmp_path: Path) -> None:
-    with a_hall(tmp_path) as hall:
-        worker, other = PlainDealer(hall), PlainDealer(hall)
+    with a_door_crew(tmp_path) as crew:
+        worker, other = PlainDealer(crew), PlainDealer(crew)
         worker.get_ready()
 
         async def work(client: gandy.AsyncClient) -> None:
@@ -98,18 +100,18 @@ def test_a_worker_that_dies_with_a_job_is_lost_at_once(tmp_path: Path) -> None:
             other.get_ready()
             assert await asyncio.to_thread(other.hear) == [b"2"]
             other.close()
-            third = PlainDealer(hall)
+            third = PlainDealer(crew)
             third.get_ready()
             assert await asyncio.to_thread(third.hear) == [b"2"]
             third.say(b"two")
             assert await again == b"two"
 
-        hall.talk(work)
+        crew.talk(work)
 
 
-def test_results_that_nobody_waits_for_do_no_harm(tmp_path: Path) -> None:
-    with a_hall(tmp_path) as hall:
-        stranger, worker = PlainDealer(hall, b"stranger"), PlainDealer(hall, b"worker")
+def test_results_without_a_job_do_no_harm(tmp_path: Path) -> None:
+    with a_door_crew(tmp_path) as crew:
+        stranger, worker = PlainDealer(crew, b"stranger"), PlainDealer(crew, b"worker")
         stranger.say(b"a result of nothing")
         for frames in ([], [b"PING", b"1", b"2"], [b"READY", b"x"], [b"x" * 1000, b"y"]):
             stranger.socket.send_multipart([b"", *frames])
@@ -125,13 +127,13 @@ def test_results_that_nobody_waits_for_do_no_harm(tmp_path: Path) -> None:
             worker.say(b"soup!")
             assert await call == b"soup!"
 
-        hall.talk(work)
+        crew.talk(work)
         assert worker.hears_nothing()
 
 
 def test_a_worker_is_let_go_with_exit(tmp_path: Path) -> None:
-    with a_hall(tmp_path) as hall:
-        idle, busy = PlainDealer(hall, b"idle"), PlainDealer(hall, b"busy")
+    with a_door_crew(tmp_path) as crew:
+        idle, busy = PlainDealer(crew, b"idle"), PlainDealer(crew, b"busy")
         busy.get_ready()
 
         async def work(client: gandy.AsyncClient) -> None:
@@ -145,35 +147,35 @@ def test_a_worker_is_let_go_with_exit(tmp_path: Path) -> None:
             busy.say(b"soup!")
             assert await call == b"soup!"
             assert await asyncio.to_thread(busy.hear) == [b"EXIT"]
-            assert list_workers(hall) == []
+            assert list_workers(crew) == []
 
-        hall.talk(work)
+        crew.talk(work)
 
 
 def test_a_broker_that_comes_back_finds_its_workers_again(tmp_path: Path) -> None:
-    with a_hall(tmp_path) as hall:
-        hall.environment["PYTHONPATH"] = str(ROOT)
+    with a_door_crew(tmp_path) as crew:
+        crew.environment["PYTHONPATH"] = str(ROOT)
         words = (
             "--pingpong",
-            hall.pingpong,
+            crew.pingpong,
             "--insecure",
             "--pingpong-command",
             "cook",
             "--commands",
             "tests.e2e.stews",
         )
-        hall.workers.append(Member(hall, "pp", "worker", "run", *words))
-        plain = PlainDealer(hall)
+        crew.workers.append(Member(crew, "pp", "worker", "run", *words))
+        plain = PlainDealer(crew)
         plain.get_ready()
-        until(lambda: len(list_workers(hall)) == 2)
-        hall.foreman.kill()
-        hall.restart_foreman()
+        until(lambda: len(list_workers(crew)) == 2)
+        crew.foreman.kill()
+        crew.restart_foreman()
         plain.say(b"PING")  # as it does every second
         assert plain.hear() == [b"PONG"]
-        until(lambda: len(list_workers(hall)) == 2)
+        until(lambda: len(list_workers(crew)) == 2)
         plain.close()
-        until(lambda: len(list_workers(hall)) == 1)
-        with gandy.Client(hall.address) as client:
+        until(lambda: len(list_workers(crew)) == 1)
+        with gandy.Client(crew.address) as client:
             assert client.call("cook", b"soup", timeout=SOON) == b"gandy soup"
 
 

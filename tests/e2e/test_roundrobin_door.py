@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import zmq
-from tests.e2e.halls import (
+from tests.e2e.door_crews import (
     DEREGISTER,
     EXEC,
     FAILED,
@@ -22,13 +22,13 @@ from tests.e2e.halls import (
     TRACKADDRESS,
     TRACKEXEC,
     VERSION,
-    Hall,
+    DoorCrew,
     PlainClient,
     PlainWorker,
-    a_hall,
+    a_door_crew,
 )
-from tests.e2e.kitchens import until
 from tests.e2e.test_kills import Member
+from tests.waiting import until
 
 import gandy
 from gandy.errors import CallFailed
@@ -38,8 +38,8 @@ REGISTRATIONS = int(os.environ.get("GANDY_REGISTRATIONS", "30000"))  # in `make 
 ID4, ID8 = b"\x00\x00\x00\x00", b"\x04\x00\x00\x00\x00\x00\x00\x00"
 
 
-def list_workers(hall: Hall) -> dict[str, int]:
-    with gandy.Client(hall.address) as client:
+def list_workers(crew: DoorCrew) -> dict[str, int]:
+    with gandy.Client(crew.address) as client:
         return {row.name: row.slots for row in client.workers()}
 
 
@@ -49,9 +49,9 @@ KINDS = pytest.mark.parametrize("kind", [zmq.ROUTER, zmq.DEALER], ids=["router",
 @KINDS
 def test_every_message_is_that_of_the_capture(tmp_path: Path, kind: int) -> None:
     """The whole conversation of originals/roundrobin-frames.txt, frame by frame, seen by both peers."""
-    with a_hall(tmp_path) as hall:
-        worker = PlainWorker(hall, 10, f"{hall.roundrobin}:234595", kind)  # PING, PONG, REGISTER, RESPONSE
-        client = PlainClient(hall, f"{hall.roundrobin}:62939", kind)
+    with a_door_crew(tmp_path) as crew:
+        worker = PlainWorker(crew, 10, f"{crew.roundrobin}:234595", kind)  # PING, PONG, REGISTER, RESPONSE
+        client = PlainClient(crew, f"{crew.roundrobin}:62939", kind)
         client.greet()
         client.send(b"", VERSION, TRACKEXEC, ID8, PING, b"")
         assert worker.receive() == [b"", VERSION, TRACKEXEC, ID8, PING, b"", client.id]
@@ -69,13 +69,13 @@ def test_every_message_is_that_of_the_capture(tmp_path: Path, kind: int) -> None
         worker.send(b"", VERSION, EXEC, struct.pack("<I", 3), INCREMENT, b"")
         worker.send(b"", VERSION, EXEC, b"WORKER", DEREGISTER, b"")
         assert worker.hears_nothing()
-        until(lambda: list_workers(hall) == {})
+        until(lambda: list_workers(crew) == {})
 
 
 @KINDS
 def test_messages_with_an_address_are_passed_on(tmp_path: Path, kind: int) -> None:
-    with a_hall(tmp_path) as hall:
-        worker, client = PlainWorker(hall, kind=kind), PlainClient(hall, kind=kind)
+    with a_door_crew(tmp_path) as crew:
+        worker, client = PlainWorker(crew, kind=kind), PlainClient(crew, kind=kind)
         client.greet()
         client.send(worker.id, b"", VERSION, PONG, b"two hops", b"")  # a PING would be answered by the helper
         assert worker.receive() == [b"", VERSION, PONG, b"two hops", b"", client.id]
@@ -92,23 +92,23 @@ def test_messages_with_an_address_are_passed_on(tmp_path: Path, kind: int) -> No
 
 @pytest.mark.parametrize("size", [1, 4, 255, 511])
 def test_ids_have_any_length(tmp_path: Path, size: int) -> None:
-    with a_hall(tmp_path) as hall:
-        worker, client = PlainWorker(hall, 1), PlainClient(hall)
+    with a_door_crew(tmp_path) as crew:
+        worker, client = PlainWorker(crew, 1), PlainClient(crew)
         for byte in (b"\x07", b"\x08", b"\x09", b"x"):  # those that the original took for commands
             client.ask(byte * size, PING)
             worker.serve()
             assert client.hear() == (byte * size, ())
-        assert list_workers(hall) == {worker.id.decode(): 1}
+        assert list_workers(crew) == {worker.id.decode(): 1}
 
 
 def test_calls_that_waited_reach_a_worker_that_is_slow_to_install_its_commands(tmp_path: Path) -> None:
     """The original does so when it has the response to REGISTER, and drops what comes before without a word."""
-    with a_hall(tmp_path) as hall:
-        client = PlainClient(hall)
+    with a_door_crew(tmp_path) as crew:
+        client = PlainClient(crew)
         client.greet()
         for number in (b"1111", b"2222", b"3333"):
             client.ask(number, PING)
-        worker = PlainWorker(hall)
+        worker = PlainWorker(crew)
         assert not worker.socket.poll(500), "it would have been dropped"
         for _ in range(3):
             worker.serve()
@@ -116,8 +116,8 @@ def test_calls_that_waited_reach_a_worker_that_is_slow_to_install_its_commands(t
 
 
 def test_a_call_that_its_worker_drops_ends_and_gives_its_slot_back(tmp_path: Path) -> None:
-    with a_hall(tmp_path, "--roundrobin-limit", "2s") as hall:
-        worker, client = PlainWorker(hall, 1), PlainClient(hall)
+    with a_door_crew(tmp_path, "--roundrobin-limit", "2s") as crew:
+        worker, client = PlainWorker(crew, 1), PlainClient(crew)
         client.ask(b"1111", PING)
         client.ask(b"2222", PING)
         assert worker.receive()[3] == b"1111"
@@ -127,8 +127,8 @@ def test_a_call_that_its_worker_drops_ends_and_gives_its_slot_back(tmp_path: Pat
 
 
 def test_a_slot_comes_back_with_its_increment_and_not_before(tmp_path: Path) -> None:
-    with a_hall(tmp_path) as hall:
-        worker, client = PlainWorker(hall, 1), PlainClient(hall)
+    with a_door_crew(tmp_path) as crew:
+        worker, client = PlainWorker(crew, 1), PlainClient(crew)
         client.ask(b"1111", PING)
         client.ask(b"2222", PING)
         worker.answer(worker.receive())
@@ -149,13 +149,13 @@ def test_a_slot_comes_back_with_its_increment_and_not_before(tmp_path: Path) -> 
 
 
 def test_workers_take_turns_and_what_finds_none_waits(tmp_path: Path) -> None:
-    with a_hall(tmp_path) as hall:
-        client = PlainClient(hall)
+    with a_door_crew(tmp_path) as crew:
+        client = PlainClient(crew)
         for number in range(6):
             client.ask(b"%04d" % number, PING)
-        first = PlainWorker(hall, 2)
+        first = PlainWorker(crew, 2)
         assert [first.receive()[3] for _ in range(2)] == [b"0000", b"0001"]
-        workers = [PlainWorker(hall, 2) for _ in range(2)]
+        workers = [PlainWorker(crew, 2) for _ in range(2)]
         got = [[worker.receive()[3] for _ in range(2)] for worker in workers]
         assert got == [[b"0002", b"0003"], [b"0004", b"0005"]]
         for worker in (first, *workers):
@@ -167,8 +167,8 @@ def test_workers_take_turns_and_what_finds_none_waits(tmp_path: Path) -> None:
 
 
 def test_unknown_commands_are_answered_and_cost_no_slot(tmp_path: Path) -> None:
-    with a_hall(tmp_path) as hall:
-        worker, client = PlainWorker(hall, 1), PlainClient(hall)
+    with a_door_crew(tmp_path) as crew:
+        worker, client = PlainWorker(crew, 1), PlainClient(crew)
         client.ask(b"1111", b"\x55")
         number, (status, text) = client.hear()
         assert (number, status) == (b"1111", FAILED)
@@ -188,16 +188,16 @@ def test_a_worker_that_is_killed_with_ten_calls_is_replaced(tmp_path: Path) -> N
         "for _ in range(11): socket.recv_multipart(); print('got', flush=True)\n"
         "socket.recv_multipart()\n"
     )
-    with a_hall(tmp_path, "--roundrobin-command", "0x20=once") as hall:
-        victim = subprocess.Popen([sys.executable, "-c", program, hall.roundrobin], stdout=subprocess.PIPE)
+    with a_door_crew(tmp_path, "--roundrobin-command", "0x20=once") as crew:
+        victim = subprocess.Popen([sys.executable, "-c", program, crew.roundrobin], stdout=subprocess.PIPE)
         assert victim.stdout is not None
         assert victim.stdout.readline() == b"got\n"  # it is registered
-        client = PlainClient(hall)
+        client = PlainClient(crew)
         for number in range(5):
             client.ask(b"rep%d" % number, PING)
             client.ask(b"one%d" % number, b"\x20")
         assert [victim.stdout.readline() for _ in range(10)] == [b"got\n"] * 10
-        other = PlainWorker(hall, 10)
+        other = PlainWorker(crew, 10)
         victim.kill()
         victim.communicate()
         assert sorted(other.serve()[3] for _ in range(5)) == [b"rep%d" % number for number in range(5)]
@@ -206,33 +206,33 @@ def test_a_worker_that_is_killed_with_ten_calls_is_replaced(tmp_path: Path) -> N
         assert all(answers[b"one%d" % number][0] == FAILED for number in range(5))
         assert other.hears_nothing()
         assert client.hears_nothing()
-        until(lambda: list_workers(hall) == {other.id.decode(): 10})
+        until(lambda: list_workers(crew) == {other.id.decode(): 10})
 
 
 def test_a_worker_that_is_stopped_is_lost_and_found_again(tmp_path: Path) -> None:
     """A silent process, with its connection open: its calls go to another one, and when it speaks it is back."""
-    with a_hall(tmp_path, "--roundrobin-expiry", "3s") as hall:
-        hall.workers.append(_hire_roundrobin(hall))
-        until(lambda: len(list_workers(hall)) == 1)
-        hall.workers[0].stop()
-        client = PlainClient(hall)
+    with a_door_crew(tmp_path, "--roundrobin-expiry", "3s") as crew:
+        crew.workers.append(_hire_roundrobin(crew))
+        until(lambda: len(list_workers(crew)) == 1)
+        crew.workers[0].stop()
+        client = PlainClient(crew)
         client.ask(b"1111", PING)
-        until(lambda: hall.count_calls() == 1)
-        other = PlainWorker(hall, 1)
+        until(lambda: crew.count_calls() == 1)
+        other = PlainWorker(crew, 1)
         assert other.serve()[3] == b"1111"  # after the time of liveness
         assert client.hear() == (b"1111", ())
-        hall.workers[0].go_on()
-        until(lambda: len(list_workers(hall)) == 2)
+        crew.workers[0].go_on()
+        until(lambda: len(list_workers(crew)) == 2)
         assert client.hears_nothing()
 
 
-def _hire_roundrobin(hall: Hall) -> Member:
-    return Member(hall, "rr", "worker", "run", "--roundrobin", hall.roundrobin, "--slots", "2", "--insecure")
+def _hire_roundrobin(crew: DoorCrew) -> Member:
+    return Member(crew, "rr", "worker", "run", "--roundrobin", crew.roundrobin, "--slots", "2", "--insecure")
 
 
 def test_a_client_that_is_gone_leaves_its_slots(tmp_path: Path) -> None:
-    with a_hall(tmp_path) as hall:
-        worker, gone, client = PlainWorker(hall, 1), PlainClient(hall), PlainClient(hall)
+    with a_door_crew(tmp_path) as crew:
+        worker, gone, client = PlainWorker(crew, 1), PlainClient(crew), PlainClient(crew)
         for number in range(20):
             gone.ask(b"%04d" % number, PING)
         frames = worker.receive()
@@ -246,8 +246,8 @@ def test_a_client_that_is_gone_leaves_its_slots(tmp_path: Path) -> None:
 
 
 def test_a_flood_from_one_client_does_not_stop_another(tmp_path: Path) -> None:
-    with a_hall(tmp_path) as hall:
-        worker, flood, client = PlainWorker(hall, 1), PlainClient(hall), PlainClient(hall)
+    with a_door_crew(tmp_path) as crew:
+        worker, flood, client = PlainWorker(crew, 1), PlainClient(crew), PlainClient(crew)
         flood.ask(b"head", PING)
         frames = worker.receive()
         for number in range(15_000):
@@ -291,35 +291,35 @@ MALFORMED = {
 
 
 def test_no_malformed_message_does_harm(tmp_path: Path) -> None:
-    with a_hall(tmp_path) as hall:
-        worker, client, bad = PlainWorker(hall, 1), PlainClient(hall), PlainClient(hall)
+    with a_door_crew(tmp_path) as crew:
+        worker, client, bad = PlainWorker(crew, 1), PlainClient(crew), PlainClient(crew)
         for frames in MALFORMED.values():
             bad.send(*frames)
             client.ask(b"1111", PING)
             assert worker.serve()[3] == b"1111"
             assert client.hear() == (b"1111", ())
-        assert list_workers(hall) == {worker.id.decode(): 1}
+        assert list_workers(crew) == {worker.id.decode(): 1}
 
 
 @pytest.mark.parametrize(("told", "slots"), [(b"many", 0), (b"-3", 0), (b"", 0), (b"7\0", 7), (b"9" * 30, 0xFFFE)])
 def test_any_number_of_slots_can_be_told(tmp_path: Path, told: bytes, slots: int) -> None:
-    with a_hall(tmp_path) as hall:
-        odd = PlainClient(hall)
+    with a_door_crew(tmp_path) as crew:
+        odd = PlainClient(crew)
         odd.ask(b"1111", REGISTER, *([told] if told else []))
         assert odd.hear() == (b"1111", ())
-        until(lambda: list_workers(hall) == {odd.id.decode(): slots})  # when it is ready
+        until(lambda: list_workers(crew) == {odd.id.decode(): slots})  # when it is ready
 
 
 def test_endless_registrations_do_no_harm(tmp_path: Path) -> None:
     """From few peers, as fast as they can: a routing id is in the table once."""
-    with a_hall(tmp_path) as hall:
-        crowd = [PlainWorker(hall, 1) for _ in range(20)]
+    with a_door_crew(tmp_path) as crew:
+        crowd = [PlainWorker(crew, 1) for _ in range(20)]
         for number in range(REGISTRATIONS):
             crowd[number % 20].send(b"", VERSION, EXEC, ID4, REGISTER, b"3", b"")
         for peer in crowd:
             assert peer.hears_nothing()
-        assert set(list_workers(hall).values()) == {3}
-        client = PlainClient(hall)
+        assert set(list_workers(crew).values()) == {3}
+        client = PlainClient(crew)
         for number in range(60):
             client.ask(b"%04d" % number, PING)
         for peer in crowd:
@@ -329,24 +329,24 @@ def test_endless_registrations_do_no_harm(tmp_path: Path) -> None:
 
 
 def test_a_restarted_foreman_takes_back_workers_that_noticed_nothing(tmp_path: Path) -> None:
-    with a_hall(tmp_path) as hall:
-        worker = PlainWorker(hall, 4)
+    with a_door_crew(tmp_path) as crew:
+        worker = PlainWorker(crew, 4)
         memory = tmp_path / "roundrobin.json"
         until(memory.exists)
-        hall.foreman.kill()
-        hall.restart_foreman()
+        crew.foreman.kill()
+        crew.restart_foreman()
         worker.socket.poll(20_000)  # the PING, which `hears_nothing` answers
         assert worker.hears_nothing()
-        until(lambda: list_workers(hall) == {worker.id.decode(): 4})
-        client = PlainClient(hall)
+        until(lambda: list_workers(crew) == {worker.id.decode(): 4})
+        client = PlainClient(crew)
         client.ask(b"1111", PING)
         assert worker.serve()[3] == b"1111"
         assert client.hear() == (b"1111", ())
 
 
 def test_native_clients_are_served_by_plain_workers(tmp_path: Path) -> None:
-    with a_hall(tmp_path, "--roundrobin-command", "0x20=double") as hall:
-        worker = PlainWorker(hall, 10)
+    with a_door_crew(tmp_path, "--roundrobin-command", "0x20=double") as crew:
+        worker = PlainWorker(crew, 10)
 
         async def serve(*payload: bytes) -> list[bytes]:
             frames = await asyncio.to_thread(worker.receive)
@@ -379,15 +379,15 @@ def test_native_clients_are_served_by_plain_workers(tmp_path: Path) -> None:
             await client.cast("double", 1)
             assert (await asyncio.to_thread(worker.receive))[2] == EXEC
 
-        hall.talk(work)
+        crew.talk(work)
 
 
 def test_plain_clients_are_served_by_native_workers(tmp_path: Path) -> None:
     codes = ("0x20=echo", "0x21=stream,stream", "0x22=fail")
     words = [word for code in codes for word in ("--roundrobin-command", code)]
-    with a_hall(tmp_path, *words) as hall:
-        hall.hire("native")
-        client = PlainClient(hall)
+    with a_door_crew(tmp_path, *words) as crew:
+        crew.hire("native")
+        client = PlainClient(crew)
         client.ask(b"1111", PING)
         assert client.hear() == (b"1111", ())
         client.ask(b"2222", RR_STREAM, b"STREAM_ID", b"1024")

@@ -61,7 +61,7 @@ class Strangers:
         board = self.crew.board
         assert (board.queued, board.touched, board.needs_ticks) == (0, set(), False)
         for peer in (seat.peer for seat in self.seats):
-            assert not any((peer.calls, peer.serves, peer.offers, peer.direct, peer.missing, peer.in_use))
+            assert not any((peer.calls, peer.serves, peer.offers, peer.direct, peer.missing, peer.slots.by_calls))
 
 
 def fuzz_calls(data: bytes) -> None:

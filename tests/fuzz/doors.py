@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
-from tests.roundrobin import Hall, read_note
+from tests.roundrobin import DoorHarness, read_message
 
 from gandy.core.switchboard import Switchboard
 from gandy.core.workers import Worker, WorkerInfo
@@ -81,30 +81,30 @@ def fuzz_pingpong(data: bytes) -> None:
 
 
 def fuzz_roundrobin_door(data: bytes) -> None:
-    hall = Hall()
-    native = hall.native_worker()
+    harness = DoorHarness()
+    native = harness.native_worker()
     for who, frames in cut_messages(data):
         if who & 0x80:
-            hall.pass_time(5.0)
-        hall.say(PEERS[who % len(PEERS)], frames)
+            harness.pass_time(5.0)
+        harness.say(PEERS[who % len(PEERS)], frames)
         for call in native.take():
             native.end(call)
-    for _, note in hall.log:
-        read_note(note.frames)
+    for _, message in harness.log:
+        read_message(message.frames)
 
 
-class _Roll:
-    def enter(self, info: WorkerInfo) -> Worker:
+class _Registry:
+    def add(self, info: WorkerInfo) -> Worker:
         return Worker(info, connected=True)
 
-    def leave(self, worker: str) -> None: ...
+    def remove(self, worker: str) -> None: ...
 
-    def hear(self, worker: Worker) -> None: ...
+    def on_heard(self, worker: Worker) -> None: ...
 
 
 def fuzz_pingpong_door(data: bytes) -> None:
     board = Switchboard(0.0)
-    door = PingPongDoor(board, _Roll(), "cook")
+    door = PingPongDoor(board, _Registry(), "cook")
     now = 100.0
     for who, frames in cut_messages(data):
         now += 5.0 if who & 0x80 else 0.0
@@ -118,7 +118,7 @@ def fuzz_pingpong_door(data: bytes) -> None:
             if peer.on_out is not None:
                 peer.on_out(peer, out, now)
         board.check()
-        door.check()
+        door.workers.check()
 
 
 _REGISTERED: Final = [b"", VERSION, TRACKEXEC, b"id", REGISTER, b"10", b""]

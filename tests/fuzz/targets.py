@@ -80,7 +80,7 @@ def _make_open_decoder() -> v2.V2Decoder:
 # Payloads, each in a frame of its type
 
 
-def fuzz_v1_payload(kind: v1.Type, data: bytes) -> None:
+def fuzz_v1_payload(kind: v1.V1Type, data: bytes) -> None:
     frame = v1.HEADER.pack(MAGIC, kind, 0, len(data)) + data
     fuzz_v1(frame)
     fuzz_plain_v1(frame)
@@ -172,8 +172,8 @@ def fuzz_token(data: bytes) -> None:
 
 
 PAYLOADS: Final[Mapping[str, Target]] = {
-    "v1_job": partial(fuzz_v1_payload, v1.Type.JOB),
-    "v1_update": partial(fuzz_v1_payload, v1.Type.UPDATE),
+    "v1_job": partial(fuzz_v1_payload, v1.V1Type.JOB),
+    "v1_update": partial(fuzz_v1_payload, v1.V1Type.UPDATE),
     "v2_hello": partial(fuzz_v2_payload, v2.Type.HELLO),
     "v2_job": partial(fuzz_v2_payload, v2.Type.JOB),
     "v2_update": partial(fuzz_v2_payload, v2.Type.UPDATE),

@@ -14,16 +14,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.ports import PlayedPort
 
 from gandy import AsyncClient, AsyncJob
+from gandy.core import foreman as core_foreman
 from gandy.core import requests as ask
 from gandy.core.effects import Assignment, Give
 from gandy.core.extensions import WORKER_OFFERS
 from gandy.core.model import AttemptKey, Cause, JobSpec, JobState
 from gandy.core.policy import Policy
 from gandy.core.records import Claimed, JobAdded, JobSet, LinesAdded, Record, TasksAdded
+from gandy.core.roles import Credentials
 from gandy.errors import ConfigError, GandyError, JobNotFound, Rejected, StoreError
-from gandy.foreman import inputs, intake, server
+from gandy.foreman import committer, inputs, intake
 from gandy.foreman.blobs import MAX_BYTES, PART_SECONDS, Blobs
 from gandy.foreman.doors import Doors
 from gandy.foreman.main import ForemanProgram, socket_address
@@ -93,7 +96,7 @@ async def a_foreman_in_trouble(home: Path) -> AsyncIterator[FailingStore]:
     async with a_foreman(home) as program:
         store = FailingStore()
         await store.open()
-        program.server.store = store
+        program.server.store = program.server.committer.store = store
         yield store
 
 
@@ -105,7 +108,7 @@ async def until_it_works(client: AsyncClient) -> None:
 def test_a_full_disk_is_told_at_once_and_the_job_is_not_taken_later(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "STORE_RETRY", 0.01)
+    monkeypatch.setattr(committer, "STORE_RETRY", 0.01)
 
     async def test() -> None:
         async with a_foreman_in_trouble(home) as store, a_client(home) as client:
@@ -161,7 +164,7 @@ def test_what_is_committed_while_a_follower_is_shown_the_job_is_told_to_it(
         async with a_foreman(home) as program, a_client(home) as client:
             foreman, store = program.server, SlowStore()
             await store.open()
-            foreman.store = store
+            foreman.store = foreman.committer.store = store
             job = await client.submit("true")
             feed = (await client.connection.get_link()).follow(follow(job.id))
             while not store.waiting:
@@ -176,7 +179,7 @@ def test_what_is_committed_while_a_follower_is_shown_the_job_is_told_to_it(
 
 
 def test_a_client_that_is_gone_leaves_no_job_on_a_full_disk(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "STORE_RETRY", 0.01)
+    monkeypatch.setattr(committer, "STORE_RETRY", 0.01)
 
     async def test() -> None:
         async with a_foreman_in_trouble(home) as store:
@@ -195,7 +198,7 @@ def test_a_client_that_is_gone_leaves_no_job_on_a_full_disk(home: Path, monkeypa
 
 
 def test_people_can_cancel_and_forget_on_a_full_disk(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "STORE_RETRY", 0.01)
+    monkeypatch.setattr(committer, "STORE_RETRY", 0.01)
 
     async def test() -> None:
         async with a_foreman_in_trouble(home) as store, a_client(home) as client:
@@ -212,7 +215,7 @@ def test_people_can_cancel_and_forget_on_a_full_disk(home: Path, monkeypatch: py
 
 
 def test_nothing_begins_on_a_full_disk_and_what_waits_begins_later(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "STORE_RETRY", 0.01)
+    monkeypatch.setattr(committer, "STORE_RETRY", 0.01)
 
     async def test() -> None:
         async with a_foreman_in_trouble(home) as store, a_client(home) as client:
@@ -236,7 +239,7 @@ def test_nothing_begins_on_a_full_disk_and_what_waits_begins_later(home: Path, m
 def test_what_cannot_even_be_cancelled_is_told_at_once_and_done_later(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "STORE_RETRY", 0.01)
+    monkeypatch.setattr(committer, "STORE_RETRY", 0.01)
 
     async def test() -> None:
         async with a_foreman_in_trouble(home) as store, a_client(home) as client:
@@ -257,7 +260,7 @@ def test_what_cannot_even_be_cancelled_is_told_at_once_and_done_later(
 
 def test_lines_that_a_full_disk_refused_can_be_sent_again(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if they had been refused when they came: none is lost, and none is there twice."""
-    monkeypatch.setattr(server, "STORE_RETRY", 0.01)
+    monkeypatch.setattr(committer, "STORE_RETRY", 0.01)
 
     async def test() -> None:
         async with a_foreman_in_trouble(home) as store, a_client(home) as client:
@@ -277,7 +280,7 @@ def test_lines_that_a_full_disk_refused_can_be_sent_again(home: Path, monkeypatc
 
 
 def test_a_worker_that_falls_silent_is_cut_off(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "HEARTBEAT_EXPIRY", 0.1)
+    monkeypatch.setattr(core_foreman, "HEARTBEAT_EXPIRY", 0.1)
 
     async def test() -> None:
         async with a_foreman(home):
@@ -295,7 +298,7 @@ def test_a_worker_that_falls_silent_is_cut_off(home: Path, monkeypatch: pytest.M
 def test_only_a_worker_that_falls_silent_is_cut_off_when_the_wall_clock_steps(
     home: Path, monkeypatch: pytest.MonkeyPatch, step: float
 ) -> None:
-    monkeypatch.setattr(server, "HEARTBEAT_EXPIRY", MAX_SILENCE)
+    monkeypatch.setattr(core_foreman, "HEARTBEAT_EXPIRY", MAX_SILENCE)
     monkeypatch.setattr(service, "HEARTBEAT_PERIOD", 0.1)
     wall = time.time
 
@@ -417,8 +420,9 @@ def test_lines_in_parts_have_limits(home: Path) -> None:
 def test_foreman_itself_refuses_a_line_that_would_be_code(home: Path, spec: JobSpec, lines: tuple[str, ...]) -> None:
     async def test() -> None:
         async with a_foreman(home) as program:
+            link = program.server.foreman.on_link(PlayedPort(), Credentials(), program.server.now())
             with pytest.raises(Refusal, match=re.escape("{line}")):
-                await intake.Intake(program.server).submit(ask.Submit(spec, lines), ("link", 1))
+                await intake.Intake(program.server).submit(ask.Submit(spec, lines), (link, 1))
 
     run(test())
 
@@ -495,7 +499,7 @@ def test_job_after_one_whose_end_is_just_being_written_runs(home: Path) -> None:
         async with a_foreman(home) as program, a_client(home) as client, a_worker(home):
             store = GatedStore()
             await store.open()
-            program.server.store = store
+            program.server.store = program.server.committer.store = store
             first = await client.submit("true")
             await store.reached.wait()
             submitting = asyncio.create_task(client.submit("true", after=[first.id]))

@@ -20,7 +20,7 @@ from gandy.client import AsyncClient, AsyncJob
 from gandy.config import Address
 from gandy.core.model import JobState, TaskState
 from gandy.core.policy import Policy
-from gandy.doors.v1.opening import V1Door
+from gandy.doors.v1.opening import V1Opening
 from gandy.foreman.doors import Doors
 from gandy.foreman.main import ForemanProgram
 from gandy.reach import Reach
@@ -251,7 +251,7 @@ class Place:
 async def a_place(home: Path, grace: float = 10.0, store: str = "memory:") -> AsyncIterator[Place]:
     program = ForemanProgram(str(home), store, Policy(grace=grace), insecure=True)
     port, v1_port = find_ports(2)
-    await program.start(Doors((f"plain://127.0.0.1:{port}",), (V1Door(f"tcp://127.0.0.1:{v1_port}"),)))
+    await program.start(Doors((f"plain://127.0.0.1:{port}",), (V1Opening(f"tcp://127.0.0.1:{v1_port}"),)))
     try:
         async with asyncio.timeout(DEADLINE), AsyncClient(f"unix:{home}/foreman.sock") as client:
             place = Place(client, port, v1_port)

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.crews import ClientSeat, Table
 
 from gandy.core.switchboard import GRACE, Switchboard
-from gandy.doors.base import Parcel
+from gandy.doors.base import Outgoing
 from gandy.doors.pingpong.door import PingPongDoor
 from gandy.doors.pingpong.wire import (
     BROKER_WORDS,
@@ -21,8 +21,8 @@ from gandy.doors.pingpong.wire import (
     Exit,
     FromBroker,
     FromWorker,
-    Job,
     Ping,
+    PingPongJob,
     Pong,
     Ready,
     Result,
@@ -51,7 +51,7 @@ def test_what_a_worker_says_is_what_is_heard(message: FromWorker) -> None:
     assert decode_worker(encode(message)) == message
 
 
-@given(st.just(Exit()) | st.builds(Pong, counts) | st.builds(Job, jobs))
+@given(st.just(Exit()) | st.builds(Pong, counts) | st.builds(PingPongJob, jobs))
 def test_what_a_broker_says_is_what_is_heard(message: FromBroker) -> None:
     assert decode_broker(encode(message)) == message
 
@@ -100,8 +100,8 @@ class PingPong(RuleBasedStateMachine):
     def begin(self) -> None:
         self.board = Switchboard(0.0)
         self.board.now = self.now = 100.0
-        self.roll = Table()
-        self.door = PingPongDoor(self.board, self.roll, "job", EXPIRY)
+        self.registry = Table()
+        self.door = PingPongDoor(self.board, self.registry, "job", EXPIRY)
         self.client = ClientSeat(self.board)
         self.men = {name: Man() for name in NAMES}
         self.calls: list[Made] = []
@@ -267,11 +267,11 @@ class PingPong(RuleBasedStateMachine):
         self.door.on_disconnect(name, self.now)
         parcels = list(self.door.outbox)
         self.door.outbox.clear()
-        assert [parcel.frames for parcel in parcels] in ([], [[name, b"", b"PONG"]])
+        assert [outgoing.frames for outgoing in parcels] in ([], [[name, b"", b"PONG"]])
         assert parcels or not (man.is_here or man.was_told)
         job = self.lose(man)
-        for parcel in parcels:
-            self.door.on_undelivered(parcel, self.now)
+        for outgoing in parcels:
+            self.door.on_undelivered(outgoing, self.now)
         self.settle()
         self.must_end(job, LOST)
 
@@ -328,7 +328,7 @@ class PingPong(RuleBasedStateMachine):
             assert not man.owed, name
         self.read_ends()
         self.board.check()
-        self.door.check()
+        self.door.workers.check()
 
     def pass_on(self) -> bool:
         peers = [peer for peer in self.board.touched if peer is not self.client.peer]
@@ -343,22 +343,22 @@ class PingPong(RuleBasedStateMachine):
     def deliver(self, is_delivered: bool) -> bool:
         parcels = list(self.door.outbox)
         self.door.outbox.clear()
-        for parcel in parcels:
-            name, empty, *frames = parcel.frames
+        for outgoing in parcels:
+            name, empty, *frames = outgoing.frames
             assert empty == b""
             man = self.men[name]
             if frames[0] in BROKER_WORDS:
-                assert parcel.call == -1
+                assert outgoing.call == -1
                 assert tuple(frames) == man.owed.pop(0)
             else:
-                self.give(name, man, int(frames[0]), parcel, is_delivered)
+                self.give(name, man, int(frames[0]), outgoing, is_delivered)
         return bool(parcels)
 
-    def give(self, name: bytes, man: Man, number: int, parcel: Parcel, is_delivered: bool) -> None:
+    def give(self, name: bytes, man: Man, number: int, outgoing: Outgoing, is_delivered: bool) -> None:
         made = self.calls[number]
         assert made.sent_to is None, "a job runs once"
         assert made.is_complete
-        assert parcel.call >= 0
+        assert outgoing.call >= 0
         assert man.is_here, "a job is given to whoever is here"
         assert not man.is_leaving
         assert man.job is None, "a worker has one job"
@@ -368,7 +368,7 @@ class PingPong(RuleBasedStateMachine):
         man.job = made
         if not is_delivered:
             self.lose(man)
-            self.door.on_undelivered(parcel, self.now)
+            self.door.on_undelivered(outgoing, self.now)
 
     def read_ends(self) -> None:
         for kind, flags, seq, _, payload in self.client.hear():
@@ -395,7 +395,7 @@ class PingPong(RuleBasedStateMachine):
     def the_table_lists_who_is_here(self) -> None:
         if hasattr(self, "men"):
             here = {f"pingpong/{name.decode()}" for name, man in self.men.items() if man.is_here or man.telling}
-            assert set(self.roll.workers) == here
+            assert set(self.registry.workers) == here
 
     @invariant()
     def nobody_waits_without_need(self) -> None:
@@ -419,10 +419,10 @@ class PingPong(RuleBasedStateMachine):
         for frame in self.client.hear():
             self.calls[frame.seq].end = calls.UNKNOWN
         assert all(made.end is not None for made in self.calls if made.is_wanted)
-        assert not self.door._entries
-        assert not self.door._expires
-        assert not self.door._peers
-        assert not self.roll.workers
+        assert not self.door.workers._workers
+        assert not self.door.workers._expires
+        assert not self.door.workers.peers
+        assert not self.registry.workers
 
 
 PingPong.TestCase.settings = settings(max_examples=250, stateful_step_count=60)

@@ -215,7 +215,6 @@ class ReactorMachine(RuleBasedStateMachine):
     def report(self, worker: str, count: int, ending: Ending) -> None:
         over = sorted(self.held[worker])[:count]
         self.held[worker].difference_update(over)
-        self.reactor.on_heard(worker, self.now)
         if over:
             self.take(self.reactor.on_results(worker, [(attempt, ending) for attempt in over], self.now))
 

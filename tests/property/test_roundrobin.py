@@ -21,18 +21,18 @@ from tests.roundrobin import (
     RESPONSE,
     TRACKEXEC,
     Client,
+    DoorHarness,
     Failed,
-    Hall,
     Job,
     NativeWorker,
-    Note,
+    PlainMessage,
     Refused,
     RoundRobinWorker,
 )
 
 from gandy.core.workers import Worker
 from gandy.doors.base import name_peer
-from gandy.doors.roundrobin.registered import UNANSWERED_PAUSE
+from gandy.doors.roundrobin.worker_calls import UNANSWERED_PAUSE
 from gandy.wire.calls import BUSY, CAST, LOST, UNKNOWN
 
 CLIENTS = (b"c1", b"c2")
@@ -73,8 +73,8 @@ class Server:
     told: int = 0  # slots, as it said
     free: int = 0
     unreturned: int = 0  # calls that it got and has not said INCREMENT for
-    notes: list[Note] = field(default_factory=list)  # calls that it has not answered
-    old: list[Note] = field(default_factory=list)  # that it has
+    messages: list[PlainMessage] = field(default_factory=list)  # calls that it has not answered
+    old: list[PlainMessage] = field(default_factory=list)  # that it has
     is_here: bool = True  # connected
     is_registered: bool = False
     is_silent: bool = False  # it answers no questions
@@ -83,10 +83,12 @@ class Server:
 class RoundRobin(RuleBasedStateMachine):
     @initialize(slots=st.lists(st.integers(0, 3), min_size=3, max_size=3))
     def begin(self, slots: list[int]) -> None:
-        self.hall = Hall()
-        self.askers = {name: Asker(self.hall.client(name)) for name in CLIENTS}
-        self.servers = {name: Server(self.hall.worker(name, None), name_peer("roundrobin/", name)) for name in WORKERS}
-        self.native = self.hall.native_client()
+        self.harness = DoorHarness()
+        self.askers = {name: Asker(self.harness.client(name)) for name in CLIENTS}
+        self.servers = {
+            name: Server(self.harness.worker(name, None), name_peer("roundrobin/", name)) for name in WORKERS
+        }
+        self.native = self.harness.native_client()
         self.natives: list[NativeWorker] = []
         self.jobs: list[tuple[NativeWorker, Job]] = []
         self.calls: dict[int, bytes] = {}  # of the native client, with their tokens
@@ -150,7 +152,7 @@ class RoundRobin(RuleBasedStateMachine):
         if not self.askers[who].is_here:
             self.settle()  # nobody comes back before its end was noticed
             self.askers[who].is_here = True
-            self.hall.connect(who)
+            self.harness.connect(who)
             self.look()
 
     @rule(who=st.sampled_from(CLIENTS))
@@ -208,16 +210,16 @@ class RoundRobin(RuleBasedStateMachine):
             server.hand.deregister()
             self.look()
 
-    @rule(which=choices, note=choices, is_failure=luck)
-    def respond(self, which: int, note: int, is_failure: bool) -> None:
+    @rule(which=choices, message=choices, is_failure=luck)
+    def respond(self, which: int, message: int, is_failure: bool) -> None:
         server = self.pick(which)
-        if server.is_here and server.notes:
-            self.answer(server, server.notes[note % len(server.notes)], is_failure)
+        if server.is_here and server.messages:
+            self.answer(server, server.messages[message % len(server.messages)], is_failure)
 
-    def answer(self, server: Server, note: Note, is_failure: bool = False) -> None:
-        server.notes.remove(note)
-        server.old.append(note)
-        server.hand.respond(note, *([FAILURE, b"no"] if is_failure else [make_value(note)]))
+    def answer(self, server: Server, message: PlainMessage, is_failure: bool = False) -> None:
+        server.messages.remove(message)
+        server.old.append(message)
+        server.hand.respond(message, *([FAILURE, b"no"] if is_failure else [make_value(message)]))
         self.look()
 
     @rule(which=choices)
@@ -231,26 +233,26 @@ class RoundRobin(RuleBasedStateMachine):
             server.hand.increment()
             self.look()
 
-    @rule(which=choices, note=choices, forgery=st.integers(0, 3))
-    def respond_wrongly(self, which: int, note: int, forgery: int) -> None:
+    @rule(which=choices, message=choices, forgery=st.integers(0, 3))
+    def respond_wrongly(self, which: int, message: int, forgery: int) -> None:
         server = self.pick(which)
-        notes = server.notes if forgery else server.old
-        if not (server.is_here and notes):
+        messages = server.messages if forgery else server.old
+        if not (server.is_here and messages):
             return
-        right = notes[note % len(notes)]
+        right = messages[message % len(messages)]
         if forgery == 0:  # again; it may be one that the worker was given once more after its return
-            if any((other.id, other.path) == (right.id, right.path) for other in server.notes):
+            if any((other.id, other.path) == (right.id, right.path) for other in server.messages):
                 return
-            wrong = Note(RESPONSE, right.id, (b"twice",), right.path[::-1])
+            wrong = PlainMessage(RESPONSE, right.id, (b"twice",), right.path[::-1])
         elif forgery == 1:
-            wrong = Note(RESPONSE, right.id + b"x", (b"wrong id",), right.path[::-1])
+            wrong = PlainMessage(RESPONSE, right.id + b"x", (b"wrong id",), right.path[::-1])
         elif forgery == 2:
-            wrong = Note(RESPONSE, right.id, (b"wrong client",), (b"c3",))
+            wrong = PlainMessage(RESPONSE, right.id, (b"wrong client",), (b"c3",))
         else:
             server = next(other for other in self.servers.values() if other is not server)
-            if not server.is_here or any(other.path == right.path for other in server.notes):
+            if not server.is_here or any(other.path == right.path for other in server.messages):
                 return
-            wrong = Note(RESPONSE, right.id, (b"wrong worker",), right.path[::-1])
+            wrong = PlainMessage(RESPONSE, right.id, (b"wrong worker",), right.path[::-1])
         server.hand.say(wrong)
         self.look()
 
@@ -262,7 +264,7 @@ class RoundRobin(RuleBasedStateMachine):
             if is_noticed:
                 server.hand.vanish()
             else:
-                self.hall.undeliverable.add(server.hand.id)
+                self.harness.undeliverable.add(server.hand.id)
             self.look()
 
     @rule(which=choices)
@@ -272,7 +274,7 @@ class RoundRobin(RuleBasedStateMachine):
         if not server.is_here:
             self.settle()
             server.is_here, server.is_silent = True, False
-            self.hall.connect(server.hand.id)
+            self.harness.connect(server.hand.id)
             server.hand.ping()
             self.look()
 
@@ -289,7 +291,7 @@ class RoundRobin(RuleBasedStateMachine):
         server = self.pick(which)
         if is_unlucky:
             server.is_registered = server.is_registered and server.account is None  # a lost one is not asked
-            self.hall.dismiss(server.name, is_immediate)
+            self.harness.dismiss(server.name, is_immediate)
             self.look()
 
     # What native workers do
@@ -298,7 +300,7 @@ class RoundRobin(RuleBasedStateMachine):
     @rule(slots=st.integers(1, 2))
     def add_native(self, slots: int) -> None:
         self.tokens += 1
-        worker = self.hall.native_worker(f"n{self.tokens}", slots, ("copy", "once", "feed"))
+        worker = self.harness.native_worker(f"n{self.tokens}", slots, ("copy", "once", "feed"))
         self.natives.append(worker)
         self.look()
 
@@ -343,18 +345,18 @@ class RoundRobin(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([1, 3, 20]))
     def pass_time(self, seconds: int) -> None:
         for _ in range(seconds):
-            self.hall.pass_time(1)
+            self.harness.pass_time(1)
             self.look()
 
     @rule()
     def hold(self) -> None:
         """Several things happen before anything goes out."""
-        self.hall.is_patient = True
+        self.harness.is_patient = True
 
     @rule()
     def settle(self) -> None:
-        self.hall.is_patient = False
-        self.hall.settle()
+        self.harness.is_patient = False
+        self.harness.settle()
         self.look()
 
     # The referee
@@ -362,47 +364,47 @@ class RoundRobin(RuleBasedStateMachine):
     def look(self) -> None:
         for server in self.servers.values():
             self.look_at(server)
-        for routing_id, note in self.hall.log[self.seen :]:
+        for routing_id, message in self.harness.log[self.seen :]:
             self.seen += 1
             if routing_id in self.askers:
-                self.hear_client(self.askers[routing_id], note)
+                self.hear_client(self.askers[routing_id], message)
             else:
-                self.hear_worker(self.servers[routing_id], note)
+                self.hear_worker(self.servers[routing_id], message)
         for asker in self.askers.values():
             asker.hand.hear()
         for worker in self.natives:
             self.take_jobs(worker)
         for seq, value in self.native.results():
             self.hear_native(seq, value)
-        if self.seen < len(self.hall.log):  # somebody said something to what came
+        if self.seen < len(self.harness.log):  # somebody said something to what came
             self.look()
 
     def look_at(self, server: Server) -> None:
         """Whether it is still the same life."""
-        account = self.hall.roll.workers.get(server.name)
+        account = self.harness.registry.workers.get(server.name)
         if account is not server.account:
             self.holders = {token: holder for token, holder in self.holders.items() if holder is not server.account}
             server.account = account
             server.unreturned = 0
             server.free = server.told
             # Nobody could tell a late response to one message from that to another one with the same id.
-            server.notes = [note for note in server.notes if (*note.path, note.id) not in self.twice]
+            server.messages = [message for message in server.messages if (*message.path, message.id) not in self.twice]
 
-    def hear_worker(self, server: Server, note: Note) -> None:
+    def hear_worker(self, server: Server, message: PlainMessage) -> None:
         server.hand.hear()
-        if note.command == PING:
+        if message.command == PING:
             if server.is_here and not server.is_silent:
-                server.hand.say(Note(PONG, note.id))
-        elif note.command in (EXEC, TRACKEXEC):
+                server.hand.say(PlainMessage(PONG, message.id))
+        elif message.command in (EXEC, TRACKEXEC):
             assert server.account is not None
             server.free -= 1
             server.unreturned += 1
             assert server.free >= 0, "no worker gets more than it has slots for"
-            self.begin_token(read_token(note), note.args[0], server.account)
-            if note.command == TRACKEXEC:
-                server.notes.append(note)
+            self.begin_token(read_token(message), message.args[0], server.account)
+            if message.command == TRACKEXEC:
+                server.messages.append(message)
         else:
-            assert note.command in (RESPONSE, PONG)
+            assert message.command in (RESPONSE, PONG)
 
     def begin_token(self, token: bytes, code: bytes, holder: object) -> None:
         assert self.codes[token] == code
@@ -419,24 +421,24 @@ class RoundRobin(RuleBasedStateMachine):
             self.jobs.append((worker, job))
             self.given[token] = b""
 
-    def hear_client(self, asker: Asker, note: Note) -> None:
-        if note.command == PING:
-            asker.hand.say(Note(PONG, note.id))
+    def hear_client(self, asker: Asker, message: PlainMessage) -> None:
+        if message.command == PING:
+            asker.hand.say(PlainMessage(PONG, message.id))
             return
-        assert note.command == RESPONSE
-        asks = asker.asks.get(note.id, [])
-        assert len(asks) > asker.failed[note.id], "nobody asked, or it is answered already"
-        if note.args[0] == FAILURE:
+        assert message.command == RESPONSE
+        asks = asker.asks.get(message.id, [])
+        assert len(asks) > asker.failed[message.id], "nobody asked, or it is answered already"
+        if message.args[0] == FAILURE:
             self.served["failures"] += 1
-            asker.failed[note.id] += 1
+            asker.failed[message.id] += 1
         else:
             self.served["values"] += 1
-            ask = find_ask(asks, note.args[0])
+            ask = find_ask(asks, message.args[0])
             asks.remove(ask)
             if self.codes[ask.token] == FEED:
-                self.hear_packet(asker, ask, note.args[0])
-        if len(asks) == asker.failed[note.id]:
-            del asker.asks[note.id], asker.failed[note.id]
+                self.hear_packet(asker, ask, message.args[0])
+        if len(asks) == asker.failed[message.id]:
+            del asker.asks[message.id], asker.failed[message.id]
 
     def hear_packet(self, asker: Asker, ask: Ask, packet: bytes) -> None:
         state, handle, data = packet[:1], packet[3:11], packet[11:]
@@ -468,10 +470,10 @@ class RoundRobin(RuleBasedStateMachine):
 
     @invariant()
     def accounts_agree(self) -> None:
-        if self.hall.is_patient:
+        if self.harness.is_patient:
             return
-        self.hall.board.check()
-        listed = dict(self.hall.list())
+        self.harness.board.check()
+        listed = dict(self.harness.list())
         assert listed == {name: self.servers[name].free for name in listed}
         for name, server in self.servers.items():
             if server.is_registered and server.is_here and not server.is_silent:
@@ -479,7 +481,7 @@ class RoundRobin(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """In the end everybody behaves, and nothing is left."""
-        if not hasattr(self, "hall"):
+        if not hasattr(self, "harness"):
             return
         self.settle()
         for server in self.servers.values():
@@ -489,7 +491,7 @@ class RoundRobin(RuleBasedStateMachine):
         self.look()
         best = self.servers[WORKERS[0]]
         best.is_here = True
-        self.hall.connect(best.hand.id)
+        self.harness.connect(best.hand.id)
         self.tell_slots(best, 3)
         for _ in range(5):
             while self.work():
@@ -497,14 +499,14 @@ class RoundRobin(RuleBasedStateMachine):
             self.pass_time(int(UNANSWERED_PAUSE) + 1)
         assert not self.calls
         assert all(not asker.asks for asker in self.askers.values()), "each is answered"
-        self.hall.check_empty()
+        self.harness.check_empty()
 
     def work(self) -> bool:
         """Everybody does what it has to do."""
         is_busy = False
         for server in self.servers.values():
-            for note in list(server.notes) if server.is_here else []:
-                self.answer(server, note)
+            for message in list(server.messages) if server.is_here else []:
+                self.answer(server, message)
                 is_busy = True
             while server.is_here and server.unreturned:
                 server.unreturned -= 1
@@ -518,8 +520,8 @@ class RoundRobin(RuleBasedStateMachine):
         return is_busy or bool(jobs)
 
 
-def read_token(note: Note) -> bytes:
-    return note.args[2]
+def read_token(message: PlainMessage) -> bytes:
+    return message.args[2]
 
 
 def find_ask(asks: list[Ask], value: bytes) -> Ask:
@@ -530,10 +532,10 @@ def find_ask(asks: list[Ask], value: bytes) -> Ask:
     return next(ask for ask in asks if ask.token == value)
 
 
-def make_value(note: Note) -> bytes:
+def make_value(message: PlainMessage) -> bytes:
     """What a worker gives: the token, or a stream of it."""
-    token = read_token(note)
-    return b"2R\x08RRWORKER" + token if note.args[0] == FEED else token
+    token = read_token(message)
+    return b"2R\x08RRWORKER" + token if message.args[0] == FEED else token
 
 
 RoundRobin.TestCase.settings = settings(max_examples=150, stateful_step_count=60)

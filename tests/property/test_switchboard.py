@@ -61,7 +61,7 @@ class WorkerEnd(End):
     def __init__(self, board: Switchboard, log: list[tuple[End, bytes]], name: str, slots: int, reserved: int) -> None:
         super().__init__(board, log)
         self.name, self.slots, self.reserved = name, slots, reserved
-        self.account = Worker(WorkerInfo(name, name, slots), connected=True)
+        self.account = Worker(WorkerInfo(name, name, slots - reserved), connected=True)
         self.offers: dict[str, int] = {}
         self.runs: dict[int, Made] = {}
         self.in_use = self.yielded = 0
@@ -70,7 +70,7 @@ class WorkerEnd(End):
 
     @property
     def free(self) -> int:
-        by_jobs = min(self.account.used, self.slots - self.reserved - self.yielded)
+        by_jobs = min(self.account.slots.by_tasks, self.slots - self.reserved - self.yielded)
         return 0 if self.account.draining else self.slots - self.in_use - by_jobs
 
     def can_take(self, name: str) -> bool:
@@ -339,7 +339,7 @@ class Calls(RuleBasedStateMachine):
     @rule(who=choices, used=st.integers(0, MAX_SLOTS + 1))
     def run_jobs(self, who: int, used: int) -> None:
         worker = self.workers[who % len(self.workers)]
-        before, worker.account.used = worker.account.used, used
+        before, worker.account.slots.by_tasks = worker.account.slots.by_tasks, used
         if used < before:
             self.step(lambda: self.board.on_room(worker.name, self.now))
 
@@ -533,7 +533,7 @@ class Calls(RuleBasedStateMachine):
             assert worker.peer.count_free() == worker.free
             assert 0 <= worker.in_use <= worker.slots
             assert worker.in_use == sum(made.slots for made in worker.runs.values())
-            assert worker.account.lent == max(0, worker.in_use - worker.reserved)
+            assert worker.account.slots.lent == max(0, worker.in_use - worker.reserved)
             assert self.board.count_running(worker.name) == len(worker.runs)
             assert self.board.list_offers(worker.name) == sorted(worker.offers)
 

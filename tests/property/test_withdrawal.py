@@ -22,7 +22,7 @@ from gandy.testing.crew import run_sync
 class WithdrawalMachine(ReactorMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.foreman = Foreman(self.reactor)
+        self.foreman = Foreman(self.reactor, 0.0)
         self.store = MemoryStore()
         self.is_full = False
         self.is_slow = False

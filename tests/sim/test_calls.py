@@ -208,7 +208,7 @@ class SimCrew:
         for peer in [*(client.peer for client in self.clients), *(worker.peer for worker in self.workers)]:
             assert not peer.calls
             assert not peer.serves
-            assert peer.in_use == 0
+            assert peer.slots.by_calls == 0
         assert self.board.board.queued == 0
 
 

@@ -137,7 +137,8 @@ class Crew:
         if not (self.foreman.is_up and is_ready):
             self.idle_since.clear()
             return
-        idle = [worker for worker in reactor.workers if worker.connected and not worker.draining and not worker.used]
+        here = (worker for worker in reactor.workers if worker.connected and not worker.draining)
+        idle = [worker for worker in here if not worker.slots.by_tasks]
         since = {worker.info.id: self.idle_since.get(worker.info.id, now) for worker in idle}
         self.idle_since = {worker.info.id: max(since[worker.info.id], worker.last_moved - ahead) for worker in idle}
         assert all(now - then <= MAX_IDLE for then in self.idle_since.values()), self.idle_since
@@ -239,7 +240,7 @@ class HastyForeman(SimulatedForeman):
         batch = self.foreman.take_batch(self.now)
         records, batch.records = batch.records, []
         self._is_committing = True
-        self._later(self._luck.max_commit, lambda: self._commit_late(records))
+        self.later(self._luck.max_commit, lambda: self._commit_late(records))
         self._perform(batch, frozenset())
 
     def _commit_late(self, records: list[Record]) -> None:

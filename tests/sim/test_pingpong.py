@@ -12,7 +12,7 @@ from tests.crews import ClientSeat, Table
 from gandy.core.switchboard import Switchboard
 from gandy.doors.pingpong.door import PingPongDoor
 from gandy.doors.pingpong.talk import PingPongWorker, Turn
-from gandy.doors.pingpong.wire import Exit, Job
+from gandy.doors.pingpong.wire import Exit, PingPongJob
 from gandy.testing.simulation import Simulation
 from gandy.wire import calls
 from gandy.wire.calls import BUSY, LAST, LOST, REFUSED, UNKNOWN
@@ -50,8 +50,8 @@ class Broker:
     def __init__(self, crew: "Crew") -> None:
         self.crew, self.sim = crew, crew.sim
         self.board = Switchboard(self.sim.now)
-        self.roll = Table()
-        self.door = PingPongDoor(self.board, self.roll, "job", EXPIRY)
+        self.registry = Table()
+        self.door = PingPongDoor(self.board, self.registry, "job", EXPIRY)
         self.client = ClientSeat(self.board)
         self.links: dict[bytes, Link] = {}
         self.waiting: set[int] = set()  # calls that have not ended
@@ -102,7 +102,7 @@ class Broker:
                 assert msgspec.msgpack.decode(payload) == b"result of %d" % number
                 self.crew.endings[0] += 1
         self.board.check()
-        self.door.check()
+        self.door.workers.check()
 
     def _pass_on(self) -> bool:
         peers = sorted((peer for peer in self.board.touched if peer is not self.client.peer), key=lambda p: p.number)
@@ -117,12 +117,12 @@ class Broker:
     def _send(self) -> bool:
         parcels = list(self.door.outbox)
         self.door.outbox.clear()
-        for parcel in parcels:
-            link = self.links.get(parcel.frames[0])
+        for outgoing in parcels:
+            link = self.links.get(outgoing.frames[0])
             if link is None:
-                self.door.on_undelivered(parcel, self.sim.now)
+                self.door.on_undelivered(outgoing, self.sim.now)
             else:
-                link.send(self, parcel.frames[1:], False)
+                link.send(self, outgoing.frames[1:], False)
         return bool(parcels)
 
     def _tick(self) -> None:
@@ -220,7 +220,7 @@ class SimWorker:
     def read(self, frames: list[bytes]) -> None:
         core = self.core
         match core.on_frames(frames, self.sim.now):
-            case Job(data):
+            case PingPongJob(data):
                 self.begin(core, data)
             case Exit():
                 self.crew.exits += 1
@@ -282,7 +282,7 @@ class Crew:
         elif blow == "cut":
             self.broker.cut(worker.link)
         elif worker.link.routing_id in self.broker.links:
-            for name in list(self.broker.roll.workers)[:1]:
+            for name in list(self.broker.registry.workers)[:1]:
                 self.broker.door.on_dismiss(name, blow == "kill", self.sim.now)
             self.broker.flush()
 
@@ -303,9 +303,9 @@ class Crew:
         assert self.broker.is_up
         assert not self.broker.waiting, "each call has ended"
         assert self.made == self.endings.total() + len(self.void)
-        assert len(self.broker.roll.workers) == len(self.workers), "everybody is back"
+        assert len(self.broker.registry.workers) == len(self.workers), "everybody is back"
         assert all(worker.link.is_up for worker in self.workers)
-        assert not any(peer.serves for peer in self.broker.door._peers)
+        assert not any(peer.serves for peer in self.broker.door.workers.peers)
 
 
 @pytest.mark.parametrize("first", range(0, 200, 25))

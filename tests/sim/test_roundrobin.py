@@ -20,18 +20,18 @@ from tests.roundrobin import (
     REGISTER,
     RESPONSE,
     TRACKEXEC,
+    DoorHarness,
     Failed,
-    Hall,
     Job,
     NativeClient,
     NativeWorker,
-    Note,
+    PlainMessage,
     Refused,
-    read_note,
+    read_message,
 )
 
-from gandy.doors.base import Parcel
-from gandy.doors.roundrobin.registered import Times
+from gandy.doors.base import Outgoing
+from gandy.doors.roundrobin.worker_calls import Times
 from gandy.testing.simulation import Simulation
 from gandy.wire.calls import BUSY, CANCEL, LOST, UNKNOWN
 
@@ -50,33 +50,33 @@ class Line:
         self.crew, self.sim, self.routing_id, self.owner = crew, crew.sim, routing_id, owner
         self.is_up = True
         self._last = [0.0, 0.0]
-        crew.hall.lines[routing_id] = self
-        crew.hall.undeliverable.discard(routing_id)
-        crew.hall.connect(routing_id)
+        crew.harness.lines[routing_id] = self
+        crew.harness.undeliverable.discard(routing_id)
+        crew.harness.connect(routing_id)
 
-    def send(self, note: Note, is_upwards: bool = True) -> None:
+    def send(self, message: PlainMessage, is_upwards: bool = True) -> None:
         self._last[is_upwards] = max(self._last[is_upwards], self.sim.now + self.sim.random.choice((0.0, 0.001, 0.2)))
-        self.sim.call_later(self._last[is_upwards] - self.sim.now, lambda: self._deliver(note, is_upwards))
+        self.sim.call_later(self._last[is_upwards] - self.sim.now, lambda: self._deliver(message, is_upwards))
 
-    def _deliver(self, note: Note, is_upwards: bool) -> None:
+    def _deliver(self, message: PlainMessage, is_upwards: bool) -> None:
         if self.is_up and is_upwards:
-            self.crew.hall.say(self.routing_id, note.frames)
+            self.crew.harness.say(self.routing_id, message.frames)
         elif self.is_up:
-            self.owner.hear(self, note)
+            self.owner.hear(self, message)
 
     def cut(self) -> None:
         """The socket notices a moment later."""
         self.is_up = False
-        self.crew.hall.undeliverable.add(self.routing_id)
+        self.crew.harness.undeliverable.add(self.routing_id)
         self.sim.call_later(0.02, self._tell)
 
     def _tell(self) -> None:
-        self.crew.hall.door.on_disconnect(self.routing_id, self.sim.now)
-        self.crew.hall.settle()
+        self.crew.harness.door.on_disconnect(self.routing_id, self.sim.now)
+        self.crew.harness.settle()
 
 
-class SimHall(Hall):
-    """A hall with lines, and the simulation's time."""
+class SimHall(DoorHarness):
+    """A harness with lines, and the simulation's time."""
 
     def __init__(self, sim: Simulation) -> None:
         super().__init__(now=sim.now, times=Times(call_limit=CALL_LIMIT))
@@ -96,8 +96,8 @@ class SimHall(Hall):
         self.now = self.board.now = self.sim.now
         super().say(routing_id, frames)
 
-    def deliver(self, parcel: Parcel) -> None:
-        self.lines[parcel.frames[0]].send(read_note(parcel.frames[1:]), is_upwards=False)
+    def deliver(self, outgoing: Outgoing) -> None:
+        self.lines[outgoing.frames[0]].send(read_message(outgoing.frames[1:]), is_upwards=False)
 
     def tick(self) -> None:
         self.now = self.board.now = self.sim.now
@@ -126,12 +126,12 @@ class SimWorker:
         self.ready_at = inf
         self.streams: dict[bytes, deque[bytes]] = {}
         self.line = Line(self.crew, b"%s:%d" % (self.name, self.starts), self)
-        self.say(Note(PING, b"greeting"))
-        self.say(Note(TRACKEXEC, b"0001", (REGISTER, b"%d" % self.sim.random.choice((1, 2, 10)))))
+        self.say(PlainMessage(PING, b"greeting"))
+        self.say(PlainMessage(TRACKEXEC, b"0001", (REGISTER, b"%d" % self.sim.random.choice((1, 2, 10)))))
 
-    def say(self, note: Note) -> None:
+    def say(self, message: PlainMessage) -> None:
         if not self.is_hanging:
-            self.line.send(note)
+            self.line.send(message)
 
     def die(self) -> None:
         if self.line.is_up:
@@ -154,42 +154,52 @@ class SimWorker:
         if self.line is line:  # else it has died meanwhile
             self.line = Line(self.crew, line.routing_id, self)
 
-    def hear(self, line: Line, note: Note) -> None:
+    def hear(self, line: Line, message: PlainMessage) -> None:
         if self.is_hanging:
             return
-        if note.command == PING:
-            self.say(Note(PONG, note.id, (), note.path[::-1]))
-        elif note.command == RESPONSE and self.ready_at == inf:
+        if message.command == PING:
+            self.say(PlainMessage(PONG, message.id, (), message.path[::-1]))
+        elif message.command == RESPONSE and self.ready_at == inf:
             self.ready_at = self.sim.now + self.sim.random.uniform(0, INSTALLING)
-        elif note.command in (EXEC, TRACKEXEC) and self.drops_it():
+        elif message.command in (EXEC, TRACKEXEC) and self.drops_it():
             self.crew.dropped += 1
-        elif note.command in (EXEC, TRACKEXEC) and note.args[0] in CODES:
-            self.crew.begin(note.args[2], note.args[0])
+        elif message.command in (EXEC, TRACKEXEC) and message.args[0] in CODES:
+            self.crew.begin(message.args[2], message.args[0])
             starts = self.starts
-            self.sim.call_later(self.sim.random.choice(DURATIONS), lambda: self._finish(starts, note))
-        elif note.command == TRACKEXEC:
-            packets = self.streams.get(note.args[2], deque()) if note.args[0] == b"mqs_more" else deque([b"\x14\0"])
-            self.say(Note(RESPONSE, note.id, (packets.popleft(),) if packets else (FAILURE, b"no"), note.path[::-1]))
+            self.sim.call_later(self.sim.random.choice(DURATIONS), lambda: self._finish(starts, message))
+        elif message.command == TRACKEXEC:
+            packets = (
+                self.streams.get(message.args[2], deque()) if message.args[0] == b"mqs_more" else deque([b"\x14\0"])
+            )
+            self.say(
+                PlainMessage(
+                    RESPONSE, message.id, (packets.popleft(),) if packets else (FAILURE, b"no"), message.path[::-1]
+                )
+            )
 
     def drops_it(self) -> bool:
         return self.sim.now < self.ready_at or self.sim.random.random() < self.crew.drops
 
-    def _finish(self, starts: int, note: Note) -> None:
+    def _finish(self, starts: int, message: PlainMessage) -> None:
         if starts != self.starts:  # that was another process
             return
-        words = [Note(RESPONSE, note.id, (self._serve(note),), note.path[::-1])] if note.command == TRACKEXEC else []
-        words.append(Note(EXEC, b"0002", (INCREMENT,)))
+        words = (
+            [PlainMessage(RESPONSE, message.id, (self._serve(message),), message.path[::-1])]
+            if message.command == TRACKEXEC
+            else []
+        )
+        words.append(PlainMessage(EXEC, b"0002", (INCREMENT,)))
         if self.sim.random.random() < 0.5:
             words.reverse()
         for word in words:
             self.say(word)
 
-    def _serve(self, note: Note) -> bytes:
-        token = note.args[2]
-        if note.args[0] != FEED:
+    def _serve(self, message: PlainMessage) -> bytes:
+        token = message.args[2]
+        if message.args[0] != FEED:
             return token
         handle = b"%08d" % int(token)
-        if note.path:  # a client, which would have to ask for more by address: one packet
+        if message.path:  # a client, which would have to ask for more by address: one packet
             return b"2R\x08" + handle + token
         self.streams[handle] = deque([b"0R\x08" + handle + token, b"0R\x08" + handle, b"2R\x08" + handle + token])
         return b"0R\x08" + handle
@@ -210,7 +220,7 @@ class SimClient:
             return
         token = self.crew.make_token(code)
         if self.sim.random.random() < 0.2:
-            self.line.send(Note(EXEC, b"0000", (code, b"60:me", token)))
+            self.line.send(PlainMessage(EXEC, b"0000", (code, b"60:me", token)))
         else:
             self.track(token, code, b"60:me", token)
 
@@ -218,20 +228,20 @@ class SimClient:
         self.numbers += 1
         number = self.numbers.to_bytes(4, "little")
         self.asked[number] = token
-        self.line.send(Note(TRACKEXEC, number, args))
+        self.line.send(PlainMessage(TRACKEXEC, number, args))
 
-    def hear(self, line: Line, note: Note) -> None:
-        if note.command == PING:
-            line.send(Note(PONG, note.id, (), note.path[::-1]))
+    def hear(self, line: Line, message: PlainMessage) -> None:
+        if message.command == PING:
+            line.send(PlainMessage(PONG, message.id, (), message.path[::-1]))
             return
-        assert note.command == RESPONSE
-        token = self.asked.pop(note.id)  # a second answer, or one to somebody else, would not find it
-        if note.args[0] == FAILURE:
+        assert message.command == RESPONSE
+        token = self.asked.pop(message.id)  # a second answer, or one to somebody else, would not find it
+        if message.args[0] == FAILURE:
             self.crew.endings["failure"] += 1
         elif self.crew.codes[token] == FEED:
-            self.hear_packet(token, note.args[0])
+            self.hear_packet(token, message.args[0])
         else:
-            assert note.args == (token,)
+            assert message.args == (token,)
             self.crew.endings["value"] += 1
 
     def hear_packet(self, token: bytes, packet: bytes) -> None:
@@ -254,7 +264,7 @@ class SimNative(NativeWorker):
     """A gandy worker."""
 
     def __init__(self, crew: "Crew", name: str) -> None:
-        super().__init__(crew.hall, name, 3, tuple(CODES.values()))
+        super().__init__(crew.harness, name, 3, tuple(CODES.values()))
         self.crew, self.name = crew, name
         self.running: set[int] = set()
         self.is_up = True
@@ -276,7 +286,7 @@ class SimNative(NativeWorker):
         self.crew.sim.call_later(self.crew.sim.random.choice(DURATIONS), lambda: self._go_on(job, pieces))
 
     def _go_on(self, job: Job, pieces: int) -> None:
-        self.board.now = self.hall.now = self.crew.sim.now
+        self.board.now = self.harness.now = self.crew.sim.now
         if not self.is_up or job.number not in self.running:
             return
         token = job.args[1]
@@ -304,7 +314,7 @@ class SimNative(NativeWorker):
 class Crew:
     def __init__(self, seed: int, blows: int | None = None) -> None:
         self.sim = Simulation(seed)
-        self.hall = SimHall(self.sim)
+        self.harness = SimHall(self.sim)
         self.codes: dict[bytes, bytes] = {}
         self.begun: Counter[bytes] = Counter()
         self.endings: Counter[str] = Counter()
@@ -312,12 +322,12 @@ class Crew:
         self.dropped = 0  # messages that workers said nothing about
         self.failed = 0  # calls that a worker said to have failed
         self.calls: dict[int, bytes] = {}  # of the native client
-        self.native = NativeClient(self.hall)
+        self.native = NativeClient(self.harness)
         self.workers = [SimWorker(self, b"w%d" % number) for number in range(3)]
         self.natives = [SimNative(self, "n1")]
         self.clients = [SimClient(self, b"c%d" % number) for number in range(3)]
         self.made = 0
-        self.hall.look = self._look
+        self.harness.look = self._look
         self._ask()
         for _ in range(self.sim.random.randint(0, 12) if blows is None else blows):
             self.sim.call_later(self.sim.random.uniform(0, HORIZON), self._strike)
@@ -344,7 +354,7 @@ class Crew:
         self.sim.call_later(self.sim.random.choice((0.0, 0.1, 0.5)), self._ask)
 
     def _call(self, code: bytes) -> None:
-        self.hall.board.now = self.hall.now = self.sim.now
+        self.harness.board.now = self.harness.now = self.sim.now
         token = self.make_token(code)
         self.calls[self.made] = token
         if code == FEED:
@@ -354,7 +364,7 @@ class Crew:
 
     def _look(self) -> None:
         """What came to gandy's own workers and clients."""
-        self.hall.is_looking = False
+        self.harness.is_looking = False
         for native in self.natives:
             native.look()
         for seq, value in self.native.results():
@@ -379,10 +389,10 @@ class Crew:
             client = self.sim.random.choice(self.clients)
             if client.line.is_up:
                 client.vanish()
-        elif blow == "dismiss" and self.hall.roll.workers:
-            name = self.sim.random.choice(list(self.hall.roll.workers))
-            self.hall.now = self.hall.board.now = self.sim.now
-            self.hall.dismiss(name, immediate=self.sim.random.random() < 0.5)
+        elif blow == "dismiss" and self.harness.registry.workers:
+            name = self.sim.random.choice(list(self.harness.registry.workers))
+            self.harness.now = self.harness.board.now = self.sim.now
+            self.harness.dismiss(name, immediate=self.sim.random.random() < 0.5)
         elif worker.is_hanging:
             return
         elif blow == "die":
@@ -404,7 +414,7 @@ class Crew:
     def check_end(self) -> None:
         assert not self.calls, "each call has ended"
         assert not any(client.asked for client in self.clients), "each message is answered"
-        self.hall.check_empty()
+        self.harness.check_empty()
 
 
 @pytest.mark.parametrize("first", range(0, 200, 25))

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from gandy.config import find_home
-from gandy.doors.face import foreman_options, take_doors
+from gandy.doors.face import foreman_examples, foreman_options, take_doors
 from gandy.terminal.exits import make_epilog
 from gandy.terminal.options import Format, Seconds, foreman_option, open_client, output_option
 from gandy.terminal.say import say
@@ -24,8 +24,7 @@ def foreman() -> None:
         "gandy foreman run --store sqlite:/var/lib/gandy/jobs.sqlite",
         "gandy foreman run --listen tcp://0.0.0.0:5429",
         "gandy foreman run --ensemble band",
-        "gandy foreman run --roundrobin tcp://127.0.0.1:6714 --roundrobin-command 0x20=resize --curve keys",
-        "gandy foreman run --pingpong tcp://10.0.0.7:6715 --pingpong-command cook --curve keys",
+        *foreman_examples(),
     )
 )
 @click.option("--store", metavar="STORE", help="sqlite:PATH or memory:. Default: a file under GANDY_HOME.")

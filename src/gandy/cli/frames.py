@@ -47,8 +47,8 @@ _EXTENSION: Final = _Shape(
 _EXTENSION_TYPES: Final = [number for numbers in v2.EXTENSION_TYPES.values() for number in numbers]
 
 _V1_SHAPES: Final[Mapping[int, _Shape]] = {
-    v1.Type.JOB: _Shape(Task, payloads.decode_task),
-    v1.Type.UPDATE: _RESULT,
+    v1.V1Type.JOB: _Shape(Task, payloads.decode_task),
+    v1.V1Type.UPDATE: _RESULT,
 }
 _V2_SHAPES: Final[Mapping[int, _Shape]] = {
     v2.Type.HELLO: _Shape(HelloData, payloads.decode_hello, may_be_absent=True),
@@ -58,7 +58,7 @@ _V2_SHAPES: Final[Mapping[int, _Shape]] = {
     **dict.fromkeys(_EXTENSION_TYPES, _EXTENSION),
 }
 
-_V1_NAMES: Final[Mapping[int, str]] = {kind: kind.name for kind in v1.Type}
+_V1_NAMES: Final[Mapping[int, str]] = {kind: kind.name for kind in v1.V1Type}
 _V2_NAMES: Final[Mapping[int, str]] = {
     **{kind: kind.name for kind in v2.Type},
     **{number: f"0x{number:02x}" for number in _EXTENSION_TYPES},

@@ -8,7 +8,7 @@ import click
 from click.core import ParameterSource
 
 from gandy.config import find_home
-from gandy.doors.face import run_worker, worker_options
+from gandy.doors.face import run_worker, worker_examples, worker_options
 from gandy.terminal.exits import make_epilog
 from gandy.terminal.options import (
     Bytes,
@@ -39,8 +39,7 @@ def worker() -> None:
         "gandy worker run --commands kitchen --reserve 1",
         "gandy worker run --foreman plain://10.0.0.7:5429 --insecure",
         "gandy worker run --ensemble band",
-        "gandy worker run --roundrobin tcp://hut:6714 --curve keys --commands kitchen --roundrobin-command 0x20=cook",
-        "gandy worker run --pingpong tcp://127.0.0.1:6715 --insecure --commands kitchen --pingpong-command cook",
+        *worker_examples(),
     )
 )
 @foreman_option

@@ -3,24 +3,24 @@
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from math import inf
+from typing import Final
 
 from msgspec import Struct
 
+from gandy.core.slots import SlotAccount
 from gandy.core.workers import Worker
 from gandy.wire.calls import WINDOW_BYTES
 
+NO_SLOTS: Final = SlotAccount()  # of a link that is no worker's; nothing is counted in it
+
 
 class Peer:
-    """A link to a client or to a worker. What is to be sent to it collects in `out`."""
+    """A client or a worker, as calls know it. What is to be sent to it collects in `out`."""
 
     __slots__ = (
-        "asked",
-        "asked_count",
-        "asked_since",
         "calls",
         "direct",
         "id",
-        "in_use",
         "knows_time",
         "missing",
         "next_id",
@@ -29,11 +29,9 @@ class Peer:
         "on_out",
         "out",
         "place",
-        "reserved",
         "serves",
         "slots",
         "worker",
-        "yielded",
     )
 
     def __init__(self, number: int, on_out: "OnOut | None" = None) -> None:
@@ -43,35 +41,19 @@ class Peer:
         self.out: list[bytes | bytearray] = []
         self.calls: dict[int, Call] = {}  # that it made, by its own numbers
         # What follows is about workers.
-        self.worker: Worker | None = None  # its account of jobs
+        self.worker: Worker | None = None
+        self.slots = NO_SLOTS  # the worker's account
         self.serves: dict[int, Call] = {}  # that it runs, by our numbers
         self.offers: dict[bytes, int] = {}  # commands, with the slots of a call
         self.missing: set[Command] = set()  # those in whose heap it is not, for want of a free slot
         self.direct: OrderedDict[int, Call] = OrderedDict()  # calls that wait for this worker and no other
-        self.slots = 0
-        self.reserved = 0  # of these, for calls alone
-        self.in_use = 0  # by calls
-        self.yielded = 0  # that tasks of jobs have left to calls
-        self.asked = 0  # that they were asked to leave
-        self.asked_since = -inf  # or have left them, or are not asked any more
-        self.asked_count = 0
         self.knows_time = False  # the shared one
         self.place = 0  # in the ring of workers
         self.next_id = 0
 
-    @property
-    def shared(self) -> int:
-        """Slots that tasks of jobs may have."""
-        return self.slots - self.reserved
-
     def count_free(self) -> int:
-        """Slots for calls. What jobs hold is taken, up to the slots that they may have."""
-        worker = self.worker
-        if worker is None or not worker.used:
-            return self.slots - self.in_use if worker is None or not worker.draining else 0
-        if worker.draining:
-            return 0
-        return self.slots - self.in_use - min(worker.used, self.shared - self.yielded)
+        """Slots for calls."""
+        return 0 if self.worker is None or self.worker.draining else self.slots.free_for_calls
 
 
 OnOut = Callable[[Peer, bytes, float], None]  # what is to be said to a peer: whole frames, at a time

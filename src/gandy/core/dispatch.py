@@ -219,7 +219,7 @@ class Dispatcher:
         for task in self._list_suspects(job):
             wanted = max(job.spec.slots, job.tasks.suspect_slots(task))
             for worker in in_turn:
-                slots = min(wanted, worker.info.slots)
+                slots = min(wanted, worker.slots.shared)
                 held = Held(slots, self._now, slots * self._look_ahead_us)
                 fits = worker.free >= slots and self._count_fitting(worker, job, _count_free) > 0
                 if fits and self._start(job, task, worker, held):
@@ -259,7 +259,7 @@ class Dispatcher:
             return worker.room
         if self._recaller.is_stalled(worker, self._now):
             return worker.free
-        left_us = worker.info.slots * self._look_ahead_us - worker.work_us
+        left_us = worker.slots.shared * self._look_ahead_us - worker.work_us
         return max(worker.free, min(worker.room, left_us // self._pace_us(job)))
 
     def _pace_us(self, job: Job) -> int:

@@ -4,9 +4,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from gandy.core.model import AttemptKey, JobSpec, JobState
+from gandy.core.model import AttemptKey, JobSpec
 from gandy.core.records import Record
-from gandy.ids import JobId
 
 
 class Assignment(Struct, frozen=True):
@@ -59,18 +58,5 @@ class Reply(Struct, frozen=True):
     takes_work: bool = False
 
 
-class JobChanged(Struct, frozen=True):
-    """Published: a job as a whole is in another state."""
-
-    job: JobId
-    state: JobState
-
-
-class Publish(Struct, frozen=True):
-    """Tell those who listen."""
-
-    event: JobChanged
-
-
-Send = Give | Kill | Recall | Acknowledge | Dismiss | Reply | Publish
+Send = Give | Kill | Recall | Acknowledge | Dismiss | Reply
 Effect = Record | Send

@@ -56,7 +56,7 @@ def _explain_workers(reactor: "Reactor", job: "Job", now: float) -> list[str]:
 
 
 def _explain_slots(reactor: "Reactor", job: "Job", able: "list[Worker]", now: float) -> list[str]:
-    large = max(worker.info.slots for worker in able)
+    large = max(worker.slots.shared for worker in able)
     if large < job.spec.slots:
         return [f"Each task needs {job.spec.slots} slots, and the largest worker that could take it has {large}."]
     willing = [worker for worker in able if worker.ask_again_at == inf]
@@ -64,7 +64,7 @@ def _explain_slots(reactor: "Reactor", job: "Job", able: "list[Worker]", now: fl
         return [_explain_refusal(worker, now) for worker in able[:MAX_REFUSALS]]
     able = willing
     if all(worker.free < job.spec.slots for worker in able):
-        used, slots = sum(worker.busy for worker in able), sum(worker.info.slots for worker in able)
+        used, slots = sum(worker.slots.busy_with_tasks for worker in able), sum(worker.slots.shared for worker in able)
         ahead = sum(1 for other in reactor.jobs if other.rank < job.rank and other.may_start)
         behind = f" {ahead} {'job goes' if ahead == 1 else 'jobs go'} before it." if ahead else ""
         return [f"All slots are taken: {used} of {slots}.{behind}"]

@@ -1,4 +1,4 @@
-"""A whole foreman without I/O: the reactor, a desk for each worker's link, and the queue between deciding and doing.
+"""A whole foreman without I/O: links, jobs, calls, who is silent, and the queue between deciding and doing.
 
 The program around it moves bytes, commits the records of `take_batch`, and only then calls `perform`. The simulator and
 the real server are both such programs.
@@ -6,18 +6,26 @@ the real server are both such programs.
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Final, assert_never, get_args
+from typing import Final, Protocol, assert_never, get_args
 
-from gandy.core.desk import Desk, Inputs
-from gandy.core.effects import Acknowledge, Assignment, Dismiss, Effect, Give, Kill, Publish, Recall, Reply, Send
+from gandy.core.effects import Acknowledge, Assignment, Dismiss, Effect, Give, Kill, Recall, Reply, Send
+from gandy.core.links import Inputs, Link, Port
+from gandy.core.lobby import Lobby
 from gandy.core.model import AttemptKey, Cause, Ending
 from gandy.core.reactor import Reactor
 from gandy.core.records import Record
+from gandy.core.roles import OFFERS, Credentials, admits, guard_calls, make_refusal, may_call
+from gandy.core.switchboard import Switchboard
 from gandy.core.withdrawal import Withdrawal, find_new_work, keep_records, keep_sends
+from gandy.core.workers import WorkerInfo
+from gandy.errors import ErrorCode, RemoteProtocolError
+from gandy.limits import HELLO_SECONDS, MAX_SILENT_LINKS
 from gandy.talk.foreman import ForemanSide
 from gandy.talk.side import Side
+from gandy.wire.messages import Extension
 
 RECORDS: Final = frozenset(get_args(Record))
+HEARTBEAT_EXPIRY: Final = 15.0  # seconds of silence after which a worker's link is cut
 
 
 class Batch:
@@ -38,55 +46,240 @@ class Batch:
                 self.sends.append(effect)  # type: ignore[arg-type]  # whatever is not a record is a send
 
 
-def _end_unread(why: str) -> Ending:
-    return Ending(cause=Cause.NOT_STARTED, note=f"its line or arguments cannot be read: {why}")
+class Gate(Protocol):
+    """A door of another protocol with its socket: its peers are in the switchboard, and have no link here."""
+
+    def send(self, now: float) -> bool:
+        """Send what the door has to say. True if there was something."""
+        ...
+
+    def on_time(self, now: float) -> None: ...
+
+    def dismiss(self, worker: str, immediate: bool, now: float) -> None: ...
+
+
+class Watcher(Protocol):
+    """What is told of peers, for the log and the audit."""
+
+    def on_worker(self, link: Link, worker: WorkerInfo) -> None:
+        """A link turned out to be a worker's."""
+        ...
+
+    def on_refused(self, link: Link, error: RemoteProtocolError) -> None:
+        """A peer broke the rules, and is cut."""
+        ...
+
+    def on_expired(self, link: Link) -> None:
+        """A peer's key is not good any more, and it is cut."""
+        ...
+
+    def on_silent(self, worker: WorkerInfo) -> None:
+        """A worker was silent for too long, and its link is cut."""
+        ...
+
+
+class NoWatcher:
+    """For programs that do not want to know."""
+
+    def on_worker(self, link: Link, worker: WorkerInfo) -> None: ...
+
+    def on_refused(self, link: Link, error: RemoteProtocolError) -> None: ...
+
+    def on_expired(self, link: Link) -> None: ...
+
+    def on_silent(self, worker: WorkerInfo) -> None: ...
 
 
 class Foreman:
-    """Links come and go; the reactor stays. Effects collect in `batch` until somebody takes it."""
+    """Links come and go; reactor and switchboard stay. Effects collect in `batch` until the program takes it."""
 
-    def __init__(self, reactor: Reactor) -> None:
+    def __init__(
+        self, reactor: Reactor, now: float, watcher: Watcher | None = None, max_silent: int = MAX_SILENT_LINKS
+    ) -> None:
         self.reactor = reactor
-        self.desks: dict[str, Desk] = {}  # by link
-        self.dirty: set[str] = set()  # links that may have something to send
-        self._links: dict[str, str] = {}  # from worker to link
+        self.switchboard = Switchboard(now)
+        self.links: dict[str, Link] = {}
+        self.gates: list[Gate] = []
         self.batch = Batch()
         self.is_paused = False  # nothing begins until the store can keep new work again
+        self._watcher = watcher or NoWatcher()
+        self._silent: Lobby[Port] = Lobby(max_silent, HELLO_SECONDS)  # that have not said HELLO
+        self._dirty: set[Link] = set()  # that may have something to send
+        self._by_worker: dict[str, Link] = {}
+        self._by_peer: dict[int, Link] = {}  # by the number of the peer in the switchboard
+        self._next_silence = 0.0  # when the first worker may have been silent for too long
 
-    def on_link(self, link: str, side: Side, key: str | None = None) -> None:
-        """`key`: what the peer came in with."""
-        desk = self.desks[link] = Desk(side, link, key)
+    # Links
+
+    def on_link(self, port: Port, who: Credentials, now: float, side: Side | None = None) -> Link:
+        """A peer connected. `side`: the conversation, where it is not that of the native wire."""
+        side = side or ForemanSide(offers=OFFERS[who.role], admits=partial(admits, who.role))
+        link = self.links[port.name] = Link(port, side, self.switchboard.add_peer(), who)
+        self._by_peer[link.peer.number] = link
         if isinstance(side, ForemanSide):
-            side.find_fault = partial(desk.find_fault, self.reactor)
+            side.find_fault = partial(link.find_fault, self.reactor)
+            side.exchange.on_call = guard_calls(who.role, partial(self.switchboard.on_frame, link.peer))
+            if may_call(who.role):
+                side.exchange.take_plain_calls = partial(self.switchboard.pass_calls, link.peer)
+        link.flush()
+        self._silent.enter(port, port.source, now)
+        return link
 
-    def on_data(self, link: str, data: bytes, now: float) -> bool:
-        """Bytes came from a worker or a client. Whether they were calls and nothing else, so that nothing follows.
+    def on_data(self, link: Link, data: bytes, now: float) -> None:
+        """Bytes came. What needs no commit is answered at once. A peer that breaks a rule hears which, and is cut."""
+        switchboard = self.switchboard
+        switchboard.now = now
+        if link.peer.worker is not None:
+            link.peer.worker.last_heard = now
+        if link.exchange is not None and (taken := link.exchange.take_calls(data)):  # the short way
+            self.flush_calls(now)
+            if taken == len(data):
+                return
+            data = data[taken:]
+        try:
+            if not link.receive(data):
+                self._on_words(link, now)
+        except RemoteProtocolError as error:
+            self._refuse(link, error)
+        self.flush_calls(now)
 
-        Raises: RemoteProtocolError. Close the link, and say so with `on_cut`.
-        """
-        desk = self.desks[link]
-        if desk.receive(data, self.reactor, now):
-            return True
-        self.dirty.add(link)
-        self.batch.add(desk.pull(self.reactor, now))
-        self._links[desk.worker] = link
-        return False
+    def _on_words(self, link: Link, now: float) -> None:
+        """More than calls came. Raises: RemoteProtocolError."""
+        self.batch.add(link.pull(self.reactor, now))
+        self._by_worker[link.worker] = link
+        if not link.is_client and link.peer.worker is None:
+            self._introduce(link)
+        if link.is_known:
+            self._silent.leave(link.port)
+        link.flush()  # nothing in there waits for the store: what does is sent by `perform`
+        self._dirty.discard(link)
 
-    def on_cut(self, link: str, now: float) -> None:
-        desk = self.desks.pop(link)
-        self.dirty.discard(link)
-        desk.side.disconnect()
-        self._links.pop(desk.nameless, None)
-        if self._links.get(desk.worker, link) == link:
-            self._links.pop(desk.worker, None)
-            self.batch.add(self.reactor.on_absent(desk.worker, now))
+    def _introduce(self, link: Link) -> None:
+        """A worker has said HELLO: it may serve calls, too."""
+        worker = self.reactor.workers.find(link.worker)
+        if worker is None:
+            return
+        self._watcher.on_worker(link, worker.info)
+        if link.exchange is not None:
+            link.exchange.take_plain_calls = partial(self.switchboard.pass_results, link.peer)
+        before = self.switchboard.on_worker(link.peer, worker)
+        if before is not None:  # a link that broke, and we have not noticed
+            self._by_peer[before.number].port.abort()
+
+    def _refuse(self, link: Link, error: RemoteProtocolError) -> None:
+        self._watcher.on_refused(link, error)
+        link.flush()
+        link.port.close()
+
+    def on_cut(self, link: Link, now: float) -> None:
+        del self.links[link.name], self._by_peer[link.peer.number]
+        self._silent.leave(link.port)
+        self._dirty.discard(link)
+        self.switchboard.on_cut(link.peer, now)
+        link.side.disconnect()
+        self._by_worker.pop(link.nameless, None)
+        if self._by_worker.get(link.worker, link) is link:
+            self._by_worker.pop(link.worker, None)
+            self.batch.add(self.reactor.on_absent(link.worker, now))
+        self.flush_calls(now)
+
+    def find_link(self, worker: str) -> Link | None:
+        """The link of a worker that is here."""
+        return self._by_worker.get(worker)
+
+    def list_links(self, key: str) -> list[Link]:
+        """Those of peers that came in with this key."""
+        return [link for link in self.links.values() if link.who.key == key]
+
+    def cut_key(self, key: str) -> None:
+        """A key was revoked."""
+        for link in self.list_links(key):
+            link.port.dismiss(make_refusal(ErrorCode.REVOKED_KEY))
+
+    def cut_expired(self, wall: float) -> None:
+        """Keys are good until a time of day."""
+        for link in list(self.links.values()):
+            if link.who.expires is not None and wall >= link.who.expires:
+                self._watcher.on_expired(link)
+                link.port.dismiss(make_refusal(ErrorCode.EXPIRED_KEY))
+
+    def send(self, link: Link, kind: int, payload: bytes, seq: int) -> bool:
+        """Have a message of an agreed extension sent by `flush`. False: the link is not there any more."""
+        if link.name not in self.links:
+            return False
+        link.send(kind, payload, seq)
+        self._dirty.add(link)
+        return True
+
+    def greet(self, link: Link) -> None:
+        """For a worker that waits for the foreman to speak first."""
+        if link.name in self.links:
+            link.side.greet()
+            link.flush()
+
+    def flush(self) -> None:
+        """Write everything that is to be said to links, but for calls."""
+        for link in self._dirty:
+            link.flush()
+        self._dirty.clear()
+
+    def flush_calls(self, now: float) -> None:
+        """Write all frames of calls. What a door sends may reach no peer, and then there is more to be said."""
+        self._write_calls(now)
+        while self.gates and sum(gate.send(now) for gate in self.gates):
+            self._write_calls(now)
+
+    def _write_calls(self, now: float) -> None:
+        touched = self.switchboard.touched
+        while touched:
+            peer = touched.pop()
+            data = b"".join(peer.out)
+            peer.out.clear()
+            if peer.on_out is None:
+                self._by_peer[peer.number].port.write(data)
+            else:
+                peer.on_out(peer, data, now)
+
+    # Time
 
     def on_time(self, now: float) -> None:
+        """Pauses that end, workers that stay away, peers that are silent."""
         self.batch.add(self.reactor.on_time(now))
+        self._silent.expire(now)
+        self._cut_silent(now)
+
+    def on_call_time(self, now: float) -> None:
+        """Now and then: calls that wait too long, commands that no worker offers any more."""
+        self.switchboard.now = now
+        self.switchboard.on_time(now)
+        for gate in self.gates:
+            gate.on_time(now)
+        self.flush_calls(now)
+
+    def share_slots(self, now: float) -> None:
+        """Have tasks of jobs leave slots to calls that wait."""
+        self.switchboard.share(now)
+        self.flush_calls(now)
+
+    def _cut_silent(self, now: float) -> None:
+        if now < self._next_silence:  # a look at a thousand workers takes milliseconds
+            return
+        self._next_silence = now + HEARTBEAT_EXPIRY
+        for link in list(self.links.values()):
+            worker = self.reactor.workers.find(link.worker)
+            if worker is None or Extension.HEARTBEAT not in link.agreed:
+                continue
+            if now - worker.last_heard > HEARTBEAT_EXPIRY:
+                self._watcher.on_silent(worker.info)
+                link.port.abort()
+            else:
+                self._next_silence = min(self._next_silence, worker.last_heard + HEARTBEAT_EXPIRY)
+
+    # Deciding and doing
 
     @property
     def has_work(self) -> bool:
-        """Whether there is something to decide or to do: take the batch."""
+        """True if there is something to decide or to do: take the batch."""
         return self._may_dispatch or bool(self.batch)
 
     @property
@@ -94,11 +287,20 @@ class Foreman:
         return self.reactor.is_stirred and not self.is_paused
 
     def take_batch(self, now: float) -> Batch:
-        """What has happened since the last one, and who gets which task now."""
+        """What has happened since the last one, and which worker gets which task now."""
         if self._may_dispatch:
             self.batch.add(self.reactor.dispatch(now))
         taken, self.batch = self.batch, Batch()
+        self._offer_room(now)
         return taken
+
+    def _offer_room(self, now: float) -> None:
+        """Calls that wait get the slots that tasks did not take. What ends from now on is for tasks first."""
+        is_wanted = self.switchboard.queued > 0
+        for link in self.links.values():
+            if is_wanted or link.peer.missing:
+                self.switchboard.on_room(link.peer.id, now)
+        self.flush_calls(now)
 
     def on_commit_failed(self, batch: Batch, now: float) -> Withdrawal:
         """The store could not keep this batch. Take all new work out of it, and out of what was decided since.
@@ -123,43 +325,50 @@ class Foreman:
         self.on_time(now)
 
     def perform(self, send: Send, inputs: Inputs, now: float) -> None:
-        """Do what the store now knows about. What is for a worker that is gone is dropped: HELLO will tell.
-
-        Raises: RemoteProtocolError, where a worker that is answered had said more. Close its link.
-        """
+        """Do what the store now knows about. What is for a worker that is gone is dropped: HELLO will tell."""
         match send:
             case Give(worker, assignments):
                 self._give(worker, assignments, inputs, now)
             case Kill(worker, attempts):
-                desk = self._open_desk(worker)
-                if desk is not None:
-                    desk.kill(attempts)
+                if (link := self._open_link(worker)) is not None:
+                    link.kill(attempts)
             case Recall(worker, attempts):
-                desk = self._open_desk(worker)
-                if desk is not None:
-                    desk.recall(attempts)
+                if (link := self._open_link(worker)) is not None:
+                    link.recall(attempts)
             case Acknowledge(worker, attempts):
-                desk = self._open_desk(worker)
-                if desk is not None and desk.acknowledge(attempts):
-                    self.batch.add(desk.pull(self.reactor, now))
+                if (link := self._open_link(worker)) is not None and link.acknowledge(attempts):
+                    self._hear_more(link, now)
             case Dismiss(worker, immediate):
-                desk = self._open_desk(worker)
-                if desk is not None:
-                    desk.dismiss(immediate)
-            case Reply() | Publish():
-                pass
+                self._dismiss(worker, immediate, now)
+            case Reply():
+                pass  # the program around answers requests
             case _:
                 assert_never(send)
+
+    def _hear_more(self, link: Link, now: float) -> None:
+        """A worker that is answered may have said more."""
+        try:
+            self.batch.add(link.pull(self.reactor, now))
+        except RemoteProtocolError as error:
+            self._refuse(link, error)
+
+    def _dismiss(self, worker: str, immediate: bool, now: float) -> None:
+        if (link := self._open_link(worker)) is not None:
+            link.dismiss(immediate)
+            return
+        for gate in self.gates:
+            gate.dismiss(worker, immediate, now)
+        self.flush_calls(now)
 
     def _give(self, worker: str, assignments: tuple[Assignment, ...], inputs: Inputs, now: float) -> None:
         current = self.reactor.on_given(worker, [assignment.attempt for assignment in assignments], now)
         if len(current) < len(assignments):
             kept = set(current)
             assignments = tuple(assignment for assignment in assignments if assignment.attempt in kept)
-        desk = self._open_desk(worker)
-        if desk is None or not assignments:
+        link = self._open_link(worker)
+        if link is None or not assignments:
             return
-        refused, unsendable = desk.give(assignments, inputs)
+        refused, unsendable = link.give(assignments, inputs)
         if unsendable:
             self.batch.add(self.reactor.on_results(worker, unsendable, now))
         if refused:
@@ -178,17 +387,20 @@ class Foreman:
             left.append(send)
         return left
 
-    def get_link(self, worker: str) -> str:
-        return self._links[worker]
+    def _open_link(self, worker: str) -> Link | None:
+        """The link of a worker that is here, for something that is to be sent to it."""
+        link = self.find_link(worker)
+        if link is not None:
+            self._dirty.add(link)
+        return link
 
-    def find_desk(self, worker: str) -> Desk | None:
-        """The desk of a worker that is here."""
-        link = self._links.get(worker)
-        return None if link is None else self.desks[link]
+    def check(self) -> None:
+        """What must hold after every step; for tests."""
+        self.reactor.check()
+        self.switchboard.check()
+        assert set(self._by_peer) == {link.peer.number for link in self.links.values()}
+        assert set(self._by_worker.values()) | self._dirty <= set(self.links.values())
 
-    def _open_desk(self, worker: str) -> Desk | None:
-        """The desk of a worker that is here, for something that is to be sent to it."""
-        desk = self.find_desk(worker)
-        if desk is not None:
-            self.dirty.add(desk.link)
-        return desk
+
+def _end_unread(why: str) -> Ending:
+    return Ending(cause=Cause.NOT_STARTED, note=f"its line or arguments cannot be read: {why}")

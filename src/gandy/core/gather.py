@@ -106,7 +106,7 @@ class Gathering:
         found = []
         for worker in self._workers:
             if worker.is_willing and worker.info.id not in self.places and wish.job.suits(worker):
-                seconds, surplus = self._foresee(worker, min(wish.slots, worker.info.slots))
+                seconds, surplus = self._foresee(worker, min(wish.slots, worker.slots.shared))
                 is_old = worker.info.id in self._before and self._before[worker.info.id].job == wish.job.id
                 place = Place(wish.rank, wish.is_ordinary, wish.job.id, self._now + seconds, surplus)
                 found.append((seconds * STAY if is_old else seconds, -worker.free, worker.turn, worker.info.id, place))
@@ -115,7 +115,7 @@ class Gathering:
 
     def _foresee(self, worker: Worker, slots: int) -> tuple[float, int]:
         """Seconds until so many slots are free if nothing more is given out, and how many more are free then."""
-        free = worker.info.slots - worker.used - worker.lent  # below 0 where tasks wait
+        free = worker.slots.free_for_tasks  # below 0 where tasks wait
         rests = sorted((self._guess_rest(attempt.job, held), held.slots) for attempt, held in worker.held.items())
         seconds = 0.0
         for rest, freed in rests:

@@ -18,9 +18,7 @@ from gandy.core.effects import (
     Acknowledge,
     Dismiss,
     Effect,
-    JobChanged,
     Kill,
-    Publish,
 )
 from gandy.core.gather import Place
 from gandy.core.jobs import FINAL_JOB_STATES, Job, JobTable
@@ -266,7 +264,7 @@ class Reactor:
         Also its own is what `former` workers held: they died in its folder, and it reports their results.
         """
         worker = self.workers.find(info.id) or self.workers.add(Worker(info))
-        worker.info = info
+        worker.introduce(info)
         worker.problem = ""  # it says so again, if there is one
         worker.connected = True
         worker.last_heard = now
@@ -300,17 +298,11 @@ class Reactor:
             return []
         return self._forget_worker(former, now)
 
-    def on_heard(self, worker: str, now: float) -> None:
-        """Any word from a worker says that it is alive."""
-        found = self.workers.find(worker)
-        if found is not None:
-            found.last_heard = now
-
     def on_capacity(self, worker: str, slots: int, ahead: int, problem: str) -> None:
         """A worker uses so many slots from now on, and says what it is short of."""
         found = self.workers.find(worker)
         if found is not None:
-            found.info = replace(found.info, slots=slots, ahead=ahead)
+            found.introduce(replace(found.info, slots=slots, ahead=ahead))
             found.problem = problem
             self.workers.settle(found)
             self._stir()
@@ -603,9 +595,8 @@ class Reactor:
         self.jobs.settle(job)
         job.state = job.tell_state()
         record = JobSet(number, job.state, held, self._stamp(now))
-        effects: list[Effect] = [record, Publish(JobChanged(number, job.state))]
         self._stir()
-        return effects
+        return [record]
 
     def _settle_job(self, job: Job, now: float) -> list[Effect]:
         """Record and tell a job's new state, if it has one; a final job leaves the memory."""
@@ -617,7 +608,7 @@ class Reactor:
             return []
         job.state = state
         record = JobSet(job.id, state, job.held, self._stamp(now))
-        effects: list[Effect] = [record, Publish(JobChanged(job.id, state))]
+        effects: list[Effect] = [record]
         if state in FINAL_JOB_STATES:
             for dependent in self.jobs.remove(job):
                 effects += self._on_dependency(dependent, job, now)

@@ -46,7 +46,7 @@ class Recaller:
 
     def is_stalled(self, worker: Worker, now: float) -> bool:
         """It is full, and has ended nothing for as long as all that waits there should take."""
-        return worker.used >= worker.info.slots and now - worker.last_moved >= self._policy.look_ahead
+        return worker.slots.by_tasks >= worker.slots.shared and now - worker.last_moved >= self._policy.look_ahead
 
     @property
     def next_look(self) -> float:
@@ -69,8 +69,8 @@ class Recaller:
         pace = None if job is None else job.pace
         if not pace:
             return 0
-        places = worker.info.slots * self._policy.look_ahead / pace
-        return worker.waiting - int(places) if worker.waiting > SURPLUS * places + worker.info.slots else 0
+        places = worker.slots.shared * self._policy.look_ahead / pace
+        return worker.waiting - int(places) if worker.waiting > SURPLUS * places + worker.slots.shared else 0
 
     def _recall_for_idle(self, now: float, wanted: dict[str, list[AttemptKey]]) -> None:
         """Where a worker is idle while tasks wait on another, have them back; those that have begun go on.
@@ -87,7 +87,7 @@ class Recaller:
             idle = idle_for.get(job.id)
             if idle is None:
                 idle = idle_for[job.id] = _Idle(self._list_free(job))
-            free = idle.count(worker.waiting)
+            free = idle.count(worker.waiting) if worker.waiting > 0 else 0
             if not free:
                 continue
             if self._begins_soon(worker, job, now):
@@ -126,7 +126,7 @@ class Recaller:
 
         A worker that ends nothing in that time may be busy with a slow task, and is given no more time.
         """
-        is_quick = job.pace is not None and worker.waiting * job.pace < SOON * worker.info.slots
+        is_quick = job.pace is not None and worker.waiting * job.pace < SOON * worker.slots.shared
         return is_quick and now < worker.last_moved + SOON
 
 

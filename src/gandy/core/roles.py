@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import UNSET
 
@@ -23,6 +23,14 @@ class CrewRole(StrEnum):
     WORKER = "worker"
     OBSERVER = "observer"  # a client that changes nothing
     ANYBODY = "anybody"  # at a door without keys, which somebody asked for
+
+
+class Credentials(NamedTuple):
+    """What a peer came in with. Ids of workers belong to the key, which for those without one is their role."""
+
+    role: CrewRole = CrewRole.OWNER
+    key: str = CrewRole.OWNER
+    expires: float | None = None  # time of day
 
 
 # Those that keys are made for.

@@ -23,28 +23,31 @@ class Sharing:
         self._waiting = waiting
 
     def decide(self, workers: Iterable[Peer], now: float) -> list[Peer]:
-        """Gives those whose `asked` is another now, and who are to be told so, with their `asked_count`."""
+        """Gives the workers whose request is another now, and who are to be told so."""
         wanted = self._find_wanted(workers)
         told = []
         for peer in list(self.asked):
-            has_turn = peer.yielded >= peer.asked and not _leaves_enough(peer, peer.asked)
-            if (has_turn and now - peer.asked_since >= TURN) or peer not in wanted:
+            request = peer.slots.request
+            has_turn = peer.slots.yielded >= request.slots and not _leaves_enough(peer, request.slots)
+            if (has_turn and now - request.since >= TURN) or peer not in wanted:
                 told.append(self._ask(peer, 0, now))
         for peer, slots in wanted.items():
-            count = max(1, peer.shared // 2, slots - peer.reserved)
-            if count > peer.asked and (_leaves_enough(peer, count) or now - peer.asked_since >= TURN):
+            count = max(1, peer.slots.shared // 2, slots - peer.slots.reserved)
+            request = peer.slots.request
+            if count > request.slots and (_leaves_enough(peer, count) or now - request.since >= TURN):
                 told.append(self._ask(peer, count, now))
         return told
 
     def on_yielded(self, peer: Peer, asked_count: int, slots: int, now: float) -> bool:
         """Tasks have left so many slots. Whether that answers what was asked last. Raises: RemoteProtocolError."""
-        if slots > peer.shared:
+        account, request = peer.slots, peer.slots.request
+        if slots > account.shared:
             raise RemoteProtocolError("more slots are left to calls than there are", ErrorCode.BAD_PAYLOAD)
-        if asked_count != peer.asked_count:
+        if asked_count != request.count:
             return False
-        if peer.yielded < peer.asked <= slots:
-            peer.asked_since = now  # the turn of calls begins: a task may have taken long to leave
-        peer.yielded = slots
+        if account.yielded < request.slots <= slots:
+            request.since = now  # the turn of calls begins: a task may have taken long to leave
+        account.yielded = slots
         return True
 
     def on_cut(self, peer: Peer) -> None:
@@ -64,22 +67,23 @@ class Sharing:
         return wanted
 
     def _ask(self, peer: Peer, slots: int, now: float) -> Peer:
-        peer.asked, peer.asked_since = slots, now
+        request = peer.slots.request
+        request.slots, request.since = slots, now
         if slots:
             self.asked.add(peer)
         else:
             self.asked.discard(peer)
-            peer.yielded = 0
-        peer.asked_count = (peer.asked_count + 1) & LAST_COUNT
+            peer.slots.yielded = 0
+        request.count = (request.count + 1) & LAST_COUNT
         return peer
 
 
 def _holds_jobs(peer: Peer) -> bool:
-    return peer.worker is not None and peer.worker.used > 0 and peer.shared > 0
+    return peer.slots.by_tasks > 0 and peer.slots.shared > 0
 
 
 def _leaves_enough(peer: Peer, count: int) -> bool:
     """Whether every task that the worker holds can run while calls have so many of the shared slots."""
     held = () if peer.worker is None else peer.worker.held.values()
     largest = max((each.slots for each in held), default=1)
-    return largest <= peer.shared - count
+    return largest <= peer.slots.shared - count

@@ -106,16 +106,6 @@ class Switchboard:
         peer = self._workers.get(worker)
         return [] if peer is None else sorted(name.decode(errors="replace") for name in peer.offers)
 
-    def tell_slots(self, worker: str) -> int:
-        """With those that are for calls alone; 0 for a worker that has said nothing about calls."""
-        peer = self._workers.get(worker)
-        return 0 if peer is None else peer.slots
-
-    def tell_in_use(self, worker: str) -> int:
-        """Slots that calls have."""
-        peer = self._workers.get(worker)
-        return 0 if peer is None else peer.in_use
-
     def count_running(self, worker: str) -> int:
         peer = self._workers.get(worker)
         return 0 if peer is None else len(peer.serves)
@@ -139,14 +129,12 @@ class Switchboard:
                     frames = bytearray(data)
                 else:
                     self._pass_on(receiver, frames[begin:at])
-                    self._account(receiver)
                 begin, receiver = at, peer
             call = calls[seq] = Call(client, seq, command)
             _pack_number(frames, at + _SEQ_AT, self._assign(call, peer))
             at = stop
         if receiver is not None:
             self._pass_on(receiver, frames[begin:at])
-            self._account(receiver)
         return at
 
     def pass_results(self, peer: Peer, data: bytes, at: int) -> int:
@@ -169,12 +157,11 @@ class Switchboard:
                 begin, receiver = at, client
             seq = call.client_id
             del serves[number], client.calls[seq]
-            peer.in_use -= call.slots
+            peer.slots.by_calls -= call.slots
             _pack_number(frames, at + _SEQ_AT, seq)
             at = stop
         if receiver is not None:
             self._pass_on(receiver, frames[begin:at])
-            self._account(peer)
             if peer.missing or self._waiting.count:
                 self._drain(peer, self.now)
         return at
@@ -224,7 +211,6 @@ class Switchboard:
 
     def _send(self, call: Call, peer: Peer, payload: bytes, now: float) -> None:
         number = self._assign(call, peer)
-        self._account(peer)
         left = 0 if call.deadline == inf else max(1, int((call.deadline - now) * 1000))
         out = peer.out
         if not out:
@@ -233,14 +219,14 @@ class Switchboard:
         out.append(payload)
 
     def _assign(self, call: Call, peer: Peer) -> int:
-        """A slot is taken when the call goes out; `_account` has to follow. Gives the number of the call there."""
+        """A slot is taken when the call goes out. Gives the number of the call there."""
         number, serves = peer.next_id, peer.serves
         while number in serves:
             number = (number + 1) & LAST_ID
         peer.next_id = (number + 1) & LAST_ID
         serves[number] = call
         call.peer, call.id, call.slots = peer, number, call.command.offers[peer]
-        peer.in_use += call.slots
+        peer.slots.by_calls += call.slots
         return number
 
     def _on_result(self, peer: Peer, flags: int, seq: int, payload: bytes, now: float) -> None:
@@ -256,8 +242,7 @@ class Switchboard:
             out.append(payload)
         if flags & LAST:
             del peer.serves[seq]
-            peer.in_use -= call.slots
-            self._account(peer)
+            peer.slots.by_calls -= call.slots
             if client is not None:
                 del client.calls[call.client_id]
             if peer.missing or self._waiting.count:
@@ -280,9 +265,8 @@ class Switchboard:
     def release(self, peer: Peer, seq: int) -> None:
         """The slots of a call are free, though its answer is still to come."""
         call = peer.serves[seq]
-        peer.in_use -= call.slots
+        peer.slots.by_calls -= call.slots
         call.slots = 0
-        self._account(peer)
         self._drain(peer, self.now)
 
     def _on_rare(self, peer: Peer, kind: int, subtype: int, seq: int, padding: int, payload: bytes, now: float) -> None:
@@ -363,11 +347,6 @@ class Switchboard:
             if not call.flags & CAST or not call.is_complete:  # a client that still sends a cast must know
                 self._refuse(client, call.client_id, code, text)
 
-    def _account(self, peer: Peer) -> None:
-        """Let jobs know what calls hold of their slots."""
-        assert peer.worker is not None
-        peer.worker.lent = max(0, peer.in_use - peer.reserved)
-
     # Who gets a call
 
     def _on_direct(self, call: Call, worker: str, payload: bytes, now: float) -> None:
@@ -440,11 +419,9 @@ class Switchboard:
         offers = {offer.name.encode(): offer.slots for offer in said.offers}
         for name in peer.offers.keys() - offers.keys():
             self._withdraw(peer, self._offers.commands[name], now)
-        peer.slots, peer.reserved = said.slots, said.reserved
+        peer.slots.reserved = said.reserved
         assert peer.worker is not None
         peer.knows_time = peer.worker.knows_time = said.knows_time
-        peer.asked, peer.yielded = min(peer.asked, peer.shared), min(peer.yielded, peer.shared)
-        self._account(peer)
         peer.offers = offers
         for name, slots in offers.items():
             self._offers.add(peer, name, slots, now)
@@ -461,7 +438,8 @@ class Switchboard:
         before = self._workers.get(worker.info.id)
         if before is not None:
             self.on_cut(before, self.now)
-        peer.id, peer.worker = worker.info.id, worker
+        peer.id, peer.worker, peer.slots = worker.info.id, worker, worker.slots
+        worker.serves = peer.serves
         worker.knows_time = False  # until it says so
         self._workers[peer.id] = peer
         self._offers.add_worker(peer)
@@ -478,11 +456,10 @@ class Switchboard:
             call.peer = None
             self._end(call, LOST, f"worker {peer.id} was lost while it had the call")
         peer.serves.clear()
-        peer.in_use = 0
         self._sharing.on_cut(peer)
         self.touched.discard(peer)
         if self._workers.get(peer.id) is peer:  # else the account is that of a newer link
-            self._account(peer)
+            peer.slots.forget_calls()
             del self._workers[peer.id]
             self._offers.remove_worker(peer)
 
@@ -527,7 +504,7 @@ class Switchboard:
     def share(self, now: float) -> None:
         """Calls that find no slot have tasks of jobs leave some, but never all that a task needs for long."""
         for peer in self._sharing.decide(self._workers.values(), now):
-            self._tell(peer, YIELD, 0, peer.asked_count, peer.asked)
+            self._tell(peer, YIELD, 0, peer.slots.request.count, peer.slots.request.slots)
 
     def check(self) -> None:
         """What must hold after every step; for tests."""
@@ -544,9 +521,9 @@ class Switchboard:
             assert orders == sorted(orders)
         assert {peer for command in commands.values() for peer in command.offers} <= set(self._workers.values())
         for peer in self._workers.values():
-            assert peer.in_use == sum(call.slots for call in peer.serves.values())
             assert peer.worker is not None
-            assert peer.worker.lent == max(0, peer.in_use - peer.reserved)
+            assert (peer.worker.slots, peer.worker.serves) == (peer.slots, peer.serves)
+            assert peer.slots.by_calls == sum(call.slots for call in peer.serves.values())
             for number, call in peer.serves.items():
                 assert (call.peer, call.id) == (peer, number)
                 assert call.client is None or call.client.calls[call.client_id] is call

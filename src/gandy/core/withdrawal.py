@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gandy.core.effects import Give, Publish, Reply, Send
+from gandy.core.effects import Give, Reply, Send
 from gandy.core.model import AttemptKey
 from gandy.core.records import (
     Claimed,
@@ -103,8 +103,6 @@ def keep_sends(sends: Iterable[Send], new: Withdrawal) -> list[Send]:
                 left = tuple(each for each in assignments if each.attempt not in new.claims)
                 if left:
                     kept.append(Give(worker, left))
-            case Publish(event) if event.job in new.jobs:
-                pass
             case _:
                 kept.append(send)
     return kept

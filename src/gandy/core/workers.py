@@ -4,14 +4,15 @@ One account of slots for every kind of work. The order of use is the least recen
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from math import inf
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from msgspec import Struct, field
 
 from gandy.core.model import AttemptKey, TaskKey
+from gandy.core.slots import SlotAccount
 
 # What ids of workers begin with that came in by another door: nobody else may have such an id.
 ROUND_ROBIN: Final = "roundrobin/"
@@ -33,6 +34,12 @@ class WorkerInfo(Struct, frozen=True):
 def tell_name(worker: str) -> str:
     """The name in a gandy worker's id, which is the name and a number for each start."""
     return worker.rpartition("-")[0] or worker
+
+
+class ServedCall(Protocol):
+    """What the account of a worker needs to know of a call: see `core.calls`."""
+
+    slots: int
 
 
 class Held(NamedTuple):
@@ -57,39 +64,42 @@ class Worker(Struct, eq=False):
     absent_since: float = 0.0  # where it is not connected
     last_heard: float = 0.0
     last_moved: float = 0.0  # when it was given tasks, or ended some
-    used: int = 0  # slots taken by what it holds
+    slots: SlotAccount = field(default_factory=SlotAccount)
     work_us: int = 0  # microseconds of slots that all it holds is expected to use
-    lent: int = 0  # slots for tasks that calls of commands have
     turn: int = 0  # the lower, the longer ago it was used
     held: dict[AttemptKey, Held] = field(default_factory=dict)
     recalled: set[AttemptKey] = field(default_factory=set)  # of these, the ones that are wanted back
     ungiven: set[AttemptKey] = field(default_factory=set)  # of these, the ones that are not sent to it yet
+    serves: Mapping[int, ServedCall] = field(default_factory=dict)  # calls that it runs, by our numbers
+
+    def __post_init__(self) -> None:
+        self.slots.shared = self.info.slots
+
+    def introduce(self, info: WorkerInfo) -> None:
+        """What the worker tells about itself now."""
+        self.info = info
+        self.slots.resize(info.slots)
 
     @property
     def free(self) -> int:
-        return max(0, self.info.slots - self.used - self.lent) if self.is_willing else 0
+        return max(0, self.slots.free_for_tasks) if self.is_willing else 0
 
     @property
     def room(self) -> int:
         """Free slots, and all places to wait."""
-        return max(0, self.info.slots + self.info.ahead - self.used) if self.is_willing else 0
+        return max(0, self.slots.shared + self.info.ahead - self.slots.by_tasks) if self.is_willing else 0
 
     @property
     def waiting(self) -> int:
         """Slots that what it holds lacks, as far as nobody has asked for it back."""
-        return self.used + self.lent - self.info.slots - len(self.recalled)
-
-    @property
-    def busy(self) -> int:
-        """Slots that its tasks have."""
-        return max(0, min(self.used, self.info.slots - self.lent))
+        return -self.slots.free_for_tasks - len(self.recalled)
 
     def list_begun(self) -> Iterator[AttemptKey]:
         """What has slots here, as far as can be told: tasks begin in the order in which they are given."""
-        if not self.info.slots:  # it is away since we started, and nobody knows how many it has
+        if not self.slots.shared:  # it is away since we started, and nobody knows how many it has
             yield from self.held
             return
-        left = self.busy
+        left = self.slots.busy_with_tasks
         for attempt, held in self.held.items():
             left -= held.slots
             if left < 0:
@@ -98,12 +108,12 @@ class Worker(Struct, eq=False):
 
     def list_suspects(self) -> list[AttemptKey]:
         """What may have ended this worker: all that had begun. Of a worker whose slots are not known, the oldest."""
-        return list(self.list_begun() if self.info.slots else islice(self.held, 1))
+        return list(self.list_begun() if self.slots.shared else islice(self.held, 1))
 
     @property
     def is_laden(self) -> bool:
-        """Whether some of what it holds waits there, and could be had back."""
-        return self.connected and self.used > self.info.slots and self.waiting > 0
+        """Whether more was given to it than it has slots for. Calls that have slots do not count: they come and go."""
+        return self.connected and self.slots.by_tasks > self.slots.shared
 
     @property
     def is_willing(self) -> bool:
@@ -129,7 +139,7 @@ class Worker(Struct, eq=False):
             self._count(held, -1)
 
     def _count(self, held: Held, sign: int) -> None:
-        self.used += sign * held.slots
+        self.slots.by_tasks += sign * held.slots
         self.work_us += sign * held.work_us
 
 
@@ -142,7 +152,7 @@ class WorkerTable:
         self._turn = 0  # that was given last
         self._changed: dict[str, Worker] = {}  # since somebody looked
         self.spare: dict[str, Worker] = {}  # with a slot that no task holds
-        self.laden: dict[str, Worker] = {}  # where something waits that could be had back
+        self.laden: dict[str, Worker] = {}  # with more tasks than slots
         self.refusing: dict[str, Worker] = {}  # that are asked again after a pause
 
     def __iter__(self) -> Iterator[Worker]:
@@ -182,7 +192,7 @@ class WorkerTable:
             self._turns.pop(name, None)
         elif name not in self._turns:
             self._line_up(worker)
-        _keep(self.spare, worker, worker.used < worker.info.slots)
+        _keep(self.spare, worker, worker.slots.by_tasks < worker.slots.shared)
         _keep(self.laden, worker, worker.is_laden)
 
     def use(self, worker: Worker) -> None:
@@ -214,12 +224,13 @@ class WorkerTable:
     def check(self) -> None:
         """What must hold after every step; for tests."""
         for worker in self._workers.values():
-            assert worker.used == sum(held.slots for held in worker.held.values())
+            worker.slots.check(
+                (held.slots for held in worker.held.values()), (call.slots for call in worker.serves.values())
+            )
             assert worker.work_us == sum(held.work_us for held in worker.held.values())
             assert (worker.room > 0) == (worker.info.id in self._turns)
-            assert (worker.used < worker.info.slots) == (worker.info.id in self.spare)
-            if worker.info.id not in self.laden:  # calls may have lent slots since
-                assert not worker.connected or worker.used - worker.info.slots <= len(worker.recalled)
+            assert (worker.slots.by_tasks < worker.slots.shared) == (worker.info.id in self.spare)
+            assert worker.is_laden == (worker.info.id in self.laden)
             assert worker.ungiven | worker.recalled <= set(worker.held)
             assert (worker.ask_again_at < inf) == (worker.info.id in self.refusing)
         tables = (self._turns, self._changed, self.spare, self.laden, self.refusing)

@@ -1,17 +1,21 @@
-"""What doors add to `gandy foreman run` and `gandy worker run`.
+"""What doors add to `gandy foreman run` and `gandy worker run`: options, examples, and what they do.
 
-To remove a door, delete its folder and its line here.
+A door is known here by one line in FACES. It describes itself in the `face` module of its folder.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
+from functools import cache
 from importlib import import_module
 from typing import Any, Final, NamedTuple, TypeVar
 
 import click
 
-from gandy.foreman.doors import Door
+from gandy.foreman.doors import DoorOpening
 from gandy.terminal.options import refuse_options
 
+# To remove a door, delete its folder and its line here; tests/integration/doors/test_removal.py does so. Beside that,
+# round-robin has its consoles in cli/main.py (`console`) and its command rr_stream in worker/commands.py
+# (MORE_BUILT_IN), one line each; and `gandy wire` and gandy.testing use the bytes of v1.
 FACES: Final = (
     "gandy.doors.v1.face",
     "gandy.doors.roundrobin.face",
@@ -19,23 +23,41 @@ FACES: Final = (
 )
 
 F = TypeVar("F", bound=Callable[..., Any])
-Option = Callable[[F], F]
+Option = Callable[[Any], Any]  # what click.option returns
+Values = dict[str, Any]  # of options, by name
+
+
+class WorkerFace(NamedTuple):
+    """What a door adds to `gandy worker run`, for workers of another kind of server."""
+
+    options: tuple[Option, ...]
+    refused: tuple[tuple[str, tuple[str, ...]], ...]  # reasons, and the options of other workers that they refuse
+    run: Callable[[Values, Values], int]  # with the door's own options, and the others that are left
+    examples: tuple[str, ...] = ()
 
 
 class DoorFace(NamedTuple):
-    """The options of one door. The one named `switch` opens it; the others mean nothing without it."""
+    """What one door adds. The option `switch` opens the door; the names of its other options begin with that."""
 
     switch: str
-    foreman_options: tuple[Option[Any], ...]
-    make_door: Callable[[dict[str, Any], str | None], Door]  # from its options, and the folder of keys for ZeroMQ
-    has_curve: bool = True  # whether it has keys for ZeroMQ
-    worker_options: tuple[Option[Any], ...] = ()
-    worker_refuses: tuple[tuple[str, tuple[str, ...]], ...] = ()  # options that its workers do without, and why
-    run_worker: Callable[[dict[str, Any]], int] | None = None
+    options: tuple[Option, ...]  # of `gandy foreman run`
+    make_opening: Callable[[Values, str | None], DoorOpening]  # with the door's options, and the folder of keys
+    has_curve: bool = True  # False: it does not use ZeroMQ
+    examples: tuple[str, ...] = ()
+    worker: WorkerFace | None = None
 
     @property
-    def option(self) -> str:
+    def flag(self) -> str:
         return "--" + self.switch.replace("_", "-")
+
+    def take_own(self, ctx: click.Context, values: Values) -> Values | None:
+        """Take this door's options out of all. None: it is not opened. Raises: UsageError, if only others are given."""
+        names = [name for name in values if name == self.switch or name.startswith(f"{self.switch}_")]
+        own = {name: values.pop(name) for name in names}
+        if own[self.switch] is not None:
+            return own
+        refuse_options(ctx, f"needs {self.flag}", *names)
+        return None
 
 
 curve_option: Final = click.option(
@@ -45,79 +67,77 @@ curve_option: Final = click.option(
 )
 
 
-def _load() -> Iterator[DoorFace]:
-    for name in FACES:
-        face = import_module(name).FACE
-        assert isinstance(face, DoorFace)
-        yield face
+@cache
+def _load() -> tuple[DoorFace, ...]:
+    return tuple(import_module(name).FACE for name in FACES)
 
 
-def _add(command: F, options: list[Option[Any]]) -> F:
-    for option in reversed(options):
+def _list_keyed() -> list[DoorFace]:
+    return [face for face in _load() if face.has_curve]
+
+
+def _list_worker_faces() -> list[tuple[DoorFace, WorkerFace]]:
+    return [(face, face.worker) for face in _load() if face.worker is not None]
+
+
+def _add(command: F, options: Iterable[Option]) -> F:
+    curve = (curve_option,) if _list_keyed() else ()
+    for option in reversed((*options, *curve)):
         command = option(command)
     return command
 
 
-def _list_names(options: tuple[Option[Any], ...]) -> list[str]:
-    def probe() -> None:
-        """Take the options, to be asked for their names."""
-
-    parameters: list[click.Parameter] = _add(probe, list(options)).__click_params__  # type: ignore[attr-defined]
-    return [str(parameter.name) for parameter in parameters]
+def _refuse_curve(ctx: click.Context) -> None:
+    refuse_options(ctx, f"needs {' or '.join(face.flag for face in _list_keyed())}", "curve")
 
 
 def foreman_options(command: F) -> F:
-    """The options of all doors of a foreman."""
-    return _add(command, [*(option for face in _load() for option in face.foreman_options), curve_option])
+    """Add the options of all doors to `gandy foreman run`."""
+    return _add(command, (option for face in _load() for option in face.options))
 
 
-def take_doors(ctx: click.Context, told: dict[str, Any]) -> tuple[Door, ...]:
-    """The doors that were asked for. Takes their options out of `told`. Raises: UsageError."""
-    faces = list(_load())
-    curve = told.pop("curve")
-    doors = []
-    for face in faces:
-        names = _list_names(face.foreman_options)
-        own = {name: told.pop(name) for name in names}
-        if own[face.switch] is None:
-            refuse_options(ctx, f"is for {face.option}, which is not there", *names)
-        else:
-            doors.append(face.make_door(own, curve))
-    keyed = [face for face in faces if face.has_curve]
-    if curve is not None and not any(ctx.params[face.switch] is not None for face in keyed):
-        raise click.UsageError(f"--curve is for {' and '.join(face.option for face in keyed)}", ctx)
-    return tuple(doors)
+def foreman_examples() -> tuple[str, ...]:
+    return tuple(example for face in _load() for example in face.examples)
+
+
+def take_doors(ctx: click.Context, values: Values) -> tuple[DoorOpening, ...]:
+    """The doors to be opened. Takes their options out of `values`. Raises: UsageError."""
+    curve = values.pop("curve", None)
+    found = [(face, face.take_own(ctx, values)) for face in _load()]
+    chosen = [(face, own) for face, own in found if own is not None]
+    if not any(face.has_curve for face, _ in chosen):
+        _refuse_curve(ctx)
+    return tuple(face.make_opening(own, curve) for face, own in chosen)
 
 
 def worker_options(command: F) -> F:
-    """The options of all doors for a worker that works for another kind of server."""
-    return _add(command, [*(option for face in _load() for option in face.worker_options), curve_option])
+    """Add the options of all doors to `gandy worker run`."""
+    return _add(command, (option for _, worker in _list_worker_faces() for option in worker.options))
 
 
-def run_worker(ctx: click.Context, told: dict[str, Any]) -> int | None:
-    """Run a worker for another kind of server, if one was asked for. Else `told` is left without options of doors.
+def worker_examples() -> tuple[str, ...]:
+    return tuple(example for _, worker in _list_worker_faces() for example in worker.examples)
+
+
+def run_worker(ctx: click.Context, values: Values) -> int | None:
+    """Run a worker for another kind of server, if its switch is given.
+
+    Else it returns None, and `values` are left without the options of doors.
 
     Raises: UsageError, ConfigError, GandyError.
     """
-    faces = [face for face in _load() if face.run_worker is not None]
-    chosen = [face for face in faces if told[face.switch] is not None]
-    if len(chosen) > 1:
-        raise click.UsageError(f"a worker works for one: {' or '.join(face.option for face in chosen)}")
-    for face in faces:
-        if face not in chosen:
-            take_out(ctx, told, f"is for {face.option}", *_list_names(face.worker_options))
+    found = [(face, worker, face.take_own(ctx, values)) for face, worker in _list_worker_faces()]
+    chosen = [(face, worker, own) for face, worker, own in found if own is not None]
     if not chosen:
-        take_out(ctx, told, f"is for {' and '.join(face.option for face in faces)}", "curve")
+        values.pop("curve", None)
+        _refuse_curve(ctx)
         return None
-    (face,) = chosen
-    for why, names in face.worker_refuses:
-        take_out(ctx, told, why, *names)
-    assert face.run_worker is not None
-    return face.run_worker(told)
-
-
-def take_out(ctx: click.Context, told: dict[str, Any], why: str, *names: str) -> None:
-    """These options are not for this kind of worker. Raises: UsageError, where the user wrote one."""
-    for name in names:
-        told.pop(name)
-    refuse_options(ctx, why, *names)
+    if len(chosen) > 1:
+        flags = " or ".join(face.flag for face, _, _ in chosen)
+        raise click.UsageError(f"a worker has one server: {flags}", ctx)
+    ((_, worker, own),) = chosen
+    for why, names in worker.refused:
+        refuse_options(ctx, why, *names)
+        for name in names:
+            del values[name]
+    return worker.run(own, values)

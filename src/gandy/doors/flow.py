@@ -14,7 +14,7 @@ CHUNK: Final = MAX_PIECE_BYTES // 2  # bytes of a stream in one value
 
 
 class Flow:
-    """What a worker of a door gives for one call, of which the switchboard knows as `number` of `peer`."""
+    """What a worker of a door gives for one call, which is `number` of `peer` at the switchboard."""
 
     def __init__(self, board: Switchboard, peer: Peer, number: int) -> None:
         self._board = board
@@ -28,7 +28,7 @@ class Flow:
 
     @property
     def is_idle(self) -> bool:
-        """Whatever there was is sent, and the caller can take more."""
+        """Everything is sent, and the caller can take more."""
         return not self._pieces and self.credit > 0
 
     @property
@@ -37,7 +37,7 @@ class Flow:
         return self.is_complete and not self._pieces
 
     def put_value(self, value: object) -> None:
-        """All that there is."""
+        """The only value of the call."""
         body = encode_value(value)
         starts = range(0, len(body), MAX_PIECE_BYTES)
         *first, self.last = (body[at : at + MAX_PIECE_BYTES] for at in starts)
@@ -52,7 +52,7 @@ class Flow:
         self._push()
 
     def close(self) -> None:
-        """That was all of the stream."""
+        """The stream has ended."""
         self.is_complete = True
 
     def grant(self, count: int) -> None:

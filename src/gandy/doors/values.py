@@ -1,4 +1,4 @@
-"""What doors open of calls, and how values become ZeroMQ frames. A peer wrote them, so anything may be in there."""
+"""Decodes arguments and values of calls, and encodes them as ZeroMQ frames. A peer wrote them: they may be anything."""
 
 from typing import Any, Final
 
@@ -32,7 +32,7 @@ def decode_args(body: bytes) -> list[Any]:
 def encode_payload(value: object) -> tuple[bytes, ...]:
     """The frames of a value: none for nothing, one for bytes, a text or a whole number, and one for each of a list.
 
-    Raises: ValueError, where it has no such form. An empty frame would end the message.
+    Raises: ValueError, if it has no such form. An empty frame would end the message.
     """
     if value is None or value in (b"", ""):
         return ()

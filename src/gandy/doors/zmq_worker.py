@@ -1,4 +1,4 @@
-"""How a worker starts that works for a server of ZeroMQ instead of a foreman."""
+"""Starts a worker that works for a ZeroMQ server instead of a foreman."""
 
 from collections.abc import Callable
 
@@ -24,7 +24,7 @@ def prepare(url: str, insecure: bool, curve: str | None) -> tuple[str, ClientKey
     if not insecure:
         # On loopback too: any user of this machine can listen at the port while the server does not.
         raise ConfigError(
-            f"{url} would be without keys: everybody who can pose as that server can run the commands of this "
+            f"{url} would be without keys: everyone who can pose as that server can run the commands of this "
             "worker. --curve FOLDER has keys for it; --insecure does without them."
         )
     warn(str(address))
@@ -32,6 +32,6 @@ def prepare(url: str, insecure: bool, curve: str | None) -> tuple[str, ClientKey
 
 
 def work(make_service: Callable[[], Service]) -> int:
-    """Until a signal or the server ends it."""
+    """Run until a signal or the server ends it."""
     loop.run(serve(make_service))
     return 0

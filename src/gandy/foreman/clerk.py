@@ -18,6 +18,7 @@ from gandy.core.extensions import ARGUMENTS, FETCH, Piece, decode_fetch, make_pr
 from gandy.core.extensions import encode as encode_extension
 from gandy.core.foreman import Batch
 from gandy.core.jobs import FINAL_JOB_STATES
+from gandy.core.links import Link
 from gandy.core.model import JobState, TaskState
 from gandy.core.records import JobForgotten
 from gandy.core.roles import may_ask, tell_who_may
@@ -43,6 +44,7 @@ from gandy.interfaces import list_reachable
 from gandy.keys.foreman import ForemanKeys
 from gandy.limits import MAX_PAGE, MAX_TEXT
 from gandy.net.links import OWNER, Visitor
+from gandy.net.links import Link as NetLink
 from gandy.talk.events import ExtensionReceived
 
 log = logging.getLogger("gandy.foreman")
@@ -75,25 +77,25 @@ class Clerk:
         self._retractions = Retractions(server, self._errands)
         self._outputs = Outputs(server, self._errands)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._queues: dict[str, RequestQueue] = {}  # by link
+        self._queues: dict[Link, RequestQueue] = {}
 
-    def on_message(self, name: str, message: ExtensionReceived) -> None:
+    def on_message(self, link: Link, message: ExtensionReceived) -> None:
         """A request of a client or a worker, or what a worker answers."""
         if message.type in ANSWERS:
-            self._errands.on_answer(name, message)
-        elif message.type in (FETCH, ask.REQUEST) and (link := self.server.find_link(name)) is not None:
-            queue = self._queues.get(name)
+            self._errands.on_answer(link, message)
+        elif message.type in (FETCH, ask.REQUEST):
+            queue = self._queues.get(link)
             if queue is None:
-                queue = self._queues[name] = RequestQueue(link, partial(self._begin, name))
+                queue = self._queues[link] = RequestQueue(_get_port(link), partial(self._begin, link))
             queue.add(message)
 
-    async def _begin(self, link: str, message: ExtensionReceived) -> None:
+    async def _begin(self, link: Link, message: ExtensionReceived) -> None:
         if message.type == FETCH:
             await self._send_arguments(link, message)
         else:
             await self._serve(link, message)
 
-    def on_answered(self, link: str) -> None:
+    def on_answered(self, link: Link) -> None:
         """A request of this link has its answer."""
         if link in self._queues:
             self._queues[link].on_answered()
@@ -113,7 +115,7 @@ class Clerk:
         for job in sorted(new.jobs):  # which the audit calls submitted
             self._audit.note("could not keep a job", OWNER, job=job)
 
-    def on_gone(self, link: str) -> None:
+    def on_gone(self, link: Link) -> None:
         """A client or a worker is gone."""
         queue = self._queues.pop(link, None)
         if queue is not None:
@@ -135,7 +137,7 @@ class Clerk:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _serve(self, link: str, message: ExtensionReceived) -> None:
+    async def _serve(self, link: Link, message: ExtensionReceived) -> None:
         """Whatever happens, the request is answered, and once."""
         token = (link, message.seq)
         try:
@@ -160,17 +162,15 @@ class Clerk:
         except RemoteProtocolError as error:
             return ask.make_failure("bad_request", str(error))
 
-    def _check_role(self, request: ask.Request, name: str) -> Visitor:
+    def _check_role(self, request: ask.Request, link: Link) -> Visitor:
         """Who asks. Raises: Refusal."""
-        link = self.server.find_link(name)
-        if link is None:
-            raise Refusal("gone", "the link is gone")
-        if not may_ask(link.role, request):
+        role, visitor = link.who.role, _get_port(link).peer
+        if not may_ask(role, request):
             what = type(request).__name__
-            self._audit.note("refused", link.peer, why=f"{what} is not for the role {link.role}")
-            text = f"{what} is not for the role {link.role}, which this key is for; {tell_who_may(request)}"
+            self._audit.note("refused", visitor, why=f"{what} is not for the role {role}")
+            text = f"{what} is not for the role {role}, which this key is for; {tell_who_may(request)}"
             raise Refusal("not_allowed", text)
-        return link.peer
+        return visitor
 
     async def _answer(self, request: ask.Request, token: Token, who: Visitor) -> ask.Answer | None:
         """The answer, or None where it comes later, behind the records that make it true."""
@@ -260,7 +260,7 @@ class Clerk:
         return ask.Results(tuple(map(tell_row, rows)), is_last=not rows)
 
     def _list_workers(self, after: str) -> ask.WorkerList:
-        now, board = self.server.now(), self.server.lane.switchboard
+        now, board = self.server.now(), self.server.foreman.switchboard
         behind = (worker for worker in self.server.foreman.reactor.workers if worker.info.id > after)
         found = sorted(behind, key=_get_id)
         rows = (_worker_row(worker, board, now) for worker in found)
@@ -407,7 +407,6 @@ class Clerk:
 
     def _status(self) -> ask.Status:
         reactor = self.server.foreman.reactor
-        board = self.server.lane.switchboard
         here = [worker for worker in reactor.workers if worker.connected]
         begun = sum(1 for _ in reactor.list_begun())
         given = sum(job.tasks.running for job in reactor.jobs)
@@ -421,15 +420,15 @@ class Clerk:
             insecure=bool(self.insecure_doors),
             insecure_doors=tuple(self.insecure_doors),
             workers=len(here),
-            slots=sum(max(worker.info.slots, board.tell_slots(worker.info.id)) for worker in here),
-            used=sum(worker.busy + board.tell_in_use(worker.info.id) for worker in here),
+            slots=sum(worker.slots.total for worker in here),
+            used=sum(worker.slots.busy for worker in here),
             jobs=len(reactor.jobs),
             waiting=sum(job.tasks.waiting for job in reactor.jobs) + given - begun,
             running=begun,
             unreadable=len(self.server.unreadable),
         )
 
-    async def _send_arguments(self, link: str, message: ExtensionReceived) -> None:
+    async def _send_arguments(self, link: Link, message: ExtensionReceived) -> None:
         """A worker wants a piece of large arguments."""
         try:
             fetch = decode_fetch(message.payload)
@@ -461,6 +460,11 @@ def _check_readable(row: JobRow) -> JobRow:
     return row
 
 
+def _get_port(link: Link) -> NetLink:
+    assert isinstance(link.port, NetLink)
+    return link.port
+
+
 def _get_id(worker: Worker) -> str:
     return worker.info.id
 
@@ -473,8 +477,8 @@ def _worker_row(worker: Worker, board: Switchboard, now: float) -> ask.WorkerRow
     return ask.WorkerRow(
         id=worker.info.id,
         name=worker.info.name,
-        slots=max(worker.info.slots, board.tell_slots(worker.info.id)),
-        used=worker.busy + board.tell_in_use(worker.info.id),
+        slots=worker.slots.total,
+        used=worker.slots.busy,
         running=sum(1 for _ in worker.list_begun()),
         tags=tuple(sorted(worker.info.tags)),
         connected=worker.connected,

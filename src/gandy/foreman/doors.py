@@ -12,8 +12,8 @@ class OpenDoor(NamedTuple):
     audience: str | None = None  # who can reach it, where it is without keys
 
 
-class Door(Protocol):
-    """A door for peers that speak another protocol."""
+class DoorOpening(Protocol):
+    """How to open a door for peers that speak another protocol."""
 
     def check(self, insecure: bool) -> None:
         """Raises: ConfigError, where it may not be opened like this."""
@@ -28,7 +28,7 @@ class Doors(NamedTuple):
     """All doors of one foreman beside its unix socket."""
 
     listen: tuple[str, ...] = ()
-    others: tuple[Door, ...] = ()
+    others: tuple[DoorOpening, ...] = ()
     ensemble: str | None = None  # which is led by this foreman's clock
 
 

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from gandy.core.desk import Desk
 from gandy.core.extensions import PIECE, PIECES, RETRACTED
+from gandy.core.links import Link
 from gandy.foreman.server import Server
 from gandy.talk.events import ExtensionReceived
 
@@ -16,14 +16,14 @@ class Errands:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._count = 0
-        self._waiting: dict[tuple[str, int], asyncio.Future[bytes]] = {}  # by link and number
+        self._waiting: dict[tuple[Link, int], asyncio.Future[bytes]] = {}  # by link and number
 
-    async def ask(self, desk: Desk, kind: int, payload: bytes, seconds: float) -> bytes:
+    async def ask(self, link: Link, kind: int, payload: bytes, seconds: float) -> bytes:
         """The payload of the answer. Raises: TimeoutError, when there is none in time or the worker's link breaks."""
         self._count = (self._count + 1) & 0xFFFF_FFFF
-        key = (desk.link, self._count)
-        if not self._server.send(desk.link, kind, payload, self._count):
-            raise TimeoutError(f"the link {desk.link} is cut")
+        key = (link, self._count)
+        if not self._server.send(link, kind, payload, self._count):
+            raise TimeoutError(f"the link {link.name} is cut")
         self._waiting[key] = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(seconds):
@@ -31,13 +31,13 @@ class Errands:
         finally:
             del self._waiting[key]
 
-    def on_answer(self, link: str, message: ExtensionReceived) -> None:
+    def on_answer(self, link: Link, message: ExtensionReceived) -> None:
         waiting = self._waiting.get((link, message.seq))  # of the worker that was asked, and no other
         if waiting is not None and not waiting.done():
             waiting.set_result(message.payload)
 
-    def on_gone(self, link: str) -> None:
+    def on_gone(self, link: Link) -> None:
         """A worker's link is cut: it will not answer."""
         for key, waiting in self._waiting.items():
-            if key[0] == link and not waiting.done():
-                waiting.set_exception(TimeoutError(f"the link {link} is cut"))
+            if key[0] is link and not waiting.done():
+                waiting.set_exception(TimeoutError(f"the link {link.name} is cut"))

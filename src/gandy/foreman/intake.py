@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from gandy.core import requests as ask
 from gandy.core.effects import Effect
 from gandy.core.jobs import Job
+from gandy.core.links import Link
 from gandy.core.model import JobSpec, JobState
 from gandy.core.placeholders import check_command
 from gandy.core.records import LinesAdded, LinesDropped
@@ -48,7 +49,7 @@ class Intake:
         self._server = server
         self._uploads: dict[Token, Upload] = {}  # by link, and the client's number
         self._upload_count = 0
-        self._owners: dict[JobId, str] = {}  # of open jobs: the link over which tasks come
+        self._owners: dict[JobId, Link | None] = {}  # of open jobs: the link over which tasks come
 
     async def submit(self, request: ask.Submit, token: Token) -> tuple[JobId, list[Effect]]:
         self._refuse_in_trouble()
@@ -81,7 +82,7 @@ class Intake:
         key = (token[0], request.upload)
         known = self._uploads.get(key)
         if known is None:
-            if sum(link == token[0] for link, _ in self._uploads) >= MAX_UPLOADS:
+            if sum(link is token[0] for link, _ in self._uploads) >= MAX_UPLOADS:
                 raise Refusal("refused", f"only {MAX_UPLOADS} jobs at a time can be sent in parts")
             self._upload_count += 1
             known = Upload(self._upload_count, 0)
@@ -109,8 +110,8 @@ class Intake:
         """Clients of the last foreman may find their way back to this one."""
         for job in self._server.foreman.reactor.jobs:
             if job.is_open:
-                self._owners[job.id] = ""
-        self.on_gone("")
+                self._owners[job.id] = None
+        self.on_gone(None)
 
     def on_withdrawal(self, new: Withdrawal) -> None:
         """The store could not keep it: uploads are as long as they were before, and jobs have no owner."""
@@ -120,15 +121,15 @@ class Intake:
         for job in new.jobs:
             self._owners.pop(job, None)
 
-    def on_gone(self, link: str) -> None:
+    def on_gone(self, link: Link | None) -> None:
         """What the client sent of a job that it did not submit is dropped; its open jobs wait for it a while."""
-        for key in [key for key in self._uploads if key[0] == link]:
+        for key in [key for key in self._uploads if key[0] is link]:
             self._server.decide([LinesDropped(self._uploads.pop(key).number)])
-        for job in [job for job, owner in self._owners.items() if owner == link]:
+        for job in [job for job, owner in self._owners.items() if owner is link]:
             asyncio.get_running_loop().call_later(ORPHAN_GRACE, self._close_orphan, job, link)
 
-    def _close_orphan(self, job: JobId, owner: str) -> None:
-        if self._owners.get(job) == owner:
+    def _close_orphan(self, job: JobId, owner: Link | None) -> None:
+        if job in self._owners and self._owners[job] is owner:
             self._server.decide(self.close_job(job))
 
     def _refuse_in_trouble(self) -> None:
@@ -158,7 +159,7 @@ class Intake:
             raise Refusal("closed", f"job {number} takes no more tasks: it is closed, cancelled or has ended")
         return job
 
-    def _find_upload(self, link: str, request: ask.Submit) -> Upload:
+    def _find_upload(self, link: Link, request: ask.Submit) -> Upload:
         if not request.upload:
             return NO_UPLOAD
         found = self._uploads.get((link, request.upload))

@@ -68,7 +68,7 @@ class Keeper:
             state = "revoked"
         elif key.expires is not None and now >= key.expires:
             state = "expired"
-        links = self._server.count_links(key.fingerprint)
+        links = len(self._server.foreman.list_links(key.fingerprint))
         return ask.KeyRow(key.id, key.name, key.role, state, key.made, key.expires, key.origin, links)
 
     def _revoke(self, wanted: str, who: Visitor) -> ask.KeyList:
@@ -80,7 +80,7 @@ class Keeper:
             self._audit.note("revoked an invitation", who, invitation=wanted)
         for key in revoked:
             self._audit.note("revoked a key", who, revoked=key.id, name=key.name, role=key.role)
-            self._server.cut_links(key.fingerprint)
+            self._server.foreman.cut_key(key.fingerprint)
         return ask.KeyList(tuple(self._tell_key(self._keys.ring.get(key.fingerprint), now) for key in revoked))
 
     def _invite(self, request: ask.Invite, who: Visitor) -> ask.Invited:

@@ -88,7 +88,7 @@ class ForemanProgram:
         self.server.on_answered = self.clerk.on_answered
         self.server.on_drop = lambda seconds: blobs.drop(seconds, self.server.clock.find_oldest)
         self.server.on_message = self.clerk.on_message
-        self.server.on_commit.append(self.clerk.on_commit)
+        self.server.on_commit = self.clerk.on_commit
         self.server.on_withdrawal = self.clerk.on_withdrawal
         self.server.on_failure = self._fail
         self.server.on_problems = self._note_problems

@@ -8,6 +8,7 @@ from typing import Any, Final
 from gandy.core import requests as ask
 from gandy.core.foreman import Batch
 from gandy.core.jobs import FINAL_JOB_STATES
+from gandy.core.links import Link
 from gandy.core.model import FINAL_STATES, AttemptKey, Cause, Ending, TaskState
 from gandy.core.records import (
     Claimed,
@@ -30,7 +31,7 @@ from gandy.limits import MAX_NAMED_TASKS, MAX_PAGE, MAX_PAGE_BYTES, MAX_WATCHED
 EVENT_PAUSE: Final = 0.1  # seconds between two events about how one job stands
 BEGUN_PAUSE: Final = 0.05  # seconds between two looks at which tasks have begun
 
-Token = tuple[str, int]  # a client's link, and the number of its request
+Token = tuple[Link, int]  # a client's link, and the number of its request
 
 
 class _Audience:
@@ -38,7 +39,7 @@ class _Audience:
 
     def __init__(self) -> None:
         self._tokens: dict[JobId, set[Token]] = {}
-        self._counts: Counter[str] = Counter()  # of these, by link
+        self._counts: Counter[Link] = Counter()  # of these, by link
 
     def __contains__(self, job: JobId | None) -> bool:
         return job in self._tokens
@@ -70,9 +71,9 @@ class _Audience:
         for token in self[job]:
             self.discard(job, token)
 
-    def forget_link(self, link: str) -> None:
+    def forget_link(self, link: Link) -> None:
         for tokens in self._tokens.values():
-            tokens.difference_update([token for token in tokens if token[0] == link])
+            tokens.difference_update([token for token in tokens if token[0] is link])
         self._tokens = {job: tokens for job, tokens in self._tokens.items() if tokens}
         self._counts.pop(link, None)
 
@@ -115,7 +116,7 @@ class News:
         if self._watchers:
             self._tell_changes(batch.records)
 
-    def on_gone(self, link: str) -> None:
+    def on_gone(self, link: Link) -> None:
         self._watchers.forget_link(link)
         self._listeners.forget_link(link)
 

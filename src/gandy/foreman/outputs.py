@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from gandy.core import requests as ask
-from gandy.core.desk import Desk
 from gandy.core.extensions import READ, READ_MANY, Piece, Read, ReadMany, decode_piece, decode_pieces, encode
+from gandy.core.links import Link
 from gandy.core.model import FINAL_STATES, MISSING, Cause, TaskState
 from gandy.core.rows import JobRow, TaskRow
 from gandy.core.workers import tell_name
@@ -44,13 +44,13 @@ class Outputs:
         if not attempts or attempts[0].attempt != attempt:
             return ask.Output(b"", 0, is_last=task.state in FINAL_STATES)
         row = attempts[0]
-        desk = self._find_keeper(row.worker)
-        if desk is None or Extension.OUTPUT not in desk.agreed:
-            return _read_without_worker(request, row, is_here=desk is not None)
+        link = self._find_keeper(row.worker)
+        if link is None or Extension.OUTPUT not in link.agreed:
+            return _read_without_worker(request, row, is_here=link is not None)
         place = (request.job, request.task, row.attempt, request.stream, request.offset, min(request.limit, MAX_PIECE))
         read = Read(*place, job.spec.identity)
         try:
-            piece = decode_piece(await self._errands.ask(desk, READ, encode(read), PIECE_TIMEOUT))
+            piece = decode_piece(await self._errands.ask(link, READ, encode(read), PIECE_TIMEOUT))
         except TimeoutError:
             raise _refuse_for_silence(row.worker) from None
         except RemoteProtocolError as error:
@@ -62,36 +62,36 @@ class Outputs:
         rows = await self._server.store.list_tasks(request.job, None, MAX_OUTPUTS, request.after)
         page = _Page(request, job)
         for row in rows:
-            desk = self._find_keeper(row.worker) if page.has_output(row) else None
-            if not page.add(row, desk):
+            link = self._find_keeper(row.worker) if page.has_output(row) else None
+            if not page.add(row, link):
                 break
-        asked = (self._ask(desk, request, job, mine, page.limit) for desk, mine in page.keepers.values())
+        asked = (self._ask(link, request, job, mine, page.limit) for link, mine in page.keepers.values())
         for answers in await asyncio.gather(*asked):
             page.answers |= answers
         outputs, after = page.open()
         return ask.OutputPage(outputs, after, is_last=not rows or after >= job.spec.tasks)
 
     async def _ask(
-        self, desk: Desk, request: ask.ReadOutputs, job: JobRow, rows: Sequence[TaskRow], limit: int
+        self, link: Link, request: ask.ReadOutputs, job: JobRow, rows: Sequence[TaskRow], limit: int
     ) -> Answers:
         """Pieces of the first of these tasks, as many as fit the limit."""
         attempts = tuple((row.task, row.attempt) for row in rows)
         read = ReadMany(request.job, request.stream, attempts, limit, job.spec.identity)
         try:
-            pieces = decode_pieces(await self._errands.ask(desk, READ_MANY, encode(read), PIECE_TIMEOUT)).pieces
+            pieces = decode_pieces(await self._errands.ask(link, READ_MANY, encode(read), PIECE_TIMEOUT)).pieces
         except (TimeoutError, RemoteProtocolError):
             pieces = ()
         if not pieces:  # it has to send one at least
             return {row.task: _refuse_for_silence(row.worker) for row in rows}
         return {row.task: piece for row, piece in zip(rows, pieces, strict=False)}
 
-    def _find_keeper(self, worker: str) -> Desk | None:
+    def _find_keeper(self, worker: str) -> Link | None:
         """The worker that has the output of an attempt: the same, or one that was started again in its place."""
-        desk = self._server.foreman.find_desk(worker)
-        if desk is not None:
-            return desk
+        link = self._server.foreman.find_link(worker)
+        if link is not None:
+            return link
         same = (w for w in self._server.foreman.reactor.workers if w.connected and w.info.name == tell_name(worker))
-        return next((self._server.foreman.find_desk(w.info.id) for w in same), None)
+        return next((self._server.foreman.find_link(w.info.id) for w in same), None)
 
 
 class _Page:
@@ -100,8 +100,8 @@ class _Page:
     def __init__(self, request: ask.ReadOutputs, job: JobRow) -> None:
         self._request = request
         self._job = job
-        self._rows: list[tuple[TaskRow, Desk | None]] = []
-        self.keepers: dict[str, tuple[Desk, list[TaskRow]]] = {}  # by link: what each is asked for
+        self._rows: list[tuple[TaskRow, Link | None]] = []
+        self.keepers: dict[str, tuple[Link, list[TaskRow]]] = {}  # by link: what each is asked for
         self.answers: Answers = {}
 
     @property
@@ -118,36 +118,36 @@ class _Page:
             return True
         return (ending.err_bytes if self._request.stream == "err" else ending.out_bytes) != 0
 
-    def add(self, row: TaskRow, desk: Desk | None) -> bool:
+    def add(self, row: TaskRow, link: Link | None) -> bool:
         """Whether there is room for another task, that this worker keeps the output of."""
-        if desk is not None and Extension.OUTPUT in desk.agreed:
-            if desk.link not in self.keepers and len(self.keepers) == MAX_KEEPERS:
+        if link is not None and Extension.OUTPUT in link.agreed:
+            if link.name not in self.keepers and len(self.keepers) == MAX_KEEPERS:
                 return False
-            self.keepers.setdefault(desk.link, (desk, []))[1].append(row)
-        self._rows.append((row, desk))
+            self.keepers.setdefault(link.name, (link, []))[1].append(row)
+        self._rows.append((row, link))
         return True
 
     def open(self) -> tuple[tuple[ask.TaskOutput, ...], TaskNumber]:
         """What was read, up to the first task for which a worker had no room, and the last task before that."""
         outputs: list[ask.TaskOutput] = []
         after = self._request.after
-        for row, desk in self._rows:
+        for row, link in self._rows:
             if self.has_output(row):
-                is_asked = desk is not None and Extension.OUTPUT in desk.agreed
+                is_asked = link is not None and Extension.OUTPUT in link.agreed
                 if is_asked and row.task not in self.answers:
                     break
-                outputs.append(self._open_one(row, desk))
+                outputs.append(self._open_one(row, link))
             after = row.task
         return tuple(outputs), after
 
-    def _open_one(self, row: TaskRow, desk: Desk | None) -> ask.TaskOutput:
+    def _open_one(self, row: TaskRow, link: Link | None) -> ask.TaskOutput:
         request = ask.ReadOutput(self._request.job, row.task, self._request.stream)
         answer = self.answers.get(row.task)
         try:
             if isinstance(answer, Refusal):
                 raise answer
             if answer is None:
-                output = _read_without_worker(request, row, is_here=desk is not None)
+                output = _read_without_worker(request, row, is_here=link is not None)
             else:
                 output = _open_piece(request, self._job, row, answer)
         except Refusal as refusal:

@@ -36,11 +36,11 @@ class Retractions:
 
     async def _ask(self, worker: str, attempts: list[AttemptKey]) -> Iterable[AttemptKey]:
         """Those that its worker had not begun and never will."""
-        desk = self._server.foreman.find_desk(worker)
-        if desk is None or Extension.OUTPUT not in desk.agreed:
+        link = self._server.foreman.find_link(worker)
+        if link is None or Extension.OUTPUT not in link.agreed:
             return ()
         try:
-            answer = await self._errands.ask(desk, RETRACT, encode(Retraction(tuple(attempts))), PATIENCE)
+            answer = await self._errands.ask(link, RETRACT, encode(Retraction(tuple(attempts))), PATIENCE)
             return set(decode_retraction(answer).attempts) & set(attempts)
         except (TimeoutError, RemoteProtocolError):
             return ()

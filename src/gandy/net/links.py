@@ -7,14 +7,17 @@ import socket
 import struct
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from gandy.config import Address
 from gandy.core.keyring import Key
 from gandy.core.lobby import find_source
-from gandy.core.roles import CrewRole
+from gandy.core.roles import Credentials, CrewRole
 from gandy.errors import ConfigError
 from gandy.net.open_files import limit_by_files
+
+if TYPE_CHECKING:
+    from gandy.core.links import Link as CoreLink  # it would load the whole foreman into clients
 
 # Bytes that may wait in our memory for a peer that does not read. Beyond, the link is cut.
 MAX_UNSENT_BYTES = 64 * 1024 * 1024
@@ -25,6 +28,8 @@ STEP_BYTES = 16 * 1024
 
 # Links that wait to be taken: a whole crew may come back at the same moment.
 BACKLOG = 4096
+
+LAST_WORD_PAUSE = 1.0  # seconds that a link has to take its last word
 
 _CREDENTIALS = struct.calcsize("3i")  # bytes: process, user, group
 
@@ -73,7 +78,8 @@ class Link(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._place = "nowhere"  # until there is somebody
         self.source = ""  # that its peer is counted for
-        self.is_known = False  # the peer has said HELLO
+        self.peer_pid: int | None = None  # the process at the other end of a unix socket, where the kernel tells
+        self.link: CoreLink | None = None  # what a foreman knows of it
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -81,6 +87,8 @@ class Link(asyncio.Protocol):
         self.source = get_source(transport)
         self._transport.set_write_buffer_limits(0)  # what we write goes out now, and not at the end of the turn
         sock = transport.get_extra_info("socket")
+        found = _ask_kernel(sock)
+        self.peer_pid = None if found is None else found[0] or None
         if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._owner.on_link(self)
@@ -117,6 +125,12 @@ class Link(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
+    def dismiss(self, last_word: bytes) -> None:
+        """Close it behind a last word, which the peer cannot put off by reading nothing."""
+        self.write(last_word)
+        self.close()
+        asyncio.get_running_loop().call_later(LAST_WORD_PAUSE, self.abort)
+
     def abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
@@ -129,10 +143,10 @@ class Link(asyncio.Protocol):
         return Visitor(self.key.name, self._place, self.key.role, self.key.id)
 
     @property
-    def peer_pid(self) -> int | None:
-        """The process at the other end of a unix socket, where the kernel tells."""
-        found = _ask_kernel(self._transport.get_extra_info("socket")) if self._transport is not None else None
-        return found[0] or None if found is not None else None
+    def credentials(self) -> Credentials:
+        if self.key is None:
+            return Credentials(self.role, self.role)
+        return Credentials(self.role, self.key.fingerprint, self.key.expires)
 
     @property
     def is_foreign(self) -> bool:

@@ -9,12 +9,14 @@ from typing import Any, Final, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType
 
-from gandy.core.effects import Acknowledge, Effect, Give, Reply
+from gandy.core.effects import Effect, Give, Reply
 from gandy.core.extensions import FOREMAN_OFFERS, WORKER_OFFERS
-from gandy.core.foreman import Batch, Foreman
+from gandy.core.foreman import Batch, Foreman, NoWatcher
+from gandy.core.links import Link
 from gandy.core.model import AttemptKey, Cause, JobSpec, TaskKey
 from gandy.core.policy import Policy
 from gandy.core.reactor import Reactor
+from gandy.core.roles import Credentials
 from gandy.core.snapshot import restore
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.ids import JobId
@@ -84,7 +86,8 @@ class SimulatedForeman:
         """The machine was started again, too: its monotonic clock tells nothing about the life before."""
         self._age = self._simulation.random.uniform(-self._simulation.now, MAX_AGE)
         recovered = run_sync(self._store.open())
-        self.foreman = Foreman(Reactor(self._policy, recovered.next_job))
+        reactor = Reactor(self._policy, recovered.next_job)
+        self.foreman = Foreman(reactor, self._simulation.now + self._age, _NoRefusals())
         restore(self.foreman.reactor, recovered, self.now)
         self.is_up = True
         self._is_committing = False
@@ -113,10 +116,11 @@ class SimulatedForeman:
         self._link_count += 1
         name = f"link{self._link_count}"
         side = ForemanSide(offers=FOREMAN_OFFERS, last_number=worker.last_number)
-        self.foreman.on_link(name, side)
-        end = _ForemanEnd(self, name, side)
-        self._links[name] = WeatheredLink(self._simulation, self._luck.weather, worker, end, watchers)
-        return self._links[name]
+        end = _ForemanEnd(self, name)
+        link = WeatheredLink(self._simulation, self._luck.weather, worker, end, watchers)
+        end.attach(link, side)
+        self._links[name] = link
+        return link
 
     def submit(self, spec: JobSpec) -> None:
         """A client submits a job, and again as long as it hears that none was taken."""
@@ -124,7 +128,7 @@ class SimulatedForeman:
 
         def submit_again() -> None:
             self.refused.append(job)
-            self._later(1.0, lambda: self.submit(spec))
+            self.later(1.0, lambda: self.submit(spec))
 
         self.decide(effects, Asked(lambda: self.acknowledged.append(job), submit_again))
 
@@ -137,15 +141,12 @@ class SimulatedForeman:
         self.foreman.batch.add(self.foreman.reactor.cancel(job, None, self.now))
         self.pump()
 
-    def on_data(self, link: str, data: bytes) -> None:
-        try:
-            self.foreman.on_data(link, data, self.now)
-        except RemoteProtocolError:
-            self._links[link].cut()
+    def on_data(self, link: Link, data: bytes) -> None:
+        self.foreman.on_data(link, data, self.now)
         self.pump()
 
-    def on_cut(self, link: str) -> None:
-        del self._links[link]
+    def on_cut(self, link: Link) -> None:
+        del self._links[link.name]
         if self.is_up:
             self.foreman.on_cut(link, self.now)
             self.pump()
@@ -160,14 +161,14 @@ class SimulatedForeman:
             self._perform(batch, frozenset())
             return
         self._is_committing = True
-        self._later(self._luck.max_commit, lambda: self._commit(batch))
+        self.later(self._luck.max_commit, lambda: self._commit(batch))
 
     def _commit(self, batch: Batch) -> None:
         if batch.records and self._simulation.random.random() < self._luck.disk_error:
             for reply in self.foreman.on_commit_failed(batch, self.now).replies:
                 reply.token.on_refused()
-            self._later(0.05, lambda: self._commit(batch))
-            self._later(0.5, self._resume)
+            self.later(0.05, lambda: self._commit(batch))
+            self.later(0.5, self._resume)
             return
         lost = run_sync(self._store.commit(batch.records))
         self._is_committing = False
@@ -182,15 +183,11 @@ class SimulatedForeman:
         for send in batch.sends:
             if isinstance(send, Reply):
                 send.token.on_done()
+                continue
             if isinstance(send, Give) and any(assignment.attempt in lost for assignment in send.assignments):
                 continue
-            try:
-                self.foreman.perform(send, {}, self.now)
-            except RemoteProtocolError:
-                assert isinstance(send, Acknowledge)
-                self._links[self.foreman.get_link(send.worker)].cut()
-        for link in list(self._links.values()):
-            link.flush()
+            self.foreman.perform(send, {}, self.now)
+        self.foreman.flush()
         self.pump()
 
     def _wake(self) -> None:
@@ -198,30 +195,59 @@ class SimulatedForeman:
         if self.foreman.reactor.next_deadline() is not None:
             self.foreman.on_time(self.now)
             self.pump()
-        self._later(0.1, self._wake)
+        self.later(0.1, self._wake)
 
-    def _later(self, most: float, action: Callable[[], None]) -> None:
+    def later(self, most: float, action: Callable[[], None]) -> None:
         life = self.life
         delay = self._simulation.random.uniform(0, most)
         self._simulation.call_later(delay, lambda: action() if life == self.life and self.is_up else None)
 
 
-class _ForemanEnd:
-    """The foreman's end of one link."""
+class _NoRefusals(NoWatcher):
+    """Nobody in a simulated crew breaks the rules."""
 
-    def __init__(self, foreman: SimulatedForeman, link: str, side: ForemanSide) -> None:
+    def on_refused(self, link: Link, error: RemoteProtocolError) -> None:
+        raise AssertionError(f"{link.name} is refused") from error
+
+
+class _ForemanEnd:
+    """The foreman's end of one link. Implements `core.links.Port`, too."""
+
+    source = "the network"
+
+    def __init__(self, foreman: SimulatedForeman, name: str) -> None:
+        self.name = name
         self._foreman = foreman
-        self._link = link
-        self._side = side
+        self._output = bytearray()
+
+    def attach(self, wire: WeatheredLink, side: ForemanSide) -> None:
+        self._wire = wire
+        self._link = self._foreman.foreman.on_link(self, Credentials(), self._foreman.now, side)
 
     def receive_data(self, data: bytes) -> None:
         self._foreman.on_data(self._link, data)
 
     def data_to_send(self) -> bytes:
-        return self._side.data_to_send()
+        data = bytes(self._output)
+        self._output.clear()
+        return data
 
     def on_cut(self) -> None:
         self._foreman.on_cut(self._link)
+
+    def write(self, data: bytes) -> None:
+        self._output += data
+        self._wire.flush()
+
+    def dismiss(self, last_word: bytes) -> None:
+        self.write(last_word)
+        self.close()
+
+    def close(self) -> None:
+        self._foreman.later(0.0, self._wire.cut)
+
+    def abort(self) -> None:
+        self.close()
 
 
 class _RefusingSide(WorkerSide):
@@ -279,7 +305,7 @@ class SimulatedWorker:
 
     def _make_side(self, former: tuple[str, ...]) -> _RefusingSide:
         if self._is_plain:
-            return _RefusingSide(self.slots)
+            return _RefusingSide(self.slots, last_number=self.last_number)
         about = About(f"{self.name}.{self.lives}", self.name, self.slots, ahead=self.ahead, former=former)
         side = _RefusingSide(self.slots, about, offers=WORKER_OFFERS, last_number=self.last_number)
         side.inherit(self._disk.values())

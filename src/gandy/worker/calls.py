@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from gandy.core.desk import MAX_TOLD
 from gandy.core.extensions import Fetch, read_reference
 from gandy.ids import JobId
+from gandy.limits import MAX_TOLD
 from gandy.wire.messages import PythonOrders
 from gandy.worker.fetch import Fetcher
 from gandy.worker.order import PythonOrder

@@ -16,8 +16,9 @@ import zmq
 from zmq import auth
 from zmq.utils import z85
 
-from gandy.doors.sockets.curve import ClientKeys, Pair, Porter, ServerKeys
+from gandy.doors.sockets.curve import ClientKeys, Pair, ServerKeys
 from gandy.doors.sockets.router import Router
+from gandy.doors.sockets.zap import Authenticator
 from gandy.errors import ConfigError
 
 DEADLINE = 30.0  # seconds; far more than anything here takes on a busy machine
@@ -177,7 +178,7 @@ def test_a_public_key_of_another_pair_is_refused(tmp_path: Path) -> None:
         ServerKeys.open(tmp_path / "one")
 
 
-def test_a_bad_file_among_the_clients_keeps_nobody_else_out(tmp_path: Path) -> None:
+def test_a_bad_file_among_the_clients_keeps_no_other_peer_out(tmp_path: Path) -> None:
     keys = ServerKeys.open(tmp_path)
     for number, text in enumerate(BAD_TEXTS):
         (tmp_path / f"clients/bad{number}.key").write_bytes(text)
@@ -203,7 +204,9 @@ def test_a_secret_is_not_shown() -> None:
 
 def ask(keys: ServerKeys, *, version: bytes = b"1.0", domain: bytes = b"gandy", mechanism: bytes = b"CURVE") -> bytes:
     public = z85.decode((keys._clients / "crew.key").read_text().split('"')[1].encode())
-    answer = Porter(keys).answer([b"who", b"", version, b"7", domain, b"127.0.0.1", b"anna", mechanism, public])
+    answer = Authenticator(keys, print).answer(
+        [b"who", b"", version, b"7", domain, b"127.0.0.1", b"anna", mechanism, public]
+    )
     assert answer is not None
     assert answer[:4] == [b"who", b"", b"1.0", b"7"]
     assert len(answer) == 8
@@ -216,17 +219,17 @@ def test_answers_to_what_libzmq_asks(tmp_path: Path) -> None:
     assert ask(keys, version=b"2.0") == b"400"
     assert ask(keys, domain=b"") == b"400"
     assert ask(keys, mechanism=b"NULL") == b"400"
-    porter = Porter(keys)
+    authenticator = Authenticator(keys, print)
     head = [b"who", b"", b"1.0", b"7"]
     for rest in ([], [b"gandy"], [b"gandy", b"", b"", b"CURVE"], [b"gandy", b"", b"", b"CURVE", b"short"], [b""] * 50):
-        answer = porter.answer([*head, *rest])
+        answer = authenticator.answer([*head, *rest])
         assert answer is not None
         assert answer[4] == b"400"
-    assert porter.refused == 5
+    assert authenticator.refused == 5
     for frames in ([], [b"who"], [b"who", b"", b"1.0"], [b"who", b"x", b"1.0", b"7"]):
-        assert porter.answer(frames) is None
+        assert authenticator.answer(frames) is None
     (tmp_path / "clients").rename(tmp_path / "moved")
-    answer = porter.answer([*head, b"gandy", b"", b"", b"CURVE", bytes(32)])
+    answer = authenticator.answer([*head, b"gandy", b"", b"", b"CURVE", bytes(32)])
     assert answer is not None
     assert answer[4] == b"500"
 
@@ -237,7 +240,7 @@ def test_answers_to_what_libzmq_asks(tmp_path: Path) -> None:
 @pytest.fixture
 def _short_handshakes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A peer with an unknown key hears nothing until its time for a handshake is over, and then tries again."""
-    monkeypatch.setattr("gandy.doors.sockets.router.HANDSHAKE_MS", 300)
+    monkeypatch.setattr("gandy.doors.sockets.binding.HANDSHAKE_MS", 300)
 
 
 class Peer:

@@ -3,7 +3,6 @@
 import os
 import queue
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,11 +12,14 @@ from pathlib import Path
 
 import pytest
 import zmq
+from tests.free_ports import find_port
 from tests.processes import find_busy
+from tests.waiting import until
 from zmq.auth import load_certificate
 
-from gandy.doors.roundrobin import uplink as talk
-from gandy.doors.roundrobin.uplink import Connected, Event, Expired, Numbers, Registered, Renew, Response, Unreachable
+from gandy.doors.roundrobin import heartbeat
+from gandy.doors.roundrobin.message_ids import MessageIds
+from gandy.doors.roundrobin.uplink import Connected, Event, Expired, RegisterConfirmed, Renew, Response, Unreachable
 from gandy.doors.roundrobin.uplink_thread import UplinkThread, make_routing_id
 from gandy.doors.sockets.curve import ServerKeys
 from gandy.errors import ConfigError
@@ -87,12 +89,6 @@ CODES = (
     "drip=drip,stream",
     "stumble=stumble,stream",
 )
-
-
-def find_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 class Server:
@@ -368,10 +364,7 @@ def catches(pid: int, number: signal.Signals) -> bool:
 
 def test_worker_without_a_server_can_be_stopped(tmp_path: Path) -> None:
     with a_worker(tmp_path, f"tcp://127.0.0.1:{find_port()}") as process:
-        deadline = time.monotonic() + PATIENCE
-        while not catches(find_busy(process.pid), signal.SIGTERM):
-            assert time.monotonic() < deadline, "it does not care for signals"
-            time.sleep(0.01)
+        until(lambda: catches(find_busy(process.pid), signal.SIGTERM))
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0
 
@@ -495,7 +488,7 @@ def test_worker_with_keys_works_for_a_server_with_keys(tmp_path: Path) -> None:
     [
         (["--roundrobin", "tcp://127.0.0.1:1", "--foreman", "unix:x"], 2, "--foreman is for workers of a foreman"),
         (["--roundrobin", "tcp://127.0.0.1:1", "--reserve", "1"], 2, "--reserve is for workers of a foreman"),
-        (["--roundrobin-command", "0x20=cook"], 2, "--roundrobin-command needs a server of ZeroMQ"),
+        (["--roundrobin-command", "0x20=cook"], 2, "--roundrobin-command needs --roundrobin"),
         (["--roundrobin", "tcp://10.0.0.7:6714"], 1, "--insecure does without"),
         (["--roundrobin", "tcp://127.0.0.1:6714"], 1, "--curve FOLDER has keys for it; --insecure does without"),
         (["--roundrobin", "nonsense"], 1, "is not an address"),
@@ -508,7 +501,7 @@ def test_worker_with_keys_works_for_a_server_with_keys(tmp_path: Path) -> None:
         (["--roundrobin", "tcp://127.0.0.1:1", "--curve", "/nowhere"], 1, "/nowhere"),
     ],
 )
-def test_mistakes_are_told(tmp_path: Path, words: list[str], code: int, text: str) -> None:
+def test_mistakes_of_the_user_are_refused(tmp_path: Path, words: list[str], code: int, text: str) -> None:
     environ = {**os.environ, "GANDY_HOME": str(tmp_path)}
     command = [sys.executable, "-m", "gandy", "worker", "run", *words]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=PATIENCE, check=False)
@@ -524,7 +517,7 @@ class Listener:
 
     def __init__(self, url: str) -> None:
         self._told: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        self.thread = UplinkThread(url, self._on_events, numbers=Numbers())
+        self.thread = UplinkThread(url, self._on_events, ids=MessageIds())
 
     def _on_events(self, events: list[Event]) -> None:
         for event in events:
@@ -579,20 +572,20 @@ def test_what_was_sent_is_sent_before_the_end() -> None:
 
 
 def test_silent_server_is_left_for_a_new_socket_with_a_new_id(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(talk, "HEARTBEAT_PERIOD", 0.2)
-    monkeypatch.setattr(talk, "HEARTBEAT_EXPIRY", 1.0)
+    monkeypatch.setattr(heartbeat, "HEARTBEAT_PERIOD", 0.2)
+    monkeypatch.setattr(heartbeat, "HEARTBEAT_EXPIRY", 1.0)
     with a_server() as server, a_listener(server.url) as listener:
         listener.thread.register(3)
         first = server.greet()
         assert server.take_register(b"3") == first
-        assert [listener.next(), listener.next()] == [Connected(), Registered()]
+        assert [listener.next(), listener.next()] == [Connected(), RegisterConfirmed()]
         assert isinstance(listener.next(), Unreachable)  # the server says nothing meanwhile
         assert listener.next() == Renew()
         while (frames := server.hear())[0] == first:
             assert frames[3] == b"\x01"
         server.say(frames[0], b"", b"LMQv100", b"\x02", frames[4], b"")
         assert server.take_register(b"3") == frames[0]
-        assert [listener.next(), listener.next()] == [Connected(), Registered()]
+        assert [listener.next(), listener.next()] == [Connected(), RegisterConfirmed()]
 
 
 def test_failing_listener_does_not_end_the_connection(caplog: pytest.LogCaptureFixture) -> None:

@@ -16,14 +16,8 @@ import uvloop
 import zmq
 
 from gandy.config import Address
-from gandy.doors.sockets.router import (
-    GRACE,
-    MAX_UNSENT_BYTES,
-    PATIENCE,
-    TURN_MESSAGES,
-    Places,
-    Router,
-)
+from gandy.doors.sockets.router import TURN_MESSAGES, Router
+from gandy.doors.sockets.unsent import MAX_UNSENT_BYTES
 from gandy.doors.values import MAX_FRAMES
 from gandy.errors import ConfigError
 
@@ -228,7 +222,7 @@ def test_a_send_that_takes_the_signal_of_a_message_does_not_hide_it() -> None:
                 peer.send(b"one")
                 await ledger.until_said(b"anna", b"one")
                 await ledger.until(lambda: ledger.connects == 1)
-                while router._ear._is_awake:  # from something before
+                while router._reader._is_awake:  # from something before
                     await asyncio.sleep(0)
                 signal_fd = int(router._socket.getsockopt(zmq.FD))
                 peer.send(b"two")
@@ -640,72 +634,3 @@ def test_a_name_for_ourselves_can_be_chosen() -> None:
             assert router._socket.getsockopt(zmq.ROUTING_ID) == b"tcp://box:6714"
 
     run(main())
-
-
-# The table of who speaks from where, without sockets.
-
-
-def settle(places: Places, now: float, *, is_drained: bool = True) -> set[bytes]:
-    return places.settle(now, is_drained=is_drained)
-
-
-def test_a_lost_connection_tells_its_peer_after_the_grace() -> None:
-    places = Places()
-    places.note(b"x", 15, 0.0)
-    places.leave(15, 1.0)
-    assert settle(places, 1.0 + GRACE / 2) == set()
-    assert settle(places, 1.0 + GRACE) == {b"x"}
-    assert settle(places, 9.0) == set()
-    assert places.are_settled
-
-
-def test_a_message_read_after_the_notice_belongs_to_it() -> None:
-    places = Places()
-    places.leave(15, 1.0)
-    places.note(b"x", 15, 1.0)
-    assert settle(places, 1.5, is_drained=False) == set()
-    assert settle(places, 1.5) == {b"x"}
-
-
-def test_patience_ends_and_later_messages_are_told_again() -> None:
-    places = Places()
-    places.note(b"x", 15, 0.0)
-    places.leave(15, 0.0)
-    assert settle(places, PATIENCE, is_drained=False) == {b"x"}
-    assert b"x" not in places.numbers
-    places.note(b"x", 15, PATIENCE)
-    assert settle(places, PATIENCE) == {b"x"}
-    assert places.are_settled
-
-
-def test_a_peer_on_a_number_that_is_used_again_is_not_forgotten() -> None:
-    places = Places()
-    places.note(b"x", 15, 0.0)
-    # It comes back with the same number, and its message is read before the notice: nothing looks new.
-    places.leave(15, 1.0)
-    assert settle(places, 2.0) == {b"x"}
-    places.leave(15, 3.0)  # a stranger's, in between
-    assert settle(places, 4.0) == {b"x"}
-    places.leave(15, 5.0)
-    assert settle(places, 6.0) == {b"x"}
-
-
-def test_a_peer_that_moves_leaves_its_old_place() -> None:
-    places = Places()
-    assert not places.note(b"x", 15, 0.0)
-    assert places.note(b"x", 16, 1.0)
-    assert places.numbers == {b"x": 16}
-    assert settle(places, 2.0) == {b"x"}
-    places.leave(16, 3.0)
-    assert settle(places, 4.0) == {b"x"}
-    assert places.numbers == {}
-
-
-def test_the_table_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gandy.doors.sockets.router.MAX_PEERS", 10)
-    places = Places()
-    for number in range(100):
-        places.note(b"%d" % number, number, 0.0)
-    assert len(places.numbers) == 10
-    places.leave(3, 1.0)
-    assert settle(places, 2.0) == {b"3"}

@@ -25,10 +25,10 @@ def test_a_question_is_sent_at_once_whatever_was_sent_since_its_worker_was_found
             worker = await Peer.connect_worker(tmp_path, About("w-1", "w", 2))
             await worker.hear()
             errands = Errands(server)
-            desk = server.foreman.find_desk("w-1")
-            assert desk is not None
+            link = server.foreman.find_link("w-1")
+            assert link is not None
             server._flush()  # as the answer to another client would do
-            asking = asyncio.create_task(errands.ask(desk, READ, b"question", SECONDS))
+            asking = asyncio.create_task(errands.ask(link, READ, b"question", SECONDS))
             message = await worker.hear()
             assert message == Extended(READ, b"question")
             server.on_message = lambda link, message: errands.on_answer(link, message)
@@ -44,12 +44,12 @@ def test_a_worker_that_left_since_it_was_found_is_not_waited_for(tmp_path: Path)
         async with a_foreman(tmp_path) as program:
             worker = await Peer.connect_worker(tmp_path, About("w-1", "w", 2))
             await worker.hear()
-            desk = program.server.foreman.find_desk("w-1")
-            assert desk is not None
+            link = program.server.foreman.find_link("w-1")
+            assert link is not None
             worker.abort()
-            while desk.link in program.server.foreman.desks:
+            while link.name in program.server.foreman.links:
                 await asyncio.sleep(0)
             with pytest.raises(TimeoutError):
-                await Errands(program.server).ask(desk, READ, b"question", SECONDS)
+                await Errands(program.server).ask(link, READ, b"question", SECONDS)
 
     run(test())

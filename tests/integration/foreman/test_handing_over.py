@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.halls import find_port
+from tests.free_ports import find_port
 
 from gandy.core.policy import Policy
 from gandy.core.roles import CrewRole

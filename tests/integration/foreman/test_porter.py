@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 from tests.e2e.forts import CLIENT_OFFERS
-from tests.e2e.halls import find_port
+from tests.free_ports import find_port
 
+from gandy.core import foreman as core_foreman
 from gandy.core import lobby
 from gandy.core.keyring import make_proof, tell_check
 from gandy.core.policy import Policy
 from gandy.core.roles import CrewRole
-from gandy.doors.v1.opening import V1Door
+from gandy.doors.v1.opening import V1Opening
 from gandy.errors import GandyError
 from gandy.foreman import porter, server
 from gandy.foreman.doors import Doors
@@ -40,7 +41,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 def _limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(porter, "MAX_STRANGERS", MOST)
     monkeypatch.setattr(server, "MAX_SILENT_LINKS", MOST)
-    monkeypatch.setattr(server, "HELLO_SECONDS", 600.0)
+    monkeypatch.setattr(core_foreman, "HELLO_SECONDS", 600.0)
     monkeypatch.setattr(porter, "JOIN_SECONDS", 600.0)
     monkeypatch.setattr(tls, "HANDSHAKE_SECONDS", 600.0)
 
@@ -89,7 +90,7 @@ async def a_site(home: Path) -> AsyncIterator[Site]:
     home.chmod(0o700)
     site = Site(home)
     listen = (f"tcp://127.0.0.1:{site.tcp}", f"plain://127.0.0.1:{site.plain}")
-    await site.program.start(Doors(listen=listen, others=(V1Door(f"127.0.0.1:{site.v1}"),)))
+    await site.program.start(Doors(listen=listen, others=(V1Opening(f"127.0.0.1:{site.v1}"),)))
     try:
         yield site
     finally:
@@ -165,7 +166,7 @@ async def open_at(site: Site, door: str) -> Streams:
 def test_the_clock_cuts_those_who_say_no_hello_and_nobody_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, door: str
 ) -> None:
-    monkeypatch.setattr(server, "HELLO_SECONDS", 0.5)
+    monkeypatch.setattr(core_foreman, "HELLO_SECONDS", 0.5)
 
     async def test() -> None:
         async with a_site(tmp_path) as site:

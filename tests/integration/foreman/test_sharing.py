@@ -86,7 +86,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 async def run(home: Path) -> None:
     program = ForemanProgram(str(home), "memory:", Policy(grace=0.2))
     await program.start()
-    store = program.server.store = Turnstile()
+    store = program.server.store = program.server.committer.store = Turnstile()
     await store.open()
     worker = HandWorker(*await asyncio.open_unix_connection(home / "foreman.sock"))
     try:
@@ -103,7 +103,7 @@ async def run(home: Path) -> None:
             await store.reached.wait()
             worker.end(worker.heard[0])  # while something else is written
             known = program.server.foreman.reactor.workers.find("hand-1")
-            await until(lambda: known is not None and known.used == 0)
+            await until(lambda: known is not None and known.slots.by_tasks == 0)
             store.gate.set()
             await beside
             await worker.hear(2)

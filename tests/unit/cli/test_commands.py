@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from gandy.cli import main
 from gandy.doors.pingpong.opening import PingPongOpening
 from gandy.doors.roundrobin.opening import RoundRobinOpening
-from gandy.doors.v1.opening import V1Door
+from gandy.doors.v1.opening import V1Opening
 from gandy.foreman.doors import Doors
 
 
@@ -91,7 +91,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
                 "doors": Doors(
                     ("tcp://[::]:1",),
                     (
-                        V1Door("h:1"),
+                        V1Opening("h:1"),
                         RoundRobinOpening("tcp://h:2", "keys", ("0x20=a",), 1.0, 9.0),
                         PingPongOpening("tcp://h:3", "keys", "b", 2.0),
                     ),

@@ -2,10 +2,10 @@
 
 from tests.reactors import PromptReactor
 
-from gandy.core.effects import Effect, Give, JobChanged, Publish, Recall
+from gandy.core.effects import Effect, Give, Recall
 from gandy.core.model import AttemptKey, Cause, Counts, Ending, JobSpec, JobState, TaskState
 from gandy.core.policy import Policy
-from gandy.core.records import Ended
+from gandy.core.records import Ended, JobSet
 from gandy.core.workers import WorkerInfo
 from gandy.ids import JobId, TaskNumber
 
@@ -56,7 +56,7 @@ def given(effects: list[Effect]) -> dict[str, list[AttemptKey]]:
 
 
 def states(effects: list[Effect]) -> list[JobState]:
-    return [e.event.state for e in effects if isinstance(e, Publish) and isinstance(e.event, JobChanged)]
+    return [e.state for e in effects if isinstance(e, JobSet)]
 
 
 def ended(effects: list[Effect]) -> list[tuple[AttemptKey, TaskState]]:

@@ -4,6 +4,7 @@ from itertools import count
 
 from gandy.core.calls import Peer
 from gandy.core.offers import Offers
+from gandy.core.workers import Worker, WorkerInfo
 
 NAME = b"sum"
 numbers = count(1)
@@ -11,7 +12,8 @@ numbers = count(1)
 
 def a_worker(offers: Offers, slots: int = 1, knows_time: bool = False) -> Peer:
     peer = Peer(next(numbers))
-    peer.slots, peer.knows_time = slots, knows_time
+    peer.worker = Worker(WorkerInfo("w", "w", slots), connected=True)
+    peer.slots, peer.knows_time = peer.worker.slots, knows_time
     offers.add_worker(peer)
     offers.add(peer, NAME, 1, 0.0)
     offers.line_up(peer)
@@ -23,12 +25,12 @@ def test_workers_take_turns_as_long_as_they_have_a_slot() -> None:
     first, second = a_worker(offers, slots=2), a_worker(offers)
     command = offers.commands[NAME]
     assert [offers.find_worker(command) for _ in range(3)] == [first, second, first]
-    second.in_use = 1
+    second.slots.by_calls = 1
     assert offers.find_worker(command) is first
-    first.in_use = 2
+    first.slots.by_calls = 2
     assert offers.find_worker(command) is None
     assert first.missing == second.missing == {command}
-    second.in_use = 0
+    second.slots.by_calls = 0
     offers.line_up(second)
     assert offers.find_worker(command) is second
     offers.check()
@@ -51,7 +53,7 @@ def test_a_time_is_for_who_knows_it_and_rather_for_who_is_free() -> None:
     command = offers.commands[NAME]
     assert offers.find_timely(command) is None
     busy, free = a_worker(offers, knows_time=True), a_worker(offers, knows_time=True)
-    busy.in_use = 1
+    busy.slots.by_calls = 1
     assert offers.find_timely(command) is free
-    free.in_use = 1
+    free.slots.by_calls = 1
     assert offers.find_timely(command) is busy

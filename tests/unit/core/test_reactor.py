@@ -19,7 +19,7 @@ from tests.unit.core.played import (
 )
 
 from gandy.core.dispatch import LEAD
-from gandy.core.effects import Acknowledge, Assignment, Dismiss, Give, JobChanged, Kill, Publish
+from gandy.core.effects import Acknowledge, Assignment, Dismiss, Give, Kill
 from gandy.core.foreman import RECORDS
 from gandy.core.model import Cause, Counts, Ending, JobSpec, JobState, TaskState
 from gandy.core.policy import Policy
@@ -38,7 +38,6 @@ def test_a_job_is_recorded_before_its_tasks_are_claimed_and_given() -> None:
         JobAdded(ONE, spec, 0.0, ()),
         Claimed("w", (key(),), 0.0),
         JobSet(ONE, JobState.RUNNING, False, 0.0),
-        Publish(JobChanged(ONE, JobState.RUNNING)),
         Give("w", (Assignment(key(), spec),)),
     ]
 
@@ -147,7 +146,6 @@ def test_a_result_is_recorded_before_it_is_acknowledged() -> None:
     assert effects == [
         Ended(key(), OK, TaskState.FINISHED, 1.0),
         JobSet(ONE, JobState.FINISHED, False, 1.0),
-        Publish(JobChanged(ONE, JobState.FINISHED)),
         Acknowledge("w", (key(),)),
     ]
     assert crew.reactor.jobs.find(ONE) is None
@@ -328,7 +326,6 @@ def test_a_worker_that_refused_is_asked_again_after_a_pause_that_grows() -> None
     for attempt in range(1, 13):
         effects = crew.seen(crew.reactor.on_refused("w", [key(1, attempt)], now))
         assert ended(effects) == [(key(1, attempt), TaskState.WAITING)]
-        crew.reactor.on_heard("w", now)  # a word about something else, and no reason to hurry
         assert given(crew.seen(crew.reactor.on_time(now))) == {}
         deadline = crew.reactor.next_deadline()
         assert deadline is not None
@@ -340,7 +337,6 @@ def test_a_worker_that_refused_is_asked_again_after_a_pause_that_grows() -> None
     assert pauses[-1] == MAX_REFUSAL_PAUSE
     assert crew.reactor.next_moment() == inf
     assert crew.reactor.on_refused("nobody", [key(9)], 2.0) == []
-    crew.reactor.on_heard("nobody", 2.0)
 
 
 def test_a_result_or_a_hello_ends_the_pause_after_a_refusal() -> None:
@@ -545,7 +541,6 @@ def test_what_should_begin_soon_is_had_back_only_if_it_does_not() -> None:
     effects = crew.seen(crew.reactor.on_hello(an_eager_worker("b", slots=2), [], 2.001))
     assert recalled(effects) == {}
     assert crew.reactor.next_moment() == crew.reactor.next_deadline() == pytest.approx(2.02)
-    crew.reactor.on_heard("a", 2.02)  # a call, perhaps; a slow task may be in front all the same
     assert recalled(crew.seen(crew.reactor.on_time(2.021))) == {"a": (key(6), key(5))}
     assert crew.reactor.next_moment() == inf
 
@@ -627,7 +622,7 @@ def test_what_is_cancelled_before_it_went_out_holds_no_slot() -> None:
     played.reactor.check()
     worker = played.reactor.workers.find("w")
     assert worker is not None
-    assert (worker.used, list(worker.held)) == (1, [key(2)])
+    assert (worker.slots.by_tasks, list(worker.held)) == (1, [key(2)])
 
 
 def test_some_tasks_can_be_cancelled() -> None:

@@ -21,8 +21,8 @@ class Shop:
         self.sharing = Sharing(self.waiting)
         command = Command(COMMAND, 0.0)
         self.peer = Peer(1)
-        self.peer.slots = slots
         self.peer.worker = Worker(WorkerInfo("w", "w", slots), connected=True)
+        self.peer.slots = self.peer.worker.slots
         for number in range(1, slots + 1):
             self.peer.worker.take(AttemptKey(JobId(1), TaskNumber(number), 1), Held(1))
         command.offers[self.peer] = self.peer.offers[COMMAND] = 1
@@ -30,7 +30,7 @@ class Shop:
         self.waiting.add(self.call, b"")
 
     def ask(self, now: float) -> list[int]:
-        return [peer.asked for peer in self.sharing.decide([self.peer], now)]
+        return [peer.slots.request.slots for peer in self.sharing.decide([self.peer], now)]
 
 
 def test_half_of_the_slots_are_asked_for_while_calls_wait() -> None:
@@ -46,7 +46,7 @@ def test_calls_and_tasks_take_turns_at_an_only_slot() -> None:
     shop = Shop(slots=1)
     assert shop.ask(0.0) == [1]
     assert shop.ask(TURN * 9) == []  # the task is still there
-    assert shop.sharing.on_yielded(shop.peer, shop.peer.asked_count, 1, 10.0)
+    assert shop.sharing.on_yielded(shop.peer, shop.peer.slots.request.count, 1, 10.0)
     assert shop.ask(10.0 + TURN / 2) == []
     assert shop.ask(10.0 + TURN) == [0]
     assert shop.ask(10.0 + TURN * 1.5) == []
@@ -56,7 +56,7 @@ def test_calls_and_tasks_take_turns_at_an_only_slot() -> None:
 def test_an_answer_to_an_earlier_question_is_none() -> None:
     shop = Shop(slots=2)
     shop.ask(0.0)
-    assert not shop.sharing.on_yielded(shop.peer, shop.peer.asked_count - 1, 1, 1.0)
-    assert shop.peer.yielded == 0
+    assert not shop.sharing.on_yielded(shop.peer, shop.peer.slots.request.count - 1, 1, 1.0)
+    assert shop.peer.slots.yielded == 0
     with pytest.raises(RemoteProtocolError, match="than there are"):
-        shop.sharing.on_yielded(shop.peer, shop.peer.asked_count, 3, 1.0)
+        shop.sharing.on_yielded(shop.peer, shop.peer.slots.request.count, 3, 1.0)

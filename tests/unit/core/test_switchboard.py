@@ -6,7 +6,7 @@ from tests.crews import ClientSeat, Crew, Frame, WorkerSeat
 from gandy.core.model import AttemptKey
 from gandy.core.sharing import TURN
 from gandy.core.switchboard import GRACE, LAST_ID, MAX_CREDIT, MAX_PATIENCE, Switchboard
-from gandy.core.workers import Held
+from gandy.core.workers import Held, WorkerInfo
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import MAX_PIECE_BYTES
@@ -73,7 +73,7 @@ def test_calls_that_come_together_go_to_workers_in_turn() -> None:
     client, first, second = crew.client(), crew.worker("w1", slots=4), crew.worker("w2", slots=4)
     client.feed(plain_calls(1, 2, 3, 4, 5))
     assert (first.take(), second.take()) == ([1, 3, 5], [2, 4])
-    assert (first.account.lent, second.account.lent) == (3, 2)
+    assert (first.account.slots.lent, second.account.slots.lent) == (3, 2)
 
 
 def test_results_that_come_together_go_each_to_its_client() -> None:
@@ -84,7 +84,7 @@ def test_results_that_come_together_go_each_to_its_client() -> None:
     assert [frame.seq for frame in worker.hear()] == [0, 1, 2, 3]
     worker.feed(plain_results(0, 2, 1, 3))
     assert (first.results(), second.results()) == ([(1, DONE), (2, DONE), (3, DONE)], [(1, DONE)])
-    assert (worker.peer.in_use, worker.account.lent) == (0, 0)
+    assert (worker.peer.slots.by_calls, worker.account.slots.lent) == (0, 0)
 
 
 def test_calls_that_come_together_wait_where_no_slot_is_free() -> None:
@@ -495,7 +495,7 @@ def test_calls_of_a_lost_worker_are_lost() -> None:
     client.cast(4, flags=MORE)  # its client still sends, and must know
     worker.cut()
     assert client.results() == [(1, LOST), (2, LOST), (4, LOST)]
-    assert not any((client.peer.calls, worker.peer.serves, worker.peer.offers, worker.peer.in_use))
+    assert not any((client.peer.calls, worker.peer.serves, worker.peer.offers, worker.peer.slots.by_calls))
     assert worker.peer not in crew.board.touched
 
 
@@ -793,10 +793,10 @@ def test_a_call_may_need_more_slots_from_now_on() -> None:
 
 def test_a_worker_may_have_more_slots_or_fewer() -> None:
     crew, _, worker = a_full_crew(waiting=3)
-    worker.slots = 3
+    worker.account.introduce(WorkerInfo("w", "w", 3))
     worker.announce("ping")
     assert worker.take() == [1, 2]
-    worker.slots = 1
+    worker.account.introduce(WorkerInfo("w", "w", 1))
     worker.announce("ping")
     assert worker.peer.count_free() == -2
     worker.end(0, 1)
@@ -811,10 +811,9 @@ def test_fewer_slots_mean_that_fewer_are_left_by_jobs() -> None:
     client.call(1)
     crew.share()
     worker.yield_slots(2, 1)
-    assert worker.peer.yielded == 2
-    worker.reserved = 3
-    worker.announce("ping")
-    assert worker.peer.yielded == 1
+    assert worker.peer.slots.yielded == 2
+    worker.account.introduce(WorkerInfo("w", "w", 1))
+    assert worker.peer.slots.yielded == 1
 
 
 def test_offers_and_running_calls_can_be_listed() -> None:
@@ -827,9 +826,8 @@ def test_offers_and_running_calls_can_be_listed() -> None:
     worker.take()
     worker.end(1)
     assert crew.board.count_running("w") == 1
-    assert (crew.board.tell_slots("w"), crew.board.tell_in_use("w")) == (2, 1)
+    assert (worker.account.slots.total, worker.account.slots.busy) == (2, 1)
     assert (crew.board.list_offers("nobody"), crew.board.count_running("nobody")) == ([], 0)
-    assert (crew.board.tell_slots("nobody"), crew.board.tell_in_use("nobody")) == (0, 0)
 
 
 # Answers before the end
@@ -1137,7 +1135,7 @@ def test_slots_go_back_to_jobs_when_no_call_needs_them() -> None:
     assert crew.board.needs_ticks
     crew.share()
     assert [frame[2:4] for frame in worker.take_others()] == [(1, 1), (2, 0)]
-    assert (worker.peer.yielded, crew.board.needs_ticks) == (0, False)
+    assert (worker.peer.slots.yielded, crew.board.needs_ticks) == (0, False)
 
 
 def test_jobs_know_what_calls_have_of_their_slots() -> None:
@@ -1146,15 +1144,15 @@ def test_jobs_know_what_calls_have_of_their_slots() -> None:
     told = []
     for seq in range(3):
         client.call(seq)
-        told.append(worker.account.lent)
+        told.append(worker.account.slots.lent)
     worker.take()
     worker.end(0)
-    told.append(worker.account.lent)
+    told.append(worker.account.slots.lent)
     worker.reserved = 0
     worker.announce("ping")
-    told.append(worker.account.lent)
+    told.append(worker.account.slots.lent)
     worker.cut()
-    told.append(worker.account.lent)
+    told.append(worker.account.slots.lent)
     assert told == [0, 1, 2, 1, 2, 0]
 
 
@@ -1166,7 +1164,7 @@ def test_an_old_link_that_ends_late_changes_nothing() -> None:
     client.call(1)
     assert new.before is old.peer
     old.cut()
-    assert (new.take(), old.account.lent, client.results()) == ([1], 1, [])
+    assert (new.take(), old.account.slots.lent, client.results()) == ([1], 1, [])
 
 
 def test_an_answer_to_what_was_asked_before_is_stale() -> None:
@@ -1178,7 +1176,7 @@ def test_an_answer_to_what_was_asked_before_is_stale() -> None:
     crew.share()
     client.call(2)
     worker.yield_slots(1, 1)
-    assert (worker.take(), worker.peer.yielded) == ([], 0)
+    assert (worker.take(), worker.peer.slots.yielded) == ([], 0)
     crew.share()
     assert [frame[2:4] for frame in worker.take_others()] == [(1, 1), (2, 0), (3, 1)]
     worker.yield_slots(1, 3)

@@ -2,12 +2,14 @@
 
 from gandy.core.calls import Call, Command, Peer
 from gandy.core.waiting import WaitingCalls
+from gandy.core.workers import Worker, WorkerInfo
 from gandy.wire.calls import BODY
 
 
 def a_worker(*commands: Command, slots: int = 1) -> Peer:
     peer = Peer(1)
-    peer.slots = slots
+    peer.worker = Worker(WorkerInfo("w", "w", slots), connected=True)
+    peer.slots = peer.worker.slots
     for command in commands:
         command.offers[peer] = peer.offers[command.name] = 1
     return peer
@@ -35,9 +37,9 @@ def test_nobody_is_next_where_no_slot_is_free() -> None:
     command = Command(b"one", 0.0)
     peer, waiting = a_worker(command), WaitingCalls(10, 1_000)
     waiting.add(a_call(command), b"")
-    peer.in_use = 1
+    peer.slots.by_calls = 1
     assert waiting.find(peer) is None
-    peer.slots, command.offers[peer] = 2, 2  # one is free, and a call needs two
+    peer.slots.shared, command.offers[peer] = 2, 2  # one is free, and a call needs two
     assert waiting.find(peer) is None
 
 

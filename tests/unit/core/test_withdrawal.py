@@ -1,6 +1,6 @@
 """What a foreman takes back when its store could not keep a batch, and what stays in it."""
 
-from gandy.core.effects import Acknowledge, Effect, Give, JobChanged, Publish, Reply
+from gandy.core.effects import Acknowledge, Effect, Give, Reply
 from gandy.core.foreman import Batch, Foreman
 from gandy.core.model import AttemptKey, Cause, Counts, Ending, JobSpec, JobState, TaskState
 from gandy.core.policy import Policy
@@ -32,7 +32,7 @@ class Disk:
 
     def __init__(self, slots: int = 2) -> None:
         self.reactor = Reactor(Policy(grace=10.0, first_pace=0.0))
-        self.foreman = Foreman(self.reactor)
+        self.foreman = Foreman(self.reactor, 0.0)
         self.decide(self.reactor.on_hello(WorkerInfo("w", "w", slots), [], 0.0))
 
     def decide(self, effects: list[Effect]) -> None:
@@ -71,7 +71,7 @@ def test_a_job_that_cannot_be_kept_never_was() -> None:
     batch, refused = disk.fail()
     assert (batch.records, batch.sends, refused) == ([], [], ["client"])
     assert disk.reactor.jobs.find(job) is None
-    assert disk.reactor.workers.find("w").used == 0  # type: ignore[union-attr]
+    assert disk.reactor.workers.find("w").slots.by_tasks == 0  # type: ignore[union-attr]
     assert disk.submit() == job + 1
 
 
@@ -172,7 +172,7 @@ def test_a_claim_that_was_lost_with_its_worker_stays_with_its_end() -> None:
     for send in batch.sends:
         disk.foreman.perform(send, {}, 1.0)
     disk.reactor.check()
-    assert disk.reactor.workers.find("w").used == 0  # type: ignore[union-attr]
+    assert disk.reactor.workers.find("w").slots.by_tasks == 0  # type: ignore[union-attr]
     assert disk.counts(job) == Counts(waiting=1, cancelled=1)
 
 
@@ -204,16 +204,16 @@ def test_a_job_after_one_that_failed_is_withdrawn_though_it_ended_at_once() -> N
     spec = JobSpec(command="true", after=(JobId(7),))
     _, effects = disk.reactor.submit(spec, 0.0, past={JobId(7): JobState.FAILED})
     disk.decide(effects)
-    assert any(isinstance(effect, Publish) for effect in effects)
+    assert any(isinstance(effect, JobSet) for effect in effects)
     batch, _ = disk.fail()
     assert (batch.records, batch.sends) == ([], [])
 
 
-def test_news_of_other_jobs_stay() -> None:
+def test_answers_about_other_things_stay() -> None:
     disk = Disk()
-    news = Publish(JobChanged(JobId(5), JobState.RUNNING))
-    disk.decide([JobForgotten(JobId(6)), news])
-    assert disk.fail()[0].sends == [news]
+    answer = Reply("token", "forgotten")
+    disk.decide([JobForgotten(JobId(6)), answer])
+    assert disk.fail()[0].sends == [answer]
 
 
 def test_lines_are_withdrawn_and_those_of_a_withdrawn_job_are_dropped() -> None:
@@ -241,7 +241,7 @@ def test_what_the_store_cannot_read_is_not_given_and_ends() -> None:
     disk = Disk(slots=3)
     job = disk.submit(tasks=2, has_lines=True)
     batch = disk.foreman.take_batch(0.0)
-    news = Publish(JobChanged(job, JobState.RUNNING))
+    news = Reply("token", job)
     left = disk.foreman.fail_unreadable([*batch.sends, news], {key(1): "damaged"}, 1.0)
     gifts = [each.attempt for send in left if isinstance(send, Give) for each in send.assignments]
     assert (gifts, left[-1]) == ([key(2)], news)
@@ -249,4 +249,4 @@ def test_what_the_store_cannot_read_is_not_given_and_ends() -> None:
     (end,) = [record for record in disk.foreman.batch.records if isinstance(record, Ended)]
     assert (end.attempt, end.state, end.ending.cause) == (key(1), TaskState.FAILED, Cause.NOT_STARTED)
     assert end.ending.note == "its line or arguments cannot be read: damaged"
-    assert disk.reactor.workers.find("w").used == 1  # type: ignore[union-attr]
+    assert disk.reactor.workers.find("w").slots.by_tasks == 1  # type: ignore[union-attr]

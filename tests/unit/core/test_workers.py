@@ -38,7 +38,7 @@ def test_a_full_worker_has_no_turn_until_a_slot_is_free() -> None:
     assert turns(table) == ["b"]
     a.release(an_attempt(1))
     a.release(an_attempt(1))
-    assert a.used == 0
+    assert a.slots.by_tasks == 0
     table.settle(a)
     assert turns(table) == ["b", "a"]
     table.check()
@@ -70,11 +70,11 @@ def test_what_a_worker_has_no_slots_for_waits_there() -> None:
     assert list(a.list_begun()) == []
     for task, slots in ((1, 1), (2, 1), (3, 2), (4, 1)):
         a.take(an_attempt(task), Held(slots))
-    assert (a.used, a.busy, list(a.list_begun())) == (5, 2, [an_attempt(1), an_attempt(2)])
-    a.lent = 1  # to calls
-    assert (a.busy, list(a.list_begun())) == (1, [an_attempt(1)])
-    a.lent = 2
-    assert (a.busy, list(a.list_begun())) == (0, [])
+    assert (a.slots.by_tasks, a.slots.busy_with_tasks, list(a.list_begun())) == (5, 2, [an_attempt(1), an_attempt(2)])
+    a.slots.by_calls = 1  # to calls
+    assert (a.slots.busy_with_tasks, list(a.list_begun())) == (1, [an_attempt(1)])
+    a.slots.by_calls = 2
+    assert (a.slots.busy_with_tasks, list(a.list_begun())) == (0, [])
 
 
 def test_what_runs_on_a_worker_that_is_away_since_the_start_is_believed_to_run() -> None:

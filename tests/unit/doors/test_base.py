@@ -2,7 +2,7 @@
 
 import pytest
 
-from gandy.doors.base import Parcel, name_peer
+from gandy.doors.base import Outgoing, name_peer
 
 
 @pytest.mark.parametrize(
@@ -28,4 +28,4 @@ def test_two_routing_ids_never_have_the_same_name() -> None:
 
 
 def test_a_parcel_is_no_call_unless_it_says_so() -> None:
-    assert Parcel([b"w", b""]).call == -1
+    assert Outgoing([b"w", b""]).call == -1

@@ -1,32 +1,29 @@
 """What the ping-pong dialogue adds to the command line."""
 
-from typing import Any
-
 import click
 
-from gandy.doors.face import DoorFace
-from gandy.foreman.doors import Door
+from gandy.doors.face import DoorFace, Values, WorkerFace
+from gandy.foreman.doors import DoorOpening
 from gandy.terminal.options import FOREMAN_ONLY, Seconds
 
 
-def _make_door(told: dict[str, Any], curve: str | None) -> Door:
+def _make_opening(own: Values, curve: str | None) -> DoorOpening:
     from gandy.doors.pingpong.opening import PingPongOpening
 
-    return PingPongOpening(told["pingpong"], curve, told["pingpong_command"], told["pingpong_expiry"])
+    return PingPongOpening(own["pingpong"], curve, own["pingpong_command"], own["pingpong_expiry"])
 
 
-def _run_worker(told: dict[str, Any]) -> int:
+def _run_worker(own: Values, others: Values) -> int:
     from gandy.doors.pingpong.main import run
 
-    command = told.pop("pingpong_command")
-    if command is None:
+    if own["pingpong_command"] is None:
         raise click.UsageError("--pingpong needs --pingpong-command NAME: what gets the jobs")
-    return run(url=told.pop("pingpong"), command=command, **told)
+    return run(url=own["pingpong"], command=own["pingpong_command"], **others)
 
 
 FACE = DoorFace(
     switch="pingpong",
-    foreman_options=(
+    options=(
         click.option("--pingpong", metavar="URL", help="Take ping-pong workers at tcp://HOST:PORT."),
         click.option(
             "--pingpong-command",
@@ -44,14 +41,20 @@ FACE = DoorFace(
             help="How long an idle one may be silent.",
         ),
     ),
-    make_door=_make_door,
-    worker_options=(
-        click.option("--pingpong", metavar="URL", help="Work for the ping-pong broker at tcp://HOST:PORT instead."),
-        click.option("--pingpong-command", metavar="NAME", help="The command that gets the jobs of that broker."),
+    make_opening=_make_opening,
+    examples=("gandy foreman run --pingpong tcp://10.0.0.7:6715 --pingpong-command cook --curve keys",),
+    worker=WorkerFace(
+        options=(
+            click.option("--pingpong", metavar="URL", help="Work for the ping-pong broker at tcp://HOST:PORT instead."),
+            click.option("--pingpong-command", metavar="NAME", help="The command that gets the jobs of that broker."),
+        ),
+        refused=(
+            ("is for workers of a foreman, and not with --pingpong", FOREMAN_ONLY),
+            ("is not with --pingpong: its workers have one slot and one command", ("slots",)),
+        ),
+        run=_run_worker,
+        examples=(
+            "gandy worker run --pingpong tcp://127.0.0.1:6715 --insecure --commands kitchen --pingpong-command cook",
+        ),
     ),
-    worker_refuses=(
-        ("is for workers of a foreman, and not with --pingpong", FOREMAN_ONLY),
-        ("is not with --pingpong: its workers have one slot and one command", ("slots",)),
-    ),
-    run_worker=_run_worker,
 )

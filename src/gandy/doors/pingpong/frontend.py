@@ -1,7 +1,7 @@
-"""A ping-pong worker's frontend (seed 003) in a thread of its own, so that a worker that is busy still sends PINGs.
+"""A ping-pong worker's frontend in a thread of its own, so that a busy worker still sends PINGs.
 
-The law is `doors.pingpong.talk`; here are its socket and its clock. Any thread may call the methods; events are told
-in the thread of the frontend.
+The law is in `doors.pingpong.talk`; here are its socket and its clock. Any thread may call the methods; the callbacks
+run in the thread of the frontend.
 """
 
 import logging
@@ -14,19 +14,19 @@ from typing import Final
 import zmq
 
 from gandy.doors.pingpong.talk import PingPongWorker, Turn
-from gandy.doors.pingpong.wire import MAX_BODY_BYTES, Exit, Job
+from gandy.doors.pingpong.wire import MAX_BODY_BYTES, Exit, PingPongJob
 from gandy.doors.sockets.dealer import DealerThread, Keys
 from gandy.errors import RemoteProtocolError
 
 log = logging.getLogger("gandy.doors.sockets")
 
-# Milliseconds between two tries of a frontend that nobody has answered yet. A frontend is for one connection: in this
+# Milliseconds between two tries of a frontend that has no answer yet. A frontend is for one connection: in this
 # time it is closed, or the result of a job would get to a broker that has given us another one.
 RECONNECT_MS: Final = 500
 
 
 class FrontendThread(DealerThread):
-    """One worker. `on_job` gets the bytes of a job, to which `finish` is the answer; `on_exit` says that it is over."""
+    """One worker. `on_job` gets the bytes of a job, to which `finish` is the answer; `on_exit` says that EXIT came."""
 
     name = "gandy-frontend"
     watched = zmq.EVENT_DISCONNECTED
@@ -73,13 +73,13 @@ class FrontendThread(DealerThread):
 
     def _take(self, turn: Turn) -> None:
         if turn.is_renewed:
-            log.info("no word from %s: beginning anew", self.url)
+            log.info("no message from %s: connecting again", self.url)
             self._renew()
         for frames in turn.messages:
             self._send(frames)
 
     def _send(self, frames: list[bytes]) -> None:
-        """What the socket does not take now is lost: it would be old news later."""
+        """What the socket does not take now is dropped: it would be out of date later."""
         with suppress(zmq.Again):
             self._socket.send_multipart(frames, zmq.NOBLOCK)
 
@@ -92,12 +92,12 @@ class FrontendThread(DealerThread):
             try:
                 message = self._side.on_frames(frames, time.monotonic())
             except RemoteProtocolError as error:
-                log.warning("%s said something that makes no sense: %s", self.url, error)
+                log.warning("%s sent an invalid message: %s", self.url, error)
                 continue
-            self._see_to(message)
+            self._handle(message)
 
-    def _see_to(self, message: Job | Exit | None) -> None:
-        if isinstance(message, Job):
+    def _handle(self, message: PingPongJob | Exit | None) -> None:
+        if isinstance(message, PingPongJob):
             self._on_job(message.data)
         elif message is not None:
             self._on_exit()
@@ -107,4 +107,4 @@ class FrontendThread(DealerThread):
             frames = self._side.result(self._results.popleft(), time.monotonic())
             if frames is not None:
                 self._send(frames)
-            self._see_to(self._side.next_job())
+            self._handle(self._side.next_job())

@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from gandy.doors.gate import DoorGate, ForemanRoll, open_router
+from gandy.doors.door_socket import DoorSocket, ForemanRegistry, open_router
 from gandy.doors.pingpong.door import PingPongDoor
 from gandy.errors import ConfigError
 from gandy.foreman.doors import OpenDoor
@@ -14,7 +14,7 @@ NAME: Final = "ping-pong"
 
 
 class PingPongOpening(NamedTuple):
-    """Implements `foreman.doors.Door`."""
+    """Implements `foreman.doors.DoorOpening`."""
 
     url: str
     curve: str | None  # the folder of keys for ZeroMQ
@@ -31,7 +31,7 @@ class PingPongOpening(NamedTuple):
             raise ConfigError(str(error)) from None
         address = check_bind(self.url, curve=self.curve is not None, insecure=insecure)
         router = open_router(server, NAME, address, self.curve)
-        door = PingPongDoor(server.lane.switchboard, ForemanRoll(server), self.command, self.expiry)
-        server.lane.add_gate(DoorGate(NAME, door, router, server.lane))
+        door = PingPongDoor(server.lane.switchboard, ForemanRegistry(server), self.command, self.expiry)
+        server.lane.add_gate(DoorSocket(NAME, door, router, server.lane))
         audience = describe_audience(address.host) if self.curve is None else None
         return OpenDoor(f"{router.address} ({NAME}: {self.command})", audience)

@@ -1,7 +1,7 @@
-"""The law of the ping-pong dialogue (seed 003) as two tables, and its worker side on a clock that others read.
+"""The law of the ping-pong dialogue (docs/protocol/pingpong.md) as two tables, and its worker side.
 
-The broker's table is about one worker. Where an entry is missing, the event means nothing there: what was said is
-dropped. What a broker does with jobs is in `gandy.doors.pingpong.door`.
+The broker's table is about one worker. An event without an entry means nothing in that state, and is dropped. What a
+broker does with jobs is in `gandy.doors.pingpong.door`.
 """
 
 from collections import deque
@@ -14,25 +14,25 @@ from gandy.doors.pingpong.wire import (
     MAX_BODY_BYTES,
     WORKER_WORDS,
     Exit,
-    Job,
     Ping,
+    PingPongJob,
     Pong,
     Ready,
     Result,
     decode_broker,
     encode,
-    tell_fault,
+    explain_unsendable,
 )
 from gandy.errors import LocalProtocolError
 
-BROKER_TIMEOUT: Final = 2.5  # seconds of one period without a word from the broker
+BROKER_TIMEOUT: Final = 2.5  # seconds of one period without a message from the broker
 N_TIMEOUTS: Final = 3  # such periods, one after the other, and the broker is taken for gone
-PING_PERIOD: Final = 1.0  # seconds; seed 003: every second
+PING_PERIOD: Final = 1.0  # seconds; pingpong.md, rule 2
 MAX_WAITING: Final = 1000  # jobs that wait on a worker: a broker may take each PING of a busy worker for "ready"
 
 
 class WorkerState(Enum):
-    """A worker, as the broker sees it."""
+    """The state of a worker, as the broker sees it."""
 
     ABSENT = "absent"
     READY = "ready"
@@ -48,12 +48,12 @@ class BrokerEvent(Enum):
     READY = "READY"  # the worker said it
     PING = "PING"
     RESULT = "result"
-    NOISE = "noise"  # it said something that makes no sense, which is a sign of life all the same
+    NOISE = "noise"  # it sent an invalid message, which is a sign of life all the same
     JOB = "job"  # the broker gives it one
     EXPIRED = "expired"  # nothing was heard for WORKER_EXPIRE_SECONDS
     GONE = "gone"  # nothing can be sent to it
-    DISMISSED = "dismissed"  # it shall leave when it has no job
-    KILLED = "killed"  # it shall leave now
+    DISMISSED = "dismissed"  # it is to leave when it has no job
+    KILLED = "killed"  # it is to leave now
 
 
 _W, _B = WorkerState, BrokerEvent
@@ -96,7 +96,7 @@ BROKER_LAW: Final[Mapping[tuple[WorkerState, BrokerEvent], WorkerState]] = {
     (_W.LEAVING, _B.GONE): _W.ABSENT,
     (_W.LEAVING, _B.DISMISSED): _W.LEAVING,
     (_W.LEAVING, _B.KILLED): _W.GOING,
-    # Whoever says READY after an EXIT has begun anew.
+    # A worker that says READY after an EXIT has begun anew.
     (_W.GOING, _B.READY): _W.READY,
     (_W.GOING, _B.PING): _W.GOING,
     (_W.GOING, _B.NOISE): _W.GOING,
@@ -108,7 +108,7 @@ HAS_JOB: Final = frozenset((_W.BUSY, _W.SILENT, _W.LEAVING))
 
 
 class SideState(Enum):
-    """A worker, as it sees itself."""
+    """The state of a worker, as it sees itself."""
 
     CLOSED = "closed"  # not begun
     IDLE = "idle"
@@ -152,7 +152,7 @@ WORKER_LAW: Final[Mapping[tuple[SideState, WorkerEvent], SideState]] = {
 
 
 class Turn(NamedTuple):
-    """What time brings. Where `is_renewed`, the frontend is closed and made anew before anything is sent."""
+    """What to do next. If `is_renewed`, close the frontend and make a new one before anything is sent."""
 
     is_renewed: bool = False
     messages: tuple[list[bytes], ...] = ()
@@ -177,10 +177,10 @@ class PingPongWorker:
         self._broker_timeout = broker_timeout
         self._n_timeouts = n_timeouts
         self._ping_period = ping_period
-        self._waiting: deque[Job] = deque()
+        self._waiting: deque[PingPongJob] = deque()
         self._ping_at = inf
         self._period_ends = inf
-        self._missed = 0  # periods without a word
+        self._missed = 0  # periods without a message
 
     def start(self, now: float) -> list[bytes]:
         """Frames for the new frontend. Raises: LocalProtocolError, where it has begun already."""
@@ -207,11 +207,12 @@ class PingPongWorker:
     def on_disconnect(self, now: float) -> Turn:
         """The frontend has lost its connection, where that can be seen: no need to wait for silence.
 
-        A frontend that connects again by itself would bring the result of an old job to whoever is there then.
+        A frontend that connects again by itself would bring the result of an old job to a broker that may have given
+        the worker another one.
         """
         return Turn() if self.next_deadline() == inf else self._renew(now)
 
-    def on_frames(self, frames: Sequence[bytes], now: float) -> Job | Exit | None:
+    def on_frames(self, frames: Sequence[bytes], now: float) -> PingPongJob | Exit | None:
         """From the broker. A job is to be begun now; one that has to wait comes out of `next_job`.
 
         Raises: RemoteProtocolError. Drop the message and go on: it is a sign of life all the same.
@@ -231,12 +232,12 @@ class PingPongWorker:
                 self._rest()
                 self._waiting.clear()
                 return message
-            case Job():
+            case PingPongJob():
                 return self._on_job(message)
             case _:
                 assert_never(message)
 
-    def _on_job(self, job: Job) -> Job | None:
+    def _on_job(self, job: PingPongJob) -> PingPongJob | None:
         if len(self._waiting) >= MAX_WAITING:
             self.dropped += 1
             return None
@@ -246,7 +247,7 @@ class PingPongWorker:
         self._move(WorkerEvent.JOB)
         return None
 
-    def next_job(self) -> Job | None:
+    def next_job(self) -> PingPongJob | None:
         """After a result: the job that has waited longest, to be begun now."""
         if self.state is not SideState.IDLE or not self._waiting:
             return None
@@ -264,14 +265,14 @@ class PingPongWorker:
         self._move(WorkerEvent.RESULT)
         if not is_stale:
             if data in WORKER_WORDS or len(data) > MAX_BODY_BYTES:
-                data = f"ERROR the result cannot be sent: {tell_fault(data)}".encode()
+                data = f"ERROR the result cannot be sent: {explain_unsendable(data)}".encode()
             return encode(Result(data))
         ready = self._begin(now)
-        # A broker that knows the new frontend has given it a job already: READY would tell that there is none.
+        # A broker that knows the new frontend has given it a job already: READY would mean that there is none.
         return None if self._waiting else ready
 
     def _renew(self, now: float) -> Turn:
-        """Seed 003: close, make the frontend anew, and then send READY; but a worker that is not ready does not."""
+        """Close the frontend, make a new one, and then send READY (rule 5). A worker that is busy does not send it."""
         self._move(WorkerEvent.EXPIRED)
         self.renewals += 1
         self.dropped += len(self._waiting)

@@ -1,6 +1,6 @@
-"""Messages of the ping-pong dialogue (seed 003) as lists of frames: `["", X]`. Jobs and results are opaque bytes.
+"""Messages of the ping-pong dialogue as lists of frames: `["", X]`. Jobs and results are opaque bytes.
 
-What a worker says and what a broker says are read by different functions: a result may be `EXIT`, and a job `READY`.
+Messages of workers and of brokers are decoded by different functions: a result may be `EXIT`, and a job `READY`.
 """
 
 from collections.abc import Sequence
@@ -33,18 +33,18 @@ class Ping(Struct, frozen=True):
 
 
 class Result(Struct, frozen=True):
-    """Worker: what came out of the job."""
+    """Worker: the result of the job."""
 
     data: bytes
 
 
 class Pong(Struct, frozen=True):
-    """Broker: so am I. With the count of the PING that it answers, if that had one."""
+    """Broker: I am alive, too. With the count of the PING that it answers, if that had one."""
 
     count: bytes | None = None
 
 
-class Job(Struct, frozen=True):
+class PingPongJob(Struct, frozen=True):
     """Broker: do this."""
 
     data: bytes
@@ -55,11 +55,11 @@ class Exit(Struct, frozen=True):
 
 
 FromWorker = Ready | Ping | Result
-FromBroker = Pong | Job | Exit
+FromBroker = Pong | PingPongJob | Exit
 
 
 def decode_worker(frames: Sequence[bytes]) -> FromWorker:
-    """What a worker said. Raises: RemoteProtocolError."""
+    """A message of a worker. Raises: RemoteProtocolError."""
     word, count = _open(frames, PING)
     if word == PING:
         return Ping(count)
@@ -67,11 +67,11 @@ def decode_worker(frames: Sequence[bytes]) -> FromWorker:
 
 
 def decode_broker(frames: Sequence[bytes]) -> FromBroker:
-    """What a broker said. Raises: RemoteProtocolError."""
+    """A message of a broker. Raises: RemoteProtocolError."""
     word, count = _open(frames, PONG)
     if word == PONG:
         return Pong(count)
-    return Exit() if word == EXIT else Job(word)
+    return Exit() if word == EXIT else PingPongJob(word)
 
 
 def _open(frames: Sequence[bytes], counted: bytes) -> tuple[bytes, bytes | None]:
@@ -102,7 +102,7 @@ def encode(message: FromWorker | FromBroker) -> list[bytes]:
             return [b"", EXIT]
         case Result(data):
             return _close(data, WORKER_WORDS)
-        case Job(data):
+        case PingPongJob(data):
             return _close(data, BROKER_WORDS)
         case _:
             assert_never(message)
@@ -110,17 +110,17 @@ def encode(message: FromWorker | FromBroker) -> list[bytes]:
 
 def _close(data: bytes, words: frozenset[bytes]) -> list[bytes]:
     if data in words or len(data) > MAX_BODY_BYTES:
-        raise LocalProtocolError(tell_fault(data))
+        raise LocalProtocolError(explain_unsendable(data))
     return [b"", data]
 
 
-def tell_fault(data: bytes) -> str:
-    """Why these bytes can be no job, or no result."""
+def explain_unsendable(data: bytes) -> str:
+    """Why these bytes can be neither a job nor a result."""
     if len(data) > MAX_BODY_BYTES:
         return f"{len(data):,} bytes are too many: a job or a result has at most {MAX_BODY_BYTES:,}"
     return f"the bytes {data.decode()} are a word of the protocol, and would be taken for it"
 
 
 def is_answer(frames: Sequence[bytes]) -> bool:
-    """Whether a worker meant this for a result, even where it makes no sense as one: too long, or too many frames."""
+    """True, if a worker meant this for a result, even if it is invalid: too long, or too many frames."""
     return len(frames) >= 2 and not frames[0] and frames[1] not in WORKER_WORDS

@@ -1,4 +1,4 @@
-"""A worker for a ping-pong broker (seed 003), an original one or gandy's: jobs in, results out, bytes both."""
+"""A worker for a ping-pong broker, an original one or gandy's: jobs in, results out, bytes both."""
 
 import asyncio
 import logging
@@ -76,7 +76,7 @@ class PingPongService:
             await asyncio.to_thread(self._frontend.close)
 
     async def stop(self) -> None:
-        """The protocol has no word for it: the broker notices when the connection is gone. The job may end first."""
+        """Let the job end, and go. The protocol cannot say so: the broker notices when the connection is gone."""
         if self._done.is_set():
             return
         try:
@@ -110,7 +110,7 @@ class PingPongService:
     def _on_answers(self, data: bytes) -> None:
         read_frames(data, 0, self._on_answer)
 
-    def _on_answer(self, kind: int, flags: int, number: int, _padding: int, payload: bytes) -> None:
+    def _on_answer(self, kind: int, flags: int, number: int, _argument: int, payload: bytes) -> None:
         if kind != RESULT:
             return
         if flags & FAILED:
@@ -131,7 +131,7 @@ class PingPongService:
         try:
             self._values.append(b"".join(encode_payload(decode_value(b"".join(self._pieces)))))
         except ValueError as error:
-            self._finish(f"ERROR the value cannot be told in bytes: {error}".encode())
+            self._finish(f"ERROR the value cannot be written as bytes: {error}".encode())
             return False
         self._pieces.clear()
         return True

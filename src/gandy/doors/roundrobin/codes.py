@@ -1,4 +1,4 @@
-"""Which code of the round-robin queue (seed 002) is which command. Calls nothing."""
+"""Which code of the round-robin queue is which command. Runs none of them."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
@@ -13,13 +13,13 @@ TAKEN: Final = frozenset((INCREMENT, REGISTER, DEREGISTER, ONGOING, MQS_MORE))  
 
 
 class Entry(NamedTuple):
-    """One command."""
+    """One command and its code."""
 
     code: bytes
     name: str
     is_stream: bool = False
-    is_repeatable: bool = False  # it may run again, where nobody knows whether it ran
-    is_bare: bool = False  # its value is not sent
+    is_repeatable: bool = False  # it may run again if its worker was lost
+    is_bare: bool = False  # its response is empty
 
 
 BUILT_IN: Final = (
@@ -29,7 +29,7 @@ BUILT_IN: Final = (
 
 
 class CommandCodes:
-    """All that are known: the built-in ones, and those of texts like `0x20=resize,repeatable`."""
+    """The built-in commands, and those of texts like `0x20=resize,repeatable`."""
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         """Raises: ConfigError."""

@@ -1,7 +1,7 @@
-"""The round-robin door (seed 002): whose message it is, and where it goes. No sockets.
+"""The round-robin door (docs/protocol/roundrobin.md): which message is for the server, a worker or another peer.
 
-A message with an address on top is passed on. Any other is for the server: PING, words of workers about themselves,
-words about streams; and all the rest is for a worker, whichever it is.
+A message with an address on top is passed on. Any other is for the server: PING, what workers say about themselves,
+requests about streams. All the rest is for a worker, whichever has the next turn. Knows no sockets.
 """
 
 from collections import Counter, OrderedDict, deque
@@ -9,11 +9,11 @@ from typing import Final
 
 from gandy.core.calls import Peer
 from gandy.core.switchboard import Switchboard
-from gandy.doors.base import Parcel, Roll
+from gandy.doors.base import Outgoing, WorkerRegistry
 from gandy.doors.roundrobin import wire as roundrobin
 from gandy.doors.roundrobin.clients import Clients
 from gandy.doors.roundrobin.codes import CommandCodes
-from gandy.doors.roundrobin.registered import Times, Workers
+from gandy.doors.roundrobin.message_ids import MessageIds
 from gandy.doors.roundrobin.wire import (
     DEREGISTER,
     EXEC,
@@ -22,12 +22,14 @@ from gandy.doors.roundrobin.wire import (
     REGISTER,
     RESPONSE,
     TRACKEXEC,
-    Message,
+    QueueMessage,
     decode,
     encode,
     make_reply,
     parse_count,
 )
+from gandy.doors.roundrobin.worker_calls import DoorParts, Times
+from gandy.doors.roundrobin.workers import Workers
 from gandy.errors import RemoteProtocolError
 from gandy.wire.calls import read_frames
 
@@ -37,15 +39,16 @@ MAX_PASSED: Final = 10_000  # requests from peer to peer whose response is to co
 class RoundRobinDoor:
     """One for each socket. Implements `Door`."""
 
-    def __init__(self, board: Switchboard, roll: Roll, codes: CommandCodes, times: Times) -> None:
-        self.outbox: deque[Parcel] = deque()
-        self.clients = Clients(board, codes, self.on_out, lambda frames: self.outbox.append(Parcel(frames)))
-        self.workers = Workers(board, roll, codes, self.clients, self.on_out, self.outbox.append, times)
+    def __init__(self, board: Switchboard, registry: WorkerRegistry, codes: CommandCodes, times: Times) -> None:
+        self.outbox: deque[Outgoing] = deque()
+        self.clients = Clients(board, codes, self.on_out, lambda frames: self.outbox.append(Outgoing(frames)))
+        parts = DoorParts(board, codes, self.clients, self.outbox.append, MessageIds(), times)
+        self.workers = Workers(parts, registry, self.on_out)
         self.dropped: Counter[str] = self.workers.dropped
-        # By who is to respond, to whom, and the id: how often. Nobody keeps a client from using an id twice.
+        # By the peer that is to respond, the hops back, and the id: how often. A client may use an id twice.
         self._passed: OrderedDict[tuple[bytes, tuple[bytes, ...], bytes], int] = OrderedDict()
 
-    # What peers say
+    # From peers
 
     def on_message(self, frames: list[bytes], now: float) -> None:
         sender = frames[0]
@@ -56,23 +59,23 @@ class RoundRobinDoor:
             return
         message = message._replace(path=(*message.path, sender))
         self.workers.on_heard(sender, message.command, now)
-        if not _is_about_itself(message):
-            self.workers.take_back(sender, now)
+        if not _is_about_registration(message):
+            self.workers.restore(sender, now)
         if message.to:
-            self._pass(sender, message, now)
+            self._pass_on(sender, message, now)
         elif message.command == PING:
-            self.outbox.append(Parcel(encode(make_reply(message, PONG))))
+            self.outbox.append(Outgoing(encode(make_reply(message, PONG))))
         elif message.command == RESPONSE:
             self._on_response(sender, message, now)
         elif message.command in (EXEC, TRACKEXEC):
             self._on_request(sender, message, now)
 
-    def _on_response(self, sender: bytes, message: Message, now: float) -> None:
+    def _on_response(self, sender: bytes, message: QueueMessage, now: float) -> None:
         bare = message._replace(path=message.path[:-1])
         if not self.workers.on_response(sender, bare, now):
             self.dropped["response to nothing"] += 1
 
-    def _on_request(self, sender: bytes, message: Message, now: float) -> None:
+    def _on_request(self, sender: bytes, message: QueueMessage, now: float) -> None:
         if not message.args:
             self.dropped["no command"] += 1
             return
@@ -86,25 +89,25 @@ class RoundRobinDoor:
                 self.workers.on_increment(sender, now)
                 self._confirm(message)
             case roundrobin.MQS_MORE:
-                self.clients.on_more(message, now)
+                self.clients.streams.on_more(message, now)
             case roundrobin.ONGOING:
-                self.clients.on_ongoing(message, now)
+                self.clients.streams.on_ongoing(message, now)
             case _:
                 self.clients.on_request(message)
 
-    def _on_register(self, sender: bytes, message: Message, now: float) -> None:
+    def _on_register(self, sender: bytes, message: QueueMessage, now: float) -> None:
         slots = parse_count(message.args[1]) if len(message.args) > 1 else 0
         if self.workers.register(sender, slots, now):
             self._confirm(message)
         else:
-            self.clients.fail(message, "the table of workers is full")
+            self.clients.responder.fail(message, "the table of workers is full")
 
-    def _confirm(self, message: Message) -> None:
+    def _confirm(self, message: QueueMessage) -> None:
         if message.command == TRACKEXEC:
-            self.outbox.append(Parcel(encode(make_reply(message))))
+            self.outbox.append(Outgoing(encode(make_reply(message))))
 
-    def _pass(self, sender: bytes, message: Message, now: float) -> None:
-        """From peer to peer. A response must be one that somebody waits for, and waits for from this peer."""
+    def _pass_on(self, sender: bytes, message: QueueMessage, now: float) -> None:
+        """From peer to peer. A response must answer a request that was passed on to this peer."""
         if message.command == RESPONSE:
             bare = message._replace(path=message.path[:-1])
             if self.workers.on_response(sender, bare, now):
@@ -122,14 +125,14 @@ class RoundRobinDoor:
             self._passed[key] = self._passed.get(key, 0) + 1
             if len(self._passed) > MAX_PASSED:
                 self._passed.popitem(last=False)
-        self.outbox.append(Parcel(encode(message)))
+        self.outbox.append(Outgoing(encode(message)))
 
-    # What the socket says
+    # From the socket
 
-    def on_undelivered(self, parcel: Parcel, now: float) -> None:
-        routing_id = parcel.frames[0]
+    def on_undelivered(self, outgoing: Outgoing, now: float) -> None:
+        routing_id = outgoing.frames[0]
         if self.workers.has(routing_id):
-            lost = [parcel, *(other for other in self.outbox if other.frames[0] == routing_id)]
+            lost = [outgoing, *(other for other in self.outbox if other.frames[0] == routing_id)]
             rest = [other for other in self.outbox if other.frames[0] != routing_id]
             self.outbox.clear()
             self.outbox.extend(rest)
@@ -143,16 +146,16 @@ class RoundRobinDoor:
     def on_connect(self, now: float) -> None:  # noqa: ARG002
         self.workers.on_connect()
 
-    # What the crew says
+    # From the foreman
 
     def on_out(self, peer: Peer, data: bytes, now: float) -> None:
-        worker = self.workers.find(peer)
+        calls = self.workers.find_calls(peer)
 
-        def on_frame(kind: int, flags: int, number: int, padding: int, payload: bytes) -> None:
-            if worker is not None:
-                self.workers.on_frame(worker, kind, flags, number, padding, payload)
+        def on_frame(kind: int, flags: int, number: int, argument: int, payload: bytes) -> None:
+            if calls is not None:
+                calls.on_frame(kind, flags, number, argument, payload)
             else:
-                self.clients.on_frame(kind, flags, number, padding, payload, now)
+                self.clients.on_frame(kind, flags, number, argument, payload, now)
 
         read_frames(data, 0, on_frame)
 
@@ -164,10 +167,9 @@ class RoundRobinDoor:
 
     def on_time(self, now: float) -> None:
         self.workers.on_time(now)
-        self.clients.on_time(now)
+        self.clients.streams.on_time(now)
 
 
-def _is_about_itself(message: Message) -> bool:
-    """Whether a worker comes or goes, and says so."""
+def _is_about_registration(message: QueueMessage) -> bool:
     is_request = message.command in (EXEC, TRACKEXEC) and not message.to
     return is_request and message.args[:1] in ((REGISTER,), (DEREGISTER,))

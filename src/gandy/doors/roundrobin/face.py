@@ -1,35 +1,33 @@
 """What the round-robin queue adds to the command line."""
 
-from typing import Any
-
 import click
 
-from gandy.doors.face import DoorFace
-from gandy.foreman.doors import Door
+from gandy.doors.face import DoorFace, Values, WorkerFace
+from gandy.foreman.doors import DoorOpening
 from gandy.terminal.options import FOREMAN_ONLY, Seconds
 
 
-def _make_door(told: dict[str, Any], curve: str | None) -> Door:
+def _make_opening(own: Values, curve: str | None) -> DoorOpening:
     from gandy.doors.roundrobin.opening import RoundRobinOpening
 
     return RoundRobinOpening(
-        url=told["roundrobin"],
+        url=own["roundrobin"],
         curve=curve,
-        commands=told["roundrobin_commands"],
-        expiry=told["roundrobin_expiry"],
-        limit=told["roundrobin_limit"],
+        commands=own["roundrobin_commands"],
+        expiry=own["roundrobin_expiry"],
+        limit=own["roundrobin_limit"],
     )
 
 
-def _run_worker(told: dict[str, Any]) -> int:
+def _run_worker(own: Values, others: Values) -> int:
     from gandy.doors.roundrobin.main import run
 
-    return run(url=told.pop("roundrobin"), codes=told.pop("roundrobin_commands"), **told)
+    return run(url=own["roundrobin"], codes=own["roundrobin_commands"], **others)
 
 
 FACE = DoorFace(
     switch="roundrobin",
-    foreman_options=(
+    options=(
         click.option("--roundrobin", metavar="URL", help="Take clients and workers of the round-robin queue there."),
         click.option(
             "--roundrobin-command",
@@ -57,17 +55,29 @@ FACE = DoorFace(
             help="How long a worker of theirs may have a call without a word about it. Then the call fails.",
         ),
     ),
-    make_door=_make_door,
-    worker_options=(
-        click.option("--roundrobin", metavar="URL", help="Work for the round-robin server at tcp://HOST:PORT instead."),
-        click.option(
-            "--roundrobin-command",
-            "roundrobin_commands",
-            multiple=True,
-            metavar="CODE=NAME",
-            help="Which command a code of that server is, beside ping and rr_stream: 0x20=resize, or tail=tail,stream.",
+    make_opening=_make_opening,
+    examples=("gandy foreman run --roundrobin tcp://127.0.0.1:6714 --roundrobin-command 0x20=resize --curve keys",),
+    worker=WorkerFace(
+        options=(
+            click.option(
+                "--roundrobin", metavar="URL", help="Work for the round-robin server at tcp://HOST:PORT instead."
+            ),
+            click.option(
+                "--roundrobin-command",
+                "roundrobin_commands",
+                multiple=True,
+                metavar="CODE=NAME",
+                help="Which command a code of that server is, beside ping and rr_stream: 0x20=resize, or "
+                "tail=tail,stream.",
+            ),
+        ),
+        refused=(("is for workers of a foreman, and not with --roundrobin", FOREMAN_ONLY),),
+        run=_run_worker,
+        examples=(
+            (
+                "gandy worker run --roundrobin tcp://hut:6714 --curve keys --commands kitchen "
+                "--roundrobin-command 0x20=cook"
+            ),
         ),
     ),
-    worker_refuses=(("is for workers of a foreman, and not with --roundrobin", FOREMAN_ONLY),),
-    run_worker=_run_worker,
 )

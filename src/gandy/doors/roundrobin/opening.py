@@ -4,11 +4,11 @@ import logging
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from gandy.doors.gate import DoorGate, ForemanRoll, open_router
+from gandy.doors.door_socket import DoorSocket, ForemanRegistry, open_router
 from gandy.doors.roundrobin.codes import CommandCodes
 from gandy.doors.roundrobin.door import RoundRobinDoor
-from gandy.doors.roundrobin.memory import MEMORY_NAME, Memory
-from gandy.doors.roundrobin.registered import Times
+from gandy.doors.roundrobin.worker_calls import Times
+from gandy.doors.roundrobin.worker_file import FILE_NAME, WorkerFile
 from gandy.foreman.doors import OpenDoor
 from gandy.foreman.server import Server
 from gandy.interfaces import ANY, ANY_IPV4
@@ -21,7 +21,7 @@ log = logging.getLogger("gandy.foreman")
 
 
 class RoundRobinOpening(NamedTuple):
-    """Implements `foreman.doors.Door`."""
+    """Implements `foreman.doors.DoorOpening`."""
 
     url: str
     curve: str | None  # the folder of keys for ZeroMQ
@@ -36,16 +36,16 @@ class RoundRobinOpening(NamedTuple):
         address = check_bind(self.url, curve=self.curve is not None, insecure=insecure)
         router = open_router(server, NAME, address, self.curve)
         times = Times(expiry=self.expiry, call_limit=self.limit)
-        door = RoundRobinDoor(server.lane.switchboard, ForemanRoll(server), CommandCodes(self.commands), times)
-        memory = Memory(Path(home) / MEMORY_NAME, door.workers)
-        memory.open(server.lane.begin())
-        server.on_stop.append(memory.save)
+        door = RoundRobinDoor(server.lane.switchboard, ForemanRegistry(server), CommandCodes(self.commands), times)
+        file = WorkerFile(Path(home) / FILE_NAME, door.workers)
+        file.open(server.lane.begin())
+        server.on_stop.append(file.save)
         if address.host in ANYWHERE:
             log.warning(
                 "original peers of the round-robin queue call their server by the address that they connect to: "
                 "let it listen at that one, not at %s",
                 address.host,
             )
-        server.lane.add_gate(DoorGate(NAME, door, router, server.lane))
+        server.lane.add_gate(DoorSocket(NAME, door, router, server.lane))
         audience = describe_audience(address.host) if self.curve is None else None
         return OpenDoor(f"{router.address} ({NAME})", audience)

@@ -1,4 +1,4 @@
-"""Streams of the round-robin queue (seed 002): bytes cut into packets, which the reader fetches one by one.
+"""Streams of the round-robin queue: bytes cut into packets, which the reader fetches one by one.
 
     state ('0' more, '1' aborted, '2' finished) | pack ('R' raw, 'Z' zlib) | length of the handle | handle | data
 
@@ -41,7 +41,7 @@ _BLOCK_HEAD: Final = Struct("<ii")  # offset, count
 
 
 class Packet(NamedTuple):
-    """One of them."""
+    """One packet of a stream."""
 
     state: bytes
     pack: bytes
@@ -89,7 +89,7 @@ class StreamWriter:
         self._waiting += data if self._packer is None else self._packer.compress(data)
 
     def close(self) -> None:
-        """That was all."""
+        """Everything is written."""
         if not self._is_closed:
             self._is_closed = True
             if self._packer is not None:
@@ -116,7 +116,7 @@ class StreamReader:
     """Packets in, bytes out."""
 
     def __init__(self, max_unpacked: int = MAX_UNPACKED) -> None:
-        self.handle = b""  # as the first packet tells it
+        self.handle = b""  # from the first packet
         self.is_finished = False
         self.is_aborted = False
         self._pack = b""
@@ -158,13 +158,13 @@ class StreamReader:
 
 
 def parse_lease(host_id: bytes) -> float:
-    """Seconds that a reader may be silent: the number that its id begins with, as in `30:somebody`."""
+    """Seconds that a reader may be silent: the number that its id begins with, as in `30:name`."""
     seconds = parse_count(host_id)
     return min(float(seconds), MAX_LEASE) if seconds > 0 else DEFAULT_LEASE
 
 
 def make_blocks(total: int, choose: Callable[[int, int], int]) -> Iterator[bytes]:
-    """What RR_STREAM gives: blocks of so many bytes in all. `choose` gives a number from its first to its last."""
+    """What RR_STREAM gives: blocks of so many bytes in all. `choose` picks a number from its first to its last."""
     left = total
     while left > 0:
         count = min(left, choose(1, total))
@@ -174,7 +174,7 @@ def make_blocks(total: int, choose: Callable[[int, int], int]) -> Iterator[bytes
 
 
 def check_blocks(data: bytes, total: int = BLOCK_TOTAL) -> int:
-    """How many blocks there are. Raises: RemoteProtocolError, where they are not what was asked for."""
+    """The number of blocks. Raises: RemoteProtocolError, if they are not what was asked for."""
     at = blocks = found = 0
     while at < len(data):
         if len(data) - at < _BLOCK_HEAD.size:

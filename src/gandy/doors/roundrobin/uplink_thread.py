@@ -1,7 +1,7 @@
-"""A connection to a round-robin server (seed 002) in a thread of its own, so that whoever is busy still answers PINGs.
+"""A connection to a round-robin server in a thread of its own, so that a busy worker still answers PINGs.
 
-The socket is a DEALER: it neither sends the server's address nor sees it. Any thread may call the methods; events
-are told in the thread of the connection.
+The socket is a DEALER: it neither sends the server's address nor sees it. Any thread may call the methods; `on_events`
+is called in the thread of the connection.
 """
 
 import logging
@@ -13,8 +13,9 @@ from typing import Final
 
 import zmq
 
-from gandy.doors.roundrobin.uplink import Event, Numbers, Renew, Uplink
-from gandy.doors.roundrobin.wire import Message, encode
+from gandy.doors.roundrobin.message_ids import MessageIds
+from gandy.doors.roundrobin.uplink import Event, Renew, Uplink
+from gandy.doors.roundrobin.wire import QueueMessage, encode
 from gandy.doors.sockets.dealer import DealerThread, Keys
 from gandy.limits import MAX_VALUE_BYTES
 
@@ -25,29 +26,29 @@ MAX_AT_ONCE: Final = 1_000  # messages that are read before others get their tur
 MAX_SUFFIX: Final = 1_000_000  # of a routing id, as in the original
 MAX_ROUTING_ID: Final = 255  # bytes; the limit of ZeroMQ
 
-NUMBERS: Final = Numbers()  # seed 002: ids count for the whole process
+IDS: Final = MessageIds()  # they count for the whole process, as in the original
 
 OnEvents = Callable[[list[Event]], None]
 OnFrames = Callable[[list[bytes]], None]
 
 
 class UplinkThread(DealerThread):
-    """One connection. `on_events` gets what happened, in order, in this thread, and must not take long."""
+    """One connection. `on_events` gets what happened, in order, and must return soon."""
 
     name = "gandy-uplink"
     watched = zmq.EVENT_HANDSHAKE_SUCCEEDED
 
-    def __init__(self, url: str, on_events: OnEvents, keys: Keys | None = None, numbers: Numbers = NUMBERS) -> None:
+    def __init__(self, url: str, on_events: OnEvents, keys: Keys | None = None, ids: MessageIds = IDS) -> None:
         """Raises: ConfigError."""
         self.on_in: OnFrames = _ignore  # each message that came
         self.on_out: OnFrames = _ignore  # each message that the socket took
         self._on_events = on_events
         self._lock = Lock()
-        self._uplink = Uplink(time.monotonic(), numbers)
+        self._uplink = Uplink(time.monotonic(), ids)
         self._renew_is_due = False
         super().__init__(url, keys)
 
-    # What can be asked of it. See `Uplink`.
+    # See `Uplink`
 
     @property
     def is_connected(self) -> bool:
@@ -59,7 +60,7 @@ class UplinkThread(DealerThread):
         since = self._uplink.since
         return 0.0 if since is None else time.monotonic() - since
 
-    def send(self, message: Message) -> None:
+    def send(self, message: QueueMessage) -> None:
         with self._lock:
             self._uplink.send(message)
         self._wake()
@@ -74,7 +75,7 @@ class UplinkThread(DealerThread):
             self._uplink.deregister()
         self._wake()
 
-    def finish(self, ticket: int, response: Message | None = None) -> None:
+    def finish(self, ticket: int, response: QueueMessage | None = None) -> None:
         with self._lock:
             self._uplink.finish(ticket, time.monotonic(), response)
         self._wake()
@@ -82,7 +83,7 @@ class UplinkThread(DealerThread):
     def request(
         self, command: bytes, *args: bytes, timeout: float, track: bool = True, to: tuple[bytes, ...] = ()
     ) -> bytes:
-        """Gives the id. Its Response may be told before this returns."""
+        """Returns the id. `on_events` may get its Response before this returns."""
         with self._lock:
             now = time.monotonic()
             number = self._uplink.request(command, *args, now=now, timeout=timeout, track=track, to=to)
@@ -117,7 +118,7 @@ class UplinkThread(DealerThread):
         with self._lock:
             self._uplink.on_time(time.monotonic())
         self._send_all()
-        self._tell()
+        self._report()
         if self._renew_is_due:
             self._renew()
             self._renew_is_due = False
@@ -145,7 +146,7 @@ class UplinkThread(DealerThread):
                 self._uplink.on_frames(frames, now)
 
     def _send_all(self) -> None:
-        """As much as the socket takes. Who does not take our answers is not heard until then: there is no end to it."""
+        """As much as the socket takes. While it takes nothing, we read nothing, or answers would pile up here."""
         self._is_stuck = False
         with self._lock:
             outbox = self._uplink.outbox
@@ -160,7 +161,7 @@ class UplinkThread(DealerThread):
                     self.on_out(frames)
         self._poller.modify(self._socket, zmq.POLLOUT if self._is_stuck else zmq.POLLIN)
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         with self._lock:
             events = list(self._uplink.events)
             self._uplink.events.clear()
@@ -169,7 +170,7 @@ class UplinkThread(DealerThread):
             try:
                 self._on_events(events)
             except Exception:  # the connection must go on
-                log.exception("what came from %s could not be seen to", self.url)
+                log.exception("a message from %s could not be handled", self.url)
 
 
 def make_routing_id(url: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Messages of the round-robin queue (seed 002): lists of frames with addresses before and behind. Opens no arguments.
+"""Messages of the round-robin queue: lists of frames with addresses before and behind. Does not look into arguments.
 
     next hops .. | '' | LMQv100 | command | id | arguments .. | '' | senders ..
 
@@ -37,7 +37,7 @@ SUCCESS: Final = 10
 FAILURE: Final = 20
 
 
-class Message(NamedTuple):
+class QueueMessage(NamedTuple):
     """One message. `to`: the hops that are still to go, next one first; `path`: the senders, first one first."""
 
     command: bytes
@@ -47,7 +47,7 @@ class Message(NamedTuple):
     path: tuple[bytes, ...] = ()
 
 
-def decode(frames: Sequence[bytes]) -> Message:
+def decode(frames: Sequence[bytes]) -> QueueMessage:
     """Raises: RemoteProtocolError."""
     if len(frames) > MAX_FRAMES:
         raise RemoteProtocolError(f"a message of {len(frames)} frames", ErrorCode.TOO_LONG)
@@ -66,21 +66,21 @@ def decode(frames: Sequence[bytes]) -> Message:
     path = tuple(frames[last + 1 :])
     if b"" in path:
         raise RemoteProtocolError("an empty frame among the senders", ErrorCode.BAD_PAYLOAD)
-    return Message(command, number, tuple(frames[first + 4 : last]), tuple(frames[:first]), path)
+    return QueueMessage(command, number, tuple(frames[first + 4 : last]), tuple(frames[:first]), path)
 
 
-def encode(message: Message) -> list[bytes]:
+def encode(message: QueueMessage) -> list[bytes]:
     command, number, args, to, path = message
     return [*to, b"", VERSION, command, number, *args, b"", *path]
 
 
-def make_reply(message: Message, command: bytes = RESPONSE, *args: bytes) -> Message:
-    """What goes back to whoever sent the message, the way that it came."""
-    return Message(command, message.id, args, message.path[::-1])
+def make_reply(message: QueueMessage, command: bytes = RESPONSE, *args: bytes) -> QueueMessage:
+    """The answer to a message, which goes back the way that it came."""
+    return QueueMessage(command, message.id, args, message.path[::-1])
 
 
 def parse_count(frame: bytes) -> int:
-    """The whole number that a frame of ASCII digits begins with, as the original reads it; 0 where it is none."""
+    """The whole number that a frame of ASCII digits begins with, as the original reads it; 0 if there is none."""
     text = frame[:20].lstrip(b" \t\n\v\f\r")
     sign, digits = (-1, text[1:]) if text[:1] == b"-" else (1, text.removeprefix(b"+"))
     count = len(digits) - len(digits.lstrip(b"0123456789"))

@@ -1,4 +1,4 @@
-"""A worker for a round-robin server (seed 002), an original one or gandy's: dispatches in, responses and slots out.
+"""A worker for a round-robin server, an original one or gandy's: dispatches in, responses and slots out.
 
 The commands run as they do for a foreman, see `Serving`; this is the other end of it. It outlives the server: calls go
 on while there is none, and are answered through the next one, where the worker registers by itself.
@@ -6,39 +6,26 @@ on while there is none, and are answered through the next one, where the worker 
 
 import asyncio
 import logging
-import secrets
-from asyncio import TimerHandle
-from collections import deque
-from itertools import count
 from pathlib import Path
 from typing import Final
 
-from gandy.doors.roundrobin.codes import CommandCodes, Entry, format_code
-from gandy.doors.roundrobin.streams import (
-    ABORT,
-    ABORTED,
-    HANDLE_BYTES,
-    MAX_PACKET,
-    RAW,
-    Packet,
-    StreamWriter,
-    encode_packet,
-    parse_lease,
-)
+from gandy.doors.roundrobin.codes import CommandCodes, format_code
+from gandy.doors.roundrobin.dispatch import Dispatch, Dispatches
 from gandy.doors.roundrobin.uplink import (
-    Asked,
     Connected,
     Deregistered,
     Dispatched,
     Event,
-    Refused,
-    Registered,
+    RegisterConfirmed,
+    RegisterRefused,
+    StreamRequested,
     Unreachable,
     make_response,
 )
 from gandy.doors.roundrobin.uplink_thread import UplinkThread
 from gandy.doors.roundrobin.wire import FAILED as FAILURE
-from gandy.doors.roundrobin.wire import MQS_MORE, SUCCESS, TRACKEXEC, Message, encode_status
+from gandy.doors.roundrobin.wire import QueueMessage
+from gandy.doors.roundrobin.worker_streams import WorkerStreams
 from gandy.doors.sockets.dealer import Keys
 from gandy.doors.values import encode_payload
 from gandy.errors import ConfigError
@@ -60,58 +47,14 @@ from gandy.wire.calls import (
     encode_target,
     read_frames,
 )
-from gandy.worker.commands import Command, Commands
+from gandy.worker.commands import Commands
 from gandy.worker.workshop import Workshop
 
 log = logging.getLogger("gandy.worker")
 
 FAREWELL_SECONDS: Final = 5.0  # for calls to end, when the worker stops
-GOODBYE_SECONDS: Final = 1.0  # for the server to hear of it
-FLUSH_SECONDS: Final = 1.0  # that a reader waits for a full packet, as in the original
-MAX_WAITING: Final = 2 * MAX_PACKET  # bytes of a stream; with less, its command may go on
+GOODBYE_SECONDS: Final = 1.0  # for the server to read our DEREGISTER
 MAX_REASON: Final = 2_000  # characters of the text that says why something failed
-MAX_HANDLE: Final = 255  # bytes; one byte tells how many there are
-
-
-class Dispatch:
-    """It waits for a slot, runs, and is answered."""
-
-    __slots__ = ("command", "entry", "message", "number", "pieces", "slots", "stream", "ticket")
-
-    def __init__(self, ticket: int, message: Message, entry: Entry, command: Command, slots: int) -> None:
-        self.ticket = ticket
-        self.message = message
-        self.entry = entry
-        self.command = command
-        self.slots = slots
-        self.number = 0  # of the call, while it runs
-        self.pieces: list[bytes] = []  # of a value that is not complete
-        self.stream: Stream | None = None
-
-    @property
-    def is_cast(self) -> bool:
-        return self.message.command != TRACKEXEC
-
-
-class Stream:
-    """What goes out in packets. At most one of them is waited for."""
-
-    __slots__ = ("asked", "dispatch", "flusher", "host_id", "is_begun", "lease", "owed", "writer")
-
-    def __init__(self, dispatch: Dispatch) -> None:
-        self.dispatch = dispatch
-        self.host_id = b"".join(dispatch.message.args[1:2])  # of its reader
-        self.writer = StreamWriter(secrets.token_bytes(HANDLE_BYTES))  # who knows it may read the stream
-        self.asked: Message | None = dispatch.message
-        self.is_begun = False  # the first packet is out
-        self.owed = 0  # credit
-        self.flusher: TimerHandle | None = None
-        self.lease: TimerHandle | None = None
-
-    def stop(self) -> None:
-        for timer in (self.flusher, self.lease):
-            if timer is not None:
-                timer.cancel()
 
 
 class RoundRobinService:
@@ -132,15 +75,11 @@ class RoundRobinService:
         self._slots = slots
         self._commands = commands
         self._codes = codes
-        self._in_use = 0  # slots
-        self._waiting: deque[Dispatch] = deque()  # for slots; a server that counts well sends no more than there are
-        self._running: dict[int, Dispatch] = {}  # that run, by number
-        self._streams: dict[bytes, Stream] = {}  # of those, by handle
-        self._numbers = count(1)
+        self._dispatches = Dispatches(slots)
         self._done = asyncio.Event()
-        self._gone = asyncio.Event()  # the server has heard that we stop
+        self._gone = asyncio.Event()  # the server knows that we stop
         self._is_stopping = False
-        self._is_silent = False  # the server is, and we said so
+        self._is_silent = False  # the server is, and the log says so
         self._workshop = Workshop(commands, slots, self._on_answers, folder, preload)
         self._serving = self._workshop.serving
         try:
@@ -148,6 +87,7 @@ class RoundRobinService:
         except ConfigError:
             self._workshop.close()
             raise
+        self._streams = WorkerStreams(self._serving, self._uplink, self._end)
 
     async def run(self) -> None:
         self._serving.on_welcome()
@@ -156,9 +96,7 @@ class RoundRobinService:
         try:
             await self._done.wait()
         finally:
-            unanswered = [*self._running.values(), *self._waiting]
-            self._waiting.clear()
-            for dispatch in unanswered:
+            for dispatch in self._dispatches.take_all():
                 self._fail(dispatch, "the worker was stopped")
             self._workshop.close()
             await asyncio.to_thread(self._uplink.close)
@@ -177,14 +115,14 @@ class RoundRobinService:
             log.warning("%s may not know that this worker stops", self._uplink.url)
         try:
             async with asyncio.timeout(FAREWELL_SECONDS):
-                while self._running or self._waiting:
+                while self._dispatches:
                     await asyncio.sleep(0.01)
         except TimeoutError:
             log.warning("calls that did not end are broken off")
             await self._workshop.kill_all()
         self._done.set()
 
-    # What the server says
+    # From the server
 
     def _post(self, events: list[Event]) -> None:
         """In the thread of the connection."""
@@ -204,11 +142,11 @@ class RoundRobinService:
         match event:
             case Dispatched(ticket, message):
                 self._on_dispatch(ticket, message)
-            case Asked(message):
-                self._on_asked(message)
-            case Registered():
+            case StreamRequested(message):
+                self._streams.on_request(message)
+            case RegisterConfirmed():
                 log.info("at work for the round-robin server at %s", self._uplink.url)
-            case Refused(reason):
+            case RegisterRefused(reason):
                 log.warning("%s does not take this worker: %s", self._uplink.url, reason)
             case Deregistered():
                 self._gone.set()
@@ -222,7 +160,7 @@ class RoundRobinService:
             case _:
                 pass
 
-    def _on_dispatch(self, ticket: int, message: Message) -> None:
+    def _on_dispatch(self, ticket: int, message: QueueMessage) -> None:
         code = message.args[0] if message.args else b""
         entry = self._codes.find(code)
         command = self._commands.find(entry.name.encode()) if entry is not None else None
@@ -233,33 +171,30 @@ class RoundRobinService:
             text = f"the worker does not have the command {what}"
             self._uplink.finish(ticket, make_response(message, FAILURE, text.encode()))
             return
-        self._waiting.append(Dispatch(ticket, message, entry, command, min(command.slots, self._slots)))
+        self._dispatches.add(Dispatch(ticket, message, entry, command, min(command.slots, self._slots)))
         self._start_waiting()
 
     def _start_waiting(self) -> None:
-        while self._waiting and self._in_use + self._waiting[0].slots <= self._slots:
-            self._start(self._waiting.popleft())
+        while (dispatch := self._dispatches.start_next()) is not None:
+            self._start(dispatch)
 
     def _start(self, dispatch: Dispatch) -> None:
-        dispatch.number = next(self._numbers) & 0xFFFF_FFFF
-        self._in_use += dispatch.slots
-        self._running[dispatch.number] = dispatch
         flags = CAST if dispatch.is_cast else 0
         if dispatch.command.way.is_stream:
             flags |= STREAM
         if (dispatch.entry.is_stream or dispatch.command.way.is_stream) and not dispatch.is_cast:
-            self._begin_stream(dispatch)
+            self._streams.begin(dispatch)
         body = encode_target(dispatch.command.name) + encode_value(dispatch.message.args[1:])
         self._serving.on_frame(CALL, flags, dispatch.number, 0, body)
 
-    # What the commands give
+    # From the commands
 
     def _on_answers(self, data: bytes) -> None:
         read_frames(data, 0, self._on_answer)
 
-    def _on_answer(self, kind: int, subtype: int, number: int, _padding: int, payload: bytes) -> None:
-        dispatch = self._running.get(number)
-        if kind != RESULT or dispatch is None:  # what it offers is of no interest here
+    def _on_answer(self, kind: int, subtype: int, number: int, _argument: int, payload: bytes) -> None:
+        dispatch = self._dispatches.find(number)
+        if kind != RESULT or dispatch is None:  # ANNOUNCE is for foremen
             return
         if subtype & (FAILED | REFUSED):
             is_refused = subtype & REFUSED
@@ -272,8 +207,9 @@ class RoundRobinService:
             self._fail(dispatch, f"{dispatch.command.name} gave {error}")
             return
         cost = len(payload) + FRAME_COST
-        if dispatch.stream is not None:
-            self._write_stream(dispatch.stream, b"".join(frames), cost, is_last=bool(subtype & LAST))
+        stream = self._streams.find(dispatch)
+        if stream is not None:
+            self._streams.write(stream, b"".join(frames), cost, is_last=bool(subtype & LAST))
         elif subtype & LAST:
             self._end(dispatch, make_response(dispatch.message, *frames))
         else:
@@ -286,112 +222,19 @@ class RoundRobinService:
         return () if dispatch.entry.is_bare else encode_payload(decode_value(data))
 
     def _fail(self, dispatch: Dispatch, reason: str) -> None:
-        stream = dispatch.stream
-        if stream is not None and stream.is_begun:
+        stream = self._streams.find(dispatch)
+        if stream is not None and stream.has_begun:
             log.warning("a stream of %s ends early: %s", dispatch.command.name, reason)
-            self._break_off(stream)
+            self._streams.break_off(stream)
             return
-        self._cancel(dispatch)
+        self._serving.on_frame(CANCEL, 0, dispatch.number, 0, b"")  # does nothing if the call has ended
         text = reason[:MAX_REASON].encode(errors="replace") or b"no reason was given"
         self._end(dispatch, make_response(dispatch.message, FAILURE, text))
 
-    def _cancel(self, dispatch: Dispatch) -> None:
-        """Nobody wants the rest. Where there is none, this does nothing."""
-        self._serving.on_frame(CANCEL, 0, dispatch.number, 0, b"")
-
-    def _reply(self, message: Message, *payload: bytes) -> None:
-        response = make_response(message, *payload)
-        if response is not None:
-            self._uplink.send(response)
-
-    def _end(self, dispatch: Dispatch, response: Message | None = None) -> None:
-        """The slot goes back, with the response or after it."""
-        if self._running.pop(dispatch.number, None) is not None:
-            self._in_use -= dispatch.slots
-            if dispatch.stream is not None:
-                dispatch.stream.stop()
-                del self._streams[dispatch.stream.writer.handle]
+    def _end(self, dispatch: Dispatch, response: QueueMessage | None) -> None:
+        """Return the slot, and send the response."""
+        self._dispatches.end(dispatch)
+        self._streams.forget(dispatch)
         self._uplink.finish(dispatch.ticket, response)
-        if self._waiting:
+        if self._dispatches.has_waiting:
             self._loop.call_soon(self._start_waiting)
-
-    # Streams
-
-    def _begin_stream(self, dispatch: Dispatch) -> None:
-        stream = dispatch.stream = Stream(dispatch)
-        self._streams[stream.writer.handle] = stream
-        self._renew(stream)
-        self._flush_later(stream)
-
-    def _renew(self, stream: Stream) -> None:
-        """Its reader is there."""
-        if stream.lease is not None:
-            stream.lease.cancel()
-        stream.lease = self._loop.call_later(parse_lease(stream.host_id), self._expire, stream)
-
-    def _expire(self, stream: Stream) -> None:
-        log.warning("nobody reads a stream of %s any more", stream.dispatch.command.name)
-        self._break_off(stream)
-
-    def _break_off(self, stream: Stream) -> None:
-        self._cancel(stream.dispatch)
-        stream.writer.abort()
-        if stream.asked is not None:
-            self._send_packet(stream)
-        else:
-            self._end(stream.dispatch)
-
-    def _write_stream(self, stream: Stream, data: bytes, cost: int, is_last: bool) -> None:
-        stream.owed += cost
-        stream.writer.write(data)
-        if is_last:
-            stream.writer.close()
-        self._send_packet(stream)
-
-    def _flush_later(self, stream: Stream) -> None:
-        """Who waits for a packet does not wait for ever."""
-        stream.flusher = self._loop.call_later(FLUSH_SECONDS, self._send_packet, stream, True)
-
-    def _send_packet(self, stream: Stream, at_once: bool = False) -> None:
-        """To who waits for one, when it is full, the last, or wanted at once; and have the command go on."""
-        packet = stream.writer.take(at_once) if stream.asked is not None else None
-        response = None
-        if packet is not None and stream.asked is not None:
-            response = make_response(stream.asked, packet)
-            stream.asked = None
-            stream.is_begun = True
-            if stream.flusher is not None:
-                stream.flusher.cancel()
-        if stream.writer.is_over:
-            self._end(stream.dispatch, response)
-            return
-        if response is not None:
-            self._uplink.send(response)
-        if stream.owed and stream.writer.waiting < MAX_WAITING:
-            owed, stream.owed = stream.owed, 0
-            self._serving.on_frame(CREDIT, 0, stream.dispatch.number, owed, b"")
-
-    def _on_asked(self, message: Message) -> None:
-        """The server passes these on, and counts no slot: none is given back."""
-        if message.args[0] == MQS_MORE:
-            self._on_more(message, *message.args[2:4])
-            return
-        found = [stream for stream in self._streams.values() if stream.host_id in message.args[1:2]]
-        for stream in found:
-            self._renew(stream)
-        self._reply(message, encode_status(SUCCESS) if found else FAILURE)
-
-    def _on_more(self, message: Message, handle: bytes = b"", word: bytes = b"") -> None:
-        stream = self._streams.get(handle)
-        if stream is None or word == ABORT:
-            is_sane = 0 < len(handle) <= MAX_HANDLE
-            if stream is not None:
-                self._break_off(stream)
-            self._reply(message, encode_packet(Packet(ABORTED, RAW, handle)) if is_sane else FAILURE)
-        elif stream.asked is not None or message.command != TRACKEXEC:
-            self._reply(message, FAILURE, b"another request for this stream is under way")
-        else:
-            stream.asked = message
-            self._renew(stream)
-            self._flush_later(stream)
-            self._send_packet(stream)

@@ -1,15 +1,13 @@
-"""CURVE keys in one folder: made at the first use, read again when they change, and who is let in.
+"""CURVE keys in one folder: made at the first use, and read again when they change. Opens no socket.
 
-The folder has server.key and server.key_secret, and in clients/ a *.key for each peer that may come in. The pair
+The folder has server.key and server.key_secret, and in clients/ a *.key for each peer that may connect. The pair
 clients/crew.key* is there from the start: a peer needs copies of server.key and of clients/crew.key_secret.
-Nothing here opens a socket: Porter answers what libzmq asks about a peer, and the router carries the answer.
 """
 
 import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -29,10 +27,7 @@ SECRET: Final = ".key_secret"  # noqa: S105
 
 KEY_BYTES: Final = 32
 
-DOMAIN: Final = b"gandy"  # libzmq asks nobody about a peer where there is none
-
-ZAP_VERSION: Final = b"1.0"
-ZAP_FRAMES: Final = 9  # who asks, an empty one, version, request, domain, address, routing id, mechanism, public key
+DOMAIN: Final = b"gandy"  # without a domain, libzmq lets every peer in
 
 
 class Pair(NamedTuple):
@@ -46,14 +41,14 @@ class Pair(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """What was in a file, and how the file was then."""
+    """The key in a file, and how the file was then."""
 
     stamp: tuple[int, int, int]
     key: bytes
 
 
 class ServerKeys:
-    """The keys of a door: its own, and those of the peers that may come in."""
+    """The keys of a door: its own, and those of the peers that may connect."""
 
     def __init__(self, folder: Path, pair: Pair) -> None:
         self.public = pair.public
@@ -63,9 +58,9 @@ class ServerKeys:
 
     @classmethod
     def open(cls, folder: str | Path) -> "ServerKeys":
-        """The keys of this folder. What is missing is made; two that start at once get the same.
+        """The keys of this folder. What is missing is made; two processes that start at once get the same.
 
-        Raises: ConfigError: somebody else can read a secret or add a key, or a file makes no sense.
+        Raises: ConfigError: other users can read a secret or add a key, or a file is no key.
         """
         folder = Path(folder)
         try:
@@ -81,11 +76,11 @@ class ServerKeys:
         return cls(folder, pair)
 
     def apply(self, socket: "zmq.Socket[bytes]") -> None:
-        """Before it binds. Somebody must answer for DOMAIN in the socket's context, or no peer gets in at all."""
+        """Before it binds. No peer gets in unless a `ZapSocket` in the socket's context answers for DOMAIN."""
         socket.setsockopt(zmq.CURVE_SERVER, 1)
         socket.setsockopt(zmq.CURVE_SECRETKEY, self._secret)
         socket.setsockopt(zmq.ZAP_DOMAIN, DOMAIN)
-        # Without this libzmq lets in every peer that knows our public key as long as nobody answers.
+        # Without this libzmq lets in every peer that knows our public key as long as no ZapSocket answers.
         socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
 
     def find_name(self, key: bytes) -> str | None:
@@ -126,7 +121,7 @@ class ClientKeys:
     def open(cls, folder: str | Path) -> "ClientKeys":
         """The keys of this folder.
 
-        Raises: ConfigError: they are not there, make no sense, or somebody else can read the secret.
+        Raises: ConfigError: they are missing or no keys, or other users can read the secret.
         """
         folder = Path(folder)
         try:
@@ -146,44 +141,9 @@ class ClientKeys:
         socket.setsockopt(zmq.CURVE_SECRETKEY, self._secret)
 
 
-class Porter:
-    """Says who may come in: what RFC 27 (ZAP) asks of the ROUTER at inproc://zeromq.zap.01, and what it answers."""
-
-    def __init__(self, keys: ServerKeys) -> None:
-        self._keys = keys
-        self.refused = 0
-        self.on_refused: Callable[[str], None] = lambda _place: None  # and where it came from
-
-    def answer(self, frames: list[bytes]) -> list[bytes] | None:
-        """None where there is nobody to answer to."""
-        if len(frames) < 4 or frames[1]:
-            return None
-        status, text, name = self._judge(frames)
-        if status != b"200":
-            self.refused += 1
-            self.on_refused(frames[5].decode(errors="replace") if len(frames) == ZAP_FRAMES else "")
-        return [frames[0], b"", ZAP_VERSION, frames[3], status, text, name.encode(errors="replace"), b""]
-
-    def _judge(self, frames: list[bytes]) -> tuple[bytes, bytes, str]:
-        if len(frames) != ZAP_FRAMES or frames[2] != ZAP_VERSION:
-            return b"400", b"not understood", ""
-        *_, domain, _address, _routing_id, mechanism, key = frames
-        if domain != DOMAIN or mechanism != b"CURVE" or len(key) != KEY_BYTES:
-            return b"400", b"only CURVE", ""
-        try:
-            name = self._keys.find_name(z85.encode(key))
-        except OSError:
-            return b"500", b"cannot read the keys", ""
-        if name is None:
-            # Not 400, after which a libzmq peer never tries again: it comes in by itself once its key was added. Until
-            # then it costs a handshake each time that the one before ran out.
-            return b"300", b"unknown key", ""
-        return b"200", b"OK", name
-
-
 def _open_server(folder: Path) -> Pair:
     public, secret = folder / f"{SERVER}{PUBLIC}", folder / f"{SERVER}{SECRET}"
-    is_public_there = public.exists()  # look here first: whoever makes them makes the secret one first
+    is_public_there = public.exists()  # look here first: the secret one is made first
     if not secret.exists():
         if is_public_there:
             raise ConfigError(

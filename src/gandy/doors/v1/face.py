@@ -1,26 +1,24 @@
 """What the first generation adds to the command line."""
 
-from typing import Any
-
 import click
 
-from gandy.doors.face import DoorFace
-from gandy.foreman.doors import Door
+from gandy.doors.face import DoorFace, Values
+from gandy.foreman.doors import DoorOpening
 
 
-def _make_door(told: dict[str, Any], _curve: str | None) -> Door:
-    from gandy.doors.v1.opening import V1Door
+def _make_opening(own: Values, _curve: str | None) -> DoorOpening:
+    from gandy.doors.v1.opening import V1Opening
 
-    return V1Door(told["v1_listen"])
+    return V1Opening(own["v1_listen"])
 
 
 FACE = DoorFace(
     switch="v1_listen",
     has_curve=False,
-    foreman_options=(
+    options=(
         click.option(
             "--v1-listen", metavar="URL", help="Take first-generation workers at tcp://HOST:PORT, which have no keys."
         ),
     ),
-    make_door=_make_door,
+    make_opening=_make_opening,
 )

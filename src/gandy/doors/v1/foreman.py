@@ -1,4 +1,4 @@
-"""The foreman's side of a v1 conversation with one worker (seed 000, server)."""
+"""The foreman's side of a v1 conversation with one worker (docs/protocol/v1.md)."""
 
 from collections.abc import Iterable
 
@@ -67,7 +67,7 @@ class V1ForemanSide:
         """OK(0) was said when the link began."""
 
     def cancel(self, pairs: Iterable[TaskPair]) -> None:
-        """v1 has no word for it: a task goes on until it ends, and holds its slot until then."""
+        """v1 cannot cancel: a task goes on until it ends, and holds its slot until then."""
 
     def recall(self, pairs: Iterable[TaskPair]) -> None:
         """Nothing ever waits on a v1 worker."""

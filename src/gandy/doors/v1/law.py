@@ -1,4 +1,4 @@
-"""The first generation as a table: who may say what, in which state, and which state follows.
+"""The first generation as a table: which side may say what in which state, and which state follows.
 
 docs/protocol/v1.svg is drawn from this table by `make docs`. Whatever is missing is a protocol error.
 """
@@ -16,11 +16,11 @@ _WORKER, _FOREMAN = Role.WORKER, Role.FOREMAN
 class V1State(StrEnum):
     """Where a conversation of the first generation stands."""
 
-    GREETING = "greeting"  # nobody has spoken (seed: INIT0)
-    OFFER = "offer"  # the foreman said OK(0), the worker is to tell its processors
-    AGREEMENT = "agreement"  # the worker told them, the foreman is to repeat them (seed: INIT1)
-    OPEN = "open"  # (seed: LOOP0)
-    REPORTING = "reporting"  # an UPDATE is not answered yet (seed: UPDATE1)
+    GREETING = "greeting"  # neither side has spoken
+    OFFER = "offer"  # the foreman said OK(0), the worker is to say how many processors it has
+    AGREEMENT = "agreement"  # the worker has said it, the foreman is to repeat the number
+    OPEN = "open"
+    REPORTING = "reporting"  # an UPDATE is not answered yet
     CLOSED = "closed"
 
 

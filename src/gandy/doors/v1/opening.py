@@ -11,8 +11,8 @@ from gandy.net.exposure import describe_audience
 from gandy.net.links import Link
 
 
-class V1Door(NamedTuple):
-    """Implements `foreman.doors.Door`."""
+class V1Opening(NamedTuple):
+    """Implements `foreman.doors.DoorOpening`."""
 
     url: str
 
@@ -35,5 +35,4 @@ class _V1Links:
         self.on_cut = server.on_cut
 
     def on_link(self, link: Link) -> None:
-        if not self._server.turns_away(link):
-            self._server.add_link(link, V1ForemanSide())
+        self._server.on_link(link, V1ForemanSide())

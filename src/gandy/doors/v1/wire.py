@@ -1,4 +1,4 @@
-"""The first generation: a 12-byte header without sequence numbers (seed 000)."""
+"""Bytes of the first generation (docs/protocol/v1.md): a 12-byte header without sequence numbers."""
 
 import struct
 from enum import IntEnum
@@ -18,7 +18,7 @@ HEADER: Final = struct.Struct("<HHII")
 V1Message = Ok | Job | Update | Stop | Error
 
 
-class Type(IntEnum):
+class V1Type(IntEnum):
     """Numbers of the original. It never gave ERROR one; 5 is gandy's."""
 
     OK = 1
@@ -28,8 +28,8 @@ class Type(IntEnum):
     ERROR = 5
 
 
-SIZED: Final = frozenset(map(int, (Type.JOB, Type.UPDATE)))
-PLAIN: Final = frozenset(map(int, Type)) - SIZED
+SIZED: Final = frozenset(map(int, (V1Type.JOB, V1Type.UPDATE)))
+PLAIN: Final = frozenset(map(int, V1Type)) - SIZED
 
 
 def _unpack(buffer: Payload, offset: int) -> tuple[int, int, int, int, int, int]:
@@ -37,30 +37,30 @@ def _unpack(buffer: Payload, offset: int) -> tuple[int, int, int, int, int, int]
     return magic, kind, 0, 0, padding, arg0
 
 
-FORMAT: Final = Format(HEADER.size, _unpack, Type, PLAIN, SIZED)
+FORMAT: Final = Format(HEADER.size, _unpack, V1Type, PLAIN, SIZED)
 
 
 class V1Decoder(Decoder[V1Message]):
-    """Gives messages; v1 has no numbers to give with them."""
+    """Decodes messages; v1 has no sequence numbers."""
 
     def __init__(self, payload_limit: int = MAX_PAYLOAD_BYTES) -> None:
         super().__init__(FORMAT, payload_limit)
 
     def open_frame(self, kind: int, _subtype: int, _seq: int, _padding: int, arg0: int, payload: Payload) -> V1Message:
-        return _open(Type(kind), arg0, payload)
+        return _open(V1Type(kind), arg0, payload)
 
 
-def _open(kind: Type, arg0: int, payload: Payload) -> V1Message:
+def _open(kind: V1Type, arg0: int, payload: Payload) -> V1Message:
     match kind:
-        case Type.OK:
+        case V1Type.OK:
             return Ok(arg0)
-        case Type.JOB:
+        case V1Type.JOB:
             return Job((payloads.decode_task(payload),))
-        case Type.UPDATE:
+        case V1Type.UPDATE:
             return Update(payloads.decode_result(payload))
-        case Type.STOP:
+        case V1Type.STOP:
             return Stop(arg0)
-        case Type.ERROR:
+        case V1Type.ERROR:
             return Error(arg0)
         case _:
             assert_never(kind)
@@ -80,22 +80,22 @@ def encode(message: V1Message) -> bytes:
 def _encode(message: V1Message) -> bytes:
     match message:
         case Ok(nproc, 0):
-            return _plain(Type.OK, nproc)
+            return _plain(V1Type.OK, nproc)
         case Job((task,)):
-            return _sized(Type.JOB, payloads.encode(task))
+            return _sized(V1Type.JOB, payloads.encode(task))
         case Update(result) if result is not None:
-            return _sized(Type.UPDATE, payloads.encode(result))
+            return _sized(V1Type.UPDATE, payloads.encode(result))
         case Stop(count):
-            return _plain(Type.STOP, count)
+            return _plain(V1Type.STOP, count)
         case Error(code, 0):
-            return _plain(Type.ERROR, code)
+            return _plain(V1Type.ERROR, code)
         case _:
             raise LocalProtocolError(f"v1 cannot say {type(message).__name__}")
 
 
-def _plain(kind: Type, arg0: int) -> bytes:
+def _plain(kind: V1Type, arg0: int) -> bytes:
     return HEADER.pack(MAGIC, kind, 0, arg0)
 
 
-def _sized(kind: Type, payload: bytes) -> bytes:
+def _sized(kind: V1Type, payload: bytes) -> bytes:
     return HEADER.pack(MAGIC, kind, 0, len(payload)) + payload

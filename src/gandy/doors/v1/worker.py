@@ -1,4 +1,4 @@
-"""The worker's side of a v1 conversation (seed 000, client). It outlives links, as `WorkerSide` does.
+"""The worker's side of a v1 conversation (docs/protocol/v1.md). It outlives links, as `WorkerSide` does.
 
 JOB and STOP are obeyed at once, also while an UPDATE waits for its OK: v1 has nothing that such a JOB could be
 confused with, so there is no queue that could fill.
@@ -27,7 +27,7 @@ class V1WorkerSide:
         self._link.close()
         self._results: dict[TaskPair, TaskResult] = {}  # ended and not acknowledged, oldest first
         self._reported: Task | None = None  # what the unanswered UPDATE is about; its slot is free already
-        self._offered = 0  # what we told the foreman in the greeting
+        self._offered = 0  # what we said in the greeting
         self._has_left = False
 
     @property
@@ -102,7 +102,7 @@ class V1WorkerSide:
         if before is V1State.REPORTING:
             return Acknowledged((self._settle(),))
         if nproc != self._offered:
-            raise self._link.fail(f"told {self._offered} processors, the answer is {nproc}", ErrorCode.BAD_STATE)
+            raise self._link.fail(f"offered {self._offered} processors, the answer is {nproc}", ErrorCode.BAD_STATE)
         return Welcomed(Extension.NONE)
 
     def _on_job(self, task: Task) -> Start | None:

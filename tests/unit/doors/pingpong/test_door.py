@@ -6,9 +6,9 @@ from tests.crews import ClientSeat, Frame, Table
 
 from gandy.core.switchboard import Switchboard
 from gandy.core.workers import WorkerInfo
-from gandy.doors.base import Door, Parcel
-from gandy.doors.pingpong import door as pingpong
-from gandy.doors.pingpong.door import CROWD, EXPIRY, JOBLESS, NONSENSE, STRANGE, PingPongDoor
+from gandy.doors.base import Door, Outgoing
+from gandy.doors.pingpong import job_slot, workers
+from gandy.doors.pingpong.door import EXPIRY, INVALID, NO_JOB, TOO_MANY, UNKNOWN_WORKER, PingPongDoor
 from gandy.doors.pingpong.wire import MAX_BODY_BYTES
 from gandy.limits import MAX_PIECE_BYTES, MAX_QUEUED_BYTES
 from gandy.wire import calls
@@ -20,15 +20,15 @@ DONE = LAST | WHOLE
 pack = msgspec.msgpack.encode
 
 
-class House:
+class BrokerHarness:
     """A door, the switchboard behind it, a client, and the program around: what the switchboard says is passed on."""
 
     def __init__(self, expiry: float = EXPIRY) -> None:
         self.now = 100.0
         self.board = Switchboard(0.0)
         self.board.now = self.now
-        self.roll = Table()
-        self.door = PingPongDoor(self.board, self.roll, "job", expiry)
+        self.registry = Table()
+        self.door = PingPongDoor(self.board, self.registry, "job", expiry)
         self.client = ClientSeat(self.board)
 
     def settle(self) -> None:
@@ -40,7 +40,7 @@ class House:
             assert peers[0].on_out is not None
             peers[0].on_out(peers[0], data, self.now)
         self.board.check()
-        self.door.check()
+        self.door.workers.check()
 
     def say(self, name: bytes, *messages: list[bytes]) -> None:
         for message in messages:
@@ -51,8 +51,8 @@ class House:
         """What workers were sent since the last look: routing id and the frames behind the empty one."""
         parcels = list(self.door.outbox)
         self.door.outbox.clear()
-        assert all(parcel.frames[1] == b"" for parcel in parcels)
-        return [(parcel.frames[0], *parcel.frames[2:]) for parcel in parcels]
+        assert all(outgoing.frames[1] == b"" for outgoing in parcels)
+        return [(outgoing.frames[0], *outgoing.frames[2:]) for outgoing in parcels]
 
     def call(self, seq: int, *args: object, flags: int = 0, body: bytes | None = None, worker: str = "") -> None:
         payload = calls.encode_target("job", worker) + (pack(args) if body is None else body)
@@ -84,9 +84,9 @@ class House:
 
     def lose(self, index: int = -1) -> None:
         """What is in the outbox, or one of it, cannot be delivered."""
-        parcel = list(self.door.outbox)[index]
+        outgoing = list(self.door.outbox)[index]
         self.door.outbox.clear()
-        self.door.on_undelivered(parcel, self.now)
+        self.door.on_undelivered(outgoing, self.now)
         self.settle()
 
     def dismiss(self, worker: str, immediate: bool = False) -> None:
@@ -95,21 +95,21 @@ class House:
 
 
 @pytest.fixture
-def house() -> House:
-    return House()
+def harness() -> BrokerHarness:
+    return BrokerHarness()
 
 
 @pytest.fixture
-def busy(house: House) -> House:
+def busy(harness: BrokerHarness) -> BrokerHarness:
     """With worker w, which has call 1."""
-    house.say(b"w", READY)
-    house.call(1, b"work")
-    assert house.sent() == [(b"w", b"PONG"), (b"w", b"work")]
-    return house
+    harness.say(b"w", READY)
+    harness.call(1, b"work")
+    assert harness.sent() == [(b"w", b"PONG"), (b"w", b"work")]
+    return harness
 
 
-def test_it_is_a_door(house: House) -> None:
-    door: Door = house.door
+def test_it_is_a_door(harness: BrokerHarness) -> None:
+    door: Door = harness.door
     door.on_connect(0.0)
     assert not door.outbox
 
@@ -118,72 +118,74 @@ def test_it_is_a_door(house: House) -> None:
 
 
 @pytest.mark.parametrize("word", [READY, PING])
-def test_whoever_says_ready_or_ping_is_registered_and_gets_a_pong(house: House, word: list[bytes]) -> None:
-    house.say(b"w", word)
-    assert house.sent() == [(b"w", b"PONG")]
-    assert house.roll.workers["pingpong/w"].info == WorkerInfo("pingpong/w", "w", 0)
-    assert house.board.list_offers("pingpong/w") == ["job"]
+def test_a_worker_that_says_ready_or_ping_is_registered_and_gets_a_pong(
+    harness: BrokerHarness, word: list[bytes]
+) -> None:
+    harness.say(b"w", word)
+    assert harness.sent() == [(b"w", b"PONG")]
+    assert harness.registry.workers["pingpong/w"].info == WorkerInfo("pingpong/w", "w", 0)
+    assert harness.board.list_offers("pingpong/w") == ["job"]
 
 
-def test_a_ping_with_a_count_gets_a_pong_with_that_count(house: House) -> None:
-    house.say(b"w", [b"", b"PING", b"17"], PING, [b"", b"PING", b""])
-    assert house.sent() == [(b"w", b"PONG", b"17"), (b"w", b"PONG"), (b"w", b"PONG", b"")]
+def test_a_ping_with_a_count_gets_a_pong_with_that_count(harness: BrokerHarness) -> None:
+    harness.say(b"w", [b"", b"PING", b"17"], PING, [b"", b"PING", b""])
+    assert harness.sent() == [(b"w", b"PONG", b"17"), (b"w", b"PONG"), (b"w", b"PONG", b"")]
 
 
-def test_ready_twice_is_one_worker(house: House) -> None:
-    house.say(b"w", READY, READY, PING)
-    assert house.sent() == [(b"w", b"PONG")] * 3
-    assert list(house.roll.workers) == ["pingpong/w"]
-    assert house.roll.heard == ["pingpong/w"] * 2
+def test_ready_twice_is_one_worker(harness: BrokerHarness) -> None:
+    harness.say(b"w", READY, READY, PING)
+    assert harness.sent() == [(b"w", b"PONG")] * 3
+    assert list(harness.registry.workers) == ["pingpong/w"]
+    assert harness.registry.heard == ["pingpong/w"] * 2
 
 
-def test_a_silent_worker_is_removed_without_exit(house: House) -> None:
-    house.say(b"w", READY)
-    house.pass_time(EXPIRY - 0.1)
-    assert house.roll.workers
-    house.pass_time(0.1)
-    assert not house.roll.workers
-    assert house.board.list_offers("pingpong/w") == []
-    assert house.sent() == [(b"w", b"PONG")]
+def test_a_silent_worker_is_removed_without_exit(harness: BrokerHarness) -> None:
+    harness.say(b"w", READY)
+    harness.pass_time(EXPIRY - 0.1)
+    assert harness.registry.workers
+    harness.pass_time(0.1)
+    assert not harness.registry.workers
+    assert harness.board.list_offers("pingpong/w") == []
+    assert harness.sent() == [(b"w", b"PONG")]
 
 
 @pytest.mark.parametrize("message", [READY, PING, [b"", b"a result of nothing"], [b"nonsense"]])
-def test_any_message_renews_the_time(house: House, message: list[bytes]) -> None:
-    house.say(b"a", READY)
-    house.say(b"b", READY)
-    house.pass_time(EXPIRY - 1)
-    house.say(b"a", message)
-    house.pass_time(EXPIRY - 1)
-    assert list(house.roll.workers) == ["pingpong/a"]
-    house.pass_time(1)
-    assert not house.roll.workers
+def test_any_message_renews_the_time(harness: BrokerHarness, message: list[bytes]) -> None:
+    harness.say(b"a", READY)
+    harness.say(b"b", READY)
+    harness.pass_time(EXPIRY - 1)
+    harness.say(b"a", message)
+    harness.pass_time(EXPIRY - 1)
+    assert list(harness.registry.workers) == ["pingpong/a"]
+    harness.pass_time(1)
+    assert not harness.registry.workers
 
 
-def test_a_worker_that_expired_comes_back_with_a_ping(house: House) -> None:
-    house.say(b"w", READY)
-    house.pass_time(EXPIRY)
-    house.call(1, b"work")
-    house.say(b"w", PING)
-    assert house.sent() == [(b"w", b"PONG"), (b"w", b"PONG"), (b"w", b"work")]
+def test_a_worker_that_expired_comes_back_with_a_ping(harness: BrokerHarness) -> None:
+    harness.say(b"w", READY)
+    harness.pass_time(EXPIRY)
+    harness.call(1, b"work")
+    harness.say(b"w", PING)
+    assert harness.sent() == [(b"w", b"PONG"), (b"w", b"PONG"), (b"w", b"work")]
 
 
-def test_there_is_a_limit_to_workers(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert pingpong.MAX_WORKERS == 10_000
-    monkeypatch.setattr(pingpong, "MAX_WORKERS", 2)
+def test_there_is_a_limit_to_workers(harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert workers.MAX_WORKERS == 10_000
+    monkeypatch.setattr(workers, "MAX_WORKERS", 2)
     for name in (b"a", b"b", b"c"):
-        house.say(name, READY, PING)
-    assert house.sent() == [(b"a", b"PONG")] * 2 + [(b"b", b"PONG")] * 2
-    assert house.door.dropped == {CROWD: 2}
-    house.pass_time(EXPIRY)
-    house.say(b"c", PING)
-    assert house.sent() == [(b"c", b"PONG")]
+        harness.say(name, READY, PING)
+    assert harness.sent() == [(b"a", b"PONG")] * 2 + [(b"b", b"PONG")] * 2
+    assert harness.door.dropped == {TOO_MANY: 2}
+    harness.pass_time(EXPIRY)
+    harness.say(b"c", PING)
+    assert harness.sent() == [(b"c", b"PONG")]
 
 
-def test_a_flood_of_workers_does_no_harm(house: House) -> None:
+def test_a_flood_of_workers_does_no_harm(harness: BrokerHarness) -> None:
     for number in range(10_050):
-        house.door.on_message([b"%d" % number, *READY], house.now)
-    assert len(house.roll.workers) == len(house.door.outbox) == 10_000
-    assert house.door.dropped == {CROWD: 50}
+        harness.door.on_message([b"%d" % number, *READY], harness.now)
+    assert len(harness.registry.workers) == len(harness.door.outbox) == 10_000
+    assert harness.door.dropped == {TOO_MANY: 50}
 
 
 @pytest.mark.parametrize(
@@ -198,18 +200,18 @@ def test_a_flood_of_workers_does_no_harm(house: House) -> None:
         [b"w", b"", b"a", b"b"],
     ],
 )
-def test_nonsense_is_counted_and_registers_nobody(house: House, frames: list[bytes]) -> None:
-    house.door.on_message(frames, house.now)
-    house.settle()
-    assert house.door.dropped == {NONSENSE: 1}
-    assert not house.sent()
-    assert not house.roll.workers
+def test_an_invalid_message_is_counted_and_registers_no_worker(harness: BrokerHarness, frames: list[bytes]) -> None:
+    harness.door.on_message(frames, harness.now)
+    harness.settle()
+    assert harness.door.dropped == {INVALID: 1}
+    assert not harness.sent()
+    assert not harness.registry.workers
 
 
 # Calls
 
 
-def test_a_job_and_its_result(busy: House) -> None:
+def test_a_job_and_its_result(busy: BrokerHarness) -> None:
     busy.say(b"w", [b"", b"\x00done"])
     assert busy.ends() == [(1, DONE, b"\x00done")]
     assert busy.board.count_running("pingpong/w") == 0
@@ -219,48 +221,48 @@ def test_a_job_and_its_result(busy: House) -> None:
     assert busy.ends() == [(2, DONE, b"PONG")]
 
 
-def test_the_parcel_of_a_job_tells_its_call(busy: House) -> None:
+def test_the_parcel_of_a_job_tells_its_call(busy: BrokerHarness) -> None:
     busy.say(b"w", [b"", b"done"])
     busy.call(2, b"more")
-    assert list(busy.door.outbox) == [Parcel([b"w", b"", b"more"], 1)]
+    assert list(busy.door.outbox) == [Outgoing([b"w", b"", b"more"], 1)]
 
 
-def test_a_result_makes_ready_at_once(busy: House) -> None:
+def test_a_result_makes_ready_at_once(busy: BrokerHarness) -> None:
     busy.call(2, b"more")
     assert busy.sent() == []
     busy.say(b"w", [b"", b"done"])
     assert busy.sent() == [(b"w", b"more")]
 
 
-def test_a_ping_does_not_make_a_busy_worker_ready(busy: House) -> None:
+def test_a_ping_does_not_make_a_busy_worker_ready(busy: BrokerHarness) -> None:
     busy.call(2, b"more")
     busy.say(b"w", PING)
     assert busy.sent() == [(b"w", b"PONG")]
 
 
-def test_a_worker_can_be_called_by_name(house: House) -> None:
-    house.say(b"a", READY)
-    house.say(b"b", READY)
-    house.sent()
-    house.call(1, b"one", worker="pingpong/b")
-    assert house.sent() == [(b"b", b"one")]
+def test_a_worker_can_be_called_by_name(harness: BrokerHarness) -> None:
+    harness.say(b"a", READY)
+    harness.say(b"b", READY)
+    harness.sent()
+    harness.call(1, b"one", worker="pingpong/b")
+    assert harness.sent() == [(b"b", b"one")]
 
 
 def test_a_ten_second_job_with_a_three_second_expiry_runs_once() -> None:
-    house = House(expiry=3.0)
-    house.say(b"w", READY)
-    house.call(1, b"long")
-    house.call(2, b"next")
+    harness = BrokerHarness(expiry=3.0)
+    harness.say(b"w", READY)
+    harness.call(1, b"long")
+    harness.call(2, b"next")
     for _ in range(20):
-        house.pass_time(0.5)
-    assert house.sent() == [(b"w", b"PONG"), (b"w", b"long")]
-    house.say(b"w", [b"", b"done"])
-    assert house.ends() == [(1, DONE, b"done")]
-    assert house.sent() == [(b"w", b"next")]
+        harness.pass_time(0.5)
+    assert harness.sent() == [(b"w", b"PONG"), (b"w", b"long")]
+    harness.say(b"w", [b"", b"done"])
+    assert harness.ends() == [(1, DONE, b"done")]
+    assert harness.sent() == [(b"w", b"next")]
 
 
 @pytest.mark.parametrize("message", [PING, [b"nonsense"]])
-def test_a_silent_worker_that_is_heard_again_still_has_its_job(busy: House, message: list[bytes]) -> None:
+def test_a_silent_worker_that_is_heard_again_still_has_its_job(busy: BrokerHarness, message: list[bytes]) -> None:
     busy.pass_time(EXPIRY)
     busy.say(b"w", message)
     busy.call(2, b"more")
@@ -270,27 +272,27 @@ def test_a_silent_worker_that_is_heard_again_still_has_its_job(busy: House, mess
     assert busy.ends() == [(1, DONE, b"done")]
 
 
-def test_an_unknown_workers_result_is_dropped(house: House) -> None:
-    house.say(b"w", [b"", b"done"])
-    assert house.door.dropped == {STRANGE: 1}
-    assert not house.roll.workers
+def test_an_unknown_workers_result_is_dropped(harness: BrokerHarness) -> None:
+    harness.say(b"w", [b"", b"done"])
+    assert harness.door.dropped == {UNKNOWN_WORKER: 1}
+    assert not harness.registry.workers
 
 
-def test_a_second_result_is_dropped(busy: House) -> None:
+def test_a_second_result_is_dropped(busy: BrokerHarness) -> None:
     busy.say(b"w", [b"", b"done"], [b"", b"done"])
     assert busy.ends() == [(1, DONE, b"done")]
-    assert busy.door.dropped == {JOBLESS: 1}
+    assert busy.door.dropped == {NO_JOB: 1}
 
 
 @pytest.mark.parametrize("word", ["PONG", b"PONG", "EXIT", b"EXIT"])
-def test_a_job_that_is_a_word_is_refused(house: House, word: str | bytes) -> None:
-    house.say(b"w", READY)
-    house.call(1, word)
-    ((_, flags, text),) = house.ends()
+def test_a_job_that_is_a_word_is_refused(harness: BrokerHarness, word: str | bytes) -> None:
+    harness.say(b"w", READY)
+    harness.call(1, word)
+    ((_, flags, text),) = harness.ends()
     assert flags == LAST | FAILED
     assert "ValueError: this can be no job: the bytes" in str(text)
-    house.call(2, b"READY")
-    assert house.sent() == [(b"w", b"PONG"), (b"w", b"READY")]
+    harness.call(2, b"READY")
+    assert harness.sent() == [(b"w", b"PONG"), (b"w", b"READY")]
 
 
 @pytest.mark.parametrize(
@@ -310,37 +312,37 @@ def test_a_job_that_is_a_word_is_refused(house: House, word: str | bytes) -> Non
         pack([b"a"]) + b"b",
     ],
 )
-def test_anything_but_one_text_or_bytes_fails(house: House, body: bytes) -> None:
-    house.say(b"w", READY)
-    house.call(1, body=body)
-    assert house.ends() == [(1, LAST | FAILED, "TypeError: job takes one argument, bytes or text")]
-    house.call(2, b"work")
-    assert house.sent() == [(b"w", b"PONG"), (b"w", b"work")]
+def test_anything_but_one_text_or_bytes_fails(harness: BrokerHarness, body: bytes) -> None:
+    harness.say(b"w", READY)
+    harness.call(1, body=body)
+    assert harness.ends() == [(1, LAST | FAILED, "TypeError: job takes one argument, bytes or text")]
+    harness.call(2, b"work")
+    assert harness.sent() == [(b"w", b"PONG"), (b"w", b"work")]
 
 
-def test_pickles_fail(house: House) -> None:
-    house.say(b"w", READY)
-    house.call(1, body=b"a pickle", flags=calls.PICKLED)
-    assert house.ends() == [(1, LAST | FAILED, "TypeError: job takes bytes, and no pickles")]
+def test_pickles_fail(harness: BrokerHarness) -> None:
+    harness.say(b"w", READY)
+    harness.call(1, body=b"a pickle", flags=calls.PICKLED)
+    assert harness.ends() == [(1, LAST | FAILED, "TypeError: job takes bytes, and no pickles")]
 
 
-def test_a_stream_is_one_value(house: House) -> None:
-    house.say(b"w", READY)
-    house.call(1, b"work", flags=calls.STREAM)
-    house.say(b"w", [b"", b"done"])
-    assert house.ends() == [(1, DONE, b"done")]
+def test_a_stream_is_one_value(harness: BrokerHarness) -> None:
+    harness.say(b"w", READY)
+    harness.call(1, b"work", flags=calls.STREAM)
+    harness.say(b"w", [b"", b"done"])
+    assert harness.ends() == [(1, DONE, b"done")]
 
 
-def test_the_result_of_a_cast_is_dropped_and_the_slot_is_free(house: House) -> None:
-    house.say(b"w", READY)
-    house.call(1, b"one", flags=CAST)
-    house.call(2, b"two", flags=CAST)
-    house.say(b"w", [b"", bytes(200_000)])
-    assert house.sent() == [(b"w", b"PONG"), (b"w", b"one"), (b"w", b"two")]
-    assert house.ends() == []
+def test_the_result_of_a_cast_is_dropped_and_the_slot_is_free(harness: BrokerHarness) -> None:
+    harness.say(b"w", READY)
+    harness.call(1, b"one", flags=CAST)
+    harness.call(2, b"two", flags=CAST)
+    harness.say(b"w", [b"", bytes(200_000)])
+    assert harness.sent() == [(b"w", b"PONG"), (b"w", b"one"), (b"w", b"two")]
+    assert harness.ends() == []
 
 
-def test_a_cancelled_job_keeps_the_slot_until_its_result(busy: House) -> None:
+def test_a_cancelled_job_keeps_the_slot_until_its_result(busy: BrokerHarness) -> None:
     busy.client.cancel(1)
     busy.settle()
     busy.call(2, b"more")
@@ -350,9 +352,9 @@ def test_a_cancelled_job_keeps_the_slot_until_its_result(busy: House) -> None:
     assert busy.ends() == []
 
 
-def test_what_is_said_of_other_calls_is_not_heard(busy: House) -> None:
+def test_what_is_said_of_other_calls_is_not_heard(busy: BrokerHarness) -> None:
     """Of a call that has ended here, and YIELD, which is about slots of jobs."""
-    (peer,) = busy.door._peers
+    (peer,) = busy.door.workers.peers
     for kind in (calls.BODY, calls.CREDIT, calls.CANCEL, calls.YIELD):
         busy.door.on_out(peer, calls.encode(kind, 0, 7, 1), busy.now)
     busy.door.on_out(peer, calls.encode(calls.YIELD, 0, 0, 1), busy.now)
@@ -365,64 +367,66 @@ def test_what_is_said_of_other_calls_is_not_heard(busy: House) -> None:
 # Large arguments and large results
 
 
-def test_large_arguments_are_collected_and_credit_is_granted(house: House) -> None:
-    house.say(b"w", READY)
+def test_large_arguments_are_collected_and_credit_is_granted(harness: BrokerHarness) -> None:
+    harness.say(b"w", READY)
     job = bytes(range(256)) * 2000
     data = pack([job])
     pieces = [data[at : at + MAX_PIECE_BYTES] for at in range(0, len(data), MAX_PIECE_BYTES)]
-    house.call(1, body=pieces[0], flags=MORE)
+    harness.call(1, body=pieces[0], flags=MORE)
     for piece in pieces[1:-1]:
-        house.body(1, piece)
-    house.sent()
-    granted = [frame.padding for frame in house.client.hear() if frame.kind == calls.CREDIT]
+        harness.body(1, piece)
+    harness.sent()
+    granted = [frame.padding for frame in harness.client.hear() if frame.kind == calls.CREDIT]
     assert granted == [2 * (MAX_PIECE_BYTES + FRAME_COST)] * 3
-    house.body(1, pieces[-1], is_last=True)
-    assert house.sent() == [(b"w", job)]
-    house.say(b"w", [b"", b"done"])
-    assert house.ends() == [(1, DONE, b"done")]
+    harness.body(1, pieces[-1], is_last=True)
+    assert harness.sent() == [(b"w", job)]
+    harness.say(b"w", [b"", b"done"])
+    assert harness.ends() == [(1, DONE, b"done")]
 
 
-def test_arguments_that_are_too_large_fail(house: House) -> None:
-    house.say(b"w", READY)
-    house.call(1, body=bytes(MAX_PIECE_BYTES), flags=MORE)
+def test_arguments_that_are_too_large_fail(harness: BrokerHarness) -> None:
+    harness.say(b"w", READY)
+    harness.call(1, body=bytes(MAX_PIECE_BYTES), flags=MORE)
     for _ in range(MAX_BODY_BYTES // MAX_PIECE_BYTES - 1):
-        house.body(1, bytes(MAX_PIECE_BYTES))
-    assert all(frame.kind == calls.CREDIT for frame in house.client.hear())
-    house.body(1, b"x")
-    assert house.ends() == [(1, LAST | FAILED, "ValueError: a job may have 16,777,216 bytes, and this one has more")]
-    house.body(1, b"x", is_last=True)
-    house.call(2, b"work")
-    assert house.sent() == [(b"w", b"PONG"), (b"w", b"work")]
+        harness.body(1, bytes(MAX_PIECE_BYTES))
+    assert all(frame.kind == calls.CREDIT for frame in harness.client.hear())
+    harness.body(1, b"x")
+    assert harness.ends() == [(1, LAST | FAILED, "ValueError: a job may have 16,777,216 bytes, and this one has more")]
+    harness.body(1, b"x", is_last=True)
+    harness.call(2, b"work")
+    assert harness.sent() == [(b"w", b"PONG"), (b"w", b"work")]
 
 
-def test_incomplete_arguments_of_all_calls_have_a_limit(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_incomplete_arguments_of_all_calls_have_a_limit(
+    harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert MAX_QUEUED_BYTES >= 10 * MAX_BODY_BYTES
-    monkeypatch.setattr(pingpong, "MAX_QUEUED_BYTES", 100)
-    house.say(b"a", READY)
-    house.say(b"b", READY)
-    house.call(1, body=bytes(60), flags=MORE)
-    house.call(2, body=bytes(20), flags=MORE)
-    house.body(2, bytes(20))
-    assert house.ends() == []
-    house.body(2, b"x")
-    assert house.ends() == [(2, LAST | REFUSED, BUSY)]
+    monkeypatch.setattr(job_slot, "MAX_QUEUED_BYTES", 100)
+    harness.say(b"a", READY)
+    harness.say(b"b", READY)
+    harness.call(1, body=bytes(60), flags=MORE)
+    harness.call(2, body=bytes(20), flags=MORE)
+    harness.body(2, bytes(20))
+    assert harness.ends() == []
+    harness.body(2, b"x")
+    assert harness.ends() == [(2, LAST | REFUSED, BUSY)]
 
 
 @pytest.mark.parametrize("is_cancelled", [True, False])
-def test_a_call_that_has_not_begun_ends_with_its_caller(house: House, is_cancelled: bool) -> None:
-    house.say(b"w", READY)
-    house.call(1, body=b"part", flags=MORE)
+def test_a_call_that_has_not_begun_ends_with_its_caller(harness: BrokerHarness, is_cancelled: bool) -> None:
+    harness.say(b"w", READY)
+    harness.call(1, body=b"part", flags=MORE)
     if is_cancelled:
-        house.client.cancel(1)
+        harness.client.cancel(1)
     else:
-        house.client.cut()
-        house.client = ClientSeat(house.board)
-    house.settle()
-    house.call(2, b"work")
-    assert house.sent() == [(b"w", b"PONG"), (b"w", b"work")]
+        harness.client.cut()
+        harness.client = ClientSeat(harness.board)
+    harness.settle()
+    harness.call(2, b"work")
+    assert harness.sent() == [(b"w", b"PONG"), (b"w", b"work")]
 
 
-def test_a_large_result_goes_out_as_credit_allows(busy: House) -> None:
+def test_a_large_result_goes_out_as_credit_allows(busy: BrokerHarness) -> None:
     value = bytes(range(256)) * 4000
     busy.say(b"w", [b"", value])
     got: list[Frame] = busy.client.hear()
@@ -440,7 +444,7 @@ def test_a_large_result_goes_out_as_credit_allows(busy: House) -> None:
     assert busy.sent() == [(b"w", b"more")]
 
 
-def test_without_any_credit_nothing_goes_out(busy: House) -> None:
+def test_without_any_credit_nothing_goes_out(busy: BrokerHarness) -> None:
     busy.say(b"w", [b"", bytes(1 << 20)])
     spent = sum(len(frame.payload) + FRAME_COST for frame in busy.client.hear())
     for count, pieces in ((spent - WINDOW_BYTES, 0), (1, 1)):
@@ -449,62 +453,62 @@ def test_without_any_credit_nothing_goes_out(busy: House) -> None:
         assert len(busy.client.hear()) == pieces
 
 
-def test_credit_before_the_result_counts(busy: House) -> None:
+def test_credit_before_the_result_counts(busy: BrokerHarness) -> None:
     busy.client.say(calls.CREDIT, 0, 1, 1 << 20)
     busy.settle()
     busy.say(b"w", [b"", bytes(1 << 20)])
     assert busy.client.hear()[-1].subtype == DONE
 
 
-def have_large_result(house: House) -> None:
+def have_large_result(harness: BrokerHarness) -> None:
     """Most of it waits for credit."""
-    house.say(b"w", [b"", bytes(1 << 20)])
-    assert len(house.client.hear()) == 4
+    harness.say(b"w", [b"", bytes(1 << 20)])
+    assert len(harness.client.hear()) == 4
 
 
-def take_large_result(house: House) -> None:
-    house.client.say(calls.CREDIT, 0, 1, 1 << 20)
-    house.settle()
-    frames = house.client.hear()
+def take_large_result(harness: BrokerHarness) -> None:
+    harness.client.say(calls.CREDIT, 0, 1, 1 << 20)
+    harness.settle()
+    frames = harness.client.hear()
     assert (frames[-1].seq, frames[-1].subtype) == (1, DONE)
 
 
-def test_a_result_is_not_lost_with_its_worker(busy: House) -> None:
+def test_a_result_is_not_lost_with_its_worker(busy: BrokerHarness) -> None:
     have_large_result(busy)
     busy.pass_time(EXPIRY)
     busy.say(b"w", [b"", b"a result of nothing"])
-    assert busy.door.dropped == {STRANGE: 1}
+    assert busy.door.dropped == {UNKNOWN_WORKER: 1}
     busy.door.on_disconnect(b"w", busy.now)
     busy.lose()
     take_large_result(busy)
-    assert not busy.roll.workers
+    assert not busy.registry.workers
 
 
 @pytest.mark.parametrize("word", [READY, PING])
-def test_a_worker_can_come_back_while_its_result_goes_out(busy: House, word: list[bytes]) -> None:
+def test_a_worker_can_come_back_while_its_result_goes_out(busy: BrokerHarness, word: list[bytes]) -> None:
     have_large_result(busy)
     busy.pass_time(EXPIRY)
     busy.call(2, b"more")
     busy.say(b"w", word)
     take_large_result(busy)
     assert busy.sent() == [(b"w", b"PONG"), (b"w", b"more")]
-    assert list(busy.roll.workers) == ["pingpong/w"]
+    assert list(busy.registry.workers) == ["pingpong/w"]
 
 
-def test_ready_does_not_lose_a_result_that_is_here(busy: House) -> None:
+def test_ready_does_not_lose_a_result_that_is_here(busy: BrokerHarness) -> None:
     have_large_result(busy)
     busy.say(b"w", READY)
     take_large_result(busy)
 
 
 @pytest.mark.parametrize("has_left", [True, False])
-def test_nobody_wants_the_rest_of_a_result(busy: House, has_left: bool) -> None:
+def test_the_rest_of_a_cancelled_result_is_dropped(busy: BrokerHarness, has_left: bool) -> None:
     have_large_result(busy)
     if has_left:
         busy.pass_time(EXPIRY)
     busy.client.cancel(1)
     busy.settle()
-    assert bool(busy.roll.workers) != has_left
+    assert bool(busy.registry.workers) != has_left
     assert busy.board.count_running("pingpong/w") == 0
 
 
@@ -512,7 +516,7 @@ def test_nobody_wants_the_rest_of_a_result(busy: House, has_left: bool) -> None:
 
 
 @pytest.mark.parametrize("frames", [[b"", b"part one", b"part two"], [b"", bytes(MAX_BODY_BYTES + 1)]], ids=[1, 2])
-def test_an_answer_that_is_no_result_fails_the_call(busy: House, frames: list[bytes]) -> None:
+def test_an_answer_that_is_no_result_fails_the_call(busy: BrokerHarness, frames: list[bytes]) -> None:
     busy.call(2, b"more")
     busy.say(b"w", frames)
     ((number, flags, text),) = busy.ends()
@@ -522,9 +526,9 @@ def test_an_answer_that_is_no_result_fails_the_call(busy: House, frames: list[by
     assert not busy.door.dropped
 
 
-def test_a_bad_ping_is_no_answer(busy: House) -> None:
+def test_a_bad_ping_is_no_answer(busy: BrokerHarness) -> None:
     busy.say(b"w", [b"", b"PING", b"1", b"2"], [b"no empty frame"])
-    assert busy.door.dropped == {NONSENSE: 2}
+    assert busy.door.dropped == {INVALID: 2}
     busy.say(b"w", [b"", b"done"])
     assert busy.ends() == [(1, DONE, b"done")]
 
@@ -532,86 +536,86 @@ def test_a_bad_ping_is_no_answer(busy: House) -> None:
 # Workers that are lost
 
 
-def test_ready_of_a_busy_worker_loses_its_call(busy: House) -> None:
+def test_ready_of_a_busy_worker_loses_its_call(busy: BrokerHarness) -> None:
     busy.call(2, b"more")
     busy.say(b"w", READY)
     assert busy.ends() == [(1, LAST | REFUSED, LOST)]
     assert busy.sent() == [(b"w", b"PONG"), (b"w", b"more")]
-    assert list(busy.roll.workers) == ["pingpong/w"]
+    assert list(busy.registry.workers) == ["pingpong/w"]
 
 
-def test_ready_of_a_silent_worker_loses_its_call(busy: House) -> None:
+def test_ready_of_a_silent_worker_loses_its_call(busy: BrokerHarness) -> None:
     busy.pass_time(EXPIRY)
     busy.say(b"w", READY)
     assert busy.ends() == [(1, LAST | REFUSED, LOST)]
 
 
-def test_a_disconnected_worker_is_asked_and_lost_if_nobody_is_there(busy: House) -> None:
+def test_a_disconnected_worker_is_asked_and_lost_if_it_is_not_there(busy: BrokerHarness) -> None:
     busy.door.on_disconnect(b"w", busy.now)
     busy.door.on_disconnect(b"nobody", busy.now)
-    assert [parcel.frames for parcel in busy.door.outbox] == [[b"w", *PONG]]
+    assert [outgoing.frames for outgoing in busy.door.outbox] == [[b"w", *PONG]]
     assert busy.ends() == []
     busy.lose()
     assert busy.ends() == [(1, LAST | REFUSED, LOST)]
-    assert not busy.roll.workers
+    assert not busy.registry.workers
     busy.pass_time(EXPIRY)
-    busy.door.on_undelivered(Parcel([b"w", *PONG]), busy.now)
+    busy.door.on_undelivered(Outgoing([b"w", *PONG]), busy.now)
 
 
-def test_a_silent_worker_can_be_lost(busy: House) -> None:
+def test_a_silent_worker_can_be_lost(busy: BrokerHarness) -> None:
     busy.pass_time(EXPIRY)
     busy.door.on_disconnect(b"w", busy.now)
     busy.lose()
     assert busy.ends() == [(1, LAST | REFUSED, LOST)]
 
 
-def test_a_call_that_did_not_reach_its_worker_has_not_begun(house: House) -> None:
-    house.say(b"w", READY)
-    house.call(1, b"work")
-    house.lose()
-    ((_, flags, code),) = house.ends()
+def test_a_call_that_did_not_reach_its_worker_has_not_begun(harness: BrokerHarness) -> None:
+    harness.say(b"w", READY)
+    harness.call(1, b"work")
+    harness.lose()
+    ((_, flags, code),) = harness.ends()
     assert (flags, code) == (LAST | REFUSED, BUSY)
-    assert not house.roll.workers
+    assert not harness.registry.workers
 
 
-def test_a_call_that_was_about_to_be_sent_has_not_begun(house: House) -> None:
-    house.say(b"v", READY)
-    house.say(b"w", READY)
-    house.sent()
-    house.door.on_disconnect(b"w", house.now)
-    house.call(1, b"one")
-    house.call(2, b"two")
-    house.door.on_undelivered(house.door.outbox.popleft(), house.now)
-    house.settle()
-    assert house.ends() == [(2, LAST | REFUSED, BUSY)]
-    assert house.sent() == [(b"v", b"one")]
+def test_a_call_that_was_about_to_be_sent_has_not_begun(harness: BrokerHarness) -> None:
+    harness.say(b"v", READY)
+    harness.say(b"w", READY)
+    harness.sent()
+    harness.door.on_disconnect(b"w", harness.now)
+    harness.call(1, b"one")
+    harness.call(2, b"two")
+    harness.door.on_undelivered(harness.door.outbox.popleft(), harness.now)
+    harness.settle()
+    assert harness.ends() == [(2, LAST | REFUSED, BUSY)]
+    assert harness.sent() == [(b"v", b"one")]
 
 
-def test_a_call_of_incomplete_arguments_has_not_begun(house: House) -> None:
-    house.say(b"w", READY)
-    house.call(1, body=b"part", flags=MORE)
-    house.call(2, b"work")
-    house.pass_time(EXPIRY)
-    (frame,) = house.client.hear()
+def test_a_call_of_incomplete_arguments_has_not_begun(harness: BrokerHarness) -> None:
+    harness.say(b"w", READY)
+    harness.call(1, body=b"part", flags=MORE)
+    harness.call(2, b"work")
+    harness.pass_time(EXPIRY)
+    (frame,) = harness.client.hear()
     assert frame.subtype == LAST | REFUSED
     assert calls.decode_refusal(frame.payload) == (
         BUSY,
         "worker pingpong/w was not heard for too long, and the call has not begun there",
     )
-    house.say(b"v", READY)
-    assert house.sent() == [(b"w", b"PONG"), (b"v", b"PONG"), (b"v", b"work")]
+    harness.say(b"v", READY)
+    assert harness.sent() == [(b"w", b"PONG"), (b"v", b"PONG"), (b"v", b"work")]
 
 
-def test_a_call_on_its_way_to_the_door_has_not_begun(house: House) -> None:
-    house.say(b"w", READY)
-    house.client.say(calls.CALL, 0, 1, 0, calls.encode_target("job") + pack([b"work"]))
-    house.door.on_undelivered(house.door.outbox.pop(), house.now)
-    house.settle()
-    assert house.ends() == [(1, LAST | REFUSED, BUSY)]
-    assert house.sent() == []
+def test_a_call_on_its_way_to_the_door_has_not_begun(harness: BrokerHarness) -> None:
+    harness.say(b"w", READY)
+    harness.client.say(calls.CALL, 0, 1, 0, calls.encode_target("job") + pack([b"work"]))
+    harness.door.on_undelivered(harness.door.outbox.pop(), harness.now)
+    harness.settle()
+    assert harness.ends() == [(1, LAST | REFUSED, BUSY)]
+    assert harness.sent() == []
 
 
-def test_a_lost_worker_can_come_back(busy: House) -> None:
+def test_a_lost_worker_can_come_back(busy: BrokerHarness) -> None:
     busy.door.on_disconnect(b"w", busy.now)
     busy.lose()
     busy.ends()
@@ -624,17 +628,17 @@ def test_a_lost_worker_can_come_back(busy: House) -> None:
 
 
 @pytest.mark.parametrize("immediate", [True, False])
-def test_an_idle_worker_is_removed_and_told_to_leave(house: House, immediate: bool) -> None:
-    house.say(b"w", READY)
-    house.dismiss("pingpong/w", immediate)
-    assert house.sent() == [(b"w", b"PONG"), (b"w", b"EXIT")]
-    assert not house.roll.workers
-    house.dismiss("pingpong/w", immediate)
-    house.dismiss("pingpong/nobody", immediate)
-    assert house.sent() == []
+def test_an_idle_worker_is_removed_and_told_to_leave(harness: BrokerHarness, immediate: bool) -> None:
+    harness.say(b"w", READY)
+    harness.dismiss("pingpong/w", immediate)
+    assert harness.sent() == [(b"w", b"PONG"), (b"w", b"EXIT")]
+    assert not harness.registry.workers
+    harness.dismiss("pingpong/w", immediate)
+    harness.dismiss("pingpong/nobody", immediate)
+    assert harness.sent() == []
 
 
-def test_a_busy_worker_leaves_after_its_result(busy: House) -> None:
+def test_a_busy_worker_leaves_after_its_result(busy: BrokerHarness) -> None:
     busy.call(2, b"more")
     busy.dismiss("pingpong/w")
     busy.dismiss("pingpong/w")
@@ -644,28 +648,28 @@ def test_a_busy_worker_leaves_after_its_result(busy: House) -> None:
     busy.say(b"w", [b"", b"done"])
     assert busy.sent() == [(b"w", b"EXIT")]
     assert busy.ends() == [(1, DONE, b"done")]
-    assert not busy.roll.workers
+    assert not busy.registry.workers
 
 
-def test_a_large_last_result_is_told_before_the_worker_is_forgotten(busy: House) -> None:
+def test_a_large_last_result_is_told_before_the_worker_is_forgotten(busy: BrokerHarness) -> None:
     busy.dismiss("pingpong/w")
     have_large_result(busy)
     assert busy.sent() == [(b"w", b"EXIT")]
     busy.dismiss("pingpong/w", immediate=True)
     take_large_result(busy)
-    assert not busy.roll.workers
+    assert not busy.registry.workers
 
 
-def test_a_bad_last_answer_lets_the_worker_go(busy: House) -> None:
+def test_a_bad_last_answer_lets_the_worker_go(busy: BrokerHarness) -> None:
     busy.dismiss("pingpong/w")
     busy.say(b"w", [b"", b"a", b"b"])
     assert busy.sent() == [(b"w", b"EXIT")]
-    assert not busy.roll.workers
+    assert not busy.registry.workers
 
 
 @pytest.mark.parametrize("seconds", [0.0, EXPIRY])
 @pytest.mark.parametrize("is_leaving", [True, False])
-def test_a_busy_worker_can_be_told_to_leave_at_once(busy: House, seconds: float, is_leaving: bool) -> None:
+def test_a_busy_worker_can_be_told_to_leave_at_once(busy: BrokerHarness, seconds: float, is_leaving: bool) -> None:
     busy.pass_time(seconds)
     if is_leaving:
         busy.dismiss("pingpong/w")
@@ -673,52 +677,52 @@ def test_a_busy_worker_can_be_told_to_leave_at_once(busy: House, seconds: float,
     assert busy.sent() == [(b"w", b"EXIT")]
     assert busy.ends() == [(1, LAST | REFUSED, LOST)]
     busy.say(b"w", [b"", b"for nobody"])
-    assert busy.door.dropped == {JOBLESS: 1}
-    assert not busy.roll.workers
+    assert busy.door.dropped == {NO_JOB: 1}
+    assert not busy.registry.workers
 
 
-def test_ready_of_a_leaving_worker_gets_exit(busy: House) -> None:
+def test_ready_of_a_leaving_worker_gets_exit(busy: BrokerHarness) -> None:
     busy.dismiss("pingpong/w")
     busy.say(b"w", READY)
     assert busy.sent() == [(b"w", b"EXIT")]
     assert busy.ends() == [(1, LAST | REFUSED, LOST)]
-    assert not busy.roll.workers
+    assert not busy.registry.workers
 
 
-def test_a_leaving_worker_can_be_lost(busy: House) -> None:
+def test_a_leaving_worker_can_be_lost(busy: BrokerHarness) -> None:
     busy.dismiss("pingpong/w")
     busy.door.on_disconnect(b"w", busy.now)
     busy.lose()
     assert busy.ends() == [(1, LAST | REFUSED, LOST)]
 
 
-def test_a_ping_that_crossed_the_exit_does_not_register(house: House) -> None:
-    house.say(b"w", READY)
-    house.dismiss("pingpong/w")
-    house.sent()
-    house.pass_time(EXPIRY - 1)
-    house.say(b"w", PING)
-    house.pass_time(EXPIRY - 1)
-    house.say(b"w", PING)
-    assert house.sent() == []
-    assert not house.roll.workers
-    house.pass_time(EXPIRY)
-    house.say(b"w", PING)
-    assert house.sent() == [(b"w", b"PONG")]
+def test_a_ping_that_crossed_the_exit_does_not_register(harness: BrokerHarness) -> None:
+    harness.say(b"w", READY)
+    harness.dismiss("pingpong/w")
+    harness.sent()
+    harness.pass_time(EXPIRY - 1)
+    harness.say(b"w", PING)
+    harness.pass_time(EXPIRY - 1)
+    harness.say(b"w", PING)
+    assert harness.sent() == []
+    assert not harness.registry.workers
+    harness.pass_time(EXPIRY)
+    harness.say(b"w", PING)
+    assert harness.sent() == [(b"w", b"PONG")]
 
 
-def test_ready_after_exit_is_a_new_start(house: House) -> None:
-    house.say(b"w", READY)
-    house.dismiss("pingpong/w")
-    house.say(b"w", READY)
-    house.call(1, b"work")
-    assert house.sent() == [(b"w", b"PONG"), (b"w", b"EXIT"), (b"w", b"PONG"), (b"w", b"work")]
+def test_ready_after_exit_is_a_new_start(harness: BrokerHarness) -> None:
+    harness.say(b"w", READY)
+    harness.dismiss("pingpong/w")
+    harness.say(b"w", READY)
+    harness.call(1, b"work")
+    assert harness.sent() == [(b"w", b"PONG"), (b"w", b"EXIT"), (b"w", b"PONG"), (b"w", b"work")]
 
 
-def test_an_exit_that_cannot_be_delivered_ends_the_matter(house: House) -> None:
-    house.say(b"w", READY)
-    house.dismiss("pingpong/w")
-    house.lose()
-    house.say(b"w", PING)
-    assert house.sent() == [(b"w", b"PONG")]
-    assert list(house.roll.workers) == ["pingpong/w"]
+def test_an_exit_that_cannot_be_delivered_ends_the_matter(harness: BrokerHarness) -> None:
+    harness.say(b"w", READY)
+    harness.dismiss("pingpong/w")
+    harness.lose()
+    harness.say(b"w", PING)
+    assert harness.sent() == [(b"w", b"PONG")]
+    assert list(harness.registry.workers) == ["pingpong/w"]

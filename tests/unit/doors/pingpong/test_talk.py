@@ -22,7 +22,7 @@ from gandy.doors.pingpong.talk import (
     WorkerEvent,
     WorkerState,
 )
-from gandy.doors.pingpong.wire import MAX_BODY_BYTES, Exit, Job
+from gandy.doors.pingpong.wire import MAX_BODY_BYTES, Exit, PingPongJob
 from gandy.errors import LocalProtocolError, RemoteProtocolError
 
 READY, PING, PONG, EXIT = [b"", b"READY"], [b"", b"PING"], [b"", b"PONG"], [b"", b"EXIT"]
@@ -48,7 +48,7 @@ def test_a_job_is_given_to_a_ready_worker_only() -> None:
     assert {state for state, event in BROKER_LAW if event is BrokerEvent.JOB} == {WorkerState.READY}
 
 
-def test_a_result_counts_from_whoever_has_a_job_however_late() -> None:
+def test_a_result_counts_from_a_worker_that_has_a_job_however_late() -> None:
     assert {state for state, event in BROKER_LAW if event is BrokerEvent.RESULT} == HAS_JOB
     for state in (WorkerState.BUSY, WorkerState.SILENT):
         assert BROKER_LAW[state, BrokerEvent.RESULT] is WorkerState.READY
@@ -69,17 +69,17 @@ def test_exit_follows_the_result_or_comes_at_once() -> None:
         assert BROKER_LAW[WorkerState.READY, event] is WorkerState.GOING
 
 
-def test_a_ping_that_crossed_the_exit_brings_nobody_back() -> None:
+def test_a_ping_that_crossed_the_exit_brings_no_worker_back() -> None:
     assert BROKER_LAW[WorkerState.GOING, BrokerEvent.PING] is WorkerState.GOING
     assert BROKER_LAW[WorkerState.GOING, BrokerEvent.EXPIRED] is WorkerState.ABSENT
 
 
-def test_whoever_is_gone_is_absent() -> None:
+def test_a_worker_that_is_gone_is_absent() -> None:
     for state in set(WorkerState) - {WorkerState.ABSENT}:
         assert BROKER_LAW[state, BrokerEvent.GONE] is WorkerState.ABSENT
 
 
-def test_everybody_known_may_say_anything() -> None:
+def test_a_known_worker_may_say_anything() -> None:
     for state in set(WorkerState) - {WorkerState.ABSENT}:
         assert all((state, event) in BROKER_LAW for event in HEARD)
 
@@ -186,7 +186,7 @@ def test_a_long_sleep_counts_as_one_period() -> None:
 
 def test_job_and_result() -> None:
     worker = begin()
-    assert worker.on_frames([b"", b"work"], 1.0) == Job(b"work")
+    assert worker.on_frames([b"", b"work"], 1.0) == PingPongJob(b"work")
     assert worker.result(b"done", 2.0) == [b"", b"done"]
     assert worker.state is SideState.IDLE
     assert worker.next_job() is None
@@ -200,22 +200,22 @@ def test_a_busy_worker_keeps_pinging() -> None:
 
 def test_words_of_workers_are_jobs_like_any_other() -> None:
     worker = begin()
-    assert worker.on_frames(READY, 0.0) == Job(b"READY")
+    assert worker.on_frames(READY, 0.0) == PingPongJob(b"READY")
 
 
 def test_jobs_of_a_busy_worker_wait_in_order() -> None:
     """A broker may put whoever says PING into its queue of ready workers."""
     worker = begin()
-    assert worker.on_frames([b"", b"a"], 0.0) == Job(b"a")
+    assert worker.on_frames([b"", b"a"], 0.0) == PingPongJob(b"a")
     assert worker.on_frames([b"", b"b"], 0.0) is None
     assert worker.on_frames([b"", b"c"], 0.0) is None
     assert worker.next_job() is None
     assert worker.result(b"A", 1.0) == [b"", b"A"]
-    assert worker.on_frames([b"", b"d"], 1.0) == Job(b"b")
+    assert worker.on_frames([b"", b"d"], 1.0) == PingPongJob(b"b")
     assert worker.result(b"B", 2.0) == [b"", b"B"]
-    assert worker.next_job() == Job(b"c")
+    assert worker.next_job() == PingPongJob(b"c")
     assert worker.result(b"C", 3.0) == [b"", b"C"]
-    assert worker.next_job() == Job(b"d")
+    assert worker.next_job() == PingPongJob(b"d")
 
 
 def test_not_too_many_jobs_wait() -> None:
@@ -260,7 +260,7 @@ def test_a_result_without_a_job_is_our_own_mistake() -> None:
 
 def test_exit_ends_everything() -> None:
     worker = begin()
-    assert worker.on_frames([b"", b"work"], 0.0) == Job(b"work")
+    assert worker.on_frames([b"", b"work"], 0.0) == PingPongJob(b"work")
     assert worker.on_frames([b"", b"more"], 0.0) is None
     assert worker.on_frames(EXIT, 1.0) == Exit()
     assert worker.state is SideState.LEFT
@@ -298,7 +298,7 @@ def test_a_result_goes_to_the_frontend_of_its_job() -> None:
     assert worker.on_frames(PONG, 20.0) is None
     assert worker.next_deadline() == inf
     assert worker.result(b"for nobody", 30.0) is None
-    assert worker.next_job() == Job(b"next")
+    assert worker.next_job() == PingPongJob(b"next")
     assert worker.next_deadline() == 31.0
     assert worker.result(b"done", 31.0) == [b"", b"done"]
 

@@ -9,8 +9,8 @@ from gandy.doors.pingpong.wire import (
     Exit,
     FromBroker,
     FromWorker,
-    Job,
     Ping,
+    PingPongJob,
     Pong,
     Ready,
     Result,
@@ -40,10 +40,10 @@ BY_BROKER: list[tuple[list[bytes], FromBroker]] = [
     ([b"", b"PONG", b"17"], Pong(b"17")),
     ([b"", b"PONG", b""], Pong(b"")),
     ([b"", b"EXIT"], Exit()),
-    ([b"", b"work"], Job(b"work")),
-    ([b"", b""], Job(b"")),
-    ([b"", b"PING"], Job(b"PING")),
-    ([b"", b"READY"], Job(b"READY")),
+    ([b"", b"work"], PingPongJob(b"work")),
+    ([b"", b""], PingPongJob(b"")),
+    ([b"", b"PING"], PingPongJob(b"PING")),
+    ([b"", b"READY"], PingPongJob(b"READY")),
 ]
 
 
@@ -96,14 +96,14 @@ def test_only_the_side_whose_word_it_is_counts() -> None:
             decode([b"", word, b"1"])
 
 
-@pytest.mark.parametrize("message", [Result(b"READY"), Result(b"PING"), Job(b"PONG"), Job(b"EXIT")])
-def test_a_body_that_would_be_taken_for_a_word_is_not_sent(message: Result | Job) -> None:
+@pytest.mark.parametrize("message", [Result(b"READY"), Result(b"PING"), PingPongJob(b"PONG"), PingPongJob(b"EXIT")])
+def test_a_body_that_would_be_taken_for_a_word_is_not_sent(message: Result | PingPongJob) -> None:
     with pytest.raises(LocalProtocolError, match="a word of the protocol"):
         encode(message)
 
 
-@pytest.mark.parametrize("kind", [Result, Job])
-def test_a_body_that_is_too_long_is_not_sent(kind: type[Result] | type[Job]) -> None:
+@pytest.mark.parametrize("kind", [Result, PingPongJob])
+def test_a_body_that_is_too_long_is_not_sent(kind: type[Result] | type[PingPongJob]) -> None:
     with pytest.raises(LocalProtocolError, match="too many"):
         encode(kind(bytes(MAX_BODY_BYTES + 1)))
 

@@ -4,26 +4,20 @@ from math import inf
 
 import pytest
 
+from gandy.doors.roundrobin.heartbeat import GREETING_TIMEOUT, HEARTBEAT_EXPIRY, HEARTBEAT_PERIOD, PAUSE
+from gandy.doors.roundrobin.message_ids import MessageIds
+from gandy.doors.roundrobin.registration import MAX_EXTRA, REGISTER_DELAY, REGISTER_TIMEOUT
 from gandy.doors.roundrobin.uplink import (
-    GREETING_TIMEOUT,
-    HEARTBEAT_EXPIRY,
-    HEARTBEAT_PERIOD,
-    LAST_NUMBER,
-    MAX_EXTRA,
-    PAUSE,
-    REGISTER_DELAY,
-    REGISTER_TIMEOUT,
-    Asked,
     Connected,
     Deregistered,
     Dispatched,
     Event,
     Expired,
-    Numbers,
-    Refused,
-    Registered,
+    RegisterConfirmed,
+    RegisterRefused,
     Renew,
     Response,
+    StreamRequested,
     Unreachable,
     Uplink,
     make_response,
@@ -41,7 +35,7 @@ from gandy.doors.roundrobin.wire import (
     RESPONSE,
     TRACKADDRESS,
     TRACKEXEC,
-    Message,
+    QueueMessage,
     encode,
     make_reply,
 )
@@ -50,7 +44,7 @@ CLIENT = b"tcp://127.0.0.1:6714:62939"
 WORKER = b"tcp://127.0.0.1:6714:234595"
 
 
-class Seat:
+class UplinkHarness:
     """An uplink, and a hand that plays its server and its clock."""
 
     def __init__(self) -> None:
@@ -58,7 +52,7 @@ class Seat:
         self.uplink = Uplink(self.now)
         self.uplink.on_socket(self.now)
 
-    def sent(self) -> list[Message]:
+    def sent(self) -> list[QueueMessage]:
         messages = list(self.uplink.outbox)
         self.uplink.outbox.clear()
         return messages
@@ -68,7 +62,7 @@ class Seat:
         self.uplink.events.clear()
         return events
 
-    def say(self, message: Message) -> list[Event]:
+    def say(self, message: QueueMessage) -> list[Event]:
         self.uplink.on_frames(encode(message), self.now)
         return self.events()
 
@@ -85,23 +79,23 @@ class Seat:
         self.uplink.on_time(end)
         return events + self.events()
 
-    def connect(self) -> "Seat":
+    def connect(self) -> "UplinkHarness":
         (ping,) = self.sent()
         assert self.say(make_reply(ping, PONG)) == [Connected()]
         return self
 
-    def register(self, slots: int = 10) -> "Seat":
+    def register(self, slots: int = 10) -> "UplinkHarness":
         self.uplink.register(slots, self.now)
         return self.answer_register(slots)
 
-    def answer_register(self, free: int) -> "Seat":
+    def answer_register(self, free: int) -> "UplinkHarness":
         *others, message = self.sent()
         assert not others
         assert (message.command, message.args) == (TRACKEXEC, (REGISTER, b"%d" % free))
-        assert self.say(make_reply(message)) == [Registered()]
+        assert self.say(make_reply(message)) == [RegisterConfirmed()]
         return self.take_ping()
 
-    def take_ping(self) -> "Seat":
+    def take_ping(self) -> "UplinkHarness":
         """What a worker says behind the response to REGISTER: it is ready."""
         (ping,) = self.sent()
         assert (ping.command, ping.args, ping.to) == (PING, (), ())
@@ -132,8 +126,8 @@ class Seat:
         return events
 
 
-def a_dispatch(number: int, *args: bytes, command: bytes = TRACKEXEC) -> Message:
-    return Message(command, number.to_bytes(4, "little"), args or (PING,), (), (CLIENT,))
+def a_dispatch(number: int, *args: bytes, command: bytes = TRACKEXEC) -> QueueMessage:
+    return QueueMessage(command, number.to_bytes(4, "little"), args or (PING,), (), (CLIENT,))
 
 
 def short(number: int) -> bytes:
@@ -148,385 +142,379 @@ def long(number: int) -> bytes:
 
 
 def test_first_ping_is_answered_with_its_id() -> None:
-    seat = Seat()
-    assert seat.sent() == [Message(PING, long(0))]
-    assert not seat.uplink.is_connected
-    assert seat.uplink.since == seat.now
-    assert seat.say(Message(PONG, long(7))) == []
-    assert seat.say(Message(PONG, long(0))) == [Connected()]
-    assert seat.uplink.is_connected
-    assert seat.uplink.since is None
-    assert seat.say(Message(PONG, long(0))) == []
+    harness = UplinkHarness()
+    assert harness.sent() == [QueueMessage(PING, long(0))]
+    assert not harness.uplink.is_connected
+    assert harness.uplink.since == harness.now
+    assert harness.say(QueueMessage(PONG, long(7))) == []
+    assert harness.say(QueueMessage(PONG, long(0))) == [Connected()]
+    assert harness.uplink.is_connected
+    assert harness.uplink.since is None
+    assert harness.say(QueueMessage(PONG, long(0))) == []
 
 
 def test_greeting_goes_on_for_ever_with_pauses() -> None:
-    seat = Seat()
-    start = seat.now
+    harness = UplinkHarness()
+    start = harness.now
     for attempt in range(5):
-        assert seat.sent() == [Message(PING, long(attempt))]
-        assert seat.pass_time(GREETING_TIMEOUT - 0.1) == []
-        assert seat.pass_time(0.1) == [Unreachable(start)]
-        assert seat.pass_time(PAUSE - 0.1) == []
-        assert seat.pass_time(0.1) == [Renew()]
-        assert seat.uplink.next_deadline() == inf
-        seat.uplink.on_socket(seat.now)
-    seat.connect()
+        assert harness.sent() == [QueueMessage(PING, long(attempt))]
+        assert harness.pass_time(GREETING_TIMEOUT - 0.1) == []
+        assert harness.pass_time(0.1) == [Unreachable(start)]
+        assert harness.pass_time(PAUSE - 0.1) == []
+        assert harness.pass_time(0.1) == [Renew()]
+        assert harness.uplink.next_deadline() == inf
+        harness.uplink.on_socket(harness.now)
+    harness.connect()
 
 
 def test_late_pong_of_an_earlier_try_is_no_answer() -> None:
-    seat = Seat()
-    (first,) = seat.sent()
-    seat.pass_time(GREETING_TIMEOUT + PAUSE)
-    seat.uplink.on_socket(seat.now)
-    assert seat.say(make_reply(first, PONG)) == []
-    assert not seat.uplink.is_connected
+    harness = UplinkHarness()
+    (first,) = harness.sent()
+    harness.pass_time(GREETING_TIMEOUT + PAUSE)
+    harness.uplink.on_socket(harness.now)
+    assert harness.say(make_reply(first, PONG)) == []
+    assert not harness.uplink.is_connected
 
 
 def test_ping_is_repeated_when_the_connection_was_cut_during_the_greeting() -> None:
-    seat = Seat()
-    seat.uplink.on_reconnected(seat.now)
-    assert seat.sent() == [Message(PING, long(0))] * 2
+    harness = UplinkHarness()
+    harness.uplink.on_reconnected(harness.now)
+    assert harness.sent() == [QueueMessage(PING, long(0))] * 2
 
 
 def test_new_socket_is_not_told_what_was_for_the_old_one() -> None:
-    seat = Seat()
-    seat.pass_time(GREETING_TIMEOUT)
-    seat.say(Message(PING, b"1234"))
-    seat.pass_time(PAUSE)
-    seat.uplink.on_socket(seat.now)
-    assert seat.sent() == [Message(PING, long(1))]
+    harness = UplinkHarness()
+    harness.pass_time(GREETING_TIMEOUT)
+    harness.say(QueueMessage(PING, b"1234"))
+    harness.pass_time(PAUSE)
+    harness.uplink.on_socket(harness.now)
+    assert harness.sent() == [QueueMessage(PING, long(1))]
 
 
 # Heartbeat
 
 
 def test_ping_of_the_server_is_answered() -> None:
-    seat = Seat().connect()
-    assert seat.say(Message(PING, b"1234")) == []
-    assert seat.sent() == [Message(PONG, b"1234")]
+    harness = UplinkHarness().connect()
+    assert harness.say(QueueMessage(PING, b"1234")) == []
+    assert harness.sent() == [QueueMessage(PONG, b"1234")]
 
 
 def test_ping_from_afar_is_answered_the_way_that_it_came() -> None:
-    seat = Seat().connect()
-    seat.say(Message(PING, b"1234", (), (), (CLIENT, WORKER)))
-    assert seat.sent() == [Message(PONG, b"1234", (), (WORKER, CLIENT))]
+    harness = UplinkHarness().connect()
+    harness.say(QueueMessage(PING, b"1234", (), (), (CLIENT, WORKER)))
+    assert harness.sent() == [QueueMessage(PONG, b"1234", (), (WORKER, CLIENT))]
 
 
 def test_silence_is_broken_by_a_ping() -> None:
-    seat = Seat().connect()
-    assert seat.pass_time(HEARTBEAT_PERIOD - 0.1) == []
-    assert seat.sent() == []
-    seat.pass_time(0.1)
-    assert seat.sent() == [Message(PING, long(1))]
-    seat.pass_time(HEARTBEAT_PERIOD)
-    assert seat.sent() == [Message(PING, long(2))]
+    harness = UplinkHarness().connect()
+    assert harness.pass_time(HEARTBEAT_PERIOD - 0.1) == []
+    assert harness.sent() == []
+    harness.pass_time(0.1)
+    assert harness.sent() == [QueueMessage(PING, long(1))]
+    harness.pass_time(HEARTBEAT_PERIOD)
+    assert harness.sent() == [QueueMessage(PING, long(2))]
 
 
 def test_any_word_of_the_server_puts_off_the_ping() -> None:
-    seat = Seat().connect()
+    harness = UplinkHarness().connect()
     for _ in range(5):
-        seat.pass_time(HEARTBEAT_PERIOD - 0.1)
-        seat.uplink.on_frames([b"nonsense"], seat.now)
-    assert seat.sent() == []
-    assert seat.uplink.dropped == 5
+        harness.pass_time(HEARTBEAT_PERIOD - 0.1)
+        harness.uplink.on_frames([b"nonsense"], harness.now)
+    assert harness.sent() == []
+    assert harness.uplink.dropped == 5
 
 
 def test_server_that_answers_is_never_lost() -> None:
-    seat = Seat().connect()
-    assert seat.keep_alive(100.0) == []
-    assert seat.uplink.is_connected
+    harness = UplinkHarness().connect()
+    assert harness.keep_alive(100.0) == []
+    assert harness.uplink.is_connected
 
 
 def test_silent_server_is_lost() -> None:
-    seat = Seat().connect()
-    start = seat.now
-    assert seat.pass_time(HEARTBEAT_EXPIRY - 0.1) == []
-    assert seat.pass_time(0.1) == [Unreachable(start), Renew()]
-    assert seat.uplink.since == start
-    assert seat.sent() == []
-    seat.uplink.on_socket(seat.now)
-    seat.connect()
+    harness = UplinkHarness().connect()
+    start = harness.now
+    assert harness.pass_time(HEARTBEAT_EXPIRY - 0.1) == []
+    assert harness.pass_time(0.1) == [Unreachable(start), Renew()]
+    assert harness.uplink.since == start
+    assert harness.sent() == []
+    harness.uplink.on_socket(harness.now)
+    harness.connect()
 
 
 def test_process_that_was_stopped_asks_before_it_takes_the_server_for_lost() -> None:
-    seat = Seat().connect()
-    seat.now += 1000.0
-    seat.uplink.on_time(seat.now)
-    assert seat.events() == []
-    (ping,) = seat.sent()
-    seat.pass_time(1.0)
-    assert seat.say(make_reply(ping, PONG)) == []
-    assert seat.uplink.is_connected
+    harness = UplinkHarness().connect()
+    harness.now += 1000.0
+    harness.uplink.on_time(harness.now)
+    assert harness.events() == []
+    (ping,) = harness.sent()
+    harness.pass_time(1.0)
+    assert harness.say(make_reply(ping, PONG)) == []
+    assert harness.uplink.is_connected
 
 
 # Workers
 
 
 def test_register_increment_and_deregister_are_those_of_the_capture() -> None:
-    seat = Seat().connect()
-    seat.uplink.register(10, seat.now)
-    assert [encode(message) for message in seat.sent()] == [
+    harness = UplinkHarness().connect()
+    harness.uplink.register(10, harness.now)
+    assert [encode(message) for message in harness.sent()] == [
         [b"", b"LMQv100", b"\x04", bytes.fromhex("00000000"), b"\x08", b"10", b""]
     ]
-    assert seat.say(Message(RESPONSE, bytes(4))) == [Registered()]
-    seat.take_ping()
-    (ticket,) = seat.dispatch(4)
-    seat.uplink.finish(ticket, seat.now, make_response(a_dispatch(4)))
-    assert [encode(message) for message in seat.sent()] == [
+    assert harness.say(QueueMessage(RESPONSE, bytes(4))) == [RegisterConfirmed()]
+    harness.take_ping()
+    (ticket,) = harness.dispatch(4)
+    harness.uplink.finish(ticket, harness.now, make_response(a_dispatch(4)))
+    assert [encode(message) for message in harness.sent()] == [
         [b"", b"LMQv100", b"\x03", bytes.fromhex("01000000"), b"\x07", b""],
         [CLIENT, b"", b"LMQv100", b"\x06", bytes.fromhex("04000000"), b""],
     ]
-    seat.uplink.deregister()
-    goodbye, ping = seat.sent()
+    harness.uplink.deregister()
+    goodbye, ping = harness.sent()
     assert encode(goodbye) == [b"", b"LMQv100", b"\x03", b"WORKER", b"\x09", b""]
     assert ping.command == PING
-    assert seat.say(make_reply(ping, PONG)) == [Deregistered()]
-    assert seat.say(make_reply(ping, PONG)) == []
+    assert harness.say(make_reply(ping, PONG)) == [Deregistered()]
+    assert harness.say(make_reply(ping, PONG)) == []
 
 
 def test_worker_registers_when_it_is_connected() -> None:
-    seat = Seat()
-    seat.uplink.register(3, seat.now)
-    seat.connect().answer_register(3)
+    harness = UplinkHarness()
+    harness.uplink.register(3, harness.now)
+    harness.connect().answer_register(3)
 
 
 def test_register_is_repeated_until_it_is_answered() -> None:
-    seat = Seat().connect()
-    seat.uplink.register(3, seat.now)
-    (first,) = seat.sent()
-    assert seat.keep_alive(REGISTER_TIMEOUT) == []
-    assert seat.sent() == [first]
-    assert seat.say(make_reply(first)) == [Registered()]
-    assert seat.keep_alive(10 * REGISTER_TIMEOUT) == []
+    harness = UplinkHarness().connect()
+    harness.uplink.register(3, harness.now)
+    (first,) = harness.sent()
+    assert harness.keep_alive(REGISTER_TIMEOUT) == []
+    assert harness.sent() == [first]
+    assert harness.say(make_reply(first)) == [RegisterConfirmed()]
+    assert harness.keep_alive(10 * REGISTER_TIMEOUT) == []
 
 
 def test_worker_that_is_refused_asks_again() -> None:
-    seat = Seat().connect()
-    seat.uplink.register(3, seat.now)
-    (first,) = seat.sent()
-    assert seat.say(make_reply(first, RESPONSE, FAILED, b"no place")) == [Refused("no place")]
-    seat.keep_alive(REGISTER_TIMEOUT)
-    assert seat.sent() == [first]
-    assert seat.say(make_reply(first)) == [Registered()]
+    harness = UplinkHarness().connect()
+    harness.uplink.register(3, harness.now)
+    (first,) = harness.sent()
+    assert harness.say(make_reply(first, RESPONSE, FAILED, b"no place")) == [RegisterRefused("no place")]
+    harness.keep_alive(REGISTER_TIMEOUT)
+    assert harness.sent() == [first]
+    assert harness.say(make_reply(first)) == [RegisterConfirmed()]
 
 
 def test_worker_may_change_its_slots() -> None:
-    Seat().connect().register(3).register(5)
+    UplinkHarness().connect().register(3).register(5)
 
 
 def test_reconnected_worker_registers_the_slots_that_are_free() -> None:
-    seat = Seat().connect().register(10)
-    old = seat.dispatch(1, 2)
-    seat.uplink.on_reconnected(seat.now)
-    seat.answer_register(8)
-    (new,) = seat.dispatch(3)
-    seat.uplink.finish(old[0], seat.now)
-    seat.uplink.finish(new, seat.now)
-    assert [message.args for message in seat.sent()] == [(INCREMENT,)] * 2
-    assert seat.keep_alive(REGISTER_DELAY) == []
-    assert seat.sent() == []
-    (newer,) = seat.dispatch(4)
-    seat.uplink.finish(old[1], seat.now)  # now the new server must learn that all is free but one
-    assert [message.args for message in seat.sent()] == [(INCREMENT,)]
-    assert seat.pass_time(REGISTER_DELAY) == []
-    seat.answer_register(9)
-    seat.uplink.finish(newer, seat.now)
-    assert [message.args for message in seat.sent()] == [(INCREMENT,)]
-    assert seat.keep_alive(100.0) == []
-    assert seat.sent() == []
+    harness = UplinkHarness().connect().register(10)
+    old = harness.dispatch(1, 2)
+    harness.uplink.on_reconnected(harness.now)
+    harness.answer_register(8)
+    (new,) = harness.dispatch(3)
+    harness.uplink.finish(old[0], harness.now)
+    harness.uplink.finish(new, harness.now)
+    assert [message.args for message in harness.sent()] == [(INCREMENT,)] * 2
+    assert harness.keep_alive(REGISTER_DELAY) == []
+    assert harness.sent() == []
+    (newer,) = harness.dispatch(4)
+    harness.uplink.finish(old[1], harness.now)  # now the new server must learn that all is free but one
+    assert [message.args for message in harness.sent()] == [(INCREMENT,)]
+    assert harness.pass_time(REGISTER_DELAY) == []
+    harness.answer_register(9)
+    harness.uplink.finish(newer, harness.now)
+    assert [message.args for message in harness.sent()] == [(INCREMENT,)]
+    assert harness.keep_alive(100.0) == []
+    assert harness.sent() == []
 
 
 def test_reconnected_worker_with_nothing_to_do_registers_once() -> None:
-    seat = Seat().connect().register(10)
-    seat.uplink.on_reconnected(seat.now)
-    seat.answer_register(10)
-    assert seat.keep_alive(100.0) == []
-    assert seat.sent() == []
+    harness = UplinkHarness().connect().register(10)
+    harness.uplink.on_reconnected(harness.now)
+    harness.answer_register(10)
+    assert harness.keep_alive(100.0) == []
+    assert harness.sent() == []
 
 
 def test_reconnected_client_says_nothing() -> None:
-    seat = Seat().connect()
-    seat.uplink.on_reconnected(seat.now)
-    assert seat.sent() == []
+    harness = UplinkHarness().connect()
+    harness.uplink.on_reconnected(harness.now)
+    assert harness.sent() == []
 
 
 def test_next_server_hears_of_calls_of_the_last_one() -> None:
-    seat = Seat().connect().register(10)
-    ended, lasting = seat.dispatch(1, 2)
-    assert seat.pass_time(HEARTBEAT_EXPIRY)[-1] == Renew()
-    seat.uplink.finish(ended, seat.now, make_response(a_dispatch(1)))
-    assert seat.sent() == []  # nobody is there
-    seat.uplink.on_socket(seat.now)
-    seat.connect()
-    register, response = seat.sent()
+    harness = UplinkHarness().connect().register(10)
+    ended, lasting = harness.dispatch(1, 2)
+    assert harness.pass_time(HEARTBEAT_EXPIRY)[-1] == Renew()
+    harness.uplink.finish(ended, harness.now, make_response(a_dispatch(1)))
+    assert harness.sent() == []  # nobody is there
+    harness.uplink.on_socket(harness.now)
+    harness.connect()
+    register, response = harness.sent()
     assert register.args == (REGISTER, b"9")
     assert response == make_reply(a_dispatch(1))
-    seat.say(make_reply(register))
-    seat.take_ping()
-    seat.uplink.finish(lasting, seat.now)
-    assert [message.args for message in seat.sent()] == [(INCREMENT,)]
-    seat.pass_time(REGISTER_DELAY)
-    seat.answer_register(10)
+    harness.say(make_reply(register))
+    harness.take_ping()
+    harness.uplink.finish(lasting, harness.now)
+    assert [message.args for message in harness.sent()] == [(INCREMENT,)]
+    harness.pass_time(REGISTER_DELAY)
+    harness.answer_register(10)
 
 
 def test_what_the_lost_server_did_not_take_goes_to_the_next_one() -> None:
-    seat = Seat().connect().register(10)
-    (ticket,) = seat.dispatch(1)
+    harness = UplinkHarness().connect().register(10)
+    (ticket,) = harness.dispatch(1)
     response = make_reply(a_dispatch(1))
-    cast = Message(EXEC, b"1234", (b"resize", b"a"))
-    seat.uplink.finish(ticket, seat.now, response)
-    seat.uplink.send(cast)
-    seat.say(Message(PING, b"ping"))
-    assert seat.pass_time(HEARTBEAT_EXPIRY)[-1] == Renew()
-    seat.uplink.on_socket(seat.now)
-    seat.connect()
-    register, *others = seat.sent()
+    cast = QueueMessage(EXEC, b"1234", (b"resize", b"a"))
+    harness.uplink.finish(ticket, harness.now, response)
+    harness.uplink.send(cast)
+    harness.say(QueueMessage(PING, b"ping"))
+    assert harness.pass_time(HEARTBEAT_EXPIRY)[-1] == Renew()
+    harness.uplink.on_socket(harness.now)
+    harness.connect()
+    register, *others = harness.sent()
     assert register.args == (REGISTER, b"10")
     assert others == [response, cast]
 
 
 def test_deregistered_worker_does_not_register_again() -> None:
-    seat = Seat().connect().register(10)
-    (old,) = seat.dispatch(1)
-    seat.uplink.on_reconnected(seat.now)
-    seat.answer_register(9)
-    seat.uplink.deregister()
-    seat.uplink.finish(old, seat.now)
-    assert [message.args for message in seat.sent()] == [(DEREGISTER,), (), (INCREMENT,)]
-    assert seat.keep_alive(10.0) == []
-    seat.uplink.on_reconnected(seat.now)
-    assert seat.sent() == []
+    harness = UplinkHarness().connect().register(10)
+    (old,) = harness.dispatch(1)
+    harness.uplink.on_reconnected(harness.now)
+    harness.answer_register(9)
+    harness.uplink.deregister()
+    harness.uplink.finish(old, harness.now)
+    assert [message.args for message in harness.sent()] == [(DEREGISTER,), (), (INCREMENT,)]
+    assert harness.keep_alive(10.0) == []
+    harness.uplink.on_reconnected(harness.now)
+    assert harness.sent() == []
 
 
 def test_deregistered_worker_still_takes_what_was_under_way() -> None:
-    seat = Seat().connect().register(10)
-    seat.uplink.deregister()
-    assert len(seat.dispatch(1)) == 1
+    harness = UplinkHarness().connect().register(10)
+    harness.uplink.deregister()
+    assert len(harness.dispatch(1)) == 1
 
 
 def test_goodbye_needs_no_answer_where_there_is_no_server() -> None:
-    seat = Seat()
-    seat.uplink.register(10, seat.now)
-    seat.uplink.deregister()
-    assert seat.events() == [Deregistered()]
-    seat.connect()
-    assert seat.sent() == []
+    harness = UplinkHarness()
+    harness.uplink.register(10, harness.now)
+    harness.uplink.deregister()
+    assert harness.events() == [Deregistered()]
+    harness.connect()
+    assert harness.sent() == []
 
 
 def test_goodbye_ends_when_the_server_is_lost() -> None:
-    seat = Seat().connect().register(10)
-    seat.uplink.deregister()
-    events = seat.pass_time(HEARTBEAT_EXPIRY)
+    harness = UplinkHarness().connect().register(10)
+    harness.uplink.deregister()
+    events = harness.pass_time(HEARTBEAT_EXPIRY)
     assert events[1:] == [Deregistered(), Renew()]
 
 
 def test_words_about_streams_take_no_slot() -> None:
-    seat = Seat().connect().register(1)
+    harness = UplinkHarness().connect().register(1)
     for command in (MQS_MORE, ONGOING):
         message = a_dispatch(1, command, b"STREAM_ID")
-        assert seat.say(message) == [Asked(message)]
-    assert seat.uplink.free == 1
+        assert harness.say(message) == [StreamRequested(message)]
+    assert harness.uplink.free == 1
 
 
 @pytest.mark.parametrize("command", [EXEC, TRACKEXEC])
 def test_dispatch_without_a_command_is_told_too(command: bytes) -> None:
-    seat = Seat().connect().register(1)
-    message = Message(command, b"1234", (), (), (CLIENT,))
-    assert seat.say(message) == [Dispatched(1, message)]
-    assert seat.uplink.free == 0
+    harness = UplinkHarness().connect().register(1)
+    message = QueueMessage(command, b"1234", (), (), (CLIENT,))
+    assert harness.say(message) == [Dispatched(1, message)]
+    assert harness.uplink.free == 0
 
 
 def test_flood_of_dispatches_is_sent_back() -> None:
-    seat = Seat().connect().register(2)
-    seat.dispatch(*range(MAX_EXTRA + 2))
-    assert seat.uplink.free == 0
-    assert seat.say(a_dispatch(7)) == []
-    assert seat.say(a_dispatch(8, command=EXEC)) == []
-    first, reply, second = seat.sent()
+    harness = UplinkHarness().connect().register(2)
+    harness.dispatch(*range(MAX_EXTRA + 2))
+    assert harness.uplink.free == 0
+    assert harness.say(a_dispatch(7)) == []
+    assert harness.say(a_dispatch(8, command=EXEC)) == []
+    first, reply, second = harness.sent()
     assert reply == make_reply(a_dispatch(7), RESPONSE, FAILED, b"the worker has too much to do")
     assert (first.args, second.args) == ((INCREMENT,), (INCREMENT,))
 
 
 def test_who_is_no_worker_gets_nothing_to_do() -> None:
-    seat = Seat().connect()
-    assert seat.say(a_dispatch(1)) == []
-    assert seat.say(Message(TRACKADDRESS, b"1234", (b"tcp://host:1",))) == []
-    assert seat.sent() == []
-    assert seat.uplink.dropped == 2
+    harness = UplinkHarness().connect()
+    assert harness.say(a_dispatch(1)) == []
+    assert harness.say(QueueMessage(TRACKADDRESS, b"1234", (b"tcp://host:1",))) == []
+    assert harness.sent() == []
+    assert harness.uplink.dropped == 2
 
 
 # Clients
 
 
 def test_requests_have_the_ids_of_the_original() -> None:
-    seat = Seat().connect()
-    uplink = seat.uplink
-    assert uplink.request(PING, now=seat.now, timeout=15.0) == long(1)
-    assert uplink.request(b"\x0a", b"STREAM_ID", b"1024", now=seat.now, timeout=10.0) == short(0)
-    assert uplink.request(b"\x20", now=seat.now, timeout=1.0, track=False) == short(1)
-    assert seat.sent() == [
-        Message(TRACKEXEC, long(1), (PING,)),
-        Message(TRACKEXEC, short(0), (b"\x0a", b"STREAM_ID", b"1024")),
-        Message(EXEC, short(1), (b"\x20",)),
+    harness = UplinkHarness().connect()
+    uplink = harness.uplink
+    assert uplink.request(PING, now=harness.now, timeout=15.0) == long(1)
+    assert uplink.request(b"\x0a", b"STREAM_ID", b"1024", now=harness.now, timeout=10.0) == short(0)
+    assert uplink.request(b"\x20", now=harness.now, timeout=1.0, track=False) == short(1)
+    assert harness.sent() == [
+        QueueMessage(TRACKEXEC, long(1), (PING,)),
+        QueueMessage(TRACKEXEC, short(0), (b"\x0a", b"STREAM_ID", b"1024")),
+        QueueMessage(EXEC, short(1), (b"\x20",)),
     ]
 
 
-def test_numbers_begin_again_after_a_thousand_million() -> None:
-    numbers = Numbers()
-    numbers._short = iter((LAST_NUMBER - 1, LAST_NUMBER))  # type: ignore[assignment]
-    assert [numbers.take_short(), numbers.take_short()] == [short(LAST_NUMBER - 1), short(0)]
-
-
 def test_connections_may_share_their_numbers() -> None:
-    numbers = Numbers()
+    numbers = MessageIds()
     ids = [Uplink(0.0, numbers).request(b"\x20", now=0.0, timeout=1.0) for _ in range(3)]
     assert ids == [short(0), short(1), short(2)]
 
 
 def test_response_comes_with_its_way_back() -> None:
-    seat = Seat().connect()
-    number = seat.uplink.request(b"\x0a", now=seat.now, timeout=10.0)
-    answer = Message(RESPONSE, number, (b"packet",), (), (WORKER,))
-    assert seat.say(answer) == [Response(number, (b"packet",), (WORKER,))]
-    assert seat.say(answer) == []  # a second one
-    assert seat.uplink.dropped == 1
-    more = seat.uplink.request(MQS_MORE, b"STREAM_ID", now=seat.now, timeout=10.0, to=(WORKER,))
-    assert seat.sent()[-1] == Message(TRACKEXEC, more, (MQS_MORE, b"STREAM_ID"), (WORKER,))
-    assert seat.keep_alive(30.0) == [Expired(more, "no answer came in time")]
+    harness = UplinkHarness().connect()
+    number = harness.uplink.request(b"\x0a", now=harness.now, timeout=10.0)
+    answer = QueueMessage(RESPONSE, number, (b"packet",), (), (WORKER,))
+    assert harness.say(answer) == [Response(number, (b"packet",), (WORKER,))]
+    assert harness.say(answer) == []  # a second one
+    assert harness.uplink.dropped == 1
+    more = harness.uplink.request(MQS_MORE, b"STREAM_ID", now=harness.now, timeout=10.0, to=(WORKER,))
+    assert harness.sent()[-1] == QueueMessage(TRACKEXEC, more, (MQS_MORE, b"STREAM_ID"), (WORKER,))
+    assert harness.keep_alive(30.0) == [Expired(more, "no answer came in time")]
 
 
 def test_request_expires() -> None:
-    seat = Seat().connect()
-    late = seat.uplink.request(b"\x20", now=seat.now, timeout=5.0)
-    early = seat.uplink.request(b"\x20", now=seat.now, timeout=3.0)
-    seat.sent()
-    assert seat.pass_time(4.9) == [Expired(early, "no answer came in time")]
-    assert seat.pass_time(0.1) == [Expired(late, "no answer came in time")]
-    assert seat.say(Message(RESPONSE, late)) == []
+    harness = UplinkHarness().connect()
+    late = harness.uplink.request(b"\x20", now=harness.now, timeout=5.0)
+    early = harness.uplink.request(b"\x20", now=harness.now, timeout=3.0)
+    harness.sent()
+    assert harness.pass_time(4.9) == [Expired(early, "no answer came in time")]
+    assert harness.pass_time(0.1) == [Expired(late, "no answer came in time")]
+    assert harness.say(QueueMessage(RESPONSE, late)) == []
 
 
 def test_forgotten_request_does_not_expire() -> None:
-    seat = Seat().connect()
-    number = seat.uplink.request(b"\x20", now=seat.now, timeout=1.0)
-    seat.uplink.forget(number)
-    assert seat.pass_time(1.5) == []
+    harness = UplinkHarness().connect()
+    number = harness.uplink.request(b"\x20", now=harness.now, timeout=1.0)
+    harness.uplink.forget(number)
+    assert harness.pass_time(1.5) == []
 
 
 def test_requests_wait_for_the_server() -> None:
-    seat = Seat()
-    early = seat.uplink.request(b"\x20", now=seat.now, timeout=1.0)
-    late = seat.uplink.request(b"\x20", now=seat.now, timeout=5.0)
-    cast = seat.uplink.request(b"\x20", now=seat.now, timeout=1.0, track=False)
-    assert seat.pass_time(2.0) == [Expired(early, "no answer came in time")]
-    seat.connect()
-    assert [message.id for message in seat.sent()] == [late, cast]
+    harness = UplinkHarness()
+    early = harness.uplink.request(b"\x20", now=harness.now, timeout=1.0)
+    late = harness.uplink.request(b"\x20", now=harness.now, timeout=5.0)
+    cast = harness.uplink.request(b"\x20", now=harness.now, timeout=1.0, track=False)
+    assert harness.pass_time(2.0) == [Expired(early, "no answer came in time")]
+    harness.connect()
+    assert [message.id for message in harness.sent()] == [late, cast]
 
 
 def test_requests_fail_when_the_server_is_lost() -> None:
-    seat = Seat().connect()
-    number = seat.uplink.request(b"\x20", now=seat.now, timeout=100.0)
-    events = seat.pass_time(HEARTBEAT_EXPIRY)
+    harness = UplinkHarness().connect()
+    number = harness.uplink.request(b"\x20", now=harness.now, timeout=100.0)
+    events = harness.pass_time(HEARTBEAT_EXPIRY)
     assert events[1:] == [Expired(number, "the server was lost"), Renew()]
-    seat.uplink.on_socket(seat.now)
-    seat.connect()
-    assert seat.sent() == []
+    harness.uplink.on_socket(harness.now)
+    harness.connect()
+    assert harness.sent() == []

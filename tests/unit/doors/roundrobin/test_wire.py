@@ -16,7 +16,7 @@ from gandy.doors.roundrobin.wire import (
     SUCCESS,
     TRACKADDRESS,
     TRACKEXEC,
-    Message,
+    QueueMessage,
     decode,
     encode,
     encode_status,
@@ -35,66 +35,66 @@ class Seen(NamedTuple):
     """Frames that an original program and a ROUTER exchanged, and what they mean."""
 
     frames: list[bytes]
-    message: Message
+    message: QueueMessage
 
 
 # From a capture of the original client and worker, each kind once; the first frame is the ROUTER's peer.
 CAPTURE = {
     "PING of a worker": Seen(
         [WORKER, b"", b"LMQv100", b"\x01", bytes.fromhex("0300000000000000"), b""],
-        Message(PING, bytes.fromhex("0300000000000000"), (), (WORKER,)),
+        QueueMessage(PING, bytes.fromhex("0300000000000000"), (), (WORKER,)),
     ),
     "PONG": Seen(
         [WORKER, b"", b"LMQv100", b"\x02", bytes.fromhex("0300000000000000"), b""],
-        Message(PONG, bytes.fromhex("0300000000000000"), (), (WORKER,)),
+        QueueMessage(PONG, bytes.fromhex("0300000000000000"), (), (WORKER,)),
     ),
     "REGISTER": Seen(
         [WORKER, b"", b"LMQv100", b"\x04", bytes.fromhex("00000000"), b"\x08", b"10", b""],
-        Message(TRACKEXEC, bytes(4), (roundrobin.REGISTER, b"10"), (WORKER,)),
+        QueueMessage(TRACKEXEC, bytes(4), (roundrobin.REGISTER, b"10"), (WORKER,)),
     ),
     "REGISTER response": Seen(
         [WORKER, b"", b"LMQv100", b"\x06", bytes.fromhex("00000000"), b""],
-        Message(RESPONSE, bytes(4), (), (WORKER,)),
+        QueueMessage(RESPONSE, bytes(4), (), (WORKER,)),
     ),
     "TRACKEXEC PING of a client": Seen(
         [CLIENT, b"", b"LMQv100", b"\x04", bytes.fromhex("0400000000000000"), b"\x01", b""],
-        Message(TRACKEXEC, bytes.fromhex("0400000000000000"), (PING,), (CLIENT,)),
+        QueueMessage(TRACKEXEC, bytes.fromhex("0400000000000000"), (PING,), (CLIENT,)),
     ),
     "its dispatch": Seen(
         [WORKER, b"", b"LMQv100", b"\x04", bytes.fromhex("0400000000000000"), b"\x01", b"", CLIENT],
-        Message(TRACKEXEC, bytes.fromhex("0400000000000000"), (PING,), (WORKER,), (CLIENT,)),
+        QueueMessage(TRACKEXEC, bytes.fromhex("0400000000000000"), (PING,), (WORKER,), (CLIENT,)),
     ),
     "its response, from the worker": Seen(
         [WORKER, CLIENT, b"", b"LMQv100", b"\x06", bytes.fromhex("0400000000000000"), b""],
-        Message(RESPONSE, bytes.fromhex("0400000000000000"), (), (WORKER, CLIENT)),
+        QueueMessage(RESPONSE, bytes.fromhex("0400000000000000"), (), (WORKER, CLIENT)),
     ),
     "its response, to the client": Seen(
         [CLIENT, b"", b"LMQv100", b"\x06", bytes.fromhex("0400000000000000"), b"", WORKER],
-        Message(RESPONSE, bytes.fromhex("0400000000000000"), (), (CLIENT,), (WORKER,)),
+        QueueMessage(RESPONSE, bytes.fromhex("0400000000000000"), (), (CLIENT,), (WORKER,)),
     ),
     "INCREMENT": Seen(
         [WORKER, b"", b"LMQv100", b"\x03", bytes.fromhex("01000000"), b"\x07", b""],
-        Message(EXEC, bytes.fromhex("01000000"), (roundrobin.INCREMENT,), (WORKER,)),
+        QueueMessage(EXEC, bytes.fromhex("01000000"), (roundrobin.INCREMENT,), (WORKER,)),
     ),
     "EXEC PING of a client": Seen(
         [CLIENT, b"", b"LMQv100", b"\x03", bytes.fromhex("0b00000000000000"), b"\x01", b""],
-        Message(EXEC, bytes.fromhex("0b00000000000000"), (PING,), (CLIENT,)),
+        QueueMessage(EXEC, bytes.fromhex("0b00000000000000"), (PING,), (CLIENT,)),
     ),
     "RR_STREAM": Seen(
         [CLIENT, b"", b"LMQv100", b"\x04", bytes(4), b"\n", b"STREAM_ID", b"1024", b""],
-        Message(TRACKEXEC, bytes(4), (roundrobin.RR_STREAM, b"STREAM_ID", b"1024"), (CLIENT,)),
+        QueueMessage(TRACKEXEC, bytes(4), (roundrobin.RR_STREAM, b"STREAM_ID", b"1024"), (CLIENT,)),
     ),
     "RR_STREAM response": Seen(
         [WORKER, CLIENT, b"", b"LMQv100", b"\x06", bytes(4), PACKET, b""],
-        Message(RESPONSE, bytes(4), (PACKET,), (WORKER, CLIENT)),
+        QueueMessage(RESPONSE, bytes(4), (PACKET,), (WORKER, CLIENT)),
     ),
     "DEREGISTER": Seen(
         [WORKER, b"", b"LMQv100", b"\x03", b"WORKER", b"\t", b""],
-        Message(EXEC, b"WORKER", (roundrobin.DEREGISTER,), (WORKER,)),
+        QueueMessage(EXEC, b"WORKER", (roundrobin.DEREGISTER,), (WORKER,)),
     ),
     "TRACKADDRESS": Seen(
         [CLIENT, b"", b"LMQv100", b"\x05", bytes(4), b"tcp://127.0.0.1:6714", b""],
-        Message(TRACKADDRESS, bytes(4), (b"tcp://127.0.0.1:6714",), (CLIENT,)),
+        QueueMessage(TRACKADDRESS, bytes(4), (b"tcp://127.0.0.1:6714",), (CLIENT,)),
     ),
 }
 
@@ -107,8 +107,8 @@ def test_frames_of_the_original_are_read_and_written_alike(seen: Seen) -> None:
 
 def test_reply_goes_back_the_way_that_the_message_came() -> None:
     dispatch = decode([b"", b"LMQv100", TRACKEXEC, b"1234", b"\x01", b"", b"first", b"second"])
-    assert make_reply(dispatch) == Message(RESPONSE, b"1234", (), (b"second", b"first"))
-    assert make_reply(dispatch, PONG, b"a", b"b") == Message(PONG, b"1234", (b"a", b"b"), (b"second", b"first"))
+    assert make_reply(dispatch) == QueueMessage(RESPONSE, b"1234", (), (b"second", b"first"))
+    assert make_reply(dispatch, PONG, b"a", b"b") == QueueMessage(PONG, b"1234", (b"a", b"b"), (b"second", b"first"))
 
 
 @pytest.mark.parametrize("size", [1, 4, 8, MAX_ID])

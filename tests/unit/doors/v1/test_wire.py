@@ -31,7 +31,7 @@ def test_what_v1_cannot_say_is_our_own_mistake(message: v1.V1Message) -> None:
 
 def test_an_update_needs_a_result() -> None:
     decoder = v1.V1Decoder()
-    decoder.receive_data(v1.HEADER.pack(0xC047, v1.Type.UPDATE, 0, 0))
+    decoder.receive_data(v1.HEADER.pack(0xC047, v1.V1Type.UPDATE, 0, 0))
     with pytest.raises(RemoteProtocolError, match="UPDATE") as caught:
         decoder.next_message()
     assert caught.value.code == ErrorCode.BAD_PAYLOAD

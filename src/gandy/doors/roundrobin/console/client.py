@@ -1,4 +1,4 @@
-"""`gandy console client`: requests of seed 002 by hand, one or many, and what came of them."""
+"""`gandy console client`: requests to a round-robin server by hand, one or many, and their results."""
 
 import time
 from collections.abc import Callable
@@ -6,12 +6,12 @@ from queue import SimpleQueue
 from threading import Event as Flag
 from typing import Final
 
-from gandy.doors.roundrobin.console.line import Line
-from gandy.doors.roundrobin.console.patience import take, wait_for
-from gandy.doors.roundrobin.console.requests import Bulk, End, Failed, PingRequest, Request, StreamRequest, check
+from gandy.doors.roundrobin.console.connection import ConsoleConnection
+from gandy.doors.roundrobin.console.requests import Bulk, ConsoleRequest, End, Failed, PingRequest, StreamRequest, check
 from gandy.doors.roundrobin.console.screen import BASIC, Screen
-from gandy.doors.roundrobin.console.shell import Command
+from gandy.doors.roundrobin.console.shell import ConsoleCommand
 from gandy.doors.roundrobin.console.traffic import format_id
+from gandy.doors.roundrobin.console.waiting import take, wait_for
 from gandy.doors.roundrobin.streams import BLOCK_TOTAL
 from gandy.doors.roundrobin.uplink import Connected, Event, Expired, Response, Unreachable
 from gandy.doors.roundrobin.wire import FAILURE, PING
@@ -19,8 +19,8 @@ from gandy.doors.sockets.curve import ClientKeys
 from gandy.net.exposure import parse_tcp
 
 ROLE: Final = "CLIENT"
-WINDOW: Final = 10  # seed 002: up to 10 messages in parallel
-MARGIN: Final = 5.0  # seconds beyond a timeout until we do not wait for the news of it either
+WINDOW: Final = 10  # messages in parallel, as in the original
+MARGIN: Final = 5.0  # seconds beyond a timeout that we wait for the connection to report it
 
 # Seconds, as in the original; but there a bulk request has 5, too few for the last of many that wait for slots.
 PING_SECONDS: Final = 15.0
@@ -36,11 +36,11 @@ class ClientConsole:
     def __init__(self, screen: Screen, url: str, curve: str | None, timeout: float | None = None) -> None:
         """Raises: ConfigError."""
         self.commands = {
-            "ping": Command(self._ping, "Send an EXEC of PING, which nobody answers."),
-            "pingt": Command(self._track_ping, "Send a TRACKEXEC of PING, and wait for the response."),
-            "data": Command(self._data, f"Ask for a stream of {BLOCK_TOTAL} bytes, and check them."),
-            "bulkping": Command(self._bulk_ping, f"Do pingt N times, {WINDOW} at once.", needs_count=True),
-            "bulkdata": Command(self._bulk_data, "Do data N times, all at once.", needs_count=True),
+            "ping": ConsoleCommand(self._ping, "Send an EXEC of PING, which gets no answer."),
+            "pingt": ConsoleCommand(self._track_ping, "Send a TRACKEXEC of PING, and wait for the response."),
+            "data": ConsoleCommand(self._data, f"Ask for a stream of {BLOCK_TOTAL} bytes, and check them."),
+            "bulkping": ConsoleCommand(self._bulk_ping, f"Do pingt N times, {WINDOW} at once.", needs_count=True),
+            "bulkdata": ConsoleCommand(self._bulk_data, "Do data N times, all at once.", needs_count=True),
         }
         self._screen = screen
         self._url = str(parse_tcp(url))
@@ -50,10 +50,10 @@ class ClientConsole:
         self._connected = Flag()
         self._ends: SimpleQueue[End] = SimpleQueue()
         keys = ClientKeys.open(curve) if curve is not None else None
-        self._line = Line(self._url, self._on_events, keys, screen, ROLE)
+        self._connection = ConsoleConnection(self._url, self._on_events, keys, screen, ROLE)
 
     def close(self) -> None:
-        self._line.hang_up()
+        self._connection.disconnect()
 
     def _on_events(self, events: list[Event]) -> None:
         """In the thread of the connection."""
@@ -68,13 +68,13 @@ class ClientConsole:
     # Commands
 
     def _ping(self) -> None:
-        """It waits for nobody but a server: what is sent to none would be lost."""
+        """Wait for a server only: without one, the message would be lost."""
         try:
             self._connect(self._ping_timeout)
         except Failed as failure:
             self._complain("PING", failure)
             return
-        self._line.request(PING, timeout=self._ping_timeout, track=False)
+        self._connection.request(PING, timeout=self._ping_timeout, track=False)
         self._log(f"Sent PING request to server at {self._url}")
 
     def _track_ping(self) -> None:
@@ -97,8 +97,8 @@ class ClientConsole:
 
     # One
 
-    def _run(self, request: Request, command: str, timeout: float) -> bool:
-        """Whether it was answered."""
+    def _run(self, request: ConsoleRequest, command: str, timeout: float) -> bool:
+        """True, if it was answered."""
         try:
             self._wait_for(request, timeout)
         except Failed as failure:
@@ -106,19 +106,19 @@ class ClientConsole:
             return False
         return True
 
-    def _wait_for(self, request: Request, timeout: float) -> None:
+    def _wait_for(self, request: ConsoleRequest, timeout: float) -> None:
         """Raises: Failed."""
         deadline = time.monotonic() + timeout
         self._connect(timeout)
-        number: bytes | None = request.begin(self._line, deadline - time.monotonic())
+        number: bytes | None = request.begin(self._connection, deadline - time.monotonic())
         try:
             while number is not None:
                 end = self._wait(timeout)
-                if end.id == number:  # else it belongs to one that was interrupted
-                    number = request.go_on(self._line, check(end), deadline - time.monotonic())
+                if end.id == number:  # else it belongs to a request that was interrupted
+                    number = request.go_on(self._connection, check(end), deadline - time.monotonic())
         finally:
             if number is not None:
-                self._line.forget(number)
+                self._connection.forget(number)
 
     def _connect(self, timeout: float) -> None:
         """Raises: Failed."""
@@ -135,7 +135,7 @@ class ClientConsole:
     # Many
 
     def _begin_bulk(self, what: str, command: str, total: int) -> bool:
-        """Whether there is a server. Without, each of them would take its time to fail."""
+        """False, if there is no server: then each request would take its time to fail."""
         self._log(f"Starting bulk {what} test")
         self._log(f"{total} tests")
         try:
@@ -145,8 +145,10 @@ class ClientConsole:
             return False
         return True
 
-    def _run_bulk(self, what: str, make: Callable[[], Request], total: int, window: int, dashes: int = 20) -> None:
-        bulk = Bulk(self._line, self._wait, self._bulk_timeout)
+    def _run_bulk(
+        self, what: str, make: Callable[[], ConsoleRequest], total: int, window: int, dashes: int = 20
+    ) -> None:
+        bulk = Bulk(self._connection, self._wait, self._bulk_timeout)
         try:
             for _ in range(total):
                 bulk.begin(make())

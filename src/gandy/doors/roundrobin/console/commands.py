@@ -24,7 +24,7 @@ level_option = click.option(
     type=click.IntRange(min=0),
     required=True,
     metavar="LEVEL",
-    help="How much to tell: 0 answers and errors, 1 what happens, 2 statistics of connections, 5 each message.",
+    help="How much to print: 0 answers and errors, 1 what happens, 2 statistics of connections, 5 each message.",
 )
 
 address_option = click.option(
@@ -58,11 +58,11 @@ def console() -> None:
     )
 )
 @console_options
-@click.option("--insecure", is_flag=True, help="Listen without keys: whoever reaches it can take part.")
+@click.option("--insecure", is_flag=True, help="Listen without keys: everyone who can reach it can take part.")
 def server(level: int, address: str, curve: str | None, insecure: bool) -> None:
     """A round-robin server alone: clients and workers, and no jobs.
 
-    It needs keys (--curve) or somebody who does not mind (--insecure), also on this machine, which others may use too.
+    It needs keys (--curve) or --insecure, even on this machine, which other users may share.
     Type `workers` for the table of workers, `help` for all commands, and `quit` to stop it.
     """
     from gandy.doors.roundrobin.console.server import ROLE, ServerConsole

@@ -1,4 +1,4 @@
-"""What a client asks for, alone or by the hundred: a PING that is answered, and a stream whose bytes are checked."""
+"""Requests of the client console, alone or by the hundred: PINGs with an answer, and streams that are checked."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -10,30 +10,30 @@ from gandy.doors.roundrobin.uplink import Expired, Response
 from gandy.doors.roundrobin.wire import FAILED, MQS_MORE, PING, RR_STREAM
 from gandy.errors import RemoteProtocolError
 
-HOST_ID: Final = b"STREAM_ID"  # who reads streams, as in the original
+HOST_ID: Final = b"STREAM_ID"  # of our streams, as in the original
 
 End = Response | Expired
-Wait = Callable[[float], End]  # for the next one, so many seconds at least. Raises: Failed.
+Wait = Callable[[float], End]  # waits for the next one, so many seconds at least. Raises: Failed.
 
 
 class Failed(Exception):
-    """A request came to nothing. The text is the reason."""
+    """A request failed. The text is the reason."""
 
 
-class Line(Protocol):
-    """What a request needs of a connection."""
+class RequestSender(Protocol):
+    """The part of a connection that a request needs."""
 
     def request(self, command: bytes, *args: bytes, timeout: float, to: tuple[bytes, ...] = ()) -> bytes: ...
 
     def forget(self, number: bytes) -> None: ...
 
 
-class Request(Protocol):
-    """One, and perhaps others that follow from it. Each gives the id that its response will have."""
+class ConsoleRequest(Protocol):
+    """A request, and perhaps others that follow from it. Each method returns the id of the response to wait for."""
 
-    def begin(self, line: Line, timeout: float) -> bytes: ...
+    def begin(self, sender: RequestSender, timeout: float) -> bytes: ...
 
-    def go_on(self, line: Line, response: Response, timeout: float) -> bytes | None:
+    def go_on(self, sender: RequestSender, response: Response, timeout: float) -> bytes | None:
         """None when it is done. Raises: Failed."""
         ...
 
@@ -43,10 +43,10 @@ class PingRequest:
 
     id = b""
 
-    def begin(self, line: Line, timeout: float) -> bytes:
-        return line.request(PING, timeout=timeout)
+    def begin(self, sender: RequestSender, timeout: float) -> bytes:
+        return sender.request(PING, timeout=timeout)
 
-    def go_on(self, _line: Line, response: Response, _timeout: float) -> bytes | None:
+    def go_on(self, _sender: RequestSender, response: Response, _timeout: float) -> bytes | None:
         self.id = response.id
         return None
 
@@ -59,17 +59,17 @@ class StreamRequest:
         self._data = b""
         self.blocks = 0
 
-    def begin(self, line: Line, timeout: float) -> bytes:
-        return line.request(RR_STREAM, HOST_ID, b"%d" % BLOCK_TOTAL, timeout=timeout)
+    def begin(self, sender: RequestSender, timeout: float) -> bytes:
+        return sender.request(RR_STREAM, HOST_ID, b"%d" % BLOCK_TOTAL, timeout=timeout)
 
-    def go_on(self, line: Line, response: Response, timeout: float) -> bytes | None:
+    def go_on(self, sender: RequestSender, response: Response, timeout: float) -> bytes | None:
         try:
             self._data += self._reader.receive(b"".join(response.args[:1]))
             if self._reader.is_aborted:
                 raise Failed("the worker gave the stream up")
             if not self._reader.is_finished:
                 more = (MQS_MORE, HOST_ID, self._reader.handle, GO_ON)
-                return line.request(*more, timeout=timeout, to=response.path[::-1])
+                return sender.request(*more, timeout=timeout, to=response.path[::-1])
             self.blocks = check_blocks(self._data)
         except RemoteProtocolError as error:
             raise Failed(str(error)) from None
@@ -77,13 +77,13 @@ class StreamRequest:
 
 
 class Bulk:
-    """Many of them at once. Any number may be under way."""
+    """Many requests at once."""
 
-    def __init__(self, line: Line, wait: Wait, timeout: float) -> None:
-        self._line = line
+    def __init__(self, sender: RequestSender, wait: Wait, timeout: float) -> None:
+        self._sender = sender
         self._wait = wait
         self._timeout = timeout
-        self._under_way: dict[bytes, Request] = {}
+        self._under_way: dict[bytes, ConsoleRequest] = {}
         self.ended = 0
         self.successes = 0
         self.reasons: Counter[str] = Counter()  # of the others
@@ -92,8 +92,8 @@ class Bulk:
     def under_way(self) -> int:
         return len(self._under_way)
 
-    def begin(self, request: Request) -> None:
-        self._under_way[request.begin(self._line, self._timeout)] = request
+    def begin(self, request: ConsoleRequest) -> None:
+        self._under_way[request.begin(self._sender, self._timeout)] = request
 
     def wait_for_one(self) -> None:
         """Until one of them has ended."""
@@ -101,15 +101,15 @@ class Bulk:
         while self.ended == ended:
             try:
                 self._on_end(self._wait(self._timeout))
-            except Failed as failure:  # what we wait for does not come: they are all the same
+            except Failed as failure:  # no answer came at all: any of them may be the one that failed
                 number, _ = self._under_way.popitem()
-                self._line.forget(number)
+                self._sender.forget(number)
                 self._fail(failure)
 
     def close(self) -> None:
         """Wait for no more of them."""
         for number in self._under_way:
-            self._line.forget(number)
+            self._sender.forget(number)
         self._under_way.clear()
 
     def _on_end(self, end: End) -> None:
@@ -117,7 +117,7 @@ class Bulk:
         if request is None:  # of a test that was interrupted
             return
         try:
-            number = request.go_on(self._line, check(end), self._timeout)
+            number = request.go_on(self._sender, check(end), self._timeout)
         except Failed as failure:
             self._fail(failure)
             return
@@ -133,7 +133,7 @@ class Bulk:
 
 
 def check(end: End) -> Response:
-    """Raises: Failed: it is no response, or tells of a failure."""
+    """Raises: Failed: it is no response, or its status is a failure."""
     if isinstance(end, Expired):
         raise Failed(end.reason)
     if end.args[:1] == (FAILED,):

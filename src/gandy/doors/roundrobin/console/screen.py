@@ -1,7 +1,7 @@
-"""What people see: answers on standard output, everything else on standard error, as far as the level goes.
+"""What the user sees: answers on standard output, everything else on standard error, up to a level.
 
-Any thread may tell something, and none waits for a terminal that somebody stopped: a thread of its own writes. A line
-that comes while somebody types goes above the prompt, and what was typed stays.
+Any thread may print, and none waits for a stopped terminal: a thread of its own writes. A line that comes while the
+user types goes above the prompt, and what was typed stays.
 """
 
 import logging
@@ -13,7 +13,7 @@ from itertools import groupby
 from threading import Condition, Thread
 from typing import Final, TextIO
 
-from gandy.doors.roundrobin.console.patience import SIGNALS, STEP
+from gandy.doors.roundrobin.console.waiting import SIGNALS, STEP
 from gandy.files import write_all
 
 PROMPT: Final = "> "
@@ -24,7 +24,7 @@ STATS: Final = 2
 FRAMES: Final = 5
 
 MAX_WAITING: Final = 10_000  # lines to be written; further ones are counted and left out
-CLOSE_SECONDS: Final = 1.0  # for what is left; a terminal that somebody stopped takes for ever
+CLOSE_SECONDS: Final = 1.0  # for what is left; a stopped terminal takes for ever
 
 _WIPE: Final = "\r\x1b[K"  # the line that the cursor is in
 
@@ -36,75 +36,75 @@ class Screen:
         self.level = level
         self._streams = (_Stream(sys.stderr), _Stream(sys.stdout))
         self._lines: deque[tuple[int, str]] = deque()  # and which of the two streams it is for
-        self._news = Condition()
-        self._told = 0  # lines, since the start
+        self._changed = Condition()
+        self._printed = 0  # lines, since the start
         self._written = 0  # of these
         self._left_out = 0
         self._is_writing = False
         self._is_held = False
-        self._tell_typed: Callable[[], str] | None = None
+        self._get_typed: Callable[[], str] | None = None
         self._before = _WIPE if os.environ.get("TERM", "dumb") != "dumb" else "\n"
         Thread(target=self._run, name="gandy-screen", daemon=True).start()
 
     def answer(self, text: str) -> None:
-        """What a command gives. Raises: BrokenPipeError."""
-        self._tell(1, text)
+        """Print what a command gives. Raises: BrokenPipeError."""
+        self._print(1, text)
         self.flush()
         if self._streams[1].is_broken:
             raise BrokenPipeError
 
     def complain(self, text: str) -> None:
-        """What went wrong."""
-        self._tell(0, text)
+        """Print what went wrong."""
+        self._print(0, text)
 
     def log(self, level: int, text: str) -> None:
         if level <= self.level:
-            self._tell(0, text)
+            self._print(0, text)
 
-    def _tell(self, stream: int, text: str) -> None:
-        with self._news:
+    def _print(self, stream: int, text: str) -> None:
+        with self._changed:
             if len(self._lines) >= MAX_WAITING and stream == 0:
                 self._left_out += 1
                 return
             self._lines.append((stream, text))
-            self._told += 1
-            self._news.notify_all()
+            self._printed += 1
+            self._changed.notify_all()
 
     def flush(self) -> None:
-        """Wait until all is written that was told before. Raises: KeyboardInterrupt, SystemExit."""
-        told = self._told
-        while not self._wait(told, STEP):
+        """Wait until everything is written that was printed before. Raises: KeyboardInterrupt, SystemExit."""
+        printed = self._printed
+        while not self._wait(printed, STEP):
             SIGNALS.check()
 
     def close(self) -> None:
-        self._wait(self._told, CLOSE_SECONDS)
+        self._wait(self._printed, CLOSE_SECONDS)
 
-    def _wait(self, told: int, seconds: float) -> bool:
-        with self._news:
-            return self._news.wait_for(lambda: self._written >= told, seconds)
+    def _wait(self, printed: int, seconds: float) -> bool:
+        with self._changed:
+            return self._changed.wait_for(lambda: self._written >= printed, seconds)
 
     # The prompt
 
     def hold(self) -> None:
         """Write nothing more until the prompt is there. Raises: KeyboardInterrupt, SystemExit."""
         self.flush()
-        with self._news:
+        with self._changed:
             self._is_held = True
-            self._news.wait_for(lambda: not self._is_writing)
+            self._changed.wait_for(lambda: not self._is_writing)
 
-    def on_prompt(self, tell_typed: Callable[[], str] | None) -> None:
-        """It is, and this tells what was typed behind it. None: it is not there any more."""
-        with self._news:
-            self._tell_typed = tell_typed
+    def on_prompt(self, get_typed: Callable[[], str] | None) -> None:
+        """The prompt is shown, and this function gets what was typed behind it. None: the prompt is gone."""
+        with self._changed:
+            self._get_typed = get_typed
             self._is_held = False
-            self._news.notify_all()
+            self._changed.notify_all()
 
     # In the thread that writes
 
     def _run(self) -> None:
         while True:
-            with self._news:
-                self._news.wait_for(lambda: self._lines and not self._is_held)
+            with self._changed:
+                self._changed.wait_for(lambda: self._lines and not self._is_held)
                 lines, left_out = list(self._lines), self._left_out
                 self._lines.clear()
                 self._left_out = 0
@@ -112,15 +112,15 @@ class Screen:
             written = [*lines, (0, f"{left_out:,} lines were left out")] if left_out else lines
             for stream, group in groupby(written, key=lambda line: line[0]):
                 self._write(self._streams[stream], "\n".join(text for _, text in group))
-            with self._news:
+            with self._changed:
                 self._is_writing = False
                 self._written += len(lines)
-                self._news.notify_all()
+                self._changed.notify_all()
 
     def _write(self, stream: "_Stream", text: str) -> None:
-        tell_typed = self._tell_typed
-        if tell_typed is not None and stream.is_terminal:
-            stream.write(f"{self._before}{text}\n{PROMPT}{tell_typed()}")
+        get_typed = self._get_typed
+        if get_typed is not None and stream.is_terminal:
+            stream.write(f"{self._before}{text}\n{PROMPT}{get_typed()}")
         else:
             stream.write(f"{text}\n")
 
@@ -139,12 +139,12 @@ class _Stream:
         try:
             if self._fd >= 0:
                 write_all(self._fd, data)
-        except OSError:  # nobody reads it any more
+        except OSError:  # the reader is gone
             self.is_broken = True
 
 
 class ScreenHandler(logging.Handler):
-    """What other parts of gandy tell: warnings and errors always, the rest as basic information."""
+    """What other parts of gandy log: warnings and errors always, the rest as basic information."""
 
     def __init__(self, screen: Screen, role: str) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
-"""`gandy console server`: the round-robin server of seed 002 alone, with the door that a foreman has, and no jobs.
+"""`gandy console server`: a round-robin server alone, with the door that a foreman has, and no jobs.
 
-The loop has a thread of its own, so that messages pass while somebody types.
+The loop has a thread of its own, so that messages pass while the user types.
 """
 
 import asyncio
@@ -10,15 +10,16 @@ from threading import Thread
 from typing import Final, TypeVar
 
 from gandy.config import Address
+from gandy.core.foreman import Foreman
+from gandy.core.reactor import Reactor
 from gandy.core.workers import ROUND_ROBIN, Worker, WorkerInfo
 from gandy.doors.base import name_peer
-from gandy.doors.gate import DoorGate
+from gandy.doors.door_socket import DoorSocket
 from gandy.doors.roundrobin.codes import CommandCodes
 from gandy.doors.roundrobin.console.screen import BASIC, Screen, show_text
-from gandy.doors.roundrobin.console.shell import Command
+from gandy.doors.roundrobin.console.shell import ConsoleCommand
 from gandy.doors.roundrobin.console.traffic import Traffic, format_address
 from gandy.doors.roundrobin.door import RoundRobinDoor
-from gandy.doors.roundrobin.registered import Times
 from gandy.doors.roundrobin.wire import (
     DEREGISTER,
     EXEC,
@@ -26,10 +27,11 @@ from gandy.doors.roundrobin.wire import (
     REGISTER,
     RESPONSE,
     TRACKEXEC,
-    Message,
+    QueueMessage,
     decode,
     parse_count,
 )
+from gandy.doors.roundrobin.worker_calls import Times
 from gandy.doors.sockets.curve import ServerKeys
 from gandy.doors.sockets.router import Router
 from gandy.errors import RemoteProtocolError
@@ -48,7 +50,9 @@ class ServerConsole:
 
     def __init__(self, screen: Screen, url: str, curve: str | None, insecure: bool) -> None:
         """Raises: ConfigError."""
-        self.commands = {"workers": Command(self._show_workers, "List the workers, and how many slots each has free.")}
+        self.commands = {
+            "workers": ConsoleCommand(self._show_workers, "List the workers, and how many slots each has free.")
+        }
         self._screen = screen
         address = check_bind(url, curve=curve is not None, insecure=insecure)
         keys = ServerKeys.open(curve) if curve is not None else None
@@ -75,25 +79,25 @@ class ServerConsole:
     async def _serve(self, address: Address, keys: ServerKeys | None) -> None:
         self._loop = asyncio.get_running_loop()
         self._should_stop = asyncio.Event()
-        lane = Lane({})
+        lane = Lane(Foreman(Reactor(), self._loop.time()))
         try:
-            watch = Watch(self._screen)
-            router = WatchedRouter(address, keys, watch)
+            activity = ActivityLog(self._screen)
+            router = WatchedRouter(address, keys, activity)
             self._address = router.address
-            self._door = RoundRobinDoor(lane.switchboard, watch, CommandCodes(), Times())
-            lane.add_gate(DoorGate("round-robin", self._door, router, lane))
-            watch.attach(router, self._door, lane)
-        except Exception as error:  # noqa: BLE001 - whoever waits for us must hear of any
+            self._door = RoundRobinDoor(lane.switchboard, activity, CommandCodes(), Times())
+            lane.add_gate(DoorSocket("round-robin", self._door, router, lane))
+            activity.attach(router, self._door, lane)
+        except Exception as error:  # noqa: BLE001 - the thread that waits for us raises any
             lane.close()
             self._opened.set_exception(error)
             return
         self._opened.set_result(None)
         await self._should_stop.wait()
         lane.close()
-        watch.traffic.on_close()
+        activity.traffic.on_close()
 
     def _show_workers(self) -> None:
-        """On each level, unlike the original, where it says nothing on 0: somebody asked."""
+        """On each level, as the user asked for it. The original prints nothing on 0."""
         workers = self._ask(lambda: self._door.workers.list())
         if not workers:
             self._screen.answer("No workers are registered.")
@@ -109,22 +113,22 @@ class ServerConsole:
 
 
 class WatchedRouter(Router):
-    """Tells of each message that was sent."""
+    """Reports each message that was sent."""
 
-    def __init__(self, address: Address, keys: ServerKeys | None, watch: "Watch") -> None:
+    def __init__(self, address: Address, keys: ServerKeys | None, activity: "ActivityLog") -> None:
         """Raises: ConfigError."""
         super().__init__(address, curve=keys)
-        self._watch = watch
+        self._activity = activity
 
     def send(self, frames: list[bytes]) -> bool:
         is_sent = super().send(frames)
         if is_sent:
-            self._watch.on_sent(frames)
+            self._activity.on_sent(frames)
         return is_sent
 
 
-class Watch:
-    """Tells people what the server does, and is its table of workers. Implements `Roll`."""
+class ActivityLog:
+    """Prints what the server does, and is its table of workers. Implements `WorkerRegistry`."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
@@ -132,7 +136,7 @@ class Watch:
         self._leaving: set[str] = set()  # workers that said so
 
     def attach(self, router: Router, door: RoundRobinDoor, lane: Lane) -> None:
-        """See what comes before the door sees it, and what has become of it then."""
+        """Look at each message before and after the door has handled it."""
         if self._screen.level < BASIC:
             return
         self._door = door
@@ -142,16 +146,16 @@ class Watch:
 
     # The table of workers
 
-    def enter(self, info: WorkerInfo) -> Worker:
+    def add(self, info: WorkerInfo) -> Worker:
         return Worker(info, connected=True)
 
-    def leave(self, worker: str) -> None:
+    def remove(self, worker: str) -> None:
         word = "Deregistered" if worker in self._leaving else "Lost"
         self._leaving.discard(worker)
         self._log(f"{word} worker {worker.partition('/')[2]}")
 
-    def hear(self, worker: Worker) -> None:
-        """There is nobody to tell when it was."""
+    def on_heard(self, worker: Worker) -> None:
+        """The console does not show it."""
 
     # Messages
 
@@ -171,9 +175,9 @@ class Watch:
         elif workers.has(sender) and not was_here:
             self._log(f"Found worker {format_address(sender)} again")
         if self._lane.switchboard.queued > queued:
-            self._tell_queue()
+            self._log_queue()
 
-    def _tell_queue(self) -> None:
+    def _log_queue(self) -> None:
         reason = "WARNING - All workers busy." if self._door.workers.list() else "No workers registered."
         length = self._lane.switchboard.queued
         self._log(f"{reason} Message added to queue. Current queue length = {length}")
@@ -198,7 +202,7 @@ class Watch:
         self._screen.log(BASIC, f"{ROLE}: {text}")
 
 
-def _find_message(frames: list[bytes]) -> Message | None:
+def _find_message(frames: list[bytes]) -> QueueMessage | None:
     try:
         return decode(frames)
     except RemoteProtocolError:

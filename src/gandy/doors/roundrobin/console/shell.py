@@ -5,17 +5,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from gandy.doors.roundrobin.console.patience import SIGNALS
 from gandy.doors.roundrobin.console.screen import BASIC, Screen, ScreenHandler, show_text
+from gandy.doors.roundrobin.console.waiting import SIGNALS
 from gandy.doors.roundrobin.console.words import Words, open_words
 
 MAX_COUNT: Final = 100_000  # of a bulk test: so many messages may wait in a socket
-MAX_SHOWN: Final = 40  # characters of a word that makes no sense
+MAX_SHOWN: Final = 40  # characters of an unknown word
 
 INTERRUPTED: Final = 130  # exit code, as shells have it
 
 
-class Command(NamedTuple):
+class ConsoleCommand(NamedTuple):
     """What can be typed. With `needs_count`, a number follows."""
 
     run: Callable[..., None]
@@ -27,7 +27,7 @@ class Console(Protocol):
     """One of the three."""
 
     @property
-    def commands(self) -> Mapping[str, Command]: ...
+    def commands(self) -> Mapping[str, ConsoleCommand]: ...
 
     def close(self) -> None: ...
 
@@ -52,13 +52,13 @@ def run_console(role: str, level: int, home: str, make: Callable[[Screen], Conso
 class Shell:
     """Knows commands by their names, and what to do about anything else."""
 
-    def __init__(self, screen: Screen, words: Words, commands: Mapping[str, Command]) -> None:
+    def __init__(self, screen: Screen, words: Words, commands: Mapping[str, ConsoleCommand]) -> None:
         self._screen = screen
         self._words = words
         self._commands = {
             **commands,
-            "help": Command(self._help, "Show this list."),
-            "quit": Command(lambda: None, "Shut down. The end of input does the same."),
+            "help": ConsoleCommand(self._help, "Show this list."),
+            "quit": ConsoleCommand(lambda: None, "Shut down. The end of input does the same."),
         }
 
     def run(self) -> int:

@@ -1,4 +1,4 @@
-"""Messages that pass a connection: how many of each kind, and what they look like. For people who watch."""
+"""Counts and prints the messages of a connection, for users who watch it."""
 
 import uuid
 from base64 import b64encode
@@ -39,13 +39,13 @@ class Traffic:
         """A message, without the routing id that the socket put before it."""
         if self._screen.level < STATS:
             return
-        self._incoming[_tell_kind(frames)] += 1
+        self._incoming[_find_kind(frames)] += 1
         self._show("in ", frames)
 
     def on_out(self, frames: Sequence[bytes]) -> None:
         if self._screen.level < STATS:
             return
-        kind = _tell_kind(frames)
+        kind = _find_kind(frames)
         self._outgoing[kind] += 1
         if kind == "PING":
             self._outgoing[HEARTBEAT] += 1
@@ -64,7 +64,7 @@ class Traffic:
             self._screen.log(FRAMES, f"{self._role}: {direction} {format_frames(frames)}")
 
 
-def _tell_kind(frames: Sequence[bytes]) -> str:
+def _find_kind(frames: Sequence[bytes]) -> str:
     try:
         return NAMES[decode(frames).command]
     except RemoteProtocolError:
@@ -72,7 +72,7 @@ def _tell_kind(frames: Sequence[bytes]) -> str:
 
 
 def format_frames(frames: Sequence[bytes]) -> str:
-    """As in the notes about the protocol: '' | LMQv100 | 04 | 00000000 | 01 | ''."""
+    """As in the documents about the protocol: '' | LMQv100 | 04 | 00000000 | 01 | ''."""
     return " | ".join(map(_format_frame, frames))
 
 

@@ -1,7 +1,7 @@
 """What people type: lines from a terminal, with editing and history, or from a pipe; and the words of them.
 
 As in the original, words count and not lines: several commands may be in one. A number may come in the next line of
-a pipe; at a terminal it may not, since somebody who forgot it would wait for an answer that does not come.
+a pipe; at a terminal it may not, since a user who forgot it would wait for an answer that does not come.
 """
 
 import sys
@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from gandy.doors.roundrobin.console.patience import SIGNALS
 from gandy.doors.roundrobin.console.screen import PROMPT, Screen
+from gandy.doors.roundrobin.console.waiting import SIGNALS
 from gandy.keys.files import make_private_folder
 
 MAX_LINE: Final = 65_536  # bytes; a longer one is read in parts

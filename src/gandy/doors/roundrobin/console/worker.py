@@ -1,4 +1,4 @@
-"""`gandy console worker`: a worker of seed 002 that people register by hand, and ten children for bulk tests."""
+"""`gandy console worker`: a round-robin worker that a user registers by hand, and ten children for bulk tests."""
 
 import random
 import secrets
@@ -7,37 +7,37 @@ from threading import Event as Flag
 from typing import Final
 
 from gandy.doors.roundrobin.codes import format_code
-from gandy.doors.roundrobin.console.line import Line
-from gandy.doors.roundrobin.console.patience import wait_for
+from gandy.doors.roundrobin.console.connection import ConsoleConnection
 from gandy.doors.roundrobin.console.screen import BASIC, Screen
-from gandy.doors.roundrobin.console.shell import Command
+from gandy.doors.roundrobin.console.shell import ConsoleCommand
 from gandy.doors.roundrobin.console.traffic import format_id
+from gandy.doors.roundrobin.console.waiting import wait_for
 from gandy.doors.roundrobin.streams import BLOCK_TOTAL, HANDLE_BYTES, StreamWriter, make_blocks
 from gandy.doors.roundrobin.uplink import (
-    Asked,
     Connected,
     Deregistered,
     Dispatched,
     Event,
-    Refused,
-    Registered,
+    RegisterConfirmed,
+    RegisterRefused,
+    StreamRequested,
     Unreachable,
     make_response,
 )
-from gandy.doors.roundrobin.wire import FAILED, PING, RR_STREAM, TRACKEXEC, Message, parse_count
+from gandy.doors.roundrobin.wire import FAILED, PING, RR_STREAM, TRACKEXEC, QueueMessage, parse_count
 from gandy.doors.sockets.curve import ClientKeys
 from gandy.net.exposure import parse_tcp
 
 ROLE: Final = "WORKER"
-SLOTS: Final = 10  # seed 002: currently, all workers have 10 slots
-CHILDREN: Final = 10  # seed 002: this will start 10 child worker threads
+SLOTS: Final = 10  # as all workers of the original have
+CHILDREN: Final = 10  # as its documentation says; the original starts nine
 REGISTER_SECONDS: Final = 5.0  # for an answer, as in the original
 BULK_SECONDS: Final = 15.0  # the same for ten at once, on a machine that has other things to do
-GOODBYE_SECONDS: Final = 1.0  # for the server to hear that we quit; often it was stopped before us
+GOODBYE_SECONDS: Final = 1.0  # for the server to read our DEREGISTER; often it was stopped before us
 
 
-class Crewmate:
-    """One connection that works. What is dispatched is done at once, in the thread of the connection."""
+class ConsoleWorker:
+    """One connection that works. Dispatches are run at once, in the thread of the connection."""
 
     def __init__(self, screen: Screen, url: str, keys: ClientKeys | None) -> None:
         """Raises: ConfigError."""
@@ -47,34 +47,34 @@ class Crewmate:
         self._is_silent = False
         self._registered = Flag()
         self._gone = Flag()
-        self._line = Line(url, self._on_events, keys, screen, ROLE)
+        self._connection = ConsoleConnection(url, self._on_events, keys, screen, ROLE)
 
     def begin(self) -> None:
-        """Ask the server to take us."""
+        """Send REGISTER."""
         self._registered.clear()
-        self._line.register(SLOTS)
+        self._connection.register(SLOTS)
 
     def wait(self, seconds: float) -> bool:
-        """Whether the server has. If not, it is not asked any more."""
+        """True, if the server has confirmed the REGISTER. If not, it is not repeated any more."""
         try:
             self.is_registered = wait_for(self._registered, seconds)
-        finally:  # also where somebody does not want to wait
+        finally:  # also if the user interrupts it
             if not self.is_registered:
-                self._line.deregister()
+                self._connection.deregister()
         return self.is_registered
 
     def leave(self) -> None:
-        """Tell the server."""
+        """Send DEREGISTER."""
         self._gone.clear()
         self.is_registered = False
-        self._line.deregister()
+        self._connection.deregister()
 
     def wait_gone(self, seconds: float) -> bool:
-        """Whether the server knows."""
+        """True, if the server has read the DEREGISTER."""
         return wait_for(self._gone, seconds)
 
     def close(self) -> None:
-        self._line.hang_up()
+        self._connection.disconnect()
 
     # In the thread of the connection
 
@@ -87,16 +87,16 @@ class Crewmate:
             case Dispatched(ticket, message):
                 payload = self._work(message)
                 self._log("Sending INCREMENT message...")
-                self._line.finish(ticket, make_response(message, *payload))
-            case Asked(message):  # our streams are over with their first packet
+                self._connection.finish(ticket, make_response(message, *payload))
+            case StreamRequested(message):  # our streams are over with their first packet
                 response = make_response(message, FAILED, b"there is no such stream, or not any more")
                 if response is not None:
-                    self._line.send(response)
-            case Registered():
+                    self._connection.send(response)
+            case RegisterConfirmed():
                 if self._registered.is_set():
                     self._log(f"Registered again with server at {self._url}")
                 self._registered.set()
-            case Refused(reason):
+            case RegisterRefused(reason):
                 self._screen.complain(f"{ROLE}: the server refuses: {reason}")
             case Deregistered():
                 self._gone.set()
@@ -108,7 +108,7 @@ class Crewmate:
             case _:
                 pass
 
-    def _work(self, message: Message) -> tuple[bytes, ...]:
+    def _work(self, message: QueueMessage) -> tuple[bytes, ...]:
         """The payload of the response."""
         command, *args = message.args or (b"",)
         if command == PING:
@@ -144,24 +144,24 @@ class WorkerConsole:
     def __init__(self, screen: Screen, url: str, curve: str | None, timeout: float | None = None) -> None:
         """Raises: ConfigError."""
         self.commands = {
-            "register": Command(self._register, f"Register with the server, with {SLOTS} slots."),
-            "deregister": Command(self._deregister, "Get nothing more from the server."),
-            "bulk": Command(self._bulk, f"Start {CHILDREN} child workers, which register by themselves."),
-            "endbulk": Command(self._end_bulk, "Deregister the child workers and end them."),
+            "register": ConsoleCommand(self._register, f"Register with the server, with {SLOTS} slots."),
+            "deregister": ConsoleCommand(self._deregister, "Get nothing more from the server."),
+            "bulk": ConsoleCommand(self._bulk, f"Start {CHILDREN} child workers, which register by themselves."),
+            "endbulk": ConsoleCommand(self._end_bulk, "Deregister the child workers and end them."),
         }
         self._screen = screen
         self._url = str(parse_tcp(url))
         self._keys = ClientKeys.open(curve) if curve is not None else None
         self._timeout = REGISTER_SECONDS if timeout is None else timeout
         self._bulk_timeout = BULK_SECONDS if timeout is None else timeout
-        self._children: list[Crewmate] = []
+        self._children: list[ConsoleWorker] = []
         self._parent = self._make()
 
     def close(self) -> None:
         self._dismiss([*self._children, self._parent], GOODBYE_SECONDS)
 
-    def _make(self) -> Crewmate:
-        return Crewmate(self._screen, self._url, self._keys)
+    def _make(self) -> ConsoleWorker:
+        return ConsoleWorker(self._screen, self._url, self._keys)
 
     def _register(self) -> None:
         self._parent.begin()
@@ -190,9 +190,9 @@ class WorkerConsole:
             self._screen.answer("Parent worker needs to be registered first.")
         else:
             self._screen.log(BASIC, f"{ROLE}: Creating {CHILDREN} worker threads for bulk test...")
-            self._hire()
+            self._start_children()
 
-    def _hire(self) -> None:
+    def _start_children(self) -> None:
         deadline = time.monotonic() + self._bulk_timeout
         for _ in range(CHILDREN):
             self._children.append(self._make())
@@ -219,13 +219,13 @@ class WorkerConsole:
         children, self._children = self._children, []
         self._dismiss(children, self._timeout)
 
-    def _dismiss(self, crew: list[Crewmate], seconds: float) -> None:
+    def _dismiss(self, workers: list[ConsoleWorker], seconds: float) -> None:
         """All of them at once: then it takes no longer than one."""
         deadline = time.monotonic() + seconds
-        leaving = [mate for mate in crew if mate.is_registered]
-        for mate in leaving:
-            mate.leave()
-        for mate in leaving:
-            mate.wait_gone(deadline - time.monotonic())
-        for mate in crew:
-            mate.close()
+        leaving = [worker for worker in workers if worker.is_registered]
+        for worker in leaving:
+            worker.leave()
+        for worker in leaving:
+            worker.wait_gone(deadline - time.monotonic())
+        for worker in workers:
+            worker.close()

@@ -48,7 +48,7 @@ def test_terminal_that_can_do_nothing_gets_a_new_line(
     assert capfd.readouterr().err == "\nnews\n> "
 
 
-def test_lines_that_nobody_can_read_in_time_are_left_out_and_counted(
+def test_lines_beyond_the_limit_are_left_out_and_counted(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(screens, "MAX_WAITING", 2)
@@ -61,7 +61,7 @@ def test_lines_that_nobody_can_read_in_time_are_left_out_and_counted(
     assert capfd.readouterr().err == "0\n1\n3 lines were left out\n"
 
 
-def test_who_answers_hears_that_nobody_listens() -> None:
+def test_an_answer_raises_when_the_reader_is_gone() -> None:
     screen = Screen(0)
     screen._streams[1]._fd = 1_000_000
     with pytest.raises(BrokenPipeError):

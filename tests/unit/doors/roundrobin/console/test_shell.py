@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gandy.doors.roundrobin.console.patience import SIGNALS
 from gandy.doors.roundrobin.console.screen import Screen
-from gandy.doors.roundrobin.console.shell import INTERRUPTED, Command, Shell, run_console
+from gandy.doors.roundrobin.console.shell import INTERRUPTED, ConsoleCommand, Shell, run_console
+from gandy.doors.roundrobin.console.waiting import SIGNALS
 from gandy.doors.roundrobin.console.words import Words
 
 
@@ -21,9 +21,9 @@ class Stage:
         self.screen = Screen(1)
         words = Words(lambda: next(rest, None), is_terminal)
         commands = {
-            "wink": Command(lambda: self.done.append("wink"), "Close an eye."),
-            "jump": Command(self.done.append, "Leave the ground.", needs_count=True),
-            "stop": Command(self._stop, "Be interrupted."),
+            "wink": ConsoleCommand(lambda: self.done.append("wink"), "Close an eye."),
+            "jump": ConsoleCommand(self.done.append, "Leave the ground.", needs_count=True),
+            "stop": ConsoleCommand(self._stop, "Be interrupted."),
         }
         self.shell = Shell(self.screen, words, commands)
 
@@ -106,7 +106,7 @@ class Broken:
         self._log = log
 
     @property
-    def commands(self) -> dict[str, Command]:
+    def commands(self) -> dict[str, ConsoleCommand]:
         raise RuntimeError("no commands")
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from gandy.doors.roundrobin.console.screen import FRAMES, STATS, Screen
 from gandy.doors.roundrobin.console.traffic import Traffic, format_address, format_frames, format_id
-from gandy.doors.roundrobin.wire import PING, PONG, RESPONSE, TRACKEXEC, Message, encode
+from gandy.doors.roundrobin.wire import PING, PONG, RESPONSE, TRACKEXEC, QueueMessage, encode
 
 BLOCK = """\
     Command     incoming    outgoing
@@ -25,9 +25,9 @@ BLOCK = """\
 def test_stats_are_told_when_a_connection_is_closed(capfd: pytest.CaptureFixture[str]) -> None:
     screen = Screen(STATS)
     traffic = Traffic(screen, "WORKER")
-    traffic.on_out(encode(Message(PING, b"12345678")))
-    traffic.on_in(encode(Message(PONG, b"12345678")))
-    traffic.on_out(encode(Message(RESPONSE, b"1234", (b"payload",), (b"client",))))
+    traffic.on_out(encode(QueueMessage(PING, b"12345678")))
+    traffic.on_in(encode(QueueMessage(PONG, b"12345678")))
+    traffic.on_out(encode(QueueMessage(RESPONSE, b"1234", (b"payload",), (b"client",))))
     traffic.on_in([b"nonsense"])
     traffic.on_close()
     screen.flush()
@@ -49,7 +49,7 @@ def test_on_a_low_level_there_are_none(capfd: pytest.CaptureFixture[str]) -> Non
 def test_messages_are_shown_on_a_high_level(capfd: pytest.CaptureFixture[str]) -> None:
     screen = Screen(FRAMES + 10)
     traffic = Traffic(screen, "CLIENT")
-    traffic.on_out(encode(Message(TRACKEXEC, bytes(4), (b"\x0a", b"STREAM_ID", b"1024"))))
+    traffic.on_out(encode(QueueMessage(TRACKEXEC, bytes(4), (b"\x0a", b"STREAM_ID", b"1024"))))
     traffic.on_in([b"", b"\1" * 1060])
     screen.flush()
     shown = capfd.readouterr().err.splitlines()

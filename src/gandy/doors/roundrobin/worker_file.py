@@ -1,7 +1,7 @@
-"""Remembers who registered at the round-robin door when the foreman is gone.
+"""Keeps a file of the workers at the round-robin door, for the next foreman.
 
-Its workers do not notice that their server was started again. So the next foreman asks those of the last one, as they
-connect, and takes back those that answer.
+The workers do not notice that their server was started again. So the next foreman sends a PING to those that the last
+one had, as they connect, and registers those that answer.
 """
 
 import asyncio
@@ -12,16 +12,17 @@ from binascii import Error as Base64Error
 from pathlib import Path
 from typing import Final
 
-from gandy.doors.roundrobin.registered import MAX_LOST, Workers
+from gandy.doors.roundrobin.lost_workers import MAX_LOST
+from gandy.doors.roundrobin.workers import Workers
 
-MEMORY_NAME: Final = "roundrobin.json"
+FILE_NAME: Final = "roundrobin.json"
 SAVE_PAUSE: Final = 0.5  # seconds from a change until it is written, with all that follow
 
 log = logging.getLogger("gandy.foreman")
 
 
-class Memory:
-    """Routing ids and slots of workers, in a file. Without it workers have to be told to register, and that is all."""
+class WorkerFile:
+    """Routing ids and slots of workers. Without the file, the user must tell original workers to register again."""
 
     def __init__(self, path: Path, workers: Workers) -> None:
         self._path = path
@@ -30,7 +31,7 @@ class Memory:
 
     def open(self, now: float) -> None:
         for routing_id, slots in self._load().items():
-            self._workers.lost[routing_id] = (slots, now)
+            self._workers.lost.add(routing_id, slots, now)
         self._workers.on_change = self._save_soon
 
     def _save_soon(self) -> None:
@@ -39,12 +40,12 @@ class Memory:
 
     def _load(self) -> dict[bytes, int]:
         try:
-            told = json.loads(self._path.read_bytes())
-            return {b64decode(key): int(slots) for key, slots in list(told.items())[:MAX_LOST]}
+            content = json.loads(self._path.read_bytes())
+            return {b64decode(key): int(slots) for key, slots in list(content.items())[:MAX_LOST]}
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, TypeError, AttributeError, Base64Error) as error:
-            log.warning("who was at the round-robin door cannot be read from %s: %s", self._path, error)
+            log.warning("cannot read the workers of the round-robin door from %s: %s", self._path, error)
             return {}
 
     def save(self) -> None:
@@ -53,10 +54,10 @@ class Memory:
         self._saving = None
         slots = self._workers.list_slots()
         text = json.dumps({b64encode(key).decode(): count for key, count in slots.items()})
-        other = self._path.with_suffix(".new")
+        new = self._path.with_suffix(".new")
         try:
-            other.touch(mode=0o600)
-            other.write_text(text)
-            other.replace(self._path)
+            new.touch(mode=0o600)
+            new.write_text(text)
+            new.replace(self._path)
         except OSError as error:
-            log.warning("who is at the round-robin door cannot be written to %s: %s", self._path, error)
+            log.warning("cannot write the workers of the round-robin door to %s: %s", self._path, error)

@@ -1,6 +1,6 @@
-"""Waiting, and the signals that end it: Ctrl-C, and being told to go.
+"""Waiting, and the signals that end it: Ctrl-C, SIGTERM and SIGHUP.
 
-Nothing else is ended by them. An exception in the middle of anything could leave a lock behind that others wait for.
+They interrupt nothing else: an exception in the middle of other code could leave a lock behind that threads wait for.
 """
 
 import signal
@@ -11,13 +11,13 @@ from queue import Empty, SimpleQueue
 from threading import Event
 from typing import Any, Final, TypeVar
 
-STEP: Final = 0.1  # seconds that a wait may last until somebody looks whether there was a signal
+STEP: Final = 0.1  # seconds of a wait between two checks for signals
 
 T = TypeVar("T")
 
 
 class Signals:
-    """Those that came, until somebody looks."""
+    """Signals that came and are not handled yet."""
 
     def __init__(self) -> None:
         self._came: set[int] = set()
@@ -26,7 +26,7 @@ class Signals:
     def install(self) -> None:
         signal.signal(signal.SIGTERM, self._on_signal)
         signal.signal(signal.SIGHUP, self._on_signal)
-        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # else it is for somebody else
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # else our parent wants it ignored
             signal.signal(signal.SIGINT, self._on_signal)
 
     def _on_signal(self, number: int, _frame: Any) -> None:
@@ -62,9 +62,9 @@ SIGNALS: Final = Signals()  # there is one process
 
 
 def wait_for(flag: Event, seconds: float) -> bool:
-    """Whether it was set in time. Raises: KeyboardInterrupt, SystemExit."""
+    """True, if it was set in time. Raises: KeyboardInterrupt, SystemExit."""
     deadline = time.monotonic() + seconds
-    while not flag.wait(_tell_step(deadline)):
+    while not flag.wait(_get_step(deadline)):
         if time.monotonic() >= deadline:
             return False
         SIGNALS.check()
@@ -77,11 +77,11 @@ def take(queue: SimpleQueue[T], seconds: float) -> T | None:
     while True:
         SIGNALS.check()
         try:
-            return queue.get(timeout=_tell_step(deadline))
+            return queue.get(timeout=_get_step(deadline))
         except Empty:
             if time.monotonic() >= deadline:
                 return None
 
 
-def _tell_step(deadline: float) -> float:
+def _get_step(deadline: float) -> float:
     return max(0.0, min(STEP, deadline - time.monotonic()))

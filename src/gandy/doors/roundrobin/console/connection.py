@@ -6,8 +6,8 @@ from gandy.doors.roundrobin.uplink_thread import OnEvents, UplinkThread
 from gandy.doors.sockets.dealer import Keys
 
 
-class Line(UplinkThread):
-    """It is at work as soon as it is made."""
+class ConsoleConnection(UplinkThread):
+    """It connects as soon as it is made."""
 
     def __init__(self, url: str, on_events: OnEvents, keys: Keys | None, screen: Screen, role: str) -> None:
         """Raises: ConfigError."""
@@ -17,7 +17,7 @@ class Line(UplinkThread):
             self.on_in, self.on_out = self._traffic.on_in, self._traffic.on_out
         self.start()
 
-    def hang_up(self) -> None:
-        """Send what is left, end, and show what there was."""
+    def disconnect(self) -> None:
+        """Send what is left, end, and show the statistics."""
         self.close()
         self._traffic.on_close()

@@ -7,8 +7,8 @@ from threading import Event
 
 import pytest
 
-from gandy.doors.roundrobin.console import patience
-from gandy.doors.roundrobin.console.patience import Signals, take, wait_for
+from gandy.doors.roundrobin.console import waiting
+from gandy.doors.roundrobin.console.waiting import Signals, take, wait_for
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def signals(monkeypatch: pytest.MonkeyPatch) -> Iterator[Signals]:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signals = Signals()
     signals.install()
-    monkeypatch.setattr(patience, "SIGNALS", signals)
+    monkeypatch.setattr(waiting, "SIGNALS", signals)
     yield signals
     for number, handler in zip(numbers, before, strict=True):
         signal.signal(number, handler)
@@ -39,7 +39,7 @@ def test_take_tells_what_came() -> None:
     assert take(queue, 0.0) == 3
 
 
-def test_interrupt_is_heard_where_somebody_waits(signals: Signals) -> None:
+def test_interrupt_ends_a_wait(signals: Signals) -> None:
     signal.raise_signal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         wait_for(Event(), 10.0)

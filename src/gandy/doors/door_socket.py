@@ -16,7 +16,7 @@ from gandy.net.links import STRANGER, Visitor
 
 log = logging.getLogger("gandy.foreman")
 
-TELL_PERIOD: Final = 10.0  # seconds between two lines about messages that make no sense
+WARNING_PERIOD: Final = 10.0  # seconds between two warnings about dropped messages
 
 
 def open_router(server: Server, name: str, address: Address, curve: str | None) -> Router:
@@ -26,13 +26,13 @@ def open_router(server: Server, name: str, address: Address, curve: str | None) 
     return router
 
 
-class ForemanRoll:
-    """The foreman's worker table. Implements `Roll`."""
+class ForemanRegistry:
+    """The foreman's worker table. Implements `WorkerRegistry`."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
 
-    def enter(self, info: WorkerInfo) -> Worker:
+    def add(self, info: WorkerInfo) -> Worker:
         reactor = self._server.foreman.reactor
         self._server.decide(reactor.on_hello(info, (), self._server.now()))
         worker = reactor.workers.find(info.id)
@@ -40,15 +40,15 @@ class ForemanRoll:
         log.info("worker %s is here", info.id)
         return worker
 
-    def leave(self, worker: str) -> None:
+    def remove(self, worker: str) -> None:
         self._server.decide(self._server.foreman.reactor.on_gone(worker, self._server.now()))
         log.info("worker %s is gone", worker)
 
-    def hear(self, worker: Worker) -> None:
+    def on_heard(self, worker: Worker) -> None:
         worker.last_heard = self._server.clock.now()
 
 
-class DoorGate:
+class DoorSocket:
     """Implements `lane.Gate`."""
 
     def __init__(self, name: str, door: Door, router: Router, lane: Lane) -> None:
@@ -58,8 +58,8 @@ class DoorGate:
         self._lane = lane
         self._loop = asyncio.get_running_loop()
         self._flush_is_due = False
-        self._told: Counter[str] = Counter()
-        self._told_at = 0.0
+        self._warned: Counter[str] = Counter()  # how many dropped messages the log knows of
+        self._warned_at = 0.0
         self._refused = 0
         router.on_message = self._on_message
         router.on_disconnect = self._on_disconnect
@@ -92,9 +92,9 @@ class DoorGate:
         if not outbox:
             return False
         while outbox:
-            parcel = outbox.popleft()
-            if not self._router.send(parcel.frames):
-                self._door.on_undelivered(parcel, now)
+            outgoing = outbox.popleft()
+            if not self._router.send(outgoing.frames):
+                self._door.on_undelivered(outgoing, now)
         return True
 
     def on_time(self, now: float) -> None:
@@ -104,17 +104,17 @@ class DoorGate:
                 "the %s door refused %d handshakes: no key of ours", self._name, self._router.refused - self._refused
             )
             self._refused = self._router.refused
-        if now - self._told_at >= TELL_PERIOD and self._door.dropped != self._told:
-            news = self._door.dropped - self._told
-            self._told, self._told_at = Counter(self._door.dropped), now
+        if now - self._warned_at >= WARNING_PERIOD and self._door.dropped != self._warned:
+            news = self._door.dropped - self._warned
+            self._warned, self._warned_at = Counter(self._door.dropped), now
             text = ", ".join(f"{count} times {reason}" for reason, count in sorted(news.items()))
-            log.warning("the %s door dropped what makes no sense: %s", self._name, text)
+            log.warning("the %s door dropped messages: %s", self._name, text)
 
     def dismiss(self, worker: str, immediate: bool, now: float) -> None:
         self._door.on_dismiss(worker, immediate, now)
 
     def close(self) -> None:
         self._door.close()
-        for parcel in self._door.outbox:
-            self._router.send(parcel.frames)
+        for outgoing in self._door.outbox:
+            self._router.send(outgoing.frames)
         self._router.close()

@@ -1,6 +1,5 @@
 """A foreman with doors for ZeroMQ, and plain peers that are written here from the facts, without gandy's own code."""
 
-import socket
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import zmq
 from tests.e2e.kitchens import SOON, Kitchen
+from tests.free_ports import find_port
 
 VERSION = b"LMQv100"
 PING, PONG, EXEC, TRACKEXEC, TRACKADDRESS, RESPONSE = (bytes([number]) for number in range(1, 7))
@@ -18,14 +18,7 @@ FAILED = b"\x28\x00"
 _names = count(1)
 
 
-def find_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-class Hall(Kitchen):
+class DoorCrew(Kitchen):
     """A kitchen with both doors open, to everybody on this machine."""
 
     def __init__(self, home: Path, *words: str) -> None:
@@ -41,26 +34,26 @@ class Hall(Kitchen):
 
 
 @contextmanager
-def a_hall(home: Path, *words: str) -> Iterator[Hall]:
-    hall = Hall(home, *words)
+def a_door_crew(home: Path, *words: str) -> Iterator[DoorCrew]:
+    crew = DoorCrew(home, *words)
     try:
-        yield hall
+        yield crew
     finally:
-        hall.end()
+        crew.end()
 
 
 class Plain:
-    """A peer of seed 002, on a DEALER."""
+    """A peer of the round-robin queue, on a DEALER."""
 
-    def __init__(self, hall: Hall, name: str = "", kind: int = zmq.DEALER) -> None:
-        self.id = (name or f"{hall.roundrobin}:{next(_names)}").encode()
-        self.server = hall.roundrobin.encode()
+    def __init__(self, crew: DoorCrew, name: str = "", kind: int = zmq.DEALER) -> None:
+        self.id = (name or f"{crew.roundrobin}:{next(_names)}").encode()
+        self.server = crew.roundrobin.encode()
         self.is_router = kind == zmq.ROUTER
-        self.socket = hall.context.socket(kind)
+        self.socket = crew.context.socket(kind)
         self.socket.setsockopt(zmq.ROUTING_ID, self.id)
         if self.is_router:
             self.socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
-        self.socket.connect(hall.roundrobin)
+        self.socket.connect(crew.roundrobin)
 
     def send(self, *frames: bytes) -> None:
         head = [self.server] if self.is_router else []
@@ -111,8 +104,8 @@ class PlainClient(Plain):
 
 
 class PlainWorker(Plain):
-    def __init__(self, hall: Hall, slots: int = 10, name: str = "", kind: int = zmq.DEALER) -> None:
-        super().__init__(hall, name, kind)
+    def __init__(self, crew: DoorCrew, slots: int = 10, name: str = "", kind: int = zmq.DEALER) -> None:
+        super().__init__(crew, name, kind)
         self.count = 0
         self.greet()
         self.register(slots)
@@ -147,10 +140,10 @@ class PlainWorker(Plain):
 
 
 class PlainDealer:
-    """A worker of seed 003."""
+    """A ping-pong worker."""
 
-    def __init__(self, hall: Hall, name: bytes = b"") -> None:
-        self._hall = hall
+    def __init__(self, crew: DoorCrew, name: bytes = b"") -> None:
+        self._hall = crew
         self._name = name
         self.open()
 

@@ -5,21 +5,25 @@ import pytest
 from msgspec import UNSET
 from tests.builders import a_job, a_pair
 from tests.crews import Frame
+from tests.ports import PlayedPort
 
-from gandy.core.effects import Acknowledge, Assignment, Dismiss, Give, JobChanged, Kill, Publish, Recall, Reply
+from gandy.core.effects import Acknowledge, Assignment, Dismiss, Give, Kill, Recall
 from gandy.core.extensions import CAPACITY, FOREMAN_OFFERS, PING, PONG, Capacity, encode
-from gandy.core.foreman import Foreman
-from gandy.core.model import AttemptKey, Cause, Input, JobSpec, JobState, PythonSpec, TaskState
+from gandy.core.foreman import Foreman, NoWatcher
+from gandy.core.links import Link
+from gandy.core.model import AttemptKey, Cause, Input, JobSpec, PythonSpec, TaskState
 from gandy.core.policy import Policy
 from gandy.core.reactor import Reactor
 from gandy.core.records import Ended, JobSet
 from gandy.core.requests import REQUEST
+from gandy.core.roles import Credentials, CrewRole
 from gandy.doors.v1 import wire as v1
 from gandy.doors.v1.foreman import V1ForemanSide
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import MAX_AHEAD, MAX_SLOTS
 from gandy.talk.foreman import ForemanSide
+from gandy.talk.side import Side
 from gandy.wire import calls, payloads, v2
 from gandy.wire.messages import (
     RESEND_HELLO,
@@ -45,17 +49,46 @@ KEY = AttemptKey(JobId(1), TaskNumber(1), 1)
 ABOUT = About("id1", "anna", 2, ("gpu",))
 
 
+class Watcher(NoWatcher):
+    """Notes why a peer is cut."""
+
+    def __init__(self) -> None:
+        self.refusals: list[RemoteProtocolError] = []
+
+    def on_refused(self, link: Link, error: RemoteProtocolError) -> None:
+        self.refusals.append(error)
+
+    def raise_refusal(self) -> None:
+        if self.refusals:
+            raise self.refusals.pop()
+
+
 class Room:
     """A foreman with one link, whose worker is played by hand."""
 
     def __init__(self, side: ForemanSide | V1ForemanSide | None = None) -> None:
-        self.foreman = Foreman(Reactor(Policy(grace=10.0, first_pace=0.0)))
+        self.watcher = Watcher()
+        self.foreman = Foreman(Reactor(Policy(grace=10.0, first_pace=0.0)), 0.0, self.watcher)
         self.side = side or ForemanSide(offers=FOREMAN_OFFERS)
-        self.foreman.on_link("link", self.side)
+        self.connect("link", self.side)
         self.inputs: dict[AttemptKey, Input] = {KEY: "a line"}
 
+    def connect(self, name: str, side: Side, key: str = "") -> None:
+        """Further links have the same worker at their other end, as far as `said` is concerned."""
+        self.side = side  # type: ignore[assignment]
+        self.port = PlayedPort(name)
+        self.foreman.on_link(self.port, Credentials(key=key or CrewRole.OWNER), 0.0, side)
+
+    def feed(self, link: str, data: bytes, now: float) -> None:
+        """Raises: RemoteProtocolError, where the peer is cut for it."""
+        self.foreman.on_data(self.foreman.links[link], data, now)
+        self.watcher.raise_refusal()
+
+    def cut(self, link: str, now: float) -> None:
+        self.foreman.on_cut(self.foreman.links[link], now)
+
     def hear(self, seq: int, message: Message) -> None:
-        self.foreman.on_data("link", v2.encode(seq, message), 1.0)
+        self.feed("link", v2.encode(seq, message), 1.0)
 
     def work(self) -> list[object]:
         """Perform everything that was decided; gives the records."""
@@ -70,7 +103,8 @@ class Room:
     def said(self) -> list[tuple[int, Message]]:
         decoder = v2.V2Decoder()
         decoder.allow(FOREMAN_OFFERS)
-        decoder.receive_data(self.side.data_to_send())
+        self.foreman.flush()
+        decoder.receive_data(self.port.take())
         messages = []
         while (numbered := decoder.next_message()) is not None:
             messages.append(numbered)
@@ -99,10 +133,10 @@ def test_a_gandy_worker_is_known_by_its_own_id() -> None:
 @pytest.mark.parametrize("hello", [Hello(2, ()), Hello(0, (), Extension.CLIENT)], ids=["a worker", "a client"])
 def test_a_peer_is_known_when_it_has_said_hello(hello: Hello) -> None:
     room = Room()
-    (desk,) = room.foreman.desks.values()
-    assert not desk.is_known
+    (link,) = room.foreman.links.values()
+    assert not link.is_known
     room.hear(0, hello)
-    assert desk.is_known
+    assert link.is_known
 
 
 @pytest.mark.parametrize("door", ["roundrobin/", "pingpong/"])
@@ -180,7 +214,7 @@ def test_a_worker_that_refused_is_told_again_what_calls_share() -> None:
 
 
 def test_a_worker_need_not_remember_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gandy.core.desk.MAX_TOLD", 1)
+    monkeypatch.setattr("gandy.core.links.MAX_TOLD", 1)
     room = a_gandy_room()
     room.submit(tasks=2, python=PythonSpec(shared=b"function"))
     assert [orders and orders.shared for orders in python_orders(room)] == [b"function", None]
@@ -275,21 +309,21 @@ def test_a_refused_task_waits_again() -> None:
 def test_a_worker_that_comes_back_keeps_what_is_its_own() -> None:
     room = a_gandy_room()
     room.submit()
-    room.foreman.on_cut("link", 2.0)
+    room.cut("link", 2.0)
     room.side = ForemanSide(offers=FOREMAN_OFFERS)
-    room.foreman.on_link("link2", room.side)
+    room.connect("link2", room.side)
     task = Task(TaskNumber(1), a_job(1), Orders(1))
     stranger = Task(TaskNumber(2), a_job(1), Orders(1))
-    room.foreman.on_data("link2", v2.encode(0, Hello(0, (task, stranger), FOREMAN_OFFERS, ABOUT)), 3.0)
+    room.feed("link2", v2.encode(0, Hello(0, (task, stranger), FOREMAN_OFFERS, ABOUT)), 3.0)
     room.work()
     assert room.said()[-1] == (3, Cancel((a_pair(1, 2),)))
 
 
 def test_a_worker_with_a_new_link_is_not_absent_when_the_old_one_ends() -> None:
     room = a_gandy_room()
-    room.foreman.on_link("link2", ForemanSide(offers=FOREMAN_OFFERS))
-    room.foreman.on_data("link2", v2.encode(0, Hello(2, (), FOREMAN_OFFERS, ABOUT)), 3.0)
-    room.foreman.on_cut("link", 4.0)
+    room.connect("link2", ForemanSide(offers=FOREMAN_OFFERS))
+    room.feed("link2", v2.encode(0, Hello(2, (), FOREMAN_OFFERS, ABOUT)), 3.0)
+    room.cut("link", 4.0)
     worker = room.foreman.reactor.workers.find("id1")
     assert worker is not None
     assert worker.connected
@@ -308,10 +342,10 @@ def test_a_plain_worker_that_comes_back_with_its_task_is_the_same_worker() -> No
     room.submit()
     task = room.said()[-1][1]
     assert isinstance(task, Job)
-    room.foreman.on_cut("link", 2.0)
+    room.cut("link", 2.0)
     room.side = ForemanSide(offers=FOREMAN_OFFERS)
-    room.foreman.on_link("link2", room.side)
-    room.foreman.on_data("link2", v2.encode(0, Hello(0, task.tasks)), 3.0)
+    room.connect("link2", room.side)
+    room.feed("link2", v2.encode(0, Hello(0, task.tasks)), 3.0)
     room.work()
     assert room.said() == [(0, Ok(0, 1))]
     worker = room.foreman.reactor.workers.find("plain-link")
@@ -329,21 +363,21 @@ def a_plain_room_with_two_tasks() -> tuple[Room, tuple[Task, ...]]:
         ((number, job),) = jobs
         tasks += job.tasks
         room.hear(number, Ok(2 - len(tasks), len(tasks)))
-    room.foreman.on_cut("link", 2.0)
+    room.cut("link", 2.0)
     return room, tuple(tasks)
 
 
 def test_a_plain_result_before_hello_counts() -> None:
     room, tasks = a_plain_room_with_two_tasks()
     room.side = ForemanSide(offers=FOREMAN_OFFERS)
-    room.foreman.on_link("link2", room.side)
+    room.connect("link2", room.side)
     update = v2.encode(0, Update(TaskResult(KEY.job, tasks[0].number, True, "done")))
-    room.foreman.on_data("link2", update, 3.0)
+    room.feed("link2", update, 3.0)
     (record, *_) = room.work()
     assert isinstance(record, Ended)
     assert (record.attempt, record.state) == (KEY, TaskState.FINISHED)
     assert room.said() == [(0, RESEND_HELLO)]
-    room.foreman.on_data("link2", v2.encode(2, Hello(1, tasks[1:])), 3.0)
+    room.feed("link2", v2.encode(2, Hello(1, tasks[1:])), 3.0)
     assert room.work() == []
     assert room.said() == [(2, Ok(1, 1))]  # nothing is given out again
     worker = room.foreman.reactor.workers.find("plain-link")
@@ -354,9 +388,9 @@ def test_a_plain_result_before_hello_counts() -> None:
 def test_a_first_generation_result_of_an_earlier_link_counts() -> None:
     room, tasks = a_plain_room_with_two_tasks()
     side = V1ForemanSide()
-    room.foreman.on_link("link2", side)
+    room.connect("link2", side)
     data = v1.encode(Ok(1)) + v1.encode(Update(TaskResult(KEY.job, tasks[1].number, True, "done")))
-    room.foreman.on_data("link2", data, 3.0)
+    room.feed("link2", data, 3.0)
     (record, *_) = room.work()
     assert isinstance(record, Ended)
     assert (record.attempt.task, record.state) == (2, TaskState.FINISHED)
@@ -366,27 +400,27 @@ def test_a_first_generation_result_of_an_earlier_link_counts() -> None:
 def test_a_plain_peer_cannot_tell_of_what_a_named_worker_has() -> None:
     room = a_gandy_room()
     room.submit()
-    room.foreman.on_cut("link", 2.0)
+    room.cut("link", 2.0)
     room.side = ForemanSide(offers=FOREMAN_OFFERS)
-    room.foreman.on_link("link2", room.side)
-    room.foreman.on_data("link2", v2.encode(0, Update(TaskResult(KEY.job, KEY.task, True, "done"))), 3.0)
+    room.connect("link2", room.side)
+    room.feed("link2", v2.encode(0, Update(TaskResult(KEY.job, KEY.task, True, "done"))), 3.0)
     assert room.work() == []
     assert room.said() == [(0, RESEND_HELLO)]
     task = Task(KEY.task, a_job(1))
-    room.foreman.on_data("link2", v2.encode(2, Hello(0, (task,))), 3.0)
+    room.feed("link2", v2.encode(2, Hello(0, (task,))), 3.0)
     room.work()
     assert room.said()[-1][1] == Cancel((a_pair(),))
 
 
 def test_a_plain_peer_with_another_key_cannot_tell_of_what_a_plain_worker_has() -> None:
     room = Room()
-    room.foreman.on_link("link", room.side, "one key")
+    room.connect("link", room.side, "one key")
     room.hear(0, Hello(1))
     room.submit()
-    room.foreman.on_cut("link", 2.0)
+    room.cut("link", 2.0)
     room.side = ForemanSide(offers=FOREMAN_OFFERS)
-    room.foreman.on_link("link2", room.side, "another key")
-    room.foreman.on_data("link2", v2.encode(0, Update(TaskResult(KEY.job, KEY.task, True, "done"))), 3.0)
+    room.connect("link2", room.side, "another key")
+    room.feed("link2", v2.encode(0, Update(TaskResult(KEY.job, KEY.task, True, "done"))), 3.0)
     assert room.work() == []
 
 
@@ -431,7 +465,7 @@ def test_tasks_are_had_back_from_a_worker_that_lets_them_wait() -> None:
     room = Room()
     room.hear(0, Hello(1, (), FOREMAN_OFFERS & ~Extension.CLIENT, About("id1", "anna", 1, ahead=2)))
     room.submit(tasks=3)
-    assert len(room.foreman.desks["link"].side.slots.running) == 3
+    assert len(room.foreman.links["link"].side.slots.running) == 3
     room.said()
     room.foreman.perform(Recall("id1", (KEY,)), {}, 1.0)
     ((_, message),) = room.said()
@@ -466,14 +500,14 @@ def test_results_count_before_what_comes_behind_them() -> None:
         v2.encode(1, Extended(v2.RESULTS, payloads.encode(results))),
         v2.encode(5, Extended(PING, b"")),
     ]
-    room.foreman.on_data("link", b"".join(words), 1.0)
+    room.feed("link", b"".join(words), 1.0)
     assert [type(record) for record in room.work()] == [Ended, Ended, JobSet]
     assert [message for _, message in room.said()] == [Extended(PONG, b""), Extended(v2.RECORDED, b"")]
 
 
 def test_what_is_for_a_worker_that_is_gone_is_dropped() -> None:
     room = a_gandy_room()
-    room.foreman.on_cut("link", 2.0)
+    room.cut("link", 2.0)
     room.work()
     give = Give("id1", (Assignment(KEY, JobSpec(command="true")),))
     for send in (
@@ -523,8 +557,6 @@ def test_what_fits_no_frame_fails_with_the_reason_and_nothing_else_waits_for_it(
 def test_an_acknowledgement_of_nothing_does_nothing() -> None:
     room = a_gandy_room()
     room.foreman.perform(Acknowledge("id1", (KEY,)), {}, 1.0)
-    room.foreman.perform(Reply("token", 1), {}, 1.0)
-    room.foreman.perform(Publish(JobChanged(JobId(1), JobState.RUNNING)), {}, 1.0)
     assert room.said() == []
 
 
@@ -532,36 +564,35 @@ def test_a_client_is_not_a_worker() -> None:
     room = Room()
     room.hear(0, Hello(0, (), Extension.ATOMIC | Extension.CLIENT))
     room.hear(7, Extended(REQUEST, b"request"))
-    desk = room.foreman.desks["link"]
-    assert desk.is_client
+    link = room.foreman.links["link"]
+    assert link.is_client
     assert len(room.foreman.reactor.workers) == 0
-    assert [(message.seq, message.payload) for message in desk.inbox] == [(7, b"request")]
+    assert [(message.seq, message.payload) for message in link.inbox] == [(7, b"request")]
 
 
 def test_after_calls_and_nothing_else_there_is_nothing_to_do() -> None:
     room = a_gandy_room()
     heard: list[Frame] = []
     room.side.exchange.on_call = lambda *frame: heard.append(Frame(*frame))  # type: ignore[union-attr]
-    room.foreman.dirty.clear()
-    assert room.foreman.on_data("link", calls.encode(calls.CANCEL, 0, 7), 2.0)
-    assert (room.foreman.dirty, heard) == (set(), [Frame(calls.CANCEL, 0, 7)])
+    room.feed("link", calls.encode(calls.CANCEL, 0, 7), 2.0)
+    assert (heard, room.said()) == ([Frame(calls.CANCEL, 0, 7)], [])
     worker = room.foreman.reactor.workers.find("id1")
     assert worker is not None
     assert worker.last_heard == 2.0  # they are a sign of life too
     ping = v2.encode(5, Extended(PING, b""))
-    assert not room.foreman.on_data("link", calls.encode(calls.CANCEL, 0, 8) + ping, 3.0)
-    assert (room.foreman.dirty, len(heard), room.said()) == ({"link"}, 2, [(5, Extended(PONG, b""))])
+    room.feed("link", calls.encode(calls.CANCEL, 0, 8) + ping, 3.0)
+    assert (len(heard), room.said()) == (2, [(5, Extended(PONG, b""))])
 
 
 def test_time_and_links_pass_through() -> None:
     room = a_gandy_room()
     room.submit()
-    room.foreman.on_cut("link", 2.0)
+    room.cut("link", 2.0)
     room.foreman.on_time(12.0)
     assert room.foreman.has_work
     other = Room()
     with pytest.raises(RemoteProtocolError):
-        other.foreman.on_data("link", b"nonsense that is long enough", 1.0)
+        other.feed("link", b"nonsense that is long enough", 1.0)
 
 
 def test_what_was_decided_before_nonsense_came_is_done() -> None:
@@ -571,8 +602,8 @@ def test_what_was_decided_before_nonsense_came_is_done() -> None:
     result = TaskResult(KEY.job, KEY.task, success=True, status="", report=Report(1, Cause.EXIT, 0))
     said: list[tuple[int, Message]] = [(seq, Ok(1, 1)), (seq + 1, Update(result)), (0, Extended(PING, b""))]
     with pytest.raises(RemoteProtocolError, match="magic"):
-        room.foreman.on_data("link", b"".join(v2.encode(*numbered) for numbered in said) + bytes(16), 2.0)
-    room.foreman.on_cut("link", 2.0)
+        room.feed("link", b"".join(v2.encode(*numbered) for numbered in said) + bytes(16), 2.0)
+    room.cut("link", 2.0)
     (record, *_) = room.work()
     assert isinstance(record, Ended)
     assert room.foreman.reactor.jobs.find(KEY.job) is None
@@ -585,10 +616,11 @@ def test_an_error_in_what_was_held_back_is_told_when_it_is_looked_at() -> None:
     *_, (seq, _) = room.said()
     result = TaskResult(KEY.job, KEY.task, success=True, status="")
     said: list[tuple[int, Message]] = [(seq, Ok(0, 1)), (seq + 1, Update(result)), (seq + 3, Update(None))]
-    room.foreman.on_data("link", b"".join(v2.encode(*numbered) for numbered in said), 2.0)
+    room.feed("link", b"".join(v2.encode(*numbered) for numbered in said), 2.0)
+    room.work()
     with pytest.raises(RemoteProtocolError, match="without a result"):
-        room.work()
-    assert room.foreman.get_link("plain-link") == "link"
+        room.watcher.raise_refusal()
+    assert room.port.ends == ["close"]
 
 
 def test_where_nothing_has_happened_nothing_is_decided(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -604,12 +636,12 @@ def test_where_nothing_has_happened_nothing_is_decided(monkeypatch: pytest.Monke
 def test_a_v1_worker_works_too() -> None:
     side = V1ForemanSide()
     room = Room(side)
-    room.foreman.on_data("link", v1.encode(Ok(1)), 1.0)
+    room.feed("link", v1.encode(Ok(1)), 1.0)
     room.submit(tasks=2)
-    side.data_to_send()
+    room.foreman.flush()
     room.foreman.perform(Kill("plain-link", (KEY,)), {}, 1.0)  # v1 has no word for it
-    assert room.foreman.desks["link"].agreed is Extension.NONE
-    room.foreman.on_data("link", v1.encode(Update(TaskResult(KEY.job, KEY.task, True, "done"))), 1.0)
+    assert room.foreman.links["link"].agreed is Extension.NONE
+    room.feed("link", v1.encode(Update(TaskResult(KEY.job, KEY.task, True, "done"))), 1.0)
     (record, *_) = room.work()
     assert isinstance(record, Ended)
     assert record.state is TaskState.FINISHED
@@ -618,45 +650,45 @@ def test_a_v1_worker_works_too() -> None:
 # Whose id it is
 
 
-def greet(room: Room, link: str, key: str | None, worker: str = "id1", seq: int = 0) -> None:
+def greet(room: Room, link: str, key: str, worker: str = "id1", seq: int = 0) -> None:
     about = msgspec.structs.replace(ABOUT, id=worker)
-    if link not in room.foreman.desks:
-        room.foreman.on_link(link, ForemanSide(offers=FOREMAN_OFFERS), key)
-    room.foreman.on_data(link, v2.encode(seq, Hello(2, (), FOREMAN_OFFERS & ~Extension.CLIENT, about)), 1.0)
+    if link not in room.foreman.links:
+        room.connect(link, ForemanSide(offers=FOREMAN_OFFERS), key)
+    room.feed(link, v2.encode(seq, Hello(2, (), FOREMAN_OFFERS & ~Extension.CLIENT, about)), 1.0)
 
 
 def test_a_worker_keeps_its_id_as_long_as_its_link() -> None:
     """With two, the first would stay when the link has gone, and the next word to it would end the foreman."""
     room = a_gandy_room()
     with pytest.raises(RemoteProtocolError, match="id1 says that it is id2 now"):
-        greet(room, "link", None, "id2", seq=2)
+        greet(room, "link", "", "id2", seq=2)
     assert room.foreman.reactor.workers.find("id2") is None
-    room.foreman.on_cut("link", 2.0)
+    room.cut("link", 2.0)
     room.submit()
-    assert room.foreman.find_desk("id1") is None
+    assert room.foreman.find_link("id1") is None
 
 
 def test_a_link_whose_hello_came_in_pieces_leaves_nothing_behind() -> None:
     room = Room()
     hello = v2.encode(0, Hello(2, (), FOREMAN_OFFERS & ~Extension.CLIENT, ABOUT))
-    room.foreman.on_data("link", hello[:20], 1.0)
-    room.foreman.on_data("link", hello[20:], 1.0)
-    assert room.foreman.find_desk("id1") is room.foreman.desks["link"]
-    room.foreman.on_cut("link", 2.0)
-    assert room.foreman.find_desk("plain-link") is room.foreman.find_desk("id1") is None
+    room.feed("link", hello[:20], 1.0)
+    room.feed("link", hello[20:], 1.0)
+    assert room.foreman.find_link("id1") is room.foreman.links["link"]
+    room.cut("link", 2.0)
+    assert room.foreman.find_link("plain-link") is room.foreman.find_link("id1") is None
 
 
 def test_an_id_belongs_to_the_key_that_it_came_with() -> None:
     room = Room()
     greet(room, "a", "key a")
-    room.foreman.on_link("b", ForemanSide(offers=FOREMAN_OFFERS), "key b")
+    room.connect("b", ForemanSide(offers=FOREMAN_OFFERS), "key b")
     with pytest.raises(RemoteProtocolError, match="belongs to another key") as caught:
         greet(room, "b", "key b")
     assert caught.value.code is ErrorCode.WRONG_ROLE
-    assert room.foreman.desks["b"].side.data_to_send()[-16:] == v2.encode(1, Error(ErrorCode.WRONG_ROLE))
-    assert room.foreman.find_desk("id1") is room.foreman.desks["a"]
+    assert room.port.take()[-16:] == v2.encode(1, Error(ErrorCode.WRONG_ROLE))
+    assert room.foreman.find_link("id1") is room.foreman.links["a"]
     greet(room, "c", "key a")  # the same worker, on a new link
-    assert room.foreman.find_desk("id1") is room.foreman.desks["c"]
+    assert room.foreman.find_link("id1") is room.foreman.links["c"]
 
 
 @pytest.mark.parametrize(("key", "is_taken"), [("key a", True), ("key b", False)])
@@ -665,10 +697,10 @@ def test_a_worker_reports_for_a_former_one_only_with_its_key(key: str, is_taken:
     greet(room, "a", "key a")
     room.submit()
     room.foreman.take_batch(1.0)
-    room.foreman.on_cut("a", 2.0)
-    room.foreman.on_link("b", ForemanSide(offers=FOREMAN_OFFERS), key)
+    room.cut("a", 2.0)
+    room.connect("b", ForemanSide(offers=FOREMAN_OFFERS), key)
     about = msgspec.structs.replace(ABOUT, id="id2", former=("id1",), folder="/home/hut")
-    room.foreman.on_data("b", v2.encode(0, Hello(2, (), FOREMAN_OFFERS & ~Extension.CLIENT, about)), 3.0)
+    room.feed("b", v2.encode(0, Hello(2, (), FOREMAN_OFFERS & ~Extension.CLIENT, about)), 3.0)
     assert (room.foreman.reactor.workers.find("id1") is None) == is_taken
     found = room.foreman.reactor.workers.find("id2")
     assert found is not None
@@ -678,9 +710,9 @@ def test_a_worker_reports_for_a_former_one_only_with_its_key(key: str, is_taken:
 def test_an_id_is_free_again_when_its_worker_is_forgotten() -> None:
     room = Room()
     greet(room, "a", "key a")
-    room.foreman.on_cut("a", 2.0)
+    room.cut("a", 2.0)
     greet(room, "b", "key b")
-    assert room.foreman.find_desk("id1") is room.foreman.desks["b"]
+    assert room.foreman.find_link("id1") is room.foreman.links["b"]
 
 
 def test_a_worker_of_an_earlier_foreman_comes_back_with_any_key() -> None:
@@ -688,18 +720,18 @@ def test_a_worker_of_an_earlier_foreman_comes_back_with_any_key() -> None:
     room.submit()
     room.foreman.reactor.restore_attempt(KEY, "id1", 1.0)
     greet(room, "a", "key a")
-    assert room.foreman.find_desk("id1") is room.foreman.desks["a"]
+    assert room.foreman.find_link("id1") is room.foreman.links["a"]
 
 
 @pytest.mark.parametrize(("key", "is_taken"), [("key a", True), ("key b", False)])
 def test_a_plain_peer_is_the_absent_worker_only_with_its_key(key: str, is_taken: bool) -> None:
     room = Room()
-    room.foreman.on_link("a", ForemanSide(offers=FOREMAN_OFFERS), "key a")
-    room.foreman.on_data("a", v2.encode(0, Hello(1)), 1.0)
+    room.connect("a", ForemanSide(offers=FOREMAN_OFFERS), "key a")
+    room.feed("a", v2.encode(0, Hello(1)), 1.0)
     room.submit()
-    room.foreman.on_cut("a", 2.0)
-    room.foreman.on_link("b", ForemanSide(offers=FOREMAN_OFFERS), key)
-    room.foreman.on_data("b", v2.encode(0, Hello(0, (Task(KEY.task, a_job(1)),))), 3.0)
-    assert room.foreman.desks["b"].worker == ("plain-a" if is_taken else "plain-b")
-    room.foreman.on_data("b", v2.encode(2, Hello(0, (Task(KEY.task, a_job(1)),))), 3.0)
-    assert room.foreman.desks["b"].worker == ("plain-a" if is_taken else "plain-b")
+    room.cut("a", 2.0)
+    room.connect("b", ForemanSide(offers=FOREMAN_OFFERS), key)
+    room.feed("b", v2.encode(0, Hello(0, (Task(KEY.task, a_job(1)),))), 3.0)
+    assert room.foreman.links["b"].worker == ("plain-a" if is_taken else "plain-b")
+    room.feed("b", v2.encode(2, Hello(0, (Task(KEY.task, a_job(1)),))), 3.0)
+    assert room.foreman.links["b"].worker == ("plain-a" if is_taken else "plain-b")

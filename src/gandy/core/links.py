@@ -1,24 +1,28 @@
-"""A foreman's desk for one worker: translates the worker's v2 link into the reactor's terms, and back.
+"""The links of a foreman, whatever is at the other end: a worker of any generation, a client, an observer.
 
-Nothing above it knows which door a worker came in by. A plain peer, which has no name and no attempts, gets both here.
+A link translates the conversation into the terms of the reactor, and back. Nothing above it knows which protocol a
+worker speaks. A plain worker, which has no name and no attempts, gets both here.
 """
 
 import shlex
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import astuple
 
+from gandy.core.calls import Peer
 from gandy.core.effects import Assignment, Effect
 from gandy.core.extensions import CAPACITY, PING, PONG, decode_capacity
 from gandy.core.model import AttemptKey, Cause, Ending, Input, JobSpec
 from gandy.core.reactor import Reactor
 from gandy.core.reports import read_attempt, read_ending
+from gandy.core.roles import Credentials
 from gandy.core.workers import PING_PONG, ROUND_ROBIN, WorkerInfo
 from gandy.errors import ErrorCode, LocalProtocolError
 from gandy.ids import JobId
+from gandy.limits import MAX_TOLD
 from gandy.talk.events import ExtensionReceived, ForemanEvent, Greeted, Refused, Reported, Requested
 from gandy.talk.foreman import Fault
 from gandy.talk.packing import Unsendable
@@ -39,7 +43,6 @@ from gandy.wire.messages import (
 
 Inputs = Mapping[AttemptKey, Input]
 NAMELESS: Final = "plain-"  # what ids of workers begin with that have no name, and are known by their link
-MAX_TOLD: Final = 1_000  # jobs whose shared part a worker must remember
 
 
 class NotGiven(NamedTuple):
@@ -49,16 +52,44 @@ class NotGiven(NamedTuple):
     unsendable: Sequence[tuple[AttemptKey, Ending]] = ()  # no frame can carry them, so no worker will ever have them
 
 
-class Desk:
-    """One for each link. What a worker says becomes effects; what the reactor wants becomes requests."""
+class Port(Protocol):
+    """What carries the bytes of a link. After `close` or `abort`, `Foreman.on_cut` follows."""
 
-    def __init__(self, side: Side, link: str, key: str | None = None) -> None:
-        """`key`: what the peer came in with."""
+    @property
+    def name(self) -> str:
+        """No other link has it, in this foreman or an earlier one: plain workers are known by it."""
+        ...
+
+    @property
+    def source(self) -> str:
+        """What the peer is counted for as long as it is silent: its address, or this machine."""
+        ...
+
+    def write(self, data: bytes) -> None: ...
+
+    def dismiss(self, last_word: bytes) -> None:
+        """Close it behind a last word, which the peer cannot put off by reading nothing."""
+        ...
+
+    def close(self) -> None:
+        """After what was written has gone out."""
+        ...
+
+    def abort(self) -> None: ...
+
+
+class Link:
+    """What a worker says becomes effects; what the reactor wants becomes requests. Calls have `peer` for themselves."""
+
+    def __init__(self, port: Port, side: Side, peer: Peer, who: Credentials) -> None:
+        self.port = port
         self.side = side
-        self.link = link
-        self.key = key
+        self.exchange = side.exchange
+        self.peer = peer
+        self.who = who
+        self.name = port.name
         self._is_named = False
-        self.nameless = f"{NAMELESS}{link}"
+        self.nameless = f"{NAMELESS}{port.name}"
         self.worker = self.nameless  # until HELLO tells another name
         self._attempts: dict[TaskPair, AttemptKey] = {}  # what the worker holds
         self._reports: dict[AttemptKey, Reported] = {}  # that are not acknowledged, by the last attempt of each
@@ -66,15 +97,18 @@ class Desk:
         self.is_client = False
         self.inbox: deque[ExtensionReceived] = deque()  # for the program around: requests, pieces of output
 
-    def receive(self, data: bytes, reactor: Reactor, now: float) -> bool:
-        """Take bytes; `pull` tells what follows. Whether they were calls and nothing else: then nothing does.
+    def flush(self) -> None:
+        """Write what is to be said."""
+        if data := self.side.data_to_send():
+            self.port.write(data)
+
+    def receive(self, data: bytes) -> bool:
+        """Take bytes; `pull` gives what follows. True if they were calls and nothing else: then nothing does.
 
         Raises: RemoteProtocolError. Close the link.
         """
-        if not self.is_client:
-            reactor.on_heard(self.worker, now)
-        if self.side.exchange is not None:
-            return self.side.exchange.receive_calls(data)
+        if self.exchange is not None:
+            return self.exchange.receive_calls(data)
         self.side.receive_data(data)
         return False
 
@@ -107,12 +141,12 @@ class Desk:
     @property
     def agreed(self) -> Extension:
         """The extensions that this worker speaks."""
-        return Extension.NONE if self.side.exchange is None else self.side.exchange.agreed
+        return Extension.NONE if self.exchange is None else self.exchange.agreed
 
     def send(self, kind: int, payload: bytes, seq: int) -> None:
         """Send a message of an agreed extension."""
-        assert self.side.exchange is not None, "no older protocol has extensions"
-        self.side.exchange.send_extended(Extended(kind, payload), seq)
+        assert self.exchange is not None, "no older protocol has extensions"
+        self.exchange.send_extended(Extended(kind, payload), seq)
 
     def give(self, assignments: Sequence[Assignment], inputs: Inputs) -> NotGiven:
         """Send these tasks. Gives those that could not be sent; mostly there are none."""
@@ -140,7 +174,7 @@ class Desk:
 
     def _give(self, assignments: Sequence[Assignment], inputs: Inputs) -> None:
         """Raises: LocalProtocolError, where nothing was given."""
-        is_gandy = self.side.exchange is not None and self.side.exchange.is_gandy
+        is_gandy = self.exchange is not None and self.exchange.is_gandy
         new: set[JobId] = set()  # jobs whose shared part is in here
         tasks = []
         job = None
@@ -251,13 +285,13 @@ class Desk:
             # A plain peer has no name. One that holds what an absent worker held is that worker.
             absent = None if self._is_named else self._find_absent(self._attempts.values(), reactor)
             self.worker = absent or self.worker
-            info = WorkerInfo(self.worker, self.worker, slots, key=self.key)
+            info = WorkerInfo(self.worker, self.worker, slots, key=self.who.key)
         else:
             about = event.about
             self.worker = about.id
             ahead = about.ahead if Extension.UPDATES in event.extensions else 0
             info = WorkerInfo(
-                self.worker, about.name, about.slots, frozenset(about.tags), ahead, self.key, about.folder
+                self.worker, about.name, about.slots, frozenset(about.tags), ahead, self.who.key, about.folder
             )
         self._is_named = True
         return reactor.on_hello(info, self._attempts.values(), now, self._list_former(event.about, reactor))
@@ -282,7 +316,7 @@ class Desk:
     def _may_be(self, worker: str, reactor: Reactor) -> bool:
         """As long as we remember a worker, its id belongs to the key that it came in with."""
         known = reactor.workers.find(worker)
-        return known is None or known.info.key in (None, self.key)
+        return known is None or known.info.key in (None, self.who.key)
 
     def _find_attempt(self, result: TaskResult) -> AttemptKey:
         return self._attempts.get(result.pair, read_attempt(result)) if result.report is UNSET else read_attempt(result)

@@ -1,0 +1,96 @@
+"""Whether a round-robin server answers: the first PING of a socket, PINGs after silence, and when to try again."""
+
+from enum import Enum, auto
+from math import inf
+from typing import Final
+
+from gandy.doors.roundrobin.message_ids import MessageIds
+from gandy.doors.roundrobin.wire import PING, QueueMessage
+
+GREETING_TIMEOUT: Final = 10.0  # seconds for the PONG to our first PING, as in the original
+PAUSE: Final = 2.0  # seconds between two tries, as in the original
+HEARTBEAT_PERIOD: Final = 2.0  # seconds of silence, after which we PING
+HEARTBEAT_EXPIRY: Final = 10.0  # seconds of silence, after which the server is lost
+
+
+class Beat(Enum):
+    """What time brings."""
+
+    NOTHING = auto()
+    PING = auto()  # the server is silent: send it a PING
+    LOST = auto()  # the server does not answer any more
+    UNANSWERED = auto()  # the first PING of this socket was not answered
+    TRY_AGAIN = auto()  # make a new socket
+
+
+class Heartbeat:
+    """Of one connection, over all its sockets."""
+
+    def __init__(self, now: float, ids: MessageIds) -> None:
+        self.since: float | None = now  # when the silence began; None while the server answers
+        self.is_greeting = False  # the first PING of the socket is not answered yet
+        self._ids = ids
+        self._greeting = b""  # id of that PING
+        self._try_at = inf  # when the greeting fails, or the next try begins
+        self._heard_at = now
+        self._asked_at: float | None = None  # the first PING since then
+        self._pinged_at = now
+
+    @property
+    def is_connected(self) -> bool:
+        return self.since is None
+
+    def next_deadline(self) -> float:
+        if not self.is_connected:
+            return self._try_at
+        if self._asked_at is None:
+            return self._heard_at + HEARTBEAT_PERIOD
+        return min(self._pinged_at + HEARTBEAT_PERIOD, self._asked_at + HEARTBEAT_EXPIRY - HEARTBEAT_PERIOD)
+
+    def greet(self, now: float) -> QueueMessage:
+        """The first message over a new socket."""
+        self.is_greeting = True
+        self._try_at = now + GREETING_TIMEOUT
+        self._greeting = self._ids.take_long()
+        return self.repeat_greeting()
+
+    def repeat_greeting(self) -> QueueMessage:
+        return QueueMessage(PING, self._greeting)
+
+    def make_ping(self) -> QueueMessage:
+        return QueueMessage(PING, self._ids.take_long())
+
+    def on_heard(self, now: float) -> None:
+        self._heard_at = now
+        self._asked_at = None
+
+    def on_pong(self, number: bytes) -> bool:
+        """True, if this answers the greeting: now there is a server."""
+        if not self.is_greeting or number != self._greeting:
+            return False
+        self.is_greeting = False
+        self._try_at = inf
+        self.since = None
+        return True
+
+    def on_time(self, now: float) -> Beat:
+        if self.is_connected:
+            return self._check_silence(now)
+        if now < self._try_at:
+            return Beat.NOTHING
+        was_greeting, self.is_greeting = self.is_greeting, False
+        self._try_at = now + PAUSE if was_greeting else inf
+        return Beat.UNANSWERED if was_greeting else Beat.TRY_AGAIN
+
+    def _check_silence(self, now: float) -> Beat:
+        # A process that was stopped for a while must not take its own silence for the server's: it asks first.
+        if self._asked_at is not None and now - self._asked_at >= HEARTBEAT_EXPIRY - HEARTBEAT_PERIOD:
+            self.since = self._heard_at
+            self._asked_at = None
+            self._try_at = inf
+            return Beat.LOST
+        if now - (self._heard_at if self._asked_at is None else self._pinged_at) < HEARTBEAT_PERIOD:
+            return Beat.NOTHING
+        self._pinged_at = now
+        self._asked_at = now if self._asked_at is None else self._asked_at
+        return Beat.PING

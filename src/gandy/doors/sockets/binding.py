@@ -1,0 +1,108 @@
+"""Binds a ROUTER socket at a TCP address, with the options that all doors have."""
+
+import errno
+import socket
+from typing import Final
+
+import zmq
+
+from gandy.config import Address
+from gandy.doors.sockets.curve import ServerKeys
+from gandy.doors.sockets.reader import Socket
+from gandy.doors.sockets.unsent import LARGE_FRAME
+from gandy.errors import ConfigError
+
+HIGH_WATER: Final = 10_000  # messages that wait for one peer, or from it
+BACKLOG: Final = 4096  # connections that wait to be taken: a whole crew may come back at the same moment
+HANDSHAKE_MS: Final = 5_000  # for a peer to say who it is; random bytes and half a greeting end here
+KEEPALIVE_SECONDS: Final = (5, 2)  # of silence before the kernel asks a peer, and between two questions
+KEEPALIVE_COUNT: Final = 3
+MAX_TRIES: Final = 10  # for a free port: other programs look for one too
+MAX_ROUTING_ID: Final = 255  # bytes, by ZMTP
+
+
+def bind_router(
+    context: zmq.Context[Socket],
+    address: Address,
+    curve: ServerKeys | None,
+    max_message: int,
+    routing_id: bytes | None,
+) -> tuple[Socket, Address]:
+    """The socket, and its address with the port. Raises: ConfigError."""
+    host = _resolve(address)
+    for tries in range(MAX_TRIES):
+        # The port has to be known before: it is part of our routing id, and that cannot change later.
+        bound = address._replace(port=address.port or _find_free_port(address, host))
+        own = str(bound).encode() if routing_id is None else routing_id
+        if not 0 < len(own) <= MAX_ROUTING_ID:
+            raise ConfigError(f"cannot listen at {address}: it has more than {MAX_ROUTING_ID} bytes")
+        router = _make_router(context, own, max_message, is_ipv6=":" in host)
+        if curve is not None:
+            curve.apply(router)
+        try:
+            router.bind(str(Address("tcp", host, bound.port)))
+        except zmq.ZMQError as error:
+            router.close(0)
+            if error.errno == errno.EADDRINUSE and not address.port and tries < MAX_TRIES - 1:
+                continue
+            raise _explain(bound, error.errno, error.strerror) from None
+        return router, bound
+    raise AssertionError("the last try returns or raises")
+
+
+def _make_router(context: zmq.Context[Socket], routing_id: bytes, max_message: int, *, is_ipv6: bool) -> Socket:
+    router = context.socket(zmq.ROUTER)
+    router.copy_threshold = LARGE_FRAME
+    # Connecting ROUTERs, as the original peers of the round-robin queue are, address us by our routing id: it must be
+    # there before the first comes.
+    router.setsockopt(zmq.ROUTING_ID, routing_id)
+    router.setsockopt(zmq.ROUTER_MANDATORY, 1)  # `send` fails if the peer is not there
+    # The newest connection with a routing id gets it. Without, a worker whose cable was pulled would be refused, in
+    # silence, until the kernel gave up its old connection. The price: a peer that takes another's id gets its
+    # messages; but a peer that may connect may also say anything in its name, and keys are what keeps strangers out.
+    router.setsockopt(zmq.ROUTER_HANDOVER, 1)
+    router.setsockopt(zmq.LINGER, 0)
+    router.setsockopt(zmq.SNDHWM, HIGH_WATER)
+    router.setsockopt(zmq.RCVHWM, HIGH_WATER)
+    router.setsockopt(zmq.MAXMSGSIZE, max_message)
+    router.setsockopt(zmq.TCP_KEEPALIVE, 1)
+    router.setsockopt(zmq.TCP_KEEPALIVE_IDLE, KEEPALIVE_SECONDS[0])
+    router.setsockopt(zmq.TCP_KEEPALIVE_INTVL, KEEPALIVE_SECONDS[1])
+    router.setsockopt(zmq.TCP_KEEPALIVE_CNT, KEEPALIVE_COUNT)
+    router.setsockopt(zmq.BACKLOG, BACKLOG)
+    router.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
+    router.setsockopt(zmq.IPV6, int(is_ipv6))
+    return router
+
+
+def _resolve(address: Address) -> str:
+    """The number of a host. libzmq looks up names for sockets that connect only."""
+    if address.scheme != "tcp":
+        raise ConfigError(f"cannot listen at {address}: ZeroMQ doors are at tcp://HOST:PORT")
+    if address.host == "*":
+        return "*"
+    if address.host == "localhost":  # whatever a file on this machine says: it was let through as loopback
+        return "127.0.0.1"
+    try:
+        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    except (OSError, ValueError):
+        raise ConfigError(f"cannot listen at {address}: no machine is known by the name {address.host!r}") from None
+    return str(found[0][4][0])
+
+
+def _find_free_port(address: Address, host: str) -> int:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        try:
+            probe.bind(("" if host == "*" else host, 0))
+        except OSError as error:
+            raise _explain(address, error.errno, error.strerror) from None
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _explain(address: Address, number: int | None, text: str | None) -> ConfigError:
+    if number == errno.EADDRINUSE:
+        return ConfigError(f"cannot listen at {address}: another program does; stop that one, or take another port")
+    if number in (errno.EADDRNOTAVAIL, errno.ENODEV):
+        return ConfigError(f"cannot listen at {address}: this machine has no such address")
+    return ConfigError(f"cannot listen at {address}: {text}")

@@ -1,0 +1,122 @@
+"""Watches the connections of a bound ROUTER socket: reports new ones, and hints which peers may be gone."""
+
+import asyncio
+import struct
+from collections.abc import Callable
+from typing import Final
+
+import zmq
+
+from gandy.doors.sockets.connections import GRACE, Connections
+from gandy.doors.sockets.reader import Socket, SocketReader
+
+ADDRESS: Final = "inproc://monitor"
+MAX_NOTICES: Final = 200  # that are read in one go, before others on the loop have their turn
+
+_CONNECTED: Final = int(zmq.EVENT_HANDSHAKE_SUCCEEDED)
+_DISCONNECTED: Final = int(zmq.EVENT_DISCONNECTED)
+_EVENTS: Final = int(zmq.EVENTS)
+_NOWAIT: Final = int(zmq.NOBLOCK)
+_NOTICE: Final = struct.Struct("=Hi")
+
+
+def open_monitor(context: zmq.Context[Socket], watched: Socket) -> Socket:
+    """The socket that gets libzmq's notices about another one."""
+    notices = context.socket(zmq.PAIR)
+    # Without limit: libzmq's own thread would wait for room, with a lock that `close` needs too.
+    notices.setsockopt(zmq.RCVHWM, 0)
+    watched.monitor(ADDRESS, _CONNECTED | _DISCONNECTED)
+    notices.connect(ADDRESS)
+    return notices
+
+
+class ConnectionMonitor:
+    """`on_connect` says that peers connected, `on_gone` that a peer may have lost its connection."""
+
+    def __init__(
+        self,
+        watched: Socket,
+        notices: Socket,
+        reader: SocketReader,
+        on_connect: Callable[[], None],
+        on_gone: Callable[[bytes], None],
+    ) -> None:
+        """`reader` is that of the watched socket."""
+        self._loop = asyncio.get_running_loop()
+        self._connections = Connections()
+        self.numbers = self._connections.numbers  # of the connection that each peer spoke over last
+        self._watched = watched
+        self._notices = notices
+        self._reader = reader
+        self._on_connect = on_connect
+        self._on_gone = on_gone
+        self._settling: asyncio.TimerHandle | None = None
+        self._has_newcomers = False
+        self._is_closed = False
+        self._notice_reader = SocketReader(notices, self._read)
+
+    def close(self) -> None:
+        """Before the watched socket is closed."""
+        self._is_closed = True
+        if self._settling is not None:
+            self._settling.cancel()
+        self._notice_reader.close()
+        self._watched.disable_monitor()
+        self._notices.close(0)
+
+    def note(self, peer: bytes, number: int) -> None:
+        """A message of this peer came over another connection than before."""
+        while self._read_notices():  # the notice that an older connection of this number is gone was written before
+            pass
+        self._notice_reader.wake()
+        if self._connections.note(peer, number, self._loop.time()):
+            self._settle_later()
+
+    def _read(self) -> bool:
+        has_more = self._read_notices()
+        if self._has_newcomers:
+            self._has_newcomers = False
+            self._catch_up()
+            self._on_connect()
+        return has_more
+
+    def _read_notices(self) -> bool:
+        for _ in range(MAX_NOTICES):
+            try:
+                kind, value = _NOTICE.unpack(self._notices.recv(_NOWAIT))
+                self._notices.recv(_NOWAIT)  # at which address: ours
+            except zmq.Again:
+                return False
+            if kind == _DISCONNECTED:
+                self._connections.lose(value, self._loop.time())
+                self._settle_later()
+            elif kind == _CONNECTED:
+                self._has_newcomers = True
+        return True
+
+    def _settle_later(self) -> None:
+        if self._settling is None:
+            self._settling = self._loop.call_later(GRACE, self._settle)
+
+    def _settle(self) -> None:
+        self._settling = None
+        try:
+            self._reader.read_now()  # the last messages of a lost connection go first
+        finally:
+            if not self._is_closed:
+                self._report_gone()
+
+    def _report_gone(self) -> None:
+        self._catch_up()
+        peers = self._connections.settle(self._loop.time(), is_drained=self._reader.is_drained)
+        if not self._connections.are_settled:
+            self._settle_later()
+        for peer in peers:
+            self._on_gone(peer)
+            if self._is_closed:
+                return
+
+    def _catch_up(self) -> None:
+        """The socket learns of new and lost peers only when asked for events; `send` asks once in a millisecond."""
+        self._watched.getsockopt(_EVENTS)
+        self._reader.wake()

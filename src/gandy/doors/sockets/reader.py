@@ -1,0 +1,58 @@
+"""Reads a ZeroMQ socket on the running loop.
+
+zmq.asyncio makes futures for each message; here one wake of the loop reads hundreds of them.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+import zmq
+
+Socket = zmq.Socket[bytes]
+
+
+class SocketReader:
+    """Calls `read` as long as there may be something to read. `read` returns whether it left something.
+
+    A socket's FD wakes us once, and again only after everything was read. So after each read, and after everything
+    else that touches the socket, `wake` must be called.
+    """
+
+    def __init__(self, socket: Socket, read: Callable[[], bool]) -> None:
+        self.is_drained = False  # the last read left nothing
+        self._loop = asyncio.get_running_loop()
+        self._read = read
+        self._is_awake = False
+        self._fd = int(socket.getsockopt(zmq.FD))
+        self._loop.add_reader(self._fd, self._on_readable)
+        self.wake()
+
+    def wake(self) -> None:
+        """Read in the next turn of the loop."""
+        if not self._is_awake:
+            self._is_awake = True
+            self._loop.call_soon(self._on_turn)
+
+    def close(self) -> None:
+        """Before the socket is closed."""
+        self._loop.remove_reader(self._fd)
+        self._fd = -1
+
+    def read_now(self) -> None:
+        if self._fd < 0:
+            return
+        has_more = True  # also if `read` raises: the next message has nothing to do with that
+        try:
+            has_more = self._read()
+        finally:
+            self.is_drained = not has_more
+            if has_more and self._fd >= 0:
+                self.wake()
+
+    def _on_readable(self) -> None:
+        if not self._is_awake:
+            self.read_now()
+
+    def _on_turn(self) -> None:
+        self._is_awake = False
+        self.read_now()

@@ -1,0 +1,29 @@
+"""Large frames that libzmq has not written yet, so that a peer that does not read cannot fill our memory."""
+
+from collections import deque
+from typing import Final
+
+import zmq
+
+# Bytes that may wait in our memory for a peer that does not read, in frames from LARGE_FRAME bytes up, which libzmq
+# reports one by one. Smaller ones are bounded by their number.
+MAX_UNSENT_BYTES: Final = 64 * 1024 * 1024
+LARGE_FRAME: Final = 16 * 1024
+
+
+class Unsent:
+    """Messages with large frames on their way to one peer."""
+
+    def __init__(self) -> None:
+        self._trackers: deque[tuple[zmq.MessageTracker, int]] = deque()
+        self._bytes = 0
+
+    def has_room(self, size: int) -> bool:
+        """True, if so many bytes more may be sent. Alone, a message of any size may."""
+        while self._trackers and self._trackers[0][0].done:
+            self._bytes -= self._trackers.popleft()[1]
+        return not self._trackers or self._bytes + size <= MAX_UNSENT_BYTES
+
+    def add(self, tracker: zmq.MessageTracker, size: int) -> None:
+        self._trackers.append((tracker, size))
+        self._bytes += size

@@ -1,0 +1,38 @@
+"""Workers on this machine whose process is gone: what they left on disk counts, and the rest is lost at once."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from gandy.core.effects import Effect
+from gandy.core.reactor import Reactor
+from gandy.core.reports import read_attempt, read_ending
+from gandy.journal import read_abandoned
+from gandy.processes import is_dead
+
+# Seconds between two looks at whether a worker's process is gone, and its watchdog has written down what ended.
+MIN_PAUSE: Final = 0.05
+MAX_PAUSE: Final = 1.0
+
+
+class DeadWorkers:
+    """Looks after workers whose link ended. Links end before their process does."""
+
+    def __init__(self, reactor: Reactor, now: Callable[[], float], decide: Callable[[list[Effect]], None]) -> None:
+        self._reactor = reactor
+        self._now = now
+        self._decide = decide
+
+    def watch(self, worker: str, pid: int, pause: float = MIN_PAUSE) -> None:
+        """Until the process is gone, or the worker is here again or forgotten."""
+        found = self._reactor.workers.find(worker)
+        if found is None or found.connected:
+            return
+        left = read_abandoned(found.info.folder) if is_dead(pid) else None
+        if left is None:
+            later = min(MAX_PAUSE, 1.2 * pause)
+            asyncio.get_running_loop().call_later(pause, self.watch, worker, pid, later)
+            return
+        now = self._now()
+        ended = [(read_attempt(result), read_ending(result)) for result in left.results]
+        self._decide([*self._reactor.on_results(worker, ended, now), *self._reactor.on_gone(worker, now)])

@@ -1,0 +1,30 @@
+"""Ports for foremen in tests: what is written to one is there to be read, and whether it was closed."""
+
+
+class PlayedPort:
+    """Implements `core.links.Port`."""
+
+    def __init__(self, name: str = "link", source: str = "here") -> None:
+        self.name = name
+        self.source = source
+        self.output = bytearray()
+        self.ends: list[str] = []  # what it was told to do
+
+    def take(self) -> bytes:
+        """What was written since the last look."""
+        data = bytes(self.output)
+        self.output.clear()
+        return data
+
+    def write(self, data: bytes) -> None:
+        self.output += data
+
+    def dismiss(self, last_word: bytes) -> None:
+        self.write(last_word)
+        self.ends.append("dismiss")
+
+    def close(self) -> None:
+        self.ends.append("close")
+
+    def abort(self) -> None:
+        self.ends.append("abort")
