@@ -13,8 +13,8 @@ from msgspec import UNSET
 from gandy.config import parse_address
 from gandy.core.extensions import PING
 from gandy.core.model import Cause
-from gandy.functions.calls import pack_value
 from gandy.functions.tag import PYTHON_TAG
+from gandy.functions.tasks import pack_value
 from gandy.net import loop
 from gandy.net.links import Link
 from gandy.net.open_files import allow_many_files

@@ -5,11 +5,11 @@ from importlib.metadata import PackageNotFoundError, packages_distributions, ver
 from types import ModuleType
 
 
-def tell_versions(error: BaseException) -> str:
+def format_versions(error: BaseException) -> str:
     """Of Python, and of the package whose module or name was missing, if that can be told."""
     package = find_package(error)
     here = f"Python {platform.python_version()}"
-    return here if package is None else f"{here}, {_tell_version(package)}"
+    return here if package is None else f"{here}, {_format_version(package)}"
 
 
 def find_package(error: BaseException) -> str | None:
@@ -20,7 +20,7 @@ def find_package(error: BaseException) -> str | None:
     return missing.partition(".")[0] if missing else None
 
 
-def _tell_version(package: str) -> str:
+def _format_version(package: str) -> str:
     names = packages_distributions().get(package, [package])
     try:
         return f"{names[0]} {version(names[0])}"

@@ -5,7 +5,7 @@ from typing import Final
 
 from gandy.core.model import AttemptKey, Cause, Ending
 from gandy.errors import GandyError
-from gandy.functions import open_result, pack_call
+from gandy.functions import open_result, pack_task
 from gandy.functions.isolated import run
 from gandy.ids import JobId, TaskNumber
 from gandy.wire.calls import LOST, Failure
@@ -34,7 +34,7 @@ class IsolatedCalls:
         """Raises: NotPicklable."""
         self._count += 1
         attempt = AttemptKey(NO_JOB, TaskNumber(self._count), 1)
-        python = PythonOrder(pack_call(run, (call.command.function, body, call.is_pickled)))
+        python = PythonOrder(pack_task(run, (call.command.function, body, call.is_pickled)))
         self._calls[attempt] = call
         self._runner.start(Order(attempt=attempt, command=("command", call.command.name), python=python))
 

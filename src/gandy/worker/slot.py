@@ -17,7 +17,7 @@ from contextlib import suppress
 from importlib import import_module
 
 from gandy.files import write_all
-from gandy.functions import Function, describe_error, format_error, open_call, open_function, pack_error, pack_value
+from gandy.functions import Function, describe_error, format_error, open_function, open_task, pack_error, pack_value
 from gandy.worker.frames import (
     ASSIGNMENT,
     BOX,
@@ -107,7 +107,7 @@ class Slot:
 
     def _run(self, setting: Setting, packed: bytearray) -> Outcome:
         try:
-            call = open_call(packed, self._find_shared(setting.job) if setting.has_shared else None)
+            call = open_task(packed, self._find_shared(setting.job) if setting.has_shared else None)
             if len(packed) > INBOX_BYTES:
                 with suppress(BufferError):  # unless arrays are still in it
                     packed.clear()

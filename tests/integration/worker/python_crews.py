@@ -9,14 +9,14 @@ import pytest
 from tests.integration.worker.crews import Bench, a_bench, an_attempt
 
 from gandy.core.model import Cause, Ending
-from gandy.functions import Function, open_error, open_result, pack_call
+from gandy.functions import Function, open_error, open_result, pack_task
 from gandy.worker.order import Order, PythonOrder
 
 ROOT = Path(__file__).parents[3]  # where slot processes find the package of the tests
 
 
 def a_call(function: Function, *args: Any, task: int = 1, job: int = 1, fresh: bool = False, **more: Any) -> Order:
-    python = PythonOrder(pack_call(function, args), fresh=fresh)
+    python = PythonOrder(pack_task(function, args), fresh=fresh)
     return Order(attempt=an_attempt(task, job), command="a call", python=python, **more)
 
 

@@ -10,16 +10,16 @@ import pytest
 
 from gandy.functions import (
     NotPicklable,
-    open_call,
     open_function,
     open_result,
-    pack_call,
+    open_task,
     pack_function,
     pack_items,
+    pack_task,
     pack_value,
-    run_call,
+    run_task,
 )
-from gandy.functions.calls import name_function
+from gandy.functions.tasks import name_function
 
 
 class Keeper:
@@ -37,16 +37,16 @@ def take(*args: Any, **kwargs: Any) -> Any:
 
 
 def test_call_is_run() -> None:
-    assert run_call(pack_call(take, (1, 2), {"three": 3})) == ((1, 2), {"three": 3})
-    assert run_call(pack_call(take)) == ((), {})
-    assert run_call(bytearray(pack_call(lambda x: x + 1, (1,)))) == 2
+    assert run_task(pack_task(take, (1, 2), {"three": 3})) == ((1, 2), {"three": 3})
+    assert run_task(pack_task(take)) == ((), {})
+    assert run_task(bytearray(pack_task(lambda x: x + 1, (1,)))) == 2
 
 
 def test_chunk_is_run_with_the_shared_function() -> None:
     function = open_function(pack_function(math.pow))
-    assert run_call(pack_items([(2, 3), (3, 2)]), function) == [8, 9]
-    assert run_call(pack_items([]), function) == []
-    assert open_call(pack_items([(1, 1)]), function).function is math.pow
+    assert run_task(pack_items([(2, 3), (3, 2)]), function) == [8, 9]
+    assert run_task(pack_items([]), function) == []
+    assert open_task(pack_items([(1, 1)]), function).function is math.pow
 
 
 def test_value_comes_back() -> None:
@@ -55,7 +55,7 @@ def test_value_comes_back() -> None:
 
 def test_missing_module_gives_advice() -> None:
     with pytest.raises(ModuleNotFoundError) as caught:
-        run_call(b"\x80\x05cno_such_module\nfunction\n.")
+        run_task(b"\x80\x05cno_such_module\nfunction\n.")
     assert "register_pickle_by_value" in caught.value.__notes__[0]
 
 
@@ -100,7 +100,7 @@ BAD: dict[str, tuple[Any, str]] = {
 def test_argument_that_cannot_travel_is_named(case: str) -> None:
     value, told = BAD[case]
     with pytest.raises(NotPicklable) as caught:
-        pack_call(take, (1, value, 3))
+        pack_task(take, (1, value, 3))
     assert str(caught.value).startswith(f"cannot pickle argument 2 of take: {told}")
     assert isinstance(caught.value, TypeError)
     assert caught.value.__cause__ is not None
@@ -109,9 +109,9 @@ def test_argument_that_cannot_travel_is_named(case: str) -> None:
 def test_everything_that_cannot_travel_is_named() -> None:
     lock = threading.Lock()
     with pytest.raises(NotPicklable, match=r"^cannot pickle argument 'key' of take: a _thread.lock \(TypeError"):
-        pack_call(take, (), {"key": lock})
+        pack_task(take, (), {"key": lock})
     with pytest.raises(NotPicklable, match=r"^cannot pickle the function Keeper.use: a _thread.lock inside the object"):
-        pack_call(Keeper().use)
+        pack_task(Keeper().use)
     with pytest.raises(NotPicklable, match=r"^cannot pickle the function .*<lambda>: a _thread.lock inside"):
         pack_function(make_closure())
     with pytest.raises(NotPicklable, match=r"^cannot pickle argument 2 of item 1 of the chunk: a _thread.lock"):

@@ -13,7 +13,7 @@ ADVICE = (
 )
 
 
-class Call(NamedTuple):
+class FunctionTask(NamedTuple):
     """What a slot process is to do: one call, or one for each tuple of arguments in a chunk."""
 
     function: Function
@@ -29,7 +29,7 @@ class Call(NamedTuple):
         return [function(*args) for args in self.chunk]
 
 
-def pack_call(function: Function, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> bytes:
+def pack_task(function: Function, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> bytes:
     """A call that needs nothing else. Raises: NotPicklable."""
     kwargs = kwargs or {}
     try:
@@ -85,17 +85,17 @@ def open_function(packed: Packed) -> Function:
     return cast("Function", _open(packed))
 
 
-def open_call(packed: Packed, function: Function | None = None) -> Call:
+def open_task(packed: Packed, function: Function | None = None) -> FunctionTask:
     """The call in the bytes, or with the shared function of its map, the chunk in them."""
     opened = _open(packed)
     if function is not None:
-        return Call(function, (), {}, opened)
-    return Call(*opened)
+        return FunctionTask(function, (), {}, opened)
+    return FunctionTask(*opened)
 
 
-def run_call(packed: Packed, function: Function | None = None) -> Any:
+def run_task(packed: Packed, function: Function | None = None) -> Any:
     """The value of the call in the bytes; with the shared function of a map, the list of values of the chunk."""
-    return open_call(packed, function).run()
+    return open_task(packed, function).run()
 
 
 def open_result(packed: Packed) -> Any:
@@ -114,8 +114,8 @@ def _open(packed: Packed) -> Any:
     try:
         return unpack(packed)
     except (ImportError, AttributeError) as error:
-        from gandy.functions.versions import tell_versions  # imported late: most processes never need it
+        from gandy.functions.versions import format_versions  # imported late: most processes never need it
 
         error.add_note(ADVICE)
-        error.add_note(f"On the worker there is {tell_versions(error)}.")
+        error.add_note(f"On the worker there is {format_versions(error)}.")
         raise
