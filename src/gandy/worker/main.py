@@ -75,8 +75,8 @@ def _fit(count: int, reserved: int) -> int:
     return fitting
 
 
-def tell_people() -> None:
-    """What happens, on standard error."""
+def configure_logging() -> None:
+    """Log what happens to standard error, unless the program has configured logging itself."""
     begin_log(logging.INFO)
 
 
@@ -125,7 +125,7 @@ def run(
     ensemble: str | None = None,
 ) -> int:
     """`ensemble`: whose time it keeps. Raises: ConfigError, GandyError."""
-    tell_people()
+    configure_logging()
     reach = wait_for_work(foreman, insecure)
     drop_token()  # it is used, and the key is on disk; before limits are raised, which tasks must not inherit
     guard()  # after that, or tasks could read the token of the guardian
@@ -160,7 +160,7 @@ def explained() -> Iterator[None]:
         raise GandyError(f"the worker cannot go on: it is short of {shortage}") from error
 
 
-class Service(Protocol):
+class RunnableWorker(Protocol):
     """A worker of any kind."""
 
     async def run(self) -> None: ...
@@ -168,7 +168,7 @@ class Service(Protocol):
     async def stop(self) -> None: ...
 
 
-async def serve(make_service: Callable[[], Service]) -> None:
+async def serve(make_service: Callable[[], RunnableWorker]) -> None:
     """Until a signal or the foreman ends it."""
     service = make_service()
     running = asyncio.get_running_loop()

@@ -60,8 +60,8 @@ from gandy.wire.calls import (
     encode_target,
     read_frames,
 )
+from gandy.worker.command_host import CommandHost
 from gandy.worker.commands import Command, Commands
-from gandy.worker.workshop import Workshop
 
 log = logging.getLogger("gandy.worker")
 
@@ -141,12 +141,12 @@ class RoundRobinService:
         self._gone = asyncio.Event()  # the server has heard that we stop
         self._is_stopping = False
         self._is_silent = False  # the server is, and we said so
-        self._workshop = Workshop(commands, slots, self._on_answers, folder, preload)
-        self._serving = self._workshop.serving
+        self._host = CommandHost(commands, slots, self._on_answers, folder, preload)
+        self._serving = self._host.calls
         try:
             self._uplink = UplinkThread(url, self._post, keys)
         except ConfigError:
-            self._workshop.close()
+            self._host.close()
             raise
 
     async def run(self) -> None:
@@ -160,7 +160,7 @@ class RoundRobinService:
             self._waiting.clear()
             for dispatch in unanswered:
                 self._fail(dispatch, "the worker was stopped")
-            self._workshop.close()
+            self._host.close()
             await asyncio.to_thread(self._uplink.close)
 
     async def stop(self) -> None:
@@ -181,7 +181,7 @@ class RoundRobinService:
                     await asyncio.sleep(0.01)
         except TimeoutError:
             log.warning("calls that did not end are broken off")
-            await self._workshop.kill_all()
+            await self._host.kill_all()
         self._done.set()
 
     # What the server says

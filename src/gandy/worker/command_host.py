@@ -12,21 +12,21 @@ from gandy.worker.runner import Runner
 from gandy.worker.serving import Serving
 
 
-class Workshop:
+class CommandHost:
     """One for each worker, on the current loop."""
 
     def __init__(
         self, commands: Commands, slots: int, write: Callable[[bytes], None], folder: Path, preload: tuple[str, ...]
     ) -> None:
         """`folder` is for isolated commands, and made only where there are some. Raises: GandyError."""
-        self.serving = Serving(commands, slots, 0, write)
+        self.calls = Serving(commands, slots, 0, write)
         self._isolated: IsolatedCalls | None = None
         self._runner: Runner | None = None
         if any(command.way is Way.PROCESS for command in commands):
             self._runner = Runner(folder, self._on_end, on_returned=self._on_returned, preload=preload)
-            self._isolated = IsolatedCalls(self.serving, self._runner)
+            self._isolated = IsolatedCalls(self.calls, self._runner)
         else:
-            self.serving.run_isolated = _refuse_isolated
+            self.calls.run_isolated = _refuse_isolated
 
     def _on_end(self, attempt: AttemptKey, ending: Ending) -> None:
         assert self._isolated is not None, "only isolated commands run there"
@@ -43,7 +43,7 @@ class Workshop:
             await self._runner.wait_idle()
 
     def close(self) -> None:
-        self.serving.close()
+        self.calls.close()
         if self._runner is not None:
             self._runner.close()
 
