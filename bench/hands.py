@@ -22,8 +22,8 @@ from gandy.reach import Reach
 from gandy.talk.events import Start
 from gandy.talk.worker import WorkerSide
 from gandy.wire.messages import About, Extended, Extension, Report, Task, TaskResult
+from gandy.worker.foreman_link import HEARTBEAT_PERIOD
 from gandy.worker.main import AHEAD_PER_SLOT
-from gandy.worker.service import HEARTBEAT_PERIOD
 
 SLOTS: Final = 2
 OFFERS: Final = Extension.ATOMIC | Extension.HEARTBEAT | Extension.UPDATES

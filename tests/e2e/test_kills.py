@@ -24,7 +24,7 @@ from gandy.client import Job
 from gandy.core.model import Cause, JobState, TaskState
 from gandy.core.policy import POLICY
 from gandy.core.rows import TaskRow
-from gandy.worker.service import MAX_PAUSE
+from gandy.worker.foreman_link import MAX_PAUSE
 
 KILLS = int(os.environ.get("GANDY_KILLS", "8"))
 TASKS = int(os.environ.get("GANDY_KILL_TASKS", "300"))

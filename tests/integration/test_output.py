@@ -19,9 +19,8 @@ from gandy.foreman.main import ForemanProgram, socket_address
 from gandy.functions.tag import PYTHON_TAG
 from gandy.reach import Reach
 from gandy.wire.messages import About
-from gandy.worker import service
+from gandy.worker import trim as trimming
 from gandy.worker.service import WorkerService
-from gandy.worker.trim import trim
 
 LARGE = 2_000_000  # bytes of a result that stays on its worker
 
@@ -102,7 +101,7 @@ def test_output_that_was_trimmed_is_said_to_be_gone(tmp_path: Path, stream: str)
         async with a_foreman(tmp_path) as client, a_worker(tmp_path):
             job = await finish(client, f"echo much >&{1 if stream == 'out' else 2}")
             silent = await finish(client, "true")
-            trim(tmp_path / "out", 0)
+            trimming.trim(tmp_path / "out", 0)
             with pytest.raises(GandyError, match="task 1 wrote is no longer kept: its worker hut removed it"):
                 await read(job, stream=stream)
             assert await read(silent, stream=stream) == b""
@@ -234,15 +233,17 @@ def test_output_is_trimmed_also_after_that_was_not_possible(
 ) -> None:
     failures = 0
 
+    real_trim = trimming.trim
+
     def trim_later(folder: Path, max_bytes: int) -> int:
         nonlocal failures
         if failures < 3:
             failures += 1
             raise error
-        return trim(folder, max_bytes)
+        return real_trim(folder, max_bytes)
 
-    monkeypatch.setattr(service, "TIDY_PERIOD", 0.01)
-    monkeypatch.setattr(service, "trim", trim_later)
+    monkeypatch.setattr(trimming, "LOOK_PERIOD", 0.01)
+    monkeypatch.setattr(trimming, "trim", trim_later)
 
     async def test() -> None:
         async with a_foreman(tmp_path) as client, a_worker(tmp_path, max_output_bytes=10_000):
@@ -255,7 +256,7 @@ def test_output_is_trimmed_also_after_that_was_not_possible(
 
 
 def test_old_output_of_other_stores_is_trimmed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "TIDY_PERIOD", 0.01)
+    monkeypatch.setattr(trimming, "LOOK_PERIOD", 0.01)
 
     async def test() -> None:
         for life in (1, 2):

@@ -106,7 +106,7 @@ class Commands:
 
     def add(self, function: Callable[..., Any], name: str = "", slots: int = 1, isolate: bool = False) -> Command:
         """Install a function. One of the same name is replaced. Raises: ConfigError."""
-        command = Command(name or _tell_name(function), function, _tell_way(function, isolate), slots)
+        command = Command(name or _name_function(function), function, _choose_way(function, isolate), slots)
         try:
             encode_target(command.name)
         except ValueError as error:
@@ -161,7 +161,7 @@ class Commands:
         return mark if function is None else mark(function)
 
 
-def _tell_name(function: Callable[..., Any]) -> str:
+def _name_function(function: Callable[..., Any]) -> str:
     inner = function.func if isinstance(function, partial) else function
     name = getattr(inner, "__name__", "")
     if not name or name == "<lambda>":
@@ -169,7 +169,7 @@ def _tell_name(function: Callable[..., Any]) -> str:
     return str(name)
 
 
-def _tell_way(function: Callable[..., Any], isolate: bool) -> Way:
+def _choose_way(function: Callable[..., Any], isolate: bool) -> Way:
     inner = function.func if isinstance(function, partial) else function
     if not callable(inner):
         raise ConfigError(f"{function!r} cannot be called")
@@ -183,7 +183,7 @@ def _tell_way(function: Callable[..., Any], isolate: bool) -> Way:
     way = next((way for way, is_so in ways.items() if is_so), Way.PROCESS if isolate else Way.THREAD)
     if isolate and way is not Way.PROCESS:
         raise ConfigError(
-            f"{_tell_name(function)} is asynchronous or a generator: only plain functions can be isolated"
+            f"{_name_function(function)} is asynchronous or a generator: only plain functions can be isolated"
         )
     return way
 

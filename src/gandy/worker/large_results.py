@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from gandy.core.model import AttemptKey, Cause, Ending
 from gandy.functions import pack_error
-from gandy.worker.output import Outputs
+from gandy.worker.output import OutputFolder
 from gandy.worker.shortage import find_shortage
 
 
@@ -14,7 +14,7 @@ class LargeResults:
     """Of one worker. While there is no room for a result, its task is not over."""
 
     def __init__(
-        self, outputs: Outputs, report: Callable[[AttemptKey, Ending], None], on_shortage: Callable[[str], None]
+        self, outputs: OutputFolder, report: Callable[[AttemptKey, Ending], None], on_shortage: Callable[[str], None]
     ) -> None:
         self._outputs = outputs
         self._report = report

@@ -24,9 +24,9 @@ from gandy.errors import GandyError
 from gandy.journal import TABLE_NAME, Journal, Left, lock_folder, read_left
 from gandy.wire import payloads
 from gandy.wire.messages import TaskResult
-from gandy.worker.groups import list_members, list_processes, signal_group
 from gandy.worker.guardian import find_visible_pid
-from gandy.worker.output import Outputs, add_output
+from gandy.worker.output import OutputFolder, add_output
+from gandy.worker.proc import list_members, list_processes, signal_group
 from gandy.worker.strays import list_marked
 from gandy.worker.table import Row, Rows, read_rows
 
@@ -91,10 +91,10 @@ def _list_marked(mark: int) -> list[int]:
 
 
 def _make_results(folder: Path, ended: Iterable[Row]) -> Iterator[TaskResult]:
-    outputs = Outputs(folder, is_rescue=True)
+    outputs = OutputFolder(folder, is_rescue=True)
     for row in ended:
         assert row.ending is not None
-        kept = outputs.rescue(row.sheets, row.attempt, row.identity)
+        kept = outputs.rescue(row.files, row.attempt, row.identity)
         yield make_result(row.attempt, add_output(row.ending, kept))
 
 

@@ -38,9 +38,9 @@ from gandy.worker.frames import (
     encode_answer,
 )
 from gandy.worker.shortage import find_shortage
-from gandy.worker.surroundings import WORTHY_SECONDS, MemoryMeter, Output, Place, has_children
+from gandy.worker.slot_environment import MIN_MEASURED_SECONDS, SlotOutput, TaskEnvironment, TaskMemory, has_children
 
-INBOX_BYTES = 2 * MAX_BOX_BYTES  # more than an ordinary assignment has
+BUFFER_BYTES = 2 * MAX_BOX_BYTES  # more than an ordinary assignment has
 
 Outcome = tuple[int, str, bytes]  # kind, note and body of an answer
 
@@ -50,12 +50,12 @@ class Slot:
 
     def __init__(self, output: str) -> None:
         self._shared: OrderedDict[int, bytearray | Function] = OrderedDict()  # by job; bytes until they are first used
-        self._inbox = Inbox()
+        self._reader = AssignmentReader()
         self._setting_data = bytearray()  # of the last call
         self._setting = Setting(0, has_shared=False, env={}, cwd="")
-        self._place = Place()
-        self._output = Output(output)
-        self._memory = MemoryMeter()
+        self._environment = TaskEnvironment()
+        self._output = SlotOutput(output)
+        self._memory = TaskMemory()
         self._wall, self._now = time.time, time.monotonic  # whatever a function may put in their place
         # What the preloaded modules started belongs to no task, and then nobody can tell what does.
         self._watches_children = not has_children()
@@ -63,7 +63,7 @@ class Slot:
     def serve(self) -> None:
         """Until the link ends."""
         _send(encode_answer(READY, MEASURES if self._memory.can_measure else 0, "", b""))
-        take = self._inbox.take
+        take = self._reader.take
         while data := take(ASSIGNMENT.size):
             _number, task, attempt, setting_bytes, shared_bytes, call_bytes = ASSIGNMENT.unpack(data)
             setting = self._read_setting(take(setting_bytes))
@@ -81,13 +81,13 @@ class Slot:
         flags = 0
         try:
             self._output.open()
-            self._place.enter(setting, task, attempt)
+            self._environment.enter(setting, task, attempt)
         except (OSError, ValueError) as error:
             kind, note, body = REFUSED, f"cannot run: {error}", b""
             shortage = find_shortage(error)
             if shortage is not None:
                 note, flags = shortage, SHORT
-                self._inbox.ignores_box = True  # the worker will end this process
+                self._reader.ignores_box = True  # the worker will end this process
             self._output.give_up()
             has_printed = True
         else:
@@ -98,17 +98,17 @@ class Slot:
             ended = started + self._now() - began  # the wall clock may have stepped
             has_printed = self._output.end()
         flags |= PRINTED if has_printed else 0
-        self._place.leave()
+        self._environment.leave()
         if self._watches_children and has_children():
             flags |= HAS_CHILDREN
-            self._inbox.ignores_box = True  # the worker will end this process
-        peak = self._memory.read() if ended - started > WORTHY_SECONDS else 0
+            self._reader.ignores_box = True  # the worker will end this process
+        peak = self._memory.read() if ended - started > MIN_MEASURED_SECONDS else 0
         _send(encode_answer(kind, flags, note, body, peak, started, ended), body)
 
     def _run(self, setting: Setting, packed: bytearray) -> Outcome:
         try:
             call = open_task(packed, self._find_shared(setting.job) if setting.has_shared else None)
-            if len(packed) > INBOX_BYTES:
+            if len(packed) > BUFFER_BYTES:
                 with suppress(BufferError):  # unless arrays are still in it
                     packed.clear()
             value, function = call.run(), call.function
@@ -137,11 +137,11 @@ class Slot:
         return shared
 
 
-class Inbox:
+class AssignmentReader:
     """What the worker sends. A short assignment costs one system call, a long one goes straight to where it stays."""
 
     def __init__(self) -> None:
-        self._buffer = bytearray(INBOX_BYTES)
+        self._buffer = bytearray(BUFFER_BYTES)
         self._begin = self._end = 0
         self.ignores_box = False
         self._poll = select.poll()

@@ -25,8 +25,15 @@ from gandy.net.open_files import find_limits_of_tasks
 from gandy.worker.frames import BOX, DESCRIPTOR
 from gandy.worker.guardian import find_guardian
 from gandy.worker.labels import LIMIT, MARK_NAME, can_label, make_label
-from gandy.worker.order import SHELL, Order, make_arguments, make_environment, make_job_environment, tell_base
-from gandy.worker.output import FLAGS, Sheets, name_sheets
+from gandy.worker.order import (
+    SHELL,
+    Order,
+    inherited_environment,
+    make_arguments,
+    make_environment,
+    make_job_environment,
+)
+from gandy.worker.output import FLAGS, OutputFiles, name_output_files
 from gandy.worker.posix_spawn import CAN_CHANGE_FOLDER, Actions, Attributes, Strings, encode, spawn
 from gandy.worker.shortage import find_shortage
 from gandy.worker.table import NO_ATTEMPT
@@ -67,7 +74,7 @@ class Spawner:
     def __init__(self, mark: int = 0) -> None:
         """`mark`: the worker's, which everything that it spawns can be known by. 0: nobody looks for it."""
         # A worker may itself run inside a task: what that one is called is not for ours.
-        base = {name: value for name, value in tell_base(os.environ).items() if name not in OF_ATTEMPT}
+        base = {name: value for name, value in inherited_environment(os.environ).items() if name not in OF_ATTEMPT}
         self._base = {**base, MARK_NAME: str(mark)} if mark else base
         # Labels are put on this whole process for a moment: whatever a user's program starts then would have them too.
         self._mark = mark if find_guardian() is not None and can_label() else 0
@@ -75,10 +82,10 @@ class Spawner:
         self._stdin = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self._limits_of_tasks = find_limits_of_tasks()
         self._plans: dict[JobId, _Plan] = {}
-        self._actions: dict[tuple[Sheets, str], Actions] = {}
+        self._actions: dict[tuple[OutputFiles, str], Actions] = {}
         _close_on_exec()
 
-    def spawn(self, order: Order, sheets: Sheets) -> int:
+    def spawn(self, order: Order, files: OutputFiles) -> int:
         """The number of the first process and of its group. Raises: NotStartedError, ShortageError."""
         try:
             plan = self._plans.get(order.attempt.job)
@@ -86,8 +93,8 @@ class Spawner:
                 plan = self._keep_plan(order)
             plan.set_task(order)
             if order.cwd and not CAN_CHANGE_FOLDER:
-                return self._spawn_slowly(order, sheets)  # with the same errors for what cannot be
-            actions = self._actions.get((sheets, order.cwd)) or self._keep_actions(sheets, order.cwd)
+                return self._spawn_slowly(order, files)  # with the same errors for what cannot be
+            actions = self._actions.get((files, order.cwd)) or self._keep_actions(files, order.cwd)
             try:
                 return self._spawn(plan.program, plan.arguments, plan.env, actions, order.attempt)
             except OSError:
@@ -95,7 +102,7 @@ class Spawner:
                 return self._spawn(plan.program, plan.arguments, plan.env, actions, order.attempt)
         except OSError as error:
             shortage = find_shortage(error)
-            if shortage is None or (error.errno == errno.ENOMEM and self._can_spawn(sheets)):
+            if shortage is None or (error.errno == errno.ENOMEM and self._can_spawn(files)):
                 raise NotStartedError(_explain(order, error)) from error
             raise ShortageError(shortage) from error
         except ConfigError as error:  # from before {line} was checked at submit
@@ -112,7 +119,7 @@ class Spawner:
         arguments = [sys.executable, "-P", "-m", "gandy.worker.slot", series, *preload]
         try:
             with ExitStack() as held:
-                actions = self._make_actions(name_sheets(series, 0))
+                actions = self._make_actions(name_output_files(series, 0))
                 held.callback(actions.close)
                 for ours, theirs in ((link, DESCRIPTOR), (box, BOX)):
                     high = fcntl.fcntl(ours, fcntl.F_DUPFD_CLOEXEC, BOX + 1)  # out of the way of the other one
@@ -150,9 +157,9 @@ class Spawner:
             own.append((LIMIT, resource.prlimit(0, LIMIT, limits)))
         return own
 
-    def _can_spawn(self, sheets: Sheets) -> bool:
+    def _can_spawn(self, files: OutputFiles) -> bool:
         """Whether another program starts where one did not for want of memory: some programs ask for too much."""
-        actions = self._make_actions(sheets)
+        actions = self._make_actions(files)
         try:
             probe = self._spawn(encode(SHELL), Strings([b"sh", b"-c", b":"]), Strings([]), actions)
         except OSError:
@@ -162,10 +169,10 @@ class Spawner:
         os.waitpid(probe, 0)
         return True
 
-    def _spawn_slowly(self, order: Order, sheets: Sheets) -> int:
+    def _spawn_slowly(self, order: Order, files: OutputFiles) -> int:
         """In another folder, where the C library cannot go there: 0.1 ms more."""
         with ExitStack() as held:
-            out, err = (os.open(path, FLAGS | os.O_CLOEXEC, 0o600) for path in (sheets.out, sheets.err))
+            out, err = (os.open(path, FLAGS | os.O_CLOEXEC, 0o600) for path in (files.out, files.err))
             held.callback(os.close, out)
             held.callback(os.close, err)
             held.callback(_restore_limits, self._change_limits(order.attempt))
@@ -189,10 +196,10 @@ class Spawner:
         plan = self._plans[order.attempt.job] = _Plan(self._base, order)
         return plan
 
-    def _keep_actions(self, sheets: Sheets, cwd: str) -> Actions:
+    def _keep_actions(self, files: OutputFiles, cwd: str) -> Actions:
         if len(self._actions) >= MAX_KEPT:
             self._drop_actions()
-        actions = self._actions[sheets, cwd] = self._make_actions(sheets, cwd)
+        actions = self._actions[files, cwd] = self._make_actions(files, cwd)
         return actions
 
     def _drop_actions(self) -> None:
@@ -200,11 +207,11 @@ class Spawner:
             actions.close()
         self._actions.clear()
 
-    def _make_actions(self, sheets: Sheets, cwd: str = "") -> Actions:
+    def _make_actions(self, files: OutputFiles, cwd: str = "") -> Actions:
         actions = Actions()
         actions.copy(self._stdin, 0)
-        actions.open(1, encode(sheets.out), FLAGS, 0o600)
-        actions.open(2, encode(sheets.err), FLAGS, 0o600)
+        actions.open(1, encode(files.out), FLAGS, 0o600)
+        actions.open(2, encode(files.err), FLAGS, 0o600)
         if cwd:
             actions.go_to(encode(cwd))
         return actions
@@ -309,13 +316,13 @@ def _find_program(name: str, path: str) -> bytes:
 
 
 def _explain(order: Order, error: OSError) -> str:
-    if order.cwd and (reason := _tell_why_closed(order.cwd)) is not None:
+    if order.cwd and (reason := _find_folder_problem(order.cwd)) is not None:
         return f"cannot go to {order.cwd}: {reason}"
     program = "sh" if isinstance(order.command, str) else order.command[0]
     return f"cannot run {program}: {error.strerror}"
 
 
-def _tell_why_closed(folder: str) -> str | None:
+def _find_folder_problem(folder: str) -> str | None:
     """Why nobody can go there; None: we can. The C library does not tell what it was that failed."""
     try:
         os.close(os.open(f"{folder}/.", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))

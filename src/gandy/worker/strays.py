@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gandy.core.model import AttemptKey
-from gandy.worker.groups import list_processes, lives
 from gandy.worker.guardian import find_guardian, is_watchdog, list_children
 from gandy.worker.labels import MARK_NAME, is_label_of, make_label, read_label
+from gandy.worker.proc import list_processes, lives
 from gandy.worker.table import NO_ATTEMPT
 
 

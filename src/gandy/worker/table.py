@@ -35,7 +35,7 @@ class Row(NamedTuple):
 
     group: int
     attempt: AttemptKey
-    sheets: str = ""  # the name of the files that it wrote to
+    files: str = ""  # the name of the files that it wrote to
     identity: int = 0  # of the job
     ending: Ending | None = None
 
@@ -74,8 +74,8 @@ class GroupTable:
 
     def end(self, row: int, ended: Row) -> None:
         """An attempt has ended, and its output is still where it wrote it. Raises: OSError."""
-        _, attempt, sheets, identity, ending = ended
-        head = b"%s %d %d %d %s %d " % (ENDED_WORD, *attempt, sheets.encode(), identity)
+        _, attempt, files, identity, ending = ended
+        head = b"%s %d %d %d %s %d " % (ENDED_WORD, *attempt, files.encode(), identity)
         text = head + _encode(ending)
         if len(text) >= ROW_BYTES:
             text = head + _encode(replace(ending, note="")) if ending is not None else head
@@ -118,8 +118,8 @@ def _parse_row(line: bytes) -> Row | None:
         group, job, task, attempt, *rest = line.split(maxsplit=6)
         key = AttemptKey(JobId(int(job)), TaskNumber(int(task)), int(attempt))
         if group == ENDED_WORD:
-            sheets, identity, ending = rest
-            return Row(0, key, sheets.decode(), int(identity), _decode(ending))
+            files, identity, ending = rest
+            return Row(0, key, files.decode(), int(identity), _decode(ending))
         return Row(int(group), key)
     except (ValueError, msgspec.DecodeError):
         return None

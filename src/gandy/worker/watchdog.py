@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from gandy.files import write_all
-from gandy.worker.order import tell_base
+from gandy.worker.order import inherited_environment
 
 RECOVERY: Final = "gandy.worker.recovery"
 SCRIPT: Final = f"""
@@ -40,7 +40,7 @@ class Watchdog:
         return os.posix_spawn(
             "/bin/sh",
             ["sh", "-c", SCRIPT, sys.executable, str(folder.absolute())],
-            tell_base(os.environ),
+            inherited_environment(os.environ),
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, reading, 0),
                 (os.POSIX_SPAWN_DUP2, lock, LOCK),  # not before: `reading` may have that number

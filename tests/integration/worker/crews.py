@@ -13,6 +13,7 @@ from gandy.core.model import AttemptKey, Command, Ending
 from gandy.ids import JobId, TaskNumber
 from gandy.worker.order import Order
 from gandy.worker.runner import Runner
+from gandy.worker.worker_folder import WorkerFolder
 
 DEADLINE = 20.0  # seconds; far more than anything here takes on a busy machine
 
@@ -31,12 +32,12 @@ class Bench:
     def __init__(self, folder: Path, grace: float = DEADLINE, **more: Any) -> None:
         self.folder = folder
         self.endings: dict[AttemptKey, Ending] = {}
-        self.runner = Runner(folder, self.on_end, grace, **more)
+        self.runner = Runner(WorkerFolder(folder), self.on_end, grace, **more)
         self._futures: dict[AttemptKey, asyncio.Future[Ending]] = {}
 
     def on_end(self, attempt: AttemptKey, ending: Ending) -> None:
         assert attempt not in self.endings, "told twice"
-        assert not self.runner.is_running(attempt)
+        assert attempt not in self.runner.running
         self.endings[attempt] = ending
         self.ending_of(attempt).set_result(ending)
 

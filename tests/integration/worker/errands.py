@@ -194,9 +194,9 @@ class Counted:
 def weigh_places(tasks: int) -> int:
     """Bytes by which a process grows that enters the place of so many tasks."""
     from gandy.worker.frames import Setting
-    from gandy.worker.surroundings import Place
+    from gandy.worker.slot_environment import TaskEnvironment
 
-    place, setting = Place(), Setting(1, has_shared=False, env={}, cwd="")
+    place, setting = TaskEnvironment(), Setting(1, has_shared=False, env={}, cwd="")
     place.enter(setting, 0, 1)
     before = _read_resident()
     for task in range(tasks):

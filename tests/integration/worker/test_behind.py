@@ -17,6 +17,7 @@ from gandy.core.model import AttemptKey, Cause
 from gandy.functions import open_result
 from gandy.worker import pool, slot_process
 from gandy.worker.order import Order
+from gandy.worker.running_task import RunningTask
 
 
 class Notes:
@@ -84,7 +85,7 @@ def test_few_calls_wait_behind_one_that_is_not_short(tmp_path: Path, monkeypatch
         await bench.value(errands.nothing)
         bench.start(errands.doze, str(tmp_path / "pid"))
         taken = [bench.runner.put_behind(a_call(errands.nothing, task=task)) for task in range(100, 200)]
-        assert taken.count(True) == pool.MAX_BEHIND
+        assert len(taken) - taken.count(None) == pool.MAX_BEHIND
 
     run_with_bench(tmp_path, go, grace=0.1)
 
@@ -180,10 +181,11 @@ def test_special_calls_wait_for_nobody_and_nobody_for_them(tmp_path: Path, optio
         plain, special = a_call(errands.nothing, task=100), a_call(errands.nothing, task=101, **options)
         bench.start(errands.doze, str(tmp_path / "pid"))
         assert not bench.runner.put_behind(special)
-        assert bench.runner.put_behind(plain)
+        behind = bench.runner.put_behind(plain)
+        assert behind is not None
         bench.start(errands.doze, str(tmp_path / "other"), **options)
         assert bench.runner.put_behind(a_call(errands.nothing, task=102))
-        bench.runner.take_back(plain.attempt)
+        bench.runner.pool.take_back(behind)
         await until((tmp_path / "other").exists)
 
     run_with_bench(tmp_path, go, grace=0.1)
@@ -199,8 +201,9 @@ def test_nothing_waits_behind_a_process_that_runs_nothing(tmp_path: Path) -> Non
         try:
             bench.start(errands.nothing)
             order = a_call(errands.nothing, task=100)
-            assert bench.runner.put_behind(order)
-            bench.runner.take_back(order.attempt)
+            behind = bench.runner.put_behind(order)
+            assert behind is not None
+            bench.runner.pool.take_back(behind)
             assert [each.attempt for each in notes.returned] == [order.attempt, an_attempt(bench.last)]
             assert not bench.runner.put_behind(order)
         finally:
@@ -211,7 +214,7 @@ def test_nothing_waits_behind_a_process_that_runs_nothing(tmp_path: Path) -> Non
 
 def test_each_call_ends_once_with_its_own_value_however_often_it_is_had_back(tmp_path: Path) -> None:
     """The process and the worker take from the box at the same time, as often as they can."""
-    count, waiting, behind = 3_000, deque[Order](), dict[AttemptKey, None]()
+    count, waiting, behind = 3_000, deque[Order](), dict[AttemptKey, RunningTask]()
 
     def return_order(order: Order) -> None:
         behind.pop(order.attempt, None)
@@ -224,11 +227,11 @@ def test_each_call_ends_once_with_its_own_value_however_often_it_is_had_back(tmp
         while len(bench.bench.endings) < count:
             while waiting and len(bench.runner.running) < 2:
                 bench.runner.start(waiting.popleft())
-            while waiting and bench.runner.put_behind(waiting[0]):
-                behind[waiting.popleft().attempt] = None
+            while waiting and (task := bench.runner.put_behind(waiting[0])) is not None:
+                behind[waiting.popleft().attempt] = task
             await asyncio.sleep(0)
             if behind and chance.random() < 0.5:
-                bench.runner.take_back(next(iter(behind)))
+                bench.runner.pool.take_back(next(iter(behind.values())))
         values = [open_result(bench.bench.endings[order.attempt].result) for order in orders]
         assert values == list(range(1, count + 1))
         assert not behind

@@ -15,6 +15,7 @@ from tests.processes import is_alive
 from gandy.core.model import Cause
 from gandy.errors import GandyError
 from gandy.worker.runner import Runner
+from gandy.worker.worker_folder import WorkerFolder
 
 # A task with a child and a grandchild; all three write their numbers to the file that the line names.
 FAMILY = """sh -c 'sleep 600 & echo $! >> "$GANDY_LINE"; echo $$ >> "$GANDY_LINE"; wait' & echo $$ >> {line}; wait"""
@@ -175,8 +176,8 @@ def test_two_workers_cannot_share_a_folder(tmp_path: Path) -> None:
     async def go() -> None:
         async with a_bench(tmp_path) as bench:
             with pytest.raises(GandyError, match="another worker uses"):
-                Runner(tmp_path, bench.on_end)
-        Runner(tmp_path, bench.on_end).close()
+                Runner(WorkerFolder(tmp_path), bench.on_end)
+        Runner(WorkerFolder(tmp_path), bench.on_end).close()
 
     asyncio.run(go())
 
@@ -191,7 +192,7 @@ async def main():
     bench = Bench(Path(sys.argv[1]))
     await start_family(bench, Path(sys.argv[2]), DEAF)
     if sys.argv[3] == "without":
-        os.kill(bench.runner._watchdog.pid, signal.SIGKILL)
+        os.kill(bench.runner.folder.watchdog.pid, signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)
 
 asyncio.run(main())
@@ -252,7 +253,7 @@ def test_sweep_spares_a_group_that_only_has_the_same_number(tmp_path: Path) -> N
     async def go(stranger: int) -> None:
         (tmp_path / "running").write_text(f"{stranger} 1 1 1\n\n999999999 1 2 1\n")
         async with a_bench(tmp_path) as bench:
-            assert bench.runner.left.results == ()
+            assert bench.runner.folder.left.results == ()
             assert is_alive(stranger)
 
     with subprocess.Popen(["sleep", "600"], process_group=0) as stranger:

@@ -35,7 +35,7 @@ def test_value_comes_back(tmp_path: Path) -> None:
 def test_next_call_gets_the_same_process(tmp_path: Path) -> None:
     async def go(bench: PythonBench) -> None:
         first = await bench.value(errands.who)
-        assert bench.runner.slot_pids == [first]
+        assert bench.runner.pool.pids == [first]
         assert await bench.value(errands.who) == first
         assert isinstance(await bench.error(errands.raise_custom), errands.CustomError)
         assert await bench.value(errands.who) == first
@@ -132,7 +132,7 @@ def test_output_goes_to_the_task_that_wrote_it(tmp_path: Path, how: str) -> None
         await bench.value(errands.say, "three\n3", how)
         await bench.value(errands.say, "four", how)
         assert [bench.bench.output(task) for task in range(1, 5)] == [b"one", b"", b"three\n3", b"four"]
-        assert len(bench.runner.slot_pids) == 1
+        assert len(bench.runner.pool.pids) == 1
 
     run_with_bench(tmp_path, go)
 
@@ -197,7 +197,7 @@ def test_what_a_function_spoils_is_mended_for_the_next_job(tmp_path: Path) -> No
         assert await bench.value(errands.read_surroundings, "SPOILED", "PATH", job=2) == before
         await bench.value(errands.say, "still here")
         assert bench.bench.output(4) == b"still here"
-        assert len(bench.runner.slot_pids) == 1
+        assert len(bench.runner.pool.pids) == 1
 
     run_with_bench(tmp_path, go)
 
@@ -350,7 +350,7 @@ def test_two_hundred_quick_calls_through_two_slots(tmp_path: Path) -> None:
 
         await asyncio.gather(work(), work())
         assert values == {number: number for number in range(1, 201)}
-        assert len(bench.runner.slot_pids) == 2
+        assert len(bench.runner.pool.pids) == 2
 
     run_with_bench(tmp_path, go)
 
@@ -366,13 +366,13 @@ def test_runner_runs_commands_beside_calls(tmp_path: Path) -> None:
 
 
 def test_idle_processes_end_after_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gandy.worker.pool.IDLE_SECONDS", 0.05)
+    monkeypatch.setattr("gandy.worker.idle_processes.IDLE_SECONDS", 0.05)
 
     async def go(bench: PythonBench) -> None:
         pid = await bench.value(errands.who)
         await until(lambda: not is_alive(pid))
         await until(lambda: list((tmp_path / "open").iterdir()) == [])
-        assert bench.runner.slot_pids == []
+        assert bench.runner.pool.pids == []
         assert await bench.value(errands.who) != pid
 
     run_with_bench(tmp_path, go)

@@ -70,7 +70,7 @@ def test_call_can_be_cancelled_while_its_process_starts(tmp_path: Path) -> None:
         bench.runner.kill(an_attempt(), Cause.CANCELLED, "at once")
         ending = await running
         assert (ending.cause, ending.note, ending.started) == (Cause.CANCELLED, "at once", None)
-        assert bench.runner.slot_pids == []
+        assert bench.runner.pool.pids == []
         assert await bench.value(errands.add, 1, 1) == 2
 
     run_with_bench(tmp_path, go)
@@ -131,7 +131,7 @@ def test_death_while_idle_harms_nobody(tmp_path: Path) -> None:
     async def go(bench: PythonBench) -> None:
         pid = await bench.value(errands.who)
         os.kill(pid, signal.SIGKILL)
-        await until(lambda: bench.runner.slot_pids == [])
+        await until(lambda: bench.runner.pool.pids == [])
         assert await bench.value(errands.who) != pid
 
     run_with_bench(tmp_path, go)
@@ -164,17 +164,17 @@ def test_fresh_call_has_a_process_of_its_own(tmp_path: Path) -> None:
         assert not is_alive(fresh)
         assert await bench.value(errands.who, fresh=True) not in (warm, fresh)
         assert await bench.value(errands.who) == warm
-        assert bench.runner.slot_pids == [warm]
+        assert bench.runner.pool.pids == [warm]
 
     run_with_bench(tmp_path, go)
 
 
 def test_warm_processes_serve_the_first_calls_also_fresh_ones(tmp_path: Path) -> None:
     async def go(bench: PythonBench) -> None:
-        bench.runner.warm(2)
-        warm = set(bench.runner.slot_pids)
+        bench.runner.pool.warm(2)
+        warm = set(bench.runner.pool.pids)
         assert len(warm) == 2
-        await until(lambda: len(bench.runner._pool._idle) == 2)
+        await until(lambda: len(bench.runner.pool.idle) == 2)
         assert await bench.value(errands.who, fresh=True) in warm
         assert await bench.value(errands.who) in warm
 
@@ -198,15 +198,15 @@ def test_preload_that_fails_is_told_each_time(tmp_path: Path) -> None:
                 "cannot preload no_such_module: ModuleNotFoundError: No module named 'no_such_module'"
             )
             assert ending.exit_code is None
-        assert bench.runner.slot_pids == []
+        assert bench.runner.pool.pids == []
 
     run_with_bench(tmp_path, go, preload=("no_such_module",))
 
 
 def test_preload_that_fails_when_nobody_waits_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def go(bench: PythonBench) -> None:
-        bench.runner.warm(1)
-        await until(lambda: bench.runner.slot_pids == [])
+        bench.runner.pool.warm(1)
+        await until(lambda: bench.runner.pool.pids == [])
 
     run_with_bench(tmp_path, go, preload=("no_such_module",))
     assert "cannot preload no_such_module: ModuleNotFoundError" in caplog.text
@@ -247,7 +247,7 @@ def test_close_leaves_no_process(tmp_path: Path) -> None:
         bench.start(errands.ignore_and_doze, str(tmp_path / "pid"))
         await read_pids(tmp_path / "pid", 1)
         bench.start(errands.nothing, fresh=True)  # is just starting
-        pids.extend(bench.runner.slot_pids)
+        pids.extend(bench.runner.pool.pids)
 
     run_with_bench(tmp_path / "out", go)
     assert len(pids) == 3
@@ -270,7 +270,7 @@ async def main():
     await idle
     await read_pids(Path(sys.argv[1]) / "busy", 2)
     if sys.argv[2] == "without":
-        os.kill(bench.runner._watchdog.pid, signal.SIGKILL)
+        os.kill(bench.runner.folder.watchdog.pid, signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)
 
 asyncio.run(main())

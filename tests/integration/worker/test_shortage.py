@@ -146,13 +146,13 @@ def test_process_without_files_gives_its_next_call_back_and_ends(tmp_path: Path)
         async with a_bench(tmp_path) as bench:
             bench.runner.start(a_call(leak_files, task=1))
             assert (await bench.ending_of(an_attempt(1))).is_success
-            before = bench.runner.slot_pids
+            before = bench.runner.pool.pids
             bench.runner.start(a_call(len, "ab", task=2))
             ending = await bench.ending_of(an_attempt(2))
             assert (ending.cause, ending.note) == (Cause.RETURNED, SHORTAGES[errno.EMFILE])
             bench.runner.start(a_call(len, "ab", task=3))
             assert (await bench.ending_of(an_attempt(3))).is_success
-            assert not set(before) & set(bench.runner.slot_pids)
+            assert not set(before) & set(bench.runner.pool.pids)
 
     asyncio.run(go())
 

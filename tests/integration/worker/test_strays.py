@@ -109,7 +109,7 @@ def test_slot_processes_of_a_worker_inside_a_task_do_not_look_like_its_own(
         async with a_bench(tmp_path) as bench:
             bench.runner.start(a_call(_find_self, task=2))
             await bench.ending_of(an_attempt(2))
-            (pid,) = bench.runner.slot_pids
+            (pid,) = bench.runner.pool.pids
             await bench.run("exit 3")
             assert b"GANDY_JOB" not in Path(f"/proc/{pid}/environ").read_bytes()
             assert is_alive(pid)

@@ -1,4 +1,4 @@
-"""Where assignments wait for a slot process: it takes them, or the worker has them back. Never blocks."""
+"""Where assignments wait for a slot process: it takes them, or the worker takes them back. Never blocks."""
 
 import socket
 from contextlib import suppress
@@ -6,8 +6,8 @@ from contextlib import suppress
 from gandy.worker.frames import MAX_BOX_BYTES
 
 
-class Box:
-    """A socket of packets. The worker keeps both ends: whoever reads first has the whole packet, the other nothing."""
+class AssignmentBox:
+    """A socket of packets. Worker and process both can read it: the first has the whole packet, the other nothing."""
 
     def __init__(self) -> None:
         self._in, self._out = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -16,18 +16,18 @@ class Box:
 
     @property
     def theirs(self) -> int:
-        """The descriptor to read from."""
+        """The descriptor that the slot process reads from."""
         return self._out.fileno()
 
     def put(self, data: bytes) -> bool:
-        """Whether there was room."""
+        """False: there is no room."""
         try:
             return self._in.send(data) > 0
         except BlockingIOError:
             return False
 
     def take_back(self) -> list[bytes]:
-        """What nobody has taken, the oldest first."""
+        """What the slot process has not taken, the oldest first."""
         packets = []
         with suppress(BlockingIOError):
             while packet := self._out.recv(MAX_BOX_BYTES):

@@ -11,8 +11,8 @@ FIRST_BYTES: Final = 1 << 13  # in one read, while nothing long comes: memory fo
 PIECE_BYTES: Final = 1 << 18  # in one read of something long; the kernel keeps about as much
 
 
-class Channel:
-    """Calls back for each answer, after all that came together, and once when nothing more can come."""
+class SlotChannel:
+    """Calls `on_answer` for each answer, `on_heard` after those that came together, `on_broken` once at the end."""
 
     def __init__(
         self,
@@ -34,30 +34,30 @@ class Channel:
         self.listen()
 
     def listen(self) -> None:
-        """Hear what the process says as soon as it does."""
+        """Read what the process says as soon as it says it."""
         if self._is_open:
             self._loop.add_reader(self._socket.fileno(), self._on_readable)
 
-    def ignore(self) -> None:
-        """Hear nothing until somebody listens, or drains. Meanwhile the process wakes nobody when it answers."""
+    def stop_listening(self) -> None:
+        """Read nothing until `listen` or `drain`. Meanwhile an answer does not wake the loop."""
         if self._is_open:
             self._loop.remove_reader(self._socket.fileno())
 
     def send(self, *parts: bytes) -> None:
-        """Send one message, now or piece by piece. Raises: OSError where nobody is there any more."""
+        """Send one message, now or piece by piece. Raises: OSError where the process has died."""
         self._unsent = [memoryview(part) for part in parts if part]
         if self._write():
             self._loop.add_writer(self._socket.fileno(), self._write_more)
 
     def drain(self) -> bool:
-        """Hear everything that the process has said. Whether that was anything."""
+        """Read everything that the process has said. False: nothing."""
         self._deliver()
-        has_heard = False
+        has_read = False
         while self._is_open and (size := self._read()):
-            has_heard = True
+            has_read = True
             if size < FIRST_BYTES:
                 break
-        return has_heard
+        return has_read
 
     def close(self) -> None:
         if self._is_open:
@@ -67,7 +67,7 @@ class Channel:
             self._socket.close()
 
     def _write(self) -> bool:
-        """Whether something is left."""
+        """Returns whether something is left."""
         try:
             sent = self._socket.sendmsg(self._unsent)
         except BlockingIOError:
@@ -95,7 +95,7 @@ class Channel:
         self._on_heard()
 
     def _read(self) -> int:
-        """How many bytes there were, if any."""
+        """Returns how many bytes there were, if any."""
         try:
             data = self._socket.recv(PIECE_BYTES if self._reader.is_within else FIRST_BYTES)
         except BlockingIOError:
@@ -117,6 +117,6 @@ class Channel:
         return len(data)
 
     def _deliver(self) -> None:
-        # Whoever hears an answer may want to hear the next ones at once, and calls `drain`.
+        # `on_answer` may call `drain`, and so come here again: each answer is taken out before it is delivered.
         while self._reader.answers:
             self._on_answer(self._reader.answers.popleft())

@@ -18,7 +18,7 @@ from gandy.worker.labels import MARK_NAME, can_label, make_label, put_on
 # As in gandy.worker.output, which would import far more than this process needs.
 FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 RESET_PEAK: Final = b"5"  # to /proc/PID/clear_refs: the peak of the memory becomes what is used now
-WORTHY_SECONDS: Final = 0.001  # nobody asks for the memory of a call that takes no time
+MIN_MEASURED_SECONDS: Final = 0.001  # nobody asks for the memory of a call that takes no time
 
 MAX_DIGITS: Final = 20  # of a number of 64 bits
 
@@ -31,7 +31,7 @@ def _add_path(folder: str) -> None:
         sys.path.insert(1, folder)
 
 
-class Number:
+class EnvironmentNumber:
     """A number in the environment that changes with each task.
 
     The C library keeps whatever a variable was ever set to, as somebody may still look at it: 64 bytes for each task.
@@ -51,14 +51,14 @@ class Number:
             known[self._name] = digits
 
 
-class Place:
+class TaskEnvironment:
     """The environment and the folder of the current task, and the way back."""
 
     def __init__(self) -> None:
         self._home = os.open(".", os.O_PATH | os.O_CLOEXEC)
         self._base = dict(os.environ)
         self._setting: Setting | None = None  # of the last task, if that could begin
-        self._task, self._attempt = Number("GANDY_TASK"), Number("GANDY_ATTEMPT")
+        self._task, self._attempt = EnvironmentNumber("GANDY_TASK"), EnvironmentNumber("GANDY_ATTEMPT")
         self._path = ""
         self._mark = int(os.environ.get(MARK_NAME, "0")) if can_label() else 0
 
@@ -100,11 +100,11 @@ class Place:
                 os.environ[name] = value
 
 
-class Output:
+class SlotOutput:
     """Descriptors 1 and 2 and what Python has on top of them. A task that prints nothing leaves its files to the next.
 
     Whoever starts with files in place of 1 and 2 keeps them for the first task; the next ones are called as
-    `gandy.worker.output.name_sheets` says.
+    `gandy.worker.output.name_output_files` says.
     """
 
     def __init__(self, series: str) -> None:
@@ -188,7 +188,7 @@ def _open_text(number: int) -> io.TextIOWrapper:
     return open(number, "w", encoding="utf-8", errors="backslashreplace", closefd=False, buffering=1)
 
 
-class MemoryMeter:
+class TaskMemory:
     """The peak memory of each task, where the kernel lets us begin the count anew."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ RESERVED_SHARE: Final = 0.05  # of a small file system
 ENOUGH: Final = 1.25  # of the reserve must be free before tasks begin again, so that it does not go back and forth
 
 
-class Capacity:
+class SlotLimit:
     """One for each worker. `now` is monotonic time, in seconds."""
 
     def __init__(self, slots: int) -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.netns.namespaces import Namespace, tell_hindrance
 
 from gandy.bus import Ensemble
-from gandy.worker.appointments import Appointments
+from gandy.worker.shared_clock import SharedClock
 
 HINDRANCE = tell_hindrance()
 pytestmark = pytest.mark.skipif(HINDRANCE is not None, reason=str(HINDRANCE))
@@ -24,21 +24,21 @@ def band() -> Iterator[Ensemble]:
 
 
 class Guest:
-    """Makes one appointment, and waits for how it ends."""
+    """Waits for one moment of the shared time, and for what comes of it."""
 
     def __init__(self, band: Ensemble) -> None:
         self.band = band
         self.ended: asyncio.Future[float | str] = asyncio.get_running_loop().create_future()
-        self.appointments = Appointments()
-        self.appointments.join(band)
-        assert self.appointments.look()
-        assert self.appointments.knows_time
+        self.changes: list[bool] = []
+        self.clock = SharedClock(lambda: self.changes.append(self.clock.is_known))
+        self.clock.join(band)
+        assert self.changes == [True]
 
     def come(self, at: float) -> None:
         def act() -> None:
             self.ended.set_result(self.band.now())
 
-        self.appointment = self.appointments.make(at, act, self.ended.set_result)
+        self.start = self.clock.call_at(at, act, self.ended.set_result)
 
     async def wait(self) -> float | str:
         return await asyncio.wait_for(self.ended, PATIENCE)
@@ -49,7 +49,7 @@ def test_nothing_begins_before_its_time(band: Ensemble, seconds: float) -> None:
     async def go() -> None:
         guest = Guest(band)
         at = band.now() + seconds
-        assert guest.appointments.tell_late(at) >= -seconds
+        assert guest.clock.seconds_since(at) >= -seconds
         guest.come(at)
         began = await guest.wait()
         assert isinstance(began, float)
@@ -65,7 +65,7 @@ def test_what_is_cancelled_does_not_begin(band: Ensemble, seconds: float) -> Non
         guest.come(band.now() + seconds)
         other.come(band.now() + 0.3)
         await asyncio.sleep(0.05)  # it is with the engine, if it is near
-        guest.appointment.cancel()
+        guest.start.cancel()
         await other.wait()
         assert not guest.ended.done()
 
@@ -73,7 +73,7 @@ def test_what_is_cancelled_does_not_begin(band: Ensemble, seconds: float) -> Non
 
 
 @pytest.mark.parametrize(("seconds", "move"), [(0.19, -1000.0), (3600.0, -1000.0), (3600.0, 1e9)])
-def test_time_that_begins_anew_ends_an_appointment(band: Ensemble, seconds: float, move: float) -> None:
+def test_time_that_begins_anew_cancels_what_waits_for_it(band: Ensemble, seconds: float, move: float) -> None:
     async def go() -> None:
         guest = Guest(band)
         guest.come(band.now() + seconds)
@@ -86,16 +86,16 @@ def test_time_that_begins_anew_ends_an_appointment(band: Ensemble, seconds: floa
     asyncio.run(go())
 
 
-def test_band_that_is_left_ends_an_appointment(band: Ensemble) -> None:
+def test_band_that_is_left_cancels_what_waits_for_it(band: Ensemble) -> None:
     async def go() -> None:
         guest = Guest(band)
         guest.come(band.now() + 0.7)
         await asyncio.sleep(0.02)
         await asyncio.to_thread(band.close)
         assert "has left the ensemble" in str(await guest.wait())
-        assert guest.appointments.look()
-        assert not guest.appointments.knows_time
-        guest.appointment.cancel()
+        guest.clock.update()
+        assert guest.changes == [True, False]
+        guest.start.cancel()
 
     asyncio.run(go())
 
