@@ -1,6 +1,6 @@
-"""Calls of Python functions as bytes, for clients and slot processes alike. No sockets, no processes, no clock.
+"""Python functions, their arguments and values as bytes, for clients and slot processes. No sockets, processes, clock.
 
-Whoever opens these bytes runs what is in them: only clients and slot processes do, the foreman and the worker never.
+Opening such bytes runs code that is in them: only clients and slot processes do it, never the foreman or the worker.
 """
 
 from gandy.functions.errors import NotPicklable, RemoteError, RemoteTraceback, WrongPython

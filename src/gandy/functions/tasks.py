@@ -1,4 +1,4 @@
-"""Calls of functions: one with its arguments, or a chunk of a map, whose function travels apart."""
+"""Function tasks as bytes: a function with its arguments, or a chunk of a map, whose function is sent separately."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
@@ -8,13 +8,13 @@ from gandy.functions.packing import Packed, pack, unpack
 Function = Callable[..., Any]
 
 ADVICE = (
-    "The worker could not open the call. A module that only the client has can travel along: "
+    "The worker could not open the task. A module that only the client has can travel along: "
     "cloudpickle.register_pickle_by_value(module)"
 )
 
 
 class FunctionTask(NamedTuple):
-    """What a slot process is to do: one call, or one for each tuple of arguments in a chunk."""
+    """What a slot process runs: a function once, or once for each tuple of arguments in a chunk."""
 
     function: Function
     args: tuple[Any, ...]
@@ -22,7 +22,7 @@ class FunctionTask(NamedTuple):
     chunk: list[tuple[Any, ...]] | None = None
 
     def run(self) -> Any:
-        """The value; of a chunk, the list of values."""
+        """Return the value; of a chunk, the list of values."""
         function = self.function
         if self.chunk is None:
             return function(*self.args, **self.kwargs)
@@ -30,7 +30,7 @@ class FunctionTask(NamedTuple):
 
 
 def pack_task(function: Function, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> bytes:
-    """A call that needs nothing else. Raises: NotPicklable."""
+    """Pack a function with its arguments. Raises: NotPicklable."""
     kwargs = kwargs or {}
     try:
         return pack((function, args, kwargs))
@@ -45,7 +45,7 @@ def pack_task(function: Function, args: tuple[Any, ...] = (), kwargs: dict[str, 
 
 
 def pack_function(function: Function) -> bytes:
-    """What the chunks of a map have in common. Raises: NotPicklable."""
+    """Pack the function that the chunks of a map share. Raises: NotPicklable."""
     try:
         return pack(function)
     except Exception as error:
@@ -55,7 +55,7 @@ def pack_function(function: Function) -> bytes:
 
 
 def pack_items(items: Sequence[tuple[Any, ...]]) -> bytes:
-    """One chunk of a map: the arguments of each call. Raises: NotPicklable."""
+    """Pack one chunk of a map: the arguments for each time the function runs. Raises: NotPicklable."""
     items = list(items)
     try:
         return pack(items)
@@ -71,7 +71,7 @@ def pack_items(items: Sequence[tuple[Any, ...]]) -> bytes:
 
 
 def pack_value(value: Any, function: Function | None = None) -> bytes:
-    """What a function returned; an error will name it. Raises: NotPicklable."""
+    """Pack what a function returned; an error names the function. Raises: NotPicklable."""
     try:
         return pack(value)
     except Exception as error:
@@ -86,7 +86,7 @@ def open_function(packed: Packed) -> Function:
 
 
 def open_task(packed: Packed, function: Function | None = None) -> FunctionTask:
-    """The call in the bytes, or with the shared function of its map, the chunk in them."""
+    """Open what `pack_task` packed, or with the function of a map, what `pack_items` packed."""
     opened = _open(packed)
     if function is not None:
         return FunctionTask(function, (), {}, opened)
@@ -94,17 +94,17 @@ def open_task(packed: Packed, function: Function | None = None) -> FunctionTask:
 
 
 def run_task(packed: Packed, function: Function | None = None) -> Any:
-    """The value of the call in the bytes; with the shared function of a map, the list of values of the chunk."""
+    """Open and run it. Returns the value; with the function of a map, the list of values."""
     return open_task(packed, function).run()
 
 
 def open_result(packed: Packed) -> Any:
-    """What `pack_value` packed. Raises: whatever the value makes pickle raise."""
+    """Open what `pack_value` packed. Raises: whatever the value makes pickle raise."""
     return unpack(packed)
 
 
 def name_function(function: Any) -> str:
-    """What people call it."""
+    """Its name for messages to users."""
     while (inner := getattr(function, "func", None)) is not None:  # functools.partial
         function = inner
     return str(getattr(function, "__qualname__", None) or type(function).__qualname__)

@@ -11,7 +11,7 @@ _decode_list: Final = msgspec.msgpack.Decoder(list[Any]).decode
 
 
 def encode_value(value: Any, is_pickled: bool = False) -> bytes:
-    """Raises: TypeError, where msgpack has no form for it; NotPicklable."""
+    """Raises: TypeError, where msgpack cannot encode it; NotPicklable."""
     if is_pickled:
         from gandy.functions.tasks import pack_value
 
@@ -23,7 +23,7 @@ def encode_value(value: Any, is_pickled: bool = False) -> bytes:
 
 
 def decode_value(data: bytes, is_pickled: bool = False) -> Any:
-    """Raises: ValueError, where the bytes are no value."""
+    """Raises: ValueError, where the bytes are not an encoded value."""
     if is_pickled:
         from gandy.functions.tasks import open_result
 

@@ -1,4 +1,4 @@
-"""Which package an error is about, and which version of it there is here: told, so that nobody has to guess."""
+"""Which package an error is about, and which version of it is installed here, for the text of the error."""
 
 import platform
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
@@ -6,7 +6,7 @@ from types import ModuleType
 
 
 def format_versions(error: BaseException) -> str:
-    """Of Python, and of the package whose module or name was missing, if that can be told."""
+    """The versions of Python and of the package whose module or name was missing, if that is known."""
     package = find_package(error)
     here = f"Python {platform.python_version()}"
     return here if package is None else f"{here}, {_format_version(package)}"

@@ -125,7 +125,7 @@ class CallResults:
 
 
 def make_failure(error: BaseException, is_pickled: bool = False) -> Failure:
-    """What the caller is told about an exception."""
+    """What the caller gets for an exception."""
     trace = format_error(error)
     pickled = b""
     if is_pickled:

@@ -87,7 +87,7 @@ class SlotPool:
         """Raises: NotStartedError."""
         size = max(len(python.input), len(python.shared))
         if size > MAX_BODY_BYTES:
-            raise NotStartedError(f"cannot run: a call may have {MAX_BODY_BYTES:,} bytes, not {size:,}")
+            raise NotStartedError(f"cannot run: a task may have {MAX_BODY_BYTES:,} bytes, not {size:,}")
         code = _read_code(task)
         while (idle := self.idle.take(python.fresh, code)) is not None:
             with suppress(OSError):  # it died, and the reaper will say so

@@ -1,4 +1,4 @@
-"""Process groups: signals to all of one, and whether any of it lives. Knows no tasks."""
+"""What the kernel says about processes and process groups, and signals to a whole group. Knows no tasks."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ def signal_group(group: int, number: signal.Signals) -> None:
     try:
         os.killpg(group, number)
     except (ProcessLookupError, PermissionError):
-        # PermissionError: what is left belongs to somebody else (it ran a set-user-id program) and cannot be reached.
+        # PermissionError: what is left ran a set-user-id program, belongs to another user now, and cannot be reached.
         return
 
 
@@ -26,7 +26,7 @@ def ask_to_end(group: int) -> None:
 
 
 def is_gone(group: int) -> bool:
-    """Whether nothing is left of the group, not even dead processes. Quick."""
+    """Whether nothing is left of the group, not even zombies. Cheap."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
@@ -37,7 +37,7 @@ def is_gone(group: int) -> bool:
 
 
 def is_dead(group: int) -> bool:
-    """Whether no process of the group lives. Slow where something is left of it."""
+    """Whether no process of the group lives. Reads all of /proc where something is left of it."""
     # Dead processes stay in the group until process 1 takes note of them, and some take seconds.
     return is_gone(group) or not any(map(lives, list_members().get(group, ())))
 
@@ -52,7 +52,7 @@ def list_members() -> dict[int, list[int]]:
 
 
 def read_memory(pid: int) -> int:
-    """Bytes that a process has in memory; nothing once it is gone."""
+    """Bytes that a process has in memory; 0 once it is gone."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_BYTES
     except (OSError, IndexError):

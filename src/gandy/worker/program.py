@@ -1,4 +1,4 @@
-"""`gandy.Worker`: a worker inside somebody's program, with commands of its own."""
+"""`gandy.Worker`: a worker inside a user's program, with commands of its own."""
 
 import asyncio
 import os
@@ -80,7 +80,7 @@ class Worker:
             self._stop = _do_nothing
 
     def stop(self) -> None:
-        """From any thread: end what runs, tell the foreman, and go."""
+        """From any thread: end what runs, report it to the foreman, and go."""
         self._stop()
 
     def _start(self) -> WorkerService:

@@ -4,7 +4,7 @@ Its watchdog does this at once, and the next worker in the folder does it again:
 
     python -m gandy.worker.recovery FOLDER
 
-The folder must be locked by who starts it.
+The process that starts it must hold the lock on the folder.
 """
 
 import os
@@ -34,7 +34,7 @@ SWEEP_SECONDS: Final = 2.0  # killed processes are dead in milliseconds, unless 
 
 
 def claim_folder(folder: Path) -> int:
-    """Be the only worker in a folder: a descriptor that holds the lock. Raises: GandyError."""
+    """Become the only worker in a folder. Returns a descriptor that holds the lock. Raises: GandyError."""
     lock = lock_folder(folder, find_visible_pid())
     if lock is None:
         raise GandyError(
@@ -44,14 +44,15 @@ def claim_folder(folder: Path) -> int:
 
 
 def recover(folder: Path) -> Left:
-    """Tidy up after dead workers. Gives what they left for the foreman, which is all in the journal then.
+    """Tidy up after dead workers. Returns what they left for the foreman, which is all in the journal then.
 
-    Raises: OSError, and nothing is lost.
+    Raises: OSError, and then nothing is lost: it can be tried again.
     """
     left = _find_left(folder)
     if left.results:
         Journal(folder, left.ids, [payloads.encode(result) for result in left.results]).close()
-    (folder / TABLE_NAME).unlink(missing_ok=True)  # not before
+    # Only now: until its results are in the journal, they are in this file alone.
+    (folder / TABLE_NAME).unlink(missing_ok=True)
     return left
 
 
@@ -66,14 +67,14 @@ def _find_left(folder: Path) -> Left:
 
 
 def _give_back_stopped(result: TaskResult) -> TaskResult:
-    """What was stopped with its worker is given back; reported as stopped, it would say that this worker leaves too."""
+    """What was stopped with its worker is given back. Reported as stopped, it would say that this worker stops too."""
     attempt, ending = read_attempt(result), read_ending(result)
     is_stopped = ending.cause is Cause.WORKER_STOPPED
     return make_result(attempt, replace(ending, cause=Cause.RETURNED)) if is_stopped else result
 
 
 def sweep(found: Rows) -> None:
-    """Kill what a dead worker left running, also what left its process group. It is known by the worker's mark."""
+    """Kill what a dead worker left running, also what left its process group: it has the worker's mark."""
     deadline = time.monotonic() + SWEEP_SECONDS
     while found.mark and (pids := _list_marked(found.mark)) and time.monotonic() < deadline:
         members = list_members()

@@ -285,7 +285,7 @@ class WorkerService:
         return True
 
     def _send_capacity(self) -> None:
-        """Tell the foreman how many slots we use now, and of what we are short."""
+        """Send the foreman how many slots we use now, and what we are short of."""
         if not self._link.is_welcome or not self._link.agreed(Extension.HEARTBEAT):
             return
         problem = self._tasks.throttle.problem

@@ -1,6 +1,6 @@
-"""What a slot process has around a call: environment, folder, output, children, memory. Runs in slot processes only.
+"""What a function task has around it: environment, folder, output, children, memory. Runs in slot processes only.
 
-It starts for every crash and every fresh task, so this module imports next to nothing.
+A slot process starts after every crash and for every fresh task, so this module imports next to nothing.
 """
 
 import ctypes
@@ -13,12 +13,12 @@ from typing import Final
 
 from gandy.files import write_all
 from gandy.worker.frames import Setting
-from gandy.worker.labels import MARK_NAME, can_label, make_label, put_on
+from gandy.worker.labels import MARK_NAME, can_label, make_label, set_label
 
 # As in gandy.worker.output, which would import far more than this process needs.
 FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 RESET_PEAK: Final = b"5"  # to /proc/PID/clear_refs: the peak of the memory becomes what is used now
-MIN_MEASURED_SECONDS: Final = 0.001  # nobody asks for the memory of a call that takes no time
+MIN_MEASURED_SECONDS: Final = 0.001  # reading the peak memory of a shorter task costs more than it is worth
 
 MAX_DIGITS: Final = 20  # of a number of 64 bits
 
@@ -34,8 +34,8 @@ def _add_path(folder: str) -> None:
 class EnvironmentNumber:
     """A number in the environment that changes with each task.
 
-    The C library keeps whatever a variable was ever set to, as somebody may still look at it: 64 bytes for each task.
-    So this one has a place of its own, which is written over.
+    The C library never frees what a variable was once set to, as C code may still point to it: that would leak 64 bytes
+    per task. So this variable has a buffer of its own, which is written over.
     """
 
     def __init__(self, name: str) -> None:
@@ -44,7 +44,7 @@ class EnvironmentNumber:
 
     def set(self, value: int) -> None:
         digits = b"%d" % value
-        known: dict[bytes, bytes] = os.environ._data  # type: ignore[attr-defined] # what Python has of the environment
+        known: dict[bytes, bytes] = os.environ._data  # type: ignore[attr-defined] # Python's own copy of the environment
         if known.get(self._name) != digits:
             self._text.value = b"%s=%s" % (self._name, digits)
             LIBC.putenv(self._text)
@@ -52,7 +52,7 @@ class EnvironmentNumber:
 
 
 class TaskEnvironment:
-    """The environment and the folder of the current task, and the way back."""
+    """Environment variables and working folder of the current task, and the way back."""
 
     def __init__(self) -> None:
         self._home = os.open(".", os.O_PATH | os.O_CLOEXEC)
@@ -76,7 +76,7 @@ class TaskEnvironment:
         self._task.set(task)
         self._attempt.set(attempt)
         if self._mark:
-            put_on(make_label(self._mark, setting.job, task, attempt))
+            set_label(make_label(self._mark, setting.job, task, attempt))
 
     def leave(self) -> None:
         os.fchdir(self._home)
@@ -92,7 +92,7 @@ class TaskEnvironment:
         self._setting, self._path = setting, setting.env.get("GANDY_PATH", "")
 
     def _restore(self) -> None:
-        """Undo also what functions did to it."""
+        """Set all variables as they were at the start, also those that functions changed."""
         for name in os.environ.keys() - self._base.keys():
             del os.environ[name]
         for name, value in self._base.items():
@@ -101,22 +101,22 @@ class TaskEnvironment:
 
 
 class SlotOutput:
-    """Descriptors 1 and 2 and what Python has on top of them. A task that prints nothing leaves its files to the next.
+    """Descriptors 1 and 2 and Python's streams on top of them. A task that prints nothing leaves its files to the next.
 
-    Whoever starts with files in place of 1 and 2 keeps them for the first task; the next ones are called as
-    `gandy.worker.output.name_output_files` says.
+    The process starts with the files of its first task as descriptors 1 and 2; the next files are named by
+    `gandy.worker.output.name_output_files`.
     """
 
     def __init__(self, series: str) -> None:
         self._series = series
-        self._count = 0  # of files that were given up
+        self._count = 0  # pairs of files that were given up
         self._null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
         self._files = [os.dup(1), os.dup(2)]
         self._texts = [_open_text(1), _open_text(2)]
-        self._wear()
+        self._set_streams()
 
     def open(self) -> None:
-        """Have files. Raises: OSError."""
+        """Open the next files unless there are some. Raises: OSError."""
         if not self._files:
             try:
                 self._open_files()
@@ -129,7 +129,7 @@ class SlotOutput:
             self._files.append(os.open(f"{self._series}.{self._count}.{stream}", FLAGS, 0o600))
 
     def _restore_folder(self) -> None:
-        """Somebody removed the worker's folder of output. Like all of it, the new one is for its owner alone."""
+        """The worker's folder of output was removed: make it again, for its owner alone."""
         folder, _, _ = self._series.rpartition("/")
         for path in (folder.rpartition("/")[0], folder):
             with suppress(FileExistsError):
@@ -141,17 +141,17 @@ class SlotOutput:
             os.dup2(file, number)
             if self._texts[number - 1].closed:
                 self._texts[number - 1] = _open_text(number)
-        self._wear()
+        self._set_streams()
 
-    def complain(self, text: str) -> None:
-        """Print something where the task's errors go."""
+    def print_error(self, text: str) -> None:
+        """Print something to the task's standard error."""
         self._flush()
         data = text.encode(errors="backslashreplace")
         with suppress(OSError):  # a full disk
             write_all(2, data)
 
     def end(self) -> bool:
-        """Whether anything was printed. Then the files are given up."""
+        """Return whether the task printed anything; if so, the files are given up."""
         self._flush()
         out, err = self._files
         has_printed = os.lseek(out, 0, os.SEEK_END) > 0 or os.lseek(err, 0, os.SEEK_END) > 0
@@ -169,11 +169,11 @@ class SlotOutput:
         for text in (sys.stdout, sys.stderr):
             try:  # noqa: SIM105 - `suppress` takes as long as the rest of this
                 text.flush()
-            except Exception:  # noqa: BLE001, S110 - it may be anything by now
+            except Exception:  # noqa: BLE001, S110 - a function may have put anything there
                 pass
         LIBC.fflush(None)  # what C code printed
 
-    def _wear(self) -> None:
+    def _set_streams(self) -> None:
         sys.stdout, sys.stderr = self._texts
         sys.__stdout__, sys.__stderr__ = self._texts  # type: ignore[misc]
 
@@ -184,12 +184,12 @@ class SlotOutput:
 
 
 def _open_text(number: int) -> io.TextIOWrapper:
-    # By lines, so that what was printed before a crash or a kill is there, and can be followed.
+    # Line-buffered, so that what was printed before a crash or a kill is in the file, and can be followed.
     return open(number, "w", encoding="utf-8", errors="backslashreplace", closefd=False, buffering=1)
 
 
 class TaskMemory:
-    """The peak memory of each task, where the kernel lets us begin the count anew."""
+    """The peak memory of each task, where the kernel lets us reset the peak between tasks."""
 
     def __init__(self) -> None:
         try:
@@ -197,7 +197,7 @@ class TaskMemory:
         except OSError:
             self._reset = None
         self.begin()
-        self._floor = _read_peak()  # Linux begins our count at what the worker had
+        self._floor = _read_peak()  # Linux starts our peak at what the worker used when it spawned us
 
     @property
     def can_measure(self) -> bool:
@@ -208,7 +208,7 @@ class TaskMemory:
             write_all(self._reset, RESET_PEAK)
 
     def read(self) -> int:
-        """In bytes; 0: unknown, and less than what the worker had when it started this process."""
+        """In bytes; 0: not known, but less than what the worker used when it started this process."""
         if self._reset is None:
             return 0
         peak = _read_peak()
@@ -221,5 +221,5 @@ def _read_peak() -> int:
 
 def has_children() -> bool:
     """Whether this process has children, alive or dead and not waited for."""
-    # Not os.waitid: there the usual answer is an exception, which costs five times as much.
+    # Not os.waitid: it raises when there are no children, which is the usual case and costs five times as much.
     return bool(LIBC.waitid(os.P_ALL, 0, None, os.WEXITED | os.WNOHANG | os.WNOWAIT) == 0)

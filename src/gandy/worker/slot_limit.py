@@ -7,13 +7,14 @@ shortage doubles the pause, so a worker that stays short gives few tasks back.
 from typing import Final
 
 FIRST_PAUSE: Final = 0.25  # seconds; many shortages are over when the next task ends
-LAST_PAUSE: Final = 30.0  # seconds; a person who has mended the machine does not wait longer
+LAST_PAUSE: Final = 30.0  # seconds; a user who has repaired the machine waits no longer than this
 CALM_SECONDS: Final = 60.0  # without a shortage, after which the next pause is a first one again
 
-# Room that a worker leaves on the disk of its output: other programs, and a foreman's store, may need some.
+# Bytes that a worker leaves free on the disk of its output: other programs, and a foreman's store, may need some.
 RESERVED_BYTES: Final = 64_000_000
 RESERVED_SHARE: Final = 0.05  # of a small file system
-ENOUGH: Final = 1.25  # of the reserve must be free before tasks begin again, so that it does not go back and forth
+# Times the reserve that must be free before tasks begin again, so that the worker does not stop and start all the time.
+ENOUGH: Final = 1.25
 
 
 class SlotLimit:
@@ -32,12 +33,12 @@ class SlotLimit:
 
     @property
     def slots(self) -> int:
-        """How many may be used now. What runs may have more."""
+        """How many may be used now. What runs already may use more."""
         return 0 if self._disk_problem else self._limit
 
     @property
     def problem(self) -> str:
-        """What is short, or nothing."""
+        """What is short; empty: nothing."""
         return self._disk_problem or self._problem
 
     @property
@@ -46,7 +47,7 @@ class SlotLimit:
         return self._next_look if self._problem else None
 
     def on_shortage(self, problem: str, busy: int, now: float) -> None:
-        """A task could not be started while so many slots were busy."""
+        """A task could not be started while this many slots were busy."""
         if now - self._last_shortage > CALM_SECONDS:
             self._pause = 0.0
         if self._has_tried:  # else several tasks met the same shortage
@@ -59,7 +60,7 @@ class SlotLimit:
         self._step = 1
 
     def on_time(self, now: float) -> None:
-        """Use more after a pause without a shortage. With all slots and one pause more, the trouble is over."""
+        """Use more after a pause without a shortage. After one more pause with all slots, the shortage is over."""
         if not self._problem or now < self._next_look:
             return
         self._has_tried = True
@@ -71,7 +72,7 @@ class SlotLimit:
         self._next_look = now + self._pause
 
     def on_disk(self, free: int, size: int) -> None:
-        """So many bytes are free on the disk, of so many."""
+        """`free` of the `size` bytes of the disk are free."""
         reserve = min(RESERVED_BYTES, int(size * RESERVED_SHARE))
         wanted = reserve * ENOUGH if self._disk_problem else reserve
         if free >= wanted:

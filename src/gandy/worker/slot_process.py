@@ -82,7 +82,7 @@ class SlotProcess:
 
     @property
     def measures_memory(self) -> bool:
-        """Whether the kernel lets it tell the peak memory of each of its tasks."""
+        """Whether it knows the peak memory of each of its tasks."""
         return self.is_ready and self._greeting is not None and bool(self._greeting.flags & MEASURES)
 
     @property

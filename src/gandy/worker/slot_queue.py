@@ -21,7 +21,7 @@ from gandy.worker.slot_channel import SlotChannel
 
 
 class SlotQueue:
-    """Tasks have numbers here, which the process repeats to nobody: they tell what came back from the box."""
+    """Each task has a number here, by which it is known again when it is taken back from the box."""
 
     def __init__(self, box: AssignmentBox, channel: SlotChannel) -> None:
         self.following: dict[int, RunningTask] = {}  # wait in the box, by number, in the order they will run in

@@ -237,7 +237,7 @@ class TaskService:
     # Shortages
 
     def _on_throttled(self, uses_less: bool) -> None:
-        """The worker uses another number of slots from now on. Other workers can have what would wait here in vain."""
+        """The worker uses another number of slots from now on. Other workers can have the tasks that wait here."""
         if self._done.is_set():
             return
         for attempt in self.queue.waiting if uses_less else ():

@@ -1,4 +1,4 @@
-"""Lets a worker that is short of something take less until that is over, and says so."""
+"""Lets a worker that is short of something take fewer tasks until that is over, and logs it."""
 
 import asyncio
 import logging
@@ -14,11 +14,11 @@ from gandy.worker.task_queue import TaskQueue
 
 log = logging.getLogger("gandy.worker")
 
-DISK_PERIOD: Final = 1.0  # seconds between two looks at how much room the disk has: a task fills a reserve in not less
+DISK_PERIOD: Final = 1.0  # seconds between two looks at how much room the disk has: filling the reserve takes longer
 
 
 class Throttle:
-    """One for each worker, on the current loop. `on_change` is called when `slots` or `problem` is another."""
+    """Of one worker, on the current loop. `on_change` is called when `slots` or `problem` has changed."""
 
     def __init__(self, slots: int, folder: Path, queue: TaskQueue, on_change: Callable[[bool], None]) -> None:
         """`on_change` hears whether the worker uses fewer slots than before."""
@@ -31,7 +31,7 @@ class Throttle:
         self._recovering: asyncio.TimerHandle | None = None
 
     def on_shortage(self, problem: str) -> None:
-        """Something could not be done for want of this."""
+        """Something could not be done: the worker is short of this."""
         self._limit.on_shortage(problem, self._queue.busy, time.monotonic())
         self._apply()
         if self._recovering is None:

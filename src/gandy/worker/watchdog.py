@@ -1,6 +1,6 @@
-"""A tiny shell beside the worker that kills its tasks when it dies without a word, by kill -9 for instance.
+"""A shell beside the worker that kills its tasks when the worker dies without doing so, by kill -9 for instance.
 
-It holds the end of a pipe that breaks with the worker, reads then which groups were running, and lets `recovery` do the
+It holds the end of a pipe that breaks with the worker, then reads which groups were running, and lets `recovery` do the
 rest: kill what has left its group, and write down what ended. It also holds the lock on the folder until that is done.
 One per worker, so it costs nothing per task. Should it be killed too, the next worker in the folder does all this.
 """
@@ -52,7 +52,7 @@ class Watchdog:
         )
 
     def close(self) -> None:
-        """Let it go: nothing runs any more."""
+        """Let it end: nothing runs any more."""
         with suppress(BrokenPipeError):  # it was killed
             write_all(self._pipe, b"done\n")
         os.close(self._pipe)
