@@ -49,9 +49,9 @@ from gandy.worker.call_results import CallResults, make_failure
 from gandy.worker.call_runner import CallRunner
 from gandy.worker.call_slots import CallSlots
 from gandy.worker.commands import Commands, Way
+from gandy.worker.ensemble_clock import EnsembleClock
 from gandy.worker.loop_queue import LoopQueue
 from gandy.worker.running_call import CallCancelled, RunningCall
-from gandy.worker.shared_clock import SharedClock
 
 _HEAD: Final = HEADER.size
 _pack_plain: Final = PLAIN_HEADER.pack
@@ -75,7 +75,7 @@ class CallService:
         self.results = CallResults(self._frames, queue, self._end)
         self.runner = CallRunner(slots, self.results, queue)
         self.on_room: Callable[[], None] = lambda: None  # called when slots become free, or are no longer wanted
-        self.clock = SharedClock(self._announce)
+        self.clock = EnsembleClock(self._announce)
         commands.on_change = lambda: queue.put(self._announce)  # any thread may install a command
 
     @property

@@ -5,7 +5,7 @@ from threading import Condition
 
 from gandy.wire.calls import PICKLED, WINDOW_BYTES
 from gandy.worker.commands import Command
-from gandy.worker.shared_clock import TimedStart
+from gandy.worker.ensemble_clock import TimedStart
 
 
 class CallCancelled(Exception):

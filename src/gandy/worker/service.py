@@ -50,7 +50,7 @@ from gandy.wire.messages import About, Extended, Extension
 from gandy.worker.call_service import CallService
 from gandy.worker.commands import Commands
 from gandy.worker.foreman_link import ForemanLink
-from gandy.worker.output_reader import OutputReader
+from gandy.worker.output_service import OutputService
 from gandy.worker.task_service import TaskService
 from gandy.worker.trim import MAX_OUTPUT_BYTES, keep_trimmed
 from gandy.worker.worker_folder import WorkerFolder
@@ -116,7 +116,7 @@ class WorkerService:
             self._send_capacity,
             self._done,
         )
-        self._reader = OutputReader(self._tasks.runner)
+        self._reader = OutputService(self._tasks.runner)
         self.flush = self._tasks.results.flush
 
     async def run(self) -> None:
@@ -255,7 +255,7 @@ class WorkerService:
         """A call has ended, or the foreman wants slots for calls."""
         if self._is_leaving and self._calls.is_idle:
             asyncio.get_running_loop().call_soon(self._done.set)  # later, so that its result is written first
-        if (self._tasks.queue.ready or self._calls.slots.wanted) and not self._done.is_set():
+        if (self._tasks.scheduler.ready or self._calls.slots.wanted) and not self._done.is_set():
             self._tasks.start_waiting()
             self.flush()
 

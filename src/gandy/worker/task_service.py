@@ -26,7 +26,7 @@ from gandy.worker.large_results import LargeResults
 from gandy.worker.order import Order, make_order
 from gandy.worker.result_sender import ResultSender
 from gandy.worker.runner import Runner
-from gandy.worker.task_queue import TaskQueue
+from gandy.worker.task_scheduler import TaskScheduler
 from gandy.worker.throttle import DISK_PERIOD, Throttle
 from gandy.worker.worker_folder import WorkerFolder
 
@@ -59,8 +59,8 @@ class TaskService:
             preload=preload,
         )
         self.results = ResultSender(side, journal, self.runner.finished, link)
-        self.queue = TaskQueue(self.runner, calls.slots, calls.clock, slots, self._report, self._request_turn)
-        self.throttle = Throttle(slots, folder.path, self.queue, self._on_throttled)
+        self.scheduler = TaskScheduler(self.runner, calls.slots, calls.clock, slots, self._report, self._request_turn)
+        self.throttle = Throttle(slots, folder.path, self.scheduler, self._on_throttled)
         self.large_results = LargeResults(self.runner.outputs, self._report, self.throttle.on_shortage)
         self.inputs = FunctionInputs(send_fetch)
         self._isolated = IsolatedCalls(calls.results, self.runner)
@@ -89,11 +89,11 @@ class TaskService:
             has_timed = has_timed or order.at is not None
             slots = 1 if orders is None else orders.slots
             if is_complete(order.python):
-                self.queue.add(order, slots)
+                self.scheduler.add(order, slots)
             else:
                 self._fetching[attempt] = asyncio.create_task(self._fetch(order, slots))
         if has_timed:
-            self.queue.put_timed_first()
+            self.scheduler.put_timed_first()
 
     async def _fetch(self, order: Order, slots: int) -> None:
         """Fetch large arguments, which a task needs before it can begin."""
@@ -107,9 +107,9 @@ class TaskService:
             self.results.flush()
             return
         del self._fetching[attempt]
-        self.queue.add(replace(order, python=python), slots)
+        self.scheduler.add(replace(order, python=python), slots)
         if order.at is not None:
-            self.queue.put_timed_first()
+            self.scheduler.put_timed_first()
         self.start_waiting()
         self.results.flush()
 
@@ -153,14 +153,14 @@ class TaskService:
         fetching = self._fetching.pop(attempt, None)
         if fetching is not None:
             fetching.cancel()
-        return self.queue.drop(attempt) or fetching is not None
+        return self.scheduler.drop(attempt) or fetching is not None
 
     def start_waiting(self) -> None:
         """Start what fits, the oldest first. A worker that was told to stop gives back what has not begun."""
         if self._slots.limit == 0 or self.is_stopping:
-            for attempt in [*self.queue.unstarted, *self._fetching]:
+            for attempt in [*self.scheduler.unstarted, *self._fetching]:
                 self._give_back(attempt)
-        self.queue.start()
+        self.scheduler.start()
 
     def end_now(self) -> None:
         """The worker dies: kill what runs, and write down what has ended."""
@@ -179,20 +179,20 @@ class TaskService:
     def _on_free(self, order: Order) -> None:
         # The next shell task runs while we report the last. Function tasks end many at a time, and have others behind.
         if order.python is None:
-            self.queue.on_free(order.attempt)
+            self.scheduler.on_free(order.attempt)
             if not self._done.is_set():
                 self.start_waiting()
         elif not self._isolated.knows(order.attempt):
-            self.queue.on_free(order.attempt)
+            self.scheduler.on_free(order.attempt)
 
     def _on_followed(self, attempt: AttemptKey) -> None:
-        self.queue.on_followed(attempt)
+        self.scheduler.on_followed(attempt)
 
     def _on_returned(self, order: Order) -> None:
         if self._isolated.knows(order.attempt):
             self._isolated.on_returned(order)
         else:
-            self.queue.on_returned(order)
+            self.scheduler.on_returned(order)
 
     def _on_over(self, attempt: AttemptKey) -> None:
         """A shell task is over. It is reported with others as long as its result may wait: that costs less."""
@@ -207,7 +207,7 @@ class TaskService:
             self._isolated.on_end(attempt, ending)
             return
         if not self._done.is_set():
-            ending = self.queue.add_lateness(attempt, ending)
+            ending = self.scheduler.add_lateness(attempt, ending)
             if len(ending.result) > MAX_RESULT_BYTES:
                 self.large_results.keep(attempt, ending, self._identities.get(attempt, 0))
             else:
@@ -232,7 +232,7 @@ class TaskService:
         if not self._done.is_set():
             self.results.save()  # before the next ones are started, which takes longer
             self.start_waiting()
-            self.results.flush_or_hold(self.queue.ready)
+            self.results.flush_or_hold(self.scheduler.ready)
 
     # Shortages
 
@@ -240,7 +240,7 @@ class TaskService:
         """The worker uses another number of slots from now on. Other workers can have the tasks that wait here."""
         if self._done.is_set():
             return
-        for attempt in self.queue.waiting if uses_less else ():
+        for attempt in self.scheduler.waiting if uses_less else ():
             self._give_back(attempt)
         self._on_capacity()
         self.start_waiting()

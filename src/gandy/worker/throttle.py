@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from gandy.worker.slot_limit import SlotLimit
-from gandy.worker.task_queue import TaskQueue
+from gandy.worker.task_scheduler import TaskScheduler
 
 log = logging.getLogger("gandy.worker")
 
@@ -20,19 +20,19 @@ DISK_PERIOD: Final = 1.0  # seconds between two looks at how much room the disk 
 class Throttle:
     """Of one worker, on the current loop. `on_change` is called when `slots` or `problem` has changed."""
 
-    def __init__(self, slots: int, folder: Path, queue: TaskQueue, on_change: Callable[[bool], None]) -> None:
+    def __init__(self, slots: int, folder: Path, scheduler: TaskScheduler, on_change: Callable[[bool], None]) -> None:
         """`on_change` hears whether the worker uses fewer slots than before."""
         self.slots = slots
         self.problem = ""
         self._folder = folder
-        self._queue = queue
+        self._scheduler = scheduler
         self._on_change = on_change
         self._limit = SlotLimit(slots)
         self._recovering: asyncio.TimerHandle | None = None
 
     def on_shortage(self, problem: str) -> None:
         """Something could not be done: the worker is short of this."""
-        self._limit.on_shortage(problem, self._queue.busy, time.monotonic())
+        self._limit.on_shortage(problem, self._scheduler.busy, time.monotonic())
         self._apply()
         if self._recovering is None:
             self._wait_to_recover()
@@ -69,5 +69,5 @@ class Throttle:
             log.info("this worker is no longer short of %s", self.problem)
         uses_less = slots < self.slots
         self.slots, self.problem = slots, problem
-        self._queue.allowed = slots
+        self._scheduler.allowed = slots
         self._on_change(uses_less)

@@ -1,6 +1,6 @@
 """A worker for a round-robin server (seed 002), an original one or gandy's: dispatches in, responses and slots out.
 
-The commands run as they do for a foreman, see `Serving`; this is the other end of it. It outlives the server: calls go
+Commands run as they do for a foreman, see `CallService`; this is the other end of it. It outlives the server: calls go
 on while there is none, and are answered through the next one, where the worker registers by itself.
 """
 

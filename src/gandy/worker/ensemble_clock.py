@@ -77,7 +77,7 @@ class TimedStart:
             self._act()
 
 
-class SharedClock:
+class EnsembleClock:
     """Of one worker. Unless it has joined an ensemble, the time is not known."""
 
     def __init__(self, on_change: Callable[[], None]) -> None:

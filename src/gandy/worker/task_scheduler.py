@@ -15,24 +15,24 @@ from msgspec.structs import replace
 
 from gandy.core.model import AttemptKey, Cause, Ending
 from gandy.worker.call_slots import CallSlots
+from gandy.worker.ensemble_clock import EnsembleClock, TimedStart
 from gandy.worker.order import Order
 from gandy.worker.runner import Runner
 from gandy.worker.running_task import RunningTask
-from gandy.worker.shared_clock import SharedClock, TimedStart
 from gandy.worker.spawn import NotStartedError
 
 LOOK_SECONDS: Final = 0.002  # until we look whether a task has begun that seemed about to, while a slot is free
 MIN_LATENESS: Final = 0.05  # seconds after its time that a task began, from which on its ending says so
 
 
-class TaskQueue:
+class TaskScheduler:
     """On the current loop. Its user calls `start` when `request_start` asks for it."""
 
     def __init__(
         self,
         runner: Runner,
         call_slots: CallSlots,
-        clock: SharedClock,
+        clock: EnsembleClock,
         slots: int,
         report: Callable[[AttemptKey, Ending], None],
         request_start: Callable[[], None],

@@ -8,7 +8,7 @@ import pytest
 from tests.netns.namespaces import Namespace, tell_hindrance
 
 from gandy.bus import Ensemble
-from gandy.worker.shared_clock import SharedClock
+from gandy.worker.ensemble_clock import EnsembleClock
 
 HINDRANCE = tell_hindrance()
 pytestmark = pytest.mark.skipif(HINDRANCE is not None, reason=str(HINDRANCE))
@@ -30,7 +30,7 @@ class Guest:
         self.band = band
         self.ended: asyncio.Future[float | str] = asyncio.get_running_loop().create_future()
         self.changes: list[bool] = []
-        self.clock = SharedClock(lambda: self.changes.append(self.clock.is_known))
+        self.clock = EnsembleClock(lambda: self.changes.append(self.clock.is_known))
         self.clock.join(band)
         assert self.changes == [True]
 

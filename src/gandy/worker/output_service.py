@@ -16,7 +16,7 @@ log = logging.getLogger("gandy.worker")
 MAX_READ: Final = 1 << 20  # bytes of output in one piece
 
 
-class OutputReader:
+class OutputService:
     """Of one worker."""
 
     def __init__(self, runner: Runner) -> None:
