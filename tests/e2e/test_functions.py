@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.e2e.members import Member, Site, a_site
 from tests.e2e.test_jobs_command import PATIENCE, Crew
-from tests.e2e.test_kills import Member, Site, a_site
 from tests.processes import list_descendants
 
 import gandy

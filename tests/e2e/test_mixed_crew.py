@@ -9,8 +9,8 @@ from pathlib import Path
 from threading import Event, Thread
 
 from tests.e2e.halls import EXEC, PING, PONG, TRACKEXEC, VERSION, Hall, PlainClient, PlainDealer, PlainWorker, a_hall
-from tests.e2e.kitchens import until
-from tests.e2e.test_kills import Member
+from tests.e2e.members import Member
+from tests.waiting import until
 
 import gandy
 

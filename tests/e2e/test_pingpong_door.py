@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 import zmq
 from tests.e2e.halls import Hall, PlainDealer, a_hall, find_port
-from tests.e2e.kitchens import ROOT, SOON, until
+from tests.e2e.kitchens import ROOT, SOON
+from tests.e2e.members import Member
 from tests.e2e.test_jobs_command import PATIENCE, Crew
-from tests.e2e.test_kills import Member
+from tests.waiting import until
 
 import gandy
 from gandy.errors import CallFailed, WorkerLost

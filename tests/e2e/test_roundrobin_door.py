@@ -27,8 +27,8 @@ from tests.e2e.halls import (
     PlainWorker,
     a_hall,
 )
-from tests.e2e.kitchens import until
-from tests.e2e.test_kills import Member
+from tests.e2e.members import Member
+from tests.waiting import until
 
 import gandy
 from gandy.errors import CallFailed

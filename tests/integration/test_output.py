@@ -3,57 +3,24 @@
 import asyncio
 import os
 import shutil
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.integration.local_crews import a_foreman, a_worker, read, run
 from tests.integration.test_plain_peers import PlainWorker, a_place
 
 from gandy import AsyncClient, AsyncJob
 from gandy.core.model import JobState
-from gandy.core.policy import Policy
 from gandy.errors import GandyError
-from gandy.foreman.main import ForemanProgram, socket_address
-from gandy.functions.tag import PYTHON_TAG
+from gandy.foreman.main import socket_address
 from gandy.reach import Reach
 from gandy.wire.messages import About
 from gandy.worker import trim as trimming
 from gandy.worker.service import WorkerService
 
 LARGE = 2_000_000  # bytes of a result that stays on its worker
-
-
-def run(test: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(test, 30))
-
-
-@asynccontextmanager
-async def a_foreman(home: Path, store: str = "memory:") -> AsyncIterator[AsyncClient]:
-    program = ForemanProgram(str(home), store, Policy(grace=0.2))
-    await program.start()
-    try:
-        async with AsyncClient(str(socket_address(str(home)))) as client:
-            yield client
-    finally:
-        await program.stop()
-
-
-@asynccontextmanager
-async def a_worker(home: Path, life: int = 1, **more: Any) -> AsyncIterator[None]:
-    about = About(f"hut-{life}", "hut", 2, (PYTHON_TAG,))
-    worker = WorkerService(Reach((socket_address(str(home)),)), about, home / "out", **more)
-    working = asyncio.create_task(worker.run())
-    try:
-        yield
-    finally:
-        await worker.stop()
-        await working
-
-
-async def read(job: AsyncJob, task: int = 1, stream: str = "out") -> bytes:
-    return b"".join([piece async for piece in job.output(task, stream)])
 
 
 async def finish(client: AsyncClient, command: str, **more: Any) -> AsyncJob:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.integration.test_output import a_foreman, a_worker, read, run
+from tests.integration.local_crews import a_foreman, a_worker, read, run
 
 from gandy import AsyncClient, AsyncJob
 from gandy.core.model import Cause, JobState

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.integration.worker.crews import a_bench, an_order, run_one, run_shell
+from tests.integration.worker.runner_bench import a_bench, an_order, run_one, run_shell
 
 from gandy.core.model import Cause, Command
 from gandy.worker.order import Order

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.integration.worker.crews import a_bench, an_attempt, an_order, run_one
+from tests.integration.worker.runner_bench import a_bench, an_attempt, an_order, run_one
 
 from gandy.core.model import AttemptKey, Cause, Command, Ending
 from gandy.worker.runner import Runner

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.integration.worker.crews import a_bench, an_attempt, until
+from tests.integration.worker.runner_bench import a_bench, an_attempt
+from tests.waiting import until_async
 
 from gandy.core.model import AttemptKey, Cause, Ending
 from gandy.core.reports import make_result, read_attempt, read_ending
@@ -24,7 +25,7 @@ from gandy.worker.worker_folder import WorkerFolder
 VICTIM = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from tests.integration.worker.crews import DEADLINE, an_order
+from tests.integration.worker.runner_bench import DEADLINE, an_order
 from gandy.worker.runner import Runner
 from gandy.worker.worker_folder import WorkerFolder
 
@@ -68,7 +69,7 @@ def check_left(left: Left) -> None:
 def test_what_ended_before_a_kill_is_left_with_its_output(tmp_path: Path, watchdog: str, books: str) -> None:
     async def go() -> None:
         if watchdog == "with":
-            await until(lambda: read_abandoned(str(tmp_path)) is not None)
+            await until_async(lambda: read_abandoned(str(tmp_path)) is not None)
             left = read_abandoned(str(tmp_path))
             assert left is not None
             check_left(left)

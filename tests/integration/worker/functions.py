@@ -98,11 +98,11 @@ def say_and_die(text: str) -> None:
     os._exit(1)
 
 
-def read_surroundings(*names: str) -> tuple[str, dict[str, str | None]]:
+def read_environment(*names: str) -> tuple[str, dict[str, str | None]]:
     return str(Path.cwd()), {name: os.environ.get(name) for name in names}
 
 
-def spoil_surroundings() -> None:
+def spoil_environment() -> None:
     os.environ["SPOILED"] = "yes"
     os.environ.pop("PATH")
     os.chdir("/")
@@ -112,13 +112,13 @@ def spoil_surroundings() -> None:
 
 
 def spin(path: str) -> None:
-    tell_pid(path)
+    write_pid(path)
     while True:
         pass
 
 
 def doze(path: str) -> None:
-    tell_pid(path)
+    write_pid(path)
     time.sleep(600)
 
 
@@ -133,7 +133,7 @@ def doze_with_child(path: str) -> None:
     time.sleep(600)
 
 
-def tell_pid(path: str) -> None:
+def write_pid(path: str) -> None:
     Path(path).write_text(f"{os.getpid()}\n")
 
 
@@ -191,16 +191,16 @@ class Counted:
         return "state"
 
 
-def weigh_places(tasks: int) -> int:
-    """Bytes by which a process grows that enters the place of so many tasks."""
+def weigh_environments(tasks: int) -> int:
+    """Bytes by which a process grows that enters the environments of so many tasks."""
     from gandy.worker.frames import Setting
     from gandy.worker.slot_environment import TaskEnvironment
 
-    place, setting = TaskEnvironment(), Setting(1, has_shared=False, env={}, cwd="")
-    place.enter(setting, 0, 1)
+    environment, setting = TaskEnvironment(), Setting(1, has_shared=False, env={}, cwd="")
+    environment.enter(setting, 0, 1)
     before = _read_resident()
     for task in range(tasks):
-        place.enter(setting, task, 1)
+        environment.enter(setting, task, 1)
     assert os.environ["GANDY_TASK"] == str(tasks - 1)
     assert subprocess.check_output(["/usr/bin/env", "printenv", "GANDY_TASK"], text=True) == f"{tasks - 1}\n"
     return _read_resident() - before

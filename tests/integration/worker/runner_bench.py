@@ -1,13 +1,14 @@
-"""Short ways to run real tasks in tests and to look at what they left."""
+"""A real runner for tests, and what its tasks left: endings, output, processes."""
 
 import asyncio
 import os
 import resource
-import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
+
+from tests.waiting import until_async
 
 from gandy.core.model import AttemptKey, Command, Ending
 from gandy.ids import JobId, TaskNumber
@@ -27,7 +28,7 @@ def an_order(command: Command, task: int = 1, **more: Any) -> Order:
 
 
 class Bench:
-    """A runner and the endings that it told."""
+    """A runner and the endings that it reported."""
 
     def __init__(self, folder: Path, grace: float = DEADLINE, **more: Any) -> None:
         self.folder = folder
@@ -36,7 +37,7 @@ class Bench:
         self._futures: dict[AttemptKey, asyncio.Future[Ending]] = {}
 
     def on_end(self, attempt: AttemptKey, ending: Ending) -> None:
-        assert attempt not in self.endings, "told twice"
+        assert attempt not in self.endings, "reported twice"
         assert attempt not in self.runner.running
         self.endings[attempt] = ending
         self.ending_of(attempt).set_result(ending)
@@ -84,14 +85,6 @@ def run_shell(folder: Path, line: str, lines: Mapping[int, str]) -> dict[int, by
     return asyncio.run(go())
 
 
-async def until(is_so: Callable[[], bool]) -> None:
-    """Look until it is so, where the kernel has no event for it."""
-    deadline = time.monotonic() + DEADLINE
-    while not is_so():
-        assert time.monotonic() < deadline, "did not come true"
-        await asyncio.sleep(0.005)
-
-
 def is_open(descriptor: int) -> bool:
     try:
         os.fstat(descriptor)
@@ -126,5 +119,5 @@ def no_files() -> Iterator[None]:
 
 async def read_pids(path: Path, count: int) -> list[int]:
     """The process numbers that a task wrote, one per line, once all are there."""
-    await until(lambda: path.exists() and len(path.read_text().splitlines()) == count)
+    await until_async(lambda: path.exists() and len(path.read_text().splitlines()) == count)
     return [int(line) for line in path.read_text().splitlines()]

@@ -1,4 +1,4 @@
-"""Short ways to run Python calls in tests."""
+"""A real runner for tests of function tasks."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.integration.worker.crews import Bench, a_bench, an_attempt
+from tests.integration.worker.runner_bench import Bench, a_bench, an_attempt
 
 from gandy.core.model import Cause, Ending
 from gandy.functions import Function, open_error, open_result, pack_task
@@ -15,13 +15,13 @@ from gandy.worker.order import Order, PythonOrder
 ROOT = Path(__file__).parents[3]  # where slot processes find the package of the tests
 
 
-def a_call(function: Function, *args: Any, task: int = 1, job: int = 1, fresh: bool = False, **more: Any) -> Order:
+def a_task(function: Function, *args: Any, task: int = 1, job: int = 1, fresh: bool = False, **more: Any) -> Order:
     python = PythonOrder(pack_task(function, args), fresh=fresh)
-    return Order(attempt=an_attempt(task, job), command="a call", python=python, **more)
+    return Order(attempt=an_attempt(task, job), command="a function task", python=python, **more)
 
 
-class PythonBench:
-    """Calls on a bench, each with a task number of its own."""
+class FunctionBench:
+    """Function tasks on a bench, each with a number of its own."""
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
@@ -30,7 +30,7 @@ class PythonBench:
 
     def start(self, function: Function, *args: Any, **more: Any) -> asyncio.Future[Ending]:
         self.last += 1
-        order = a_call(function, *args, task=self.last, **more)
+        order = a_task(function, *args, task=self.last, **more)
         self.runner.start(order)
         return self.bench.ending_of(order.attempt)
 
@@ -49,11 +49,11 @@ class PythonBench:
 
 
 def run_with_bench(
-    folder: Path, test: Callable[[PythonBench], Awaitable[None]], grace: float = 20.0, **more: Any
+    folder: Path, test: Callable[[FunctionBench], Awaitable[None]], grace: float = 20.0, **more: Any
 ) -> None:
     async def go() -> None:
         async with a_bench(folder, grace, **more) as bench:
-            await test(PythonBench(bench))
+            await test(FunctionBench(bench))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
