@@ -85,10 +85,6 @@ class ForemanLink:
             self._side.exchange.send_extended(Extended(PING, b""), number)
             self._listener.flush()
 
-    def write(self, data: bytes) -> None:
-        if self.link is not None:
-            self.link.write(data)
-
     async def close(self) -> None:
         if self.link is not None:
             self.link.close()

@@ -193,7 +193,8 @@ class WorkerService:
         self._calls.clock.join(self._ensemble)
 
     def _write(self, data: bytes) -> None:
-        self._link.write(data)
+        if self._link.link is not None:
+            self._link.link.write(data)
 
     # What the foreman says
 

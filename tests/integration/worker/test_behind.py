@@ -1,4 +1,4 @@
-"""Calls that wait behind others in a slot process: they begin there, or are had back, and never both."""
+"""Function tasks that wait behind others in a slot process: they begin there, or are taken back, and never both."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ from gandy.worker.running_task import RunningTask
 
 
 class Notes:
-    """What a runner tells about calls that wait."""
+    """What a runner reports about tasks that wait."""
 
     def __init__(self) -> None:
         self.followed: list[AttemptKey] = []
@@ -35,11 +35,11 @@ class Notes:
 
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is had back because it waits for long, unless a test wants it."""
+    """Nothing is taken back because it waits for long, unless a test wants it."""
     monkeypatch.setattr(pool, "BEHIND_SECONDS", 1000.0)
 
 
-def test_calls_behind_others_end_in_order_in_the_same_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_behind_others_end_in_order_in_the_same_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     notes = Notes()
     monkeypatch.setattr(slot_process, "BRISK_SECONDS", 0.0)
 
@@ -59,7 +59,7 @@ def test_calls_behind_others_end_in_order_in_the_same_process(tmp_path: Path, mo
     run_with_bench(tmp_path, go, **notes.options)
 
 
-def test_answers_of_short_calls_are_heard_while_a_long_one_runs(
+def test_answers_of_short_tasks_are_heard_while_a_long_one_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Though nobody waits for each of them."""
@@ -79,7 +79,7 @@ def test_answers_of_short_calls_are_heard_while_a_long_one_runs(
     run_with_bench(tmp_path, go, grace=0.1)
 
 
-def test_few_calls_wait_behind_one_that_is_not_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_tasks_wait_behind_one_that_is_not_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slot_process, "BRISK_SECONDS", 0.0)
 
     async def go(bench: FunctionBench) -> None:
@@ -91,7 +91,7 @@ def test_few_calls_wait_behind_one_that_is_not_short(tmp_path: Path, monkeypatch
     run_with_bench(tmp_path, go, grace=0.1)
 
 
-def test_output_goes_to_the_call_that_printed_it(tmp_path: Path) -> None:
+def test_output_goes_to_the_task_that_printed_it(tmp_path: Path) -> None:
     async def go(bench: FunctionBench) -> None:
         await bench.value(functions.nothing)
         running = bench.start(functions.say, "first")
@@ -106,7 +106,7 @@ def test_output_goes_to_the_call_that_printed_it(tmp_path: Path) -> None:
     run_with_bench(tmp_path, go)
 
 
-def test_call_is_had_back_from_behind_a_long_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_task_is_taken_back_from_behind_a_long_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "BEHIND_SECONDS", 0.01)
     notes = Notes()
 
@@ -124,7 +124,7 @@ def test_call_is_had_back_from_behind_a_long_one(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("killer", [functions.crash, functions.abandon_child])
-def test_calls_behind_one_that_takes_its_process_along_come_back(tmp_path: Path, killer: Any) -> None:
+def test_tasks_behind_one_that_takes_its_process_along_come_back(tmp_path: Path, killer: Any) -> None:
     notes = Notes()
 
     async def go(bench: FunctionBench) -> None:
@@ -139,7 +139,7 @@ def test_calls_behind_one_that_takes_its_process_along_come_back(tmp_path: Path,
     run_with_bench(tmp_path, go, **notes.options)
 
 
-def test_killing_one_call_spares_those_behind_it(tmp_path: Path) -> None:
+def test_killing_one_task_spares_those_behind_it(tmp_path: Path) -> None:
     notes = Notes()
 
     async def go(bench: FunctionBench) -> None:
@@ -156,7 +156,7 @@ def test_killing_one_call_spares_those_behind_it(tmp_path: Path) -> None:
     run_with_bench(tmp_path, go, grace=0.1, **notes.options)
 
 
-def test_call_that_ended_unnoticed_is_not_killed_and_nor_is_the_next(tmp_path: Path) -> None:
+def test_task_that_ended_unnoticed_is_not_killed_and_nor_is_the_next(tmp_path: Path) -> None:
     notes = Notes()
 
     async def go(bench: FunctionBench) -> None:
@@ -176,7 +176,7 @@ def test_call_that_ended_unnoticed_is_not_killed_and_nor_is_the_next(tmp_path: P
 
 
 @pytest.mark.parametrize("options", [{"fresh": True}, {"memory": 1 << 30}])
-def test_special_calls_wait_for_nobody_and_nobody_for_them(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_special_tasks_wait_behind_none_and_none_behind_them(tmp_path: Path, options: dict[str, Any]) -> None:
     async def go(bench: FunctionBench) -> None:
         await bench.value(functions.nothing)
         plain, special = (
@@ -196,7 +196,7 @@ def test_special_calls_wait_for_nobody_and_nobody_for_them(tmp_path: Path, optio
 
 
 def test_nothing_waits_behind_a_process_that_runs_nothing(tmp_path: Path) -> None:
-    """All that it had was had back before it began: else the answer to one call would be taken for another's."""
+    """All that it had was taken back before it began: else the answer to one task would be taken for another's."""
     notes = Notes()
 
     async def go(bench: FunctionBench) -> None:
@@ -216,7 +216,7 @@ def test_nothing_waits_behind_a_process_that_runs_nothing(tmp_path: Path) -> Non
     run_with_bench(tmp_path, go, **notes.options)
 
 
-def test_each_call_ends_once_with_its_own_value_however_often_it_is_had_back(tmp_path: Path) -> None:
+def test_each_task_ends_once_with_its_own_value_however_often_it_is_taken_back(tmp_path: Path) -> None:
     """The process and the worker take from the box at the same time, as often as they can."""
     count, waiting, behind = 3_000, deque[Order](), dict[AttemptKey, RunningTask]()
 

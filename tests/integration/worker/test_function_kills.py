@@ -65,7 +65,7 @@ def test_timeout_does_not_outlive_its_task(tmp_path: Path) -> None:
     run_with_bench(tmp_path / "out", go)
 
 
-def test_call_can_be_cancelled_while_its_process_starts(tmp_path: Path) -> None:
+def test_task_can_be_cancelled_while_its_process_starts(tmp_path: Path) -> None:
     async def go(bench: FunctionBench) -> None:
         running = bench.start(functions.nothing)
         bench.runner.kill(an_attempt(), Cause.CANCELLED, "at once")
@@ -157,7 +157,7 @@ def test_process_without_a_link_is_killed(tmp_path: Path) -> None:
     run_with_bench(tmp_path, go, grace=0.1)
 
 
-def test_fresh_call_has_a_process_of_its_own(tmp_path: Path) -> None:
+def test_fresh_task_has_a_process_of_its_own(tmp_path: Path) -> None:
     async def go(bench: FunctionBench) -> None:
         warm = await bench.value(functions.who)
         fresh = await bench.value(functions.who, fresh=True)
@@ -170,7 +170,7 @@ def test_fresh_call_has_a_process_of_its_own(tmp_path: Path) -> None:
     run_with_bench(tmp_path, go)
 
 
-def test_warm_processes_serve_the_first_calls_also_fresh_ones(tmp_path: Path) -> None:
+def test_warm_processes_serve_the_first_tasks_also_fresh_ones(tmp_path: Path) -> None:
     async def go(bench: FunctionBench) -> None:
         bench.runner.pool.warm(2)
         warm = set(bench.runner.pool.pids)

@@ -1,4 +1,4 @@
-"""Python calls in slot processes: values, exceptions, output, surroundings."""
+"""Function tasks in slot processes: values, exceptions, output, environment."""
 
 import asyncio
 import signal
@@ -33,7 +33,7 @@ def test_value_comes_back(tmp_path: Path) -> None:
     run_with_bench(tmp_path, go)
 
 
-def test_next_call_gets_the_same_process(tmp_path: Path) -> None:
+def test_next_task_gets_the_same_process(tmp_path: Path) -> None:
     async def go(bench: FunctionBench) -> None:
         first = await bench.value(functions.who)
         assert bench.runner.pool.pids == [first]
@@ -120,7 +120,7 @@ def test_result_that_cannot_be_pickled_is_named(tmp_path: Path) -> None:
 def test_module_that_the_worker_lacks_gives_advice(tmp_path: Path) -> None:
     async def go(bench: FunctionBench) -> None:
         python = PythonOrder(b"\x80\x05cno_such_module\nfunction\n.")
-        bench.runner.start(Order(attempt=an_attempt(1), command="a call", python=python))
+        bench.runner.start(Order(attempt=an_attempt(1), command="a task", python=python))
         ending = await bench.bench.ending_of(an_attempt(1))
         assert (ending.cause, ending.note) == (Cause.RAISED, "ModuleNotFoundError: No module named 'no_such_module'")
         assert b"register_pickle_by_value" in ending.tail
@@ -168,7 +168,7 @@ def test_output_can_be_followed_and_survives_a_death(tmp_path: Path) -> None:
     run_with_bench(tmp_path, go)
 
 
-def test_silent_calls_leave_no_files(tmp_path: Path) -> None:
+def test_silent_tasks_leave_no_files(tmp_path: Path) -> None:
     async def go(bench: FunctionBench) -> None:
         for _ in range(5):
             await bench.value(functions.nothing)
@@ -268,7 +268,7 @@ def test_shared_function_is_opened_once_for_each_job(tmp_path: Path) -> None:
 
     async def run(bench: FunctionBench, job: int, task: int) -> list[tuple[int, int]]:
         python = PythonOrder(pack_items([(task,), (task + 100,)]), bytes(bytearray(shared)))
-        bench.runner.start(Order(attempt=an_attempt(task, job), command="a call", python=python))
+        bench.runner.start(Order(attempt=an_attempt(task, job), command="a task", python=python))
         ending = await bench.bench.ending_of(an_attempt(task, job))
         assert ending.is_success
         values: list[tuple[int, int]] = open_result(ending.result)
@@ -289,7 +289,7 @@ def test_shared_function_that_changed_is_sent_again(tmp_path: Path) -> None:
     async def go(bench: FunctionBench) -> None:
         for number, function in enumerate((functions.double, functions.echo), 1):
             python = PythonOrder(pack_items([(4,)]), pack_function(function))
-            bench.runner.start(Order(attempt=an_attempt(number), command="a call", python=python))
+            bench.runner.start(Order(attempt=an_attempt(number), command="a task", python=python))
             ending = await bench.bench.ending_of(an_attempt(number))
             assert open_result(ending.result) == [8 if function is functions.double else 4]
 
@@ -343,7 +343,7 @@ def test_children_left_behind_end_with_their_task(tmp_path: Path) -> None:
     run_with_bench(tmp_path, go)
 
 
-def test_two_hundred_quick_calls_through_two_slots(tmp_path: Path) -> None:
+def test_two_hundred_quick_tasks_through_two_slots(tmp_path: Path) -> None:
     async def go(bench: FunctionBench) -> None:
         values: dict[int, Any] = {}
 
@@ -359,7 +359,7 @@ def test_two_hundred_quick_calls_through_two_slots(tmp_path: Path) -> None:
     run_with_bench(tmp_path, go)
 
 
-def test_runner_runs_commands_beside_calls(tmp_path: Path) -> None:
+def test_runner_runs_shell_tasks_beside_function_tasks(tmp_path: Path) -> None:
     async def go(bench: FunctionBench) -> None:
         assert await bench.value(functions.add, 1, 2) == 3
         ending = await bench.bench.run("echo shell; kill -s HUP $$", task=77)

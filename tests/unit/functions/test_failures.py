@@ -157,7 +157,7 @@ def test_frames_of_gandy_are_not_shown_first() -> None:
     assert error.__traceback__ is not None
     error.__traceback__ = error.__traceback__.tb_next  # the frame of this test, which a slot process has not
     text = format_error(error)
-    assert "calls.py" not in text
+    assert "tasks.py" not in text
     assert "in catch_nothing" in text
 
 

@@ -1,4 +1,4 @@
-"""Calls: packed, opened, run; and what is said of things that cannot travel."""
+"""Function tasks: packed, opened, run; and what is said of things that cannot be pickled."""
 
 import functools
 import math
@@ -23,7 +23,7 @@ from gandy.functions.tasks import name_function
 
 
 class Keeper:
-    """Has something that cannot travel."""
+    """Has something that cannot be pickled."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -36,7 +36,7 @@ def take(*args: Any, **kwargs: Any) -> Any:
     return args, kwargs
 
 
-def test_call_is_run() -> None:
+def test_task_is_run() -> None:
     assert run_task(pack_task(take, (1, 2), {"three": 3})) == ((1, 2), {"three": 3})
     assert run_task(pack_task(take)) == ((), {})
     assert run_task(bytearray(pack_task(lambda x: x + 1, (1,)))) == 2
