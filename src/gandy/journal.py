@@ -99,6 +99,7 @@ class Journal:
         if self._end > self._start + MAX_STALE_BYTES:
             os.ftruncate(self._file, self._start)
         self._end = self._start
+        # Old records may follow the next one in the file: a reader stops where the generation changes.
         self._generation = (self._generation + 1) & 0xFFFF_FFFF
 
     def rewrite(self, packed: Sequence[bytes]) -> None:

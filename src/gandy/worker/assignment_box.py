@@ -1,4 +1,7 @@
-"""Where assignments wait for a slot process: it takes them, or the worker takes them back. Never blocks."""
+"""Where assignments wait for a slot process: it takes them, or the worker takes them back. Never blocks.
+
+So a process goes on with the next task without waiting for its worker.
+"""
 
 import socket
 from contextlib import suppress

@@ -119,6 +119,8 @@ class CallService:
 
         Returns where the first frame begins that is not such a call.
         """
+        # By hand and not with `read_frames`: this loop is most of what an echo costs. A body begins with the length of
+        # the name, so `at_once` has its names with their lengths, and no name is decoded.
         end, at_once = len(data), self._commands.at_once
         while (body := at + _HEAD) < end:
             head, number, _, size = _unpack_plain(data, at)

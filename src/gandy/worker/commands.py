@@ -130,10 +130,10 @@ class Commands:
                 raise ConfigError(f"there is no command {name}")
         self._renew()
 
-    def include(self, others: "Commands") -> None:
-        """Offer the commands of others too, as they come and go."""
-        self._included.append(others)
-        others.on_change = self._renew
+    def include(self, more: "Commands") -> None:
+        """Offer the commands of another object too, as they are added and removed."""
+        self._included.append(more)
+        more.on_change = self._renew
         self._renew()
 
     def _renew(self) -> None:

@@ -27,7 +27,7 @@ class Endings:
         group = task.group
         code = group.exit_code
         exit_code, number = (code, None) if code >= 0 else (None, -code)
-        cause, note = task.cause, task.note
+        cause, note = task.cause, task.note  # of a kill, if there was one: that stands, whatever the exit code
         if cause is None:
             if self.is_dying and number == signal.SIGKILL:
                 return None

@@ -1,9 +1,8 @@
 """What a worker and its slot processes say to each other, through one socket for each. Reads and writes nothing.
 
-A slot process says READY, or why it cannot be. Then it gets an assignment, answers, and gets the next; the end of the
-link is the end of the process. Short assignments go into its box, a socket of packets that both can read: the next ones
-wait there while it is busy, so that it goes on without waiting for the worker, which can also take them back.
-A slot process starts after every crash and for every fresh task, so this module imports next to nothing.
+A slot process says READY, or why it cannot be. Then it gets an assignment, answers, and gets the next, until the link
+ends. Short assignments go into its box, a socket of packets that worker and process can read (`assignment_box`). A slot
+process starts after every crash and for every fresh task, so this module imports next to nothing.
 """
 
 import marshal

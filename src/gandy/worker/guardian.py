@@ -41,11 +41,11 @@ def guard() -> None:
     _libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # orphans become our children, and not those of process 1
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a careless parent may have left it ignored: then wait() fails
     guardian = os.getpid()
-    others = frozenset(list_children(guardian))  # of the program that this one replaced: `tee`, perhaps
+    others = frozenset(list_children(guardian))  # of the program that exec replaced by this one: `tee`, perhaps
     signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)  # until there are handlers for them
     worker = os.fork()
     if worker:
-        _wait(worker, others)
+        _wait(worker, others)  # never returns: from here on we are the worker
     signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
     # A group of its own: what a terminal sends to the guardian's is forwarded, and would come twice.
     os.setpgid(0, 0)

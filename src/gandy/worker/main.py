@@ -133,9 +133,12 @@ def run(
     about = make_about(slots, tags, name, reserve)
     installed = load_all(commands)
     folder = Path(home) / OUTPUT_NAME / about.name
-    options = (keep_output, preload, installed, reserve, ensemble, insecure)
+
+    def make_service() -> WorkerService:
+        return WorkerService(reach, about, folder, keep_output, preload, installed, reserve, ensemble, insecure)
+
     with explain_shortage():
-        loop.run(_serve_guarded(lambda: WorkerService(reach, about, folder, *options)))
+        loop.run(_serve_guarded(make_service))
     return 0
 
 

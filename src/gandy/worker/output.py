@@ -1,9 +1,8 @@
-"""Files that keep what tasks print. Never reads more than it is asked for.
+"""Files that keep what tasks print, for their owner alone. Never reads more than it is asked for.
 
-While a task runs it writes to FOLDER/open/N.out and .err; what it wrote moves to FOLDER/JOB/SHARD/TASK.ATTEMPT.out and
-.err when it ends. A file that stayed empty stays where it is, for the next task: silent tasks cost no change to the
-file system, and leave nothing behind. Only a file that is known to be empty is used again. What cannot be moved stays
-where it is until it can be. All folders and files are for their owner alone.
+A running task writes to FOLDER/open/N.out and .err; when it ends, what it wrote moves to FOLDER/JOB/SHARD/
+TASK.ATTEMPT.out and .err, or stays until it can be moved. Files that are known to be empty are used by the next task: a
+silent task costs no change to the file system.
 """
 
 import errno

@@ -90,7 +90,7 @@ class SlotPool:
             raise NotStartedError(f"cannot run: a task may have {MAX_BODY_BYTES:,} bytes, not {size:,}")
         code = _read_code(task)
         while (idle := self.idle.take(python.fresh, code)) is not None:
-            with suppress(OSError):  # it died, and the reaper will say so
+            with suppress(OSError):  # it has died, which the reaper has not noticed yet: take the next one
                 self._begin(idle, task, python)
                 return
         self.idle.retire_outdated(code)
@@ -134,11 +134,12 @@ class SlotPool:
         """Know for sure what it runs, if anything: all the rest is returned."""
         was_busy = process.task is not None
         self._return(process.take_back())
+        # What is still with the process now, the process has taken out of its box: that has begun.
         if process.queue.following and process.task is None:
             self._follow(process)
         elif was_busy and process.task is None:
             self._rest(process)
-        process.channel.drain()
+        process.channel.drain()  # it may even have ended
 
     def _return(self, tasks: list[RunningTask]) -> None:
         """From the last to the first, so that each can go to the front of a queue."""
@@ -164,7 +165,7 @@ class SlotPool:
             self._rest(process)
         elif task.cause is None:
             assert task.order.python is not None
-            with suppress(OSError):  # it died, and the reaper will say so
+            with suppress(OSError):  # it has died, and `on_exit` will follow
                 self._begin(process, task, task.order.python)
 
     def on_answer(self, process: SlotProcess, task: RunningTask, answer: Answer) -> None:

@@ -148,8 +148,9 @@ class ProcessGroup:
                 timer.cancel()
 
     def on_exit(self) -> None:
-        # Before the wait: until the first process has been waited for, no other group can get its number.
+        # During the grace period the rest of the group still has time to end by itself.
         if self._grace is None:
+            # Before the wait: until the first process has been waited for, no other group can get its number.
             signal_group(self.pgid, signal.SIGKILL)
         _pid, status, usage = os.wait4(self.pgid, 0)
         self.ended = time.monotonic()

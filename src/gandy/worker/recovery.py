@@ -1,10 +1,7 @@
-"""What to do about the folder of a dead worker: kill what still runs, put output in its place, and keep what ended.
+"""Tidies up the folder of a dead worker: kills what still runs, puts output in its place, and keeps what ended.
 
-Its watchdog does this at once, and the next worker in the folder does it again:
-
-    python -m gandy.worker.recovery FOLDER
-
-The process that starts it must hold the lock on the folder.
+The watchdog runs this as `python -m gandy.worker.recovery FOLDER` as soon as its worker is dead, and the next worker in
+the folder does it again. The process that starts it must hold the lock on the folder.
 """
 
 import os

@@ -42,6 +42,7 @@ class ResultSender:
                 self._journal.compact(self._side.pack_results())
             else:
                 self._journal.add(packed)
+        # While the journal lacks results, the rows of their groups stay: `recovery` finds the endings there.
         if self._journal is None or not self._journal.is_behind:
             self._finished.forget_reported()
 
@@ -56,6 +57,7 @@ class ResultSender:
         self._finished.report()
         self.save()
         may_hold, self.may_hold = self.may_hold, True
+        # With fewer tasks ready than that, a slot could be idle before the foreman has the results and sends more.
         room = self._side.tell_room(ready)
         if not may_hold or not room:
             self.flush_held()

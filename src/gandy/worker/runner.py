@@ -136,6 +136,7 @@ class Runner:
         """
         task = self._tasks.get(attempt)
         if task is not None and task.order.python is not None:
+            # Killing its process must not kill the tasks that wait behind it.
             self.pool.clear_behind(task)
             task = self._tasks.get(attempt)  # it may have ended long ago
         if task is None:

@@ -83,7 +83,7 @@ class WorkerService:
         sought = (place.host for place in reach.places if place.scheme == "ensemble")
         self._ensemble_name = ensemble or next(sought, None)
         self._is_insecure = insecure
-        self._ensemble: Ensemble | None = None
+        self._ensemble: Ensemble | None = None  # once `run` has joined it
         self._max_output_bytes = max_output_bytes
         self._about = about
         self._done = asyncio.Event()
@@ -104,18 +104,8 @@ class WorkerService:
         if journal is not None:
             self._side.inherit(own.left.results)
         self._link = ForemanLink(reach, self._side, self._calls, self)
-        self._tasks = TaskService(
-            own,
-            about.slots,
-            preload,
-            self._calls,
-            self._side,
-            self._link,
-            journal,
-            self._send_fetch,
-            self._send_capacity,
-            self._done,
-        )
+        parts = (self._calls, self._side, self._link, journal, self._done)
+        self._tasks = TaskService(own, preload, *parts, self._send_fetch, self._send_capacity)
         self._reader = OutputService(self._tasks.runner)
         self.flush = self._tasks.results.flush
 
@@ -149,6 +139,7 @@ class WorkerService:
             await self._close()
 
     async def _close(self) -> None:
+        # Calls first: closing them kills isolated commands, which run in the runner of tasks.
         self._calls.close()
         self._tasks.close()
         if self._ensemble is not None:
@@ -205,6 +196,7 @@ class WorkerService:
             is_about_jobs = True
             self._on_event(event)
         if is_about_jobs:
+            # Once for all messages that came together: the journal is written, and slots are filled, at most once.
             self._tasks.results.forget_acknowledged()
             self._tasks.start_waiting()
         self._calls.flush()

@@ -1,9 +1,8 @@
-"""The program of a slot process: runs function tasks, one at a time, for the worker that started it.
+"""The program of a slot process: `python -m gandy.worker.slot OUTPUT [MODULE to import first]...`
 
-    python -m gandy.worker.slot OUTPUT [MODULE to import first]...
-
-It trusts only its worker, and ends when the link does. What a function leaves in the process (modules, open
-files, threads) stays; its environment, folder, output and child processes do not.
+It runs function tasks, one at a time, for the worker that started it, trusts only that, and ends with the link. What a
+function leaves in the process (modules, open files, threads) stays; its environment, folder, output and child processes
+do not.
 """
 
 import faulthandler
@@ -88,6 +87,7 @@ class Slot:
             if shortage is not None:
                 note, flags = shortage, SHORT
                 self._reader.ignores_box = True  # the worker will end this process
+            # The worker counts pairs of files by this flag, so it must be set whenever files are given up.
             self._output.give_up()
             has_printed = True
         else:
@@ -184,6 +184,7 @@ class AssignmentReader:
 
 
 def _send(head: bytes, body: bytes = b"") -> None:
+    # One system call for both, without copying the body; usually all of it fits.
     sent = os.writev(DESCRIPTOR, [head, body])
     if sent < len(head) + len(body):
         write_all(DESCRIPTOR, memoryview(head)[sent:])

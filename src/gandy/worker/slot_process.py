@@ -180,6 +180,7 @@ class SlotProcess:
         self.group.kill_now()
 
     def _on_exit(self) -> None:
+        # Its last answers may still be in the socket: they are read before anything is decided about its task.
         self.is_ending = True
         self.channel.drain()
         self._owner.on_exit(self)

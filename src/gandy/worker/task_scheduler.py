@@ -93,6 +93,7 @@ class TaskScheduler:
             attempt, (order, slots) = next(iter(self._waiting.items()))
             # A task that needs more slots than there are runs alone.
             if not self.allowed or ((self._taken or borrowed) and self._busy + slots > limit):
+                # Not while calls borrow slots: a task behind another one begins by itself, and keeps its slot.
                 if order.python is not None and not borrowed:
                     self._put_behind()
                 break

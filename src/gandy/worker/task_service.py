@@ -37,15 +37,14 @@ class TaskService:
     def __init__(
         self,
         folder: WorkerFolder,
-        slots: int,
         preload: tuple[str, ...],
         calls: CallService,
         side: WorkerSide,
         link: ForemanLink,
         journal: Journal | None,
+        done: asyncio.Event,
         send_fetch: Callable[[Fetch, int], bool],
         on_capacity: Callable[[], None],
-        done: asyncio.Event,
     ) -> None:
         """`on_capacity` is called when the worker uses another number of slots than before."""
         self.is_stopping = False  # the worker is: what has not begun is given back
@@ -58,6 +57,7 @@ class TaskService:
             on_over=self._on_over,
             preload=preload,
         )
+        slots = side.slots.limit
         self.results = ResultSender(side, journal, self.runner.finished, link)
         self.scheduler = TaskScheduler(self.runner, calls.slots, calls.clock, slots, self._report, self._request_turn)
         self.throttle = Throttle(slots, folder.path, self.scheduler, self._on_throttled)
