@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.e2e.kitchens import SOON, Kitchen, a_kitchen, read_lines, until
+from tests.e2e.kitchens import SOON, Kitchen, a_kitchen, read_lines
 from tests.e2e.test_jobs_command import PATIENCE, Crew
+from tests.waiting import until
 
 import gandy
 from gandy.terminal.exits import ExitCode

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from tests.e2e.kitchens import until
 from tests.e2e.test_jobs_command import PATIENCE, Crew
+from tests.waiting import until
 
 import gandy
 from gandy.core.requests import EVENT, REPLY, Results, decode_answer

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from tests.disks import MEGABYTE, SmallDisk, small_disk
-from tests.e2e.kitchens import until
 from tests.e2e.test_jobs_command import GANDY, PATIENCE, Crew
+from tests.waiting import until
 
 import gandy
 from gandy.errors import StoreError

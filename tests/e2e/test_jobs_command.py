@@ -8,13 +8,13 @@ import signal
 import subprocess
 import sys
 import sysconfig
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import until
 
 from gandy import Client
 from gandy.core.model import JobState
@@ -69,14 +69,6 @@ class Crew:
 def _restore_interrupt() -> None:
     """A shell that runs the tests in the background has them ignore SIGINT, and children inherit that."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    """Look until it is so, where nobody tells."""
-    deadline = time.monotonic() + PATIENCE
-    while not is_so():
-        assert time.monotonic() < deadline, "did not come true"
-        time.sleep(0.05)
 
 
 @pytest.fixture(scope="module")

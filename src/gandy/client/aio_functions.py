@@ -12,7 +12,7 @@ from gandy.client.stream import CallStream
 from gandy.core.model import TaskState
 from gandy.core.requests import ResultRow
 from gandy.errors import GandyError
-from gandy.functions.calls import name_function
+from gandy.functions.tasks import name_function
 from gandy.ids import JobId
 
 T = TypeVar("T")

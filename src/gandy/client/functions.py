@@ -27,9 +27,9 @@ from gandy.client.stream import CallStream
 from gandy.core.model import JobSpec, PythonSpec, TaskState
 from gandy.core.requests import ResultRow
 from gandy.errors import CallTooLarge, ConfigError, GandyError
-from gandy.functions import open_result, pack_call, pack_function, pack_items
-from gandy.functions.calls import name_function
+from gandy.functions import open_result, pack_function, pack_items, pack_task
 from gandy.functions.tag import PYTHON_TAG
+from gandy.functions.tasks import name_function
 from gandy.ids import JobId
 
 MAX_CALL_BYTES: Final = 2 << 30  # of one pickled call; the foreman takes no more
@@ -188,7 +188,7 @@ class Functions:
         kwargs: dict[str, Any],
     ) -> C:
         """The same; `make` puts the pickled call into the stream and gives what the caller gets."""
-        call = _check_size(pack_call(function, args, kwargs))
+        call = _check_size(pack_task(function, args, kwargs))
         wish = tell_options(function)
         while True:
             single = self._get_single(wish)
