@@ -13,8 +13,8 @@ from msgspec import UNSET
 from gandy.config import parse_address
 from gandy.core.extensions import PING
 from gandy.core.model import Cause
-from gandy.functions.calls import pack_value
 from gandy.functions.tag import PYTHON_TAG
+from gandy.functions.tasks import pack_value
 from gandy.net import loop
 from gandy.net.links import Link
 from gandy.net.open_files import allow_many_files
@@ -22,8 +22,8 @@ from gandy.reach import Reach
 from gandy.talk.events import Start
 from gandy.talk.worker import WorkerSide
 from gandy.wire.messages import About, Extended, Extension, Report, Task, TaskResult
+from gandy.worker.foreman_link import HEARTBEAT_PERIOD
 from gandy.worker.main import AHEAD_PER_SLOT
-from gandy.worker.service import HEARTBEAT_PERIOD
 
 SLOTS: Final = 2
 OFFERS: Final = Extension.ATOMIC | Extension.HEARTBEAT | Extension.UPDATES

@@ -13,6 +13,7 @@ from gandy.core.model import AttemptKey, Ending
 from gandy.ids import JobId, TaskNumber
 from gandy.worker.order import Order
 from gandy.worker.runner import Runner
+from gandy.worker.worker_folder import WorkerFolder
 
 
 @contextmanager
@@ -40,7 +41,7 @@ async def run_all(folder: Path, cwd: str, count: int) -> None:
         assert ending.is_success
         start_next()
 
-    running = Runner(folder, on_end)
+    running = Runner(WorkerFolder(folder), on_end)
     for _ in range(SLOTS):
         start_next()
     await running.wait_idle()

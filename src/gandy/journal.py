@@ -1,7 +1,7 @@
 """The file in which a worker keeps results until the foreman has them, and the lock on the worker's folder.
 
-It survives kill -9 of the worker: nothing is synced, so a crash of the machine may take the end of it. A reader
-may get results that the foreman has already; the numbers of attempts tell. Knows no links.
+It survives kill -9 of the worker. Nothing is synced, so a crash of the machine may lose the end of it. It may hold
+results that the foreman has already: the foreman knows by the number of the attempt. Knows no links.
 """
 
 import fcntl
@@ -29,26 +29,26 @@ log = logging.getLogger("gandy.journal")
 
 NAME: Final = "results"
 LOCK_NAME: Final = "lock"
-TABLE_NAME: Final = "running"  # of the file that tells what runs; it is removed by those who leave nothing behind
-# Bytes after which only what is not acknowledged is written anew: so a busy worker does it every few thousand tasks.
+TABLE_NAME: Final = "running"  # of the file that says what runs; a worker that leaves nothing behind removes it
+# Bytes after which the file is rewritten with only what is not acknowledged: every few thousand tasks of a busy worker.
 MAX_BYTES: Final = 1_000_000
-# Bytes of acknowledged results that may stay behind the end. More are cut off, which costs as much as ten writes.
+# Bytes of acknowledged results that may stay in the file behind its end. More are cut off, which costs ten writes.
 MAX_STALE_BYTES: Final = 16_384
 
-WATCHDOG_SECONDS: Final = 20.0  # until a dead worker's watchdog has tidied up; it takes a fraction of one
+WATCHDOG_SECONDS: Final = 20.0  # until a dead worker's watchdog has tidied up; usually it takes a fraction of a second
 
 _HEAD: Final = struct.Struct("<III")  # of a record: bytes of its body, generation, checksum of generation and body
 _GENERATION: Final = struct.Struct("<I")
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
-class Lives(Struct, frozen=True, array_like=True):
+class WorkerIds(Struct, frozen=True, array_like=True):
     """The first record: ids of the worker and of those that ran in the folder before it, the oldest first."""
 
     ids: tuple[str, ...]
 
 
-_decode_lives: Final = msgspec.msgpack.Decoder(Lives).decode
+_decode_ids: Final = msgspec.msgpack.Decoder(WorkerIds).decode
 
 
 class Left(NamedTuple):
@@ -61,17 +61,17 @@ class Left(NamedTuple):
 class Journal:
     """The file of one worker, open for writing. Its folder must be locked.
 
-    A disk that is full is not the tasks' fault: results wait in memory alone then, and a warning says so.
+    Tasks do not fail because the disk is full: results wait in memory alone then, and a warning says so.
     """
 
     def __init__(self, folder: Path, ids: Sequence[str], packed: Sequence[bytes]) -> None:
         """`ids`: of this worker and of former ones; `packed`: results that are not acknowledged. Raises: OSError."""
         self._path = folder / NAME
-        self._lives = Lives(tuple(ids[-MAX_FORMER:]))
+        self._ids = WorkerIds(tuple(ids[-MAX_FORMER:]))
         self._file = -1
         self._start = self._end = self._limit = 0  # bytes: of the first record, of all, and until `is_large`
         self._generation = 0
-        self.is_behind = False  # it lacks results, for want of room: `compact` may mend that later
+        self.is_behind = False  # it lacks results because the disk was full: `compact` may add them later
         self.rewrite(packed)
 
     @property
@@ -80,7 +80,7 @@ class Journal:
         return self._end > self._limit
 
     def add(self, packed: Sequence[bytes]) -> None:
-        """Keep results, in one write: unless `is_behind`, they are safe from kill -9 when this returns."""
+        """Append results in one write. Unless `is_behind`, they are safe from kill -9 when this returns."""
         if self.is_behind:
             return
         data = self._make_records(packed)
@@ -92,20 +92,21 @@ class Journal:
         self._end += len(data)
 
     def forget(self) -> None:
-        """Everything is acknowledged. Nothing is written: the next record goes to the beginning."""
+        """Everything is acknowledged. Nothing is written: the next record overwrites the first."""
         self.is_behind = False
         if self._end == self._start:
             return
         if self._end > self._start + MAX_STALE_BYTES:
             os.ftruncate(self._file, self._start)
         self._end = self._start
+        # Old records may follow the next one in the file: a reader stops where the generation changes.
         self._generation = (self._generation + 1) & 0xFFFF_FFFF
 
     def rewrite(self, packed: Sequence[bytes]) -> None:
-        """Begin a new file with these results and no others. Raises: OSError."""
+        """Replace the file by one with these results and no others. Raises: OSError."""
         new = self._path.with_suffix(".new")
         file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        head = self._make_record(_encode(self._lives))
+        head = self._make_record(_encode(self._ids))
         body = self._make_records(packed)
         try:
             write_all(file, head + body)
@@ -121,7 +122,7 @@ class Journal:
         self._limit = max(MAX_BYTES, 2 * self._end)
 
     def compact(self, packed: Sequence[bytes]) -> None:
-        """`rewrite`, where that works."""
+        """`rewrite`; if that fails, warn."""
         try:
             self.rewrite(packed)
         except OSError as error:
@@ -148,14 +149,14 @@ class Journal:
 
 
 def read_left(folder: Path) -> Left:
-    """What dead workers left in their folder. A torn end is ignored."""
+    """Read what dead workers left in their folder. An incomplete record at the end is ignored."""
     try:
         data = (folder / NAME).read_bytes()
     except OSError:
         return Left()
-    lives, at, _ = _read_record(data, 0)
+    ids, at, _ = _read_record(data, 0)
     try:
-        return Left(_decode_lives(lives).ids, tuple(_read_results(data, at)))
+        return Left(_decode_ids(ids).ids, tuple(_read_results(data, at)))
     except BROKEN:  # not a journal of this version
         return Left()
 
@@ -165,13 +166,13 @@ def _read_results(data: bytes, at: int) -> Iterable[TaskResult]:
     while at < len(data):
         body, at, found = _read_record(data, at)
         if not body or found != (found if generation is None else generation):
-            return  # torn, or left over from before `forget`
+            return  # incomplete, or left over from before `forget`
         generation = found
         yield from payloads.decode_results(body)
 
 
 def _read_record(data: bytes, at: int) -> tuple[bytes, int, int]:
-    """A body, where the next record begins, and the generation. Nothing where there is no whole record."""
+    """Read a body, where the next record begins, and the generation. The body is empty where no whole record is."""
     if len(data) - at < _HEAD.size:
         return b"", len(data), 0
     size, generation, check = _HEAD.unpack_from(data, at)
@@ -183,11 +184,10 @@ def _read_record(data: bytes, at: int) -> tuple[bytes, int, int]:
 
 
 def lock_folder(folder: Path, owner: int | None = None) -> int | None:
-    """Be the only one that uses a worker's folder: a descriptor that holds the lock. None: another process has it.
+    """Lock a worker's folder. Returns a descriptor that holds the lock; None: another worker has it.
 
-    `owner`: the process that people know as this worker, if that is not the current one.
-
-    What holds it may also be the watchdog of a dead worker, which is about to end: that is waited for.
+    `owner`: the process that users know as this worker, if that is not the current one. If the watchdog of a dead
+    worker holds the lock, it is waited for: it is about to end.
     """
     descriptor = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline = time.monotonic() + WATCHDOG_SECONDS
@@ -201,15 +201,15 @@ def lock_folder(folder: Path, owner: int | None = None) -> int | None:
 
 
 def read_abandoned(folder: str) -> Left | None:
-    """What dead workers left, once that is all in the journal. None: it is not, or something uses their folder.
+    """What dead workers left, once all of it is in the journal. None: it is not, or a process uses their folder.
 
-    Where even the watchdog was killed, only the next worker in the folder can tell what ended, and end what runs.
+    Where even the watchdog was killed, only the next worker in the folder can find out what ended, and kill what runs.
     """
     if not Path(folder).is_absolute():  # the worker keeps nothing
         return Left()
     try:
         descriptor = os.open(Path(folder) / LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:  # it is removed, or in another container
+    except OSError:  # the folder is removed, or in another container
         return Left()
     try:
         is_tidy = _try_lock(descriptor, fcntl.LOCK_SH) and not (Path(folder) / TABLE_NAME).exists()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def is_dead(pid: int) -> bool:
-    """Whether a process is gone. A zombie is."""
+    """Whether a process has ended. A zombie has."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -15,7 +15,7 @@ from gandy.net.open_files import allow_many_files
 from gandy.reach import Reach
 from gandy.wire.messages import About
 from gandy.worker.commands import Commands, load_all
-from gandy.worker.guardian import LAST_WILL, guard
+from gandy.worker.guardian import GUARDIAN_DIED, guard
 from gandy.worker.main import OUTPUT_NAME, make_about
 from gandy.worker.restart import drop_token
 from gandy.worker.service import WorkerService
@@ -53,7 +53,7 @@ async def _run(
     running = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         running.add_signal_handler(number, program.clerk.should_stop.set)
-    running.add_signal_handler(LAST_WILL, worker.die)
+    running.add_signal_handler(GUARDIAN_DIED, worker.die)
     working = asyncio.create_task(worker.run())
     print(f"A crew of one machine with {about.slots + reserve} slots is up. In another terminal, try:", file=sys.stderr)
     print("    gandy submit --tasks 10 --wait -- sh -c 'echo task $GANDY_TASK'", file=sys.stderr)

@@ -3,14 +3,14 @@
 import asyncio
 import subprocess
 import sys
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
 from tests.e2e.crew import PATIENCE, Crew
-from tests.e2e.test_kills import Member
+from tests.e2e.members import Member
+from tests.waiting import until
 
 import gandy
 
@@ -96,18 +96,3 @@ def a_kitchen(home: Path, slots: int = 0, *words: str) -> Iterator[Kitchen]:
 def read_lines(path: Path) -> list[str]:
     """What commands noted."""
     return path.read_text().splitlines() if path.exists() else []
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    """Look until it is so, where nobody tells."""
-    deadline = time.monotonic() + SOON
-    while not is_so():
-        assert time.monotonic() < deadline, "did not come true"
-        time.sleep(0.01)
-
-
-async def until_so(is_so: Callable[[], bool]) -> None:
-    """`until`, for those who share a loop."""
-    async with asyncio.timeout(SOON):
-        while not is_so():
-            await asyncio.sleep(0.01)

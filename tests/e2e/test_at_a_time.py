@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from tests.e2e.kitchens import Kitchen, until
+from tests.e2e.kitchens import Kitchen
 from tests.netns.namespaces import Namespace, tell_hindrance
+from tests.waiting import until
 
 import gandy
 from gandy import Client

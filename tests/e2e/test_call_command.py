@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.crew import PATIENCE, Crew
-from tests.e2e.kitchens import SOON, Kitchen, a_kitchen, read_lines, until
+from tests.e2e.kitchens import SOON, Kitchen, a_kitchen, read_lines
+from tests.waiting import until
 
 import gandy
 from gandy.terminal.exits import ExitCode

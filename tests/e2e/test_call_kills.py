@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.crew import PATIENCE
-from tests.e2e.kitchens import SOON, Kitchen, a_kitchen, read_lines, until, until_so
+from tests.e2e.kitchens import SOON, Kitchen, a_kitchen, read_lines
 from tests.processes import is_alive
+from tests.waiting import until, until_async
 
 import gandy
 from gandy.errors import LinkError, WorkerLost
@@ -26,7 +27,7 @@ def test_every_caller_of_a_killed_worker_hears_of_it(tmp_path: Path) -> None:
                 half = CALLS // 2
                 calls = [client.call("hold_async", str(book), str(tmp_path / "never")) for _ in range(half)]
                 calls += [other.call("hold_async", str(book), str(tmp_path / "never")) for _ in range(half)]
-                await until_so(lambda: len(read_lines(book)) == CALLS)
+                await until_async(lambda: len(read_lines(book)) == CALLS)
                 kitchen.workers[0].kill()
                 errors = await asyncio.gather(*calls, return_exceptions=True)
                 assert {type(error) for error in errors} == {WorkerLost}
@@ -53,9 +54,9 @@ def test_repeatable_calls_of_a_killed_worker_succeed_elsewhere(tmp_path: Path) -
 
         async def go(client: gandy.AsyncClient) -> None:
             calls = [client.call("hold_async", str(book), str(path), repeatable=True) for _ in range(CALLS)]
-            await until_so(lambda: len(read_lines(book)) == CALLS)
+            await until_async(lambda: len(read_lines(book)) == CALLS)
             first.kill()
-            await until_so(lambda: len(read_lines(book)) == CALLS + CALLS // 2)  # they had half of them each
+            await until_async(lambda: len(read_lines(book)) == CALLS + CALLS // 2)  # they had half of them each
             assert not any(call.done() for call in calls)
             path.touch()
             assert await asyncio.gather(*calls) == ["held"] * CALLS
@@ -69,7 +70,7 @@ def test_repeatable_call_with_large_arguments_succeeds_elsewhere(tmp_path: Path)
 
         async def go(client: gandy.AsyncClient) -> None:
             held = client.call("hold_async", str(book), str(path), repeatable=True)
-            await until_so(lambda: read_lines(book) == ["began"])
+            await until_async(lambda: read_lines(book) == ["began"])
             large = client.call("measure", bytes(5_000_000), repeatable=True)  # waits for the slot
             kitchen.workers[0].kill()
             path.touch()
@@ -143,16 +144,16 @@ def test_calls_outlive_the_foreman_where_they_may(tmp_path: Path) -> None:
         async def go(client: gandy.AsyncClient) -> None:
             call = client.call("hold_async", str(once), str(path))
             repeatable = client.call("hold_async", str(again), str(path), repeatable=True)
-            await until_so(lambda: read_lines(once) == read_lines(again) == ["began"])
+            await until_async(lambda: read_lines(once) == read_lines(again) == ["began"])
             kitchen.foreman.kill()
             with pytest.raises(LinkError):
                 await call
             with pytest.raises(LinkError, match="no foreman is running"):
                 await client.call("ping")
-            await until_so(lambda: read_lines(once) == ["began", "cancelled", "ended"])  # it was for nobody
+            await until_async(lambda: read_lines(once) == ["began", "cancelled", "ended"])  # it was for nobody
             await asyncio.to_thread(kitchen.restart_foreman)
             assert await client.call("add", 1, 2) == 3  # also where the worker is not back yet
-            await until_so(lambda: read_lines(again) == ["began", "cancelled", "ended", "began"])
+            await until_async(lambda: read_lines(again) == ["began", "cancelled", "ended", "began"])
             assert not repeatable.done()
             path.touch()
             assert await repeatable == "held"
@@ -181,7 +182,7 @@ def test_worker_that_is_drained_lets_its_calls_end(tmp_path: Path, name: str) ->
 
         async def go(client: gandy.AsyncClient) -> None:
             call = client.call(name, str(book), str(path))
-            await until_so(lambda: read_lines(book) == ["began"])
+            await until_async(lambda: read_lines(book) == ["began"])
             await client.stop_worker("w1")
             await asyncio.to_thread(kitchen.hire, "w2")
             assert await client.call("get_pid") == kitchen.workers[1].busy_pid  # the other gets nothing new
@@ -221,10 +222,10 @@ def test_repeatable_call_whose_process_ends_with_its_worker_succeeds_elsewhere(t
 
         async def go(client: gandy.AsyncClient) -> None:
             call = client.call("hold_isolated", str(book), str(path), repeatable=True)
-            await until_so(lambda: len(read_lines(book)) == 1)
+            await until_async(lambda: len(read_lines(book)) == 1)
             await asyncio.to_thread(kitchen.hire, "w2")
             kitchen.workers[0].process.send_signal(signal.SIGINT)
-            await until_so(lambda: len(read_lines(book)) == 2)
+            await until_async(lambda: len(read_lines(book)) == 2)
             path.touch()
             assert await call == "held"
 

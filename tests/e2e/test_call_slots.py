@@ -4,7 +4,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.e2e.kitchens import SOON, a_kitchen, read_lines, until, until_so
+from tests.e2e.kitchens import SOON, a_kitchen, read_lines
+from tests.waiting import until, until_async
 
 import gandy
 from gandy.client import Job
@@ -78,7 +79,7 @@ def test_job_goes_on_though_calls_never_stop(tmp_path: Path) -> None:
             job = await client.submit("true", tasks=100)
             await job.wait(SOON)
             before = ended
-            await until_so(lambda: ended > before)
+            await until_async(lambda: ended > before)
             for caller in callers:
                 caller.cancel()
             await asyncio.gather(*callers, return_exceptions=True)
@@ -92,7 +93,7 @@ def test_worker_full_of_calls_runs_a_task_in_the_end(tmp_path: Path) -> None:
 
         async def go(client: gandy.AsyncClient) -> None:
             held = [client.call("hold", str(book), str(path)) for _ in range(2)]
-            await until_so(lambda: len(read_lines(book)) == 2)
+            await until_async(lambda: len(read_lines(book)) == 2)
             job = await client.submit("true")
             waiting = [client.call("add", number, 1) for number in range(10)]
             path.touch()
@@ -140,7 +141,7 @@ def test_call_may_take_several_slots(tmp_path: Path) -> None:
 
         async def go(client: gandy.AsyncClient) -> None:
             wide = client.call("hold_two_slots", str(first), str(path))
-            await until_so(lambda: read_lines(first) == ["began"])
+            await until_async(lambda: read_lines(first) == ["began"])
             narrow = client.call("hold", str(second), str(path))
             await client.workers()
             assert read_lines(second) == []

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 from tests.e2e.crew import PATIENCE
-from tests.e2e.kitchens import SOON, Kitchen, a_kitchen, read_lines, until, until_so
+from tests.e2e.kitchens import SOON, Kitchen, a_kitchen, read_lines
 from tests.processes import is_alive
+from tests.waiting import until, until_async
 
 import gandy
 from gandy.errors import CallFailed, CallTimeout, LinkError, UnknownCommand
@@ -259,7 +260,7 @@ def test_stream_that_is_left_early_ends_the_generator(kitchen: Kitchen, tmp_path
         async with client.stream(name, str(book), 10) as values:
             async for _ in values:
                 break
-        await until_so(lambda: read_lines(book)[-1:] == ["closed"])
+        await until_async(lambda: read_lines(book)[-1:] == ["closed"])
 
     kitchen.talk(go)
 
@@ -385,11 +386,11 @@ def test_call_that_is_cancelled_is_cancelled_on_the_worker(kitchen: Kitchen, tmp
             return await client.call("hold_async", str(book), str(tmp_path / "never"))
 
         waiting = asyncio.create_task(wait())
-        await until_so(lambda: read_lines(book) == ["began"])
+        await until_async(lambda: read_lines(book) == ["began"])
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
-        await until_so(lambda: read_lines(book) == ["began", "cancelled", "ended"])
+        await until_async(lambda: read_lines(book) == ["began", "cancelled", "ended"])
 
     kitchen.talk(go)
 
@@ -415,7 +416,7 @@ def test_large_arguments_can_be_cancelled_half_way(own_kitchen: Kitchen) -> None
             await asyncio.gather(*(client.call("ping") for _ in range(3)))
             large.cancel()
         assert await client.call("add", 1, 2) == 3
-        await until_so(lambda: own_kitchen.count_calls() == 0)
+        await until_async(lambda: own_kitchen.count_calls() == 0)
 
     own_kitchen.talk(go)
 
@@ -437,9 +438,9 @@ def test_isolated_call_that_is_cancelled_is_killed(kitchen: Kitchen, tmp_path: P
 
     async def go(client: gandy.AsyncClient) -> None:
         call = client.call("hold_isolated", str(book), str(tmp_path / "never"))
-        await until_so(lambda: len(read_lines(book)) == 1)
+        await until_async(lambda: len(read_lines(book)) == 1)
         call.cancel()
-        await until_so(lambda: not is_alive(int(read_lines(book)[0])))
+        await until_async(lambda: not is_alive(int(read_lines(book)[0])))
         assert (await client.call("square", 3))[0] == 9
 
     kitchen.talk(go)
@@ -450,7 +451,7 @@ def test_crash_of_a_process_fails_its_call_only(kitchen: Kitchen, tmp_path: Path
 
     async def go(client: gandy.AsyncClient) -> None:
         held = client.call("hold_isolated", str(book), str(path))
-        await until_so(lambda: len(read_lines(book)) == 1)
+        await until_async(lambda: len(read_lines(book)) == 1)
         with pytest.raises(CallFailed, match=r"its process died: .*SIGSEGV"):
             await client.call("crash")
         path.touch()
@@ -469,7 +470,7 @@ def test_thousand_calls_in_flight_from_one_client_all_end(kitchen: Kitchen, tmp_
 
     async def go(client: gandy.AsyncClient) -> None:
         held = [client.call("hold", str(book), str(path)) for _ in range(SLOTS)]
-        await until_so(lambda: len(read_lines(book)) == SLOTS)
+        await until_async(lambda: len(read_lines(book)) == SLOTS)
         calls = [client.call("add", number, 1) for number in range(1_000)]
         await client.workers()  # the foreman has read all that was written before
         assert not any(call.done() for call in calls)
@@ -486,7 +487,7 @@ def test_calls_that_wait_go_out_in_their_order(tmp_path: Path) -> None:
 
         async def go(client: gandy.AsyncClient) -> None:
             held = client.call("hold", str(book), str(path))
-            await until_so(lambda: read_lines(book) == ["began"])
+            await until_async(lambda: read_lines(book) == ["began"])
             calls = [client.call("write", str(order), str(number)) for number in range(50)]
             path.touch()
             await asyncio.gather(held, *calls)
@@ -566,11 +567,11 @@ def test_repeatable_call_ends_with_its_client(own_kitchen: Kitchen, tmp_path: Pa
     async def go() -> None:
         client = gandy.AsyncClient(own_kitchen.address)
         call = client.call("hold_async", str(book), str(tmp_path / "never"), repeatable=True)
-        await until_so(lambda: read_lines(book) == ["began"])
+        await until_async(lambda: read_lines(book) == ["began"])
         await client.close()
         with pytest.raises(LinkError):
             await call
-        await until_so(lambda: read_lines(book) == ["began", "cancelled", "ended"])
+        await until_async(lambda: read_lines(book) == ["began", "cancelled", "ended"])
 
     asyncio.run(asyncio.wait_for(go(), SOON))
 

@@ -14,9 +14,10 @@ from typing import Final
 
 import pytest
 from tests.e2e.crew import Crew
-from tests.e2e.test_kills import Member, until
+from tests.e2e.members import Member
 from tests.e2e.wall_clocks import DAY, WallClock
 from tests.netns.namespaces import Namespace, tell_hindrance
+from tests.waiting import until
 
 from gandy import Client
 from gandy.client import Job

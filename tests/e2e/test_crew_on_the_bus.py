@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.e2e.kitchens import Kitchen, until
-from tests.e2e.test_kills import Member
+from tests.e2e.kitchens import Kitchen
+from tests.e2e.members import Member
 from tests.netns.namespaces import Namespace, tell_hindrance
+from tests.waiting import until
 
 HINDRANCE = tell_hindrance()
 pytestmark = pytest.mark.skipif(HINDRANCE is not None, reason=str(HINDRANCE))

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import pytest
 from tests.e2e.crew import PATIENCE, Crew
-from tests.e2e.kitchens import until
+from tests.waiting import until
 
 import gandy
 from gandy.core.requests import EVENT, REPLY, Results, decode_answer

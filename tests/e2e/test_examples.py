@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.crew import PATIENCE, Crew
-from tests.e2e.kitchens import until
+from tests.waiting import until
 
 from gandy import Client
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.disks import MEGABYTE, SmallDisk, small_disk
 from tests.e2e.crew import GANDY, PATIENCE, Crew
-from tests.e2e.kitchens import until
+from tests.waiting import until
 
 import gandy
 from gandy.errors import StoreError

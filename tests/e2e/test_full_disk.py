@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.crew import GANDY, PATIENCE
-from tests.e2e.kitchens import Kitchen, a_kitchen, until
+from tests.e2e.kitchens import Kitchen, a_kitchen
+from tests.waiting import until
 
 import gandy
 from gandy.core.model import JobState

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 from tests.e2e.crew import PATIENCE, Crew
-from tests.e2e.test_kills import Member, Site, a_site
+from tests.e2e.members import Member, Site, a_site
 from tests.processes import list_descendants
 
 import gandy
@@ -46,7 +46,7 @@ def fail(text: str) -> None:
     raise ValueError(text)
 
 
-def test_call_gives_its_value(client: gandy.Client) -> None:
+def test_task_gives_its_value(client: gandy.Client) -> None:
     assert client.run(math.hypot, 3, 4).result(PATIENCE) == 5.0
     assert client.run(int, "ff", base=16).result(PATIENCE) == 255
     twice = 2
@@ -159,7 +159,7 @@ def test_error_in_a_map_comes_at_its_place(client: gandy.Client) -> None:
         next(values)
 
 
-def test_dead_process_fails_its_call_only(client: gandy.Client) -> None:
+def test_dead_process_fails_its_task_only(client: gandy.Client) -> None:
     dead, alive = client.run(os._exit, 3), client.run(abs, -1)
     with pytest.raises(TaskFailed):
         dead.result(PATIENCE)
@@ -178,7 +178,7 @@ def test_options_that_make_no_sense_are_told_at_once(client: gandy.Client, wrong
         client.functions(**wrong).run(abs, -1)
 
 
-def test_options_hold_for_their_calls(client: gandy.Client, tmp_path: Path) -> None:
+def test_options_hold_for_their_tasks(client: gandy.Client, tmp_path: Path) -> None:
     with pytest.raises(TaskFailed, match="took too long"):
         client.functions(timeout=0.2).run(time.sleep, 600).result(PATIENCE)
     marks = tmp_path / "marks"
@@ -196,7 +196,7 @@ def _fail_twice(path: str) -> int:
     return count
 
 
-def test_call_that_uses_too_much_memory_is_killed(client: gandy.Client) -> None:
+def test_task_that_uses_too_much_memory_is_killed(client: gandy.Client) -> None:
     greedy = client.functions(memory=300_000_000)
     with pytest.raises(TaskFailed, match="used too much memory and was killed"):
         greedy.run(_hold, 400_000_000).result(PATIENCE)
@@ -208,7 +208,7 @@ def _hold(size: int) -> None:
     time.sleep(600)
 
 
-def test_call_that_waits_can_be_cancelled(client: gandy.Client, tmp_path: Path) -> None:
+def test_task_that_waits_can_be_cancelled(client: gandy.Client, tmp_path: Path) -> None:
     functions = client.functions(limit=1)
     go = tmp_path / "go"
     os.mkfifo(go)

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from tests.e2e.crew import PATIENCE, Crew
-from tests.e2e.kitchens import until, until_so
 from tests.processes import is_alive
+from tests.waiting import until, until_async
 
 import gandy
 from gandy.core.model import JobState
@@ -174,11 +174,11 @@ def run_quietly(crew: Crew, act: Act) -> None:
 def test_a_call_that_is_no_longer_awaited_is_killed(crew: Crew, tmp_path: Path) -> None:
     async def act(client: gandy.AsyncClient) -> None:
         call = client.run(begin, tmp_path, 1)
-        await until_so(lambda: list_begun(tmp_path) == {1})
+        await until_async(lambda: list_begun(tmp_path) == {1})
         process = find_process(tmp_path, 1)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(call, 0.01)
-        await until_so(lambda: not is_alive(process))
+        await until_async(lambda: not is_alive(process))
         assert [await client.run(pow, 2, number) for number in range(SLOTS)] == [1, 2]
 
     run_quietly(crew, act)
@@ -197,7 +197,7 @@ def test_cancelling_who_awaits_cancels_the_call(crew: Crew, tmp_path: Path, way:
 
     async def act(client: gandy.AsyncClient) -> None:
         waiting = asyncio.create_task(wait_for_it(client))
-        await until_so(lambda: 1 in list_begun(tmp_path))
+        await until_async(lambda: 1 in list_begun(tmp_path))
         process = find_process(tmp_path, 1)
         if way == "timeout":
             with pytest.raises(TimeoutError):
@@ -207,7 +207,7 @@ def test_cancelling_who_awaits_cancels_the_call(crew: Crew, tmp_path: Path, way:
             waiting.cancel()
             await asyncio.wait({waiting})
         assert waiting.cancelled()
-        await until_so(lambda: not is_alive(process))
+        await until_async(lambda: not is_alive(process))
 
     run_quietly(crew, act)
 
@@ -248,7 +248,7 @@ def test_an_exception_comes_through_a_task(crew: Crew) -> None:
 def test_a_client_that_is_closed_leaves_no_complaint(crew: Crew, tmp_path: Path) -> None:
     async def act(client: gandy.AsyncClient) -> None:
         client.run(begin, tmp_path, 1)
-        await until_so(lambda: list_begun(tmp_path) == {1})
+        await until_async(lambda: list_begun(tmp_path) == {1})
 
     run_quietly(crew, act)
     (tmp_path / "go").touch()

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.crew import GANDY, PATIENCE, Crew
-from tests.e2e.test_kills import until
 from tests.processes import find_busy, is_alive, read_state
+from tests.waiting import until
 
 from gandy import Client
 from gandy.core.model import Cause

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import zmq
 from tests.e2e.crew import PATIENCE, Crew
-from tests.e2e.kitchens import until
-from tests.e2e.test_kills import Member
+from tests.e2e.members import Member
 from tests.free_ports import find_port
+from tests.waiting import until
 
 from gandy.doors.sockets.curve import ServerKeys
 

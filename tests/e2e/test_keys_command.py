@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.crew import PATIENCE, Crew
-from tests.e2e.kitchens import until
-from tests.e2e.test_kills import Member
+from tests.e2e.members import Member
 from tests.free_ports import find_port
+from tests.waiting import until
 
 from gandy.keys.ensemble import open_ensemble_key, open_own_key
 

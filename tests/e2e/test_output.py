@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from tests.e2e.kitchens import a_kitchen, until
+from tests.e2e.kitchens import a_kitchen
+from tests.waiting import until
 
 
 @pytest.mark.parametrize("words", [(), ("--task", "1")], ids=["all", "one"])

@@ -12,7 +12,7 @@ import zmq
 from tests.e2e.crew import PATIENCE, Crew
 from tests.e2e.door_crews import DoorCrew, PlainDealer, a_door_crew
 from tests.e2e.kitchens import ROOT, SOON
-from tests.e2e.test_kills import Member
+from tests.e2e.members import Member
 from tests.free_ports import find_port
 from tests.waiting import until
 

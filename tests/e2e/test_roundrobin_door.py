@@ -27,7 +27,7 @@ from tests.e2e.door_crews import (
     PlainWorker,
     a_door_crew,
 )
-from tests.e2e.test_kills import Member
+from tests.e2e.members import Member
 from tests.waiting import until
 
 import gandy

@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 import pytest
 from tests.e2e.crew import GANDY, PATIENCE
-from tests.e2e.kitchens import Kitchen, a_kitchen, until
+from tests.e2e.kitchens import Kitchen, a_kitchen
 from tests.processes import find_busy
+from tests.waiting import until
 
 import gandy
 from gandy.core.model import JobState

@@ -21,8 +21,9 @@ import pytest
 from tests.as_root import can_be_nobody
 from tests.e2e.crew import GANDY, PATIENCE, Crew
 from tests.e2e.forts import CLIENT_OFFERS
-from tests.e2e.kitchens import ROOT, until
+from tests.e2e.kitchens import ROOT
 from tests.free_ports import find_port
+from tests.waiting import until
 
 from gandy.bus.wire.control import Discovery, encode_discovery
 from gandy.bus.wire.dialects import DIALECTS

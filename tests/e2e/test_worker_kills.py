@@ -11,8 +11,9 @@ from random import Random
 from typing import NamedTuple
 
 from tests.e2e.crew import PATIENCE
-from tests.e2e.test_kills import Member, Site, a_site, until
+from tests.e2e.members import Member, Site, a_site
 from tests.processes import is_alive
+from tests.waiting import until
 
 from gandy import Client
 from gandy.client import Job

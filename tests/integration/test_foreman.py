@@ -37,7 +37,7 @@ from gandy.store.base import JobRow
 from gandy.store.memory import MemoryStore
 from gandy.wire import v2
 from gandy.wire.messages import About, Hello, Ok
-from gandy.worker import service
+from gandy.worker import foreman_link, trim
 from gandy.worker.service import WorkerService
 from gandy.worker.trim import weigh
 
@@ -299,7 +299,7 @@ def test_only_a_worker_that_falls_silent_is_cut_off_when_the_wall_clock_steps(
     home: Path, monkeypatch: pytest.MonkeyPatch, step: float
 ) -> None:
     monkeypatch.setattr(core_foreman, "HEARTBEAT_EXPIRY", MAX_SILENCE)
-    monkeypatch.setattr(service, "HEARTBEAT_PERIOD", 0.1)
+    monkeypatch.setattr(foreman_link, "HEARTBEAT_PERIOD", 0.1)
     wall = time.time
 
     async def test() -> None:
@@ -326,8 +326,8 @@ def test_only_a_worker_that_falls_silent_is_cut_off_when_the_wall_clock_steps(
 
 
 def test_a_foreman_that_falls_silent_is_left(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "HEARTBEAT_PERIOD", 0.05)
-    monkeypatch.setattr(service, "HEARTBEAT_EXPIRY", 0.1)
+    monkeypatch.setattr(foreman_link, "HEARTBEAT_PERIOD", 0.05)
+    monkeypatch.setattr(foreman_link, "HEARTBEAT_EXPIRY", 0.1)
 
     async def test() -> None:
         links: asyncio.Queue[None] = asyncio.Queue()
@@ -428,7 +428,7 @@ def test_foreman_itself_refuses_a_line_that_would_be_code(home: Path, spec: JobS
 
 
 def test_output_beyond_the_limit_goes_the_oldest_first(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "TIDY_PERIOD", 0.01)
+    monkeypatch.setattr(trim, "LOOK_PERIOD", 0.01)
 
     async def test() -> None:
         async with a_foreman(home), a_client(home) as client:
@@ -455,7 +455,7 @@ def test_a_worker_keeps_no_idle_thread(home: Path, monkeypatch: pytest.MonkeyPat
         looked.set()
         return weigh(folder)
 
-    monkeypatch.setattr(service, "weigh", look)
+    monkeypatch.setattr(trim, "weigh", look)
 
     async def test() -> None:
         before = set(threading.enumerate())

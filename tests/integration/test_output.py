@@ -3,58 +3,24 @@
 import asyncio
 import os
 import shutil
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.integration.local_crews import a_foreman, a_worker, read, run
 from tests.integration.test_plain_peers import PlainWorker, a_place
 
 from gandy import AsyncClient, AsyncJob
 from gandy.core.model import JobState
-from gandy.core.policy import Policy
 from gandy.errors import GandyError
-from gandy.foreman.main import ForemanProgram, socket_address
-from gandy.functions.tag import PYTHON_TAG
+from gandy.foreman.main import socket_address
 from gandy.reach import Reach
 from gandy.wire.messages import About
-from gandy.worker import service
+from gandy.worker import trim as trimming
 from gandy.worker.service import WorkerService
-from gandy.worker.trim import trim
 
 LARGE = 2_000_000  # bytes of a result that stays on its worker
-
-
-def run(test: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(test, 30))
-
-
-@asynccontextmanager
-async def a_foreman(home: Path, store: str = "memory:") -> AsyncIterator[AsyncClient]:
-    program = ForemanProgram(str(home), store, Policy(grace=0.2))
-    await program.start()
-    try:
-        async with AsyncClient(str(socket_address(str(home)))) as client:
-            yield client
-    finally:
-        await program.stop()
-
-
-@asynccontextmanager
-async def a_worker(home: Path, life: int = 1, **more: Any) -> AsyncIterator[None]:
-    about = About(f"hut-{life}", "hut", 2, (PYTHON_TAG,))
-    worker = WorkerService(Reach((socket_address(str(home)),)), about, home / "out", **more)
-    working = asyncio.create_task(worker.run())
-    try:
-        yield
-    finally:
-        await worker.stop()
-        await working
-
-
-async def read(job: AsyncJob, task: int = 1, stream: str = "out") -> bytes:
-    return b"".join([piece async for piece in job.output(task, stream)])
 
 
 async def finish(client: AsyncClient, command: str, **more: Any) -> AsyncJob:
@@ -102,7 +68,7 @@ def test_output_that_was_trimmed_is_said_to_be_gone(tmp_path: Path, stream: str)
         async with a_foreman(tmp_path) as client, a_worker(tmp_path):
             job = await finish(client, f"echo much >&{1 if stream == 'out' else 2}")
             silent = await finish(client, "true")
-            trim(tmp_path / "out", 0)
+            trimming.trim(tmp_path / "out", 0)
             with pytest.raises(GandyError, match="task 1 wrote is no longer kept: its worker hut removed it"):
                 await read(job, stream=stream)
             assert await read(silent, stream=stream) == b""
@@ -234,15 +200,17 @@ def test_output_is_trimmed_also_after_that_was_not_possible(
 ) -> None:
     failures = 0
 
+    real_trim = trimming.trim
+
     def trim_later(folder: Path, max_bytes: int) -> int:
         nonlocal failures
         if failures < 3:
             failures += 1
             raise error
-        return trim(folder, max_bytes)
+        return real_trim(folder, max_bytes)
 
-    monkeypatch.setattr(service, "TIDY_PERIOD", 0.01)
-    monkeypatch.setattr(service, "trim", trim_later)
+    monkeypatch.setattr(trimming, "LOOK_PERIOD", 0.01)
+    monkeypatch.setattr(trimming, "trim", trim_later)
 
     async def test() -> None:
         async with a_foreman(tmp_path) as client, a_worker(tmp_path, max_output_bytes=10_000):
@@ -255,7 +223,7 @@ def test_output_is_trimmed_also_after_that_was_not_possible(
 
 
 def test_old_output_of_other_stores_is_trimmed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "TIDY_PERIOD", 0.01)
+    monkeypatch.setattr(trimming, "LOOK_PERIOD", 0.01)
 
     async def test() -> None:
         for life in (1, 2):

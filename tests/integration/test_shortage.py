@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.integration.test_output import a_foreman, a_worker, read, run
+from tests.integration.local_crews import a_foreman, a_worker, read, run
 
 from gandy import AsyncClient, AsyncJob
 from gandy.core.model import Cause, JobState
 from gandy.errors import GandyError
-from gandy.worker import capacity, output, spawn, throttle
+from gandy.worker import output, slot_limit, spawn, throttle
 from gandy.worker.posix_spawn import spawn as real_spawn
 
 LARGE = 2_000_000  # bytes of a result that stays on its worker
@@ -78,7 +78,7 @@ def test_tasks_outlast_a_shortage_of_processes_without_a_failure(
 def test_attempts_that_were_given_back_count_neither_as_failures_nor_as_crashes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(capacity, "LAST_PAUSE", capacity.FIRST_PAUSE)
+    monkeypatch.setattr(slot_limit, "LAST_PAUSE", slot_limit.FIRST_PAUSE)
     fault = Fault(errno.EMFILE, real_spawn)
     monkeypatch.setattr(spawn, "spawn", fault)
 
@@ -125,7 +125,7 @@ def test_nothing_is_started_while_the_disk_is_nearly_full_and_cancel_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(throttle, "DISK_PERIOD", 0.02)
-    monkeypatch.setattr("gandy.worker.service.DISK_PERIOD", 0.02)
+    monkeypatch.setattr("gandy.worker.task_service.DISK_PERIOD", 0.02)
 
     async def test() -> None:
         async with a_foreman(tmp_path) as client, a_worker(tmp_path):
@@ -133,8 +133,8 @@ def test_nothing_is_started_while_the_disk_is_nearly_full_and_cancel_works(
             while await read(runaway) != b"began\n":
                 await asyncio.sleep(0.01)
             with monkeypatch.context() as patch:
-                patch.setattr(capacity, "RESERVED_BYTES", 1 << 62)
-                patch.setattr(capacity, "RESERVED_SHARE", 2.0)  # more than any disk has
+                patch.setattr(slot_limit, "RESERVED_BYTES", 1 << 62)
+                patch.setattr(slot_limit, "RESERVED_SHARE", 2.0)  # more than any disk has
                 assert "room on the disk" in await until_short(client)
                 job = await client.submit("true")
                 assert "room on the disk" in " ".join(await job.explain())
@@ -150,7 +150,7 @@ def test_nothing_is_started_while_the_disk_is_nearly_full_and_cancel_works(
 
 
 def test_worker_tells_a_new_foreman_that_it_is_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capacity, "FIRST_PAUSE", 30.0)
+    monkeypatch.setattr(slot_limit, "FIRST_PAUSE", 30.0)
     fault = Fault(errno.EAGAIN, real_spawn)
     monkeypatch.setattr(spawn, "spawn", fault)
 
@@ -166,7 +166,7 @@ def test_worker_tells_a_new_foreman_that_it_is_short(tmp_path: Path, monkeypatch
 
 
 def test_large_result_waits_for_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gandy.worker.service.DISK_PERIOD", 0.02)
+    monkeypatch.setattr("gandy.worker.task_service.DISK_PERIOD", 0.02)
     fault = Fault(errno.ENOSPC, output._write)
     monkeypatch.setattr(output, "_write", fault)
 

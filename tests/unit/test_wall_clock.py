@@ -25,10 +25,11 @@ ALLOWED: Final = {
     "foreman/porter.py": "whether keys and invitations are still good",
     "keys/foreman.py": "how long keys and invitations are good",
     "terminal/options.py": "people write --at as a time of day",
+    "worker/endings.py": "shown: when a task could not start",
     "worker/runner.py": "shown: when a task could not start",
-    "worker/service.py": "shown: when a task could not start",
+    "worker/running_task.py": "shown: when a task started",
     "worker/slot.py": "shown: when a task started",
-    "worker/task.py": "shown: when a task started",
+    "worker/task_service.py": "shown: when a task could not start",
     "worker/trim.py": "which output is removed first",
 }
 

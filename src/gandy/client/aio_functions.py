@@ -11,7 +11,7 @@ from gandy.client.results import make_error, open_value
 from gandy.core.model import TaskState
 from gandy.core.requests import ResultRow
 from gandy.errors import GandyError
-from gandy.functions.calls import name_function
+from gandy.functions.tasks import name_function
 from gandy.ids import JobId
 from gandy.progress import showing
 

@@ -27,9 +27,9 @@ from gandy.client.options import FunctionOptions
 from gandy.client.spec import find_folder, make_submit
 from gandy.core.model import JobSpec, PythonSpec
 from gandy.errors import CallTooLarge
-from gandy.functions import pack_call, pack_function, pack_items
-from gandy.functions.calls import name_function
+from gandy.functions import pack_function, pack_items, pack_task
 from gandy.functions.tag import PYTHON_TAG
+from gandy.functions.tasks import name_function
 from gandy.ids import JobId
 from gandy.progress import showing
 
@@ -73,7 +73,7 @@ class Functions:
         kwargs: dict[str, Any],
     ) -> C:
         """The same; `make` adds the pickled task to the job and gives the future."""
-        task = _check_size(pack_call(function, args, kwargs))
+        task = _check_size(pack_task(function, args, kwargs))
         own_options = get_options(function)
         while True:
             job = self._get_single_job(own_options)

@@ -8,7 +8,7 @@ from gandy.core.model import Cause, TaskState
 from gandy.core.requests import ResultRow
 from gandy.errors import TaskFailed
 from gandy.functions import open_error, open_result
-from gandy.functions.calls import ADVICE
+from gandy.functions.tasks import ADVICE
 
 DIED: Final = {
     Cause.EXIT: "its process ended before the function returned",
@@ -46,9 +46,9 @@ def make_error(row: ResultRow) -> BaseException:
     if row.cause is Cause.RAISED and row.result:
         error = open_error(row.result)
         if ADVICE in getattr(error, "__notes__", ()):
-            from gandy.functions.versions import tell_versions  # it costs time, and is seldom needed
+            from gandy.functions.versions import format_versions  # it costs time, and is seldom needed
 
-            error.add_note(f"Here there is {tell_versions(error)}.")
+            error.add_note(f"Here there is {format_versions(error)}.")
         return error
     how = DIED.get(row.cause, row.cause.name.lower())
     error = TaskFailed(f"task {row.task}: {how}" + (f" ({row.note})" if row.note else ""))

@@ -8,7 +8,7 @@ from gandy.net import loop
 from gandy.net.exposure import parse_tcp
 from gandy.net.open_files import allow_many_files
 from gandy.worker.guardian import guard
-from gandy.worker.main import Service, serve, tell_people, warn
+from gandy.worker.main import RunnableWorker, configure_logging, serve, warn
 from gandy.worker.restart import drop_token
 
 
@@ -16,7 +16,7 @@ def prepare(url: str, insecure: bool, curve: str | None) -> tuple[str, ClientKey
     """The server's address, and keys for it. Raises: ConfigError."""
     drop_token()
     guard()
-    tell_people()
+    configure_logging()
     allow_many_files()
     address = parse_tcp(url)
     if curve:
@@ -31,7 +31,7 @@ def prepare(url: str, insecure: bool, curve: str | None) -> tuple[str, ClientKey
     return str(address), None
 
 
-def work(make_service: Callable[[], Service]) -> int:
+def work(make_service: Callable[[], RunnableWorker]) -> int:
     """Run until a signal or the server ends it."""
     loop.run(serve(make_service))
     return 0

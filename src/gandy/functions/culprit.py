@@ -1,4 +1,4 @@
-"""Finds out which part of a value cannot be pickled. Slow, and only asked after something failed."""
+"""Finds out which part of a value cannot be pickled. Slow, and used only after pickling failed."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FunctionType
@@ -11,8 +11,8 @@ MAX_DEPTH: Final = 8  # deeper than that, the path would explain nothing
 
 
 def blame(parts: Sequence[tuple[str, Any]], error: Exception) -> NotPicklable:
-    """An error that names the first part that cannot travel, and what in it."""
-    where, value = next(((where, value) for where, value in parts if not can_travel(value)), parts[-1])
+    """Make an error that names the first part that cannot be pickled, and what in it cannot."""
+    where, value = next(((where, value) for where, value in parts if not can_be_pickled(value)), parts[-1])
     path: list[str] = []
     while len(path) < MAX_DEPTH and (step := find_step(value)) is not None:
         path.append(step[0])
@@ -21,7 +21,7 @@ def blame(parts: Sequence[tuple[str, Any]], error: Exception) -> NotPicklable:
     return NotPicklable(f"cannot pickle {where}: {_name_kind(value)}{inside} ({type(error).__name__}: {error})")
 
 
-def can_travel(value: Any) -> bool:
+def can_be_pickled(value: Any) -> bool:
     try:
         dump_by_value(value)
     except Exception:  # noqa: BLE001 - values may raise anything here
@@ -30,7 +30,7 @@ def can_travel(value: Any) -> bool:
 
 
 def find_step(value: Any) -> tuple[str, Any] | None:
-    """The next step inwards, and what is there; None where the value itself is to blame."""
+    """One step into the value towards what cannot be pickled; None where that is the value itself."""
     if isinstance(value, dict):
         step = _first_bad([(f"a key of {_name_kind(value)}", key) for key in value])
         return step or _first_bad([(f"{type(value).__name__} key {key!r:.60}", item) for key, item in value.items()])
@@ -54,7 +54,7 @@ def _look_into(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _list_variables(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """What a function that travels by value takes along."""
+    """What is pickled with a function that is sent as code."""
     code = function.__code__
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         try:
@@ -68,13 +68,13 @@ def _list_variables(function: FunctionType) -> Iterator[tuple[str, Any]]:
         yield f"a default of function {function.__name__}", value
 
 
-def _first_bad(steps: list[tuple[str, Any]], is_good: Callable[[Any], bool] = can_travel) -> tuple[str, Any] | None:
+def _first_bad(steps: list[tuple[str, Any]], is_good: Callable[[Any], bool] = can_be_pickled) -> tuple[str, Any] | None:
     if is_good([item for _, item in steps]):
         return None
     while len(steps) > 1:
         half = steps[: len(steps) // 2]
         steps = steps[len(half) :] if is_good([item for _, item in half]) else half
-    # Alone it may travel: some things only fail together. Then nothing inside is to blame.
+    # Some things fail only together: if this one can be pickled alone, no single part is to blame.
     return steps[0] if steps and not is_good(steps[0][1]) else None
 
 

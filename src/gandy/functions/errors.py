@@ -1,24 +1,24 @@
 """What can go wrong with functions and their data. Part of the tree in `gandy.errors`.
 
 GandyError
-├── NotPicklable     something cannot travel; the text names it. Also a TypeError
-├── WrongPython      a function travelled as code to another version of Python
-└── RemoteError      stands for an exception that could not travel itself
+├── NotPicklable     something cannot be pickled; the text names it. Also a TypeError
+├── WrongPython      a function was sent as code to another version of Python
+└── RemoteError      stands for an exception that could not be pickled itself
 """
 
 from gandy.errors import GandyError
 
 
 class NotPicklable(GandyError, TypeError):
-    """Something in a call or in a result cannot be pickled; the text says what and where."""
+    """Something in the arguments or in a result cannot be pickled; the text says what and where."""
 
 
 class WrongPython(GandyError):
-    """Code of one version of Python reached another one, where it could do anything."""
+    """Code of one version of Python reached another one, where running it could do anything."""
 
 
 class RemoteError(GandyError):
-    """An exception of a function that could not be pickled or not be opened here: what is known about it."""
+    """What is known about an exception that could not be pickled, or not be unpickled here."""
 
     def __init__(self, class_name: str, text: str, trace: str = "") -> None:
         super().__init__(class_name, text, trace)
@@ -31,7 +31,7 @@ class RemoteError(GandyError):
 
 
 class RemoteTraceback(Exception):
-    """The cause of an exception that came from elsewhere: Python prints it above the exception."""
+    """The cause of an exception that was raised on a worker: Python prints it above the exception."""
 
     def __init__(self, tb: str) -> None:
         super().__init__(tb)

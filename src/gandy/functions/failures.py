@@ -1,4 +1,4 @@
-"""Exceptions as bytes and back: as themselves where that can be, and always with where they were raised."""
+"""Exceptions as bytes and back: as themselves where they can be pickled, and always with their traceback as text."""
 
 import pickle
 from typing import Final, NamedTuple
@@ -7,12 +7,12 @@ from gandy.functions.errors import RemoteError, RemoteTraceback
 from gandy.functions.packing import PROTOCOL, pack, unpack
 
 MAX_NOTE: Final = 500  # characters of a description, which goes into tables and on one line
-MAX_CAUSES: Final = 10  # of an exception that keep being objects; the printed trace has all of them
+MAX_CAUSES: Final = 10  # of an exception that are sent as objects; the printed traceback has all of them
 OURS: Final = __file__.removesuffix("functions/failures.py")  # files of gandy itself
 
 
-class Wreck(NamedTuple):
-    """One exception: what can be read in any case, and the exception itself where it could be pickled."""
+class PackedException(NamedTuple):
+    """One exception: its text, and the exception itself where it could be pickled."""
 
     class_name: str
     text: str
@@ -21,20 +21,20 @@ class Wreck(NamedTuple):
 
 
 def pack_error(error: BaseException, trace: str | None = None) -> bytes:
-    """Never fails. `trace` is what `format_error` gave, for those who have it already."""
-    causes: list[Wreck] = []
+    """Never fails. `trace`: what `format_error` returned, if the caller has it already."""
+    causes: list[PackedException] = []
     link: BaseException | None = error
     while link is not None and len(causes) < MAX_CAUSES:
         causes.append(_describe(link))
         link = link.__cause__
-    fields = (format_error(error) if trace is None else trace, [tuple(wreck) for wreck in causes])
+    fields = (format_error(error) if trace is None else trace, [tuple(cause) for cause in causes])
     return pickle.dumps(fields, PROTOCOL)
 
 
 def open_error(packed: bytes) -> BaseException:
     """The exception, its causes, and under the last of them the remote traceback. Never fails on what was packed."""
-    trace, fields = pickle.loads(packed)  # noqa: S301 - see the package
-    chain = [_rebuild(Wreck(*wreck), trace) for wreck in fields]
+    trace, exceptions = pickle.loads(packed)  # noqa: S301 - see the package
+    chain = [_rebuild(PackedException(*fields), trace) for fields in exceptions]
     for error, cause in zip(chain, [*chain[1:], RemoteTraceback(trace)], strict=True):
         error.__cause__ = cause
     return chain[0]
@@ -49,7 +49,7 @@ def describe_error(error: BaseException) -> str:
 
 
 def format_error(error: BaseException) -> str:
-    """What Python prints for it, without the frames of gandy that every call has."""
+    """What Python prints for it, without the frames of gandy itself."""
     # Imported late: most processes never need it.
     import traceback
 
@@ -58,11 +58,11 @@ def format_error(error: BaseException) -> str:
         first = first.tb_next
     try:
         return "".join(traceback.format_exception(type(error), error, first or error.__traceback__))
-    except Exception as problem:  # noqa: BLE001 - exceptions may be written by anybody
+    except Exception as problem:  # noqa: BLE001 - an exception class may do anything in its methods
         return f"{describe_error(error)} (its traceback cannot be printed: {type(problem).__name__})\n"
 
 
-def _describe(error: BaseException) -> Wreck:
+def _describe(error: BaseException) -> PackedException:
     kind = type(error)
     name = (
         kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{kind.__qualname__}"
@@ -70,22 +70,22 @@ def _describe(error: BaseException) -> Wreck:
     notes = [str(note) for note in getattr(error, "__notes__", ())]
     try:
         packed = pack(error)
-    except Exception:  # noqa: BLE001 - then it is told in words
+    except Exception:  # noqa: BLE001 - then only its text is sent
         packed = b""
-    return Wreck(name, _read_text(error), notes, packed)
+    return PackedException(name, _read_text(error), notes, packed)
 
 
-def _rebuild(wreck: Wreck, trace: str) -> BaseException:
-    error = _maybe_open(wreck.packed) or RemoteError(wreck.class_name, wreck.text, trace)
-    if wreck.notes and not hasattr(error, "__notes__"):
-        error.__notes__ = list(wreck.notes)
+def _rebuild(exception: PackedException, trace: str) -> BaseException:
+    error = _maybe_open(exception.packed) or RemoteError(exception.class_name, exception.text, trace)
+    if exception.notes and not hasattr(error, "__notes__"):
+        error.__notes__ = list(exception.notes)
     return error
 
 
 def _maybe_open(packed: bytes) -> BaseException | None:
     try:
         opened = unpack(packed) if packed else None
-    except Exception:  # noqa: BLE001 - its class may be missing here, or want other arguments than it keeps
+    except Exception:  # noqa: BLE001 - its class may be missing here, or need other arguments than it stores
         return None
     return opened if isinstance(opened, BaseException) else None
 
@@ -93,5 +93,5 @@ def _maybe_open(packed: bytes) -> BaseException | None:
 def _read_text(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception as problem:  # noqa: BLE001 - exceptions may be written by anybody
+    except Exception as problem:  # noqa: BLE001 - an exception class may do anything in its methods
         return f"(its text cannot be read: {type(problem).__name__})"

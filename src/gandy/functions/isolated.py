@@ -1,4 +1,4 @@
-"""What a slot process runs for an isolated command: bytes in and bytes out, so that the worker opens no value."""
+"""What a slot process runs for an isolated command: bytes in, bytes out, so that the worker unpickles no value."""
 
 from collections.abc import Callable
 from typing import Any

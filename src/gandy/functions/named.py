@@ -1,4 +1,4 @@
-"""A function that is known by its name only: whoever calls it imports it, and nobody else needs to have it."""
+"""A function that is known by its name only: the process that runs it imports it, and the client need not have it."""
 
 from importlib import import_module
 from typing import Any
@@ -16,7 +16,7 @@ class Named:
             raise ConfigError(f"{name!r} is not a function; write MODULE:FUNCTION, as in math:hypot")
         self.module = module
         self.function = function
-        self.__qualname__ = name  # what people read
+        self.__qualname__ = name  # shown to users
 
     def __reduce__(self) -> tuple[type["Named"], tuple[str]]:
         return Named, (f"{self.module}:{self.function}",)

@@ -1,4 +1,4 @@
-"""Any Python value as bytes and back. Says only that something failed; `culprit` finds out what.
+"""Any Python value as bytes and back. Raises what pickle raises; `culprit` finds out which part failed.
 
 Bytes that begin with 0x80 are a plain pickle. Others begin with an envelope: what pickle keeps out of band (the memory
 of arrays) follows the pickle in sections, so that it is copied once into the bytes, and not at all out of a bytearray.
@@ -22,10 +22,10 @@ BY_VALUE: Final = 1  # the pickle contains code, which belongs to one version of
 ENVELOPE: Final = struct.Struct(
     "<BBBBI"
 )  # magic, flags, two numbers of the version of Python, sections after the first
-ALIGNMENT: Final = 16  # bytes, as malloc gives: arrays are used where they lie
+ALIGNMENT: Final = 16  # bytes, as malloc aligns memory: arrays are used where they lie
 
-# Pickle writes the names of modules so, at least the first time. What lives in __main__ it would send by name, and
-# elsewhere __main__ is another program. A string in the data that looks the same only costs time.
+# How pickle writes the name of the module __main__, at least the first time. It would pickle what is defined there by
+# name, and in another process __main__ is another program. A string in the data that looks the same only costs time.
 MAIN: Final = b"\x8c\x08__main__"
 
 
@@ -35,7 +35,7 @@ def pack(value: Any) -> bytes:
     if not _has_modules_by_value():
         try:
             data = pickle.dumps(value, PROTOCOL, buffer_callback=buffers.append)
-        except Exception:  # noqa: BLE001 - values may raise anything here, and cloudpickle has the last word
+        except Exception:  # noqa: BLE001 - values may raise anything here; cloudpickle is tried next
             buffers.clear()
         else:
             if MAIN not in data:
@@ -55,7 +55,7 @@ def dump_by_value(value: Any, buffer_callback: Callable[[pickle.PickleBuffer], A
 def unpack(packed: Packed) -> Any:
     """The value. Out of a bytearray, arrays stay where they are. Raises: whatever the value makes pickle raise."""
     if packed[0] == PLAIN:
-        return pickle.loads(packed)  # noqa: S301 - whoever may send calls may run code, see the package
+        return pickle.loads(packed)  # noqa: S301 - a client that may submit functions may run code, see the package
     view = memoryview(packed)
     magic, flags, major, minor, count = ENVELOPE.unpack_from(view)
     if magic != MAGIC:
@@ -87,7 +87,7 @@ def _wrap(flags: int, data: bytes, buffers: list[pickle.PickleBuffer]) -> bytes:
 
 
 def _place(lengths: list[int] | tuple[int, ...]) -> list[int]:
-    """Where each section begins, and where one more would."""
+    """Compute where each section begins, and where one more would."""
     return list(
         accumulate(lengths, lambda at, length: _align(at + length), initial=_align(ENVELOPE.size + 8 * len(lengths)))
     )

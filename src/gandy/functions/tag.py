@@ -1,4 +1,4 @@
-"""The tag of workers that fit: code that is pickled in one minor version of Python runs in no other."""
+"""The tag of workers with this version of Python: pickled code of one minor version runs in no other."""
 
 import sys
 from typing import Final

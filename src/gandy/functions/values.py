@@ -11,9 +11,9 @@ _decode_list: Final = msgspec.msgpack.Decoder(list[Any]).decode
 
 
 def encode_value(value: Any, is_pickled: bool = False) -> bytes:
-    """Raises: TypeError, where msgpack has no form for it; NotPicklable."""
+    """Raises: TypeError, where msgpack cannot encode it; NotPicklable."""
     if is_pickled:
-        from gandy.functions.calls import pack_value
+        from gandy.functions.tasks import pack_value
 
         return pack_value(value)
     try:
@@ -23,9 +23,9 @@ def encode_value(value: Any, is_pickled: bool = False) -> bytes:
 
 
 def decode_value(data: bytes, is_pickled: bool = False) -> Any:
-    """Raises: ValueError, where the bytes are no value."""
+    """Raises: ValueError, where the bytes are not an encoded value."""
     if is_pickled:
-        from gandy.functions.calls import open_result
+        from gandy.functions.tasks import open_result
 
         return open_result(data)
     try:
@@ -37,7 +37,7 @@ def decode_value(data: bytes, is_pickled: bool = False) -> Any:
 def decode_args(data: bytes, is_pickled: bool = False) -> Sequence[Any]:
     """Raises: ValueError."""
     if is_pickled:
-        from gandy.functions.calls import open_result
+        from gandy.functions.tasks import open_result
 
         return tuple(open_result(data))
     try:

@@ -1,15 +1,15 @@
-"""Which package an error is about, and which version of it there is here: told, so that nobody has to guess."""
+"""Which package an error is about, and which version of it is installed here, for the text of the error."""
 
 import platform
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from types import ModuleType
 
 
-def tell_versions(error: BaseException) -> str:
-    """Of Python, and of the package whose module or name was missing, if that can be told."""
+def format_versions(error: BaseException) -> str:
+    """The versions of Python and of the package whose module or name was missing, if that is known."""
     package = find_package(error)
     here = f"Python {platform.python_version()}"
-    return here if package is None else f"{here}, {_tell_version(package)}"
+    return here if package is None else f"{here}, {_format_version(package)}"
 
 
 def find_package(error: BaseException) -> str | None:
@@ -20,7 +20,7 @@ def find_package(error: BaseException) -> str | None:
     return missing.partition(".")[0] if missing else None
 
 
-def _tell_version(package: str) -> str:
+def _format_version(package: str) -> str:
     names = packages_distributions().get(package, [package])
     try:
         return f"{names[0]} {version(names[0])}"

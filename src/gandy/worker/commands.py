@@ -38,7 +38,7 @@ class Way(Enum):
 
 
 class Command(NamedTuple):
-    """One of them."""
+    """A function under the name by which it is called."""
 
     name: str
     function: Callable[..., Any]
@@ -47,17 +47,17 @@ class Command(NamedTuple):
 
 
 def ping() -> str:
-    """Whether somebody is there."""
+    """Answer, to show that the worker is there."""
     return "pong"
 
 
 def echo(value: Any = None) -> Any:
-    """What was said."""
+    """Return the argument."""
     return value
 
 
 async def stream(count: int) -> AsyncIterator[bytes]:
-    """So many bytes, in pieces."""
+    """Stream this many bytes, in pieces."""
     while count > 0:
         piece = PIECE[:count]
         yield piece
@@ -69,17 +69,17 @@ BUILT_IN: Final = (
     Command("echo", echo, Way.AT_ONCE),
     Command("stream", stream, Way.LOOP_STREAM),
 )
-MORE_BUILT_IN: Final = ("gandy.doors.roundrobin.builtins",)  # modules whose BUILT_IN doors add to these
+MORE_BUILT_IN: Final = ("gandy.doors.roundrobin.builtins",)  # modules of doors that add commands
 
 
 @cache
 def list_built_in() -> tuple[Command, ...]:
-    """What every worker offers."""
+    """The commands that every worker offers."""
     return (*BUILT_IN, *(command for name in MORE_BUILT_IN for command in import_module(name).BUILT_IN))
 
 
 class Commands:
-    """What a worker offers. Any thread may change it; `on_change` is called then."""
+    """The commands of a worker. Any thread may change them; `on_change` is called then."""
 
     def __init__(self) -> None:
         self._own = {command.name: command for command in list_built_in()}
@@ -92,7 +92,7 @@ class Commands:
         return iter(list(self._all.values()))
 
     def find(self, name: bytes) -> Command | None:
-        """By its name as it comes over the wire."""
+        """Find one by its name as it comes over the wire."""
         return self._by_bytes.get(name)
 
     @property
@@ -101,12 +101,12 @@ class Commands:
         return self._at_once
 
     def offers(self, slots: int) -> list[Offer]:
-        """No call takes more slots than there are."""
+        """What the worker announces. No call takes more slots than there are."""
         return [Offer(command.name, min(command.slots, slots)) for command in self]
 
     def add(self, function: Callable[..., Any], name: str = "", slots: int = 1, isolate: bool = False) -> Command:
         """Install a function. One of the same name is replaced. Raises: ConfigError."""
-        command = Command(name or _tell_name(function), function, _tell_way(function, isolate), slots)
+        command = Command(name or _name_function(function), function, _choose_way(function, isolate), slots)
         try:
             encode_target(command.name)
         except ValueError as error:
@@ -124,16 +124,16 @@ class Commands:
         return command
 
     def remove(self, name: str) -> None:
-        """Calls that run go on. Raises: ConfigError."""
+        """Remove a command. Calls of it that run go on. Raises: ConfigError."""
         with self._lock:
             if self._own.pop(name, None) is None:
                 raise ConfigError(f"there is no command {name}")
         self._renew()
 
-    def include(self, others: "Commands") -> None:
-        """Offer the commands of others too, as they come and go."""
-        self._included.append(others)
-        others.on_change = self._renew
+    def include(self, more: "Commands") -> None:
+        """Offer the commands of another object too, as they are added and removed."""
+        self._included.append(more)
+        more.on_change = self._renew
         self._renew()
 
     def _renew(self) -> None:
@@ -161,7 +161,7 @@ class Commands:
         return mark if function is None else mark(function)
 
 
-def _tell_name(function: Callable[..., Any]) -> str:
+def _name_function(function: Callable[..., Any]) -> str:
     inner = function.func if isinstance(function, partial) else function
     name = getattr(inner, "__name__", "")
     if not name or name == "<lambda>":
@@ -169,7 +169,7 @@ def _tell_name(function: Callable[..., Any]) -> str:
     return str(name)
 
 
-def _tell_way(function: Callable[..., Any], isolate: bool) -> Way:
+def _choose_way(function: Callable[..., Any], isolate: bool) -> Way:
     inner = function.func if isinstance(function, partial) else function
     if not callable(inner):
         raise ConfigError(f"{function!r} cannot be called")
@@ -183,7 +183,7 @@ def _tell_way(function: Callable[..., Any], isolate: bool) -> Way:
     way = next((way for way, is_so in ways.items() if is_so), Way.PROCESS if isolate else Way.THREAD)
     if isolate and way is not Way.PROCESS:
         raise ConfigError(
-            f"{_tell_name(function)} is asynchronous or a generator: only plain functions can be isolated"
+            f"{_name_function(function)} is asynchronous or a generator: only plain functions can be isolated"
         )
     return way
 
@@ -204,7 +204,7 @@ def _load(place: str) -> Commands:
     try:
         module = import_module(module_name)
     except GandyError:
-        raise  # the module's own worker says it best
+        raise  # of the module's own worker: its text needs no introduction
     except Exception as error:
         text = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
         raise ConfigError(f"cannot import {module_name or repr(module_name)}: {text}") from error

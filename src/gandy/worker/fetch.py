@@ -1,4 +1,4 @@
-"""Gets large arguments of calls from the foreman, in pieces, over as many links as it takes."""
+"""Gets large arguments of function tasks from the foreman, in pieces, over as many links as it takes."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,7 +12,7 @@ PAUSE: Final = 0.1  # seconds before the next try, while there is no link
 
 
 class Fetcher:
-    """One for each worker. `send` takes a request and its number, and says whether there is a link."""
+    """Of one worker. `send` takes a request and its number, and returns whether there is a link."""
 
     def __init__(self, send: Callable[[Fetch, int], bool]) -> None:
         self._send = send

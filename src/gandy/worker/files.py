@@ -1,11 +1,11 @@
-"""How many slots the files are enough for that a worker may have open."""
+"""How many slots a worker can have with the number of files that it may open."""
 
 import resource
 from typing import Final
 
 from gandy.errors import ConfigError
 
-FILES_PER_SLOT: Final = 4  # of a Python call: its process, the link to it, and both ends of its box; of a command: one
+FILES_PER_SLOT: Final = 4  # of a function task: its process, its link, and both ends of its box; a shell task has one
 OWN_FILES: Final = 28  # of a worker that runs nothing, 22 of them: loop, link, tables, watchdog; and some for a moment
 
 

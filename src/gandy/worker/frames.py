@@ -1,9 +1,8 @@
 """What a worker and its slot processes say to each other, through one socket for each. Reads and writes nothing.
 
-A slot process says READY, or why it cannot be. Then it gets an assignment, answers, and gets the next; the end of the
-link is the end of the process. Short assignments go into its box, a socket of packets that both can read: there the
-next ones may wait while it is busy, so that it goes on without waiting for the worker, who can also have them back.
-A process starts for every crash and every fresh task, so this module imports next to nothing.
+A slot process says READY, or why it cannot be. Then it gets an assignment, answers, and gets the next, until the link
+ends. Short assignments go into its box, a socket of packets that worker and process can read (`assignment_box`). A slot
+process starts after every crash and for every fresh task, so this module imports next to nothing.
 """
 
 import marshal
@@ -12,11 +11,11 @@ from collections import deque
 from typing import Final, NamedTuple
 
 DESCRIPTOR: Final = 3  # of the link, in the slot process
-BOX: Final = 4  # the descriptor of its box, which never blocks
+BOX: Final = 4  # the descriptor of its box there, which never blocks
 MAX_BOX_BYTES: Final = 1 << 13  # of an assignment that goes there
 KEPT_JOBS: Final = 4  # whose shared function a slot process keeps, and the worker knows that it does
 
-# Bytes of a call, of what a job shares, or of a result. They are in memory here: more belongs into a file.
+# Bytes of an input, of what a job shares, or of a result. They are held in memory: more belongs into a file.
 MAX_BODY_BYTES: Final = 2 << 30
 MAX_NOTE_BYTES: Final = 1 << 16
 
@@ -26,23 +25,22 @@ RAISED: Final = 2  # the body is the exception, the note its description
 REFUSED: Final = 3  # it could not even begin; the note says why
 
 PRINTED: Final = 1  # there is output, and the files are the worker's now; the process goes on with the next two
-HAS_CHILDREN: Final = 2  # the function left processes behind: they end with its task, so this one must end too
+HAS_CHILDREN: Final = 2  # the function left processes behind: they must end with its task, so this one must end too
 MEASURES: Final = 4  # with READY: knows the peak memory of each task
 SHORT: Final = 8  # with REFUSED: for want of something that any task needs, and the process must end
 
-ASSIGNMENT: Final = struct.Struct("<QQqIQQ")  # number, task, attempt, bytes of: setting, what the job shares, call
+ASSIGNMENT: Final = struct.Struct("<QQqIQQ")  # number, task, attempt, bytes of: setting, what the job shares, input
 ANSWER: Final = struct.Struct("<BBIQQdd")  # kind, flags, bytes of note, of body, peak memory or 0, when it ran
 
 
 class Setting(NamedTuple):
-    """What the calls of a job have around them. Goes from the worker to its child and no other way.
+    """What the tasks of a job have around them.
 
-    It goes along with each call, so that it does not matter which ones are had back. The same bytes mean the same, and
-    need not be read twice.
+    It is sent with each task, so that any of them can be taken back. A process decodes the same bytes only once.
     """
 
     job: int
-    has_shared: bool  # the calls are chunks, and need what their job shares
+    has_shared: bool  # the tasks are chunks of a map, and need the function that their job shares
     env: dict[str, str]
     cwd: str
 
@@ -60,7 +58,7 @@ class Answer(NamedTuple):
 
 
 class FrameError(Exception):
-    """What came cannot be from a slot process of ours."""
+    """The bytes cannot be from a slot process of ours."""
 
 
 def encode_setting(setting: Setting) -> bytes:
@@ -72,20 +70,20 @@ def decode_setting(data: bytes | bytearray) -> Setting:
     return Setting(*marshal.loads(data))  # noqa: S302 - our own worker sent it
 
 
-def encode_assignment(number: int, task: int, attempt: int, setting: bytes, shared: bytes, call: bytes) -> bytes:
-    """What goes before the two pickles."""
-    return ASSIGNMENT.pack(number, task, attempt, len(setting), len(shared), len(call)) + setting
+def encode_assignment(number: int, task: int, attempt: int, setting: bytes, shared: bytes, packed: bytes) -> bytes:
+    """Encode what goes before the two pickles."""
+    return ASSIGNMENT.pack(number, task, attempt, len(setting), len(shared), len(packed)) + setting
 
 
 def read_number(assignment: bytes) -> int:
-    """Which one it is."""
+    """The number by which the worker knows it."""
     return int(ASSIGNMENT.unpack_from(assignment)[0])
 
 
 def encode_answer(
     kind: int, flags: int, note: str, body: bytes, peak_memory_bytes: int = 0, started: float = 0.0, ended: float = 0.0
 ) -> bytes:
-    """What goes before the body."""
+    """Encode what goes before the body."""
     text = note.encode(errors="backslashreplace")[:MAX_NOTE_BYTES]
     return ANSWER.pack(kind, flags, len(text), len(body), peak_memory_bytes, started, ended) + text
 
@@ -95,7 +93,7 @@ class AnswerReader:
 
     def __init__(self) -> None:
         self.answers: deque[Answer] = deque()  # that are complete
-        self._begun = b""  # of an answer whose body has not begun
+        self._begun = b""  # bytes of an answer whose body has not begun
         self._answer: Answer | None = None  # whose body has begun, and is in pieces so far
         self._pieces: list[bytes] = []
         self._missing = 0
@@ -129,7 +127,7 @@ class AnswerReader:
         self._begun = data[at:]
 
     def _receive_body(self, answer: Answer, data: bytes) -> bytes:
-        """What follows it."""
+        """Add data to the body. Returns what follows it."""
         self._pieces.append(data[: self._missing])
         rest = data[self._missing :]
         self._missing -= min(self._missing, len(data))

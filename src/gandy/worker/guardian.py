@@ -1,7 +1,7 @@
-"""A second process for programs with a worker in them, so that kill -9 takes nothing away that has ended.
+"""A second process for programs with a worker in them, so that kill -9 loses no result of a task that has ended.
 
-The process that people see only waits; its child does the work. If the first one is killed, the second is told by the
-kernel, writes down what has ended, and dies too. Every orphan below the second becomes a child of the first, which
+The process that users see only waits; its child does the work. If the first one is killed, the kernel signals the
+second, which writes down what has ended and dies too. Every orphan below the second becomes a child of the first, which
 reaps it (`strays` kills it), and if the second dies, ends what is left and then dies in the same way.
 """
 
@@ -18,7 +18,7 @@ from typing import Final, NoReturn
 
 from gandy.worker.watchdog import RECOVERY
 
-LAST_WILL: Final = signal.SIGUSR1  # what the worker gets when its guardian has died; without a handler it dies of it
+GUARDIAN_DIED: Final = signal.SIGUSR1  # the kernel sends it to the worker; without a handler the worker dies of it
 FORWARDED: Final = (signal.SIGINT, signal.SIGTERM)
 HANDLED: Final = {*FORWARDED, signal.SIGTSTP}  # by the guardian
 _SET_PDEATHSIG, _SET_CHILD_SUBREAPER = 1, 36  # for prctl, on every Linux
@@ -29,7 +29,7 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
 class _Guarded:
-    """Set in the child."""
+    """Whether this process has a guardian; set in the child."""
 
     by: int | None = None
 
@@ -38,18 +38,18 @@ def guard() -> None:
     """Return in a child of this process, which from now on only waits for it. Call it before there are threads."""
     sys.stdout.flush()
     sys.stderr.flush()
-    _libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # orphans become ours, instead of those of process 1
+    _libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # orphans become our children, and not those of process 1
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a careless parent may have left it ignored: then wait() fails
     guardian = os.getpid()
-    others = frozenset(list_children(guardian))  # of the program that this one replaced: `tee`, perhaps
+    others = frozenset(list_children(guardian))  # of the program that exec replaced by this one: `tee`, perhaps
     signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)  # until there are handlers for them
     worker = os.fork()
     if worker:
-        _wait(worker, others)
+        _wait(worker, others)  # never returns: from here on we are the worker
     signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
     # A group of its own: what a terminal sends to the guardian's is forwarded, and would come twice.
     os.setpgid(0, 0)
-    _libc.prctl(_SET_PDEATHSIG, LAST_WILL, 0, 0, 0)
+    _libc.prctl(_SET_PDEATHSIG, GUARDIAN_DIED, 0, 0, 0)
     if os.getppid() != guardian:  # it was killed before we could ask
         os._exit(1)
     _Guarded.by = guardian
@@ -61,12 +61,12 @@ def find_guardian() -> int | None:
 
 
 def find_visible_pid() -> int:
-    """The process that people know as this worker."""
+    """The process that users know as this worker."""
     return _Guarded.by or os.getpid()
 
 
 def list_children(pid: int) -> list[int]:
-    """Of the main thread of a process, with orphans that became its children."""
+    """The children of a process's main thread, with orphans that became its children."""
     try:
         return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_bytes().split()]
     except OSError:  # a kernel without CONFIG_PROC_CHILDREN
@@ -125,7 +125,7 @@ def _send(pid: int, number: int) -> None:
 def _end_like(status: int) -> NoReturn:
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the worker has left one, if anybody wants it
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the worker has left a core dump if the user wants one
         with suppress(OSError):  # SIGKILL has no handler
             signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)

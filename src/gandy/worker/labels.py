@@ -1,4 +1,4 @@
-"""A number that processes inherit from their parents. It tells which attempt of which worker they were started for.
+"""A number that processes inherit from their parents, and that says which attempt of which worker they belong to.
 
 It is the soft limit on file locks (RLIMIT_LOCKS), which Linux keeps and has not enforced since version 2.4.25. Forks
 have it too, and it survives `env -i` and `setsid`. Slot processes import this module, so it imports next to nothing.
@@ -16,27 +16,27 @@ _ATTEMPT_MASK: Final = (1 << _ATTEMPT_BITS) - 1
 
 
 def make_label(mark: int, job: int, task: int, attempt: int) -> int:
-    """Of one attempt. Those that run at the same time have different ones, but for one chance in billions."""
+    """The label of one attempt. Two that run at the same time have the same label with a chance of one in billions."""
     return mark & ~_ATTEMPT_MASK | hash((job, task, attempt)) & _ATTEMPT_MASK
 
 
 def is_label_of(mark: int, label: int) -> bool:
-    """Whether the worker with this mark made it."""
+    """Whether the worker with this mark made the label."""
     return label >> _ATTEMPT_BITS == mark >> _ATTEMPT_BITS
 
 
 def can_label() -> bool:
-    """Unless the user has set a limit of his own that cannot be raised."""
+    """False: the user has set a hard limit, which cannot be raised."""
     return resource.getrlimit(LIMIT)[1] == resource.RLIM_INFINITY
 
 
-def put_on(label: int) -> None:
-    """Let this process have it, and what it starts from now on. Where `can_label`."""
+def set_label(label: int) -> None:
+    """Label this process and what it starts from now on. Only where `can_label`."""
     resource.setrlimit(LIMIT, (label, resource.RLIM_INFINITY))
 
 
 def read_label(pid: int) -> int | None:
-    """None where there is no such process, or it is another user's."""
+    """None: there is no such process, or it is another user's."""
     try:
         return resource.prlimit(pid, LIMIT)[0]
     except OSError:

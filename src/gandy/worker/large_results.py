@@ -1,4 +1,4 @@
-"""Results of Python calls that are too large to travel with their endings: they stay here, and are read like output."""
+"""Results of function tasks that are too large to send with their endings: they stay here, and are read like output."""
 
 from collections.abc import Callable
 
@@ -6,15 +6,15 @@ from msgspec.structs import replace
 
 from gandy.core.model import AttemptKey, Cause, Ending
 from gandy.functions import pack_error
-from gandy.worker.output import Outputs
+from gandy.worker.output import OutputFolder
 from gandy.worker.shortage import find_shortage
 
 
 class LargeResults:
-    """Of one worker. While there is no room for a result, its task is not over."""
+    """Of one worker."""
 
     def __init__(
-        self, outputs: Outputs, report: Callable[[AttemptKey, Ending], None], on_shortage: Callable[[str], None]
+        self, outputs: OutputFolder, report: Callable[[AttemptKey, Ending], None], on_shortage: Callable[[str], None]
     ) -> None:
         self._outputs = outputs
         self._report = report
@@ -22,7 +22,7 @@ class LargeResults:
         self._waiting: dict[AttemptKey, tuple[Ending, int]] = {}
 
     def keep(self, attempt: AttemptKey, ending: Ending, identity: int) -> None:
-        """Report the ending once its result is on the disk."""
+        """Report the ending once its result is on the disk. Until there is room for that, the task is not over."""
         try:
             self._outputs.keep_result(attempt, ending.result, identity)
         except OSError as error:
@@ -36,20 +36,20 @@ class LargeResults:
             self._report(attempt, replace(ending, result=b"", result_bytes=len(ending.result)))
 
     def try_again(self) -> None:
-        """With those for which there was no room."""
+        """Try again to keep those for which there was no room."""
         waiting, self._waiting = self._waiting, {}
         for attempt, (ending, identity) in waiting.items():
             self.keep(attempt, ending, identity)
 
     def give_up(self) -> None:
-        """The worker stops, and there is still no room."""
+        """The worker stops: those for which there is still no room fail."""
         self.try_again()
         for attempt in list(self._waiting):
             ending, _ = self._waiting.pop(attempt)
             self._report(attempt, _fail(ending, "the disk is full"))
 
     def drop(self, attempt: AttemptKey) -> bool:
-        """Whether it waited for room."""
+        """Forget one that waits for room. False: there is none such."""
         return self._waiting.pop(attempt, None) is not None
 
 

@@ -6,14 +6,14 @@ A foreman may have any command run here, so the folder is its to choose. The nam
 import os
 from typing import Final
 
-from gandy.worker.output import FLAGS, Sheets
+from gandy.worker.output import FLAGS, OutputFiles
 from gandy.worker.spawn import NotStartedError, make_start_error
 
 MAX_NUMBER: Final = 10_000  # behind the name of a log, where there are older ones; as in the original
 
 
-def open_log(folder: str, job_name: str, task: int) -> Sheets:
-    """A file of its own, FOLDER/NAME_TASK.log; where there is one, FOLDER/NAME_TASK-1.log, and so on.
+def open_log(folder: str, job_name: str, task: int) -> OutputFiles:
+    """Create FOLDER/NAME_TASK.log; where that exists, FOLDER/NAME_TASK-1.log, and so on.
 
     Raises: NotStartedError, ShortageError.
     """
@@ -26,7 +26,7 @@ def open_log(folder: str, job_name: str, task: int) -> Sheets:
             continue
         except OSError as error:
             raise make_start_error(f"error opening log {path}", error) from error
-        except ValueError as error:  # a zero byte, text that is no text
+        except ValueError as error:  # a zero byte, or text that has no UTF-8 form
             raise NotStartedError(f"error opening log: {error}") from error
-        return Sheets(path, path, is_ours=False)
+        return OutputFiles(path, path, is_ours=False)
     raise NotStartedError(f"error opening log: there are {MAX_NUMBER:,} logs of {start} already")

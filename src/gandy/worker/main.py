@@ -28,7 +28,7 @@ from gandy.reach import Reach, find_reach
 from gandy.wire.messages import About
 from gandy.worker.commands import load_all
 from gandy.worker.files import fit_slots
-from gandy.worker.guardian import LAST_WILL, guard
+from gandy.worker.guardian import GUARDIAN_DIED, guard
 from gandy.worker.restart import drop_token
 from gandy.worker.service import WorkerService
 from gandy.worker.shortage import find_shortage
@@ -38,15 +38,15 @@ log = logging.getLogger("gandy.worker")
 OUTPUT_NAME = "output"
 MIN_JOIN_PAUSE, MAX_JOIN_PAUSE = 1.0, 30.0  # seconds between two tries to join; it doubles
 
-# Tasks that wait on the worker for each slot, so that a slot is not idle while the foreman hears of its last task.
-# Should another worker be idle, the foreman has them back.
+# Tasks that wait on the worker for each slot, so that no slot is idle while its last result is on its way.
+# If another worker is idle, the foreman takes them back.
 AHEAD_PER_SLOT = 500  # the foreman gives less where tasks take longer
 
 
 def make_about(slots: int | None, tags: tuple[str, ...], name: str | None, reserved: int = 0) -> About:
-    """Who this worker is; slots that are reserved for calls are not mentioned to jobs.
+    """What this worker says about itself in HELLO. Slots that are reserved for calls are not counted there.
 
-    The id is new for each start: what an earlier one ran died with it.
+    The id is new for each start: what ran under an earlier one died with it.
 
     Raises: ConfigError.
     """
@@ -60,13 +60,13 @@ def make_about(slots: int | None, tags: tuple[str, ...], name: str | None, reser
     ahead = min(MAX_AHEAD, count * AHEAD_PER_SLOT)
     about = About(f"{name}-{secrets.token_hex(6)}", name, count, (*tags, PYTHON_TAG), __version__, ahead)
     try:
-        return msgspec.convert(msgspec.to_builtins(about), About)  # as the foreman will look at it
+        return msgspec.convert(msgspec.to_builtins(about), About)  # with the checks that the foreman will make
     except msgspec.ValidationError as error:
         raise ConfigError(f"no foreman would take this worker: {describe(error)}") from None
 
 
 def _fit(count: int, reserved: int) -> int:
-    """As many slots as there are files for. Raises: ConfigError."""
+    """Reduce the slots to as many as there are files for. Raises: ConfigError."""
     fitting = fit_slots(count)
     if fitting <= reserved:
         raise ConfigError(f"there are open files for {fitting} slots, and {reserved} are reserved for calls: ulimit -n")
@@ -75,8 +75,8 @@ def _fit(count: int, reserved: int) -> int:
     return fitting
 
 
-def tell_people() -> None:
-    """What happens, on standard error."""
+def configure_logging() -> None:
+    """Log what happens to standard error, unless the program has configured logging itself."""
     begin_log(logging.INFO)
 
 
@@ -94,7 +94,7 @@ def find_work(foreman: str | None, insecure: bool) -> Reach:
 
 
 def wait_for_work(foreman: str | None, insecure: bool) -> Reach:
-    """The same; a foreman that GANDY_TOKEN names is waited for, as any other. Raises: ConfigError, NotAllowed."""
+    """The same, but wait for the foreman that GANDY_TOKEN names. Raises: ConfigError, NotAllowed."""
     pause = MIN_JOIN_PAUSE
     while True:
         try:
@@ -106,7 +106,7 @@ def wait_for_work(foreman: str | None, insecure: bool) -> Reach:
 
 
 def warn(places: str) -> None:
-    """Loudly, at each start, of links without keys."""
+    """Warn loudly, at each start, of links without keys."""
     log.warning("INSECURE: %s may be anybody: whoever poses as it can run commands here as you", places)
 
 
@@ -124,33 +124,36 @@ def run(
     reserve: int = 0,
     ensemble: str | None = None,
 ) -> int:
-    """`ensemble`: whose time it keeps. Raises: ConfigError, GandyError."""
-    tell_people()
+    """`ensemble`: whose time the worker keeps. Raises: ConfigError, GandyError."""
+    configure_logging()
     reach = wait_for_work(foreman, insecure)
-    drop_token()  # it is used, and the key is on disk; before limits are raised, which tasks must not inherit
-    guard()  # after that, or tasks could read the token of the guardian
+    drop_token()  # the token is used up; before limits are raised, which tasks must not inherit
+    guard()  # after that, or tasks could read the token in the environment of the guardian
     allow_many_files()
     about = make_about(slots, tags, name, reserve)
     installed = load_all(commands)
     folder = Path(home) / OUTPUT_NAME / about.name
-    options = (keep_output, preload, installed, reserve, ensemble, insecure)
-    with explained():
-        loop.run(_serve_guarded(lambda: WorkerService(reach, about, folder, *options)))
+
+    def make_service() -> WorkerService:
+        return WorkerService(reach, about, folder, keep_output, preload, installed, reserve, ensemble, insecure)
+
+    with explain_shortage():
+        loop.run(_serve_guarded(make_service))
     return 0
 
 
 async def _serve_guarded(make_service: Callable[[], WorkerService]) -> None:
     def make() -> WorkerService:
         service = make_service()
-        asyncio.get_running_loop().add_signal_handler(LAST_WILL, service.die)
+        asyncio.get_running_loop().add_signal_handler(GUARDIAN_DIED, service.die)
         return service
 
     await serve(make)
 
 
 @contextmanager
-def explained() -> Iterator[None]:
-    """Raises: GandyError, in place of a system error for want of something."""
+def explain_shortage() -> Iterator[None]:
+    """Raises: GandyError, in place of an OSError that is about a shortage."""
     try:
         yield
     except OSError as error:
@@ -160,22 +163,22 @@ def explained() -> Iterator[None]:
         raise GandyError(f"the worker cannot go on: it is short of {shortage}") from error
 
 
-class Service(Protocol):
-    """A worker of any kind."""
+class RunnableWorker(Protocol):
+    """A worker of a foreman or of another server."""
 
     async def run(self) -> None: ...
 
     async def stop(self) -> None: ...
 
 
-async def serve(make_service: Callable[[], Service]) -> None:
-    """Until a signal or the foreman ends it."""
+async def serve(make_service: Callable[[], RunnableWorker]) -> None:
+    """Run a worker until a signal or the foreman ends it."""
     service = make_service()
     running = asyncio.get_running_loop()
     stopping: set[asyncio.Task[None]] = set()
 
     def stop(number: int) -> None:
-        # Only a second Ctrl-C hurries: who signals a whole service reaches its guardian too, which forwards it to us.
+        # Only a second Ctrl-C hurries: SIGTERM to a whole service comes twice, as the guardian gets it and forwards it.
         if number == signal.SIGINT or not stopping:
             stopping.add(asyncio.ensure_future(service.stop()))
 

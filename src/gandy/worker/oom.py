@@ -1,4 +1,4 @@
-"""How often the kernel's out-of-memory killer struck where this worker runs. Best effort: None where nobody counts."""
+"""How often the kernel's out-of-memory killer struck where this worker runs; None where the kernel does not count."""
 
 import os
 import re

@@ -1,19 +1,20 @@
-"""What a worker is told to run, and how it becomes arguments and an environment. Spawns nothing."""
+"""What a worker is to run, made from a JOB, and how it becomes arguments and an environment. Spawns nothing."""
 
 from collections.abc import Mapping
 from typing import Final
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from gandy.core.model import AttemptKey, Command
 from gandy.core.placeholders import fill
+from gandy.wire.messages import Task
 from gandy.worker.restart import TOKEN
 
 SHELL: Final = "/bin/sh"
 
 
 class PythonOrder(Struct, frozen=True):
-    """A call of a Python function, pickled; see `gandy.functions`."""
+    """A function task, pickled; see `gandy.functions`."""
 
     input: bytes
     shared: bytes = b""  # what all tasks of the job have in common
@@ -38,6 +39,35 @@ class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
     log_folder: str = ""  # where its output goes; empty: it is kept for gandy's clients
 
 
+def make_order(task: Task, python: PythonOrder | None) -> Order:
+    """What a JOB asks for. A plain foreman knows neither attempts nor arguments."""
+    job = task.job
+    if task.orders is UNSET:
+        return Order(
+            attempt=AttemptKey(job.job_id, task.number, 1),
+            command=(job.command, str(task.number)),  # as the original worker runs it
+            job_name=job.name,
+            tasks=job.num_tasks,
+            cwd=job.working_dir,
+            log_folder=job.logging_dir,
+        )
+    orders = task.orders
+    return Order(
+        attempt=AttemptKey(job.job_id, task.number, orders.attempt),
+        command=orders.command,
+        job_name=job.name,
+        tasks=job.num_tasks,
+        line=orders.line,
+        cwd=job.working_dir,
+        env=orders.env,
+        timeout=orders.timeout,
+        memory=orders.memory,
+        python=python,
+        at=orders.at,
+        identity=orders.identity,
+    )
+
+
 def make_arguments(order: Order) -> list[str]:
     """The argument vector of the task's first process.
 
@@ -47,8 +77,8 @@ def make_arguments(order: Order) -> list[str]:
     return [SHELL, "-c", command] if isinstance(command, str) else list(command)
 
 
-def tell_base(environ: Mapping[str, str]) -> dict[str, str]:
-    """What the processes that a worker starts get of its own environment: all but an invitation, if it came by one."""
+def inherited_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """What the processes that a worker starts inherit of its environment: all but the invitation it may have had."""
     return {name: value for name, value in environ.items() if name != TOKEN}
 
 

@@ -1,9 +1,8 @@
-"""Files that keep what tasks print. Never reads more than it is asked for.
+"""Files that keep what tasks print, for their owner alone. Never reads more than it is asked for.
 
-While a task runs it writes to FOLDER/open/N.out and .err; what it wrote moves to FOLDER/JOB/SHARD/TASK.ATTEMPT.out and
-.err when it ends. A file that stayed empty stays where it is, for the next task: silent tasks cost no change to the
-file system, and leave nothing behind. Only a file that is known to be empty is used again. What cannot be moved stays
-where it is until it can be. All folders and files are for their owner alone.
+A running task writes to FOLDER/open/N.out and .err; when it ends, what it wrote moves to FOLDER/JOB/SHARD/
+TASK.ATTEMPT.out and .err, or stays until it can be moved. Files that are known to be empty are used by the next task: a
+silent task costs no change to the file system.
 """
 
 import errno
@@ -34,7 +33,7 @@ REPLACED: Final = "the file was replaced"
 NAMES: Final = {"out": "standard output", "err": "standard error"}
 
 
-class Piece(NamedTuple):
+class OutputPiece(NamedTuple):
     """Part of an output. After `is_last` nothing more will come. `is_absent`: there is no such file."""
 
     data: bytes
@@ -43,8 +42,8 @@ class Piece(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What became of a task's output: bytes of each stream, or MISSING; its last words on standard error; and why
-    something is missing."""
+    """What became of a task's output: bytes of each stream, or MISSING; the end of standard error; and why something
+    is missing."""
 
     out_bytes: int = 0
     err_bytes: int = 0
@@ -67,12 +66,12 @@ class _Part(NamedTuple):
 _EMPTY: Final = _Part()
 
 
-class Sheets(NamedTuple):
+class OutputFiles(NamedTuple):
     """The two files that a running task writes to."""
 
     out: str
     err: str
-    is_ours: bool = True  # so another task can have them; else a slot process counts them
+    is_ours: bool = True  # the worker gives them to the next task; else they are a slot process's, or a log
 
     @property
     def stem(self) -> str:
@@ -82,77 +81,98 @@ class Sheets(NamedTuple):
 
 def add_output(ending: Ending, kept: Kept) -> Ending:
     """An ending with what became of the task's output."""
-    if kept is NOTHING:
+    if kept == NOTHING:
         return ending
     note = "; ".join(filter(None, (ending.note, kept.problem))) if kept.problem else ending.note
     return replace(ending, tail=kept.tail, note=note, out_bytes=kept.out_bytes, err_bytes=kept.err_bytes)
 
 
 def output_path(folder: Path, attempt: AttemptKey, stream: Stream, identity: int = 0) -> str:
-    """Where output is kept for good. Numbers of jobs may be given again: the identity of a job tells them apart."""
+    """Where output is kept for good. Job numbers may be used again: the identity of a job tells two of them apart."""
     # Not a Path: these are made for every task, and a Path costs more than the system call it is for.
     shard = attempt.task // TASKS_PER_SHARD
     job = f"{attempt.job}-{identity:x}" if identity else attempt.job
     return f"{folder}/{job}/{shard}/{attempt.task}.{attempt.attempt}.{stream}"
 
 
-def name_sheets(series: str, number: int) -> Sheets:
-    """The files of a slot process: it takes the next two by itself whenever a call has printed something."""
-    return Sheets(f"{series}.{number}.out", f"{series}.{number}.err", is_ours=False)
+def name_output_files(series: str, number: int) -> OutputFiles:
+    """The files of a slot process: it takes the next two by itself whenever a task has printed something."""
+    return OutputFiles(f"{series}.{number}.out", f"{series}.{number}.err", is_ours=False)
 
 
-class Outputs:
-    """All output of one worker. What a killed worker left open is removed, unless this `is_rescue` of what ended."""
+class SlotFiles:
+    """The files that one slot process has open, as its worker knows from its answers."""
+
+    def __init__(self, outputs: "OutputFolder") -> None:
+        self.series = outputs.begin_series()
+        self.current = name_output_files(self.series, 0)
+        self._outputs = outputs
+        self._count = 0
+
+    def advance(self) -> None:
+        """A task has printed, so its files are its own, and the process has the next two."""
+        self._count += 1
+        self.current = name_output_files(self.series, self._count)
+
+    def drop(self) -> None:
+        self._outputs.drop(self.current)
+
+
+class OutputFolder:
+    """All output of one worker. What a killed worker left open is removed, unless `is_rescue`: then it is kept."""
 
     def __init__(self, folder: Path, is_rescue: bool = False) -> None:
         """Raises: OSError."""
         self.folder = folder
         self.kept_bytes = 0  # that were kept since the start
         self._open = folder / OPEN_NAME
-        self._free: list[Sheets] = []
+        self._free: list[OutputFiles] = []
         self._count = 0
         self._unmoved: dict[str, str] = {}  # from where output belongs to where it still is
         make_private_folder(folder)
-        with suppress(PermissionError):  # a folder of somebody else is as private as its owner made it
+        with suppress(PermissionError):  # a folder of another user is as private as that user made it
             folder.chmod(0o700)
         if not is_rescue:
             shutil.rmtree(self._open, ignore_errors=True)
         make_private_folder(self._open)
 
-    def take(self) -> Sheets:
+    def take(self) -> OutputFiles:
         """Names for a task to write to, with `FLAGS`; its files are empty or do not exist yet."""
         if self._free:
             return self._free.pop()
         self._count += 1
-        return Sheets(f"{self._open}/{self._count}.out", f"{self._open}/{self._count}.err")
+        return OutputFiles(f"{self._open}/{self._count}.out", f"{self._open}/{self._count}.err")
 
     def rescue(self, stem: str, attempt: AttemptKey, identity: int) -> Kept:
-        """Keep what a task of a dead worker wrote to the sheets of this name."""
-        sheets = Sheets(f"{self._open}/{stem}.out", f"{self._open}/{stem}.err", is_ours=False)
-        streams: tuple[tuple[Stream, str], ...] = (("out", sheets.out), ("err", sheets.err))
+        """Keep what a task of a dead worker wrote to the files of this name."""
+        files = OutputFiles(f"{self._open}/{stem}.out", f"{self._open}/{stem}.err", is_ours=False)
+        streams: tuple[tuple[Stream, str], ...] = (("out", files.out), ("err", files.err))
         for stream, path in streams:
             with suppress(FileNotFoundError):  # as usual; else its worker died between this and the next step
                 os.rename(output_path(self.folder, attempt, stream, identity), path)  # noqa: PTH104
-        return self.finish(sheets, attempt, identity)
+        return self.finish(files, attempt, identity)
 
     def begin_series(self) -> str:
-        """For the sheets of a new slot process."""
+        """The beginning of the names of a new slot process's files."""
         self._count += 1
         return f"{self._open}/{self._count}"
 
     def restore_folder(self) -> bool:
-        """Make the folder of running tasks again, if it was removed. Whether it was. Raises: OSError."""
+        """Make the folder of running tasks again, if it was removed. False: it is there, or it cannot be made."""
         if self._open.is_dir():
             return False
-        make_private_folder(self._open)
+        try:
+            make_private_folder(self._open)
+        except OSError:
+            return False
         return True
 
-    def finish(self, sheets: Sheets, attempt: AttemptKey, identity: int = 0) -> Kept:
+    def finish(self, files: OutputFiles, attempt: AttemptKey, identity: int = 0) -> Kept:
         """Keep what the task wrote, once it has ended."""
-        out = self._keep(sheets.out, attempt, "out", identity)
-        err = self._keep(sheets.err, attempt, "err", identity)
-        if sheets.is_ours and out.is_clear and err.is_clear:
-            self._free.append(sheets)
+        out = self._keep(files.out, attempt, "out", identity)
+        err = self._keep(files.err, attempt, "err", identity)
+        if files.is_ours and out.is_clear and err.is_clear:
+            self._free.append(files)
         if out.problem or err.problem:
             return Kept(out.size, err.size, err.tail, "; ".join(filter(None, (out.problem, err.problem))))
         return Kept(out.size, err.size, err.tail)
@@ -170,11 +190,11 @@ class Outputs:
             raise
         self.kept_bytes += len(result)
 
-    def drop(self, sheets: Sheets) -> None:
-        """The task never ran."""
-        is_clear = [_remove(sheets.out), _remove(sheets.err)]
-        if sheets.is_ours and all(is_clear):
-            self._free.append(sheets)
+    def drop(self, files: OutputFiles) -> None:
+        """The task never ran: remove its files."""
+        is_clear = [_remove(files.out), _remove(files.err)]
+        if files.is_ours and all(is_clear):
+            self._free.append(files)
 
     def move_rest(self) -> None:
         """Try again to move what could not be moved when its task ended."""
@@ -224,7 +244,7 @@ class Outputs:
         return self._put_away(path, output_path(self.folder, attempt, stream, identity), size, tail)
 
     def _keep_unread(self, path: str, attempt: AttemptKey, stream: Stream, identity: int) -> _Part:
-        """Without a descriptor, where none is to be had: then nothing is known about who else has the file open."""
+        """Where we can open no more files: then an empty file is removed, as it may still be open elsewhere."""
         try:
             status = os.lstat(path)
             if not stat.S_ISREG(status.st_mode):
@@ -248,7 +268,7 @@ class Outputs:
     def _give_up(self, path: str, stream: Stream, error: OSError) -> _Part:
         reason = "the file was removed" if isinstance(error, FileNotFoundError) else error.strerror
         is_clear = _remove(path)
-        with suppress(OSError):  # then the next task says so
+        with suppress(OSError):  # then the next task fails to start, and says why
             make_private_folder(self._open)
         return _Part(MISSING, b"", f"its {NAMES[stream]} is missing: {reason}", is_clear)
 
@@ -260,7 +280,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _remove(path: str) -> bool:
-    """Whatever it is. Whether nothing is left."""
+    """Remove a file or a folder. False: something is left."""
     try:
         Path(path).unlink(missing_ok=True)
     except OSError:
@@ -278,13 +298,13 @@ def _move(path: str, kept: str) -> None:
 
 
 def _is_unused(descriptor: int) -> bool:
-    """Whether nobody has the file open but us, who are about to close it.
+    """Whether no other process has the file open. We are about to close it.
 
-    A process that left its group lives on, and could write into the next output. The kernel tells: it grants a lease
-    only where there is no other descriptor. Without a lease we do not know.
+    A process that left its group lives on, and could write into the next output. The kernel knows: it grants a lease
+    only where there is no other descriptor. If it grants none, the file may be in use.
     """
     try:
-        # Should somebody open it while we have the lease, we get a signal, and this one is ignored unless asked for.
+        # If a process opens it while we have the lease, we get a signal; SIGURG is ignored by default.
         fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
     except OSError:

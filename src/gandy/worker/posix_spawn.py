@@ -1,6 +1,6 @@
 """posix_spawn as the C library has it: what many processes have in common is made once, and it can change the folder.
 
-Python's own makes everything anew for each process, and has no way to another folder. It knows no orders.
+Python's os.posix_spawn makes everything anew for each process, and cannot change the folder. Knows no orders.
 """
 
 import ctypes
@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-# The interpreter is kept, as Python's own does: a process is on its way within a fraction of a millisecond.
+# PyDLL keeps the interpreter lock, as os.posix_spawn does: a spawn takes a fraction of a millisecond.
 _libc: Final = ctypes.PyDLL(None)
 _spawn: Final = _libc.posix_spawn
 _spawn.argtypes = [ctypes.c_void_p, ctypes.c_char_p, *[ctypes.c_void_p] * 4]
@@ -21,7 +21,7 @@ _SETPGROUP, _SETSIGDEF = 0x02, 0x04  # on every Linux
 
 
 def encode(text: str) -> bytes:
-    """As the operating system has it. Raises: ValueError, for what ends in its middle."""
+    """Encode text for the operating system. Raises: ValueError, where it contains a zero byte."""
     data = os.fsencode(text)
     if b"\0" in data:
         raise ValueError("embedded null byte")
@@ -32,7 +32,7 @@ class Strings:
     """Arguments or an environment. Those that change from process to process are written over."""
 
     def __init__(self, texts: Sequence[bytes], room: int = 0) -> None:
-        """`room`: for so many more, which may be missing at the end."""
+        """`room`: for how many more, which are set later or missing at the end."""
         self._array = (ctypes.c_char_p * (len(texts) + room + 1))(*texts)
         self.address = ctypes.addressof(self._array)
 
@@ -49,15 +49,15 @@ class Actions:
         _check(_libc.posix_spawn_file_actions_init(self._buffer))
 
     def copy(self, descriptor: int, number: int) -> None:
-        """Have the descriptor as this number."""
+        """Duplicate a descriptor to this number."""
         _check(_libc.posix_spawn_file_actions_adddup2(self._buffer, descriptor, number))
 
     def open(self, number: int, path: bytes, flags: int, mode: int) -> None:
         _check(_libc.posix_spawn_file_actions_addopen(self._buffer, number, path, flags, mode))
 
     def go_to(self, folder: bytes) -> None:
-        """Where CAN_CHANGE_FOLDER."""
-        assert _add_chdir is not None, "ask first"
+        """Start in this folder. Only where CAN_CHANGE_FOLDER."""
+        assert _add_chdir is not None, "check CAN_CHANGE_FOLDER first"
         _check(_add_chdir(self._buffer, folder))
 
     def close(self) -> None:
@@ -65,7 +65,7 @@ class Actions:
 
 
 class Attributes:
-    """A process group of its own, and the default for these signals."""
+    """A process group of its own, and default actions for these signals."""
 
     def __init__(self, defaults: Iterable[int]) -> None:
         signals = ctypes.create_string_buffer(_STRUCT_BYTES)
@@ -82,7 +82,7 @@ class Attributes:
 
 def spawn(program: bytes, arguments: Strings, env: Strings, actions: Actions, attributes: Attributes) -> int:
     """The number of the process. Raises: OSError, when its program does not begin."""
-    pid = ctypes.c_int()  # its own: workers may be in several threads
+    pid = ctypes.c_int()  # a new one each time: workers may run in several threads
     _check(_spawn(ctypes.byref(pid), program, actions.address, attributes.address, arguments.address, env.address))
     return pid.value
 

@@ -1,4 +1,4 @@
-"""`gandy.Worker`: a worker inside somebody's program, with commands of its own."""
+"""`gandy.Worker`: a worker inside a user's program, with commands of its own."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ from typing import Any, TypeVar, overload
 from gandy.config import find_home
 from gandy.net import loop
 from gandy.worker.commands import Commands
-from gandy.worker.main import OUTPUT_NAME, find_work, make_about, serve, tell_people
+from gandy.worker.main import OUTPUT_NAME, configure_logging, find_work, make_about, serve
 from gandy.worker.service import WorkerService
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -65,7 +65,7 @@ class Worker:
 
     def run(self) -> None:
         """Work until a signal, `stop` or the foreman ends it. Raises: GandyError."""
-        tell_people()  # unless the program has its own way
+        configure_logging()
         try:
             loop.run(serve(self._start))
         finally:
@@ -80,7 +80,7 @@ class Worker:
             self._stop = _do_nothing
 
     def stop(self) -> None:
-        """From any thread: end what runs, tell the foreman, and go."""
+        """From any thread: end what runs, report it to the foreman, and go."""
         self._stop()
 
     def _start(self) -> WorkerService:

@@ -1,4 +1,4 @@
-"""Tells when child processes end, through one descriptor in the loop. Leaves the waiting to its user.
+"""Notices when child processes end, through one descriptor in the loop. Leaves the waiting to its user.
 
 It looks at the children it was given and no others, needs no thread and takes no signal from the host program.
 """
@@ -17,7 +17,7 @@ class Reaper:
         self._watched: dict[int, Callable[[], None]] = {}
         # An epoll of our own costs less per child than add_reader, and behaves alike in every loop.
         self._epoll = select.epoll()
-        self._spare = -1  # a descriptor that is held for the next child, so that none runs that cannot be watched
+        self._spare = -1  # a descriptor that is kept free for the next child, so that no child runs unwatched
         loop.add_reader(self._epoll.fileno(), self.look)
 
     def prepare(self) -> None:
@@ -28,8 +28,8 @@ class Reaper:
     def watch(self, pid: int, on_exit: Callable[[], None]) -> None:
         """Raises: OSError."""
         descriptor = self._open(pid)
-        # Once and never again: a child that is just being spawned may hold a copy of the descriptor for a moment after
-        # we closed it, and without this the epoll would call whoever gets its number next dead.
+        # One shot: a child that is just being spawned may hold a copy of the descriptor for a moment after we close it.
+        # Without this, the epoll would report the next process that gets its number as dead.
         try:
             self._epoll.register(descriptor, select.EPOLLIN | select.EPOLLONESHOT)
         except OSError:
@@ -58,7 +58,7 @@ class Reaper:
         self._drop_spare()
 
     def look(self) -> None:
-        """Call back for those that have ended by now."""
+        """Call back for children that have ended by now."""
         for descriptor, _events in self._epoll.poll(0):
             on_exit = self._watched.pop(descriptor)
             os.close(descriptor)

@@ -1,10 +1,7 @@
-"""What to do about the folder of a dead worker: kill what still runs, put output in its place, and keep what ended.
+"""Tidies up the folder of a dead worker: kills what still runs, puts output in its place, and keeps what ended.
 
-Its watchdog does this at once, and the next worker in the folder does it again:
-
-    python -m gandy.worker.recovery FOLDER
-
-The folder must be locked by who starts it.
+The watchdog runs this as `python -m gandy.worker.recovery FOLDER` as soon as its worker is dead, and the next worker in
+the folder does it again. The process that starts it must hold the lock on the folder.
 """
 
 import os
@@ -24,9 +21,9 @@ from gandy.errors import GandyError
 from gandy.journal import TABLE_NAME, Journal, Left, lock_folder, read_left
 from gandy.wire import payloads
 from gandy.wire.messages import TaskResult
-from gandy.worker.groups import list_members, list_processes, signal_group
 from gandy.worker.guardian import find_visible_pid
-from gandy.worker.output import Outputs, add_output
+from gandy.worker.output import OutputFolder, add_output
+from gandy.worker.proc import list_members, list_processes, signal_group
 from gandy.worker.strays import list_marked
 from gandy.worker.table import Row, Rows, read_rows
 
@@ -34,7 +31,7 @@ SWEEP_SECONDS: Final = 2.0  # killed processes are dead in milliseconds, unless 
 
 
 def claim_folder(folder: Path) -> int:
-    """Be the only worker in a folder: a descriptor that holds the lock. Raises: GandyError."""
+    """Become the only worker in a folder. Returns a descriptor that holds the lock. Raises: GandyError."""
     lock = lock_folder(folder, find_visible_pid())
     if lock is None:
         raise GandyError(
@@ -44,14 +41,15 @@ def claim_folder(folder: Path) -> int:
 
 
 def recover(folder: Path) -> Left:
-    """Tidy up after dead workers. Gives what they left for the foreman, which is all in the journal then.
+    """Tidy up after dead workers. Returns what they left for the foreman, which is all in the journal then.
 
-    Raises: OSError, and nothing is lost.
+    Raises: OSError, and then nothing is lost: it can be tried again.
     """
     left = _find_left(folder)
     if left.results:
         Journal(folder, left.ids, [payloads.encode(result) for result in left.results]).close()
-    (folder / TABLE_NAME).unlink(missing_ok=True)  # not before
+    # Only now: until its results are in the journal, they are in this file alone.
+    (folder / TABLE_NAME).unlink(missing_ok=True)
     return left
 
 
@@ -66,14 +64,14 @@ def _find_left(folder: Path) -> Left:
 
 
 def _give_back_stopped(result: TaskResult) -> TaskResult:
-    """What was stopped with its worker is given back; reported as stopped, it would say that this worker leaves too."""
+    """What was stopped with its worker is given back. Reported as stopped, it would say that this worker stops too."""
     attempt, ending = read_attempt(result), read_ending(result)
     is_stopped = ending.cause is Cause.WORKER_STOPPED
     return make_result(attempt, replace(ending, cause=Cause.RETURNED)) if is_stopped else result
 
 
 def sweep(found: Rows) -> None:
-    """Kill what a dead worker left running, also what left its process group. It is known by the worker's mark."""
+    """Kill what a dead worker left running, also what left its process group: it has the worker's mark."""
     deadline = time.monotonic() + SWEEP_SECONDS
     while found.mark and (pids := _list_marked(found.mark)) and time.monotonic() < deadline:
         members = list_members()
@@ -91,10 +89,10 @@ def _list_marked(mark: int) -> list[int]:
 
 
 def _make_results(folder: Path, ended: Iterable[Row]) -> Iterator[TaskResult]:
-    outputs = Outputs(folder, is_rescue=True)
+    outputs = OutputFolder(folder, is_rescue=True)
     for row in ended:
         assert row.ending is not None
-        kept = outputs.rescue(row.sheets, row.attempt, row.identity)
+        kept = outputs.rescue(row.files, row.attempt, row.identity)
         yield make_result(row.attempt, add_output(row.ending, kept))
 
 

@@ -1,7 +1,7 @@
-"""Lets a program begin again without the invitation that it was started with.
+"""Restarts a program without the invitation that it was started with.
 
-What a process was started with stays in /proc/PID/environ for as long as it runs, for every process of the same user:
-for the tasks of a worker, too. A token with several uses would let them make keys. Another exec replaces it.
+The environment that a process was started with stays in /proc/PID/environ while it runs, and every process of the same
+user can read it, also the tasks of a worker. With a token of several uses they could make keys. An exec replaces it.
 """
 
 import os

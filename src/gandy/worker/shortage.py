@@ -1,4 +1,4 @@
-"""What a worker can run short of, and how that is said. A shortage is the worker's trouble, never a task's."""
+"""What a worker can run short of, in words. A shortage is a problem of the worker, never of a task."""
 
 import errno
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ SHORTAGES: Final[Mapping[int, str]] = {
 
 
 def find_shortage(error: BaseException) -> str | None:
-    """What is short, in words, where the error says that something is."""
+    """What is short, in words; None where the error is not about a shortage."""
     if isinstance(error, MemoryError):
         return SHORTAGES[errno.ENOMEM]
     return SHORTAGES.get(error.errno or 0) if isinstance(error, OSError) else None

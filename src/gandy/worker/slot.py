@@ -1,9 +1,8 @@
-"""The program of a slot process: runs Python calls, one at a time, for the worker that started it.
+"""The program of a slot process: `python -m gandy.worker.slot OUTPUT [MODULE to import first]...`
 
-    python -m gandy.worker.slot OUTPUT [MODULE to import first]...
-
-It trusts its worker and nobody else, and ends when the link does. What a function leaves in the process (modules, open
-files, threads) stays; its environment, folder, output and child processes do not.
+It runs function tasks, one at a time, for the worker that started it, trusts only that, and ends with the link. What a
+function leaves in the process (modules, open files, threads) stays; its environment, folder, output and child processes
+do not.
 """
 
 import faulthandler
@@ -17,7 +16,7 @@ from contextlib import suppress
 from importlib import import_module
 
 from gandy.files import write_all
-from gandy.functions import Function, describe_error, format_error, open_call, open_function, pack_error, pack_value
+from gandy.functions import Function, describe_error, format_error, open_function, open_task, pack_error, pack_value
 from gandy.worker.frames import (
     ASSIGNMENT,
     BOX,
@@ -38,9 +37,9 @@ from gandy.worker.frames import (
     encode_answer,
 )
 from gandy.worker.shortage import find_shortage
-from gandy.worker.surroundings import WORTHY_SECONDS, MemoryMeter, Output, Place, has_children
+from gandy.worker.slot_environment import MIN_MEASURED_SECONDS, SlotOutput, TaskEnvironment, TaskMemory, has_children
 
-INBOX_BYTES = 2 * MAX_BOX_BYTES  # more than an ordinary assignment has
+BUFFER_BYTES = 2 * MAX_BOX_BYTES  # more than an ordinary assignment has
 
 Outcome = tuple[int, str, bytes]  # kind, note and body of an answer
 
@@ -50,80 +49,81 @@ class Slot:
 
     def __init__(self, output: str) -> None:
         self._shared: OrderedDict[int, bytearray | Function] = OrderedDict()  # by job; bytes until they are first used
-        self._inbox = Inbox()
-        self._setting_data = bytearray()  # of the last call
+        self._reader = AssignmentReader()
+        self._setting_data = bytearray()  # of the last task
         self._setting = Setting(0, has_shared=False, env={}, cwd="")
-        self._place = Place()
-        self._output = Output(output)
-        self._memory = MemoryMeter()
-        self._wall, self._now = time.time, time.monotonic  # whatever a function may put in their place
-        # What the preloaded modules started belongs to no task, and then nobody can tell what does.
+        self._environment = TaskEnvironment()
+        self._output = SlotOutput(output)
+        self._memory = TaskMemory()
+        self._wall, self._now = time.time, time.monotonic  # even if a function replaces them
+        # If preloaded modules have started processes, those of a task cannot be told from them.
         self._watches_children = not has_children()
 
     def serve(self) -> None:
-        """Until the link ends."""
+        """Run tasks until the link ends."""
         _send(encode_answer(READY, MEASURES if self._memory.can_measure else 0, "", b""))
-        take = self._inbox.take
+        take = self._reader.take
         while data := take(ASSIGNMENT.size):
-            _number, task, attempt, setting_bytes, shared_bytes, call_bytes = ASSIGNMENT.unpack(data)
+            _number, task, attempt, setting_bytes, shared_bytes, input_bytes = ASSIGNMENT.unpack(data)
             setting = self._read_setting(take(setting_bytes))
             if setting.has_shared:
                 self._keep_shared(setting.job, take(shared_bytes))
-            self._assign(setting, task, attempt, take(call_bytes))
+            self._assign(setting, task, attempt, take(input_bytes))
 
     def _read_setting(self, data: bytearray) -> Setting:
         if data != self._setting_data:
             self._setting_data, self._setting = data, decode_setting(data)
         return self._setting
 
-    def _assign(self, setting: Setting, task: int, attempt: int, call: bytearray) -> None:
+    def _assign(self, setting: Setting, task: int, attempt: int, packed: bytearray) -> None:
         started = ended = 0.0
         flags = 0
         try:
             self._output.open()
-            self._place.enter(setting, task, attempt)
+            self._environment.enter(setting, task, attempt)
         except (OSError, ValueError) as error:
             kind, note, body = REFUSED, f"cannot run: {error}", b""
             shortage = find_shortage(error)
             if shortage is not None:
                 note, flags = shortage, SHORT
-                self._inbox.ignores_box = True  # the worker will end this process
+                self._reader.ignores_box = True  # the worker will end this process
+            # The worker counts pairs of files by this flag, so it must be set whenever files are given up.
             self._output.give_up()
             has_printed = True
         else:
             self._output.begin()
             self._memory.begin()
             started, began = self._wall(), self._now()
-            kind, note, body = self._run(setting, call)
+            kind, note, body = self._run(setting, packed)
             ended = started + self._now() - began  # the wall clock may have stepped
             has_printed = self._output.end()
         flags |= PRINTED if has_printed else 0
-        self._place.leave()
+        self._environment.leave()
         if self._watches_children and has_children():
             flags |= HAS_CHILDREN
-            self._inbox.ignores_box = True  # the worker will end this process
-        peak = self._memory.read() if ended - started > WORTHY_SECONDS else 0
+            self._reader.ignores_box = True  # the worker will end this process
+        peak = self._memory.read() if ended - started > MIN_MEASURED_SECONDS else 0
         _send(encode_answer(kind, flags, note, body, peak, started, ended), body)
 
     def _run(self, setting: Setting, packed: bytearray) -> Outcome:
         try:
-            call = open_call(packed, self._find_shared(setting.job) if setting.has_shared else None)
-            if len(packed) > INBOX_BYTES:
+            task = open_task(packed, self._find_shared(setting.job) if setting.has_shared else None)
+            if len(packed) > BUFFER_BYTES:
                 with suppress(BufferError):  # unless arrays are still in it
                     packed.clear()
-            value, function = call.run(), call.function
-            del call  # and its arguments, before the result is there twice
+            value, function = task.run(), task.function
+            del task  # frees its arguments before there are two copies of the result
             body = pack_value(value, function)
             if len(body) > MAX_BODY_BYTES:
                 raise ValueError(f"a result may have {MAX_BODY_BYTES:,} bytes, not {len(body):,}: use a file")
         except BaseException as error:  # noqa: BLE001 - also SystemExit: the process stays, and the caller gets it
             trace = format_error(error)
-            self._output.complain(trace)
+            self._output.print_error(trace)
             return RAISED, describe_error(error), pack_error(error, trace)
         return VALUE, "", body
 
     def _keep_shared(self, job: int, shared: bytearray) -> None:
-        """Exactly as the worker does, which sends nothing where it knows that we have it."""
+        """Exactly as `SlotQueue` does: the worker sends nothing where it knows that we have it."""
         if shared:
             self._shared[job] = shared
         self._shared.move_to_end(job)
@@ -137,11 +137,11 @@ class Slot:
         return shared
 
 
-class Inbox:
-    """What the worker sends. A short assignment costs one system call, a long one goes straight to where it stays."""
+class AssignmentReader:
+    """Reads what the worker sends: a short assignment with one system call, a long one straight into its place."""
 
     def __init__(self) -> None:
-        self._buffer = bytearray(INBOX_BYTES)
+        self._buffer = bytearray(BUFFER_BYTES)
         self._begin = self._end = 0
         self.ignores_box = False
         self._poll = select.poll()
@@ -149,7 +149,7 @@ class Inbox:
             self._poll.register(descriptor, select.POLLIN)
 
     def _wait(self) -> None:
-        """For an assignment. The worker never has one on the link and others in the box at the same time."""
+        """Wait for an assignment. There is never one on the link while others are in the box."""
         while not self.ignores_box:
             try:
                 self._begin, self._end = 0, os.readv(BOX, [self._buffer])
@@ -161,7 +161,7 @@ class Inbox:
         self._begin, self._end = 0, os.readv(DESCRIPTOR, [self._buffer])
 
     def take(self, size: int) -> bytearray:
-        """So many bytes; none once the link has ended. A bytearray, so that arrays can stay in it and be written to."""
+        """Read `size` bytes; none once the link has ended. In a bytearray arrays can stay, and be written to."""
         if self._begin == self._end and size:
             self._wait()
         begin, end = self._begin, self._begin + size
@@ -184,6 +184,7 @@ class Inbox:
 
 
 def _send(head: bytes, body: bytes = b"") -> None:
+    # One system call for both, without copying the body; usually all of it fits.
     sent = os.writev(DESCRIPTOR, [head, body])
     if sent < len(head) + len(body):
         write_all(DESCRIPTOR, memoryview(head)[sent:])
@@ -206,13 +207,13 @@ def _preload(modules: list[str]) -> None:
 def main(output: str, modules: list[str]) -> None:
     os.set_inheritable(DESCRIPTOR, False)
     os.set_inheritable(BOX, False)
-    faulthandler.enable()  # a crash says where, in the output of its task
-    # Modules are found where the task is, as a program started there would find them.
+    faulthandler.enable()  # prints the stack of a crash to the output of its task
+    # Modules are found in the folder of the task, as a program started there would find them.
     sys.path.insert(0, "")
     sys.argv = [""]
     _preload(modules)
     gc.collect()
-    gc.freeze()  # nothing of this is ever garbage, so no collection needs to look at it
+    gc.freeze()  # the garbage collector need not look at what is never garbage
     Slot(output).serve()
 
 

@@ -1,7 +1,7 @@
 """Starts processes from orders, each in a process group of its own. Never waits for what it started.
 
 A group and not a session: on Linux each new session gets a scheduling group (autogroup), and that costs more than the
-rest of a spawn. A task that makes a session of its own leaves its group, and then nobody kills it.
+rest of a spawn. A task that makes a session of its own leaves its group; `strays` finds it then.
 """
 
 import errno
@@ -25,35 +25,42 @@ from gandy.net.open_files import find_limits_of_tasks
 from gandy.worker.frames import BOX, DESCRIPTOR
 from gandy.worker.guardian import find_guardian
 from gandy.worker.labels import LIMIT, MARK_NAME, can_label, make_label
-from gandy.worker.order import SHELL, Order, make_arguments, make_environment, make_job_environment, tell_base
-from gandy.worker.output import FLAGS, Sheets, name_sheets
+from gandy.worker.order import (
+    SHELL,
+    Order,
+    inherited_environment,
+    make_arguments,
+    make_environment,
+    make_job_environment,
+)
+from gandy.worker.output import FLAGS, OutputFiles, name_output_files
 from gandy.worker.posix_spawn import CAN_CHANGE_FOLDER, Actions, Attributes, Strings, encode, spawn
 from gandy.worker.shortage import find_shortage
 from gandy.worker.table import NO_ATTEMPT
 
-# Python ignores these two, and what is ignored stays so through exec: `yes | head` would never end well.
+# Python ignores these two, and what is ignored stays so through exec: `yes` in `yes | head` would not end.
 RESTORED: Final = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
 
 OF_ATTEMPT: Final = frozenset({"GANDY_JOB", "GANDY_TASK", "GANDY_ATTEMPT"})
 OWN: Final = ("GANDY_TASK", "GANDY_ATTEMPT", "GANDY_LINE")  # of each task; the last may be missing
 
-MAX_KEPT: Final = 1_000  # of anything small that is kept for the next process
-MAX_PLANS: Final = 32  # each has a whole environment, and nobody tells us when a job is over
+MAX_KEPT: Final = 1_000  # entries of a cache with small values
+MAX_PLANS: Final = 32  # each has a whole environment, and we do not learn when a job is over
 
 
 Limits = tuple[int, int]  # the soft one and the hard one
 
 
 class NotStartedError(Exception):
-    """The task could not be started; the text says why, for people."""
+    """The task could not be started; the text says why, for users."""
 
 
 class ShortageError(NotStartedError):
-    """The worker lacks something that every task needs. Nothing was started, and nothing speaks against the task."""
+    """The worker lacks something that every task needs. Nothing was started, and the task is not to blame."""
 
 
 def make_start_error(what: str, error: OSError) -> NotStartedError:
-    """What was tried, and why it failed."""
+    """Make the error for what was tried, and why it failed."""
     shortage = find_shortage(error)
     return NotStartedError(f"{what}: {error.strerror}") if shortage is None else ShortageError(shortage)
 
@@ -65,20 +72,20 @@ class Spawner:
     """
 
     def __init__(self, mark: int = 0) -> None:
-        """`mark`: the worker's, which everything that it spawns can be known by. 0: nobody looks for it."""
-        # A worker may itself run inside a task: what that one is called is not for ours.
-        base = {name: value for name, value in tell_base(os.environ).items() if name not in OF_ATTEMPT}
+        """`mark`: the worker's, by which everything that it spawns can be found. 0: it need not be found."""
+        # A worker may itself run inside a task, whose numbers are not those of our tasks.
+        base = {name: value for name, value in inherited_environment(os.environ).items() if name not in OF_ATTEMPT}
         self._base = {**base, MARK_NAME: str(mark)} if mark else base
-        # Labels are put on this whole process for a moment: whatever a user's program starts then would have them too.
+        # A label is set on this whole process for a moment. In a user's program other threads may start processes then.
         self._mark = mark if find_guardian() is not None and can_label() else 0
         self._attributes = Attributes(_list_defaults())
         self._stdin = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self._limits_of_tasks = find_limits_of_tasks()
         self._plans: dict[JobId, _Plan] = {}
-        self._actions: dict[tuple[Sheets, str], Actions] = {}
+        self._actions: dict[tuple[OutputFiles, str], Actions] = {}
         _close_on_exec()
 
-    def spawn(self, order: Order, sheets: Sheets) -> int:
+    def spawn(self, order: Order, files: OutputFiles) -> int:
         """The number of the first process and of its group. Raises: NotStartedError, ShortageError."""
         try:
             plan = self._plans.get(order.attempt.job)
@@ -86,33 +93,33 @@ class Spawner:
                 plan = self._keep_plan(order)
             plan.set_task(order)
             if order.cwd and not CAN_CHANGE_FOLDER:
-                return self._spawn_slowly(order, sheets)  # with the same errors for what cannot be
-            actions = self._actions.get((sheets, order.cwd)) or self._keep_actions(sheets, order.cwd)
+                return self._spawn_slowly(order, files)  # after `plan`, so that both ways have the same errors
+            actions = self._actions.get((files, order.cwd)) or self._keep_actions(files, order.cwd)
             try:
                 return self._spawn(plan.program, plan.arguments, plan.env, actions, order.attempt)
             except OSError:
-                plan.look_again()
+                plan.find_program_again()
                 return self._spawn(plan.program, plan.arguments, plan.env, actions, order.attempt)
         except OSError as error:
             shortage = find_shortage(error)
-            if shortage is None or (error.errno == errno.ENOMEM and self._can_spawn(sheets)):
+            if shortage is None or (error.errno == errno.ENOMEM and self._can_spawn(files)):
                 raise NotStartedError(_explain(order, error)) from error
             raise ShortageError(shortage) from error
-        except ConfigError as error:  # from before {line} was checked at submit
+        except ConfigError as error:  # of a job from before {line} was checked at submit
             raise NotStartedError(f"cannot run: {error}") from error
-        except ValueError as error:  # a zero byte, a name with "=", text that is no text
+        except ValueError as error:  # a zero byte, a name with "=", or text that has no UTF-8 form
             raise NotStartedError(f"cannot run: {error}") from error
 
     def spawn_slot(self, series: str, preload: tuple[str, ...], env: dict[str, str], link: int, box: int) -> int:
-        """A process for Python calls, with our interpreter, the other end of its link, and its box.
+        """Start a slot process, with our interpreter, the other end of its link, and its box.
 
         Raises: NotStartedError, ShortageError.
         """
-        # -P: should a folder here be called gandy, it is not the one that is meant.
+        # -P: a folder here that happens to be called gandy is not imported.
         arguments = [sys.executable, "-P", "-m", "gandy.worker.slot", series, *preload]
         try:
             with ExitStack() as held:
-                actions = self._make_actions(name_sheets(series, 0))
+                actions = self._make_actions(name_output_files(series, 0))
                 held.callback(actions.close)
                 for ours, theirs in ((link, DESCRIPTOR), (box, BOX)):
                     high = fcntl.fcntl(ours, fcntl.F_DUPFD_CLOEXEC, BOX + 1)  # out of the way of the other one
@@ -141,7 +148,7 @@ class Spawner:
             _restore_limits(own)
 
     def _change_limits(self, attempt: AttemptKey) -> list[tuple[int, Limits]]:
-        """To those of a task, which inherits them. Gives our own."""
+        """Set those of a task, which it inherits. Returns our own."""
         own = []
         if self._limits_of_tasks is not None:
             own.append((resource.RLIMIT_NOFILE, resource.prlimit(0, resource.RLIMIT_NOFILE, self._limits_of_tasks)))
@@ -150,9 +157,9 @@ class Spawner:
             own.append((LIMIT, resource.prlimit(0, LIMIT, limits)))
         return own
 
-    def _can_spawn(self, sheets: Sheets) -> bool:
-        """Whether another program starts where one did not for want of memory: some programs ask for too much."""
-        actions = self._make_actions(sheets)
+    def _can_spawn(self, files: OutputFiles) -> bool:
+        """Whether another program starts where one got ENOMEM: some programs ask for too much."""
+        actions = self._make_actions(files)
         try:
             probe = self._spawn(encode(SHELL), Strings([b"sh", b"-c", b":"]), Strings([]), actions)
         except OSError:
@@ -162,10 +169,10 @@ class Spawner:
         os.waitpid(probe, 0)
         return True
 
-    def _spawn_slowly(self, order: Order, sheets: Sheets) -> int:
-        """In another folder, where the C library cannot go there: 0.1 ms more."""
+    def _spawn_slowly(self, order: Order, files: OutputFiles) -> int:
+        """Start in another folder where the C library cannot change it: this takes 0.1 ms more."""
         with ExitStack() as held:
-            out, err = (os.open(path, FLAGS | os.O_CLOEXEC, 0o600) for path in (sheets.out, sheets.err))
+            out, err = (os.open(path, FLAGS | os.O_CLOEXEC, 0o600) for path in (files.out, files.err))
             held.callback(os.close, out)
             held.callback(os.close, err)
             held.callback(_restore_limits, self._change_limits(order.attempt))
@@ -179,7 +186,7 @@ class Spawner:
                 process_group=0,
                 close_fds=False,  # exec closes them all
             )
-        # The runner waits for it. Without this Popen would too, and warn.
+        # The runner waits for the process. Without this, Popen would wait too, and warn.
         process.returncode = 0
         return process.pid
 
@@ -189,10 +196,10 @@ class Spawner:
         plan = self._plans[order.attempt.job] = _Plan(self._base, order)
         return plan
 
-    def _keep_actions(self, sheets: Sheets, cwd: str) -> Actions:
+    def _keep_actions(self, files: OutputFiles, cwd: str) -> Actions:
         if len(self._actions) >= MAX_KEPT:
             self._drop_actions()
-        actions = self._actions[sheets, cwd] = self._make_actions(sheets, cwd)
+        actions = self._actions[files, cwd] = self._make_actions(files, cwd)
         return actions
 
     def _drop_actions(self) -> None:
@@ -200,25 +207,25 @@ class Spawner:
             actions.close()
         self._actions.clear()
 
-    def _make_actions(self, sheets: Sheets, cwd: str = "") -> Actions:
+    def _make_actions(self, files: OutputFiles, cwd: str = "") -> Actions:
         actions = Actions()
         actions.copy(self._stdin, 0)
-        actions.open(1, encode(sheets.out), FLAGS, 0o600)
-        actions.open(2, encode(sheets.err), FLAGS, 0o600)
+        actions.open(1, encode(files.out), FLAGS, 0o600)
+        actions.open(2, encode(files.err), FLAGS, 0o600)
         if cwd:
             actions.go_to(encode(cwd))
         return actions
 
 
 class _Plan:
-    """Program, arguments and environment of a job's tasks. Before each of them its own part is written into it."""
+    """Program, arguments and environment of a job's tasks. What differs is written into it before each task."""
 
     arguments: Strings
     program: bytes
 
     def __init__(self, base: Mapping[str, str], order: Order) -> None:
         """Raises: NotStartedError, OSError, ValueError."""
-        encode(order.cwd)  # whoever explains errors may rely on it
+        encode(order.cwd)  # raises ValueError now, and not where an error is explained
         env = make_job_environment(base, order)
         for name in OWN:
             env.pop(name, None)
@@ -241,8 +248,8 @@ class _Plan:
         if not self._is_same:
             self._set_arguments(order)
 
-    def look_again(self) -> None:
-        """The program is not where it was. Raises: OSError."""
+    def find_program_again(self) -> None:
+        """Look the program up again: it is not where it was. Raises: OSError."""
         self.program = _find_program(self._name, self._path)
 
     def _set_arguments(self, order: Order) -> None:
@@ -267,31 +274,31 @@ def _encode_environment(env: Mapping[str, str]) -> list[bytes]:
 
 
 def _anchor(path: str, cwd: str) -> str:
-    """Where programs are looked for by a process that begins in this folder."""
+    """PATH with absolute folders, as a process that starts in this folder would look programs up."""
     if not cwd:
         return path
-    start = Path(cwd).absolute()  # the program is named from there, and not from where we are
+    start = Path(cwd).absolute()  # relative folders of PATH start there, and not where we are
     return os.pathsep.join(os.path.join(start, folder) for folder in path.split(os.pathsep))  # noqa: PTH118
 
 
 def _list_defaults() -> list[int]:
-    """Signals that do what they do by default in a child: all but those that are ignored, which stay so through exec.
+    """Signals that get their default action in a child: all but those that are ignored, which stay so through exec.
 
-    Naming them spares a child a question about each: sixty system calls.
+    Listing them saves the C library sixty system calls per child, one for each signal.
     """
     ignored = {number for number in signal.valid_signals() if signal.getsignal(number) is signal.SIG_IGN}
     return sorted(map(int, signal.valid_signals() - ignored | RESTORED))
 
 
 def _close_on_exec() -> None:
-    """Mark what the worker inherited from its parent; what Python opens is marked from the beginning."""
+    """Close what the worker inherited from its parent in all children; Python marks what it opens itself."""
     for descriptor in [int(path.name) for path in Path("/proc/self/fd").iterdir()]:
         if descriptor > 2:
             with suppress(OSError):  # the one that listed the folder is closed by now
                 os.set_inheritable(descriptor, False)
 
 
-# Where programs were found last; a look at every folder of PATH for each task would cost a tenth of its time.
+# Where programs were found last; looking through PATH for each task would cost a tenth of its time.
 _programs: dict[tuple[str, str], bytes] = {}
 
 
@@ -309,14 +316,14 @@ def _find_program(name: str, path: str) -> bytes:
 
 
 def _explain(order: Order, error: OSError) -> str:
-    if order.cwd and (reason := _tell_why_closed(order.cwd)) is not None:
+    if order.cwd and (reason := _find_folder_problem(order.cwd)) is not None:
         return f"cannot go to {order.cwd}: {reason}"
     program = "sh" if isinstance(order.command, str) else order.command[0]
     return f"cannot run {program}: {error.strerror}"
 
 
-def _tell_why_closed(folder: str) -> str | None:
-    """Why nobody can go there; None: we can. The C library does not tell what it was that failed."""
+def _find_folder_problem(folder: str) -> str | None:
+    """Why we cannot change to the folder; None: we can. The C library does not say which step of a spawn failed."""
     try:
         os.close(os.open(f"{folder}/.", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
     except OSError as error:

@@ -1,9 +1,8 @@
 """Processes that left the group of their task, with `setsid` for instance: they die with their task all the same.
 
-They are known by their labels. A worker in a program of the user's does not label what it starts, since the program may
-start something at the same moment: there they are known by their environment, and who has cleared that is not found.
-Orphans become children of the guardian, so where there is one, only its children are looked at; elsewhere it is every
-process of the machine.
+They are found by their labels. A worker inside a user's program does not label what it starts, since the program may
+start something at the same moment: there they are found by their environment, unless they have cleared that. Orphans
+become children of the guardian, so where there is one, only its children are looked at; else all processes are.
 """
 
 import os
@@ -14,14 +13,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gandy.core.model import AttemptKey
-from gandy.worker.groups import list_processes, lives
 from gandy.worker.guardian import find_guardian, is_watchdog, list_children
 from gandy.worker.labels import MARK_NAME, is_label_of, make_label, read_label
+from gandy.worker.proc import list_processes, lives
 from gandy.worker.table import NO_ATTEMPT
 
 
 class Stray(NamedTuple):
-    """A process that lives, and the label of the attempt that it was started for."""
+    """A living process, and the label of the attempt that it was started for."""
 
     pid: int
     label: int
@@ -37,12 +36,12 @@ class Strays:
 
     @property
     def is_quick(self) -> bool:
-        """Whether a look at them takes microseconds, and not milliseconds."""
+        """Whether listing them takes microseconds, and not milliseconds."""
         return self._guardian is not None
 
     def kill(self, attempt: AttemptKey) -> bool:
         """Kill those of an attempt whose group is dead. True while any of them lives."""
-        # Before the others are listed: children of what dies become the guardian's at the end of that, and not before.
+        # Before the others are listed: the children of a dying process become the guardian's only when it is dead.
         dying = {pid for pid in self._dying.pop(attempt, ()) if lives(pid)}
         label = make_label(self._mark, *attempt)
         dying |= _kill(stray for stray in self._list() if stray.label == label)
@@ -51,7 +50,7 @@ class Strays:
         return bool(dying)
 
     def forget(self, attempt: AttemptKey) -> None:
-        """What was killed and does not die is not waited for any longer."""
+        """Do not wait any longer for those that were killed and do not die."""
         self._dying.pop(attempt, None)
 
     def sweep(self, running: Iterable[AttemptKey]) -> None:
@@ -69,7 +68,7 @@ class Strays:
 
 
 def list_marked(mark: int, candidates: Iterable[int]) -> Iterator[Stray]:
-    """Those that were started by the worker with this mark, or by what it started."""
+    """Those of the candidates that the worker with this mark started, directly or not."""
     for pid in candidates:
         label = read_label(pid)
         if label is None or not is_label_of(mark, label):
@@ -95,7 +94,7 @@ def _find_label_in_environment(mark: int, pid: int) -> int | None:
 def _kill(strays: Iterable[Stray]) -> set[int]:
     killed = set()
     for stray in strays:
-        if is_watchdog(stray.pid):  # of a worker that ran in a task: it ends that one's tasks, and then itself
+        if is_watchdog(stray.pid):  # of a worker that ran inside a task: it kills that worker's tasks, and then ends
             continue
         with suppress(ProcessLookupError, PermissionError):
             os.kill(stray.pid, signal.SIGKILL)

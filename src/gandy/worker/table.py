@@ -1,6 +1,6 @@
-"""Which process groups run for which attempts and how some of them ended, in a file that survives the worker.
+"""Which process groups run for which attempts, and how some of them ended, in a file that survives the worker.
 
-So none outlives its worker for long, and what ended counts though the worker died before it could report it. A slot
+So no group outlives its worker for long, and an ending counts even if the worker died before it reported it. A slot
 process runs for many attempts, so its row has 0 for job, task and attempt. `recovery` reads what a dead worker left.
 """
 
@@ -21,7 +21,7 @@ from gandy.worker.labels import MARK_BITS
 
 ROW_BYTES: Final = 512  # what is known of an attempt, with some room for the note that says how it ended
 EMPTY_ROW: Final = b"\n".rjust(ROW_BYTES)
-# In place of the number of a group, in the first row, and where it may belong to another group by now.
+# In place of a group's number: in the first row, and in rows whose group is dead, so that the number may be reused.
 MARK_WORD, ENDED_WORD = b"mark", b"ended"
 SLOT_MARK: Final = "GANDY_SLOT_OF"  # in the environment of slot processes and of what they start
 NO_ATTEMPT: Final = AttemptKey(JobId(0), TaskNumber(0), 0)
@@ -35,7 +35,7 @@ class Row(NamedTuple):
 
     group: int
     attempt: AttemptKey
-    sheets: str = ""  # the name of the files that it wrote to
+    files: str = ""  # stem of the files that it wrote to
     identity: int = 0  # of the job
     ending: Ending | None = None
 
@@ -73,20 +73,20 @@ class GroupTable:
         return row
 
     def end(self, row: int, ended: Row) -> None:
-        """An attempt has ended, and its output is still where it wrote it. Raises: OSError."""
-        _, attempt, sheets, identity, ending = ended
-        head = b"%s %d %d %d %s %d " % (ENDED_WORD, *attempt, sheets.encode(), identity)
+        """Note how an attempt ended, while its output is still where it was written. Raises: OSError."""
+        _, attempt, files, identity, ending = ended
+        head = b"%s %d %d %d %s %d " % (ENDED_WORD, *attempt, files.encode(), identity)
         text = head + _encode(ending)
         if len(text) >= ROW_BYTES:
             text = head + _encode(replace(ending, note="")) if ending is not None else head
         self._write(row, text)
 
     def remove(self, row: int) -> None:
-        """Nothing is left to do. `tidy` must follow: until then an `add` may write over the row, and saves a write."""
+        """The row is free. `tidy` must follow: an `add` before that uses the row again, which saves a write."""
         self._stale.append(row)
 
     def tidy(self) -> None:
-        """What a full disk does not let us write over is tried again the next time."""
+        """Empty the rows that were removed. What a full disk does not let us write is tried again the next time."""
         with suppress(OSError):
             while self._stale:
                 write_all(self._file, EMPTY_ROW, self._stale[-1] * ROW_BYTES)
@@ -102,7 +102,7 @@ class GroupTable:
 
 
 def read_rows(folder: Path) -> Rows:
-    """What a dead worker left in its folder."""
+    """Read what a dead worker left in its folder."""
     try:
         lines = (folder / TABLE_NAME).read_bytes().splitlines()
     except FileNotFoundError:
@@ -113,13 +113,13 @@ def read_rows(folder: Path) -> Rows:
 
 
 def _parse_row(line: bytes) -> Row | None:
-    """None where it is empty, or not of this version."""
+    """None: it is empty, or of another version."""
     try:
         group, job, task, attempt, *rest = line.split(maxsplit=6)
         key = AttemptKey(JobId(int(job)), TaskNumber(int(task)), int(attempt))
         if group == ENDED_WORD:
-            sheets, identity, ending = rest
-            return Row(0, key, sheets.decode(), int(identity), _decode(ending))
+            files, identity, ending = rest
+            return Row(0, key, files.decode(), int(identity), _decode(ending))
         return Row(int(group), key)
     except (ValueError, msgspec.DecodeError):
         return None

@@ -1,4 +1,4 @@
-"""Threads for commands that are plain functions. They do not keep a program from ending, as those of a pool would."""
+"""Threads for commands that are plain functions. Unlike those of a ThreadPoolExecutor, they let a program end."""
 
 from collections.abc import Callable
 from queue import SimpleQueue
@@ -7,21 +7,21 @@ from typing import Any, Final
 
 Work = tuple[Callable[..., None], tuple[Any, ...]]
 
-END: Final = None  # for one thread
+END: Final = None  # the thread that takes it ends
 
 
 class Threads:
-    """At most so many, started when there is work that none of them is free for."""
+    """At most `limit` threads; each is started when there is work and no thread is free."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._work: SimpleQueue[Work | None] = SimpleQueue()
         self._lock = Lock()
         self._count = 0
-        self._busy = 0  # with work, or with some that is queued
+        self._busy = 0  # pieces of work that run or wait
 
     def submit(self, act: Callable[..., None], *args: Any) -> None:
-        """It must not raise."""
+        """Call `act` in a thread. It must not raise."""
         with self._lock:
             self._busy += 1
             is_new = self._count < min(self._busy, self._limit)
@@ -31,7 +31,7 @@ class Threads:
             Thread(target=self._run, name="gandy-command", daemon=True).start()
 
     def close(self) -> None:
-        """Let them end when they have nothing to do."""
+        """Let each thread end when it has nothing to do."""
         for _ in range(self._count):
             self._work.put(END)
 

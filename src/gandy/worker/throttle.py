@@ -1,4 +1,4 @@
-"""Lets a worker that is short of something take less until that is over, and says so."""
+"""Lets a worker that is short of something take fewer tasks until that is over, and logs it."""
 
 import asyncio
 import logging
@@ -9,30 +9,30 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from gandy.worker.capacity import Capacity
-from gandy.worker.line import Line
+from gandy.worker.slot_limit import SlotLimit
+from gandy.worker.task_scheduler import TaskScheduler
 
 log = logging.getLogger("gandy.worker")
 
-DISK_PERIOD: Final = 1.0  # seconds between two looks at how much room the disk has: a task fills a reserve in not less
+DISK_PERIOD: Final = 1.0  # seconds between two looks at how much room the disk has: filling the reserve takes longer
 
 
 class Throttle:
-    """One for each worker, on the current loop. `on_change` is called when `slots` or `problem` is another."""
+    """Of one worker, on the current loop. `on_change` is called when `slots` or `problem` has changed."""
 
-    def __init__(self, slots: int, folder: Path, line: Line, on_change: Callable[[bool], None]) -> None:
+    def __init__(self, slots: int, folder: Path, scheduler: TaskScheduler, on_change: Callable[[bool], None]) -> None:
         """`on_change` hears whether the worker uses fewer slots than before."""
         self.slots = slots
         self.problem = ""
         self._folder = folder
-        self._line = line
+        self._scheduler = scheduler
         self._on_change = on_change
-        self._capacity = Capacity(slots)
+        self._limit = SlotLimit(slots)
         self._recovering: asyncio.TimerHandle | None = None
 
     def on_shortage(self, problem: str) -> None:
-        """Something could not be done for want of this."""
-        self._capacity.on_shortage(problem, self._line.busy, time.monotonic())
+        """Something could not be done: the worker is short of this."""
+        self._limit.on_shortage(problem, self._scheduler.busy, time.monotonic())
         self._apply()
         if self._recovering is None:
             self._wait_to_recover()
@@ -41,7 +41,7 @@ class Throttle:
         """Start nothing while the disk of the output is nearly full."""
         with suppress(OSError):  # the folder was removed, and is made again with the next task
             status = os.statvfs(self._folder)
-            self._capacity.on_disk(status.f_bavail * status.f_frsize, status.f_blocks * status.f_frsize)
+            self._limit.on_disk(status.f_bavail * status.f_frsize, status.f_blocks * status.f_frsize)
         self._apply()
 
     def close(self) -> None:
@@ -50,17 +50,17 @@ class Throttle:
 
     def _wait_to_recover(self) -> None:
         self._recovering = None
-        if self._capacity.next_look is not None:
-            pause = max(0.0, self._capacity.next_look - time.monotonic())
+        if self._limit.next_look is not None:
+            pause = max(0.0, self._limit.next_look - time.monotonic())
             self._recovering = asyncio.get_running_loop().call_later(pause, self._recover)
 
     def _recover(self) -> None:
-        self._capacity.on_time(time.monotonic())
+        self._limit.on_time(time.monotonic())
         self._apply()
         self._wait_to_recover()
 
     def _apply(self) -> None:
-        slots, problem = self._capacity.slots, self._capacity.problem
+        slots, problem = self._limit.slots, self._limit.problem
         if (slots, problem) == (self.slots, self.problem):
             return
         if problem and not self.problem:
@@ -69,5 +69,5 @@ class Throttle:
             log.info("this worker is no longer short of %s", self.problem)
         uses_less = slots < self.slots
         self.slots, self.problem = slots, problem
-        self._line.allowed = slots
+        self._scheduler.allowed = slots
         self._on_change(uses_less)

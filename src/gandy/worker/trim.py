@@ -1,10 +1,47 @@
 """Removes old output of tasks. Leaves alone what running tasks write."""
 
+import asyncio
+import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+from gandy.worker.output import OutputFolder
+
+log = logging.getLogger("gandy.worker")
+
+MAX_OUTPUT_BYTES: Final = 10_000_000_000  # of output that a worker keeps, unless its user says otherwise
+TRIMMED: Final = 0.9  # of this is left when there was too much output, so that the next trimming is far away
+LOOK_PERIOD: Final = 10.0  # seconds between two looks at how much output there is
+
+
+async def keep_trimmed(outputs: OutputFolder, max_bytes: int) -> None:
+    """Remove the oldest output whenever there is too much of it, for as long as this runs.
+
+    The disk is read once at the start and for each trimming; between these we only count.
+    """
+    before: int | None = None  # bytes that were kept before we began to count
+    while True:
+        try:
+            if before is None:
+                before = await _run_in_thread(weigh, outputs.folder) - outputs.kept_bytes
+            if before + outputs.kept_bytes > max_bytes:
+                before -= await _run_in_thread(trim, outputs.folder, int(max_bytes * TRIMMED))
+        except (OSError, RuntimeError) as error:  # RuntimeError: no further thread can be started
+            log.warning("old output cannot be removed now: %s", error)
+        await asyncio.sleep(LOOK_PERIOD)
+
+
+async def _run_in_thread(act: Callable[..., int], *args: object) -> int:
+    # In a thread of its own: the kernel would wake an idle one whenever a task ends while the next is spawned.
+    threads = ThreadPoolExecutor(1)
+    try:
+        return await asyncio.get_running_loop().run_in_executor(threads, act, *args)
+    finally:
+        threads.shutdown(wait=False)
 
 
 class Weight(NamedTuple):
@@ -16,12 +53,12 @@ class Weight(NamedTuple):
 
 
 def weigh(folder: Path) -> int:
-    """How many bytes are kept there."""
+    """Count the bytes that are kept there."""
     return sum(_weigh_shard(shard).size for shard in _list_shards(folder))
 
 
 def trim(folder: Path, max_bytes: int) -> int:
-    """Remove the oldest output until `max_bytes` are left. Gives how many bytes went."""
+    """Remove the oldest output until `max_bytes` are left. Returns how many bytes were removed."""
     # Shard by shard: a list of a million files would not be small.
     shards = sorted(_weigh_shard(shard) for shard in _list_shards(folder))
     excess = sum(shard.size for shard in shards) - max_bytes

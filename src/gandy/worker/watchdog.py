@@ -1,6 +1,6 @@
-"""A tiny shell beside the worker that kills its tasks when it dies without a word, by kill -9 for instance.
+"""A shell beside the worker that kills its tasks when the worker dies without doing so, by kill -9 for instance.
 
-It holds the end of a pipe that breaks with the worker, reads then which groups were running, and lets `recovery` do the
+It holds the end of a pipe that breaks with the worker, then reads which groups were running, and lets `recovery` do the
 rest: kill what has left its group, and write down what ended. It also holds the lock on the folder until that is done.
 One per worker, so it costs nothing per task. Should it be killed too, the next worker in the folder does all this.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from gandy.files import write_all
-from gandy.worker.order import tell_base
+from gandy.worker.order import inherited_environment
 
 RECOVERY: Final = "gandy.worker.recovery"
 SCRIPT: Final = f"""
@@ -40,7 +40,7 @@ class Watchdog:
         return os.posix_spawn(
             "/bin/sh",
             ["sh", "-c", SCRIPT, sys.executable, str(folder.absolute())],
-            tell_base(os.environ),
+            inherited_environment(os.environ),
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, reading, 0),
                 (os.POSIX_SPAWN_DUP2, lock, LOCK),  # not before: `reading` may have that number
@@ -52,7 +52,7 @@ class Watchdog:
         )
 
     def close(self) -> None:
-        """Let it go: nothing runs any more."""
+        """Let it end: nothing runs any more."""
         with suppress(BrokenPipeError):  # it was killed
             write_all(self._pipe, b"done\n")
         os.close(self._pipe)

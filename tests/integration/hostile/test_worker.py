@@ -30,7 +30,7 @@ from gandy.wire.messages import (
     TaskResult,
 )
 from gandy.wire.stream import MAGIC
-from gandy.worker import service
+from gandy.worker import foreman_link
 from gandy.worker.service import WorkerService
 
 PROBE = 9  # the number of a question that every worker can answer
@@ -114,8 +114,8 @@ def list_payloads(name: str) -> Iterator[bytes]:
 
 @pytest.mark.parametrize("name", MESSAGES)
 def test_a_worker_outlives_a_hostile_foreman(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "MIN_PAUSE", 0.001)
-    monkeypatch.setattr(service, "MAX_PAUSE", 0.001)
+    monkeypatch.setattr(foreman_link, "MIN_PAUSE", 0.001)
+    monkeypatch.setattr(foreman_link, "MAX_PAUSE", 0.001)
 
     async def test() -> None:
         foreman = HostileForeman()

@@ -1,4 +1,4 @@
-"""Calls that wait behind others in a slot process: they begin there, or are had back, and never both."""
+"""Function tasks that wait behind others in a slot process: they begin there, or are taken back, and never both."""
 
 import asyncio
 import os
@@ -9,18 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.integration.worker import errands
-from tests.integration.worker.crews import an_attempt, until
-from tests.integration.worker.python_crews import PythonBench, a_call, run_with_bench
+from tests.integration.worker import functions
+from tests.integration.worker.function_bench import FunctionBench, a_task, run_with_bench
+from tests.integration.worker.runner_bench import an_attempt
+from tests.waiting import until_async
 
 from gandy.core.model import AttemptKey, Cause
 from gandy.functions import open_result
 from gandy.worker import pool, slot_process
 from gandy.worker.order import Order
+from gandy.worker.running_task import RunningTask
 
 
 class Notes:
-    """What a runner tells about calls that wait."""
+    """What a runner reports about tasks that wait."""
 
     def __init__(self) -> None:
         self.followed: list[AttemptKey] = []
@@ -33,20 +35,20 @@ class Notes:
 
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is had back because it waits for long, unless a test wants it."""
+    """Nothing is taken back because it waits for long, unless a test wants it."""
     monkeypatch.setattr(pool, "BEHIND_SECONDS", 1000.0)
 
 
-def test_calls_behind_others_end_in_order_in_the_same_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_behind_others_end_in_order_in_the_same_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     notes = Notes()
     monkeypatch.setattr(slot_process, "BRISK_SECONDS", 0.0)
 
-    async def go(bench: PythonBench) -> None:
-        pid = await bench.value(errands.who)
-        first = bench.start(errands.who)
-        orders = [a_call(errands.who, task=task) for task in range(100, 100 + pool.MAX_BEHIND)]
+    async def go(bench: FunctionBench) -> None:
+        pid = await bench.value(functions.who)
+        first = bench.start(functions.who)
+        orders = [a_task(functions.who, task=task) for task in range(100, 100 + pool.MAX_BEHIND)]
         assert all(map(bench.runner.put_behind, orders))
-        assert not bench.runner.put_behind(a_call(errands.who, task=99))
+        assert not bench.runner.put_behind(a_task(functions.who, task=99))
         endings = [await first, *[await bench.bench.ending_of(order.attempt) for order in orders]]
         assert {open_result(ending.result) for ending in endings} == {pid}
         assert notes.followed == [order.attempt for order in orders]
@@ -57,17 +59,17 @@ def test_calls_behind_others_end_in_order_in_the_same_process(tmp_path: Path, mo
     run_with_bench(tmp_path, go, **notes.options)
 
 
-def test_answers_of_short_calls_are_heard_while_a_long_one_runs(
+def test_answers_of_short_tasks_are_heard_while_a_long_one_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Though nobody waits for each of them."""
     monkeypatch.setattr(slot_process, "BRISK_SECONDS", 1000.0)
 
-    async def go(bench: PythonBench) -> None:
-        await bench.value(errands.nothing)
-        first = bench.start(errands.nothing)
-        orders = [a_call(errands.echo, task, task=task) for task in range(100, 100 + 3 * pool.MAX_BEHIND)]
-        long = a_call(errands.doze, str(tmp_path / "pid"), task=99)
+    async def go(bench: FunctionBench) -> None:
+        await bench.value(functions.nothing)
+        first = bench.start(functions.nothing)
+        orders = [a_task(functions.echo, task, task=task) for task in range(100, 100 + 3 * pool.MAX_BEHIND)]
+        long = a_task(functions.doze, str(tmp_path / "pid"), task=99)
         assert all(map(bench.runner.put_behind, [*orders, long]))
         await first
         for order in orders:
@@ -77,24 +79,24 @@ def test_answers_of_short_calls_are_heard_while_a_long_one_runs(
     run_with_bench(tmp_path, go, grace=0.1)
 
 
-def test_few_calls_wait_behind_one_that_is_not_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_tasks_wait_behind_one_that_is_not_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slot_process, "BRISK_SECONDS", 0.0)
 
-    async def go(bench: PythonBench) -> None:
-        await bench.value(errands.nothing)
-        bench.start(errands.doze, str(tmp_path / "pid"))
-        taken = [bench.runner.put_behind(a_call(errands.nothing, task=task)) for task in range(100, 200)]
-        assert taken.count(True) == pool.MAX_BEHIND
+    async def go(bench: FunctionBench) -> None:
+        await bench.value(functions.nothing)
+        bench.start(functions.doze, str(tmp_path / "pid"))
+        taken = [bench.runner.put_behind(a_task(functions.nothing, task=task)) for task in range(100, 200)]
+        assert len(taken) - taken.count(None) == pool.MAX_BEHIND
 
     run_with_bench(tmp_path, go, grace=0.1)
 
 
-def test_output_goes_to_the_call_that_printed_it(tmp_path: Path) -> None:
-    async def go(bench: PythonBench) -> None:
-        await bench.value(errands.nothing)
-        running = bench.start(errands.say, "first")
+def test_output_goes_to_the_task_that_printed_it(tmp_path: Path) -> None:
+    async def go(bench: FunctionBench) -> None:
+        await bench.value(functions.nothing)
+        running = bench.start(functions.say, "first")
         texts = ["second", "", "fourth"]
-        orders = [a_call(errands.say, text, task=task) for task, text in enumerate(texts, 100)]
+        orders = [a_task(functions.say, text, task=task) for task, text in enumerate(texts, 100)]
         assert all(map(bench.runner.put_behind, orders))
         await running
         for order, text in zip(orders, texts, strict=True):
@@ -104,16 +106,16 @@ def test_output_goes_to_the_call_that_printed_it(tmp_path: Path) -> None:
     run_with_bench(tmp_path, go)
 
 
-def test_call_is_had_back_from_behind_a_long_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_task_is_taken_back_from_behind_a_long_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "BEHIND_SECONDS", 0.01)
     notes = Notes()
 
-    async def go(bench: PythonBench) -> None:
-        await bench.value(errands.nothing)
-        bench.start(errands.doze, str(tmp_path / "pid"))
-        orders = [a_call(errands.nothing, task=task) for task in (100, 101)]
+    async def go(bench: FunctionBench) -> None:
+        await bench.value(functions.nothing)
+        bench.start(functions.doze, str(tmp_path / "pid"))
+        orders = [a_task(functions.nothing, task=task) for task in (100, 101)]
         assert all(map(bench.runner.put_behind, orders))
-        await until(lambda: len(notes.returned) == 2)
+        await until_async(lambda: len(notes.returned) == 2)
         assert notes.returned == orders[::-1]  # each goes before those that came back before it
         assert notes.followed == []
         assert not bench.runner.put_behind(orders[0])  # it has shown that it is slow
@@ -121,14 +123,14 @@ def test_call_is_had_back_from_behind_a_long_one(tmp_path: Path, monkeypatch: py
     run_with_bench(tmp_path, go, grace=0.1, **notes.options)
 
 
-@pytest.mark.parametrize("killer", [errands.crash, errands.abandon_child])
-def test_calls_behind_one_that_takes_its_process_along_come_back(tmp_path: Path, killer: Any) -> None:
+@pytest.mark.parametrize("killer", [functions.crash, functions.abandon_child])
+def test_tasks_behind_one_that_takes_its_process_along_come_back(tmp_path: Path, killer: Any) -> None:
     notes = Notes()
 
-    async def go(bench: PythonBench) -> None:
-        await bench.value(errands.nothing)
+    async def go(bench: FunctionBench) -> None:
+        await bench.value(functions.nothing)
         running = bench.start(killer)
-        orders = [a_call(errands.nothing, task=task) for task in (100, 101)]
+        orders = [a_task(functions.nothing, task=task) for task in (100, 101)]
         assert all(map(bench.runner.put_behind, orders))
         await running
         assert notes.returned == orders[::-1]
@@ -137,16 +139,16 @@ def test_calls_behind_one_that_takes_its_process_along_come_back(tmp_path: Path,
     run_with_bench(tmp_path, go, **notes.options)
 
 
-def test_killing_one_call_spares_those_behind_it(tmp_path: Path) -> None:
+def test_killing_one_task_spares_those_behind_it(tmp_path: Path) -> None:
     notes = Notes()
 
-    async def go(bench: PythonBench) -> None:
-        await bench.value(errands.nothing)
-        running = bench.start(errands.doze, str(tmp_path / "pid"))
+    async def go(bench: FunctionBench) -> None:
+        await bench.value(functions.nothing)
+        running = bench.start(functions.doze, str(tmp_path / "pid"))
         killed = an_attempt(bench.last)
-        orders = [a_call(errands.nothing, task=task) for task in (100, 101)]
+        orders = [a_task(functions.nothing, task=task) for task in (100, 101)]
         assert all(map(bench.runner.put_behind, orders))
-        await until((tmp_path / "pid").exists)
+        await until_async((tmp_path / "pid").exists)
         assert bench.runner.kill(killed, Cause.CANCELLED)
         assert notes.returned == orders[::-1]
         assert (await running).cause is Cause.CANCELLED
@@ -154,14 +156,14 @@ def test_killing_one_call_spares_those_behind_it(tmp_path: Path) -> None:
     run_with_bench(tmp_path, go, grace=0.1, **notes.options)
 
 
-def test_call_that_ended_unnoticed_is_not_killed_and_nor_is_the_next(tmp_path: Path) -> None:
+def test_task_that_ended_unnoticed_is_not_killed_and_nor_is_the_next(tmp_path: Path) -> None:
     notes = Notes()
 
-    async def go(bench: PythonBench) -> None:
-        await bench.value(errands.nothing)
-        running = bench.start(errands.nothing)
+    async def go(bench: FunctionBench) -> None:
+        await bench.value(functions.nothing)
+        running = bench.start(functions.nothing)
         ended = an_attempt(bench.last)
-        order = a_call(errands.tell_pid, str(tmp_path / "pid"), task=100)
+        order = a_task(functions.write_pid, str(tmp_path / "pid"), task=100)
         assert bench.runner.put_behind(order)
         while not (tmp_path / "pid").exists():  # the loop does not run meanwhile, so nobody has heard the answers
             pass
@@ -174,33 +176,38 @@ def test_call_that_ended_unnoticed_is_not_killed_and_nor_is_the_next(tmp_path: P
 
 
 @pytest.mark.parametrize("options", [{"fresh": True}, {"memory": 1 << 30}])
-def test_special_calls_wait_for_nobody_and_nobody_for_them(tmp_path: Path, options: dict[str, Any]) -> None:
-    async def go(bench: PythonBench) -> None:
-        await bench.value(errands.nothing)
-        plain, special = a_call(errands.nothing, task=100), a_call(errands.nothing, task=101, **options)
-        bench.start(errands.doze, str(tmp_path / "pid"))
+def test_special_tasks_wait_behind_none_and_none_behind_them(tmp_path: Path, options: dict[str, Any]) -> None:
+    async def go(bench: FunctionBench) -> None:
+        await bench.value(functions.nothing)
+        plain, special = (
+            a_task(functions.nothing, task=100),
+            a_task(functions.nothing, task=101, **options),
+        )
+        bench.start(functions.doze, str(tmp_path / "pid"))
         assert not bench.runner.put_behind(special)
-        assert bench.runner.put_behind(plain)
-        bench.start(errands.doze, str(tmp_path / "other"), **options)
-        assert bench.runner.put_behind(a_call(errands.nothing, task=102))
-        bench.runner.take_back(plain.attempt)
-        await until((tmp_path / "other").exists)
+        behind = bench.runner.put_behind(plain)
+        assert behind is not None
+        bench.start(functions.doze, str(tmp_path / "other"), **options)
+        assert bench.runner.put_behind(a_task(functions.nothing, task=102))
+        bench.runner.pool.take_back(behind)
+        await until_async((tmp_path / "other").exists)
 
     run_with_bench(tmp_path, go, grace=0.1)
 
 
 def test_nothing_waits_behind_a_process_that_runs_nothing(tmp_path: Path) -> None:
-    """All that it had was had back before it began: else the answer to one call would be taken for another's."""
+    """All that it had was taken back before it began: else the answer to one task would be taken for another's."""
     notes = Notes()
 
-    async def go(bench: PythonBench) -> None:
-        pid = await bench.value(errands.who)
+    async def go(bench: FunctionBench) -> None:
+        pid = await bench.value(functions.who)
         os.kill(pid, signal.SIGSTOP)
         try:
-            bench.start(errands.nothing)
-            order = a_call(errands.nothing, task=100)
-            assert bench.runner.put_behind(order)
-            bench.runner.take_back(order.attempt)
+            bench.start(functions.nothing)
+            order = a_task(functions.nothing, task=100)
+            behind = bench.runner.put_behind(order)
+            assert behind is not None
+            bench.runner.pool.take_back(behind)
             assert [each.attempt for each in notes.returned] == [order.attempt, an_attempt(bench.last)]
             assert not bench.runner.put_behind(order)
         finally:
@@ -209,26 +216,26 @@ def test_nothing_waits_behind_a_process_that_runs_nothing(tmp_path: Path) -> Non
     run_with_bench(tmp_path, go, **notes.options)
 
 
-def test_each_call_ends_once_with_its_own_value_however_often_it_is_had_back(tmp_path: Path) -> None:
+def test_each_task_ends_once_with_its_own_value_however_often_it_is_taken_back(tmp_path: Path) -> None:
     """The process and the worker take from the box at the same time, as often as they can."""
-    count, waiting, behind = 3_000, deque[Order](), dict[AttemptKey, None]()
+    count, waiting, behind = 3_000, deque[Order](), dict[AttemptKey, RunningTask]()
 
     def return_order(order: Order) -> None:
         behind.pop(order.attempt, None)
         waiting.appendleft(order)
 
-    async def go(bench: PythonBench) -> None:
-        orders = [a_call(errands.echo, task, task=task) for task in range(1, count + 1)]
+    async def go(bench: FunctionBench) -> None:
+        orders = [a_task(functions.echo, task, task=task) for task in range(1, count + 1)]
         waiting.extend(orders)
         chance = random.Random(7)
         while len(bench.bench.endings) < count:
             while waiting and len(bench.runner.running) < 2:
                 bench.runner.start(waiting.popleft())
-            while waiting and bench.runner.put_behind(waiting[0]):
-                behind[waiting.popleft().attempt] = None
+            while waiting and (task := bench.runner.put_behind(waiting[0])) is not None:
+                behind[waiting.popleft().attempt] = task
             await asyncio.sleep(0)
             if behind and chance.random() < 0.5:
-                bench.runner.take_back(next(iter(behind)))
+                bench.runner.pool.take_back(next(iter(behind.values())))
         values = [open_result(bench.bench.endings[order.attempt].result) for order in orders]
         assert values == list(range(1, count + 1))
         assert not behind

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.integration.worker.crews import a_bench, an_order, run_one, run_shell
+from tests.integration.worker.runner_bench import a_bench, an_order, run_one, run_shell
 
 from gandy.core.model import Cause, Command
 from gandy.worker.order import Order
-from gandy.worker.output import Sheets
+from gandy.worker.output import OutputFiles
 from gandy.worker.spawn import Spawner
 
 HOSTILE = [
@@ -220,7 +220,7 @@ def test_workers_in_several_threads_are_told_their_own_processes(tmp_path: Path)
 
     def spawn_some(number: int) -> None:
         spawner = Spawner()
-        sheets = Sheets(f"{tmp_path}/{number}.out", f"{tmp_path}/{number}.err")
+        sheets = OutputFiles(f"{tmp_path}/{number}.out", f"{tmp_path}/{number}.err")
         pids[number] += [spawner.spawn(an_order(("true",)), sheets) for _ in range(300)]
         spawner.close()
 

@@ -9,10 +9,11 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.integration.worker.crews import a_bench, an_attempt, an_order, run_one
+from tests.integration.worker.runner_bench import a_bench, an_attempt, an_order, run_one
 
 from gandy.core.model import AttemptKey, Cause, Command, Ending
 from gandy.worker.runner import Runner
+from gandy.worker.worker_folder import WorkerFolder
 
 
 @pytest.mark.parametrize("code", [0, 1, 3, 127, 255])
@@ -117,10 +118,10 @@ def test_books_of_what_is_over_are_kept_when_somebody_says_so(tmp_path: Path) ->
             for task in (1, 2):
                 bench.runner.start(an_order(f"echo {task}; exit {task}", task))
                 assert await over.get() == an_attempt(task)
-                assert not bench.runner.is_running(an_attempt(task))
+                assert an_attempt(task) not in bench.runner.running
             assert bench.endings == {}
             await bench.runner.wait_idle()
-            bench.runner.keep_books()
+            bench.runner.finished.report()
             assert [ending.exit_code for ending in bench.endings.values()] == [1, 2]
             assert [bench.output(task) for task in (1, 2)] == [b"1\n", b"2\n"]
 
@@ -149,12 +150,12 @@ def test_one_ending_that_nobody_takes_does_not_keep_others_back(tmp_path: Path) 
             told.append(attempt)
 
         over: asyncio.Queue[AttemptKey] = asyncio.Queue()
-        runner = Runner(tmp_path, on_end, on_over=over.put_nowait)
+        runner = Runner(WorkerFolder(tmp_path), on_end, on_over=over.put_nowait)
         for task in (1, 2):
             runner.start(an_order("true", task))
             await over.get()
         with pytest.raises(ValueError, match="not this one"):
-            runner.keep_books()
+            runner.finished.report()
         await asyncio.sleep(0)
         runner.close()
         assert told == [an_attempt(2)]
@@ -229,7 +230,7 @@ def test_two_hundred_tasks_eight_at_a_time(tmp_path: Path) -> None:
             codes[attempt.task] = ending.exit_code
             start_next()
 
-        runner = Runner(tmp_path, on_end)
+        runner = Runner(WorkerFolder(tmp_path), on_end)
         for _ in range(8):
             start_next()
         await runner.wait_idle()

@@ -9,28 +9,22 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.integration.worker.crews import Bench, a_bench, an_attempt, an_order, read_pids, until
+from tests.integration.worker.process_trees import STUBBORN_TREE, start_tree
+from tests.integration.worker.runner_bench import a_bench, an_attempt, an_order, read_pids
 from tests.processes import is_alive
+from tests.waiting import until_async
 
 from gandy.core.model import Cause
 from gandy.errors import GandyError
 from gandy.worker.runner import Runner
-
-# A task with a child and a grandchild; all three write their numbers to the file that the line names.
-FAMILY = """sh -c 'sleep 600 & echo $! >> "$GANDY_LINE"; echo $$ >> "$GANDY_LINE"; wait' & echo $$ >> {line}; wait"""
-DEAF = "trap '' TERM; " + FAMILY.replace("'sleep", '\'trap "" TERM; sleep')
-
-
-async def start_family(bench: Bench, path: Path, line: str = FAMILY, timeout: float | None = None) -> list[int]:
-    bench.runner.start(an_order(line, line=str(path), timeout=timeout))
-    return await read_pids(path, 3)
+from gandy.worker.worker_folder import WorkerFolder
 
 
 @pytest.mark.parametrize("immediate", [False, True])
 def test_cancel_leaves_no_grandchildren(tmp_path: Path, immediate: bool) -> None:
     async def go() -> None:
         async with a_bench(tmp_path / "out") as bench:
-            pids = await start_family(bench, tmp_path / "pids")
+            pids = await start_tree(bench, tmp_path / "pids")
             assert all(map(is_alive, pids))
             assert bench.runner.kill(an_attempt(), Cause.CANCELLED, "cancelled by ada", immediate=immediate)
             ending = await bench.ending_of(an_attempt())
@@ -44,7 +38,7 @@ def test_cancel_leaves_no_grandchildren(tmp_path: Path, immediate: bool) -> None
 def test_timeout_leaves_no_grandchildren(tmp_path: Path) -> None:
     async def go() -> None:
         async with a_bench(tmp_path / "out") as bench:
-            pids = await start_family(bench, tmp_path / "pids", timeout=2.0)
+            pids = await start_tree(bench, tmp_path / "pids", timeout=2.0)
             ending = await bench.ending_of(an_attempt())
             assert not any(map(is_alive, pids))
             assert (ending.cause, ending.note) == (Cause.TIMEOUT, "ran longer than 2 seconds")
@@ -55,7 +49,7 @@ def test_timeout_leaves_no_grandchildren(tmp_path: Path) -> None:
 def test_who_ignores_the_request_is_killed_after_the_grace_period(tmp_path: Path) -> None:
     async def go() -> None:
         async with a_bench(tmp_path / "out", grace=0.1) as bench:
-            pids = await start_family(bench, tmp_path / "pids", DEAF)
+            pids = await start_tree(bench, tmp_path / "pids", STUBBORN_TREE)
             bench.runner.kill(an_attempt(), Cause.CANCELLED)
             ending = await bench.ending_of(an_attempt())
             assert ending.signal == signal.SIGKILL
@@ -67,7 +61,7 @@ def test_who_ignores_the_request_is_killed_after_the_grace_period(tmp_path: Path
 def test_impatience_cuts_the_grace_period_short(tmp_path: Path) -> None:
     async def go() -> None:
         async with a_bench(tmp_path / "out") as bench:
-            pids = await start_family(bench, tmp_path / "pids", DEAF)
+            pids = await start_tree(bench, tmp_path / "pids", STUBBORN_TREE)
             bench.runner.kill(an_attempt(), Cause.CANCELLED, "first")
             bench.runner.kill(an_attempt(), Cause.WORKER_STOPPED, "second", immediate=True)
             ending = await bench.ending_of(an_attempt())
@@ -95,7 +89,7 @@ def test_children_have_the_grace_period_even_if_the_shell_dies_at_once(tmp_path:
 def test_stopped_task_is_cancelled_too(tmp_path: Path) -> None:
     async def go() -> None:
         async with a_bench(tmp_path / "out") as bench:
-            pids = await start_family(bench, tmp_path / "pids")
+            pids = await start_tree(bench, tmp_path / "pids")
             os.killpg(os.getpgid(pids[0]), signal.SIGSTOP)
             bench.runner.kill(an_attempt(), Cause.CANCELLED)
             assert (await bench.ending_of(an_attempt())).signal == signal.SIGTERM
@@ -149,9 +143,9 @@ def test_kill_all_ends_everything(tmp_path: Path) -> None:
 def test_close_leaves_no_process(tmp_path: Path) -> None:
     async def go() -> None:
         async with a_bench(tmp_path / "out") as bench:
-            pids = await start_family(bench, tmp_path / "pids", DEAF)
+            pids = await start_tree(bench, tmp_path / "pids", STUBBORN_TREE)
             group = os.getpgid(pids[0])
-        await until(lambda: not any(map(is_alive, pids)))
+        await until_async(lambda: not any(map(is_alive, pids)))
         with pytest.raises(ChildProcessError):
             os.waitpid(group, os.WNOHANG)
 
@@ -161,7 +155,7 @@ def test_close_leaves_no_process(tmp_path: Path) -> None:
 def test_close_between_request_and_kill_is_final(tmp_path: Path) -> None:
     async def go() -> None:
         async with a_bench(tmp_path / "out", grace=0.05) as bench:
-            pids = await start_family(bench, tmp_path / "pids", DEAF)
+            pids = await start_tree(bench, tmp_path / "pids", STUBBORN_TREE)
             bench.runner.kill(an_attempt(), Cause.CANCELLED)
         await bench.runner.wait_idle()
         await asyncio.sleep(0.1)  # a timer that was forgotten would fire now
@@ -175,8 +169,8 @@ def test_two_workers_cannot_share_a_folder(tmp_path: Path) -> None:
     async def go() -> None:
         async with a_bench(tmp_path) as bench:
             with pytest.raises(GandyError, match="another worker uses"):
-                Runner(tmp_path, bench.on_end)
-        Runner(tmp_path, bench.on_end).close()
+                Runner(WorkerFolder(tmp_path), bench.on_end)
+        Runner(WorkerFolder(tmp_path), bench.on_end).close()
 
     asyncio.run(go())
 
@@ -184,14 +178,14 @@ def test_two_workers_cannot_share_a_folder(tmp_path: Path) -> None:
 VICTIM = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from tests.integration.worker.crews import Bench
-from tests.integration.worker.test_kills import DEAF, start_family
+from tests.integration.worker.runner_bench import Bench
+from tests.integration.worker.process_trees import STUBBORN_TREE, start_tree
 
 async def main():
     bench = Bench(Path(sys.argv[1]))
-    await start_family(bench, Path(sys.argv[2]), DEAF)
+    await start_tree(bench, Path(sys.argv[2]), STUBBORN_TREE)
     if sys.argv[3] == "without":
-        os.kill(bench.runner._watchdog.pid, signal.SIGKILL)
+        os.kill(bench.runner.folder.watchdog.pid, signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)
 
 asyncio.run(main())
@@ -208,7 +202,7 @@ def kill_worker(folder: Path, watchdog: str) -> None:
 def test_watchdog_kills_the_tasks_of_a_killed_worker(tmp_path: Path) -> None:
     async def go() -> None:
         for pid in await read_pids(tmp_path / "pids", 3):
-            await until(lambda pid=pid: not is_alive(pid))  # type: ignore[misc]
+            await until_async(lambda pid=pid: not is_alive(pid))  # type: ignore[misc]
 
     kill_worker(tmp_path, watchdog="with")
     asyncio.run(go())
@@ -252,7 +246,7 @@ def test_sweep_spares_a_group_that_only_has_the_same_number(tmp_path: Path) -> N
     async def go(stranger: int) -> None:
         (tmp_path / "running").write_text(f"{stranger} 1 1 1\n\n999999999 1 2 1\n")
         async with a_bench(tmp_path) as bench:
-            assert bench.runner.left.results == ()
+            assert bench.runner.folder.left.results == ()
             assert is_alive(stranger)
 
     with subprocess.Popen(["sleep", "600"], process_group=0) as stranger:

@@ -6,7 +6,8 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from tests.integration.worker.crews import a_bench, an_attempt, an_order, no_files, run_one, until
+from tests.integration.worker.runner_bench import a_bench, an_attempt, an_order, no_files, run_one
+from tests.waiting import until_async
 
 from gandy.core.model import MISSING, AttemptKey
 from gandy.worker.output import Stream, output_path
@@ -115,7 +116,7 @@ def test_output_can_be_followed_to_its_last_byte(tmp_path: Path) -> None:
             go_on = tmp_path / "go_on"
             os.mkfifo(go_on)
             bench.runner.start(an_order("echo one; cat {line}; echo three", line=str(go_on)))
-            await until(lambda: bench.output() == b"one\n")
+            await until_async(lambda: bench.output() == b"one\n")
             assert bench.runner.read(an_attempt(), "out", 0, 100) == (b"one\n", False, False)
             assert bench.runner.read(an_attempt(), "out", 4, 100) == (b"", False, False)
             await asyncio.to_thread(go_on.write_text, "two\n")

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.integration.worker.crews import a_bench, an_attempt, until
+from tests.integration.worker.runner_bench import a_bench, an_attempt
+from tests.waiting import until_async
 
 from gandy.core.model import AttemptKey, Cause, Ending
 from gandy.core.reports import make_result, read_attempt, read_ending
@@ -19,25 +20,27 @@ from gandy.wire import payloads
 from gandy.worker.recovery import recover
 from gandy.worker.runner import Runner
 from gandy.worker.table import ROW_BYTES, GroupTable, Row, Rows, read_rows
+from gandy.worker.worker_folder import WorkerFolder
 
 VICTIM = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from tests.integration.worker.crews import DEADLINE, an_order
+from tests.integration.worker.runner_bench import DEADLINE, an_order
 from gandy.worker.runner import Runner
+from gandy.worker.worker_folder import WorkerFolder
 
 async def main():
     folder, watchdog, books = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
     over = asyncio.Queue()
-    runner = Runner(folder, lambda attempt, ending: None, on_over=over.put_nowait)
+    runner = Runner(WorkerFolder(folder), lambda attempt, ending: None, on_over=over.put_nowait)
     runner.start(an_order("echo good; echo bad >&2; exit 3", task=1))
     runner.start(an_order("sleep 600", task=2))
     async with asyncio.timeout(DEADLINE):
         await over.get()
     if books == "kept":
-        runner.keep_books()
+        runner.finished.report()
     if watchdog == "without":
-        os.kill(runner._watchdog.pid, signal.SIGKILL)
+        os.kill(runner.folder.watchdog.pid, signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)
 
 asyncio.run(main())
@@ -66,14 +69,14 @@ def check_left(left: Left) -> None:
 def test_what_ended_before_a_kill_is_left_with_its_output(tmp_path: Path, watchdog: str, books: str) -> None:
     async def go() -> None:
         if watchdog == "with":
-            await until(lambda: read_abandoned(str(tmp_path)) is not None)
+            await until_async(lambda: read_abandoned(str(tmp_path)) is not None)
             left = read_abandoned(str(tmp_path))
             assert left is not None
             check_left(left)
         else:
             assert read_abandoned(str(tmp_path)) is None  # nobody has looked yet what ended, and what still runs
         async with a_bench(tmp_path) as bench:
-            check_left(bench.runner.left)
+            check_left(bench.runner.folder.left)
             assert bench.output(1) == b"good\n"
 
     kill_worker(tmp_path, watchdog, books)
@@ -96,12 +99,12 @@ def test_what_cannot_be_kept_stays_where_it_is(tmp_path: Path, monkeypatch: pyte
         with monkeypatch.context() as patch:
             patch.setattr("gandy.worker.recovery.Journal", fail)
             with pytest.raises(GandyError, match="No space left"):
-                Runner(tmp_path, lambda _attempt, _ending: None)
+                Runner(WorkerFolder(tmp_path), lambda _attempt, _ending: None)
 
     async def go() -> None:
         begin_on_a_full_disk()
         async with a_bench(tmp_path) as bench:  # its lock was given back
-            check_left(bench.runner.left)
+            check_left(bench.runner.folder.left)
 
     kill_worker(tmp_path, "without", "not kept")
     asyncio.run(go())
@@ -110,7 +113,7 @@ def test_what_cannot_be_kept_stays_where_it_is(tmp_path: Path, monkeypatch: pyte
 def test_what_was_kept_before_is_not_made_up_again(tmp_path: Path) -> None:
     async def go() -> None:
         async with a_bench(tmp_path) as bench:
-            assert bench.runner.left == Left(("w-1",), (known,))
+            assert bench.runner.folder.left == Left(("w-1",), (known,))
 
     known = make_result(an_attempt(1), Ending(cause=Cause.EXIT, exit_code=7))
     kill_worker(tmp_path, "without", "not kept")
@@ -123,7 +126,7 @@ def test_what_was_stopped_with_its_worker_is_given_back(tmp_path: Path) -> None:
 
     async def go() -> None:
         async with a_bench(tmp_path) as bench:
-            (result,) = bench.runner.left.results
+            (result,) = bench.runner.folder.left.results
             assert read_ending(result).cause is Cause.RETURNED
 
     stopped = make_result(an_attempt(1), Ending(cause=Cause.WORKER_STOPPED))
@@ -154,7 +157,7 @@ def test_rows_are_read_as_they_were_written(tmp_path: Path) -> None:
 def test_a_table_of_another_version_is_no_trouble(tmp_path: Path, text: bytes) -> None:
     async def go() -> None:
         async with a_bench(tmp_path) as bench:
-            assert bench.runner.left == Left()
+            assert bench.runner.folder.left == Left()
 
     (tmp_path / "running").write_bytes(text)
     asyncio.run(go())

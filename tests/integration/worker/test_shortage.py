@@ -7,8 +7,9 @@ import resource
 from pathlib import Path
 
 import pytest
-from tests.integration.worker.crews import a_bench, an_attempt, an_order, few_files, until
-from tests.integration.worker.python_crews import a_call
+from tests.integration.worker.function_bench import a_task
+from tests.integration.worker.runner_bench import a_bench, an_attempt, an_order, few_files
+from tests.waiting import until_async
 
 from gandy.core.model import Cause, Ending
 from gandy.errors import ConfigError
@@ -33,7 +34,7 @@ def test_tasks_for_which_there_are_no_files_are_given_back_and_never_ran(tmp_pat
                 returned = [await bench.ending_of(order.attempt) for order in orders[1:]]
             assert {ending.cause for ending in returned} == {Cause.RETURNED}
             assert all("open files" in ending.note for ending in returned)
-            await until((tmp_path / "2").exists)
+            await until_async((tmp_path / "2").exists)
             assert not [task for task in range(3, 9) if (tmp_path / str(task)).exists()], "it ran, and will run again"
             assert (await bench.run("echo on", task=9)).is_success
             assert bench.output(9) == b"on\n"
@@ -66,7 +67,7 @@ def test_every_shortage_at_spawning_gives_the_task_back(
         async with a_bench(tmp_path) as bench:
             with monkeypatch.context() as patch:
                 patch.setattr(spawn, "spawn", fail)
-                for task, order in enumerate((an_order("true", 1), a_call(len, "ab", task=2)), 1):
+                for task, order in enumerate((an_order("true", 1), a_task(len, "ab", task=2)), 1):
                     bench.runner.start(order)
                     ending = await bench.ending_of(an_attempt(task))
                     assert (ending.cause, ending.note) == (Cause.RETURNED, SHORTAGES[code])
@@ -125,10 +126,10 @@ def test_calls_for_which_there_are_no_files_are_given_back(tmp_path: Path) -> No
     async def go() -> None:
         async with a_bench(tmp_path) as bench:
             with few_files(3):
-                bench.runner.start(a_call(len, "ab", task=1))
+                bench.runner.start(a_task(len, "ab", task=1))
                 ending = await bench.ending_of(an_attempt(1))
             assert (ending.cause, ending.note) == (Cause.RETURNED, SHORTAGES[errno.EMFILE])
-            bench.runner.start(a_call(len, "ab", task=2))
+            bench.runner.start(a_task(len, "ab", task=2))
             assert (await bench.ending_of(an_attempt(2))).is_success
 
     asyncio.run(go())
@@ -144,15 +145,15 @@ def leak_files() -> None:
 def test_process_without_files_gives_its_next_call_back_and_ends(tmp_path: Path) -> None:
     async def go() -> None:
         async with a_bench(tmp_path) as bench:
-            bench.runner.start(a_call(leak_files, task=1))
+            bench.runner.start(a_task(leak_files, task=1))
             assert (await bench.ending_of(an_attempt(1))).is_success
-            before = bench.runner.slot_pids
-            bench.runner.start(a_call(len, "ab", task=2))
+            before = bench.runner.pool.pids
+            bench.runner.start(a_task(len, "ab", task=2))
             ending = await bench.ending_of(an_attempt(2))
             assert (ending.cause, ending.note) == (Cause.RETURNED, SHORTAGES[errno.EMFILE])
-            bench.runner.start(a_call(len, "ab", task=3))
+            bench.runner.start(a_task(len, "ab", task=3))
             assert (await bench.ending_of(an_attempt(3))).is_success
-            assert not set(before) & set(bench.runner.slot_pids)
+            assert not set(before) & set(bench.runner.pool.pids)
 
     asyncio.run(go())
 
@@ -168,7 +169,7 @@ def test_limit_of_files_is_raised_for_the_worker_and_stays_for_its_tasks(
             await bench.run("ulimit -Sn; ulimit -Hn")
             assert bench.output() == b"%d\n%d\n" % (low, hard)
             assert resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard)
-            bench.runner.start(a_call(print_limits, task=2))
+            bench.runner.start(a_task(print_limits, task=2))
             await bench.ending_of(an_attempt(2))
             assert bench.output(2) == b"%d %d\n" % (low, hard)
 

@@ -10,8 +10,8 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
-from tests.integration.worker.crews import a_bench, an_attempt
-from tests.integration.worker.python_crews import a_call
+from tests.integration.worker.function_bench import a_task
+from tests.integration.worker.runner_bench import a_bench, an_attempt
 from tests.processes import is_alive
 
 from gandy.core.model import AttemptKey
@@ -107,9 +107,9 @@ def test_slot_processes_of_a_worker_inside_a_task_do_not_look_like_its_own(
 
     async def go() -> None:
         async with a_bench(tmp_path) as bench:
-            bench.runner.start(a_call(_find_self, task=2))
+            bench.runner.start(a_task(_find_self, task=2))
             await bench.ending_of(an_attempt(2))
-            (pid,) = bench.runner.slot_pids
+            (pid,) = bench.runner.pool.pids
             await bench.run("exit 3")
             assert b"GANDY_JOB" not in Path(f"/proc/{pid}/environ").read_bytes()
             assert is_alive(pid)

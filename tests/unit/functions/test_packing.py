@@ -49,7 +49,7 @@ def test_text_that_names_main_still_travels() -> None:
 
 SCRIPT = """
 import sys
-from gandy.functions import pack_call
+from gandy.functions import pack_task
 
 class Point:
     def __init__(self, x): self.x = x
@@ -58,7 +58,7 @@ def shift(point, by=1): return Point(point.x + by)
 
 def read(value): return value["point"].x
 
-first, second = pack_call(shift, (Point(1),)), pack_call(len, ([Point(1), Point], ))
+first, second = pack_task(shift, (Point(1),)), pack_task(len, ([Point(1), Point], ))
 open(sys.argv[1], "wb").write(first)
 open(sys.argv[2], "wb").write(second)
 """

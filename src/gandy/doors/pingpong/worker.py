@@ -25,8 +25,8 @@ from gandy.wire.calls import (
     encode_target,
     read_frames,
 )
+from gandy.worker.command_host import CommandHost
 from gandy.worker.commands import Commands
-from gandy.worker.workshop import Workshop
 
 log = logging.getLogger("gandy.worker")
 
@@ -58,21 +58,21 @@ class PingPongService:
         self._is_idle = asyncio.Event()
         self._is_idle.set()
         self._done = asyncio.Event()
-        self._workshop = Workshop(commands, 1, self._on_answers, folder, preload)
+        self._host = CommandHost(commands, 1, self._on_answers, folder, preload)
         try:
             self._frontend = FrontendThread(url, self._post_job, self._post_exit, keys)
         except ConfigError:
-            self._workshop.close()
+            self._host.close()
             raise
 
     async def run(self) -> None:
-        self._workshop.serving.on_welcome()
+        self._host.calls.on_welcome()
         self._frontend.start()
         log.info("looking for the ping-pong broker at %s", self._frontend.url)
         try:
             await self._done.wait()
         finally:
-            self._workshop.close()
+            self._host.close()
             await asyncio.to_thread(self._frontend.close)
 
     async def stop(self) -> None:
@@ -84,7 +84,7 @@ class PingPongService:
                 await self._is_idle.wait()
         except TimeoutError:
             log.warning("the job did not end, and is broken off")
-            await self._workshop.kill_all()
+            await self._host.kill_all()
         self._done.set()
 
     # In the thread of the frontend
@@ -104,8 +104,8 @@ class PingPongService:
     def _on_job(self, data: bytes) -> None:
         self._is_idle.clear()
         self._number = (self._number + 1) & 0xFFFF_FFFF
-        self._workshop.serving.on_frame(CALL, self._flags, self._number, 0, self._target + encode_value([data]))
-        self._workshop.serving.flush()
+        self._host.calls.on_frame(CALL, self._flags, self._number, 0, self._target + encode_value([data]))
+        self._host.calls.flush()
 
     def _on_answers(self, data: bytes) -> None:
         read_frames(data, 0, self._on_answer)
@@ -125,7 +125,7 @@ class PingPongService:
         if flags & LAST:
             self._finish(b"".join(self._values))
         else:
-            self._workshop.serving.on_frame(CREDIT, 0, number, len(payload) + FRAME_COST, b"")
+            self._host.calls.on_frame(CREDIT, 0, number, len(payload) + FRAME_COST, b"")
 
     def _keep_value(self) -> bool:
         try:

@@ -1,6 +1,6 @@
 """A worker for a round-robin server, an original one or gandy's: dispatches in, responses and slots out.
 
-The commands run as they do for a foreman, see `Serving`; this is the other end of it. It outlives the server: calls go
+Commands run as they do for a foreman, see `CallService`; this is the other end of it. It outlives the server: calls go
 on while there is none, and are answered through the next one, where the worker registers by itself.
 """
 
@@ -47,8 +47,8 @@ from gandy.wire.calls import (
     encode_target,
     read_frames,
 )
+from gandy.worker.command_host import CommandHost
 from gandy.worker.commands import Commands
-from gandy.worker.workshop import Workshop
 
 log = logging.getLogger("gandy.worker")
 
@@ -80,12 +80,12 @@ class RoundRobinService:
         self._gone = asyncio.Event()  # the server knows that we stop
         self._is_stopping = False
         self._is_silent = False  # the server is, and the log says so
-        self._workshop = Workshop(commands, slots, self._on_answers, folder, preload)
-        self._serving = self._workshop.serving
+        self._host = CommandHost(commands, slots, self._on_answers, folder, preload)
+        self._serving = self._host.calls
         try:
             self._uplink = UplinkThread(url, self._post, keys)
         except ConfigError:
-            self._workshop.close()
+            self._host.close()
             raise
         self._streams = WorkerStreams(self._serving, self._uplink, self._end)
 
@@ -98,7 +98,7 @@ class RoundRobinService:
         finally:
             for dispatch in self._dispatches.take_all():
                 self._fail(dispatch, "the worker was stopped")
-            self._workshop.close()
+            self._host.close()
             await asyncio.to_thread(self._uplink.close)
 
     async def stop(self) -> None:
@@ -119,7 +119,7 @@ class RoundRobinService:
                     await asyncio.sleep(0.01)
         except TimeoutError:
             log.warning("calls that did not end are broken off")
-            await self._workshop.kill_all()
+            await self._host.kill_all()
         self._done.set()
 
     # From the server

@@ -26,7 +26,7 @@ from gandy.doors.roundrobin.uplink_thread import UplinkThread
 from gandy.doors.roundrobin.wire import FAILED as FAILURE
 from gandy.doors.roundrobin.wire import MQS_MORE, SUCCESS, TRACKEXEC, QueueMessage, encode_status
 from gandy.wire.calls import CANCEL, CREDIT
-from gandy.worker.serving import Serving
+from gandy.worker.call_service import CallService
 
 log = logging.getLogger("gandy.worker")
 
@@ -54,7 +54,7 @@ class WorkerStreams:
     """All streams of one worker, by handle. `end` gets each dispatch whose stream is over, with its last response."""
 
     def __init__(
-        self, serving: Serving, uplink: UplinkThread, end: Callable[[Dispatch, QueueMessage | None], None]
+        self, serving: CallService, uplink: UplinkThread, end: Callable[[Dispatch, QueueMessage | None], None]
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._serving = serving

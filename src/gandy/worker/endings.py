@@ -1,0 +1,96 @@
+"""Decides how a task ended, from the exit of its process or the answer of its slot process. Reports nothing."""
+
+import signal
+import time
+from typing import Final
+
+from msgspec.structs import replace
+
+from gandy.core.model import Cause, Ending
+from gandy.worker.frames import RAISED, REFUSED, SHORT, Answer
+from gandy.worker.oom import OomCounter
+from gandy.worker.running_task import RunningTask
+from gandy.worker.slot_process import SlotProcess
+
+KILLED_EXIT_CODE: Final = 128 + signal.SIGKILL  # how a shell says that its child was killed
+
+
+class Endings:
+    """Of one worker's tasks."""
+
+    def __init__(self) -> None:
+        self.oom = OomCounter()
+        self.is_dying = False  # the worker is, and kills all tasks: their ends say nothing about them
+
+    def find_exit(self, task: RunningTask) -> Ending | None:
+        """How a task ended whose first process has exited. None: it was killed because its worker dies."""
+        group = task.group
+        code = group.exit_code
+        exit_code, number = (code, None) if code >= 0 else (None, -code)
+        cause, note = task.cause, task.note  # of a kill, if there was one: that stands, whatever the exit code
+        if cause is None:
+            if self.is_dying and number == signal.SIGKILL:
+                return None
+            cause = Cause.EXIT if number is None else Cause.SIGNAL
+            note = self._explain(task, exit_code, number)
+        assert group.ended is not None
+        return Ending(
+            cause=cause,
+            exit_code=exit_code,
+            signal=number,
+            started=task.started,
+            ended=task.compute_ended(group.ended),
+            peak_memory_bytes=group.peak_memory_bytes,
+            note=note,
+        )
+
+    def find_slot_exit(self, task: RunningTask, process: SlotProcess) -> Ending | None:
+        """How a function task ended whose process has exited before it answered."""
+        ending = self.find_exit(task)
+        if ending is None:
+            return None
+        if not process.measures_memory:  # the process ran other tasks too, and the peak may be one of theirs
+            ending = replace(ending, peak_memory_bytes=None)
+        if task.cause is not None:
+            return ending
+        code = ending.exit_code
+        if task.started is None:
+            note = process.problem or ending.note or f"its process ended with exit code {code} before it was ready"
+            cause = Cause.RETURNED if process.is_short else Cause.NOT_STARTED
+            return replace(ending, cause=cause, exit_code=None, note=note)
+        if code is not None:
+            # The function did not return, so not even exit code 0 is a success.
+            note = ending.note or f"its process ended with exit code {code} before the function did"
+            return replace(ending, exit_code=code or None, note=note)
+        return ending
+
+    def _explain(self, task: RunningTask, exit_code: int | None, number: int | None) -> str:
+        is_killed = number == signal.SIGKILL or exit_code == KILLED_EXIT_CODE
+        if is_killed and self.oom.read() != task.oom_count:
+            return "killed by the kernel, which was out of memory"
+        return "" if number is None else f"killed by {_name_signal(number)}"
+
+
+def read_answer(answer: Answer) -> Ending:
+    """How a function task ended, as its slot process says."""
+    note, result, peak = answer.note, answer.body, answer.peak_memory_bytes
+    if answer.kind == REFUSED:
+        cause = Cause.RETURNED if answer.flags & SHORT else Cause.NOT_STARTED
+        return Ending(cause=cause, ended=time.time(), peak_memory_bytes=peak, note=note, result=result)
+    cause, exit_code = (Cause.RAISED, None) if answer.kind == RAISED else (Cause.EXIT, 0)
+    return Ending(
+        cause=cause,
+        exit_code=exit_code,
+        started=answer.started,
+        ended=answer.ended,
+        peak_memory_bytes=peak,
+        note=note,
+        result=result,
+    )
+
+
+def _name_signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # real-time signals have no names
+        return f"signal {number}"

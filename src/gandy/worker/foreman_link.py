@@ -1,0 +1,132 @@
+"""The worker's link to its foreman: dials until it stands, dials again when it breaks, and finds out if it is dead."""
+
+import asyncio
+import logging
+import random
+import time
+from typing import Final, Protocol
+
+from gandy.core.extensions import PING
+from gandy.errors import REFUSALS, LinkError, NotAllowed, RemoteProtocolError
+from gandy.net.links import Link
+from gandy.reach import Reach
+from gandy.talk.worker import WorkerSide
+from gandy.wire.messages import Extended, Extension
+from gandy.worker.call_service import CallService
+
+log = logging.getLogger("gandy.worker")
+
+MIN_PAUSE, MAX_PAUSE = 0.05, 5.0  # seconds between two tries to reach the foreman; it doubles. See `Policy.grace`.
+HEARTBEAT_PERIOD: Final = 5.0  # seconds between two PINGs
+HEARTBEAT_EXPIRY: Final = 15.0  # seconds without a byte from the foreman, after which the link is taken for dead
+
+
+class ForemanListener(Protocol):
+    """What a worker does with what its foreman says."""
+
+    def on_messages(self) -> None:
+        """Messages have come that are not calls. Raises: RemoteProtocolError."""
+
+    def flush(self) -> None:
+        """Write what is to be sent."""
+
+    def on_cut(self) -> None: ...
+
+
+class ForemanLink:
+    """Of one worker, on the current loop."""
+
+    def __init__(self, reach: Reach, side: WorkerSide, calls: CallService, listener: ForemanListener) -> None:
+        self.link: Link | None = None  # while it stands
+        self.is_welcome = False  # the foreman has answered HELLO
+        self._reach = reach
+        self._side = side
+        self._calls = calls
+        self._listener = listener
+        self._refusal: NotAllowed | None = None  # of our key, for good
+        self._cut = asyncio.Event()
+        self._last_heard = 0.0  # monotonic time
+
+    def agreed(self, extension: Extension) -> bool:
+        """Whether there is a link, and both sides agreed to the extension."""
+        return self.link is not None and extension in self._side.exchange.agreed
+
+    async def keep(self) -> None:
+        """Have a link for as long as this runs. Raises: NotAllowed."""
+        pause = MIN_PAUSE
+        while True:
+            try:
+                await self._reach.dial(lambda _address: Link(self))
+            except LinkError as error:
+                if pause == MIN_PAUSE:
+                    log.info("%s; trying again", error)
+            else:
+                await self._cut.wait()
+                if self._refusal is not None:
+                    raise self._refusal
+                if self.is_welcome:
+                    pause = MIN_PAUSE
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - so that not all come back at once
+            pause = min(MAX_PAUSE, pause * 2)
+
+    async def keep_beating(self) -> None:
+        """Send a PING now and then, and cut a link that has been silent for too long."""
+        number = 0
+        while True:
+            await asyncio.sleep(HEARTBEAT_PERIOD)
+            self._calls.clock.update()
+            if self.link is None or not self.agreed(Extension.HEARTBEAT):
+                continue
+            if time.monotonic() - self._last_heard > HEARTBEAT_EXPIRY:
+                log.warning("the foreman has been silent for %.0f s; connecting again", HEARTBEAT_EXPIRY)
+                self.link.abort()
+                continue
+            number = (number + 1) & 0xFFFF_FFFF
+            self._side.exchange.send_extended(Extended(PING, b""), number)
+            self._listener.flush()
+
+    async def close(self) -> None:
+        if self.link is not None:
+            self.link.close()
+            await self._cut.wait()
+
+    # What `Link` reports
+
+    def on_link(self, link: Link) -> None:
+        self.link = link
+        self._cut.clear()
+        self.is_welcome = False
+        self._last_heard = time.monotonic()
+        self._side.connect()
+        self._listener.flush()
+
+    def on_data(self, link: Link, data: bytes) -> None:
+        self._last_heard = time.monotonic()
+        exchange = self._side.exchange
+        # Calls are the hot path: those of commands that take no time are answered without being made into messages.
+        taken = exchange.take_calls(data)
+        if taken:
+            self._calls.flush()
+            if taken == len(data):
+                return
+            data = data[taken:]
+        try:
+            if exchange.receive_calls(data):
+                self._calls.flush()
+                return
+            self._listener.on_messages()
+        except RemoteProtocolError as error:
+            if error.code in REFUSALS:
+                self._refusal = NotAllowed(str(error))
+            else:
+                log.warning("the foreman broke the protocol: %s", error)
+            link.write(self._side.data_to_send())
+            link.close()
+            return
+        self._listener.flush()
+
+    def on_cut(self, _link: Link) -> None:
+        self.link = None
+        self._side.disconnect()
+        self._listener.on_cut()
+        self._cut.set()

@@ -1,0 +1,54 @@
+"""The inputs of function tasks as they come from the foreman: what the tasks of a job share, and large arguments."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from gandy.core.extensions import Fetch, read_reference
+from gandy.ids import JobId
+from gandy.limits import MAX_TOLD
+from gandy.wire.messages import PythonOrders
+from gandy.worker.fetch import Fetcher
+from gandy.worker.order import PythonOrder
+
+
+class FunctionInputs:
+    """Of one worker. `send` asks the foreman for a piece of large arguments, and returns whether there is a link."""
+
+    def __init__(self, send: Callable[[Fetch, int], bool]) -> None:
+        self.fetcher = Fetcher(send)
+        self._shared: OrderedDict[JobId, bytes] = OrderedDict()
+        self._fetching: dict[str, asyncio.Task[bytes]] = {}  # what tasks share, on its way
+
+    def make(self, job: JobId, orders: PythonOrders) -> PythonOrder:
+        """What the tasks of a job share is sent once on a link, with the first of them."""
+        if orders.shared is not None:
+            self._shared[job] = orders.shared
+            self._shared.move_to_end(job)
+            if len(self._shared) > 2 * MAX_TOLD:  # by then the foreman has long forgotten that it sent it
+                self._shared.popitem(last=False)
+        return PythonOrder(orders.input, self._shared.get(job, b""), orders.fresh)
+
+    async def complete(self, job: JobId, python: PythonOrder) -> PythonOrder:
+        """Put large arguments in the place of references to them. Raises: GandyError."""
+        name = read_reference(python.shared)
+        if name is not None:
+            shared = await self._fetch_shared(name)
+            if job in self._shared:
+                self._shared[job] = shared
+            python = replace(python, shared=shared)
+        name = read_reference(python.input)
+        return python if name is None else replace(python, input=await self.fetcher.fetch(name))
+
+    async def _fetch_shared(self, name: str) -> bytes:
+        """Once, however many tasks wait for it."""
+        if name not in self._fetching:
+            self._fetching[name] = asyncio.create_task(self.fetcher.fetch(name))
+            self._fetching[name].add_done_callback(lambda _: self._fetching.pop(name))
+        return await asyncio.shield(self._fetching[name])
+
+
+def is_complete(python: PythonOrder | None) -> bool:
+    return python is None or (read_reference(python.input) is None and read_reference(python.shared) is None)

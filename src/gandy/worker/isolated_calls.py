@@ -1,0 +1,70 @@
+"""Calls of isolated commands: they run in slot processes, as function tasks of jobs do, and can be killed."""
+
+import asyncio
+from typing import Final
+
+from gandy.core.model import AttemptKey, Cause, Ending
+from gandy.errors import GandyError
+from gandy.functions import open_result, pack_task
+from gandy.functions.isolated import run
+from gandy.ids import JobId, TaskNumber
+from gandy.wire.calls import LOST, Failure
+from gandy.worker.call_results import CallResults
+from gandy.worker.order import Order, PythonOrder
+from gandy.worker.runner import Runner
+from gandy.worker.running_call import RunningCall
+
+NO_JOB: Final = JobId(0)  # real jobs begin with 1
+
+
+class IsolatedCalls:
+    """Between the calls of a worker and the runner of its processes. Each call is an attempt of job 0 there."""
+
+    def __init__(self, results: CallResults, runner: Runner) -> None:
+        self._results = results
+        self._runner = runner
+        self._calls: dict[AttemptKey, RunningCall] = {}
+        self._count = 0
+
+    def knows(self, attempt: AttemptKey) -> bool:
+        return attempt.job == NO_JOB
+
+    def run(self, call: RunningCall, body: bytes) -> None:
+        """Raises: NotPicklable."""
+        self._count += 1
+        attempt = AttemptKey(NO_JOB, TaskNumber(self._count), 1)
+        python = PythonOrder(pack_task(run, (call.command.function, body, call.is_pickled)))
+        self._calls[attempt] = call
+        self._runner.start(Order(attempt=attempt, command=("command", call.command.name), python=python))
+
+    def kill(self, call: RunningCall) -> None:
+        for attempt, other in self._calls.items():
+            if other is call:
+                self._runner.kill(attempt, Cause.CANCELLED, "the call was cancelled", immediate=True)
+                return
+
+    def on_returned(self, order: Order) -> None:
+        """It has not begun in its process, and begins in another one unless it was cancelled."""
+        if self._calls[order.attempt].is_cancelled:
+            ending = Ending(cause=Cause.CANCELLED, note="cancelled before it began")
+            self.on_end(order.attempt, ending)
+        else:
+            asyncio.get_running_loop().call_soon(self._runner.start, order)
+
+    def on_end(self, attempt: AttemptKey, ending: Ending) -> None:
+        call = self._calls.pop(attempt)
+        if ending.is_success:
+            self._results.finish_encoded(call, open_result(ending.result))
+            return
+        if ending.cause is Cause.WORKER_STOPPED:
+            self._results.refuse(call, LOST, ending.note)
+            return
+        if ending.cause is Cause.RETURNED:
+            self._results.refuse(call, LOST, f"its worker is short of {ending.note}")
+            return
+        kind, _, text = ending.note.partition(": ")
+        if ending.cause is not Cause.RAISED:
+            kind, text = GandyError.__name__, f"its process died: {ending.note}"
+        trace = ending.tail.decode(errors="replace")
+        pickled = ending.result if call.is_pickled else b""
+        self._results.fail_with(call, Failure(kind, f"{kind}: {text}" if text else kind, trace, pickled))

@@ -1,0 +1,38 @@
+"""What threads want done on the loop. However many threads ask at once, the loop is woken once."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+log = logging.getLogger("gandy.worker")
+
+
+class LoopQueue:
+    """Of the current loop. `on_emptied` is called after each batch."""
+
+    def __init__(self, on_emptied: Callable[[], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._on_emptied = on_emptied
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._is_woken = False
+
+    def put(self, act: Callable[..., None], *args: Any) -> None:
+        """From any thread."""
+        self._waiting.append(lambda: act(*args))
+        if not self._is_woken:
+            self._is_woken = True
+            try:
+                self._loop.call_soon_threadsafe(self._run_all)
+            except RuntimeError:  # the loop is closed: the worker has stopped
+                self._waiting.clear()
+
+    def _run_all(self) -> None:
+        self._is_woken = False  # before the first one runs: what is put from now on wakes the loop again
+        while self._waiting:
+            try:
+                self._waiting.popleft()()
+            except Exception:  # one that fails must not keep the others waiting
+                log.exception("a call could not be ended: this is a bug in gandy")
+        self._on_emptied()

@@ -1,0 +1,48 @@
+"""Kills tasks that use more memory than they may."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from gandy.core.model import Cause
+from gandy.worker.proc import list_members, read_memory
+from gandy.worker.running_task import RunningTask
+
+LOOK_PERIOD: Final = 0.25  # seconds between two looks at the memory of tasks that have a limit
+
+
+class MemoryLimits:
+    """Of one worker, on the current loop. One timer serves all tasks, and none runs while no task has a limit."""
+
+    def __init__(self, kill: Callable[..., bool]) -> None:
+        """`kill`: see `Runner.kill`."""
+        self._kill = kill
+        self._tasks: list[RunningTask] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    def watch(self, task: RunningTask) -> None:
+        """From now until it ends. Call it for tasks whose order has a limit."""
+        self._tasks.append(task)
+        if self._timer is None:
+            self._schedule()
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _schedule(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(LOOK_PERIOD, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        self._tasks = [task for task in self._tasks if task.cause is None]
+        if not self._tasks:
+            return
+        members = list_members()
+        for task in self._tasks:
+            used = sum(map(read_memory, members.get(task.group.pgid, ())))
+            limit = task.order.memory or 0
+            if used > limit:
+                note = f"{used:,} bytes, and {limit:,} is its limit"
+                self._kill(task.attempt, Cause.MEMORY, note, immediate=True)
+        self._schedule()

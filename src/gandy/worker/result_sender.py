@@ -1,0 +1,94 @@
+"""Results of tasks on their way to the foreman: first into the journal, then over the link, several at a time.
+
+While the next tasks are here already, a result may wait a little for others: a batch costs the foreman hardly more than
+one result.
+"""
+
+import asyncio
+from typing import Final
+
+from gandy.core.model import AttemptKey, Ending
+from gandy.core.reports import make_result
+from gandy.journal import Journal
+from gandy.talk.worker import WorkerSide
+from gandy.worker.finished_tasks import FinishedTasks
+from gandy.worker.foreman_link import ForemanLink
+
+HOLD_SECONDS: Final = 0.05  # that a result may wait for others
+MAX_OVER: Final = 32  # shell tasks that are over and not yet reported; each has files open to its name until then
+
+
+class ResultSender:
+    """Of one worker, on the current loop."""
+
+    def __init__(self, side: WorkerSide, journal: Journal | None, finished: FinishedTasks, link: ForemanLink) -> None:
+        """`journal`: None for a plain foreman, which could not tell old results from new ones."""
+        self.may_hold = True  # the results that came since the last `flush_or_hold`
+        self.allowance = 0  # shell tasks that may end before the next `flush_or_hold`; none, unless results are held
+        self._side = side
+        self._journal = journal
+        self._finished = finished
+        self._link = link
+        self._holding: asyncio.TimerHandle | None = None  # while results wait for others
+
+    def add(self, attempt: AttemptKey, ending: Ending) -> None:
+        self._side.end(make_result(attempt, ending))
+
+    def save(self) -> None:
+        """Write new results to the journal. No result is sent, or waits for others, before that."""
+        packed = self._side.take_unsaved()
+        if packed and self._journal is not None:
+            if self._journal.is_large:
+                self._journal.compact(self._side.pack_results())
+            else:
+                self._journal.add(packed)
+        # While the journal lacks results, the rows of their groups stay: `recovery` finds the endings there.
+        if self._journal is None or not self._journal.is_behind:
+            self._finished.forget_reported()
+
+    def flush(self) -> None:
+        """Send what is to be sent to the foreman, but not the results that are held."""
+        self.save()
+        if self._link.link is not None:
+            self._link.link.write(self._side.data_to_send(hold_results=self._holding is not None))
+
+    def flush_or_hold(self, ready: int) -> None:
+        """Send the results of all tasks that are over, or let them wait for others while tasks are ready to begin."""
+        self._finished.report()
+        self.save()
+        may_hold, self.may_hold = self.may_hold, True
+        # With fewer tasks ready than that, a slot could be idle before the foreman has the results and sends more.
+        room = self._side.tell_room(ready)
+        if not may_hold or not room:
+            self.flush_held()
+            return
+        if self._holding is None:
+            self._holding = asyncio.get_running_loop().call_later(HOLD_SECONDS, self.flush_held)
+        self.allowance = min(room, MAX_OVER)
+
+    def flush_held(self) -> None:
+        """Send the results of all tasks that are over now."""
+        if self._holding is not None:
+            self._holding.cancel()
+            self._holding = None
+        self.allowance = 0
+        self._finished.report()
+        self.flush()
+
+    def on_welcome(self) -> None:
+        """Forget results that the last foreman has: they must not count for jobs of this one."""
+        if self._journal is not None:
+            self._journal.compact(self._side.pack_results())
+
+    def forget_acknowledged(self) -> None:
+        if self._journal is not None and not self._side.has_results:
+            self._journal.forget()
+
+    def catch_up(self) -> None:
+        """Try again to write what the journal lacks because the disk was full."""
+        if self._journal is not None and self._journal.is_behind:
+            self._journal.compact(self._side.pack_results())
+
+    def close(self) -> None:
+        if self._journal is not None:
+            self._journal.close()

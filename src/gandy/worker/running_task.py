@@ -1,0 +1,49 @@
+"""One attempt at a task that runs on this worker, as a shell task or in a slot process. A record: it does nothing."""
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from gandy.core.model import Cause, Ending
+from gandy.worker.order import Order
+from gandy.worker.output import OutputFiles
+from gandy.worker.process_groups import ProcessGroup
+
+if TYPE_CHECKING:
+    from gandy.worker.slot_process import SlotProcess
+
+
+class RunningTask:
+    """What is known about the attempt so far. The defaults are those of the class: most tasks need few of them."""
+
+    group: ProcessGroup  # the processes that end with it; set when they run, as are the files
+    files: OutputFiles
+    process: "SlotProcess"  # of a function task: where it runs, or waits
+    is_behind = False  # a function task that waits in a slot process behind another one
+    is_silent = False  # it printed nothing and the next task has its files already; or it has a log file of its own
+    started: float | None = None  # wall time
+    _began = 0.0  # monotonic time
+    cause: Cause | None = None  # why it ends, as soon as that is decided: by a kill, or by how it ended
+    note = ""  # of a kill: who or what asked for it
+    ending: Ending | None = None  # once it has ended; never set if it was killed because its worker dies
+    timeout: asyncio.TimerHandle | None = None
+
+    def __init__(self, order: Order, oom_count: int | None) -> None:
+        self.order = order
+        self.attempt = order.attempt
+        self.oom_count = oom_count  # when it started
+
+    def note_begin(self) -> None:
+        self.started, self._began = time.time(), time.monotonic()
+
+    def compute_ended(self, moment: float) -> float:
+        """Wall time at a moment of monotonic time: as long after `started` as it ran, however the wall clock moved."""
+        return time.time() if self.started is None else self.started + moment - self._began
+
+    def end(self, ending: Ending) -> None:
+        self.ending, self.cause = ending, ending.cause
+
+    def cancel_timeout(self) -> None:
+        if self.timeout is not None:
+            self.timeout.cancel()
+            self.timeout = None

@@ -1,0 +1,207 @@
+"""The tasks of jobs on a worker until they end: which wait for slots, and which have some. Knows no foreman.
+
+The oldest goes first. Tasks with a time go before the others, and hold their slots until then. Function tasks may also
+wait in a slot behind one that runs; they are taken back when another slot is free.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+from msgspec.structs import replace
+
+from gandy.core.model import AttemptKey, Cause, Ending
+from gandy.worker.call_slots import CallSlots
+from gandy.worker.ensemble_clock import EnsembleClock, TimedStart
+from gandy.worker.order import Order
+from gandy.worker.runner import Runner
+from gandy.worker.running_task import RunningTask
+from gandy.worker.spawn import NotStartedError
+
+LOOK_SECONDS: Final = 0.002  # until we look whether a task has begun that seemed about to, while a slot is free
+MIN_LATENESS: Final = 0.05  # seconds after its time that a task began, from which on its ending says so
+
+
+class TaskScheduler:
+    """On the current loop. Its user calls `start` when `request_start` asks for it."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        call_slots: CallSlots,
+        clock: EnsembleClock,
+        slots: int,
+        report: Callable[[AttemptKey, Ending], None],
+        request_start: Callable[[], None],
+    ) -> None:
+        """`call_slots`: calls borrow some of the slots. `report` hears of tasks that ended without having begun."""
+        self._runner = runner
+        self._call_slots = call_slots
+        self._clock = clock
+        self._slots = slots
+        self.allowed = slots  # that tasks may have now: fewer while the worker is short of something
+        self._report = report
+        self._request_start = request_start
+        self._waiting: OrderedDict[AttemptKey, tuple[Order, int]] = OrderedDict()  # and how many slots each needs
+        self._taken: dict[AttemptKey, int] = {}  # slots of what runs or is held
+        self._busy = 0  # the sum of these
+        self._held: dict[AttemptKey, TimedStart] = {}  # until their time
+        self._late: dict[AttemptKey, float] = {}  # seconds after their time that some began
+        self._behind: dict[AttemptKey, RunningTask] = {}  # function tasks that wait in a slot, behind another one
+        self._looking: asyncio.TimerHandle | None = None  # see LOOK_SECONDS
+
+    @property
+    def ready(self) -> int:
+        """How many could begin as soon as there are slots."""
+        return len(self._waiting) + len(self._behind)
+
+    @property
+    def busy(self) -> int:
+        """Slots of what runs or is held."""
+        return self._busy
+
+    @property
+    def waiting(self) -> list[AttemptKey]:
+        """What waits for slots of its own."""
+        return list(self._waiting)
+
+    @property
+    def unstarted(self) -> list[AttemptKey]:
+        return [*self._waiting, *self._behind, *self._held]
+
+    def add(self, order: Order, slots: int) -> None:
+        self._waiting[order.attempt] = (order, slots)
+
+    def put_timed_first(self) -> None:
+        """Let tasks with a time have the next slots, the earliest first."""
+        timed = [(order.at, attempt) for attempt, (order, _) in self._waiting.items() if order.at is not None]
+        for _, attempt in sorted(timed, reverse=True):
+            self._waiting.move_to_end(attempt, last=False)
+
+    def start(self) -> None:
+        """Start what fits, the oldest first."""
+        borrowed = self._call_slots.borrowed
+        limit = min(self._slots - borrowed, self.allowed)
+        while self._waiting or (self._behind and self._busy < limit):
+            if not self._waiting:
+                if self._take_back():
+                    continue
+                break
+            attempt, (order, slots) = next(iter(self._waiting.items()))
+            # A task that needs more slots than there are runs alone.
+            if not self.allowed or ((self._taken or borrowed) and self._busy + slots > limit):
+                # Not while calls borrow slots: a task behind another one begins by itself, and keeps its slot.
+                if order.python is not None and not borrowed:
+                    self._put_behind()
+                break
+            del self._waiting[attempt]
+            self._taken[attempt] = slots
+            self._busy += slots
+            if order.at is None:
+                self._runner.start(order)
+            else:
+                self._hold(order, order.at)
+        if self._call_slots.wanted:
+            self._call_slots.report_yielded(self._slots - self._busy)
+
+    def drop(self, attempt: AttemptKey) -> bool:
+        """Forget one that has not begun. False: it has, or has ended."""
+        if attempt in self._behind:
+            self._runner.pool.take_back(self._behind[attempt])
+        held = self._held.pop(attempt, None)
+        if held is not None:
+            held.cancel()
+            self.on_free(attempt)
+        return self._waiting.pop(attempt, None) is not None or held is not None
+
+    def add_lateness(self, attempt: AttemptKey, ending: Ending) -> Ending:
+        """Say in the ending how long after its time the task began, if that was long."""
+        late = self._late.pop(attempt, None)
+        if late is None:
+            return ending
+        note = f"began {late:.3f} s after its time"
+        return replace(ending, note=f"{ending.note}; {note}" if ending.note else note)
+
+    # What the runner reports
+
+    def on_free(self, attempt: AttemptKey) -> None:
+        self._busy -= self._taken.pop(attempt)
+
+    def on_followed(self, attempt: AttemptKey) -> None:
+        del self._behind[attempt]
+        self._taken[attempt] = 1
+        self._busy += 1
+
+    def on_returned(self, order: Order) -> None:
+        """A function task that cannot begin where it waited is the next one to begin when a slot is free."""
+        attempt = order.attempt
+        self._behind.pop(attempt, None)
+        slots = self._taken.pop(attempt, 0)
+        self._busy -= slots
+        self._waiting[attempt] = (order, slots or 1)
+        self._waiting.move_to_end(attempt, last=False)
+        self._request_start()
+
+    # Tasks with a time
+
+    def _hold(self, order: Order, at: float) -> None:
+        """Keep its slots until its time. If that is over, it begins now: a job is better late than never."""
+        attempt = order.attempt
+        self._clock.update()
+        if not self._clock.is_known:
+            self._return_held(attempt)
+            return
+        if self._clock.seconds_since(at) >= 0:
+            self._start_held(order, at)
+            return
+        act = partial(self._start_held, order, at)
+        self._held[attempt] = self._clock.call_at(at, act, lambda _why: self._on_time_lost(attempt))
+        if order.python is not None and not order.python.fresh:
+            with suppress(NotStartedError):  # then it ends with that, at its time
+                self._runner.pool.warm(len(self._taken))
+
+    def _start_held(self, order: Order, at: float) -> None:
+        self._held.pop(order.attempt, None)
+        self._runner.start(order)
+        late = self._clock.seconds_since(at)
+        if late > MIN_LATENESS:
+            self._late[order.attempt] = late
+
+    def _on_time_lost(self, attempt: AttemptKey) -> None:
+        """We no longer know when it should begin. The foreman may find a worker that does."""
+        del self._held[attempt]
+        self._return_held(attempt)
+        self._request_start()
+
+    def _return_held(self, attempt: AttemptKey) -> None:
+        self.on_free(attempt)
+        self._report(attempt, Ending(cause=Cause.RETURNED))
+
+    # Function tasks behind others
+
+    def _put_behind(self) -> None:
+        """Let tasks wait in busy slots, so that those need not wait for us between two tasks."""
+        while self._waiting:
+            attempt, (order, slots) = next(iter(self._waiting.items()))
+            if slots != 1 or order.at is not None or (task := self._runner.put_behind(order)) is None:
+                return
+            del self._waiting[attempt]
+            self._behind[attempt] = task
+
+    def _take_back(self) -> bool:
+        """Nothing else waits, so a free slot gets what waits in a busy one. False: it begins there before that."""
+        attempt, task = next(iter(self._behind.items()))
+        if self._runner.pool.begins_soon(task):
+            if self._looking is None:
+                self._looking = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look_again)
+            return False
+        self._runner.pool.take_back(task)
+        assert attempt not in self._behind, f"{attempt} neither waits nor runs"
+        return True
+
+    def _look_again(self) -> None:
+        self._looking = None
+        self._request_start()

@@ -1,0 +1,257 @@
+"""The tasks that the foreman gave this worker, from JOB until their results are with the `ResultSender`.
+
+Starts, kills and gives them back as the foreman says. It knows nothing of links and calls, except that calls share its
+slots and that isolated ones run in its runner.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from gandy.core.extensions import Fetch
+from gandy.core.model import AttemptKey, Cause, Ending
+from gandy.errors import GandyError
+from gandy.journal import Journal
+from gandy.limits import MAX_RESULT_BYTES
+from gandy.talk.worker import WorkerSide
+from gandy.wire.messages import Task, TaskPair
+from gandy.worker.call_service import CallService
+from gandy.worker.foreman_link import ForemanLink
+from gandy.worker.function_inputs import FunctionInputs, is_complete
+from gandy.worker.isolated_calls import IsolatedCalls
+from gandy.worker.large_results import LargeResults
+from gandy.worker.order import Order, make_order
+from gandy.worker.result_sender import ResultSender
+from gandy.worker.runner import Runner
+from gandy.worker.task_scheduler import TaskScheduler
+from gandy.worker.throttle import DISK_PERIOD, Throttle
+from gandy.worker.worker_folder import WorkerFolder
+
+
+class TaskService:
+    """Of one worker, on the current loop. When `done` is set, nothing is started or reported any more."""
+
+    def __init__(
+        self,
+        folder: WorkerFolder,
+        preload: tuple[str, ...],
+        calls: CallService,
+        side: WorkerSide,
+        link: ForemanLink,
+        journal: Journal | None,
+        done: asyncio.Event,
+        send_fetch: Callable[[Fetch, int], bool],
+        on_capacity: Callable[[], None],
+    ) -> None:
+        """`on_capacity` is called when the worker uses another number of slots than before."""
+        self.is_stopping = False  # the worker is: what has not begun is given back
+        self.runner = Runner(
+            folder,
+            self._on_end,
+            on_free=self._on_free,
+            on_followed=self._on_followed,
+            on_returned=self._on_returned,
+            on_over=self._on_over,
+            preload=preload,
+        )
+        slots = side.slots.limit
+        self.results = ResultSender(side, journal, self.runner.finished, link)
+        self.scheduler = TaskScheduler(self.runner, calls.slots, calls.clock, slots, self._report, self._request_turn)
+        self.throttle = Throttle(slots, folder.path, self.scheduler, self._on_throttled)
+        self.large_results = LargeResults(self.runner.outputs, self._report, self.throttle.on_shortage)
+        self.inputs = FunctionInputs(send_fetch)
+        self._isolated = IsolatedCalls(calls.results, self.runner)
+        calls.runner.isolated = self._isolated
+        self._slots = side.slots
+        self._on_capacity = on_capacity
+        self._done = done
+        self._attempts: dict[TaskPair, AttemptKey] = {}  # of what runs or waits here
+        self._identities: dict[AttemptKey, int] = {}  # of the jobs of function tasks, whose results may be kept here
+        self._fetching: dict[AttemptKey, asyncio.Task[None]] = {}  # function tasks whose arguments are on their way
+        self._is_turn_due = False
+
+    # What the foreman says
+
+    def start(self, tasks: Iterable[Task]) -> None:
+        """Let tasks wait for slots. `start_waiting` must follow."""
+        has_timed = False
+        for task in tasks:
+            orders = None if task.orders is UNSET else task.orders
+            packed = orders.python if orders is not None else None
+            order = make_order(task, None if packed is None else self.inputs.make(task.job.job_id, packed))
+            attempt = order.attempt
+            self._attempts[task.pair] = attempt
+            if packed is not None:
+                self._identities[attempt] = order.identity
+            has_timed = has_timed or order.at is not None
+            slots = 1 if orders is None else orders.slots
+            if is_complete(order.python):
+                self.scheduler.add(order, slots)
+            else:
+                self._fetching[attempt] = asyncio.create_task(self._fetch(order, slots))
+        if has_timed:
+            self.scheduler.put_timed_first()
+
+    async def _fetch(self, order: Order, slots: int) -> None:
+        """Fetch large arguments, which a task needs before it can begin."""
+        assert order.python is not None
+        attempt = order.attempt
+        try:
+            python = await self.inputs.complete(attempt.job, order.python)
+        except GandyError as error:
+            del self._fetching[attempt]
+            self._report(attempt, Ending(cause=Cause.NOT_STARTED, ended=time.time(), note=str(error)))
+            self.results.flush()
+            return
+        del self._fetching[attempt]
+        self.scheduler.add(replace(order, python=python), slots)
+        if order.at is not None:
+            self.scheduler.put_timed_first()
+        self.start_waiting()
+        self.results.flush()
+
+    def kill(self, pairs: Iterable[TaskPair]) -> None:
+        for attempt in self._find(pairs):
+            self._kill(attempt)
+
+    def give_back(self, pairs: Iterable[TaskPair]) -> None:
+        """Give back those that have not begun."""
+        for attempt in self._find(pairs):
+            self._give_back(attempt)
+
+    def retract(self, attempts: Iterable[AttemptKey]) -> tuple[AttemptKey, ...]:
+        """End attempts that have not begun, and return which."""
+        known = [attempt for attempt in attempts if self._attempts.get(TaskPair(attempt.job, attempt.task)) == attempt]
+        dropped = tuple(attempt for attempt in known if self._drop_waiting(attempt))
+        for attempt in dropped:
+            self._report(attempt, Ending(cause=Cause.CANCELLED, note="cancelled before it began"))
+        return dropped
+
+    def _find(self, pairs: Iterable[TaskPair]) -> Iterable[AttemptKey]:
+        for pair in pairs:
+            if pair in self._attempts:  # else it has ended, perhaps while we looked at another one
+                yield self._attempts[pair]
+
+    def _kill(self, attempt: AttemptKey) -> None:
+        # A function task that we thought had begun may turn out to wait when we try to kill it.
+        if self.large_results.drop(attempt):
+            self._report(attempt, Ending(cause=Cause.CANCELLED, note="cancelled"))
+        elif self._drop_waiting(attempt) or (
+            not self.runner.kill(attempt, Cause.CANCELLED, "cancelled") and self._drop_waiting(attempt)
+        ):
+            self._report(attempt, Ending(cause=Cause.CANCELLED, note="cancelled before it began"))
+
+    def _give_back(self, attempt: AttemptKey) -> None:
+        if self._drop_waiting(attempt):
+            self._report(attempt, Ending(cause=Cause.WORKER_STOPPED if self.is_stopping else Cause.RETURNED))
+
+    def _drop_waiting(self, attempt: AttemptKey) -> bool:
+        """Forget one that has not begun. False: it has, or has ended."""
+        fetching = self._fetching.pop(attempt, None)
+        if fetching is not None:
+            fetching.cancel()
+        return self.scheduler.drop(attempt) or fetching is not None
+
+    def start_waiting(self) -> None:
+        """Start what fits, the oldest first. A worker that was told to stop gives back what has not begun."""
+        if self._slots.limit == 0 or self.is_stopping:
+            for attempt in [*self.scheduler.unstarted, *self._fetching]:
+                self._give_back(attempt)
+        self.scheduler.start()
+
+    def end_now(self) -> None:
+        """The worker dies: kill what runs, and write down what has ended."""
+        self.is_stopping = True  # nothing is started any more
+        self.runner.end_now()
+        self.start_waiting()
+        self.results.flush_held()
+
+    def close(self) -> None:
+        self.throttle.close()
+        self.runner.close()
+        self.results.close()
+
+    # What the runner reports
+
+    def _on_free(self, order: Order) -> None:
+        # The next shell task runs while we report the last. Function tasks end many at a time, and have others behind.
+        if order.python is None:
+            self.scheduler.on_free(order.attempt)
+            if not self._done.is_set():
+                self.start_waiting()
+        elif not self._isolated.knows(order.attempt):
+            self.scheduler.on_free(order.attempt)
+
+    def _on_followed(self, attempt: AttemptKey) -> None:
+        self.scheduler.on_followed(attempt)
+
+    def _on_returned(self, order: Order) -> None:
+        if self._isolated.knows(order.attempt):
+            self._isolated.on_returned(order)
+        else:
+            self.scheduler.on_returned(order)
+
+    def _on_over(self, attempt: AttemptKey) -> None:
+        """A shell task is over. It is reported with others as long as its result may wait: that costs less."""
+        self.results.allowance -= 1
+        if self.results.allowance <= 0 or attempt.attempt != 1:
+            self._request_turn()
+
+    def _on_end(self, attempt: AttemptKey, ending: Ending) -> None:
+        if ending.cause is Cause.RETURNED:
+            self.throttle.on_shortage(ending.note)
+        if self._isolated.knows(attempt):
+            self._isolated.on_end(attempt, ending)
+            return
+        if not self._done.is_set():
+            ending = self.scheduler.add_lateness(attempt, ending)
+            if len(ending.result) > MAX_RESULT_BYTES:
+                self.large_results.keep(attempt, ending, self._identities.get(attempt, 0))
+            else:
+                self._report(attempt, ending)
+            if attempt.attempt != 1:  # it was lost before, perhaps with its worker: its result must not wait
+                self.results.may_hold = False
+            self._request_turn()
+
+    def _report(self, attempt: AttemptKey, ending: Ending) -> None:
+        del self._attempts[TaskPair(attempt.job, attempt.task)]
+        self._identities.pop(attempt, None)
+        self.results.add(attempt, ending)
+
+    def _request_turn(self) -> None:
+        """Go on with the next tasks, once for all events of one turn of the loop."""
+        if not self._is_turn_due:
+            self._is_turn_due = True
+            asyncio.get_running_loop().call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._is_turn_due = False
+        if not self._done.is_set():
+            self.results.save()  # before the next ones are started, which takes longer
+            self.start_waiting()
+            self.results.flush_or_hold(self.scheduler.ready)
+
+    # Shortages
+
+    def _on_throttled(self, uses_less: bool) -> None:
+        """The worker uses another number of slots from now on. Other workers can have the tasks that wait here."""
+        if self._done.is_set():
+            return
+        for attempt in self.scheduler.waiting if uses_less else ():
+            self._give_back(attempt)
+        self._on_capacity()
+        self.start_waiting()
+        self.results.flush()
+
+    async def watch_disk(self) -> None:
+        """Start less while the disk is nearly full, and write what had to wait for room."""
+        while True:
+            self.throttle.look_at_disk()
+            self.runner.outputs.move_rest()
+            self.large_results.try_again()
+            self.results.catch_up()
+            self.results.flush()
+            await asyncio.sleep(DISK_PERIOD)
