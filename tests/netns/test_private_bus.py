@@ -21,7 +21,7 @@ from tests.processes import many_files
 from gandy.bus.core import links
 from gandy.bus.core.discovery import LOCALHOST
 from gandy.bus.core.effects import ServiceFound, ServiceLost
-from gandy.bus.io import engine
+from gandy.bus.io import tcp
 from gandy.bus.io.privacy import Privacy
 from gandy.bus.wire.control import Discovery, encode_discovery
 from gandy.bus.wire.dialects import DIALECTS
@@ -204,7 +204,7 @@ def test_of_many_half_open_links_few_are_kept(pair: Pair, monkeypatch: pytest.Mo
         for each in strangers[:-FEW]:
             until_cut(each)
         assert not select(strangers[-FEW:], (), (), 0)[0]
-        assert len(pair.first.engine._channels) == FEW + 1
+        assert len(pair.first.engine._links) == FEW + 1
         pair.talk()
 
 
@@ -237,13 +237,13 @@ def no_more_files() -> Iterator[None]:
 def test_who_comes_while_there_is_no_file_left_waits_and_wakes_nobody(pair: Pair) -> None:
     member, looks = pair.first.engine, list[int]()
     number, port = member._sockets.server.fileno(), member.member.place.tcp_port
-    accept = member._acts[number]
+    accept = member._poller._reactions[number]
 
-    def look(event: int) -> None:
+    def look(event: int) -> bool:
         looks.append(event)
-        accept(event)
+        return accept(event)
 
-    member._acts[number] = look
+    member._poller._reactions[number] = look
     with socket.socket() as sock:
         sock.settimeout(SOON)
         with no_more_files():
@@ -361,7 +361,7 @@ def test_large_messages_wait_for_who_is_slow(pair: Pair) -> None:
 
 
 def test_who_does_not_read_is_cut(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "MAX_UNSENT_BYTES", 5 * MEGABYTE)
+    monkeypatch.setattr(tcp, "MAX_UNSENT_BYTES", 5 * MEGABYTE)
     may_go_on = hold_second(pair)
     try:
         for _ in range(4):

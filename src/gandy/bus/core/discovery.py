@@ -18,13 +18,13 @@ def is_discovery(data: bytes) -> bool:
     return data[_PLACE] == _ADDRESS
 
 
-def tell_patience(dialect: Dialect) -> float:
+def meeting_time(dialect: Dialect) -> float:
     """Seconds in which a new process and an old one meet."""
-    return tell_duration(max(FIRST_MESSAGES, len(dialect.ports)))
+    return sending_time(max(FIRST_MESSAGES, len(dialect.ports)))
 
 
-def tell_duration(messages: int = FIRST_MESSAGES) -> float:
-    """Seconds in which so many of them are sent, beginning with the first."""
+def sending_time(messages: int = FIRST_MESSAGES) -> float:
+    """Seconds in which a process sends its first so many discovery messages."""
     total, interval = 0.0, DISCOVERY_INTERVAL
     for _ in range(messages):
         total, interval = total + interval, grow_interval(interval)

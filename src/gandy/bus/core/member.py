@@ -12,7 +12,7 @@ from gandy.bus.core.addresses import AddressTree, split_address
 from gandy.bus.core.clock import LeadAct
 from gandy.bus.core.coercion import Handler
 from gandy.bus.core.delivery import Delivery, Inbox, Letter
-from gandy.bus.core.discovery import LOCALHOST, Announcer, is_discovery, tell_patience
+from gandy.bus.core.discovery import LOCALHOST, Announcer, is_discovery, meeting_time
 from gandy.bus.core.effects import (
     ClockChanged,
     ClockFound,
@@ -97,13 +97,14 @@ class Member:
         self.effects: deque[Effect] = deque()
         self.news: deque[News] = deque()
         self.dropped: Counter[str] = Counter()
-        self.time = Timekeeper(self.name, may_lead, beginning, now, tell_patience(dialect), first_patience)
+        self.time = Timekeeper(self.name, may_lead, beginning, now, meeting_time(dialect), first_patience)
         self.services = Services()
         self._inbox = Inbox(self.time, self.dropped)
         self.deliveries = self._inbox.deliveries
         reactions = Reactions(self._greet, self._on_found, self._inbox.repeat, self._on_message, self._on_lost)
         self._links = Links(app, dialect, place, self.effects, self.dropped, reactions)
         self.processes = self._links.processes
+        self.foreign = self._links.foreign  # while this is not empty, `on_datagram` needs the IP of every sender
         self._announcer = Announcer(dialect, place.discovery_port, place.ip != LOCALHOST, peers, now)
 
     # What our program wants
@@ -204,14 +205,9 @@ class Member:
 
     # What happens
 
-    @property
-    def must_know_senders(self) -> bool:
-        """Whether `on_datagram` needs the IP of a message that is no discovery. Else any text will do."""
-        return bool(self._links.foreign)
-
     def on_datagram(self, data: bytes, ip: str, now: float) -> bool:
         """At either of our UDP ports. Whether nothing but deliveries came of it. Never raises."""
-        order = self._links.guess_order(ip) if self._links.foreign else self._order
+        order = self._links.guess_order(ip) if self.foreign else self._order
         if self._inbox.repeat(data, order):
             return True
         try:

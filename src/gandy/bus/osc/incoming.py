@@ -7,9 +7,9 @@ from selectors import EVENT_READ
 from typing import Final
 
 from gandy.bus.core.member import Member
-from gandy.bus.io.sockets import BUFFER_BYTES, set_up_link
+from gandy.bus.io.sockets import BUFFER_BYTES, MAX_READS, READ_BYTES, set_up_link
 from gandy.bus.osc.streams import SlipFramer, make_framer
-from gandy.bus.osc.thread import Door, OscThread, find_host
+from gandy.bus.osc.thread import OscBridge, OscThread, find_host
 from gandy.bus.osc.values import Clocks, from_osc
 from gandy.bus.wire import osc
 from gandy.bus.wire.control import is_name, is_process
@@ -18,12 +18,10 @@ from gandy.bus.wire.messages import Framer
 from gandy.errors import ConfigError, LinkError, NoClock, NotScheduled, RemoteProtocolError, UnknownService
 
 MAX_CONNECTIONS: Final = 64  # to one port; each may make us keep MAX_BYTES
-MAX_AT_ONCE: Final = 100  # datagrams or reads before others get their turn
-READ_BYTES: Final = 1 << 16
 BACKLOG: Final = 16
 
 
-class OscIn(Door):
+class OscIn(OscBridge):
     """Listens at `port`. What comes for /a/b goes to /service/a/b, wherever the service is. `close` it to end that."""
 
     def __init__(self, service: str, host: str, port: int, thread: OscThread, is_tcp: bool) -> None:
@@ -50,7 +48,7 @@ class OscIn(Door):
             self._thread.remove(self)
 
     def _read_datagrams(self, _events: int) -> None:
-        for _ in range(MAX_AT_ONCE):
+        for _ in range(MAX_READS):
             try:
                 data = self._socket.recv(READ_BYTES)
             except OSError:  # nothing is left

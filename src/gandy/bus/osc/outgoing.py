@@ -12,21 +12,20 @@ from typing import Final
 from gandy.bus.core.coercion import Handler
 from gandy.bus.core.member import Delivery, Member
 from gandy.bus.core.processes import Status
-from gandy.bus.io.sockets import set_up_link
-from gandy.bus.osc.thread import Door, OscThread, find_host
+from gandy.bus.io.sockets import READ_BYTES, set_up_link
+from gandy.bus.osc.thread import OscBridge, OscThread, find_host
 from gandy.bus.osc.values import Clocks, to_osc
 from gandy.bus.wire import osc
 from gandy.bus.wire.messages import MAX_DATAGRAM, frame
 from gandy.errors import ConfigError, LinkError, NoClock
 
 MAX_UNSENT_BYTES: Final = 8 * 1024 * 1024  # for a program that does not read; beyond, it is cut
-READ_BYTES: Final = 1 << 16
 
 RETRY_SECONDS: Final = 1.0  # after a connection failed; what comes before that is dropped
 LINGER_SECONDS: Final = 1.0  # for what is still to go out when we close
 
 
-class OscOut(Door):
+class OscOut(OscBridge):
     """A service of ours, whose messages go on to an OSC program: by UDP. `close` it to offer it no more."""
 
     def __init__(self, service: str, host: str, port: int, thread: OscThread) -> None:

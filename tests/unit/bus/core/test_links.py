@@ -218,7 +218,7 @@ def test_where_both_orders_are_at_one_address_a_datagram_is_taken_for_the_usual_
         member.on_data(link, frame(encode_message(init, order)), START)  # type: ignore[arg-type]
     member.on_datagram(encode_message(BusMessage(0.0, "/drum/hit", "i", (8,)), "<"), "10.0.0.2", START)
     assert take_heard(member) == [("/drum/hit", (8,))]
-    assert member.must_know_senders
+    assert member.foreign
     member.on_cut(2, START)
     member.on_datagram(encode_message(BusMessage(0.0, "/drum/hit", "i", (9,)), ">"), "10.0.0.2", START)
     assert take_heard(member) == [("/drum/hit", (9,))]
