@@ -79,7 +79,7 @@ def mutate(draw: st.DrawFn, messages: st.SearchStrategy[bytes]) -> bytes:
 
 def check(member: Member) -> None:
     """What must be so after each step."""
-    links = member._links
+    links = member.links
     assert len(links._waiting) <= MAX_CONNECTING + MAX_STRANGERS
     known = {link.process.name: number for number, link in links._links.items() if link.process is not None}
     assert known == {name: process.link for name, process in member.processes.items()}
@@ -89,7 +89,7 @@ def check(member: Member) -> None:
     assert member.name not in member.processes
     offers = {name: set(process.services) for name, process in member.processes.items()}
     assert all(len(offered) <= MAX_SERVICES for offered in offers.values())
-    offers[member.name] = set(member._list_own())
+    offers[member.name] = set(member.services._list_own())
     for service in set().union(*offers.values()):
         assert member.services.find(service) == max(name for name, offered in offers.items() if service in offered)
     assert {service for service, _ in member.services} == set().union(*offers.values())
@@ -213,7 +213,7 @@ class Hostile(RuleBasedStateMachine):
     @rule(name=SERVICES, at=st.one_of(st.none(), TIMES), is_reliable=st.booleans())
     def send(self, name: str, at: float | None, is_reliable: bool) -> None:
         with suppress(GandyError):
-            self.member.send(f"/{name}/hit", (1,), self.now, at=at, is_reliable=is_reliable)
+            self.member.outbox.send(f"/{name}/hit", (1,), self.now, at=at, is_reliable=is_reliable)
 
     @rule(at=TIMES)
     def call(self, at: float) -> None:

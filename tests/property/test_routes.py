@@ -7,8 +7,8 @@ from tests.ensembles import START, accept, make_member
 from tests.property.test_member import make_messages, mutate
 
 from gandy.bus.core.coercion import Handler
-from gandy.bus.core.delivery import Delivery
 from gandy.bus.core.effects import Datagram
+from gandy.bus.core.local_services import Delivery
 from gandy.bus.wire.dialects import DIALECTS
 from gandy.bus.wire.messages import frame
 from gandy.bus.wire.types import INFINITUM
@@ -67,7 +67,7 @@ class Twins(RuleBasedStateMachine):
             self._tell(data.draw(mutate(st.sampled_from(self.said))), False)
 
     def _tell(self, said: bytes, is_reliable: bool) -> None:
-        self.slow._inbox._routes.clear()
+        self.slow._local._routes.clear()
         for member, link in zip(self.twins, self.links, strict=True):
             if is_reliable:
                 member.on_data(link, frame(said), START)
@@ -114,7 +114,7 @@ def test_what_is_sent_again_is_sent_as_before(values: tuple[object, ...], types:
     outcomes = []
     for _ in range(2):
         try:
-            member.send("!10.0.0.1:6000/x", values, START + 3.0, types=types, at=at, is_reliable=False)
+            member.outbox.send("!10.0.0.1:6000/x", values, START + 3.0, types=types, at=at, is_reliable=False)
             outcomes.append(str([effect.data for effect in member.effects if isinstance(effect, Datagram)]))
         except (ValueError, GandyError) as error:
             outcomes.append(str(error))

@@ -6,10 +6,11 @@ from math import inf
 from statistics import median
 
 import pytest
+from tests.ensembles import EVERY_DIALECT
 
 from gandy.bus.core.effects import ClockFound
 from gandy.bus.core.processes import Status
-from gandy.bus.wire.dialects import DIALECTS, DialectName
+from gandy.bus.wire.dialects import DialectName
 from gandy.testing.ensemble import Air, EnsembleSim, SimMember
 
 # `make soak` runs many more: one seed here costs as much as a hundred of the others.
@@ -18,7 +19,6 @@ SEEDS = max(2, int(os.environ.get("GANDY_SIM_SEEDS", "200")) // 100)
 LARGE = 10 if SEEDS > 2 else 2  # hosts
 
 BAD_AIR = Air(min_delay=0.003, max_delay=0.007, loss=0.01, twice=0.01)
-EVERY_DIALECT = pytest.mark.parametrize("dialect", DIALECTS)
 
 
 def gather(
@@ -65,7 +65,7 @@ class ClockWatch:
             shared = member.shared
             assert shared >= self._last.get(member.member.name, -inf)
             self._last[member.member.name] = shared
-            self._check(member, time.tell_error(now))
+            self._check(member, time.max_error(now))
 
     def _check(self, member: SimMember, bound: float) -> None:
         name, time = member.member.name, member.member.time
@@ -195,7 +195,7 @@ def test_timed_messages_fire_everywhere_within_the_bounds(dialect: DialectName, 
     ensemble.run(0.49)
     assert not any(member.heard for member in ensemble.members)
     true = ensemble.now + (at - leader.shared)
-    bounds = {member.member.name: member.member.time.tell_error(member.now) for member in ensemble.members}
+    bounds = {member.member.name: member.member.time.max_error(member.now) for member in ensemble.members}
     ensemble.run(1.0)
     for member in ensemble.members:
         (first, one), (second, two) = member.heard

@@ -11,9 +11,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
 from gandy.bus.core.coercion import Handler
-from gandy.bus.core.delivery import check_service
 from gandy.bus.core.discovery import LOCALHOST
 from gandy.bus.core.effects import News
+from gandy.bus.core.local_services import check_service
 from gandy.bus.core.member import Delivery, Member
 from gandy.bus.core.processes import Status
 from gandy.bus.events import Message, Neighbour
@@ -171,7 +171,7 @@ class Bus:
 
     def clock_error(self) -> float:
         """`now` is wrong by no more than so many seconds. Infinite, where nobody knows."""
-        return self.engine.ask(lambda member, now: member.time.tell_error(now))
+        return self.engine.ask(lambda member, now: member.time.max_error(now))
 
     def clock_round_trip(self) -> float | None:
         """Seconds, the least of the last five; None where we lead, or have not heard from a leader yet."""

@@ -12,7 +12,7 @@ from msgspec import Struct
 from gandy.bus.core.coercion import Handler
 from gandy.bus.core.discovery import LOCALHOST
 from gandy.bus.core.effects import Broadcast, Connect, Cut, Datagram, Effect, News, Write
-from gandy.bus.core.member import Delivery, Member, Place
+from gandy.bus.core.member import Delivery, Endpoints, Member
 from gandy.bus.wire.dialects import DIALECTS, DialectName
 from gandy.testing.simulation import Simulation
 
@@ -66,7 +66,7 @@ class Wire:
 class SimMember:
     """A member with a clock of its own, and the program around it."""
 
-    def __init__(self, ensemble: "EnsembleSim", host: Host, place: Place, offset: float, drift: float) -> None:
+    def __init__(self, ensemble: "EnsembleSim", host: Host, place: Endpoints, offset: float, drift: float) -> None:
         self.ensemble = ensemble
         self.host = host
         self.place = place
@@ -97,7 +97,7 @@ class SimMember:
         self.flush()
 
     def send(self, address: str, *values: Any, at: float | None = None, is_reliable: bool = True) -> None:
-        self.member.send(address, values, self.now, at=at, is_reliable=is_reliable)
+        self.member.outbox.send(address, values, self.now, at=at, is_reliable=is_reliable)
         self.flush()
 
     # What happens to it
@@ -249,7 +249,7 @@ class EnsembleSim:
         """At the first discovery port that is free on the host. Its clock says anything; it drifts 49 ppm at most."""
         chance = self.sim.random
         taken = next(port for port in self.dialect.ports if port not in host.udp)
-        place = Place(host.ip, self._ports.pop() if tcp_port is None else tcp_port, self._ports.pop(), taken)
+        place = Endpoints(host.ip, self._ports.pop() if tcp_port is None else tcp_port, self._ports.pop(), taken)
         drift = chance.uniform(-49e-6, 49e-6) if drift is None else drift
         member = SimMember(self, host, place, chance.uniform(0.0, 1e5), drift)
         member.may_lead = may_lead

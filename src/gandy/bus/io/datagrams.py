@@ -25,6 +25,7 @@ class Datagrams:
     def __init__(self, sockets: Sockets, member: Member, spin: SpinPolicy, privacy: "Privacy | None") -> None:
         self._sockets = sockets
         self._member = member
+        self._foreign = member.links.foreign  # while it is not empty, `on_datagram` needs the IP of every sender
         self._spin = spin
         self._privacy = privacy
         self._is_burst = False  # datagrams follow one another at once
@@ -39,7 +40,7 @@ class Datagrams:
             return False
         try:
             while read < limit and len(member.deliveries) < MAX_WAITING:
-                if member.foreign:
+                if self._foreign:
                     data, (ip, _) = sock.recvfrom(MAX_DATAGRAM_BYTES)
                 else:  # formatting the sender's address takes longer than reading the message
                     data = sock.recv(MAX_DATAGRAM_BYTES)

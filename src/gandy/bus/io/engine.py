@@ -111,12 +111,12 @@ class Engine:
     def send(
         self, address: str, values: tuple[Any, ...], types: str | None, at: float | None, is_reliable: bool
     ) -> None:
-        """The same as `ask`, but faster. Raises: see `Member.send`; LinkError, where the engine is closed."""
+        """The same as `ask`, but faster. Raises: see `Outbox.send`; LinkError, where the engine is closed."""
         with self.lock:
             if self._is_closing:
                 raise LinkError("this process has left the ensemble")
             member = self.member
-            member.send(address, values, time.monotonic(), types=types, at=at, is_reliable=is_reliable)
+            member.outbox.send(address, values, time.monotonic(), types=types, at=at, is_reliable=is_reliable)
             if member.effects:
                 self._perform()
                 if not member.news:  # as nearly always: our own thread has nothing to do

@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from gandy.bus.core.discovery import is_discovery
-from gandy.bus.core.links import Place
+from gandy.bus.core.links import Endpoints
 from gandy.keys.ensemble import KEY_BYTES
 from gandy.keys.session import NO_CHECK_TIME, TlsSession
 
@@ -103,7 +103,7 @@ class Privacy:
 
     # Links
 
-    def make_session(self, place: Place, is_server: bool) -> "PrivateSession":
+    def make_session(self, place: Endpoints, is_server: bool) -> "PrivateSession":
         """For a new connection of the process that is at this place."""
         return PrivateSession(self, place, self._server_context if is_server else self._client_context, is_server)
 
@@ -198,7 +198,7 @@ class Privacy:
 class PrivateSession:
     """A private link, without its socket: TLS, and then one card from each side before anything else."""
 
-    def __init__(self, privacy: Privacy, place: Place, context: ssl.SSLContext, is_server: bool) -> None:
+    def __init__(self, privacy: Privacy, place: Endpoints, context: ssl.SSLContext, is_server: bool) -> None:
         self._privacy = privacy
         self._tls = TlsSession(context, is_server=is_server)
         self._mark = secrets.token_bytes(MARK_BYTES)

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Final
 
 from gandy.bus.core.discovery import LOCALHOST
-from gandy.bus.core.member import Place
+from gandy.bus.core.member import Endpoints
 from gandy.bus.wire.dialects import Dialect
 from gandy.errors import ConfigError
 
@@ -48,7 +48,7 @@ class Sockets:
             self.close()
             raise
         ports = (self.server, self.datagrams, self.discovery)
-        self.place = Place(ip, *(opened.getsockname()[1] for opened in ports))
+        self.place = Endpoints(ip, *(opened.getsockname()[1] for opened in ports))
 
     def close(self) -> None:
         for opened in self._all:

@@ -119,7 +119,7 @@ class OscIn(OscBridge):
         address = f"/{self.service}{message.address if message.address != '/' else ''}"
         try:
             types, args = from_osc(*message[1:], lambda tag: clocks.tell_shared(osc.tag_to_seconds(tag)))
-            send = partial(member.send, address, args, now, types=types)
+            send = partial(member.outbox.send, address, args, now, types=types)
             try:
                 at = clocks.tell_shared(due)
                 send(at=at if at > 0.0 else None)  # nothing comes before the shared time began

@@ -4,6 +4,7 @@ from itertools import permutations
 
 import pytest
 from tests.ensembles import (
+    EVERY_DIALECT,
     START,
     Band,
     accept,
@@ -26,8 +27,6 @@ from gandy.bus.core.processes import ProcessState
 from gandy.bus.wire.control import Discovery, Init, encode_discovery
 from gandy.bus.wire.dialects import DIALECTS, DialectName
 from gandy.bus.wire.messages import MAX_BUS_MESSAGE, BusMessage, encode_message, frame
-
-EVERY_DIALECT = pytest.mark.parametrize("dialect", DIALECTS)
 
 
 def discover(port: int, *, app: str = "band", ip: str = "10.0.0.1", dialect: DialectName = "2016") -> bytes:
@@ -95,10 +94,10 @@ def test_a_process_of_another_machine_at_127_0_0_1_cannot_be_reached() -> None:
 def test_a_long_discovery_message_is_nonsense_and_is_not_kept() -> None:
     member = make_member(5000)
     said = BusMessage(0.0, "!_o2/dy", "sssii", ("l", "x" * 60_000, "10.0.0.1", 4000, 53472))
-    before = links._recall.cache_info().currsize
+    before = links._decode_cached.cache_info().currsize
     member.on_datagram(encode_message(said, "<"), "10.0.0.1", START)
     assert member.dropped == {"nonsense": 1}
-    assert links._recall.cache_info().currsize == before
+    assert links._decode_cached.cache_info().currsize == before
     longest = discover(65535, app="x" * 255, ip="255.255.255.255", dialect="1.1")
     assert len(longest) <= MAX_DISCOVERY
 
@@ -218,12 +217,12 @@ def test_where_both_orders_are_at_one_address_a_datagram_is_taken_for_the_usual_
         member.on_data(link, frame(encode_message(init, order)), START)  # type: ignore[arg-type]
     member.on_datagram(encode_message(BusMessage(0.0, "/drum/hit", "i", (8,)), "<"), "10.0.0.2", START)
     assert take_heard(member) == [("/drum/hit", (8,))]
-    assert member.foreign
+    assert member.links.foreign
     member.on_cut(2, START)
     member.on_datagram(encode_message(BusMessage(0.0, "/drum/hit", "i", (9,)), ">"), "10.0.0.2", START)
     assert take_heard(member) == [("/drum/hit", (9,))]
     member.on_cut(1, START)
-    assert not member._links.foreign  # whoever comes and goes leaves nothing behind
+    assert not member.links.foreign  # whoever comes and goes leaves nothing behind
 
 
 # Loss and return
@@ -276,7 +275,7 @@ def test_a_second_link_of_one_that_we_connect_to_is_cut() -> None:
     link = member.on_accept(START)
     member.on_data(link, write_init(member, 4000), START)
     assert take_effects(member) == [Cut(link)]
-    assert member.dropped["init of somebody else"] == 1
+    assert member.dropped["init of another process"] == 1
     assert member.processes["10.0.0.1:4000"].state is ProcessState.CONNECTING
 
 

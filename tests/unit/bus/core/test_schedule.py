@@ -83,7 +83,7 @@ def test_too_many_are_refused_until_some_are_gone() -> None:
     schedule: Schedule[int] = Schedule(max_count=2)
     schedule.add(1.0, 1, 0.0)
     schedule.add(2.0, 2, 0.0)
-    with pytest.raises(NotScheduled, match="2 messages wait") as error:
+    with pytest.raises(NotScheduled, match="2 messages are waiting") as error:
         schedule.add(1.0, 3, 0.0)
     assert error.value.retryable
     schedule.pop_due(1.0)

@@ -23,7 +23,7 @@ def test_at_first_nobody_knows_the_time() -> None:
     assert not time.is_synced(100.0)
     assert not time.leads
     assert time.leader is None
-    assert time.tell_error(100.0) == inf
+    assert time.max_error(100.0) == inf
     assert time.on_request(100.0) is None
     assert time.next_deadline() == inf
 
@@ -37,7 +37,7 @@ def test_the_first_leader_begins_the_time() -> None:
     assert time.leads
     assert time.leader == "m"
     assert time.is_synced(due)
-    assert time.tell_error(due) == 0.0
+    assert time.max_error(due) == 0.0
     assert time.on_request(due + 1) == 0.25 + PATIENCE + 1
     assert time.next_deadline() == inf
 
@@ -47,7 +47,7 @@ def test_the_fifth_reply_of_a_leader_counts_once() -> None:
     assert time.on_offers(["x"], 1, 101.0) == (LeadAct.FOLLOW,)
     assert hear(time, 101.0) == [False] * 4 + [True]
     assert time.is_synced(102.0)
-    assert abs(time.clock.read(102.0) - 12.0) <= time.tell_error(102.0)
+    assert abs(time.clock.read(102.0) - 12.0) <= time.max_error(102.0)
     assert hear(time, 102.0) == [False] * 5
 
 
@@ -76,7 +76,7 @@ def test_what_a_reply_sets_is_a_leap_and_what_it_slews_is_none() -> None:
     for offset in (-90.5, -80.0, -100.0):  # each contradicts what was said before
         now = max(now, time.follower.next_deadline())
         (serial,) = time.follower.on_time(now)
-        leaps.append(round(time.on_reply(serial, now + offset, now).leap, 1))
+        leaps.append(round(time.on_reply(serial, now + offset, now).jump, 1))
     assert leaps == [0.0, 10.0, -20.0]
 
 
@@ -112,7 +112,7 @@ def test_a_beaten_leader_still_knows_the_time() -> None:
     assert time.leader == "z"
     assert not time.leads
     assert time.is_synced(later + 1)
-    assert time.tell_error(later) == 0.0
+    assert time.max_error(later) == 0.0
     assert time.follower.next_deadline() == later
 
 

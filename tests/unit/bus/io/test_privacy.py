@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gandy.bus.core.links import Place
+from gandy.bus.core.links import Endpoints
 from gandy.bus.io import privacy
 from gandy.bus.io.privacy import LINGER, MAX_DEPARTED, WINDOW, Privacy, PrivateSession, Window
 from gandy.bus.wire.control import Discovery, encode_discovery
 from gandy.bus.wire.dialects import DIALECTS
 
-HERE = Place("127.0.0.1", 1, 2, 3)
-THERE = Place("10.0.0.2", 4, 5, 6)
+HERE = Endpoints("127.0.0.1", 1, 2, 3)
+THERE = Endpoints("10.0.0.2", 4, 5, 6)
 KEY, OTHER = b"k" * 32, b"o" * 32
 DISCOVERY = encode_discovery(Discovery("band", "10.0.0.2", 4, 6), DIALECTS["2016"])
 

@@ -3,7 +3,7 @@
 import pytest
 from tests.ensembles import START, Band, accept, listen, make_member, take_effects, take_heard
 
-from gandy.bus.core import delivery
+from gandy.bus.core import local_services
 from gandy.bus.core.coercion import Handler
 from gandy.bus.core.member import Member
 from gandy.bus.core.schedule import HORIZON, Schedule
@@ -81,7 +81,7 @@ def test_names_of_services() -> None:
 
 
 def test_services_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "MAX_SERVICES", 2)
+    monkeypatch.setattr(local_services, "MAX_SERVICES", 2)
     member = make_member()
     tree = member.add_service("a")
     member.add_service("b")
@@ -91,13 +91,13 @@ def test_services_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_our_own_program_cannot_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "MAX_DELIVERIES", 2)
+    monkeypatch.setattr(local_services, "MAX_DELIVERIES", 2)
     member = make_member()
     listen(member, "drum")
-    member.send("/drum/hit", (), START)
-    member.send("/drum/hit", (), START)
+    member.outbox.send("/drum/hit", (), START)
+    member.outbox.send("/drum/hit", (), START)
     with pytest.raises(NotScheduled, match="2 messages wait") as failed:
-        member.send("/drum/hit", (), START)
+        member.outbox.send("/drum/hit", (), START)
     assert failed.value.retryable
 
 
@@ -153,24 +153,24 @@ def test_arguments_are_checked_each_time() -> None:
 
 
 def test_routes_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "MAX_ROUTES", 2)
+    monkeypatch.setattr(local_services, "MAX_ROUTES", 2)
     member = make_member()
     listen(member, "drum")
     for count in range(5):
         hit(member, *range(count))
-        assert len(member._inbox._routes) <= 2
+        assert len(member._local._routes) <= 2
 
 
 def test_long_heads_and_many_handlers_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "MAX_ROUTED", 2)
+    monkeypatch.setattr(local_services, "MAX_ROUTED", 2)
     member = make_member()
     listen(member, "drum")
-    say(member, BusMessage(0.0, "/drum/" + "x" * delivery.MAX_HEAD), START)
+    say(member, BusMessage(0.0, "/drum/" + "x" * local_services.MAX_HEAD), START)
     say(member, BusMessage(-1.0, "/drum/hit"), START)
     listen(member, "drum")
     listen(member, "drum")
     hit(member, 1)
-    assert not member._inbox._routes
+    assert not member._local._routes
 
 
 def test_a_delivery_runs_its_handler() -> None:
@@ -249,7 +249,7 @@ def test_what_is_too_far_or_too_much_is_dropped_and_counted(leader: Member, monk
     listen(leader, "drum")
     say(leader, BusMessage(3.0 + HORIZON, "/drum/hit"))
     assert leader.dropped == {"too far ahead": 1}
-    monkeypatch.setattr(leader._inbox, "_held", Schedule(max_count=1))
+    monkeypatch.setattr(leader._local, "_held", Schedule(max_count=1))
     say(leader, BusMessage(3.0, "/drum/1"))
     say(leader, BusMessage(3.0, "/drum/2"))
     leader.on_time(START + 3.0)
@@ -260,7 +260,7 @@ def test_what_is_too_far_or_too_much_is_dropped_and_counted(leader: Member, monk
 def test_our_own_program_hears_of_it(leader: Member) -> None:
     listen(leader, "drum")
     with pytest.raises(NotScheduled):
-        leader.send("/drum/hit", (), LEADS_AT, at=3.0 + HORIZON)
+        leader.outbox.send("/drum/hit", (), LEADS_AT, at=3.0 + HORIZON)
 
 
 # Bundles
@@ -316,10 +316,10 @@ def test_many_bundles_that_hold_late_elements_are_no_deep_matter(leader: Member)
 def test_elements_weigh_what_they_hold(leader: Member, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a peer fills the memory with bundles for now, whose elements are for tomorrow."""
     listen(leader, "drum")
-    monkeypatch.setattr(leader._inbox, "_held", Schedule(max_bytes=10_000))
+    monkeypatch.setattr(leader._local, "_held", Schedule(max_bytes=10_000))
     for _ in range(20):
         say(leader, BusBundle(0.0, "drum", (BusMessage(60.0, "/drum/hit", "b", (bytes(1000),)),)))
-    assert len(leader._inbox._held) == 9
+    assert len(leader._local._held) == 9
     assert leader.dropped["too many timed messages"] == 11
 
 
