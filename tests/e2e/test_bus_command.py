@@ -240,16 +240,16 @@ def test_nothing_is_timed_without_a_clock(stage: Stage) -> None:
     stage.listen()
     done = stage.run("send", "--wait", "3", "/kitchen/bell", "--at", "+0.3")
     assert done.returncode == ExitCode.FAILED
-    assert done.stderr == f"gandy: nobody leads the clock of {stage.ensemble}: 'gandy bus clock --lead' does\n"
+    assert done.stderr == f"gandy: no process leads the clock of {stage.ensemble}: 'gandy bus clock --lead' does\n"
 
 
-def test_nobody_offers_it(stage: Stage) -> None:
+def test_send_to_a_service_that_no_process_offers(stage: Stage) -> None:
     done = stage.run("send", "--wait", "0.5", "/kitchen/cook", "3")
     assert done.returncode == ExitCode.FAILED
-    told = f"gandy: nobody in {stage.ensemble} offers the service kitchen, for 0.5 s now"
-    assert done.stderr == f"{told}; only those who have the key in {stage.key} are seen\n"
+    told = f"gandy: no process in {stage.ensemble} offers the service kitchen, for 0.5 s now"
+    assert done.stderr == f"{told}; only processes that have the key in {stage.key} are seen\n"
     done = stage.run("send", "/kitchen/cook", "--wait", "0.1", "--insecure")
-    assert done.stderr.endswith("; only those who are --insecure, too, are seen\n")
+    assert done.stderr.endswith("; only processes that are --insecure too are seen\n")
 
 
 def test_service_that_comes_in_time_is_waited_for(stage: Stage) -> None:
@@ -354,14 +354,14 @@ def test_status_tells_processes_services_and_the_clock(stage: Stage) -> None:
     assert done.stdout.split() == sorted([kitchen, clock])
 
 
-def test_status_of_nobody(stage: Stage) -> None:
+def test_status_of_an_empty_ensemble(stage: Stage) -> None:
     done = stage.run("status", "--wait", "0.1")
     assert done.returncode == ExitCode.DONE
     assert [line.split() for line in done.stdout.splitlines()] == [
         ["ensemble", f"{stage.ensemble}:", "no", "other", "processes"],
-        ["clock", "nobody", "leads", "it"],
+        ["clock", "no", "process", "leads", "it"],
     ]
-    assert done.stderr == f"only those who have the key in {stage.key} are seen\n"
+    assert done.stderr == f"only processes that have the key in {stage.key} are seen\n"
 
 
 def test_status_can_be_watched(stage: Stage) -> None:
@@ -408,9 +408,9 @@ def test_one_leads_the_clock_and_others_follow(stage: Stage) -> None:
 
 def test_clock_in_words(stage: Stage) -> None:
     leader = stage.start("clock", "--lead")
-    assert leader.next_line() == "nobody leads it"
+    assert leader.next_line() == "no process leads it"
     while not (line := leader.next_line()).endswith(": this process leads it"):
-        assert line == "nobody leads it"
+        assert line == "no process leads it"
     follower = stage.start("clock")
     while not (line := follower.next_line()).endswith("leads it") or "error" not in line:
         pass
