@@ -11,7 +11,7 @@ from tests.netns.namespaces import Namespace, a_network
 from tests.netns.traps import Trap, a_trap, a_unix_trap
 
 from gandy.bus import Ensemble
-from gandy.bus.crew import MAX_OF_ONE, Search, Signpost, name_service
+from gandy.bus.crew import MAX_PER_PROCESS, Search, Signpost, name_service
 from gandy.config import parse_address
 from gandy.keys.foreman import ForemanKeys
 
@@ -136,7 +136,7 @@ def test_somebody_who_says_too_much_does_not_hide_our_foreman(host: Namespace) -
             liar.service(f"{name_service(OURS)}-10.0.0.2:{port}").offer()
         liar.service(f"{name_service(OURS)}-nonsense:").offer()
         with closing(Search(BAND, OURS)) as search:
-            assert len(find(search, ours)) <= MAX_OF_ONE + 1
+            assert len(find(search, ours)) <= MAX_PER_PROCESS + 1
 
 
 def test_somebody_who_takes_our_time_does_not_hide_our_foreman(host: Namespace) -> None:

@@ -332,6 +332,6 @@ def _choose_access(
     elif key is None:
         key, is_shared = open_ensemble_key(tell_home(os.environ, sys.platform))
     elif len(key) != KEY_BYTES:
-        raise ConfigError(f"a key of an ensemble has {KEY_BYTES} bytes")
+        raise ConfigError(f"the key of an ensemble has {KEY_BYTES} bytes")
     is_on_network = is_shared or has_peers
     return ip or (find_ip() if is_on_network else LOCALHOST), Privacy(key, name)

@@ -198,7 +198,7 @@ def test_message_for_nobody_is_counted(silent: Ensemble, clients: Clients) -> No
     door = silent.osc_in("kitchen", 0)
     client = clients.open(door.port)
     client.send_message("/cook", 1)
-    until(lambda: door.dropped == {"nobody offers the service": 1})
+    until(lambda: door.dropped == {"no process offers the service": 1})
     kitchen = Service(silent)
     client.send_message("/cook", 2)
     assert kitchen.next().values == (2,)
@@ -513,7 +513,7 @@ def test_program_that_does_not_read_is_cut(silent: Ensemble, monkeypatch: pytest
         with peer:
             for _ in range(200):
                 silent.send("/far/x", b"x" * 100_000)
-            until(lambda: door.dropped["it does not read what it is sent, and is cut"] > 0)
+            until(lambda: door.dropped["the program does not read, and is cut"] > 0)
 
 
 def test_what_was_said_goes_out_before_the_end(silent: Ensemble) -> None:

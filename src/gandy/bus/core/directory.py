@@ -48,7 +48,7 @@ class ServiceDirectory:
         self._send(process, make_first_services(self._name, self._list_own(), self._dialect))
 
     def on_close(self) -> None:
-        if not self._dialect.tells_removal_in_services:  # libo2 1.1 hangs when a process removes a service and goes
+        if not self._dialect.removes_by_services:  # libo2 1.1 hangs when a process removes a service and goes
             self._send_all(Services(self._name, removed=tuple(self._list_own())))
 
     def _list_own(self) -> list[str]:

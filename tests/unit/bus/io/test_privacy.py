@@ -37,8 +37,8 @@ def shake(client: PrivateSession, server: PrivateSession) -> tuple[list[bytes], 
 class Pair:
     """Two processes with a link between them."""
 
-    def __init__(self, tell_time: Callable[[], float] = time.monotonic) -> None:
-        self.one, self.two = Privacy(KEY, "band"), Privacy(KEY, "band", tell_time)
+    def __init__(self, read_clock: Callable[[], float] = time.monotonic) -> None:
+        self.one, self.two = Privacy(KEY, "band"), Privacy(KEY, "band", read_clock)
         self.client = self.one.make_session(HERE, is_server=False)
         self.server = self.two.make_session(THERE, is_server=True)
         shake(self.client, self.server)
@@ -220,7 +220,7 @@ def test_a_process_that_hears_itself_learns_nothing_twice() -> None:
 def test_a_mark_that_is_in_use_is_nobody_elses(pair: Pair) -> None:
     their_mark = pair.send(b"hello")[1:17]
     stolen = their_mark + bytes((10, 0, 0, 9)) + bytes((0, 9))
-    with pytest.raises(ValueError, match="told twice"):
+    with pytest.raises(ValueError, match="used twice"):
         pair.two.on_card(b"n" * 16, stolen)
     assert pair.two.open(pair.send(b"still there")) == b"still there"
 

@@ -49,7 +49,7 @@ def test_init_goes_to_the_peer_or_to_the_local_service() -> None:
 
 
 def test_taps_are_of_the_newest_only() -> None:
-    assert [dialect.tells_taps for dialect in DIALECTS.values()] == [False, False, True]
+    assert [dialect.has_taps for dialect in DIALECTS.values()] == [False, False, True]
 
 
 def test_discovery_becomes_rare() -> None:
