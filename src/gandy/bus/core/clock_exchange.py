@@ -1,4 +1,4 @@
-"""What a member says to other processes about the shared time, and what it does with their answers."""
+"""What a member and other processes say to one another about the shared time: docs/protocol/bus.md, rules 14 to 16."""
 
 from typing import assert_never
 

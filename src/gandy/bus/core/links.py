@@ -1,4 +1,4 @@
-"""The other processes: discovery messages, links to them, and the state of each (docs/protocol/bus.md, rules 1 to 10).
+"""The other processes: discovery messages, links to them, and the state of each (docs/protocol/bus.md, rules 6 to 10).
 
 Only the first message of a link is understood here; the owner of the links reacts to what follows.
 """
@@ -80,7 +80,7 @@ class Links:
     # Discovery
 
     def on_discovery(self, data: bytes, ip: str, now: float) -> None:
-        """docs/protocol/bus.md, rules 5 to 7. Raises: RemoteProtocolError."""
+        """docs/protocol/bus.md, rules 6 and 7. Raises: RemoteProtocolError."""
         decode = _decode_cached if len(data) <= MAX_DISCOVERY else decode_discovery
         message = decode(data, self._dialect)
         if message.app != self._app or message.process == self._name or message.process in self.processes:

@@ -164,7 +164,7 @@ class LocalServices:
             self._dropped["too many timed messages" if error.retryable else "too far ahead"] += 1
 
     def _take(self, message: RawMessage, now: float) -> None:
-        """Timed messages wait, even late ones: others may be due before them. Raises: NotScheduled."""
+        """Rule 17: timed messages wait, even late ones: others may be due before them. Raises: NotScheduled."""
         if message.time <= 0.0:
             self._deliver(message, now)
         elif not self._time.is_synced(now):

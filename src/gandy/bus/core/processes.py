@@ -1,7 +1,7 @@
 """Records of the processes of an ensemble and of the services that they offer. Nothing here acts.
 
-If several processes offer a service, the one with the greatest name has it; when that one goes, the next one has it. So
-all members agree, in whatever order they heard of the offers, and need not ask one another.
+docs/protocol/bus.md, rule 12: of several processes that offer a service, the greatest name has it. So all members
+agree, in whatever order they heard of the offers, and need not ask one another.
 """
 
 from collections.abc import Iterator

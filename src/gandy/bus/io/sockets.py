@@ -61,7 +61,7 @@ class Sockets:
         return opened
 
     def _open_discovery(self, dialect: Dialect, host: str) -> socket.socket:
-        """At the first free port. Without SO_REUSEADDR: two processes that share a port never hear of each other."""
+        """docs/protocol/bus.md, rule 5."""
         opened = self._open(socket.SOCK_DGRAM)
         for port in dialect.ports:
             with suppress(OSError):
