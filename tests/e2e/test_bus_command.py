@@ -1,18 +1,13 @@
 """`gandy bus` with real processes over pipes, each test in a network of its own."""
 
-import ctypes
-import fcntl
 import json
 import os
 import signal
-import socket
-import struct
 import subprocess
 import sys
 import sysconfig
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from queue import Queue
 from threading import Thread
@@ -21,6 +16,8 @@ from uuid import uuid4
 
 import pexpect
 import pytest
+from tests.own_network import own_network
+from tests.waiting import PATIENCE
 
 from gandy.bus import Ensemble
 from gandy.config import tell_home
@@ -28,36 +25,9 @@ from gandy.errors import UnknownService
 from gandy.terminal.exits import ExitCode
 
 GANDY = str(Path(sysconfig.get_path("scripts")) / "gandy")
-PATIENCE = 60.0  # seconds until something that does not happen counts as hung; nothing here is measured
-
-CLONE_NEWNET = 0x40000000
-SIOCSIFFLAGS = 0x8914
-IFF_UP = 1
 
 # Python 3.12 and newer do not like terminals in a process that has threads, and these tests do nothing else.
 pytestmark = pytest.mark.filterwarnings("ignore:.*forkpty:DeprecationWarning")
-
-
-@contextmanager
-def an_own_network() -> Iterator[None]:
-    """A network namespace for this thread, and for all threads and processes that it starts: only loopback is in it.
-
-    A machine has five discovery ports (16 since 1.0), so tests that run beside one another would use them up. Where the
-    kernel does not let us make one, one such test runs at a time.
-    """
-    libc = ctypes.CDLL(None, use_errno=True)
-    with Path("/proc/thread-self/ns/net").open() as ours:
-        if libc.unshare(CLONE_NEWNET) != 0:
-            with (Path(tempfile.gettempdir()) / f"gandy-tests-{os.getuid()}.lock").open("w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
-                yield
-            return
-        try:
-            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-                fcntl.ioctl(sock, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", IFF_UP))
-            yield
-        finally:
-            assert libc.setns(ours.fileno(), CLONE_NEWNET) == 0
 
 
 class Command:
@@ -166,7 +136,7 @@ class Stage:
 
 @pytest.fixture
 def stage() -> Iterator[Stage]:
-    with an_own_network():
+    with own_network():
         stage = Stage()
         try:
             yield stage

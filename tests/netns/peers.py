@@ -72,7 +72,7 @@ class Peer(Program):
         (status,) = self.expect_words(f"status {re.escape(service)}")
         return Status(int(status))
 
-    def tell_time(self) -> Clock:
+    def read_time(self) -> Clock:
         self.say("time")
         monotonic, shared = self.expect_words("time")
         return Clock(float(monotonic), float(shared))

@@ -6,9 +6,10 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.netns.machines import PORT, Home, until
+from tests.netns.machines import PORT, Home
 from tests.netns.namespaces import Namespace, a_network
 from tests.netns.traps import Trap, a_trap, a_unix_trap
+from tests.waiting import until
 
 from gandy.bus import Ensemble
 from gandy.bus.crew import MAX_PER_PROCESS, Search, Signpost, name_service

@@ -10,9 +10,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from tests.netns.capture import Capture, listening
-from tests.netns.machines import PORT, Home, until
+from tests.netns.machines import PORT, Home
 from tests.netns.namespaces import Network, a_network, tell_ipv6
 from tests.netns.traps import a_forward
+from tests.waiting import until
 
 from gandy.core.keyring import tell_check
 from gandy.wire.joining import parse_token

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import pytest
 from tests.as_root import can_be_nobody
-from tests.netns.machines import until
 from tests.netns.namespaces import Namespace
 from tests.netns.programs import Program
+from tests.waiting import until
 
 from gandy.keys.foreman import ForemanKeys
 

@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.bus_strategies import make_messages, mutate
 from tests.ensembles import START, accept, make_member
-from tests.property.test_member import make_messages, mutate
 
 from gandy.bus.core.coercion import Handler
 from gandy.bus.core.effects import Datagram

@@ -23,7 +23,8 @@ from pythonosc.osc_server import BlockingOSCUDPServer
 from pythonosc.osc_tcp_server import BlockingOSCTCPServer
 from pythonosc.tcp_client import SimpleTCPClient
 from pythonosc.udp_client import SimpleUDPClient
-from tests.e2e.test_bus_command import PATIENCE, an_own_network
+from tests.own_network import own_network
+from tests.waiting import PATIENCE, until
 
 from gandy.bus import INFINITUM, AsyncEnsemble, Ensemble, Message, Status
 from gandy.bus.osc import incoming as osc_in
@@ -41,7 +42,7 @@ OscServer = BlockingOSCUDPServer | BlockingOSCTCPServer
 
 @pytest.fixture(autouse=True)
 def _network() -> Iterator[None]:
-    with an_own_network():
+    with own_network():
         yield
 
 
@@ -111,13 +112,6 @@ class Service:
 
     def next(self) -> Message:
         return self.got.get(timeout=PATIENCE)[0]
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
 
 
 def a_bundle(when: float, *elements: Any) -> Any:

@@ -1,0 +1,24 @@
+"""Waiting until a condition holds, in tests of real processes and sockets that send no event for it."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Final
+
+PATIENCE: Final = 60.0  # seconds; far more than anything takes on a busy machine
+PERIOD: Final = 0.01  # seconds between two looks
+
+
+def until(is_so: Callable[[], bool], seconds: float = PATIENCE) -> None:
+    """Raises: AssertionError, if it does not become true in time."""
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline, "it did not become true"
+        time.sleep(PERIOD)
+
+
+async def until_async(is_so: Callable[[], bool], seconds: float = PATIENCE) -> None:
+    """`until`, for tests that share a loop."""
+    async with asyncio.timeout(seconds):
+        while not is_so():
+            await asyncio.sleep(PERIOD)
