@@ -137,7 +137,7 @@ class Band:
                         self._do(member, effect)
 
     def run(self, seconds: float) -> None:
-        """Time passes, from deadline to deadline. Nobody is woken up for nothing."""
+        """Time passes, from deadline to deadline. No member is woken for nothing."""
         end = self.now + seconds
         while (due := min(member.next_deadline() for member in self.members)) <= end:
             self.now = max(self.now, due)

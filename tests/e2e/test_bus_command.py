@@ -243,7 +243,7 @@ def test_service_that_comes_in_time_is_waited_for(stage: Stage) -> None:
     ],
     ids=str,
 )
-def test_nonsense_is_refused_before_anybody_is_bothered(stage: Stage, words: list[str], reason: str) -> None:
+def test_invalid_values_are_refused_before_the_ensemble_is_joined(stage: Stage, words: list[str], reason: str) -> None:
     done = stage.run("send", *words)
     assert done.returncode == ExitCode.USAGE
     assert reason.lower() in done.stderr.lower()

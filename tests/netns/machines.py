@@ -45,7 +45,7 @@ class Home(Crew):
             return super().start(*words, **streams)
 
     def run_python(self, program: str) -> str:
-        """What a program of somebody prints."""
+        """What a program of a user prints."""
         with self.machine.inside():
             done = subprocess.run(
                 [sys.executable, "-c", program], env=self.environment, capture_output=True, text=True, timeout=PATIENCE

@@ -112,7 +112,7 @@ def test_another_ensemble_is_not_found(places: Places, peer_program: Path, membe
         meet(member, peer)
         assert [neighbour.name for neighbour in member.neighbours()] == [peer.name]
         assert member.status("strange") is Status.UNKNOWN
-        assert stranger.tell_status("ours") is Status.UNKNOWN
+        assert stranger.read_status("ours") is Status.UNKNOWN
 
 
 def test_services_come_and_go_on_both_sides(member: Member, peer: Peer) -> None:
@@ -146,7 +146,7 @@ def test_a_service_that_both_offer_belongs_to_the_greater_name(member: Member, p
     expected = Status.LOCAL_NOTIME if greater == peer.name else Status.REMOTE_NOTIME
     if greater == member.process:
         peer.expect_info("both", Status.REMOTE_NOTIME, member.process)
-    assert peer.tell_status("both") is expected
+    assert peer.read_status("both") is expected
 
 
 # Messages

@@ -48,9 +48,7 @@ class Pair(NamedTuple):
         """True errors of the follower, and how great it said that each may be."""
         offset = self.find_offset()
         samples = self.follower.take_samples(count, seconds)
-        assert self.find_offset() == pytest.approx(offset, abs=20e-6), (
-            "whoever leads runs like the clock of the machine"
-        )
+        assert self.find_offset() == pytest.approx(offset, abs=20e-6), "the leader runs like the clock of the machine"
         return [(shared - monotonic - offset, bound) for monotonic, shared, bound in samples]
 
     def find_offset(self) -> float:

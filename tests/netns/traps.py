@@ -16,7 +16,7 @@ from tests.waiting import until
 
 from gandy.keys.foreman import ForemanKeys
 
-PATIENCE: Final = 5.0  # seconds in which whoever came may say something
+PATIENCE: Final = 5.0  # seconds in which a visitor may send something
 NOBODY: Final = 65534
 
 UNIX_TRAP: Final = """

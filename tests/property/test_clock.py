@@ -62,7 +62,7 @@ class Crystal:
 
 
 class Asks(Protocol):
-    """Somebody who asks a leader for the time."""
+    """A process that asks a leader for the time."""
 
     def next_deadline(self) -> float: ...
     def on_time(self, now: float) -> list[int]: ...
@@ -105,7 +105,7 @@ class LeastOfFive:
 
 @dataclass
 class World:
-    """Somebody who asks, a leader, and what travels between them."""
+    """A process that asks, a leader, and what travels between them."""
 
     asks: Asks
     network: Network

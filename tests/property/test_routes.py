@@ -107,7 +107,7 @@ VALUES: st.SearchStrategy[object] = st.one_of(
     types=st.one_of(st.none(), st.sampled_from(["", "i", "f", "ii", "sd", "T", "x"])),
     at=st.one_of(st.none(), st.just(0.0)),
 )
-def test_what_is_sent_again_is_sent_as_before(values: tuple[object, ...], types: str | None, at: float | None) -> None:
+def test_a_message_sent_again_is_the_same(values: tuple[object, ...], types: str | None, at: float | None) -> None:
     member = make_member(may_lead=True)
     member.on_time(START + 3.0)
     accept(member, 6000, is_synced=True)

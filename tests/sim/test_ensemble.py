@@ -94,7 +94,7 @@ def count_sent(ensemble: EnsembleSim, seconds: float) -> dict[str, int]:
 
 
 def offer(member: SimMember) -> None:
-    """A service that nobody else has, and one that all have."""
+    """A service of its own, and one that all offer."""
     member.on(f"of {member.member.name}")
     member.on("drum")
 
@@ -122,7 +122,7 @@ def test_a_hundred_find_one_another_are_quiet_and_heal(dialect: DialectName, hos
     ensemble.run(41.0, watch, every=1.0)  # intervals have grown to 4 s
     check_services(ensemble)
     sent = count_sent(ensemble, 20.0)
-    assert sent["direct discovery"] == 0  # nobody has to answer
+    assert sent["direct discovery"] == 0  # no answer is needed
     assert 20.0 / sent["broadcast discovery"] == pytest.approx(4.0 / count, rel=0.002)  # of 100: 0.040
 
     (leader,) = ensemble.list_leaders()

@@ -188,7 +188,7 @@ def test_bytes_may_come_one_by_one(silent: Ensemble, wrap: Callable[[bytes], byt
             assert kitchen.next().values == (3, "soup")
 
 
-def test_message_for_nobody_is_counted(silent: Ensemble, clients: Clients) -> None:
+def test_message_without_a_service_is_counted(silent: Ensemble, clients: Clients) -> None:
     door = silent.osc_in("kitchen", 0)
     client = clients.open(door.port)
     client.send_message("/cook", 1)
@@ -273,7 +273,7 @@ def test_receiver_without_a_clock_gets_nothing_early(ensemble: str, band: Ensemb
         assert arrived >= message.time > 0.0
 
 
-def test_what_is_too_far_ahead_is_counted(band: Ensemble, clients: Clients) -> None:
+def test_message_too_far_ahead_is_counted(band: Ensemble, clients: Clients) -> None:
     Service(band)
     door = band.osc_in("kitchen", 0)
     assert band.wait_for_clock(PATIENCE)
@@ -510,7 +510,7 @@ def test_program_that_does_not_read_is_cut(silent: Ensemble, monkeypatch: pytest
             until(lambda: door.dropped["the program does not read, and is cut"] > 0)
 
 
-def test_what_was_said_goes_out_before_the_end(silent: Ensemble) -> None:
+def test_messages_go_out_before_the_end(silent: Ensemble) -> None:
     done = Event()
     silent.service("done").on("/it")(done.set)
     blob = b"x" * 500_000
@@ -528,7 +528,7 @@ def test_what_was_said_goes_out_before_the_end(silent: Ensemble) -> None:
         closer.join()
 
 
-def test_what_osc_cannot_say_is_counted(silent: Ensemble) -> None:
+def test_message_that_osc_cannot_carry_is_counted(silent: Ensemble) -> None:
     door = silent.osc_out("far", HOST, 9)
     silent.send("/far/x", tuple(range(20_000)))
     until(lambda: door.dropped == {"it does not fit OSC": 1})

@@ -60,7 +60,7 @@ def test_it_runs_with_local_time() -> None:
     assert (clock.read(5.0), clock.read(7.5), clock.offset_at(9.0)) == (100.0, 102.5, 95.0)
 
 
-def test_whoever_looked_before_it_was_set_sees_no_earlier_time() -> None:
+def test_a_reader_from_before_it_was_set_sees_no_earlier_time() -> None:
     assert make_clock(100.0, 5.0).read(4.0) == 100.0
 
 
@@ -132,7 +132,7 @@ def test_it_tells_when_a_time_will_come(offset: float, shared: float, local: flo
     assert clock.local_time_of(shared) == close(local)
 
 
-def test_nobody_wakes_up_too_early_by_rounding() -> None:
+def test_rounding_wakes_no_timer_too_early() -> None:
     for shared, local in ((1e9 / 3, 0.1), (0.1, 1e9 / 3)):
         clock = make_clock(shared, local)
         for index in range(1, 1000):
@@ -357,7 +357,7 @@ def test_a_new_leader_is_followed_when_it_has_said_enough() -> None:
     assert follower.contradictions == 0
 
 
-def test_who_led_before_follows_from_where_it_is() -> None:
+def test_a_former_leader_follows_from_where_it_is() -> None:
     clock = SharedClock()
     ClockLeader(clock, 0.0, 7.0)
     follower = follow(clock=clock, now=10.0)
@@ -400,11 +400,11 @@ def test_only_who_stands_by_can_begin_to_lead() -> None:
     ]
 
 
-def test_whoever_stops_leading_withdraws_before_it_follows() -> None:
+def test_a_leader_that_stops_withdraws_before_it_follows() -> None:
     assert LEAD_LAW[Lead.LEADING, LeadEvent.BEATEN] == (Lead.FOLLOWING, (LeadAct.WITHDRAW, LeadAct.FOLLOW))
 
 
-def test_a_member_leads_where_nobody_else_does_for_a_while() -> None:
+def test_a_member_leads_if_no_other_does_for_a_while() -> None:
     choice = LeaderChoice("m", True, 0.0)
     assert choice.next_deadline() == PATIENCE
     assert choice.on_time(PATIENCE - 0.1) == ()
@@ -424,7 +424,7 @@ def test_a_member_that_may_not_lead_waits() -> None:
     assert (choice.state, choice.leader, choice.next_deadline()) == (Lead.STANDING_BY, None, inf)
 
 
-def test_a_newcomer_follows_whoever_leads_whatever_its_name() -> None:
+def test_a_newcomer_follows_the_leader_whatever_its_name() -> None:
     choice = LeaderChoice("z", True, 0.0)
     assert choice.on_offers([], 0.5) == ()
     assert choice.on_offers(["a"], 1.0) == (LeadAct.FOLLOW,)

@@ -112,8 +112,8 @@ def test_of_two_leaders_that_meet_the_greatest_name_leads(dialect: DialectName) 
     assert times == pytest.approx([times[1]] * 3, abs=1e-5)
 
 
-def test_who_comes_while_the_time_is_not_known_hears_of_it_later() -> None:
-    """Nobody told the time for long; then somebody does."""
+def test_a_process_that_comes_while_the_time_is_unknown_hears_of_it_later() -> None:
+    """There was no leader for long; then there is one."""
     band = make_band(2, leaders=1)
     band.run(4.0)
     first, leader = band.members
@@ -147,7 +147,7 @@ def test_a_leap_of_the_clock_is_news_and_nothing_waits_for_a_time_that_is_over()
 
 
 @EVERY_DIALECT
-def test_who_knows_that_we_know_the_time_is_not_told_again(dialect: DialectName) -> None:
+def test_a_process_that_knows_our_state_is_not_told_again(dialect: DialectName) -> None:
     band = make_band(3, dialect, leaders=2)
     band.run(4.0)
     first, second, leader = band.members
@@ -216,7 +216,7 @@ def test_a_reply_to_nothing_does_nothing() -> None:
     assert not member.news
 
 
-def test_the_service_of_the_clock_is_nobodys_to_add() -> None:
+def test_no_program_can_add_the_service_of_the_clock() -> None:
     with pytest.raises(ConfigError):
         make_member(may_lead=True).add_service("_cs")
 

@@ -62,7 +62,7 @@ def test_services_are_told_in_both_directions_and_when_they_come_and_go(dialect:
 
 
 @EVERY_DIALECT
-def test_what_changes_between_our_greeting_and_their_answer_is_told(dialect: DialectName) -> None:
+def test_changes_between_our_greeting_and_their_answer_are_announced(dialect: DialectName) -> None:
     """The greeting is under way already, so it is not in it."""
     port = 4000 if dialect == "2016" else 6000
     member = make_member(5000, dialect, may_lead=True)
@@ -138,7 +138,7 @@ def test_of_several_the_greatest_name_has_a_service_whatever_came_first(dialect:
         assert {member.services.find("drum") for member in band.members} == {names[0]}
 
 
-def test_a_message_goes_to_whoever_has_the_service_and_not_to_us() -> None:
+def test_a_message_goes_to_the_process_that_has_the_service_and_not_to_us() -> None:
     band = make_band(2)
     first, second = band.members
     for member in band.members:
@@ -170,8 +170,8 @@ def test_a_datagram_tells_nothing_of_services() -> None:
     assert member.dropped == {"no such control message": 1}
 
 
-def test_names_of_processes_are_nobodys_services() -> None:
-    """Else whoever offers our name gets what is for us."""
+def test_names_of_processes_cannot_be_offered() -> None:
+    """Else a process that offers our name would get our messages."""
     member = make_member()
     link = accept(member, 6000)
     say(member, link, "/sv", "sssss", "10.0.0.1:6000", member.name, "10.0.0.1:6001", "_o2", "10.0.0.1:6000")

@@ -64,7 +64,7 @@ def test_nonsense_behind_a_right_address_is_dropped_and_its_sender_stays() -> No
     assert not take_effects(member)
 
 
-def test_arguments_that_nobody_wants_are_not_opened() -> None:
+def test_arguments_that_no_handler_wants_are_not_decoded() -> None:
     member = make_member()
     member.add_service("drum")
     member.on_datagram(bytes(8) + b"/drum/hit\0\0\0,i\0\0", "10.0.0.2", START)
@@ -209,15 +209,15 @@ def test_a_deadline_is_that_of_the_first_message(leader: Member) -> None:
     assert take_heard(leader) == [("/drum/soon", ())]
 
 
-def test_what_is_late_is_delivered_at_once(leader: Member) -> None:
+def test_a_late_message_is_delivered_at_once(leader: Member) -> None:
     listen(leader, "drum")
     say(leader, BusMessage(1.0, "/drum/late"))
     say(leader, BusMessage(-1.0, "/drum/never"))
     assert take_heard(leader) == [("/drum/late", ()), ("/drum/never", ())]
 
 
-def test_what_is_due_goes_before_what_comes_late_for_a_later_time(leader: Member) -> None:
-    """Nobody has looked at the time since both were due."""
+def test_a_due_message_goes_before_one_that_comes_late_for_a_later_time(leader: Member) -> None:
+    """The time was not read since both were due."""
     listen(leader, "drum")
     say(leader, BusMessage(3.0, "/drum/1"))
     say(leader, BusMessage(3.2, "/drum/3"))
@@ -245,7 +245,9 @@ def test_a_service_that_went_gets_nothing(leader: Member) -> None:
     assert leader.dropped == {"no such service here": 1}
 
 
-def test_what_is_too_far_or_too_much_is_dropped_and_counted(leader: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_timed_messages_beyond_the_limits_are_dropped_and_counted(
+    leader: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
     listen(leader, "drum")
     say(leader, BusMessage(3.0 + HORIZON, "/drum/hit"))
     assert leader.dropped == {"too far ahead": 1}
@@ -332,7 +334,7 @@ def test_a_bundle_of_which_a_part_is_nonsense_is_all_nonsense() -> None:
     assert member.dropped == {"nonsense": 1}
 
 
-def test_a_bundle_for_nobody_here_is_dropped() -> None:
+def test_a_bundle_for_no_service_here_is_dropped() -> None:
     member = make_member()
     for service in ("drum", "_o2", member.name):
         say(member, BusBundle(0.0, service, (BusMessage(0.0, "/drum/1"),)), START)

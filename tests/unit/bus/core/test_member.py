@@ -22,7 +22,7 @@ from gandy.bus.core.processes import Status
 from gandy.bus.wire.dialects import DialectName
 
 
-def test_a_control_message_that_nobody_knows_is_counted() -> None:
+def test_an_unknown_control_message_is_counted() -> None:
     member = make_member()
     link = accept(member, 6000)
     say(member, link, "/xy", "s", "?")
@@ -32,7 +32,7 @@ def test_a_control_message_that_nobody_knows_is_counted() -> None:
 
 @EVERY_DIALECT
 def test_close_tells_the_others(dialect: DialectName) -> None:
-    """Also of services that somebody else has, for now."""
+    """Also of services that another process has for now."""
     band = make_band(3, dialect, leaders=1)
     last = band.members[-1]
     band.members[1].add_service("horn")
@@ -54,7 +54,7 @@ def test_close_tells_the_others(dialect: DialectName) -> None:
         assert list(member.processes) == [other.name for other in band.members[:2] if other is not member]
 
 
-def test_close_withdraws_services_that_somebody_else_has() -> None:
+def test_close_withdraws_services_that_another_process_has() -> None:
     member = make_member(5000)
     member.add_service("drum")
     link = accept(member, 6000)
@@ -66,7 +66,7 @@ def test_close_withdraws_services_that_somebody_else_has() -> None:
     assert [message.args for message in take_written(member, link)] == [(member.name, "drum")]
 
 
-def test_after_close_nobody_is_asked_for_the_time() -> None:
+def test_after_close_no_process_is_asked_for_the_time() -> None:
     band = make_band(2, leaders=1)
     band.run(3.0)
     first, _ = band.members

@@ -55,7 +55,7 @@ def test_send_to_a_process_by_its_name() -> None:
     assert second.dropped == {"no such control message": 1}
 
 
-def test_send_to_nobody() -> None:
+def test_send_to_a_service_that_no_process_offers() -> None:
     member = make_member()
     for address in ("/drum/hit", "!_o2/in", f"!{member.name}/in"):
         with pytest.raises(UnknownService):

@@ -49,7 +49,7 @@ def test_the_next_one_takes_over() -> None:
     assert list(services) == []
 
 
-def test_who_offers_nothing_takes_nothing_away() -> None:
+def test_a_process_without_an_offer_removes_nothing() -> None:
     services = Providers()
     services.add("drum", "b")
     assert not services.remove("drum", "a")

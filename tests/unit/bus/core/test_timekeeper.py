@@ -18,7 +18,7 @@ def hear(time: Timekeeper, now: float, offset: float = -90.0) -> list[bool]:
     return found
 
 
-def test_at_first_nobody_knows_the_time() -> None:
+def test_at_first_the_time_is_unknown() -> None:
     time = make()
     assert not time.is_synced(100.0)
     assert not time.leads
@@ -52,7 +52,7 @@ def test_the_fifth_reply_of_a_leader_counts_once() -> None:
 
 
 def test_each_leader_is_found_once() -> None:
-    """Whoever wants to know hears of the second one too, though the clock was set before."""
+    """There is news of the second one too, though the clock was set before."""
     time = make()
     time.on_offers(["x"], 1, 101.0)
     hear(time, 101.0)
@@ -68,7 +68,7 @@ def test_a_leader_hears_no_replies() -> None:
     assert time.on_reply(1, 5.0, 103.0) == Heard()
 
 
-def test_what_a_reply_sets_is_a_leap_and_what_it_slews_is_none() -> None:
+def test_setting_the_clock_is_a_jump_and_slewing_is_none() -> None:
     time = make()
     time.on_offers(["x"], 1, 101.0)
     hear(time, 101.0)
@@ -89,7 +89,7 @@ def test_where_messages_may_be_lost_the_first_leader_has_more_patience() -> None
     assert time.on_time(105.0) == (LeadAct.OFFER,)
 
 
-def test_who_takes_over_goes_on_from_the_time_that_was() -> None:
+def test_a_new_leader_goes_on_from_the_time_that_was() -> None:
     time = make(may_lead=True)
     time.on_offers(["x"], 1, 101.0)
     hear(time, 101.0)
@@ -101,7 +101,7 @@ def test_who_takes_over_goes_on_from_the_time_that_was() -> None:
 
 
 def test_a_beaten_leader_still_knows_the_time() -> None:
-    """It was right until now, however long ago it followed somebody itself."""
+    """It was right until now, however long ago it followed another leader."""
     time = make(may_lead=True)
     time.on_offers(["x"], 1, 101.0)
     hear(time, 101.0)
@@ -137,7 +137,7 @@ def test_patience_ends_with_those_who_know() -> None:
     assert time.on_time(103.0, others_know=False) == (LeadAct.OFFER,)
 
 
-def test_whoever_knows_the_time_takes_over_at_once() -> None:
+def test_a_member_that_knows_the_time_takes_over_at_once() -> None:
     time = make(may_lead=True, patience=20.0)
     time.on_time(102.0, others_know=True)
     time.on_offers(["x"], 0, 103.0)

@@ -58,4 +58,4 @@ def test_discovery_becomes_rare() -> None:
     for _ in range(40):
         interval = grow_interval(interval)
     assert interval == MAX_DISCOVERY_INTERVAL
-    assert 100 / MAX_DISCOVERY_INTERVAL == 25  # seed 004: with 100 processes, a message every 40 ms
+    assert 100 / MAX_DISCOVERY_INTERVAL == 25  # docs/protocol/bus.md, rule 3: with 100 processes, a message every 40 ms
