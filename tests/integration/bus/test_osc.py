@@ -585,7 +585,7 @@ def test_all_ends_with_the_ensemble(silent: Ensemble, clients: Clients) -> None:
         assert "gandy-osc" in {thread.name for thread in list_threads()}
         silent.close()
         silent.close()
-        assert not {thread.name for thread in list_threads() if thread.name.startswith("gandy")}
+        assert not {thread.name for thread in list_threads() if thread.name in ("gandy-bus", "gandy-osc")}
     socket.create_server((HOST, doors[1].port)).close()
     with pytest.raises(LinkError):
         silent.osc_in("kitchen", 0)
