@@ -1,8 +1,10 @@
 """Members of an ensemble in one room: what one says arrives at once, and time passes when the test says so."""
 
+import pytest
+
 from gandy.bus.core.coercion import Handler
 from gandy.bus.core.effects import Broadcast, Connect, Cut, Datagram, Effect, News, Write
-from gandy.bus.core.member import Member, Place
+from gandy.bus.core.member import Endpoints, Member
 from gandy.bus.core.processes import Process
 from gandy.bus.wire.control import Discovery, Init, encode_discovery, encode_init
 from gandy.bus.wire.dialects import DIALECTS, DialectName
@@ -10,6 +12,7 @@ from gandy.bus.wire.messages import BusMessage, Framer, decode_message, encode_m
 
 APP = "band"
 START = 1000.0  # local time is not shared time, and not 0
+EVERY_DIALECT = pytest.mark.parametrize("dialect", DIALECTS)
 
 
 def make_member(
@@ -23,7 +26,7 @@ def make_member(
     beginning: float = 0.0,
 ) -> Member:
     """Its TCP port is `port`, and UDP has the next one."""
-    place = Place(ip, port, port + 1, DIALECTS[dialect].ports[0])
+    place = Endpoints(ip, port, port + 1, DIALECTS[dialect].ports[0])
     return Member(APP, DIALECTS[dialect], place, now, may_lead=may_lead, peers=peers, beginning=beginning)
 
 
@@ -95,6 +98,19 @@ def get_process(member: Member, other: Member) -> Process:
     return member.processes[other.name]
 
 
+def say(member: Member, link: int, path: str, types: str, *args: object) -> None:
+    """The process at the other end of a link sends a control message."""
+    member.on_data(link, write(member, BusMessage(0.0, f"!{member.name}{path}", types, args)), START)
+
+
+def make_band(count: int = 2, dialect: DialectName = "2016", leaders: int = 0) -> "Band":
+    """Members that know one another; the last ones may lead."""
+    members = [make_member(5000 + 10 * number, dialect, may_lead=number >= count - leaders) for number in range(count)]
+    band = Band(*members)
+    band.meet()
+    return band
+
+
 class Band:
     """Datagrams and bytes arrive in the order in which they are sent, one member after the other."""
 
@@ -121,7 +137,7 @@ class Band:
                         self._do(member, effect)
 
     def run(self, seconds: float) -> None:
-        """Time passes, from deadline to deadline. Nobody is woken up for nothing."""
+        """Time passes, from deadline to deadline. No member is woken for nothing."""
         end = self.now + seconds
         while (due := min(member.next_deadline() for member in self.members)) <= end:
             self.now = max(self.now, due)

@@ -39,7 +39,7 @@ BANDS: Final[Mapping[str, Sequence[str]]] = {
     "face": ("cli", "terminal", "up", "joblib", "testing"),
     "io": (
         *("doors", "bus", "foreman", "worker", "client", "reach", "net", "store", "functions", "progress", "journal"),
-        *("keys", "interfaces", "files", "processes"),
+        *("keys", "interfaces", "files", "processes", "poll_thread"),
     ),
     "pure": ("core", "talk", "wire", "bounds"),
     "word": ("limits", "ids", "config", "errors"),

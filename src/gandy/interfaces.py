@@ -13,17 +13,17 @@ from gandy.config import Address
 
 SIOCGIFADDR: Final = 0x8915  # Linux: the address of an interface
 ANY_IPV4: Final = "0.0.0.0"  # noqa: S104 - a foreman that listens at all of them
-ANY: Final = "::"  # of both kinds
-MAX_IPV4: Final = 3  # that a token names: trying one that leads nowhere takes seconds
+ANY: Final = "::"  # IPv6 and IPv4
+MAX_IPV4: Final = 3  # in a token: trying one that cannot be reached takes seconds
 MAX_IPV6: Final = 2
 
 INET6: Final = Path("/proc/net/if_inet6")  # Linux. A line: address, interface, prefix, scope, flags, name
 GLOBAL_SCOPE: Final = 0
-FLEETING: Final = 0x01 | 0x08 | 0x20  # IFA_F_TEMPORARY, IFA_F_DADFAILED, IFA_F_DEPRECATED
+UNSTABLE: Final = 0x01 | 0x08 | 0x20  # IFA_F_TEMPORARY, IFA_F_DADFAILED, IFA_F_DEPRECATED
 
 
 def list_ips() -> Iterator[str]:
-    """IPv4, of every interface but this machine's own."""
+    """IPv4, of every interface but loopback."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
         for _, name in socket.if_nameindex():
             with suppress(OSError):  # it has none
@@ -34,17 +34,17 @@ def list_ips() -> Iterator[str]:
 
 
 def find_ip() -> str:
-    """What others call this machine; 127.0.0.1 where it has no network."""
+    """An IP at which other machines reach this one; 127.0.0.1 if it has no network."""
     return next(list_ips(), "127.0.0.1")
 
 
 def is_local(address: Address) -> bool:
-    """Whether nobody on another machine can reach it."""
+    """True if no other machine can reach the address."""
     return address.scheme == "unix" or address.host in ("localhost", "::1") or address.host.startswith("127.")
 
 
 def list_ipv6() -> Iterator[str]:
-    """Those that others can write to, and that stay."""
+    """Global addresses that are not temporary."""
     with suppress(OSError):  # this machine has no IPv6
         yield from parse_inet6(INET6.read_text())
 
@@ -52,18 +52,18 @@ def list_ipv6() -> Iterator[str]:
 def parse_inet6(text: str) -> Iterator[str]:
     for line in text.splitlines():
         address, _, _, scope, flags, _ = line.split()
-        if int(scope, 16) == GLOBAL_SCOPE and not int(flags, 16) & FLEETING:
+        if int(scope, 16) == GLOBAL_SCOPE and not int(flags, 16) & UNSTABLE:
             yield str(IPv6Address(int(address, 16)))
 
 
 def list_reachable(address: Address) -> list[Address]:
-    """What others may write to come to where we listen."""
+    """The addresses at which other machines reach a listener at this one."""
     if address.host not in (ANY_IPV4, ANY):
         return [address]
     names = list(list_ips())[:MAX_IPV4]
     if address.host == ANY:
         names += list(list_ipv6())[:MAX_IPV6]
     own = socket.gethostname()
-    if own != "localhost":  # as everybody's is
+    if own != "localhost":  # as on every machine
         names.append(own)
     return [address._replace(host=name) for name in names]

@@ -1,18 +1,13 @@
 """`gandy bus` with real processes over pipes, each test in a network of its own."""
 
-import ctypes
-import fcntl
 import json
 import os
 import signal
-import socket
-import struct
 import subprocess
 import sys
 import sysconfig
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from queue import Queue
 from threading import Thread
@@ -21,6 +16,8 @@ from uuid import uuid4
 
 import pexpect
 import pytest
+from tests.own_network import own_network
+from tests.waiting import PATIENCE
 
 from gandy.bus import Ensemble
 from gandy.config import find_home
@@ -28,36 +25,9 @@ from gandy.errors import UnknownService
 from gandy.terminal.exits import ExitCode
 
 GANDY = str(Path(sysconfig.get_path("scripts")) / "gandy")
-PATIENCE = 60.0  # seconds until something that does not happen counts as hung; nothing here is measured
-
-CLONE_NEWNET = 0x40000000
-SIOCSIFFLAGS = 0x8914
-IFF_UP = 1
 
 # Python 3.12 and newer do not like terminals in a process that has threads, and these tests do nothing else.
 pytestmark = pytest.mark.filterwarnings("ignore:.*forkpty:DeprecationWarning")
-
-
-@contextmanager
-def an_own_network() -> Iterator[None]:
-    """A network namespace for this thread, and for all threads and processes that it starts: only loopback is in it.
-
-    A machine has five discovery ports (16 since 1.0), so tests that run beside one another would use them up. Where the
-    kernel does not let us make one, one such test runs at a time.
-    """
-    libc = ctypes.CDLL(None, use_errno=True)
-    with Path("/proc/thread-self/ns/net").open() as ours:
-        if libc.unshare(CLONE_NEWNET) != 0:
-            with (Path(tempfile.gettempdir()) / f"gandy-tests-{os.getuid()}.lock").open("w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
-                yield
-            return
-        try:
-            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-                fcntl.ioctl(sock, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", IFF_UP))
-            yield
-        finally:
-            assert libc.setns(ours.fileno(), CLONE_NEWNET) == 0
 
 
 class Command:
@@ -166,7 +136,7 @@ class Stage:
 
 @pytest.fixture
 def stage() -> Iterator[Stage]:
-    with an_own_network():
+    with own_network():
         stage = Stage()
         try:
             yield stage
@@ -240,16 +210,16 @@ def test_nothing_is_timed_without_a_clock(stage: Stage) -> None:
     stage.listen()
     done = stage.run("send", "--wait", "3", "/kitchen/bell", "--at", "+0.3")
     assert done.returncode == ExitCode.FAILED
-    assert done.stderr == f"gandy: nobody leads the clock of {stage.ensemble}: 'gandy bus clock --lead' does\n"
+    assert done.stderr == f"gandy: no process leads the clock of {stage.ensemble}: 'gandy bus clock --lead' does\n"
 
 
-def test_nobody_offers_it(stage: Stage) -> None:
+def test_send_to_a_service_that_no_process_offers(stage: Stage) -> None:
     done = stage.run("send", "--wait", "0.5", "/kitchen/cook", "3")
     assert done.returncode == ExitCode.FAILED
-    told = f"gandy: nobody in {stage.ensemble} offers the service kitchen, for 0.5 s now"
-    assert done.stderr == f"{told}; only those who have the key in {stage.key} are seen\n"
+    told = f"gandy: no process in {stage.ensemble} offers the service kitchen, for 0.5 s now"
+    assert done.stderr == f"{told}; only processes that have the key in {stage.key} are seen\n"
     done = stage.run("send", "/kitchen/cook", "--wait", "0.1", "--insecure")
-    assert done.stderr.endswith("; only those who are --insecure, too, are seen\n")
+    assert done.stderr.endswith("; only processes that are --insecure too are seen\n")
 
 
 def test_service_that_comes_in_time_is_waited_for(stage: Stage) -> None:
@@ -273,7 +243,7 @@ def test_service_that_comes_in_time_is_waited_for(stage: Stage) -> None:
     ],
     ids=str,
 )
-def test_nonsense_is_refused_before_anybody_is_bothered(stage: Stage, words: list[str], reason: str) -> None:
+def test_invalid_values_are_refused_before_the_ensemble_is_joined(stage: Stage, words: list[str], reason: str) -> None:
     done = stage.run("send", *words)
     assert done.returncode == ExitCode.USAGE
     assert reason.lower() in done.stderr.lower()
@@ -354,14 +324,14 @@ def test_status_tells_processes_services_and_the_clock(stage: Stage) -> None:
     assert done.stdout.split() == sorted([kitchen, clock])
 
 
-def test_status_of_nobody(stage: Stage) -> None:
+def test_status_of_an_empty_ensemble(stage: Stage) -> None:
     done = stage.run("status", "--wait", "0.1")
     assert done.returncode == ExitCode.DONE
     assert [line.split() for line in done.stdout.splitlines()] == [
         ["ensemble", f"{stage.ensemble}:", "no", "other", "processes"],
-        ["clock", "nobody", "leads", "it"],
+        ["clock", "no", "process", "leads", "it"],
     ]
-    assert done.stderr == f"only those who have the key in {stage.key} are seen\n"
+    assert done.stderr == f"only processes that have the key in {stage.key} are seen\n"
 
 
 def test_status_can_be_watched(stage: Stage) -> None:
@@ -408,9 +378,9 @@ def test_one_leads_the_clock_and_others_follow(stage: Stage) -> None:
 
 def test_clock_in_words(stage: Stage) -> None:
     leader = stage.start("clock", "--lead")
-    assert leader.next_line() == "nobody leads it"
+    assert leader.next_line() == "no process leads it"
     while not (line := leader.next_line()).endswith(": this process leads it"):
-        assert line == "nobody leads it"
+        assert line == "no process leads it"
     follower = stage.start("clock")
     while not (line := follower.next_line()).endswith("leads it") or "error" not in line:
         pass

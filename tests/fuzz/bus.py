@@ -94,7 +94,7 @@ def _encode_control(control: Control, dialect: Dialect) -> list[bytes]:
             request = bus_control.make_clock_request(control.serial, "1.2.3.4:5")
             return [bus_control.encode_clock_reply(control, request, dialect)]
         case _:
-            # As whoever leads the clock would.
+            # As the leader of the clock would.
             reply = bus_control.encode_clock_reply(ClockReply(control.serial, 1.0), control, dialect)
             assert bus.decode_message(reply, dialect.order).args == (control.serial, 1.0)
             return [bus_control.encode_clock_request(control, dialect)]

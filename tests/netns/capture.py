@@ -1,4 +1,4 @@
-"""All that goes through a network card, as somebody sees it who listens there."""
+"""Everything that goes through a network card, as an eavesdropper sees it."""
 
 import socket
 import struct

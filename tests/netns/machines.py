@@ -3,14 +3,13 @@
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, Self
 
-from tests.e2e.crew import PATIENCE, Crew
+from tests.e2e.crew import Crew
 from tests.netns.namespaces import Namespace
+from tests.waiting import PATIENCE, until
 
 import gandy
 
@@ -46,7 +45,7 @@ class Home(Crew):
             return super().start(*words, **streams)
 
     def run_python(self, program: str) -> str:
-        """What a program of somebody prints."""
+        """What a program of a user prints."""
         with self.machine.inside():
             done = subprocess.run(
                 [sys.executable, "-c", program], env=self.environment, capture_output=True, text=True, timeout=PATIENCE
@@ -127,11 +126,3 @@ class Running:
     def wait(self) -> int:
         """How it ended."""
         return self.process.wait(PATIENCE)
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    """Look until it is so, where nobody tells."""
-    deadline = time.monotonic() + PATIENCE
-    while not is_so():
-        assert time.monotonic() < deadline, "did not come true"
-        time.sleep(0.02)

@@ -65,7 +65,7 @@ class Sample(NamedTuple):
 
 
 def take_sample(member: Bus) -> Sample:
-    """What it says while somebody else has the processor does not count."""
+    """Samples taken while another program had the processor do not count."""
     while True:
         bound = member.clock_error()
         before = time.monotonic()

@@ -97,7 +97,7 @@ class Namespace:
 
     @contextmanager
     def giving_ports(self, tcp: int, udp: int) -> Iterator[None]:
-        """Inside; whoever asks for any free port of either kind gets this one."""
+        """Inside; a program that asks for any free port of either kind gets this one."""
         low, high = min(tcp, udp), max(tcp, udp)
         with self.inside(), socket.socket() as stream, socket.socket(type=socket.SOCK_DGRAM) as datagrams:
             stream.bind(("", udp))  # so that it is taken, for the other kind
@@ -186,7 +186,7 @@ class Network:
         self.hosts = hosts
 
 
-def tell_ipv6(number: int) -> str:
+def make_ipv6(number: int) -> str:
     """Of a host on the switch; they are counted from 1."""
     return f"fd77::{number}"
 
@@ -204,7 +204,7 @@ def a_network(count: int) -> Iterator[Network]:
             host.run("ip", "link", "add", LINK, "type", "veth", "peer", "name", port, "netns", switch.path)
             switch.run("ip", "link", "set", port, "master", "bridge", "up")
             host.run("ip", "address", "add", f"{host.ip}/24", "dev", LINK)
-            host.run("ip", "address", "add", f"{tell_ipv6(number)}/64", "dev", LINK, "nodad")
+            host.run("ip", "address", "add", f"{make_ipv6(number)}/64", "dev", LINK, "nodad")
             host.run("ip", "link", "set", LINK, "up")
             host.run("ip", "route", "add", "default", "dev", LINK)  # so that 255.255.255.255 leads somewhere
         yield Network(switch, hosts)

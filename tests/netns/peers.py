@@ -63,16 +63,16 @@ class Peer(Program):
     def expect_status(self, service: str, status: Status) -> None:
         """It does not always tell by itself that one changed."""
         deadline = time.monotonic() + SOON
-        while (found := self.tell_status(service)) is not status:
+        while (found := self.read_status(service)) is not status:
             assert time.monotonic() < deadline, f"{service} stays {found!r}"
             time.sleep(0.01)
 
-    def tell_status(self, service: str) -> Status:
+    def read_status(self, service: str) -> Status:
         self.say(f"status {service}")
         (status,) = self.expect_words(f"status {re.escape(service)}")
         return Status(int(status))
 
-    def tell_time(self) -> Clock:
+    def read_time(self) -> Clock:
         self.say("time")
         monotonic, shared = self.expect_words("time")
         return Clock(float(monotonic), float(shared))

@@ -17,7 +17,7 @@ ROOT: Final = Path(__file__).parents[2]
 IS_QUIET: Final = os.environ.get("GANDY_QUIET_MACHINE") == "1"
 
 
-def tell_limit(seconds: float) -> float:
+def time_limit(seconds: float) -> float:
     """What may be asked of a quiet machine; of a busy one, only that it happens."""
     return seconds if IS_QUIET else SOON
 

@@ -11,14 +11,15 @@ from tests.netns.namespaces import Namespace
 from tests.netns.programs import SOON
 
 from gandy.bus import Ensemble
-from gandy.bus.io import engine
+from gandy.bus.io import datagrams, tcp
 from gandy.errors import LinkError
 
 
 def test_datagrams_that_come_while_too_much_waits_are_read_later(
     host: Namespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "MAX_WAITING", 10)
+    monkeypatch.setattr(datagrams, "MAX_WAITING", 10)
+    monkeypatch.setattr(tcp, "MAX_WAITING", 10)
     heard, may_go_on, is_held = Queue[int](), Event(), Event()
     with host.inside(), Ensemble(APP) as reader, Ensemble(APP) as sender:
 
@@ -39,7 +40,7 @@ def test_datagrams_that_come_while_too_much_waits_are_read_later(
 
 
 def test_the_child_of_a_fork_is_not_in_the_ensemble(host: Namespace) -> None:
-    """Both would say different things under the same numbers, and whoever listens could open them."""
+    """Both would seal different messages with the same counts, and an eavesdropper could open them."""
     heard = Queue[int]()
     with host.inside(), Ensemble(APP) as reader, Ensemble(APP) as sender:
         reader.service("reader").add(heard.put, "/take", "i")

@@ -1,4 +1,4 @@
-"""Somebody else in the same network says first that it is the foreman: those who have joined tell it nothing."""
+"""A false foreman on the same network announces itself first: workers and clients that have joined send it nothing."""
 
 import json
 from collections.abc import Iterator
@@ -6,12 +6,13 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.netns.machines import PORT, Home, until
+from tests.netns.machines import PORT, Home
 from tests.netns.namespaces import Namespace, a_network
 from tests.netns.traps import Trap, a_trap, a_unix_trap
+from tests.waiting import until
 
 from gandy.bus import Ensemble
-from gandy.bus.crew import MAX_OF_ONE, Search, Signpost, name_service
+from gandy.bus.crew import MAX_PER_PROCESS, Search, Signpost, name_service
 from gandy.config import parse_address
 from gandy.keys.foreman import ForemanKeys
 
@@ -38,8 +39,8 @@ def test_a_false_foreman_that_was_first_learns_nothing(tmp_path: Path) -> None:
         client.join(foreman.make_token("client", f"tcp://{here.ip}:{PORT}"))
         running.end()
 
-        # A foreman of somebody else, with keys of its own; and somebody who claims to have the certificate of ours,
-        # first where everybody can, then as one of the crew, who has the ensemble's key.
+        # A foreman of another crew, with keys of its own; and a process that claims to have the certificate of ours,
+        # first without the ensemble's key, then as one of the crew, with it.
         doors = ("--listen", f"tcp://0.0.0.0:{PORT}", "--listen", f"plain://0.0.0.0:{PORT + 1}")
         false.run_foreman("--ensemble", BAND, "--insecure", *doors)
         pin = ForemanKeys(tmp_path / "true" / "keys").fingerprint
@@ -69,11 +70,11 @@ def test_a_false_foreman_that_was_first_learns_nothing(tmp_path: Path) -> None:
                 foreman.run_foreman("--listen", f"tcp://0.0.0.0:{NEW_PORT}", "--ensemble", BAND)
                 foreman.until_working("hut")
                 client.run("submit", "--wait", "--", "true")
-                assert_deceived_by_nobody(old, tls_trap)
+                assert_untouched(old, tls_trap)
                 assert plain_trap.visits == 0
                 assert unix_trap.list_unread() == []
 
-                # Whoever has no key, and says so, falls for it: so these traps work.
+                # A client without a key, and with --insecure, falls for it: so these traps work.
                 with Home(network.hosts[1], tmp_path / "careless") as careless:
                     careless.run_worker("careless", "--ensemble", BAND, "--insecure")
                     plain_trap.until_visited()
@@ -81,10 +82,10 @@ def test_a_false_foreman_that_was_first_learns_nothing(tmp_path: Path) -> None:
         assert "hut" not in str(false.show("worker", "list"))
         assert false.show("job", "list") == []
         noted = [json.loads(line)["what"] for line in (false.home / "audit.jsonl").read_text().splitlines()]
-        assert noted == ["started the foreman"], "nobody came, and nobody was refused"
+        assert noted == ["started the foreman"], "no peer came, and none was refused"
 
 
-def assert_deceived_by_nobody(*traps: Trap) -> None:
+def assert_untouched(*traps: Trap) -> None:
     """No HELLO, and not even a certificate."""
     for trap in traps:
         assert trap.heard == b""
@@ -129,17 +130,17 @@ def test_two_foremen_in_one_ensemble_are_both_found(host: Namespace) -> None:
             assert find(search, ours) == [ours]
 
 
-def test_somebody_who_says_too_much_does_not_hide_our_foreman(host: Namespace) -> None:
+def test_a_process_that_names_too_many_addresses_does_not_hide_our_foreman(host: Namespace) -> None:
     ours = "tcp://10.0.0.1:5429"
     with a_foreman_at(host, ours, OURS), a_foreman_at(host, "tcp://10.0.0.2:5429", OURS) as liar, host.inside():
         for port in range(1, 40):
             liar.service(f"{name_service(OURS)}-10.0.0.2:{port}").offer()
         liar.service(f"{name_service(OURS)}-nonsense:").offer()
         with closing(Search(BAND, OURS)) as search:
-            assert len(find(search, ours)) <= MAX_OF_ONE + 1
+            assert len(find(search, ours)) <= MAX_PER_PROCESS + 1
 
 
-def test_somebody_who_takes_our_time_does_not_hide_our_foreman(host: Namespace) -> None:
+def test_a_false_foreman_that_makes_us_wait_does_not_hide_ours(host: Namespace) -> None:
     ours, theirs = "tcp://10.0.0.1:5429", "tcp://10.0.0.2:5429"
     with a_foreman_at(host, theirs, OURS), host.inside(), closing(Search(BAND, OURS, timeout=0)) as search:
         found: list[str] = []

@@ -1,4 +1,4 @@
-"""A crew on several machines: joined by a token, over TLS, and nobody on the way reads along."""
+"""A crew on several machines: joined by a token, over TLS, and safe from eavesdroppers."""
 
 import json
 from collections.abc import Iterator
@@ -10,14 +10,15 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from tests.netns.capture import Capture, listening
-from tests.netns.machines import PORT, Home, until
-from tests.netns.namespaces import Network, a_network, tell_ipv6
+from tests.netns.machines import PORT, Home
+from tests.netns.namespaces import Network, a_network, make_ipv6
 from tests.netns.traps import a_forward
+from tests.waiting import until
 
 from gandy.core.keyring import tell_check
 from gandy.wire.joining import parse_token
 
-# Each is said in one way only, so that whoever finds it knows what went in clear.
+# Each is sent in one way only, so that finding it shows what was not encrypted.
 LINE: Final = "canary-of-a-shell-line"
 OUTPUT: Final = LINE.upper()
 ARGUMENT: Final = "canary-of-an-argument"
@@ -71,7 +72,7 @@ def list_secrets(token: str, *homes: Home) -> Iterator[Secret]:
         yield from (Secret(str(path), line) for line in pem.splitlines()[1:-1])
 
 
-def test_a_crew_on_two_machines_and_nobody_reads_along(network: Network, tmp_path: Path) -> None:
+def test_a_crew_on_two_machines_cannot_be_overheard(network: Network, tmp_path: Path) -> None:
     here, there = network.hosts
     with (
         listening(network.switch, "port1") as capture,
@@ -101,7 +102,7 @@ def assert_silent(capture: Capture) -> None:
     assert [canary for canary in CANARIES if capture.holds(canary.encode())] == []
 
 
-def test_without_keys_everybody_reads_along(network: Network, tmp_path: Path) -> None:
+def test_a_crew_without_keys_can_be_overheard(network: Network, tmp_path: Path) -> None:
     """So what the other test does not find was not there."""
     here, there = network.hosts
     address = f"plain://10.77.0.1:{PORT}"
@@ -202,17 +203,17 @@ def test_addresses_of_every_kind(network: Network, tmp_path: Path) -> None:
     with Home(here, tmp_path / "foreman") as foreman, Home(there, tmp_path / "client") as client:
         foreman.run_foreman("--listen", f"tcp://[::]:{PORT}")
         told = parse_token(foreman.make_token("client")).addresses
-        assert told[:2] == (f"tcp://{here.ip}:{PORT}", f"tcp://[{tell_ipv6(1)}]:{PORT}")
+        assert told[:2] == (f"tcp://{here.ip}:{PORT}", f"tcp://[{make_ipv6(1)}]:{PORT}")
 
         client.join(foreman.make_token("client", f"tcp://{here.ip}:{PORT}"))
-        client.join(foreman.make_token("client", f"tcp://[{tell_ipv6(1)}]:{PORT}"))
+        client.join(foreman.make_token("client", f"tcp://[{make_ipv6(1)}]:{PORT}"))
         client.run("status")
         with a_forward(there, 7000, (here.ip, PORT)):
             nowhere = f"tcp://{there.ip}:{PORT}"
             client.join(foreman.invite("--client", "--address", nowhere, "--address", "tcp://localhost:7000"))
             assert client.run("status", "--output", "json").stdout
         origins = [row["origin"].rpartition(":")[0] for row in list_joined(foreman)]
-        assert [origin.rpartition(" ")[2] for origin in origins] == [there.ip, f"[{tell_ipv6(2)}]", there.ip]
+        assert [origin.rpartition(" ")[2] for origin in origins] == [there.ip, f"[{make_ipv6(2)}]", there.ip]
         done = foreman.run("invite", "--client", "--address", f"plain://{here.ip}:{PORT}", code=1)
         assert b"nobody can join at plain://" in done.stderr
 

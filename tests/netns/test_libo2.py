@@ -13,13 +13,13 @@ import pytest
 from tests.netns.members import APP, Member, join
 from tests.netns.namespaces import Hosts, Namespace
 from tests.netns.peers import Peer
-from tests.netns.programs import tell_limit
+from tests.netns.programs import time_limit
 
 from gandy.bus import INFINITUM, Status
 from gandy.bus.core.effects import ClockFound, ClockLost, ProcessLost, ServiceFound, ServiceLost
 
-SMALL: Final = tell_limit(0.01)  # seconds; the error of a clock on one machine, though others work there too
-LATE: Final = tell_limit(0.25)  # seconds; messages may come so much after their time
+SMALL: Final = time_limit(0.01)  # seconds; the error of a clock on one machine, though others work there too
+LATE: Final = time_limit(0.25)  # seconds; messages may come so much after their time
 
 EVERYTHING: Final[tuple[tuple[str, tuple[Any, ...]], ...]] = (
     ("", ()),
@@ -112,7 +112,7 @@ def test_another_ensemble_is_not_found(places: Places, peer_program: Path, membe
         meet(member, peer)
         assert [neighbour.name for neighbour in member.neighbours()] == [peer.name]
         assert member.status("strange") is Status.UNKNOWN
-        assert stranger.tell_status("ours") is Status.UNKNOWN
+        assert stranger.read_status("ours") is Status.UNKNOWN
 
 
 def test_services_come_and_go_on_both_sides(member: Member, peer: Peer) -> None:
@@ -146,7 +146,7 @@ def test_a_service_that_both_offer_belongs_to_the_greater_name(member: Member, p
     expected = Status.LOCAL_NOTIME if greater == peer.name else Status.REMOTE_NOTIME
     if greater == member.process:
         peer.expect_info("both", Status.REMOTE_NOTIME, member.process)
-    assert peer.tell_status("both") is expected
+    assert peer.read_status("both") is expected
 
 
 # Messages
@@ -185,7 +185,7 @@ def test_many_messages_come_in_order(member: Member, peer: Peer) -> None:
 
 def measure_peer(peer: Peer) -> float:
     """Its shared time minus the monotonic time of this machine. What comes between two readings only adds to it."""
-    return min(shared - monotonic for monotonic, shared in (peer.tell_time() for _ in range(20)))
+    return min(shared - monotonic for monotonic, shared in (peer.read_time() for _ in range(20)))
 
 
 def test_we_follow_its_clock(member: Member, peer: Peer) -> None:

@@ -19,7 +19,7 @@ from gandy.errors import LinkError
 QUIET = pytest.mark.skipif(not IS_QUIET, reason="it tells how long something takes: for a quiet machine, in make soak")
 
 
-def test_what_was_sent_before_the_end_arrives(hosts: Hosts) -> None:
+def test_messages_sent_before_the_end_arrive(hosts: Hosts) -> None:
     with join(hosts.first) as first:
         first.offer("first")
         with join(hosts.second) as second:
@@ -31,7 +31,7 @@ def test_what_was_sent_before_the_end_arrives(hosts: Hosts) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"insecure": False, "key": "6b" * 32}], ids=["plain", "private"])
-def test_what_was_sent_before_the_end_arrives_though_much_is_unread(hosts: Hosts, options: dict[str, Any]) -> None:
+def test_messages_sent_before_the_end_arrive_though_much_is_unread(hosts: Hosts, options: dict[str, Any]) -> None:
     with join(hosts.first, **options) as first:
         first.offer("first")
         with join(hosts.second, **options) as second:
@@ -93,7 +93,7 @@ def test_a_handler_that_keeps_itself_busy_does_not_stop_the_others(host: Namespa
         member.expect_news(ServiceFound("other", other.process))
 
 
-def test_whoever_waits_hears_of_the_end(host: Namespace) -> None:
+def test_a_waiting_thread_hears_of_the_end(host: Namespace) -> None:
     with ThreadPoolExecutor(1) as threads, join(host) as member:
         waiting = threads.submit(member.wait_for, "nothing")
         member.close()
@@ -101,7 +101,7 @@ def test_whoever_waits_hears_of_the_end(host: Namespace) -> None:
             waiting.result(SOON)
 
 
-def test_whatever_waits_on_a_loop_hears_of_the_end(host: Namespace) -> None:
+def test_a_waiting_task_hears_of_the_end(host: Namespace) -> None:
     async def leave() -> None:
         async with AsyncEnsemble(APP) as member:
             waiting = asyncio.create_task(member.wait_for("nothing"))

@@ -21,7 +21,7 @@ from tests.processes import many_files
 from gandy.bus.core import links
 from gandy.bus.core.discovery import LOCALHOST
 from gandy.bus.core.effects import ServiceFound, ServiceLost
-from gandy.bus.io import engine
+from gandy.bus.io import tcp
 from gandy.bus.io.privacy import Privacy
 from gandy.bus.wire.control import Discovery, encode_discovery
 from gandy.bus.wire.dialects import DIALECTS
@@ -133,7 +133,7 @@ def test_a_stranger_is_cut(pair: Pair, kind: str) -> None:
 
 
 class Insider:
-    """Somebody who has the key, and uses it badly."""
+    """A peer that has the key, and misuses it."""
 
     def __init__(self, member: Member, name: str = APP) -> None:
         self.tls = make_context(KEY, name).wrap_socket(dial(member))
@@ -153,7 +153,7 @@ class Insider:
         return data
 
 
-def test_who_says_something_before_its_card_is_cut(pair: Pair) -> None:
+def test_a_peer_that_speaks_before_its_card_is_cut(pair: Pair) -> None:
     with Insider(pair.first) as insider:
         insider.hear_card()
         insider.say(b"\0" * 100)  # 22 of these are a card, and the rest is no message
@@ -171,7 +171,7 @@ def test_the_mark_of_another_link_is_refused(pair: Pair) -> None:
     pair.talk()
 
 
-def test_a_card_alone_lets_nobody_stay(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peer_that_sends_only_its_card_is_cut(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(links, "PATIENCE", 0.2)
     with Insider(pair.first) as insider:
         place = pair.second.engine.member.place
@@ -181,13 +181,13 @@ def test_a_card_alone_lets_nobody_stay(pair: Pair, monkeypatch: pytest.MonkeyPat
     pair.talk()  # by datagrams, too
 
 
-def test_who_has_the_key_of_an_ensemble_is_a_stranger_in_one_of_another_name(pair: Pair) -> None:
+def test_a_key_is_good_for_one_name_of_an_ensemble(pair: Pair) -> None:
     with pytest.raises(ssl.SSLCertVerificationError):
         Insider(pair.first, "other")
     pair.talk()
 
 
-def test_who_says_little_and_slowly_is_cut_in_time(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peer_that_sends_little_and_slowly_is_cut_in_time(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(links, "PATIENCE", 0.2)
     with pair.dial() as silent, pair.dial() as slow:
         slow.sendall(b"\x16\x03\x01")
@@ -204,7 +204,7 @@ def test_of_many_half_open_links_few_are_kept(pair: Pair, monkeypatch: pytest.Mo
         for each in strangers[:-FEW]:
             until_cut(each)
         assert not select(strangers[-FEW:], (), (), 0)[0]
-        assert len(pair.first.engine._channels) == FEW + 1
+        assert len(pair.first.engine._links) == FEW + 1
         pair.talk()
 
 
@@ -234,16 +234,16 @@ def no_more_files() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def test_who_comes_while_there_is_no_file_left_waits_and_wakes_nobody(pair: Pair) -> None:
+def test_a_connection_without_a_free_file_waits_and_wakes_no_thread(pair: Pair) -> None:
     member, looks = pair.first.engine, list[int]()
     number, port = member._sockets.server.fileno(), member.member.place.tcp_port
-    accept = member._acts[number]
+    accept = member._poller._reactions[number]
 
-    def look(event: int) -> None:
+    def look(event: int) -> bool:
         looks.append(event)
-        accept(event)
+        return accept(event)
 
-    member._acts[number] = look
+    member._poller._reactions[number] = look
     with socket.socket() as sock:
         sock.settimeout(SOON)
         with no_more_files():
@@ -259,7 +259,7 @@ def test_who_comes_while_there_is_no_file_left_waits_and_wakes_nobody(pair: Pair
 # Datagrams
 
 
-def test_a_flood_of_datagrams_disturbs_nobody(pair: Pair) -> None:
+def test_a_flood_of_datagrams_disturbs_no_member(pair: Pair) -> None:
     place = pair.first.engine.member.place
     sealed = Privacy(bytes.fromhex(OTHER_KEY), APP).seal(announce(APP, 9, 9), None)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
@@ -276,7 +276,7 @@ def announce(app: str, tcp_port: int, discovery_port: int) -> bytes:
 
 
 class Witness:
-    """Somebody who announces itself, and notices when a member has heard it."""
+    """A peer that announces itself, and notices when a member has heard it."""
 
     def __init__(self) -> None:
         self.server = socket.create_server((LOCALHOST, 0))
@@ -323,7 +323,7 @@ def test_a_plain_ensemble_ignores_a_private_one_of_the_same_name(host: Namespace
 
 
 def test_discovery_that_is_repeated_brings_a_connection_that_leads_nowhere(pair: Pair) -> None:
-    """Whoever recorded it can do no more than that, wherever its sender was."""
+    """An attacker who recorded it can do no more than that, wherever its sender was."""
     with Witness() as stranger:
         recorded = Privacy(bytes.fromhex(KEY), APP).seal(stranger.message, None)
         for _ in range(200):
@@ -360,8 +360,8 @@ def test_large_messages_wait_for_who_is_slow(pair: Pair) -> None:
     assert [pair.second.expect_message().message.values for _ in messages] == [(each,) for each in messages]
 
 
-def test_who_does_not_read_is_cut(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "MAX_UNSENT_BYTES", 5 * MEGABYTE)
+def test_a_process_that_does_not_read_is_cut(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tcp, "MAX_UNSENT_BYTES", 5 * MEGABYTE)
     may_go_on = hold_second(pair)
     try:
         for _ in range(4):
@@ -386,7 +386,7 @@ def test_nothing_that_was_sent_before_the_end_is_lost(host: Namespace, pair: Pai
 
 
 @pytest.mark.parametrize("is_private", [True, False])
-def test_who_listens_on_the_wire_of_a_private_ensemble_reads_nothing(hosts: Hosts, is_private: bool) -> None:
+def test_an_eavesdropper_of_a_private_ensemble_reads_nothing(hosts: Hosts, is_private: bool) -> None:
     options = {"insecure": not is_private, "key": KEY if is_private else None}
     with listening(hosts.first, LINK) as capture:
         with join(hosts.first, **options) as first, join(hosts.second, **options) as second:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import pytest
 from tests.netns.members import Sample, join
 from tests.netns.namespaces import LINK, Hosts, Namespace, Weather, two_hosts
-from tests.netns.programs import Program, tell_limit
+from tests.netns.programs import Program, time_limit
 
 from gandy.bus import Status
 from gandy.bus.core.effects import ServiceFound, ServiceLost
@@ -18,7 +18,7 @@ from gandy.bus.wire.dialects import DIALECTS
 
 BAD_WEATHER: Final = Weather(delay_ms=5, jitter_ms=2, loss_percent=1)
 PRIVATE: Final = {"insecure": False, "key": "6b" * 32}
-LATE: Final = tell_limit(0.1)  # seconds; messages may come so much after their time
+LATE: Final = time_limit(0.1)  # seconds; messages may come so much after their time
 
 
 class Player(Program):
@@ -48,9 +48,7 @@ class Pair(NamedTuple):
         """True errors of the follower, and how great it said that each may be."""
         offset = self.find_offset()
         samples = self.follower.take_samples(count, seconds)
-        assert self.find_offset() == pytest.approx(offset, abs=20e-6), (
-            "whoever leads runs like the clock of the machine"
-        )
+        assert self.find_offset() == pytest.approx(offset, abs=20e-6), "the leader runs like the clock of the machine"
         return [(shared - monotonic - offset, bound) for monotonic, shared, bound in samples]
 
     def find_offset(self) -> float:
@@ -111,7 +109,7 @@ def test_clock_and_messages_keep_their_time_in_bad_weather(options: dict[str, ob
         print(f"weather: median {median(abs(error) for error, _ in errors) * 1e6:.0f} us, worst {worst * 1e6:.0f} us,")
         print(f"bounds {min(bound for _, bound in errors) * 1e6:.0f} to {bound * 1e6:.0f} us")
         assert [(error, bound) for error, bound in errors if abs(error) > bound] == []
-        assert worst < tell_limit(0.003)
+        assert worst < time_limit(0.003)
 
         offset = members.find_offset()
         for _ in range(5):
@@ -135,5 +133,5 @@ def test_clocks_on_one_host_differ_by_little(host: Namespace) -> None:
         middle = median(abs(error) for error, _ in errors)
         print(f"loopback: median {middle * 1e6:.0f} us, worst {max(abs(error) for error, _ in errors) * 1e6:.0f} us")
         assert [(error, bound) for error, bound in errors if abs(error) > bound] == []
-        assert middle < tell_limit(0.0002)
+        assert middle < time_limit(0.0002)
         check_fired(members, members.find_offset())

@@ -10,13 +10,13 @@ from typing import Any, Final
 
 import pytest
 from tests.as_root import can_be_nobody
-from tests.netns.machines import until
 from tests.netns.namespaces import Namespace
 from tests.netns.programs import Program
+from tests.waiting import until
 
 from gandy.keys.foreman import ForemanKeys
 
-PATIENCE: Final = 5.0  # seconds in which whoever came may say something
+PATIENCE: Final = 5.0  # seconds in which a visitor may send something
 NOBODY: Final = 65534
 
 UNIX_TRAP: Final = """

@@ -62,7 +62,7 @@ class Wire:
             with suppress(OSError):  # that side is not up yet
                 os.write(tap, frame)
 
-    def tell_patience(self) -> float | None:
+    def remaining_time(self) -> float | None:
         return max(0.0, self._flying[0][0] - time.monotonic()) if self._flying else None
 
 
@@ -75,7 +75,7 @@ def main(first: str, second: str) -> None:
             selector.register(source, selectors.EVENT_READ)
         print("ready", flush=True)
         while True:
-            for key, _ in selector.select(wire.tell_patience()):
+            for key, _ in selector.select(wire.remaining_time()):
                 if key.fd in taps:
                     wire.take(key.fd)
                 elif line := sys.stdin.readline():

@@ -138,7 +138,7 @@ class Dispatch(RuleBasedStateMachine):
         assert sorted(self.tree.find(path, is_literal)) == sorted(expected)
 
     @rule(choice=st.integers(0, 1_000), mark=marks)
-    def send_to_somebody(self, choice: int, mark: str) -> None:
+    def send_to_a_handler(self, choice: int, mark: str) -> None:
         if self.handlers:
             path, number = self.handlers[choice % len(self.handlers)]
             found = self.tree.find(path, mark == "!")

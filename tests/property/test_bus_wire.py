@@ -220,8 +220,8 @@ def test_services(process: str, told: list[str], taps: list[Tap], dialect: Diale
     assert len(found) == len(heard)
     assert tuple(name for one in found for name in one.added) == said.added
     assert tuple(name for one in found for name in one.removed) == said.removed
-    assert tuple(tap for one in found for tap in one.taps) == (said.taps if dialect.tells_taps else ())
-    assert tuple(tap for one in found for tap in one.untaps) == (said.untaps if dialect.tells_taps else ())
+    assert tuple(tap for one in found for tap in one.taps) == (said.taps if dialect.has_taps else ())
+    assert tuple(tap for one in found for tap in one.untaps) == (said.untaps if dialect.has_taps else ())
 
 
 @given(processes, ints, times, dialects)

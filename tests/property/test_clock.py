@@ -22,13 +22,13 @@ from gandy.bus.core.clock import (
     MAX_STILL,
     PLAN,
     ClockFollower,
+    Correction,
     Lead,
     LeadAct,
     LeaderChoice,
     LeadEvent,
     Plan,
     SharedClock,
-    Step,
 )
 
 Delay = Callable[[Random], float]
@@ -62,11 +62,11 @@ class Crystal:
 
 
 class Asks(Protocol):
-    """Somebody who asks a leader for the time."""
+    """A process that asks a leader for the time."""
 
     def next_deadline(self) -> float: ...
     def on_time(self, now: float) -> list[int]: ...
-    def on_reply(self, serial: int, time: float, now: float) -> Step | None: ...
+    def on_reply(self, serial: int, time: float, now: float) -> Correction | None: ...
 
 
 class LeastOfFive:
@@ -88,7 +88,7 @@ class LeastOfFive:
             self._latest = serial, now
         return serials
 
-    def on_reply(self, serial: int, time: float, now: float) -> Step | None:
+    def on_reply(self, serial: int, time: float, now: float) -> Correction | None:
         self._pings.on_reply(serial, time, now)  # for its plan alone
         if serial != self._latest[0]:
             return None
@@ -100,19 +100,19 @@ class LeastOfFive:
         if self._clock.is_set:
             return self._clock.steer(offset, now)
         self._clock.set(now + offset, now)
-        return Step.SET
+        return Correction.SET
 
 
 @dataclass
 class World:
-    """Somebody who asks, a leader, and what travels between them."""
+    """A process that asks, a leader, and what travels between them."""
 
     asks: Asks
     network: Network
     chance: Random
     leader: Crystal = field(default_factory=lambda: Crystal(0.0))
     now: float = 0.0
-    steps: list[Step] = field(default_factory=list)
+    steps: list[Correction] = field(default_factory=list)
     counted: int = 0  # replies that arrived since the leader changed
     _replies: list[tuple[float, int, float]] = field(default_factory=list)
 
@@ -194,13 +194,13 @@ class Watch:
 
     def look(self, world: World, *leaders: Crystal) -> None:
         if not self._clock.is_set:
-            assert self._follower.tell_error(world.now) == inf
+            assert self._follower.max_error(world.now) == inf
             return
         shared = self._clock.read(world.now)
-        restarts = world.steps.count(Step.RESTART)
+        restarts = world.steps.count(Correction.RESTART)
         assert shared >= self._last or restarts > self._restarts
         self._last, self._restarts = shared, restarts
-        bound = self._follower.tell_error(world.now)
+        bound = self._follower.max_error(world.now)
         for leader in leaders:
             assert abs(shared - leader.read(world.now)) <= bound + ROUNDING
 
@@ -265,7 +265,7 @@ def test_it_converges_wherever_it_was(network: Network, crystal: Crystal, wrong:
         if now > 20:
             widest = max(widest, follower.round_trip or inf)
         if now > 30:  # 10 s of standing or slewing at most, and then by what is found out
-            bound = follower.tell_error(now)
+            bound = follower.max_error(now)
             assert abs(clock.read(now) - crystal.read(now)) <= bound <= widest + 40 * DRIFT
     assert follower.is_synchronised(60.0)
 
@@ -283,9 +283,9 @@ def test_a_clock_goes_on_and_tells_when_a_time_will_come(
         assert here >= last
         step = clock.steer(here + advance - local, local)
         last = clock.read(local)
-        assert last >= here or step is Step.RESTART
+        assert last >= here or step is Correction.RESTART
         for ahead in (-5.0, 0.0, 1e-6, 0.3, 7.0, 40.0):
-            when = clock.tell_local(last + ahead)
+            when = clock.local_time_of(last + ahead)
             assert clock.read(when) >= last + ahead
             if when > local + 1e-4:
                 assert clock.read(when - 1e-4) <= last + ahead + 1e-6
@@ -383,7 +383,7 @@ def measure(
         for now in world.run(600.0, 0.2):
             if clock.is_set:
                 errors.append(abs(clock.read(now) - crystal.read(now)) * 1e3)
-                bounds.append(follower.tell_error(now) * 1e3)
+                bounds.append(follower.max_error(now) * 1e3)
     assert not is_ours or all(error <= bound for error, bound in zip(errors, bounds, strict=True))
     return errors, bounds
 

@@ -1,11 +1,11 @@
 """Whatever comes over the network, and whenever: a member does not fail, and its tables hold together."""
 
 from contextlib import suppress
-from functools import lru_cache
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.bus_strategies import IPS, NAMES, OFFERS, PORTS, SERVICES, TIMES, make_messages, mutate
 from tests.ensembles import START, listen, make_member
 
 from gandy.bus.core.coercion import Handler
@@ -17,69 +17,21 @@ from gandy.bus.wire.control import (
     ClockReply,
     ClockRequest,
     ClockSynced,
-    Discovery,
     Init,
     Services,
     encode_clock_reply,
-    encode_clock_request,
     encode_clock_synced,
-    encode_discovery,
     encode_init,
     encode_services,
 )
-from gandy.bus.wire.dialects import DIALECTS, Dialect
-from gandy.bus.wire.messages import BusBundle, BusMessage, decode_message, encode, frame
+from gandy.bus.wire.dialects import DIALECTS
+from gandy.bus.wire.messages import decode_message, frame
 from gandy.errors import GandyError
-
-PORTS = st.sampled_from([1, 4000, 5000, 5001, 6000, 65535])
-IPS = st.sampled_from(["10.0.0.1", "127.0.0.1", "9.0.0.1", "255.255.255.255"])
-NAMES = st.builds("{}:{}".format, IPS, PORTS)
-SERVICES = st.sampled_from(["drum", "horn", "_cs", "_o2", "10.0.0.1:5000", "x" * 64, "é"])
-TIMES = st.one_of(st.just(0.0), st.floats(-10.0, 100.0), st.sampled_from([1e300, -1e300, 5e-324]))
-OFFERS = st.lists(SERVICES, max_size=3).map(tuple)
-SERIALS = st.integers(-1, 12)
-
-
-@lru_cache
-def make_messages(dialect: Dialect) -> st.SearchStrategy[bytes]:
-    """All that a process may say, right in form."""
-    order = dialect.order
-    paths = st.sampled_from(["", "/hit", "/h*", "/{a,b", "/in", "/get", "/cs/cs"])
-    addresses = st.builds("{}{}{}".format, st.sampled_from("/!"), SERVICES, paths)
-    values = st.sampled_from([("", ()), ("i", (1,)), ("fs", (0.5, "x")), ("[i]vd", ([1], (2.0,))), ("b", (b"abc",))])
-    plain = st.builds(lambda time, to, value: BusMessage(time, to, *value), TIMES, addresses, values)
-    inner = st.builds(BusBundle, TIMES, SERVICES, st.lists(plain, max_size=3).map(tuple))
-    bundle = st.builds(BusBundle, TIMES, SERVICES, st.lists(st.one_of(plain, inner), max_size=3).map(tuple))
-    told = st.builds(Services, NAMES, OFFERS, OFFERS)
-    request = st.builds(ClockRequest, SERIALS, st.one_of(NAMES.map("!{}/cs".format), st.just("/x")))
-    return st.one_of(
-        st.builds(Discovery, st.sampled_from(["band", "x"]), IPS, PORTS, PORTS).map(
-            lambda said: encode_discovery(said, dialect)
-        ),
-        st.builds(Init, IPS, PORTS, PORTS, st.booleans()).map(lambda said: encode_init(said, "10.0.0.1:5000", dialect)),
-        told.map(lambda said: b"".join(encode_services(said, "10.0.0.1:5000", dialect)[:1])),
-        NAMES.map(lambda name: encode_clock_synced(ClockSynced(name), "10.0.0.1:5000", dialect)),
-        request.map(lambda said: encode_clock_request(said, dialect)),
-        st.builds(ClockReply, SERIALS, st.floats(-1.0, 1e10)).map(
-            lambda said: encode_clock_reply(said, ClockRequest(0, "!10.0.0.1:5000/cs"), dialect)
-        ),
-        st.one_of(plain, bundle).map(lambda element: encode(element, order)),
-    )
-
-
-@st.composite
-def mutate(draw: st.DrawFn, messages: st.SearchStrategy[bytes]) -> bytes:
-    """A right message with a few wrong bytes, more, or less."""
-    data = bytearray(draw(messages))
-    for _ in range(draw(st.integers(0, 3))):
-        at = draw(st.integers(0, len(data)))
-        data[at : at + draw(st.integers(0, 4))] = draw(st.binary(max_size=5))
-    return bytes(data)
 
 
 def check(member: Member) -> None:
     """What must be so after each step."""
-    links = member._links
+    links = member.links
     assert len(links._waiting) <= MAX_CONNECTING + MAX_STRANGERS
     known = {link.process.name: number for number, link in links._links.items() if link.process is not None}
     assert known == {name: process.link for name, process in member.processes.items()}
@@ -89,7 +41,7 @@ def check(member: Member) -> None:
     assert member.name not in member.processes
     offers = {name: set(process.services) for name, process in member.processes.items()}
     assert all(len(offered) <= MAX_SERVICES for offered in offers.values())
-    offers[member.name] = set(member._list_own())
+    offers[member.name] = set(member.services._list_own())
     for service in set().union(*offers.values()):
         assert member.services.find(service) == max(name for name, offered in offers.items() if service in offered)
     assert {service for service, _ in member.services} == set().union(*offers.values())
@@ -151,7 +103,7 @@ class Hostile(RuleBasedStateMachine):
     @precondition(lambda self: self.asked)
     @rule(seconds=st.sampled_from([0.0, 0.001, 0.5]), time=st.floats(0.0, 20.0), count=st.integers(1, 5))
     def tell_the_time(self, seconds: float, time: float, count: int) -> None:
-        """Whoever leads answers, more or less rightly."""
+        """The leader answers, more or less rightly."""
         for _ in range(count):
             self.now = max(self.now, min(self.member.next_deadline(), self.now + 1.0)) + seconds
             self.member.on_time(self.now)
@@ -213,7 +165,7 @@ class Hostile(RuleBasedStateMachine):
     @rule(name=SERVICES, at=st.one_of(st.none(), TIMES), is_reliable=st.booleans())
     def send(self, name: str, at: float | None, is_reliable: bool) -> None:
         with suppress(GandyError):
-            self.member.send(f"/{name}/hit", (1,), self.now, at=at, is_reliable=is_reliable)
+            self.member.outbox.send(f"/{name}/hit", (1,), self.now, at=at, is_reliable=is_reliable)
 
     @rule(at=TIMES)
     def call(self, at: float) -> None:

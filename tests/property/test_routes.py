@@ -3,12 +3,12 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.bus_strategies import make_messages, mutate
 from tests.ensembles import START, accept, make_member
-from tests.property.test_member import make_messages, mutate
 
 from gandy.bus.core.coercion import Handler
-from gandy.bus.core.delivery import Delivery
 from gandy.bus.core.effects import Datagram
+from gandy.bus.core.local_services import Delivery
 from gandy.bus.wire.dialects import DIALECTS
 from gandy.bus.wire.messages import frame
 from gandy.bus.wire.types import INFINITUM
@@ -67,7 +67,7 @@ class Twins(RuleBasedStateMachine):
             self._tell(data.draw(mutate(st.sampled_from(self.said))), False)
 
     def _tell(self, said: bytes, is_reliable: bool) -> None:
-        self.slow._inbox._routes.clear()
+        self.slow._local._routes.clear()
         for member, link in zip(self.twins, self.links, strict=True):
             if is_reliable:
                 member.on_data(link, frame(said), START)
@@ -107,14 +107,14 @@ VALUES: st.SearchStrategy[object] = st.one_of(
     types=st.one_of(st.none(), st.sampled_from(["", "i", "f", "ii", "sd", "T", "x"])),
     at=st.one_of(st.none(), st.just(0.0)),
 )
-def test_what_is_sent_again_is_sent_as_before(values: tuple[object, ...], types: str | None, at: float | None) -> None:
+def test_a_message_sent_again_is_the_same(values: tuple[object, ...], types: str | None, at: float | None) -> None:
     member = make_member(may_lead=True)
     member.on_time(START + 3.0)
     accept(member, 6000, is_synced=True)
     outcomes = []
     for _ in range(2):
         try:
-            member.send("!10.0.0.1:6000/x", values, START + 3.0, types=types, at=at, is_reliable=False)
+            member.outbox.send("!10.0.0.1:6000/x", values, START + 3.0, types=types, at=at, is_reliable=False)
             outcomes.append(str([effect.data for effect in member.effects if isinstance(effect, Datagram)]))
         except (ValueError, GandyError) as error:
             outcomes.append(str(error))

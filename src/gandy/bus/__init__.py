@@ -1,4 +1,4 @@
-"""The bus (seed 004): processes find one another by the name of their ensemble, and send typed, timed messages.
+"""The bus (docs/protocol/bus.md): processes of an ensemble find one another and send typed, timed messages.
 
 `Ensemble` is for programs that block, `AsyncEnsemble` for asyncio. Both run on an engine in a thread of its own.
 """

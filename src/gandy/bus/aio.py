@@ -16,22 +16,21 @@ from gandy.bus.ensemble import SPIN, Bus
 
 log = logging.getLogger("gandy.bus")
 
-MAX_WAITING: Final = 1_000  # deliveries for the loop, and coroutines that have not ended
-SLICE: Final = 0.5  # seconds between two looks at a clock that may be put right meanwhile
+MAX_WAITING: Final = 1_000  # deliveries that the loop has not begun, and coroutines that have not ended
+SLICE: Final = 0.5  # seconds between two looks at a clock that may be corrected meanwhile
 
 
 class AsyncEnsemble(Bus):
-    """A process on the bus. `async with` it, or `close` it."""
+    """A process on the bus. Make it on a running loop; `async with` it, or `close` it."""
 
-    def __init__(self, name: str, **options: Any) -> None:
-        """On the running loop."""
+    def _prepare(self) -> Callable[[Delivery], None]:
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._changed = asyncio.Event()
         self._room = Condition()
         self._waiting = 0  # deliveries whose handlers have not ended
         self._is_leaving = False
-        super().__init__(name, post=self._post, **options)
+        return self._post
 
     async def __aenter__(self) -> Self:
         return self
@@ -45,7 +44,7 @@ class AsyncEnsemble(Bus):
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def close(self) -> None:
-        """Leave the ensemble, and tell the others. Whoever waits gets a LinkError."""
+        """Leave the ensemble, and tell the other processes. Tasks that wait get a LinkError."""
         with self._room:
             self._is_leaving = True
             self._room.notify()
@@ -60,11 +59,11 @@ class AsyncEnsemble(Bus):
             await asyncio.sleep(0)
 
     async def wait_for(self, service: str, timeout: float | None = None) -> bool:
-        """Wait until somebody offers the service. Whether somebody does."""
+        """Wait until a process offers the service. False after the timeout."""
         return await self._wait(lambda: self.status(service) is not Status.UNKNOWN, timeout)
 
     async def wait_for_clock(self, timeout: float | None = None) -> bool:
-        """Wait until the shared time is known. Whether it is."""
+        """Wait until the shared time is known. False after the timeout."""
         return await self._wait(lambda: self.is_synced, timeout)
 
     async def _wait(self, is_so: Callable[[], bool], timeout: float | None) -> bool:
@@ -76,7 +75,7 @@ class AsyncEnsemble(Bus):
         return is_so()
 
     async def news(self) -> AsyncIterator[News]:
-        """Processes and services that come and go, and the clock; for the first who asks, from the beginning."""
+        """Processes and services that come and go, and the clock; for the first caller, from the beginning."""
         queue: asyncio.Queue[News] = asyncio.Queue()
         self.on_news(queue.put_nowait)
         try:
@@ -86,14 +85,14 @@ class AsyncEnsemble(Bus):
             self._listeners.remove(queue.put_nowait)
 
     def _on_news(self, news: News) -> None:
-        self._call(self._tell, news)
+        self._call(self._spread, news)
 
-    def _tell(self, news: News) -> None:
+    def _spread(self, news: News) -> None:
         super()._on_news(news)
         self._changed.set()
 
     def _call(self, act: Callable[[Any], None], what: Any) -> bool:
-        """Whether the loop will."""
+        """Call it on the loop. False if the loop has ended."""
         try:
             self._loop.call_soon_threadsafe(act, what)
         except RuntimeError:  # the loop has ended
@@ -102,7 +101,7 @@ class AsyncEnsemble(Bus):
         return True
 
     def _post(self, delivery: Delivery) -> None:
-        """From the engine's thread, which waits while handlers are too far behind: so nothing more is read."""
+        """In the engine's thread, which waits while handlers are too far behind: so nothing more is read."""
         with self._room:
             self._room.wait_for(lambda: self._waiting < MAX_WAITING or self._is_leaving)
             self._waiting += 1
@@ -117,7 +116,7 @@ class AsyncEnsemble(Bus):
     def _run(self, delivery: Delivery) -> None:
         try:
             result = delivery.run()
-        except Exception:  # the others must not suffer
+        except Exception:  # the other handlers must go on
             log.exception("a handler failed for %s", delivery.address)
             result = None
         if inspect.isawaitable(result):

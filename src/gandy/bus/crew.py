@@ -1,6 +1,6 @@
-"""The crew on the bus: a foreman says where it is, and others find it by the name of their ensemble alone.
+"""The crew on the bus: a foreman announces its addresses, and workers and clients need only know the ensemble's name.
 
-Discovery tells where, never whom to trust: what is found is an address like any other, and there may be several.
+Discovery finds addresses; it does not say which of them to trust. There may be several.
 """
 
 import logging
@@ -22,36 +22,36 @@ from gandy.interfaces import ANY, ANY_IPV4
 log = logging.getLogger("gandy.bus")
 
 SERVICE: Final = "foreman"
-PIN_DIGITS: Final = 16  # of a fingerprint, in the name of a service: others have 64 bytes in all
+PIN_DIGITS: Final = 16  # of a fingerprint, in the name of a service, which may have 64 bytes in all
 ASK_PERIOD: Final = 0.5  # seconds between two questions
 PATIENCE: Final = 6.0  # seconds; discovery has tried every port three times by then
-MAX_OF_ONE: Final = 4  # places that one process, or one answer, may name
-MAX_PLACES: Final = 16  # in one search; who names more only wants to keep us busy
+MAX_PER_PROCESS: Final = 4  # addresses that one process, or one answer, may name
+MAX_PLACES: Final = 16  # in one search; more would only keep us busy
 MAX_ANSWERS: Final = 100  # in one search
 
 _FOREMEN: Final = re.compile(rf"{SERVICE}(-[0-9a-f]{{{PIN_DIGITS}}})?")
 
 
 def name_service(fingerprint: str) -> str:
-    """The service of one foreman. Several may be in an ensemble, and only one of them has the name `foreman`."""
+    """The service of one foreman. Of several in an ensemble, only one gets messages to `foreman`."""
     return f"{SERVICE}-{fingerprint[:PIN_DIGITS]}"
 
 
 class Signpost:
-    """On a foreman's side: the service `foreman`, which tells where the foreman takes clients and workers.
+    """On the foreman's side: the service `foreman`, which answers with the addresses where the foreman listens.
 
-    Those who have joined need not ask: names of further services tell them the same. Whoever takes a name of ours, too,
-    cannot take it from us: each process has a list of its own.
+    Workers and clients that have joined need not ask: further services have the addresses in their names. Another
+    process that offers a name of ours does not hide it: each process has a list of its own.
     """
 
     def __init__(self, band: Bus, addresses: Sequence[Address], fingerprint: str) -> None:
         self._band = band
-        ip = band.process.rpartition(":")[0]  # what others call this machine
+        ip = band.process.rpartition(":")[0]  # of this machine, as others reach it
         places = [each._replace(host=ip) if each.host in (ANY, ANY_IPV4) else each for each in addresses]
         self._addresses = tuple(map(str, places))
         own = name_service(fingerprint)
         for name in (SERVICE, own):
-            band.service(name).add(self._tell, "/where", "s")
+            band.service(name).add(self._answer, "/where", "s")
         for place in places:
             if place.scheme == "tcp":
                 self._offer(f"{own}-{place.host}:{place.port}")
@@ -60,19 +60,19 @@ class Signpost:
         try:
             self._band.service(name).offer()
         except ConfigError as error:
-            log.warning("those who have joined are not told: %s", error)
+            log.warning("workers and clients that have joined cannot find an address: %s", error)
 
-    def _tell(self, reply_to: str) -> None:
+    def _answer(self, reply_to: str) -> None:
         try:
             self._band.send(reply_to, *self._addresses, types="s" * len(self._addresses))
         except (AddressError, ValueError) as error:
-            log.debug("nobody can be told at %s: %s", reply_to, error)
+            log.debug("the addresses cannot be sent to %s: %s", reply_to, error)
 
 
 class Search:
-    """Places where foremen of an ensemble say that they are, as they become known.
+    """Addresses of foremen of an ensemble, as they become known.
 
-    With the fingerprint of ours, only those of processes that claim it: anybody can.
+    With the fingerprint of a foreman, only those of processes that claim it; that proves nothing.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Search:
         band: Ensemble | None = None,
         timeout: float = PATIENCE,
     ) -> None:
-        """`band`: of who is in the ensemble anyway. A machine has few ports for discovery. Raises: ConfigError."""
+        """`band`: of a caller that takes part already, since a machine has few discovery ports. Raises: ConfigError."""
         self._deadline = time.monotonic() + timeout
         self._news: SimpleQueue[None] = SimpleQueue()
         self._is_guest = band is not None
@@ -97,24 +97,24 @@ class Search:
         )
 
     def close(self) -> None:
-        with suppress(LinkError):  # whose band it is may have left
+        with suppress(LinkError):  # the owner of the band may have left
             self._source.close()
         if not self._is_guest:
             self._band.close()
 
     def explain(self) -> str:
-        """Why nothing was found."""
+        """Why no foreman was found."""
         return f"{self._source.explain()} {self._band.name}"
 
     def find_more(self) -> list[Address]:
-        """A few that were not known before. It may take a while; there are none when the time is up."""
+        """Wait for addresses that were not known before, a few at a time. None when the time is up."""
         while len(self._known) < MAX_PLACES:
             fresh = [each for each in dict.fromkeys(self._source.list_places()) if each not in self._known]
             if fresh:
-                self._known.update(fresh[:MAX_OF_ONE])
-                return fresh[:MAX_OF_ONE]
+                self._known.update(fresh[:MAX_PER_PROCESS])
+                return fresh[:MAX_PER_PROCESS]
             left = self._deadline - time.monotonic()
-            if left <= 0:  # not before a last look: a liar that lets us wait must not use up the time
+            if left <= 0:  # after a last look: a false foreman that makes us wait must not use up the time
                 break
             with suppress(Empty):
                 self._news.get(timeout=min(ASK_PERIOD, left))
@@ -122,7 +122,7 @@ class Search:
 
 
 class _Names:
-    """Nothing is asked: where a foreman is stands in the names of its services."""
+    """Reads the addresses in the names of a foreman's services, without asking."""
 
     def __init__(self, band: Ensemble, fingerprint: str) -> None:
         self._band = band
@@ -132,7 +132,7 @@ class _Names:
 
     def list_places(self) -> list[Address]:
         found = self._band.neighbours()
-        random.shuffle(found)  # so that nobody can see to it that it is always tried first
+        random.shuffle(found)  # so that no process can arrange to be always tried first
         return [place for neighbour in found for place in self._list_of(neighbour.services)]
 
     def explain(self) -> str:
@@ -140,11 +140,11 @@ class _Names:
 
     def _list_of(self, services: Sequence[str]) -> list[Address]:
         names = [name.removeprefix(self._prefix) for name in services if name.startswith(self._prefix)]
-        return list(_parse([f"tcp://{name}" for name in names[:MAX_OF_ONE]]))
+        return list(_parse([f"tcp://{name}" for name in names[:MAX_PER_PROCESS]]))
 
 
 class _Questions:
-    """All who say that they are a foreman are asked where."""
+    """Asks all processes that claim to be a foreman."""
 
     def __init__(self, band: Ensemble, news: "SimpleQueue[None]", insecure: bool) -> None:
         self._band = band
@@ -170,21 +170,21 @@ class _Questions:
 
     def explain(self) -> str:
         if self._answers:
-            return "the foreman takes nobody from other machines: start it with --listen; that is how it is in"
+            return "the foreman does not listen for other machines: start it with --listen; this is so in"
         return "no foreman is in the ensemble"
 
     def _ask(self) -> bool:
-        """Whether there was somebody."""
+        """False if there is no foreman to ask."""
         names = sorted(name for name in self._band.services() if _FOREMEN.fullmatch(name))
         for name in names[:MAX_PLACES]:
-            with suppress(AddressError):  # it is not quite here, or just went
+            with suppress(AddressError):  # it is not connected yet, or has just gone
                 self._band.send(f"!{name}/where", f"!{self._service}/here")
         return bool(names)
 
 
-def choose_places(told: Sequence[Any], insecure: bool) -> list[Address]:
-    """Of what somebody told, where we may try: on this machine its unix socket, else where it listens."""
-    places = list(_parse([each for each in told[:MAX_OF_ONE] if isinstance(each, str)]))
+def choose_places(answer: Sequence[Any], insecure: bool) -> list[Address]:
+    """The addresses of an answer that we may try: on this machine its unix socket, else where it listens."""
+    places = list(_parse([each for each in answer[:MAX_PER_PROCESS] if isinstance(each, str)]))
     near = [each for each in places if each.scheme == "unix" and os.access(each.host, os.W_OK)]
     far = [each for each in places if each.scheme in NETWORK]
     return near + [each for each in far if each.scheme == "tcp" or insecure] or far

@@ -1,4 +1,4 @@
-"""`gandy.Ensemble`: a process on the bus, for programs that block. Handlers run in the thread of the engine."""
+"""`gandy.Ensemble`: a process on the bus, for programs that block. Handlers run in the engine's thread."""
 
 import logging
 import os
@@ -11,9 +11,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
 from gandy.bus.core.coercion import Handler
-from gandy.bus.core.delivery import check_service
 from gandy.bus.core.discovery import LOCALHOST
 from gandy.bus.core.effects import News
+from gandy.bus.core.local_services import check_service
 from gandy.bus.core.member import Delivery, Member
 from gandy.bus.core.processes import Status
 from gandy.bus.events import Message, Neighbour
@@ -36,54 +36,54 @@ log = logging.getLogger("gandy.bus")
 F = TypeVar("F", bound=Callable[..., Any])
 Clock = Literal["follow", "lead"]
 
-MAX_UNTOLD: Final = 1_000  # news; a program that wants none shall not collect them
-SPIN: Final = 0.0005  # seconds; sleeping is not more exact than this
-SLICE: Final = 0.5  # seconds between two looks at a clock that may be put right meanwhile
+MAX_UNHEARD: Final = 1_000  # news kept for the first listener; a program may never listen
+SPIN: Final = 0.0005  # seconds; sleeping is not more precise than this
+SLICE: Final = 0.5  # seconds between two looks at a clock that may be corrected meanwhile
 
 
 class Service:
-    """A service of ours. Mark functions as its handlers."""
+    """A service of ours. Decorate functions with `on` to make them its handlers."""
 
     def __init__(self, name: str, engine: Engine) -> None:
         self.name = name
         self._engine = engine
 
     def on(self, path: str = "", types: str | None = None) -> Callable[[F], F]:
-        """The function below gets the values of messages to `/path`, converted to `types` if they are told.
+        """A decorator: the function is called with the values of messages to `path`, converted to `types` if given.
 
-        Without a path it gets every message of the service, as a `Message`.
+        Without a path it is called with every message of the service, as a `Message`.
 
         Raises: ConfigError.
         """
 
-        def mark(function: F) -> F:
+        def decorate(function: F) -> F:
             self.add(function, path, types)
             return function
 
-        return mark
+        return decorate
 
     def offer(self) -> Self:
-        """From now on, handlers or not: what comes before there is one is dropped."""
+        """Offer it even without a handler: messages that come before there is one are dropped."""
         self._engine.ask(lambda member, _now: member.add_service(self.name))
         return self
 
     def add(self, function: Callable[..., Any], path: str = "", types: str | None = None) -> Handler:
-        """The same without the mark. Raises: ConfigError."""
+        """Like `on`, as a plain call. Raises: ConfigError."""
         handler = make_handler(function, types, takes_message=not path.strip("/!"))
         self._engine.ask(lambda member, _now: member.add_service(self.name).add(path, handler))
         return handler
 
     def remove(self, handler: Handler, path: str = "") -> bool:
-        """Whether it was there. Raises: ConfigError."""
+        """True if it was there. Raises: ConfigError."""
         return self._engine.ask(lambda member, _now: member.add_service(self.name).remove(path, handler))
 
     def close(self) -> None:
-        """Offer it no more."""
+        """Stop offering it."""
         self._engine.ask(lambda member, _now: member.remove_service(self.name))
 
 
 class Bus:
-    """What both kinds of ensembles have in common: all that waits for nothing."""
+    """What both kinds of ensembles have in common: everything that does not wait."""
 
     def __init__(
         self,
@@ -96,16 +96,18 @@ class Bus:
         insecure: bool = False,
         key: str | bytes | None = None,
         unix_time: bool = False,
-        post: Callable[[Delivery], None] = run_delivery,
     ) -> None:
-        """Be part of the ensemble of this name.
+        """Join the ensemble of this name.
 
-        Those who have the same `key` can take part: 32 bytes, or as many hexadecimal digits. Without one it is that of
-        the crew that this machine joined; or one of GANDY_HOME's own, and then the ensemble is on this machine only.
-        With `insecure` it is without a key, as in the original, and on the network, where everybody can take part.
-        `peers`: hosts that broadcasts do not reach. `clock`: "lead" if this process may tell the others the time. `ip`:
-        what others call this machine. `unix_time`: should this process be the first to lead, the shared time is that of
-        its wall clock; else it begins near zero, as in the original. `post` has handlers called.
+        `dialect`: the generation of the protocol that its processes speak.
+        `clock`: "lead" if this process may lead the shared clock.
+        `peers`: IPs of hosts that broadcasts do not reach.
+        `ip`: of this machine, as other hosts reach it. Default: found out.
+        `insecure`: without a key, as in the original, and on the network, where every program can take part.
+        `key`: 32 bytes, or as many pairs of hexadecimal digits; processes with the same key can take part. Default: the
+        key of the crew that this machine joined, or else a key of GANDY_HOME, for an ensemble on this machine only.
+        `unix_time`: if this process is the first to lead, the shared time is Unix time; else it begins near zero, as in
+        the original.
 
         Raises: ConfigError.
         """
@@ -115,8 +117,9 @@ class Bus:
             raise ConfigError(f"a clock can follow or lead, not {clock!r}")
         if not name.isprintable() or not 0 < len(name.encode()) <= MAX_APP:
             raise ConfigError(f"an ensemble has a name of 1 to {MAX_APP} bytes")
+        post = self._prepare()
         self.name = name
-        own, privacy = _choose_place(name, ip, key, insecure, has_peers=bool(peers))
+        own, privacy = _choose_access(name, ip, key, insecure, has_peers=bool(peers))
         may_lead = clock == "lead"
         self.engine = Engine(
             name, DIALECTS[dialect], own, may_lead=may_lead, peers=peers, unix_time=unix_time, privacy=privacy
@@ -124,18 +127,22 @@ class Bus:
         self.engine.post = post
         self.engine.on_news = self._on_news
         self._listeners: list[Callable[[News], None]] = []
-        self._untold: deque[News] = deque(maxlen=MAX_UNTOLD)  # until somebody listens
-        self._telling = RLock()
+        self._unheard: deque[News] = deque(maxlen=MAX_UNHEARD)  # until there is a listener
+        self._listening = RLock()
         self._osc = Osc(self.engine, insecure)
         self.engine.start()
 
+    def _prepare(self) -> Callable[[Delivery], None]:
+        """Set up what the subclass needs. Returns the function that has handlers called."""
+        raise NotImplementedError
+
     @property
     def process(self) -> str:
-        """Our own name on the bus: IP and port."""
+        """The name of this process on the bus: IP and port."""
         return self.engine.member.name
 
     def service(self, name: str) -> Service:
-        """A service to be offered, from its first handler on: nothing comes before somebody can take it.
+        """A service, which this process offers from its first handler on: so no message comes too early.
 
         Raises: ConfigError.
         """
@@ -154,7 +161,7 @@ class Bus:
         self.engine.send(address, values, types, at, reliable)
 
     def status(self, service: str) -> Status:
-        """Whether and how a service can be reached."""
+        """How a service can be reached, if at all."""
         return self.engine.ask(lambda member, now: member.get_status(service, now))
 
     def now(self) -> float:
@@ -166,24 +173,24 @@ class Bus:
 
     @property
     def is_synced(self) -> bool:
-        """Whether the shared time is known."""
+        """True if the shared time is known."""
         return self.engine.ask(lambda member, now: member.time.is_synced(now))
 
     def clock_error(self) -> float:
-        """`now` is wrong by no more than so many seconds. Infinite, where nobody knows."""
-        return self.engine.ask(lambda member, now: member.time.tell_error(now))
+        """`now` is wrong by no more than so many seconds; infinity if the shared time is not known."""
+        return self.engine.ask(lambda member, now: member.time.max_error(now))
 
     def clock_round_trip(self) -> float | None:
-        """Seconds, the least of the last five; None where we lead, or have not heard from a leader yet."""
+        """Seconds, the shortest of the last five; None if this process leads, or no leader has replied yet."""
         return self.engine.ask(lambda member, _now: member.time.follower.round_trip)
 
     @property
     def clock_leader(self) -> str | None:
-        """Whose time it is."""
+        """The process that leads the shared clock."""
         return self.engine.ask(lambda member, _now: member.time.leader)
 
     def neighbours(self) -> list[Neighbour]:
-        """All other processes, as far as we know."""
+        """All other processes that this one knows."""
         return self.engine.ask(_list_neighbours)
 
     def services(self) -> dict[str, str]:
@@ -191,57 +198,57 @@ class Bus:
         return self.engine.ask(lambda member, _now: dict(member.services))
 
     def on_news(self, listener: Callable[[News], None]) -> None:
-        """Have it told of processes and services that come and go, and of the clock.
+        """Call the listener when processes and services come and go, and when the clock changes.
 
-        The first who listens hears all that came before, too. (The last 1,000 of them, if there are more.)
+        The first listener also gets the news from before, up to the last 1,000.
         """
-        with self._telling:
+        with self._listening:
             self._listeners.append(listener)
-            while self._untold:
-                self._tell_one(listener, self._untold.popleft())
+            while self._unheard:
+                self._notify(listener, self._unheard.popleft())
 
     def osc_in(self, service: str, port: int, *, tcp: bool = False, host: str = LOCALHOST) -> OscIn:
-        """Listen for OSC at a port (0: any that is free) of a host of ours, by UDP or TCP.
+        """Listen for OSC at a port (0: any free one) of this machine, by UDP or TCP.
 
-        What OSC programs send to /a/b goes to /service/a/b, wherever the service is. Time tags of bundles become
-        shared times. Hosts that others reach need an ensemble with `insecure`.
+        Messages of OSC programs to /a/b go to /service/a/b, whichever process offers the service. Time tags of bundles
+        become shared times. Listening where other machines can connect needs an ensemble with `insecure`.
 
         Raises: ConfigError, LinkError.
         """
         return self._osc.open_in(service, port, tcp=tcp, host=host)
 
     def osc_out(self, service: str, host: str, port: int, *, tcp: bool = False) -> OscOut:
-        """Offer a service whose messages go to an OSC program, by UDP or TCP: /service/a/b as /a/b, at its time.
+        """Offer a service whose messages go to an OSC program, by UDP or TCP: /service/a/b as /a/b, at their times.
 
         Raises: ConfigError, LinkError.
         """
         return self._osc.open_out(service, host, port, tcp=tcp)
 
     def close(self) -> None:
-        """Leave the ensemble, and tell the others."""
+        """Leave the ensemble, and tell the other processes."""
         self.engine.close()
         self._osc.close()
 
     def _on_news(self, news: News) -> None:
-        with self._telling:
+        with self._listening:
             if not self._listeners:
-                self._untold.append(news)
+                self._unheard.append(news)
             for listener in list(self._listeners):
-                self._tell_one(listener, news)
+                self._notify(listener, news)
 
-    def _tell_one(self, listener: Callable[[News], None], news: News) -> None:
+    def _notify(self, listener: Callable[[News], None], news: News) -> None:
         try:
             listener(news)
-        except Exception:  # the others must not suffer
+        except Exception:  # the other listeners must go on
             log.exception("a listener failed for %s", news)
 
 
 class Ensemble(Bus):
     """A process on the bus. Handlers run one after the other, in a thread of the ensemble."""
 
-    def __init__(self, name: str, **options: Any) -> None:
-        self._changed = Condition()
-        super().__init__(name, **options)
+    def _prepare(self) -> Callable[[Delivery], None]:
+        self._changed = Condition()  # notified of news and of the end
+        return run_delivery
 
     def __enter__(self) -> Self:
         return self
@@ -252,7 +259,7 @@ class Ensemble(Bus):
         self.close()
 
     def close(self) -> None:
-        """Leave the ensemble, and tell the others. Whoever waits gets a LinkError."""
+        """Leave the ensemble, and tell the other processes. Threads that wait get a LinkError."""
         super().close()
         with self._changed:
             self._changed.notify_all()
@@ -265,11 +272,11 @@ class Ensemble(Bus):
             pass
 
     def wait_for(self, service: str, timeout: float | None = None) -> bool:
-        """Wait until somebody offers the service. Whether somebody does."""
+        """Wait until a process offers the service. False after the timeout."""
         return self._wait(lambda: self.status(service) is not Status.UNKNOWN, timeout)
 
     def wait_for_clock(self, timeout: float | None = None) -> bool:
-        """Wait until the shared time is known. Whether it is."""
+        """Wait until the shared time is known. False after the timeout."""
         return self._wait(lambda: self.is_synced, timeout)
 
     def _wait(self, is_so: Callable[[], bool], timeout: float | None) -> bool:
@@ -277,7 +284,7 @@ class Ensemble(Bus):
             return self._changed.wait_for(is_so, timeout)
 
     def call_at(self, at: float, function: Callable[[], Any]) -> Callable[[], bool]:
-        """Have it called at a shared time, like a handler. What comes back takes it back, and tells whether it could.
+        """Call the function at a shared time, like a handler. Returns a function that cancels it, if it still can.
 
         Raises: NoClock, NotScheduled.
         """
@@ -292,7 +299,7 @@ class Ensemble(Bus):
 
 
 def make_handler(function: Callable[..., Any], types: str | None, *, takes_message: bool) -> Handler:
-    """For values, or for a `Message`. Raises: ConfigError."""
+    """One that takes values, or a `Message`. Raises: ConfigError."""
     if takes_message:
         return Handler(types, lambda delivery: function(make_message(delivery)), takes_delivery=True)
     return Handler(types, function)
@@ -309,15 +316,15 @@ def _list_neighbours(member: Member, _now: float) -> list[Neighbour]:
     ]
 
 
-def _choose_place(
+def _choose_access(
     name: str, ip: str | None, key: str | bytes | None, insecure: bool, has_peers: bool
 ) -> "tuple[str, Privacy | None]":
-    """Our own IP, and what keeps strangers out. Raises: ConfigError."""
+    """Our own IP, and what encrypts, if anything does. Raises: ConfigError."""
     if insecure:
         if key is not None:
-            raise ConfigError("an ensemble has a key, or is insecure")
+            raise ConfigError("an ensemble either has a key or is insecure")
         return ip or find_ip(), None
-    from gandy.bus.io.privacy import Privacy  # it takes long to import
+    from gandy.bus.io.privacy import Privacy  # importing it takes long
 
     is_shared = True
     if isinstance(key, str):
@@ -325,6 +332,6 @@ def _choose_place(
     elif key is None:
         key, is_shared = open_ensemble_key(find_home(os.environ, sys.platform))
     elif len(key) != KEY_BYTES:
-        raise ConfigError(f"a key of an ensemble has {KEY_BYTES} bytes")
+        raise ConfigError(f"the key of an ensemble has {KEY_BYTES} bytes")
     is_on_network = is_shared or has_peers
     return ip or (find_ip() if is_on_network else LOCALHOST), Privacy(key, name)

@@ -1,4 +1,4 @@
-"""What the bus tells a program."""
+"""What programs get from the bus."""
 
 from typing import Any, NamedTuple
 
@@ -6,12 +6,12 @@ from gandy.bus.core.processes import ProcessState
 
 
 class Message(NamedTuple):
-    """A message as it came, for handlers that take everything."""
+    """A message as it was sent, for handlers of a whole service."""
 
     address: str
     types: str
     values: tuple[Any, ...]
-    time: float  # shared; 0.0: at once
+    time: float  # shared time; 0.0: at once
 
 
 class Neighbour(NamedTuple):

@@ -1,4 +1,4 @@
-"""The key to the private ensembles of a home: what its crew has, or, where it is in none, one of its own."""
+"""The key to the private ensembles of a home: that of the crew that was joined, or else one of its own."""
 
 import secrets
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from gandy.keys.files import make_folder, place, read_secret, replace
 
 KEY_BYTES: Final = 32
 NAME: Final = "ensemble.key"
-SHARED: Final = "ensemble.shared"  # a file that is there when other machines have the key, too
+SHARED: Final = "ensemble.shared"  # a file that exists once other machines have the key too
 CREW_FOLDER: Final = "crew"
 OWN_FOLDER: Final = "keys"
 
@@ -23,23 +23,23 @@ class EnsembleKey(NamedTuple):
     is_shared: bool
 
     def __repr__(self) -> str:
-        return "EnsembleKey()"  # it must not get into a log
+        return "EnsembleKey()"  # it must not appear in a log
 
 
 def open_ensemble_key(home: str) -> EnsembleKey:
-    """That of the crew that was joined; else this home's own. Raises: ConfigError."""
+    """The key of the crew that was joined; else this home's own. Raises: ConfigError."""
     path = find_ensemble_key(home)
     return EnsembleKey(_read(path), is_shared=True) if path.parent.name == CREW_FOLDER else open_own_key(home)
 
 
 def find_ensemble_key(home: str) -> Path:
-    """Where it is kept, or would be."""
+    """The path of the key that `open_ensemble_key` reads, whether it exists or not."""
     joined = Path(home) / CREW_FOLDER / NAME
     return joined if joined.exists() else Path(home) / OWN_FOLDER / NAME
 
 
 def open_own_key(home: str) -> EnsembleKey:
-    """That of the crew whose foreman is at home here, whatever was joined. It is made if there is none.
+    """The key of this home's own crew, whichever crew was joined. It is made if there is none.
 
     Raises: ConfigError.
     """
@@ -53,14 +53,14 @@ def open_own_key(home: str) -> EnsembleKey:
 
 
 def renew_own_key(home: str) -> None:
-    """Whoever has the old one is a stranger to all who start from now on. Raises: ConfigError."""
-    open_own_key(home)  # or say what is wrong with the folder
+    """Processes that start from now on ignore those with the old key. Raises: ConfigError."""
+    open_own_key(home)  # or raise what is wrong with the folder
     with _keeping(Path(home) / OWN_FOLDER) as folder:
         replace(folder / NAME, _make())
 
 
 def note_shared(home: str) -> None:
-    """Another machine gets our own: those of this home must be where others can reach them. Raises: ConfigError."""
+    """Another machine gets our own key: ensembles of this home must be on the network now. Raises: ConfigError."""
     with _keeping(Path(home) / OWN_FOLDER) as folder:
         place(folder / SHARED, b"")
 
@@ -71,13 +71,13 @@ def save_ensemble_key(crew_folder: Path, key: bytes) -> None:
 
 
 def parse_ensemble_key(text: str) -> bytes:
-    """Raises: ConfigError. What it says never repeats the key."""
+    """Raises: ConfigError, whose text never contains the key."""
     try:
         key = bytes.fromhex(text.strip())
     except ValueError:
         key = b""
     if len(key) != KEY_BYTES:
-        raise ConfigError(f"a key of an ensemble has {2 * KEY_BYTES} hexadecimal digits")
+        raise ConfigError(f"the key of an ensemble has {2 * KEY_BYTES} hexadecimal digits")
     return key
 
 

@@ -102,7 +102,7 @@ def test_an_ensemble_whose_loop_is_stuck_can_be_closed(monkeypatch: pytest.Monke
     asyncio.run(leave())
 
 
-def test_who_waits_for_somebody_can_give_up() -> None:
+def test_waiting_for_a_service_can_time_out() -> None:
     async def wait() -> list[bool]:
         async with AsyncEnsemble(make_name(), clock="lead") as band:
             band.service("here").add(print, "/x")

@@ -23,7 +23,8 @@ from pythonosc.osc_server import BlockingOSCUDPServer
 from pythonosc.osc_tcp_server import BlockingOSCTCPServer
 from pythonosc.tcp_client import SimpleTCPClient
 from pythonosc.udp_client import SimpleUDPClient
-from tests.e2e.test_bus_command import PATIENCE, an_own_network
+from tests.own_network import own_network
+from tests.waiting import PATIENCE, until
 
 from gandy.bus import INFINITUM, AsyncEnsemble, Ensemble, Message, Status
 from gandy.bus.osc import incoming as osc_in
@@ -41,7 +42,7 @@ OscServer = BlockingOSCUDPServer | BlockingOSCTCPServer
 
 @pytest.fixture(autouse=True)
 def _network() -> Iterator[None]:
-    with an_own_network():
+    with own_network():
         yield
 
 
@@ -111,13 +112,6 @@ class Service:
 
     def next(self) -> Message:
         return self.got.get(timeout=PATIENCE)[0]
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
 
 
 def a_bundle(when: float, *elements: Any) -> Any:
@@ -194,11 +188,11 @@ def test_bytes_may_come_one_by_one(silent: Ensemble, wrap: Callable[[bytes], byt
             assert kitchen.next().values == (3, "soup")
 
 
-def test_message_for_nobody_is_counted(silent: Ensemble, clients: Clients) -> None:
+def test_message_without_a_service_is_counted(silent: Ensemble, clients: Clients) -> None:
     door = silent.osc_in("kitchen", 0)
     client = clients.open(door.port)
     client.send_message("/cook", 1)
-    until(lambda: door.dropped == {"nobody offers the service": 1})
+    until(lambda: door.dropped == {"no process offers the service": 1})
     kitchen = Service(silent)
     client.send_message("/cook", 2)
     assert kitchen.next().values == (2,)
@@ -279,7 +273,7 @@ def test_receiver_without_a_clock_gets_nothing_early(ensemble: str, band: Ensemb
         assert arrived >= message.time > 0.0
 
 
-def test_what_is_too_far_ahead_is_counted(band: Ensemble, clients: Clients) -> None:
+def test_message_too_far_ahead_is_counted(band: Ensemble, clients: Clients) -> None:
     Service(band)
     door = band.osc_in("kitchen", 0)
     assert band.wait_for_clock(PATIENCE)
@@ -513,10 +507,10 @@ def test_program_that_does_not_read_is_cut(silent: Ensemble, monkeypatch: pytest
         with peer:
             for _ in range(200):
                 silent.send("/far/x", b"x" * 100_000)
-            until(lambda: door.dropped["it does not read what it is sent, and is cut"] > 0)
+            until(lambda: door.dropped["the program does not read, and is cut"] > 0)
 
 
-def test_what_was_said_goes_out_before_the_end(silent: Ensemble) -> None:
+def test_messages_go_out_before_the_end(silent: Ensemble) -> None:
     done = Event()
     silent.service("done").on("/it")(done.set)
     blob = b"x" * 500_000
@@ -534,7 +528,7 @@ def test_what_was_said_goes_out_before_the_end(silent: Ensemble) -> None:
         closer.join()
 
 
-def test_what_osc_cannot_say_is_counted(silent: Ensemble) -> None:
+def test_message_that_osc_cannot_carry_is_counted(silent: Ensemble) -> None:
     door = silent.osc_out("far", HOST, 9)
     silent.send("/far/x", tuple(range(20_000)))
     until(lambda: door.dropped == {"it does not fit OSC": 1})
@@ -591,7 +585,7 @@ def test_all_ends_with_the_ensemble(silent: Ensemble, clients: Clients) -> None:
         assert "gandy-osc" in {thread.name for thread in list_threads()}
         silent.close()
         silent.close()
-        assert not {thread.name for thread in list_threads() if thread.name.startswith("gandy")}
+        assert not {thread.name for thread in list_threads() if thread.name in ("gandy-bus", "gandy-osc")}
     socket.create_server((HOST, doors[1].port)).close()
     with pytest.raises(LinkError):
         silent.osc_in("kitchen", 0)

@@ -1,8 +1,8 @@
-"""The handlers of one service, by path, and which of them a message is for. It knows neither values nor services.
+"""The handlers of one service by path, and which of them a message is for. It knows neither values nor services.
 
-A path may have several handlers, and there may be others below it: a message is for those whose whole path it names.
-The handlers of the service itself, at no path, get every message of the service, after the others.
-Paths of handlers are literal, so an address that is found as it stands needs no search, whatever it begins with.
+A path may have several handlers, and others below it: a message is for those whose whole path it names. Handlers of the
+service itself, at no path, get every message of the service, after the others. Paths of handlers are literal, so an
+address that is found as it stands needs no search for patterns.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,11 +12,11 @@ from gandy.bus.core.patterns import Pattern, compile_pattern, has_pattern
 from gandy.errors import ConfigError
 
 MAX_PATH: Final = 900  # characters; with its service it must fit an address
-MAX_NAME: Final = 255  # characters of one name in it, which bounds what it takes to match it
+MAX_NAME: Final = 255  # characters of one name in it, which bounds the cost of matching it
 MAX_DEPTH: Final = 64  # names in a path
 MAX_AT_PATH: Final = 1_000  # handlers at one path: adding one copies the others
-MAX_HANDLERS: Final = 1_000_000  # of one service: a program that adds them without end hears of it
-MAX_STEPS: Final = 2_000_000  # names looked at for one message, weighed by what the pattern costs: half a second
+MAX_HANDLERS: Final = 1_000_000  # of one service: a program that adds them without end gets an error
+MAX_STEPS: Final = 2_000_000  # names compared for one message, weighted by the cost of the pattern: half a second
 
 _RESERVED: Final = frozenset("*?[]{}\0")
 
@@ -24,7 +24,7 @@ H = TypeVar("H")
 
 
 def split_address(address: str) -> tuple[str, str, bool] | None:
-    """Service, path below it, and whether the path is literal (`!`); None where it is no address."""
+    """Service, path below it, and whether the path is literal (`!`); None for a text that is no address."""
     service, _, path = address[1:].partition("/")
     mark = address[:1]
     if not service or mark not in "/!":
@@ -33,14 +33,12 @@ def split_address(address: str) -> tuple[str, str, bool] | None:
 
 
 def check_path(path: str) -> str:
-    """A handler's path as the tree has it: no mark in front. Raises: ConfigError."""
+    """A handler's path as the tree stores it, without the leading mark. Raises: ConfigError."""
     names = path[1:].split("/")
     if path[:1] not in ("", "/", "!"):
         raise ConfigError(f"the path {path!r} must begin with / (or with !, which means the same here)")
     if _RESERVED.intersection(path):
-        raise ConfigError(
-            f"the path {path!r} has pattern characters: patterns are for those who send, not for handlers"
-        )
+        raise ConfigError(f"the path {path!r} has pattern characters: senders may use patterns, handlers may not")
     if len(path) > MAX_PATH or len(names) > MAX_DEPTH or len(max(names, key=len)) > MAX_NAME:
         raise ConfigError(f"the path {path[:40]!r}... is too long")
     if len(path) > 1 and "" in names:
@@ -49,7 +47,7 @@ def check_path(path: str) -> str:
 
 
 class _Branch(Generic[H]):
-    """A place in the tree. `below`: the next names."""
+    """A node of the tree. `below`: its children by name."""
 
     __slots__ = ("below", "handlers")
 
@@ -58,22 +56,22 @@ class _Branch(Generic[H]):
         self.below: dict[str, _Branch[H]] = {}
 
     def find(self, pattern: Pattern) -> Iterator["_Branch[H]"]:
-        """All below whose name matches: by looking up the words that match, or by looking at each name."""
+        """The children whose names match: by looking up the words of the pattern, or by matching each name."""
         words, below = pattern.words, self.below
         if words is not None and len(words) <= len(below):
             return (below[word] for word in words if word in below)
         matches = pattern.matches
         return (branch for name, branch in below.items() if matches(name))
 
-    def tell_cost(self, pattern: Pattern) -> int:
+    def cost_of(self, pattern: Pattern) -> int:
         words = len(self.below) if pattern.words is None else min(len(self.below), len(pattern.words))
         return words * pattern.cost
 
 
 class AddressTree(Generic[H]):
-    """All handlers of a service. `refused`: searches that would have taken too long, and found nobody.
+    """All handlers of a service. `refused`: how many searches were given up because they would have taken too long.
 
-    `on_change` is called when a handler came or went: whoever remembers what was found must look again.
+    `on_change` is called after a handler was added or removed: what `find` returned before is no longer valid.
     """
 
     def __init__(
@@ -84,7 +82,7 @@ class AddressTree(Generic[H]):
     ) -> None:
         self.refused = 0
         self._on_change = on_change
-        self._root: _Branch[H] = _Branch()  # its handlers get everything
+        self._root: _Branch[H] = _Branch()  # its handlers get every message
         self._whole: dict[str, tuple[H, ...]] = {}  # the same handlers, by whole path
         self._count = 0
         self._max_handlers = max_handlers
@@ -94,7 +92,7 @@ class AddressTree(Generic[H]):
         return self._count
 
     def add(self, path: str, handler: H) -> None:
-        """At a path such as `/a/b`; no path, or a mark alone, stands for everything. Raises: ConfigError."""
+        """At a path such as `/a/b`; an empty path, or a mark alone, stands for every message. Raises: ConfigError."""
         path = check_path(path)
         if self._count >= self._max_handlers:
             raise ConfigError(f"a service has at most {self._max_handlers:,} handlers: remove some")
@@ -105,7 +103,7 @@ class AddressTree(Generic[H]):
         self._count += 1
 
     def remove(self, path: str, handler: H) -> bool:
-        """Whether it was there. Raises: ConfigError."""
+        """True if it was there. Raises: ConfigError."""
         path = check_path(path)
         handlers = self._whole.get(path, ())
         if handler not in handlers:
@@ -116,7 +114,7 @@ class AddressTree(Generic[H]):
         return True
 
     def find(self, path: str, is_literal: bool = False) -> tuple[H, ...]:
-        """The handlers that a message is for, in the order of their adding where they share a path."""
+        """The handlers that a message is for; those of one path in the order in which they were added."""
         found = self._whole.get(path)
         if found is None:
             found = () if is_literal or not has_pattern(path) else self._search(path)
@@ -124,7 +122,7 @@ class AddressTree(Generic[H]):
         return found + everything if everything and path else found
 
     def check_invariants(self) -> None:
-        """For tests: no empty branches, and the table of whole paths says what the tree says."""
+        """For tests: no empty branches, and the table of whole paths agrees with the tree."""
         branches = dict(self._list_branches("", self._root))
         assert all(branch.handlers or branch.below for branch in branches.values())
         branches[""] = self._root
@@ -136,7 +134,7 @@ class AddressTree(Generic[H]):
         for name in path.split("/"):
             if has_pattern(name):
                 pattern = compile_pattern(name)
-                steps += sum(branch.tell_cost(pattern) for branch in branches)
+                steps += sum(branch.cost_of(pattern) for branch in branches)
                 if steps > self._max_steps:
                     self.refused += 1
                     return ()
@@ -149,7 +147,7 @@ class AddressTree(Generic[H]):
         return tuple([handler for branch in branches for handler in branch.handlers])
 
     def _put(self, path: str, handlers: tuple[H, ...]) -> None:
-        """Into the table and the tree, in which no empty branch stays."""
+        """Store in the table and the tree, and remove branches that are empty now."""
         names, trail = path.split("/") if path else [], [self._root]
         for name in names:
             trail.append(trail[-1].below.setdefault(name, _Branch()))

@@ -1,7 +1,7 @@
-"""The shared clock of an ensemble: a reading that never runs backwards, who follows, and who leads.
+"""The shared clock of an ensemble: a reading that never runs backwards, followers, leaders, and the choice of a leader.
 
-Time is what callers say: local seconds that never decrease. What is promised about errors rests on one rule for them:
-read the local clock before something goes out, and after something came in. docs/design/clock.md has the reasons.
+Callers give the time: local seconds that never decrease. The bounds on errors hold if they read the local clock before
+they send a message and after they received one. docs/design/clock.md has the reasons.
 """
 
 from collections import deque
@@ -12,40 +12,40 @@ from typing import Final, NamedTuple
 
 from gandy.errors import LocalProtocolError
 
-# Seconds in a second, between our clock and the leader's. Crystals keep 50 ppm, and there are two of them.
+# Seconds per second, between our clock and the leader's: each of two crystals is off by at most 50 ppm.
 DRIFT: Final = 100e-6
-RESOLUTION: Final = 1e-6  # seconds; the original tells whole microseconds, and so do doubles near MAX_TIME
-MAX_TIME: Final = float(1 << 33)  # seconds; beyond it, a double is no longer good for a microsecond
+RESOLUTION: Final = 1e-6  # seconds; the original sends whole microseconds, and doubles near MAX_TIME are no finer
+MAX_TIME: Final = float(1 << 33)  # seconds; beyond it, a double cannot hold a microsecond
 
-SLEW: Final = 0.1  # the shared time runs by so much faster or slower while it is put right
-MAX_SLEW: Final = 1.0  # seconds; what is more is not slewed: forward it jumps, backward it stands still
-MAX_STILL: Final = 10.0  # seconds; nobody waits longer for a clock that stands: it starts again
+SLEW: Final = 0.1  # by which the shared time runs faster or slower while it is corrected
+MAX_SLEW: Final = 1.0  # seconds; a larger correction is not slewed: forward it jumps, backward it stands still
+MAX_STILL: Final = 10.0  # seconds; rather than stand still for longer, a clock is set back
 
-NEEDED_REPLIES: Final = 5  # the original is synchronised from the fifth on
-MAX_OUTSTANDING: Final = 8  # requests that may still be answered; the original knows only the latest
+NEEDED_REPLIES: Final = 5  # as in the original
+MAX_OUTSTANDING: Final = 8  # requests that may still be answered; the original accepts only the latest
 MAX_SERIAL: Final = 0x7FFF_FFFF  # it travels as an int32
-START_PERIOD: Final = 0.5  # seconds; the longest between two requests until there are enough replies
-FREE_RUN: Final = 1000.0  # seconds without a leader until the time is no longer good: 0.1 s by DRIFT
+START_PERIOD: Final = 0.5  # seconds; the longest pause between two requests until there are enough replies
+FREE_RUN: Final = 1000.0  # seconds without a leader until the time is too wrong: by 0.1 s, at DRIFT
 
 Plan = tuple[tuple[float, float], ...]  # (seconds since the leader was found, period until then)
 
-# The original asks every 10 s in the end: then clocks drift apart by more than a request can tell. In 1 s, they do not.
-# Leaders answer any request, so this is no part of the dialect's law.
+# The original asks every 10 s in the end, in which clocks drift apart by more than a request measures; in 1 s they do
+# not. Leaders answer any request, so peers do not mind.
 PLAN: Final[Plan] = ((0.5, 0.1), (5.0, 0.5), (inf, 1.0))
 
 
-class Step(Enum):
-    """How a clock was put right."""
+class Correction(Enum):
+    """How a clock was corrected."""
 
     SET = "set"  # for the first time
     SLEW = "slew"
     JUMP = "jump"  # forward
     STILL = "still"  # it stands until it is right
-    RESTART = "restart"  # back, by more than MAX_STILL: what was agreed before means nothing now
+    RESTART = "restart"  # back, by more than MAX_STILL: times agreed on before mean nothing now
 
 
 class _Line(NamedTuple):
-    """From a local time on: at a rate, and from `until` on at the rate of local time."""
+    """Shared time from a local time on: first at `rate`, from `until` on at the rate of local time."""
 
     local: float
     shared: float
@@ -53,7 +53,7 @@ class _Line(NamedTuple):
     until: float = -inf
 
     def read(self, local: float) -> float:
-        # Whoever looked at the local clock before the line began sees its first point: nothing comes before it.
+        # A thread that read the local clock before the line began gets its first point.
         passed = max(local - self.local, 0.0)
         slewed = min(passed, max(self.until - self.local, 0.0))
         return self.shared + slewed * self.rate + (passed - slewed)
@@ -73,12 +73,12 @@ class SharedClock:
         """The shared time. Raises: LocalProtocolError, where the clock was never set."""
         return self._get_line().read(local)
 
-    def tell_offset(self, local: float) -> float:
+    def offset_at(self, local: float) -> float:
         """The shared time minus the local one."""
         return self.read(local) - local
 
-    def tell_local(self, shared: float) -> float:
-        """The first local time, if nothing is changed, at which the shared time is so late."""
+    def local_time_of(self, shared: float) -> float:
+        """The first local time at which the clock, if nothing changes, shows this shared time."""
         line = self._get_line()
         if shared <= line.shared:
             return line.local
@@ -87,7 +87,7 @@ class SharedClock:
         local = until + (shared - turn)
         if shared < turn:  # the rate is not 0, or the turn would be no later than the beginning
             local = line.local + (shared - line.shared) / line.rate
-        # Rounding must not make it too early: whoever wakes up would find nothing to do, and sleep for no time.
+        # Rounding must not make it too early: a timer would wake up, find nothing to do, and sleep for no time.
         while (missing := shared - line.read(local)) > 0:
             local = max(local + missing, nextafter(local, inf))
         return local
@@ -97,22 +97,22 @@ class SharedClock:
         self._line = _Line(local, shared)
 
     def settle(self, local: float) -> None:
-        """Stay at the rate of local time from now on, right or not: others will follow."""
+        """Stop slewing, because we lead now: whatever the clock shows is right."""
         self.set(self.read(local), local)
 
-    def steer(self, offset: float, local: float) -> Step:
+    def steer(self, offset: float, local: float) -> Correction:
         """Bring it to an offset from local time without running backwards."""
         here = self.read(local)
         advance = local + offset - here
         if advance > MAX_SLEW or advance < -MAX_STILL:
             self.set(local + offset, local)
-            return Step.JUMP if advance > 0 else Step.RESTART
+            return Correction.JUMP if advance > 0 else Correction.RESTART
         if advance < -MAX_SLEW:
             self._line = _Line(local, here, 0.0, local - advance)
-            return Step.STILL
+            return Correction.STILL
         rate = 1.0 + SLEW if advance > 0 else 1.0 - SLEW
         self._line = _Line(local, here, rate, local + abs(advance) / SLEW)
-        return Step.SLEW
+        return Correction.SLEW
 
     def _get_line(self) -> _Line:
         if self._line is None:
@@ -121,70 +121,71 @@ class SharedClock:
 
 
 class Bracket(NamedTuple):
-    """At a local time, the leader's time minus ours is one of these."""
+    """Bounds: at the local time `at`, the leader's time minus ours lies between `low` and `high`."""
 
     low: float
     high: float
     at: float
 
     def age(self, now: float, drift: float) -> "Bracket":
-        """What it says later. Clocks drift, so it says less."""
+        """The same at a later time: wider, because clocks drift."""
         spread = drift * (now - self.at)
         return Bracket(self.low - spread, self.high + spread, now)
 
     def meet(self, other: "Bracket") -> "Bracket | None":
-        """What both say, at the same time. None: they contradict each other."""
+        """The overlap of two brackets at the same time; None if they contradict each other."""
         low, high = max(self.low, other.low), min(self.high, other.high)
         return Bracket(low, high, self.at) if low <= high else None
 
-    def tell_middle(self) -> float:
+    @property
+    def middle(self) -> float:
         return (self.low + self.high) / 2
 
-    def tell_distance(self, offset: float) -> float:
-        """How wrong an offset can be."""
+    def max_distance(self, offset: float) -> float:
+        """How wrong this offset can be."""
         return max(self.high - offset, offset - self.low)
 
 
 class ClockFollower:
     """Asks a leader for its time, and steers a clock to it.
 
-    Each reply says for sure between which values the offset lies, whichever way took longer. All of them together, each
-    widened by the drift since, say more than the best one.
+    Each reply bounds the offset for sure, whichever way took longer. The overlap of all of them, each widened by the
+    drift since, is narrower than the best single one.
     """
 
     def __init__(
         self, clock: SharedClock, plan: Plan = PLAN, drift: float = DRIFT, needed_replies: int = NEEDED_REPLIES
     ) -> None:
-        self.strays = 0  # replies to nothing that we asked, and nonsense
-        self.contradictions = 0  # the leader's clock was changed, or drifts more than it may
+        self.strays = 0  # replies to no request of ours, and impossible times
+        self.contradictions = 0  # replies that show that the leader's clock was set, or drifts too much
         self._clock = clock
         self._plan = plan
         self._drift = drift
         self._needed = needed_replies
         self._serial = 0
-        self._sent: dict[int, float] = {}  # when, by serial number
+        self._sent: dict[int, float] = {}  # when each request was sent, by serial number
         self._found_at = inf
         self._ping_at = inf
         self._replies = 0  # of this leader
         self._trips: deque[float] = deque(maxlen=NEEDED_REPLIES)
-        self._heard: Bracket | None = None  # what this leader said
-        self._trusted: Bracket | None = None  # what we go by: an older leader's, until this one said enough
+        self._heard: Bracket | None = None  # by the replies of this leader
+        self._trusted: Bracket | None = None  # in use: an older leader's, until this one has replied often enough
         self._good_until = -inf
 
     @property
     def round_trip(self) -> float | None:
-        """The least of the last five."""
+        """The shortest of the last five."""
         return min(self._trips, default=None)
 
     def on_leader_found(self, now: float) -> None:
-        """A leader is there, or another one than before. The clock goes on as it did until this one said enough."""
+        """There is a new leader. Until it has replied often enough, the clock goes on as before."""
         self._forget(now)
-        if self._clock.is_set and self._trusted is None:  # we led, and were right by definition
-            offset = self._clock.tell_offset(now)
+        if self._clock.is_set and self._trusted is None:  # we led, so our clock was right by definition
+            offset = self._clock.offset_at(now)
             self._trust(Bracket(offset, offset, now), now)
 
     def on_leader_lost(self, now: float) -> None:
-        """From now on the clock runs by itself, and is good for FREE_RUN seconds after the last reply."""
+        """The clock runs by itself now, and counts as synchronised for FREE_RUN seconds after the last reply."""
         self._forget(now)
         self._ping_at = inf
 
@@ -195,61 +196,61 @@ class ClockFollower:
         """Serial numbers of requests to send at once."""
         if now < self._ping_at:
             return []
-        self._ping_at = now + self._tell_period(now)
+        self._ping_at = now + self._choose_period(now)
         self._serial = self._serial % MAX_SERIAL + 1
         self._sent[self._serial] = now
         if len(self._sent) > MAX_OUTSTANDING:
             del self._sent[next(iter(self._sent))]
         return [self._serial]
 
-    def on_reply(self, serial: int, time: float, now: float) -> Step | None:
-        """What was done to the clock. None: nothing, since it does not count, or is not enough yet.
+    def on_reply(self, serial: int, time: float, now: float) -> Correction | None:
+        """How the clock was corrected. None: the reply does not count, or more are needed.
 
-        SET says that we are synchronised now, and others must hear it.
+        After SET we are synchronised, and the other processes must be told.
         """
         sent = self._sent.pop(serial, inf)
         if now < sent or not 0 <= time <= MAX_TIME:
             self.strays += 1
             return None
         self._trips.append(now - sent)
-        # At some time since we asked, the leader's clock said `time`.
+        # At some moment since we asked, the leader's clock showed `time`.
         said = Bracket(time - now - RESOLUTION, time - sent + RESOLUTION, sent).age(now, self._drift)
         self._heard = self._combine(said)
         self._replies += 1
         if self._replies < self._needed:
             return None
         self._trust(self._heard, now)
-        return self._steer(self._heard.tell_middle(), now)
+        return self._steer(self._heard.middle, now)
 
     def is_synchronised(self, now: float) -> bool:
         return now <= self._good_until
 
-    def tell_error(self, now: float) -> float:
-        """The clock is wrong by no more than this, what is still to be slewed included. `inf`: nobody knows.
+    def max_error(self, now: float) -> float:
+        """The clock is wrong by no more than this, with what is still to be slewed. `inf`: it may be anything.
 
-        It is about the leader that we go by, and also about a new one from its first reply on.
+        It covers the leader whose time we use, and a new one from its first reply on.
         """
         if self._trusted is None:
             return inf
-        offset = self._clock.tell_offset(now)
+        offset = self._clock.offset_at(now)
         known = (self._trusted, self._heard or self._trusted)
-        return max(bracket.age(now, self._drift).tell_distance(offset) for bracket in known)
+        return max(bracket.age(now, self._drift).max_distance(offset) for bracket in known)
 
     def _forget(self, now: float) -> None:
-        """What one leader said is nothing to the next. Serial numbers go on: a late reply of the old one is a stray."""
+        """Replies of one leader say nothing about the next. Serial numbers go on, so late ones are strays."""
         self._sent.clear()
         self._trips.clear()
         self._heard = None
         self._replies = 0
         self._found_at = self._ping_at = now
 
-    def _tell_period(self, now: float) -> float:
+    def _choose_period(self, now: float) -> float:
         age = now - self._found_at
         period = next((period for until, period in self._plan if age < until), self._plan[-1][1])
         return period if self._replies >= self._needed else min(period, START_PERIOD)
 
     def _combine(self, said: Bracket) -> Bracket:
-        # Widening the result is the same as widening each of the replies: so nothing else need be kept of them.
+        # Widening the overlap is the same as widening each bracket, so the brackets need not be kept.
         if self._heard is None:
             return said
         both = self._heard.age(said.at, self._drift).meet(said)
@@ -261,18 +262,18 @@ class ClockFollower:
         self._trusted = bracket
         self._good_until = now + FREE_RUN
 
-    def _steer(self, offset: float, now: float) -> Step:
+    def _steer(self, offset: float, now: float) -> Correction:
         if self._clock.is_set:
             return self._clock.steer(offset, now)
         self._clock.set(now + offset, now)
-        return Step.SET
+        return Correction.SET
 
 
 class ClockLeader:
-    """Whoever leads is right: local time goes on from what the clock says, or from a beginning.
+    """The leader is right by definition: its clock runs at the rate of its local time.
 
-    `beginning` is the shared time now, where none was known before. The original counts from the whole second in which
-    it was started: so it is what has passed of that second.
+    `beginning` is the shared time now if none was known before. The original counts from the whole second in which it
+    was started, so there it is what has passed of that second.
     """
 
     def __init__(self, clock: SharedClock, now: float, beginning: float = 0.0) -> None:
@@ -284,7 +285,7 @@ class ClockLeader:
             clock.set(beginning, now)
 
     def on_request(self, now: float) -> float:
-        """The time to reply. Read the local clock after the request came: what followers know rests on it."""
+        """The time to reply. Read the local clock after the request came: the followers' bounds rest on that."""
         self.requests += 1
         return self._clock.read(now)
 
@@ -292,34 +293,34 @@ class ClockLeader:
 # Who leads
 
 PATIENCE: Final = 2.0  # seconds; by then discovery has tried each port once, and a lost leader may be back
-TURN: Final = 0.1  # seconds; a greater name has the first turn to offer
-MAX_TURNS: Final = 20  # more would take too long; if two offer at once, the law below finds one
+TURN: Final = 0.1  # seconds; processes offer one after the other, the greatest name first
+MAX_TURNS: Final = 20  # more would take too long; if two offer at once, the law below chooses one
 
 
 class Lead(Enum):
     """What a member is to the clock."""
 
-    STANDING_BY = "standing by"  # nobody leads; one that may not lead waits
+    STANDING_BY = "standing by"  # there is no leader
     FOLLOWING = "following"
     LEADING = "leading"
 
 
 class LeadEvent(Enum):
-    """What happens to it."""
+    """What happens to a member."""
 
-    FOUND = "found"  # the first of others that offer
-    CHANGED = "changed"  # others offer, and another one of them is the first
-    LOST = "lost"  # no other offers
-    PATIENCE = "patience"  # nobody offered for long enough
-    RIVAL = "rival"  # another offers beside us, and has a lesser name
-    BEATEN = "beaten"  # another offers beside us, and has a greater name
+    FOUND = "found"  # another process offers the clock, for the first time
+    CHANGED = "changed"  # another process is the greatest of those that offer
+    LOST = "lost"  # no other process offers it any more
+    PATIENCE = "patience"  # no process offered it for long enough
+    RIVAL = "rival"  # another process offers it too, and has a lesser name
+    BEATEN = "beaten"  # another process offers it too, and has a greater name
 
 
 class LeadAct(Enum):
     """What follows from it, in order."""
 
     OFFER = "offer"  # the service `_cs`, as ClockLeader
-    ANNOUNCE = "announce"  # `_cs` again: to followers of 2016, the last announcement counts
+    ANNOUNCE = "announce"  # `_cs` again: for programs of 2016 the last announcement counts
     WITHDRAW = "withdraw"  # `_cs`; the clock goes on
     FOLLOW = "follow"  # `leader`, as ClockFollower: on_leader_found
     WAIT = "wait"  # on_leader_lost
@@ -338,21 +339,21 @@ LEAD_LAW: Final[Mapping[tuple[Lead, LeadEvent], tuple[Lead, tuple[LeadAct, ...]]
 
 
 def choose_leader(candidates: Iterable[str]) -> str:
-    """Whoever of those that offer `_cs` has the greatest name, as for any service. Raises: ValueError, without any."""
+    """The greatest name of those that offer `_cs`, as for any service. Raises: ValueError, without any."""
     return max(candidates)  # code points and bytes of UTF-8 have the same order: this is strcmp
 
 
 class LeaderChoice:
-    """Whom one member follows, or that it leads. It may lead only if it was told to (`clock="lead"`)."""
+    """Decides which process a member follows, or that it leads: only a member with `clock="lead"` may."""
 
     def __init__(self, name: str, may_lead: bool, now: float, patience: float = PATIENCE) -> None:
         self.state = Lead.STANDING_BY
-        self.leader: str | None = None  # also: ourselves
+        self.leader: str | None = None  # perhaps ourselves
         self._name = name
         self._may_lead = may_lead
         self._patience = patience
         self._rivals: frozenset[str] = frozenset()
-        self._offer_at = self._tell_turn(now, 0)
+        self._offer_at = self._compute_turn(now, 0)
 
     def next_deadline(self) -> float:
         return self._offer_at
@@ -373,7 +374,7 @@ class LeaderChoice:
         if first == self.leader:
             return ()
         if first is None:
-            self._offer_at = self._tell_turn(now, greater_names)
+            self._offer_at = self._compute_turn(now, greater_names)
             return self._move(LeadEvent.LOST, None)
         return self._move(LeadEvent.FOUND if self.leader is None else LeadEvent.CHANGED, first)
 
@@ -384,7 +385,7 @@ class LeaderChoice:
             return self._move(LeadEvent.BEATEN, first)
         return self._move(LeadEvent.RIVAL, self._name)
 
-    def _tell_turn(self, now: float, greater_names: int) -> float:
+    def _compute_turn(self, now: float, greater_names: int) -> float:
         return now + self._patience + TURN * min(greater_names, MAX_TURNS) if self._may_lead else inf
 
     def _move(self, event: LeadEvent, leader: str | None) -> tuple[LeadAct, ...]:

@@ -1,8 +1,8 @@
-"""What a handler gets of a message: the values as they came, or converted to the types that it wants.
+"""Converts the values of a message to the types that a handler wants.
 
-Numbers and truth values convert among one another, strings and symbols too, arrays and vectors element by element;
-all other types only to themselves. Where a value has no equal (a float that is no number, an int too large for 32
-bits, a zero where `T` is wanted) the message does not fit. Floats lose their fraction, as they do in the original.
+Numbers and truth values convert into one another, strings and symbols too, arrays and vectors element by element; all
+other types only into themselves. If a value has no counterpart (NaN as an int, an int too large for 32 bits, a zero as
+`T`) the message does not fit. Floats lose their fraction, as they do in the original.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 from gandy.bus.wire.types import Item, parse_types
 from gandy.errors import ConfigError
 
-MAX_PLANS: Final = 1_024  # pairs of types that are remembered
+MAX_PLANS: Final = 1_024  # pairs of type strings whose plans are kept
 MAX_PLANNED: Final = 256  # types in such a pair, so that a peer cannot fill the memory with long ones
 
 NUMBERS: Final = frozenset("ihfdtBTF")  # truth values count as such
@@ -24,7 +24,7 @@ Convert: TypeAlias = Callable[[Any], Any]
 
 
 def coerce(args: Args, types: str, wanted: str) -> Args | None:
-    """The values as the wanted types, or None where they do not fit."""
+    """The values as the wanted types, or None if they do not fit."""
     if types == wanted:
         return args
     plan = _plan_once(types, wanted) if len(types) <= MAX_PLANNED else _plan(types, wanted)
@@ -39,9 +39,9 @@ def coerce(args: Args, types: str, wanted: str) -> Args | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Handler:
-    """A function for messages. `types`: what it wants, or None for anything. Raises: ConfigError.
+    """A function for messages. `types`: those that it wants, or None for any. Raises: ConfigError.
 
-    It gets the values, or, if it takes deliveries, all that is known.
+    It is called with the values or, if it `takes_delivery`, with the `Delivery`.
     """
 
     types: str | None
@@ -55,15 +55,15 @@ class Handler:
             raise ConfigError(f"a handler cannot want {self.types!r:.60}: {error}") from None
 
     def fit(self, args: Args, types: str) -> Args | None:
-        """What the function gets of a message, or None where it is not for it."""
+        """The arguments for the function, or None if the message does not fit."""
         return args if self.types is None else coerce(args, types, self.types)
 
 
 def _plan(types: str, wanted: str) -> Convert | None:
-    """How all values of a message are converted, or None where their types do not fit."""
+    """A function that converts all values of a message, or None if their types do not fit."""
     try:
         return _convert_each(zip(parse_types(types), parse_types(wanted), strict=True), tuple)
-    except ValueError:  # no types at all, or not as many as wanted
+    except ValueError:  # invalid types, or not as many as wanted
         return None
 
 
@@ -71,7 +71,7 @@ _plan_once: Final = lru_cache(MAX_PLANS)(_plan)
 
 
 def _find_convert(given: Item, wanted: Item) -> Convert | None:
-    """How one value is converted."""
+    """A function that converts one value, or None."""
     if given == wanted:
         return _keep
     if isinstance(given, tuple):
@@ -92,7 +92,7 @@ def _find_from_array(given: tuple[Item, ...], wanted: Item) -> Convert | None:
 
 
 def _convert_each(pairs: Iterable[tuple[Item, Item]], kind: type[Any]) -> Convert | None:
-    """Several values, each with types of its own. Raises: ValueError, also later: there are not as many as wanted."""
+    """For several values, each with types of its own. Raises: ValueError, also when called, for a wrong number."""
     converts: list[Convert] = []
     for given, wanted in pairs:
         convert = _find_convert(given, wanted)
@@ -103,7 +103,7 @@ def _convert_each(pairs: Iterable[tuple[Item, Item]], kind: type[Any]) -> Conver
 
 
 def _convert_all(wanted: str) -> Convert:
-    """A vector, however long. All its elements are numbers."""
+    """For a vector of any length. All its elements are numbers."""
     convert = _CONVERTS[wanted]
     return lambda values: tuple(map(convert, values))
 

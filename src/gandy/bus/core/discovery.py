@@ -1,4 +1,4 @@
-"""When a member says that it is there, and where. Seed 004: to each port in turn, less and less often."""
+"""When and where a member announces itself: docs/protocol/bus.md, rules 3 and 4."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -9,22 +9,22 @@ from gandy.bus.wire.dialects import DISCOVERY_INTERVAL, LOCAL_SERVICE, Dialect, 
 LOCALHOST: Final = "127.0.0.1"
 
 _ADDRESS: Final = f"!{LOCAL_SERVICE}/dy\0".encode()
-_PLACE: Final = slice(8, 8 + len(_ADDRESS))  # where the address of a message stands
-FIRST_MESSAGES: Final = 10  # messages: with five ports, one may be lost at each
+_PLACE: Final = slice(8, 8 + len(_ADDRESS))  # of the address in a message
+FIRST_MESSAGES: Final = 10  # two for each of five ports, of which one may be lost
 
 
 def is_discovery(data: bytes) -> bool:
-    """Whether a message is one of discovery, if it makes sense at all."""
+    """True for a discovery message; the rest of it is not checked."""
     return data[_PLACE] == _ADDRESS
 
 
-def tell_patience(dialect: Dialect) -> float:
+def meeting_time(dialect: Dialect) -> float:
     """Seconds in which a new process and an old one meet."""
-    return tell_duration(max(FIRST_MESSAGES, len(dialect.ports)))
+    return sending_time(max(FIRST_MESSAGES, len(dialect.ports)))
 
 
-def tell_duration(messages: int = FIRST_MESSAGES) -> float:
-    """Seconds in which so many of them are sent, beginning with the first."""
+def sending_time(messages: int = FIRST_MESSAGES) -> float:
+    """Seconds in which a process sends its first so many discovery messages."""
     total, interval = 0.0, DISCOVERY_INTERVAL
     for _ in range(messages):
         total, interval = total + interval, grow_interval(interval)
@@ -37,8 +37,8 @@ class Announcer:
     def __init__(self, dialect: Dialect, own_port: int, has_network: bool, peers: Sequence[str], now: float) -> None:
         """`peers` are hosts that broadcasts do not reach."""
         self._ports = dialect.list_targets(own_port)
-        # Once to the others too. Where nobody does that, an old process at a later port is found only by its own
-        # messages, of which each port gets one in a minute.
+        # Once to the other ports too: else an old process at a later port is found only by its own messages, of which
+        # each port gets one in a minute.
         self._first = self._ports + tuple([port for port in dialect.ports if port not in self._ports])
         self._own_port = own_port
         self._has_network = has_network
@@ -48,7 +48,7 @@ class Announcer:
         self.due = now
 
     def on_time(self, data: bytes, now: float) -> Iterator[Datagram | Broadcast]:
-        """What is to be sent now."""
+        """What to send now."""
         if now < self.due:
             return
         ports = self._first if self._count < len(self._first) else self._ports

@@ -1,6 +1,10 @@
-"""What a member of an ensemble wants done, and what it tells. Data only."""
+"""What a member of an ensemble produces: effects for its engine to perform, and news for its program. Data only."""
+
+from collections import Counter, deque
 
 from msgspec import Struct
+
+from gandy.bus.wire.messages import frame
 
 
 class Datagram(Struct, frozen=True, gc=False):
@@ -12,14 +16,14 @@ class Datagram(Struct, frozen=True, gc=False):
 
 
 class Broadcast(Struct, frozen=True):
-    """Send this by UDP to everybody on the local network."""
+    """Send this by UDP to all hosts of the local network."""
 
     port: int
     data: bytes
 
 
 class Connect(Struct, frozen=True):
-    """Make a TCP connection, and tell `on_connected` or `on_cut` about it."""
+    """Make a TCP connection, then call `on_connected` or `on_cut`."""
 
     link: int
     ip: str
@@ -43,7 +47,7 @@ Effect = Datagram | Broadcast | Connect | Write | Cut
 
 
 class ProcessFound(Struct, frozen=True):
-    """A process is part of the ensemble, as far as we see."""
+    """A process of the ensemble is connected to us."""
 
     process: str
 
@@ -60,7 +64,7 @@ class ServiceFound(Struct, frozen=True):
 
 
 class ServiceLost(Struct, frozen=True):
-    """Nobody offers it any more."""
+    """No process offers it any more."""
 
     service: str
 
@@ -72,16 +76,28 @@ class ClockFound(Struct, frozen=True):
 
 
 class ClockLost(Struct, frozen=True):
-    """Nobody tells the shared time any more; ours goes on by itself."""
+    """The leader of the clock has gone; our clock goes on by itself."""
 
     leader: str
 
 
 class ClockChanged(Struct, frozen=True):
-    """The shared time leapt. Back (`seconds` is negative): whatever waited for a time was dropped."""
+    """The shared time jumped. Backward (`seconds` is negative): all timed messages that were waiting are dropped."""
 
     leader: str
     seconds: float
 
 
 News = ProcessFound | ProcessLost | ServiceFound | ServiceLost | ClockFound | ClockLost | ClockChanged
+
+
+class MemberOutput:
+    """All that a member produces but deliveries. `dropped`: how many messages it dropped, by reason."""
+
+    def __init__(self) -> None:
+        self.effects: deque[Effect] = deque()
+        self.news: deque[News] = deque()
+        self.dropped: Counter[str] = Counter()
+
+    def write(self, link: int, message: bytes) -> None:
+        self.effects.append(Write(link, frame(message)))

@@ -1,8 +1,8 @@
 """OSC 1.0 patterns for one name between two slashes: `*`, `?`, `[a-z]`, `[!a-z]`, `{this,that}`. There are no escapes.
 
-Where OSC 1.0 is silent: the first `]` or `}` closes; what stands in braces is literal; `[]` matches nothing and `[!]`
-any character; a range that runs backwards is empty; a bracket or brace that is never closed is an ordinary character.
-A name is matched by the set of places that each part may end at, so no pattern needs more than parts times places.
+Where OSC 1.0 is silent: the first `]` or `}` closes; text in braces is literal; `[]` matches nothing and `[!]` any
+character; a reversed range is empty; a bracket or brace that is never closed is an ordinary character. Matching tracks
+the set of positions at which each part may end, so no pattern takes more steps than parts times positions.
 """
 
 import re
@@ -13,9 +13,11 @@ from functools import lru_cache
 from typing import Final
 
 MAX_PATTERN: Final = 255  # characters; a longer pattern matches nothing
-MAX_WORDS: Final = 256  # that a pattern without `*` may stand for, to be looked up one by one
-MAX_CACHED: Final = 1_024  # compiled patterns: a program sends the same few, a hostile peer shall not fill the memory
-PART_COST: Final = 2  # what a part costs for each name, where 1 is the comparison of a name with `this*that`
+MAX_WORDS: Final = 256  # that a pattern without `*` may expand to, to be looked up one by one
+MAX_CACHED: Final = (
+    1_024  # compiled patterns: a program sends the same few, and a hostile peer must not fill the memory
+)
+PART_COST: Final = 2  # of a part for each name; the comparison of a name with `this*that` costs 1
 
 # The last alternative is ordinary characters, and brackets and braces that are never closed.
 _PART: Final = re.compile(r"\*+|\?|\[([^]]*)]|\{([^}]*)}|(?:[^*?[{]|\[(?![^]]*])|\{(?![^}]*}))+")
@@ -23,11 +25,11 @@ _RANGE: Final = re.compile("(.)(?:-(.))?", re.DOTALL)
 
 
 def has_pattern(text: str) -> bool:
-    """Whether a name or a path may match anything but itself."""
+    """True if a name or a path may match anything but itself."""
     return "*" in text or "?" in text or "[" in text or "{" in text
 
 
-# A part takes a name and the places where it may begin, and tells where it may end. Places are bits of an int.
+# A part takes a name and the positions where it may begin, and returns those where it may end, as the bits of an int.
 
 
 class _Run:
@@ -45,7 +47,7 @@ class _Run:
 
 
 class _Letter:
-    """`?` and `[...]`: one character. Whether it belongs changes at each of the edges, which are code points."""
+    """`?` and `[...]`: one character of a set, which is given by the code points at which membership changes."""
 
     least = 1
     cost = 1
@@ -61,7 +63,7 @@ class _Letter:
         return ends
 
     def spell(self) -> list[str] | None:
-        """All characters, unless they are many. An odd number of edges: there is no last one."""
+        """All characters, unless they are many. With an odd number of edges the set has no end."""
         if len(self._edges) % 2:
             return None
         ranges = list(zip(self._edges[::2], self._edges[1::2], strict=True))
@@ -79,7 +81,7 @@ class _Words:
         self.cost = len(self._words)
 
     def advance(self, name: str, places: int) -> int:
-        ends = places if self.least == 0 else 0  # the empty word is everywhere
+        ends = places if self.least == 0 else 0  # the empty word matches everywhere
         for word in filter(None, self._words):
             at = name.find(word)
             while at >= 0:
@@ -99,7 +101,7 @@ _ANY: Final = _Letter([0])
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """One name's pattern. `words`: all that it matches, where they are few; `cost`: of `matches` for a short name."""
+    """A pattern for one name. `words`: all names that it matches, if they are few. `cost`: of `matches`."""
 
     matches: Callable[[str], bool]
     words: tuple[str, ...] | None
@@ -128,7 +130,7 @@ def _compile(text: str) -> Pattern:
 
 
 def _spell(parts: list[_Part]) -> list[str] | None:
-    """All words that the parts stand for, unless they are many or endless."""
+    """All words that the parts expand to, unless they are many or infinitely many."""
     words = [""]
     for part in parts:
         endings = part.spell()
@@ -139,7 +141,7 @@ def _spell(parts: list[_Part]) -> list[str] | None:
 
 
 def _find_word(part: _Part) -> str:
-    """The text of a part that is ordinary characters, else nothing."""
+    """The text of a part of ordinary characters; empty for any other part."""
     words = part.spell() if isinstance(part, _Words) else []
     return words[0] if len(words) == 1 else ""
 
@@ -183,7 +185,7 @@ def _make_part(text: str, letters: str | None, words: str | None) -> _Part:
 
 
 def _find_edges(text: str) -> list[int]:
-    """Where membership changes in what stands between brackets."""
+    """The code points at which membership changes, from the text between brackets."""
     is_negated = text.startswith("!")
     ranges = [(ord(match[1]), ord(match[2] or match[1]) + 1) for match in _RANGE.finditer(text[is_negated:])]
     edges: list[int] = []

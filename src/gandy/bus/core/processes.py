@@ -1,7 +1,7 @@
-"""Processes of an ensemble and the services that they offer. Records and look-ups; others act.
+"""Records of the processes of an ensemble and of the services that they offer. Nothing here acts.
 
-One rule for services that several processes offer, everywhere: the process with the greatest name has it. When that one
-goes, the next one has it. So all members agree, whatever came first, and nothing has to be asked.
+docs/protocol/bus.md, rule 12: of several processes that offer a service, the greatest name has it. So all members
+agree, in whatever order they heard of the offers, and need not ask one another.
 """
 
 from collections.abc import Iterator
@@ -10,12 +10,12 @@ from typing import Final
 
 from gandy.bus.wire.messages import Framer, Order
 
-MAX_PROCESSES: Final = 2_000  # in the table; whoever announces more only wants to fill it
+MAX_PROCESSES: Final = 2_000  # in the table; a host that announces more only wants to fill it
 MAX_SERVICES: Final = 1_000  # of one process
 
 
 class ProcessState(IntEnum):
-    """Seed 004, in its order."""
+    """docs/protocol/bus.md, rule 10, in its order."""
 
     DISCOVERED = 1
     CONNECTING = 2
@@ -25,7 +25,7 @@ class ProcessState(IntEnum):
 
 
 class Status(IntEnum):
-    """Of a service, as the original counts them."""
+    """Of a service, with the original's numbers: docs/protocol/bus.md, rule 13."""
 
     UNKNOWN = -1
     LOCAL_NOTIME = 0
@@ -46,13 +46,13 @@ class Process:
         self.ip = ip
         self.tcp_port = tcp_port
         self.udp_port = 0  # until its init message
-        self.order: Order = "<"  # of the numbers that it sends
+        self.order: Order = "<"  # byte order of what it sends
         self.state = ProcessState.DISCOVERED
-        self.is_here = False  # it has said who it is
+        self.is_here = False  # its init message has come
         self.since = now  # of the state
         self.link = 0
-        self.services: dict[str, None] = {}  # in the order in which it told them: sets have another in each run
-        self.knows_our_state = False  # we told it that we know the time, which nobody can take back
+        self.services: dict[str, None] = {}  # in the order of its announcements, so that runs can be repeated
+        self.knows_our_state = False  # we told it that we know the time, which cannot be taken back
 
     def move(self, state: ProcessState, now: float) -> None:
         if state is not self.state:
@@ -60,8 +60,8 @@ class Process:
             self.is_here = state >= ProcessState.NO_CLOCK
 
 
-class Link:
-    """A TCP connection, perhaps to somebody who has not said yet who it is."""
+class PeerLink:
+    """A TCP connection. `process` is None until an accepted one has identified itself."""
 
     def __init__(self, number: int, limit: int, now: float, process: Process | None = None) -> None:
         self.number = number
@@ -70,13 +70,14 @@ class Link:
         self.process = process
 
 
-class Services:
-    """Who offers what. The greatest name has it."""
+class Providers:
+    """The processes that offer each service."""
 
     def __init__(self) -> None:
-        self._providers: dict[str, list[str]] = {}  # names of processes, the greatest one last
+        self._providers: dict[str, list[str]] = {}  # by service; the greatest name is last
 
     def find(self, service: str) -> str | None:
+        """The process that has the service."""
         providers = self._providers.get(service)
         return None if providers is None else providers[-1]
 
@@ -84,7 +85,7 @@ class Services:
         return iter([(service, providers[-1]) for service, providers in self._providers.items()])
 
     def add(self, service: str, process: str) -> bool:
-        """Whether it is somebody else's now."""
+        """True if another process has the service now."""
         before = self.find(service)
         providers = self._providers.setdefault(service, [])
         if process not in providers:
@@ -93,7 +94,7 @@ class Services:
         return self.find(service) != before
 
     def remove(self, service: str, process: str) -> bool:
-        """Whether it is somebody else's now, or nobody's."""
+        """True if another process, or none, has the service now."""
         before = self.find(service)
         providers = self._providers.get(service, [])
         if process in providers:

@@ -1,21 +1,21 @@
-"""What a member knows of the shared time, and whether it leads the clock or whom it follows."""
+"""What a member knows of the shared time, and whether it leads the clock or which process it follows."""
 
 from collections.abc import Iterable
 from math import inf
 from typing import NamedTuple, assert_never
 
-from gandy.bus.core.clock import ClockFollower, ClockLeader, LeadAct, LeaderChoice, SharedClock, Step
+from gandy.bus.core.clock import ClockFollower, ClockLeader, Correction, LeadAct, LeaderChoice, SharedClock
 
 
 class Heard(NamedTuple):
     """What a reply did."""
 
-    is_new_leader: bool = False  # we go by this one from now on
-    leap: float = 0.0  # seconds by which the clock was set; what is slewed is no leap
+    is_new_leader: bool = False  # its time is ours from now on
+    jump: float = 0.0  # seconds by which the clock was set; slewing is no jump
 
 
 class Timekeeper:
-    """One for each member. What is to be told to others comes back as acts."""
+    """The clock of one member. What other processes must hear is returned as acts."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class Timekeeper:
         patience: float = 0.0,
         first_patience: float = 0.0,
     ) -> None:
-        """`beginning`: the shared time now, should we be the first to lead. Both kinds of patience: see `on_time`."""
+        """`beginning`: the shared time now, should we lead first. For both kinds of patience see `on_time`."""
         self.clock = SharedClock()
         self.follower = ClockFollower(self.clock)
         self._choice = LeaderChoice(name, may_lead, now)
@@ -36,11 +36,11 @@ class Timekeeper:
         self._patience = patience
         self._first_patience = first_patience
         self._not_before = -inf
-        self._is_settled = False  # the clock is the leader's, and not what it was before
+        self._is_settled = False  # the clock shows this leader's time, not an earlier one's
 
     @property
     def leader(self) -> str | None:
-        """Whose time it is; perhaps our own."""
+        """The process whose time it is; perhaps ourselves."""
         return self._choice.leader
 
     @property
@@ -50,19 +50,19 @@ class Timekeeper:
     def is_synced(self, now: float) -> bool:
         return self.leads or self.follower.is_synchronised(now)
 
-    def tell_error(self, now: float) -> float:
-        """The shared time is wrong by no more than this. `inf`: nobody knows."""
-        return 0.0 if self.leads else self.follower.tell_error(now)
+    def max_error(self, now: float) -> float:
+        """The shared time is wrong by no more than this. `inf`: it may be anything."""
+        return 0.0 if self.leads else self.follower.max_error(now)
 
     def on_offers(self, others: Iterable[str], greater_names: int, now: float) -> tuple[LeadAct, ...]:
-        """Somebody else offers the clock, or does so no more."""
+        """After another process began or ceased to offer the clock."""
         return self._act(self._choice.on_offers(others, now, greater_names), now)
 
     def on_time(self, now: float, others_know: bool = False) -> tuple[LeadAct, ...]:
-        """`others_know`: somebody tells the time, and we have not met them. Ours would be another time, for all.
+        """`others_know`: processes that we met know the shared time from a leader that we have not met.
 
-        So we have more patience, and begin a new time only if nobody was found by then. Where messages may be lost, we
-        have some in any case.
+        A new time of ours would compete with theirs. So we wait longer, and begin one only if no leader was found by
+        then. Where discovery messages may be lost, we wait a little in any case.
         """
         patience = self._patience if others_know else self._first_patience
         self._not_before = -inf if self.clock.is_set else self._started + patience
@@ -77,12 +77,12 @@ class Timekeeper:
 
     def on_reply(self, serial: int, time: float, now: float) -> Heard:
         before = self.clock.read(now) if self.clock.is_set else time
-        step = None if self.leads else self.follower.on_reply(serial, time, now)
-        if step is None:
+        correction = None if self.leads else self.follower.on_reply(serial, time, now)
+        if correction is None:
             return Heard()
         was_settled, self._is_settled = self._is_settled, True
-        has_leapt = step in (Step.JUMP, Step.RESTART)
-        return Heard(not was_settled, self.clock.read(now) - before if has_leapt else 0.0)
+        has_jumped = correction in (Correction.JUMP, Correction.RESTART)
+        return Heard(not was_settled, self.clock.read(now) - before if has_jumped else 0.0)
 
     def _act(self, acts: tuple[LeadAct, ...], now: float) -> tuple[LeadAct, ...]:
         for act in acts:
@@ -92,7 +92,7 @@ class Timekeeper:
                     self._leads = ClockLeader(self.clock, now, self._beginning + now - self._started)
                 case LeadAct.WITHDRAW:
                     self._leads = None
-                    self.follower = ClockFollower(self.clock)  # the old one knows only of leaders before us
+                    self.follower = ClockFollower(self.clock)  # the old one knows only what leaders before us said
                 case LeadAct.FOLLOW:
                     self.follower.on_leader_found(now)
                     self._is_settled = False

@@ -1,8 +1,8 @@
-"""A private ensemble: who does not have its key reads nothing, is not heard, and gets no answer.
+"""A private ensemble: without its key a program can read nothing, is ignored, and gets no answer.
 
 Links are TLS 1.3 between processes that all show the same certificate, made from the ensemble's key. Datagrams are
-sealed one by one: those of discovery for everybody who has the key, others for the process at the other end of a link,
-as long as there is that link, so that what was recorded is good for nothing later.
+sealed one by one: those of discovery for all processes with the key, others for the process at the other end of a link
+and only while there is that link, so that recorded ones are worthless later.
 """
 
 import os
@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from gandy.bus.core.discovery import is_discovery
-from gandy.bus.core.links import Place
+from gandy.bus.core.links import Endpoints
 from gandy.keys.ensemble import KEY_BYTES
 from gandy.keys.session import NO_CHECK_TIME, TlsSession
 
@@ -34,29 +34,29 @@ MARK_BYTES: Final = 16
 NONCE_BYTES: Final = 12
 COUNT_BYTES: Final = 8
 
-# The first byte of a datagram. A plain one begins with a time, and is not taken for one of these unless it means to be.
-DISCOVERY: Final = 0xD1  # then a nonce, and what is sealed
-MESSAGE: Final = 0xD2  # then the sender's mark, a count, and what is sealed
-OVERHEAD: Final = 1 + MARK_BYTES + COUNT_BYTES + 16  # bytes that a message has more
+# The first byte of a datagram. A plain one that happens to begin with it cannot be opened.
+DISCOVERY: Final = 0xD1  # then a nonce and the sealed message
+MESSAGE: Final = 0xD2  # then the sender's mark, a count and the sealed message
+OVERHEAD: Final = 1 + MARK_BYTES + COUNT_BYTES + 16  # bytes that sealing adds to a message
 
-LINGER: Final = 2.0  # seconds that datagrams of a link that is gone are still taken
+LINGER: Final = 2.0  # seconds for which datagrams of a link are accepted after its end
 MAX_DEPARTED: Final = 256  # such links
 
 WINDOW: Final = 1024  # messages that may overtake one another
 
-_CARD: Final = struct.Struct(f"!{MARK_BYTES}s4sH")  # the first words on a link: a mark, and where datagrams go
+_CARD: Final = struct.Struct(f"!{MARK_BYTES}s4sH")  # the first bytes on a link: a mark, and where to send datagrams
 _CERTIFICATE_DATES: Final = datetime(2020, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
 
 
 class Window:
-    """Numbers that have come: each is good once."""
+    """The counts that have come: each is accepted once."""
 
     def __init__(self) -> None:
         self._greatest = 0
         self._seen = 0  # a bit for each of the last WINDOW numbers, the greatest first
 
     def take(self, number: int) -> bool:
-        """Whether it is new; what is too old to tell is not."""
+        """False for a count that came before, or that is too old to know."""
         ahead = number - self._greatest
         if ahead > 0:
             self._seen = (self._seen << ahead | 1) & (1 << WINDOW) - 1 if ahead < WINDOW else 1
@@ -68,11 +68,11 @@ class Window:
         return True
 
 
-class Peer:
-    """The process at the other end of a link, for the datagrams between us. Each link has keys of its own."""
+class PrivatePeer:
+    """The keys for datagrams between us and the process at the other end of a link."""
 
     def __init__(self, our_mark: bytes, their_mark: bytes, where: tuple[str, int], keys: tuple[bytes, bytes]) -> None:
-        """`keys`: for datagrams to it, and from it."""
+        """`keys`: for datagrams to it and from it."""
         self.our_mark = our_mark
         self.their_mark = their_mark
         self.where = where
@@ -82,18 +82,18 @@ class Peer:
 
 
 class Privacy:
-    """One for each process of a private ensemble."""
+    """The keys of one process of a private ensemble."""
 
     overhead = OVERHEAD
 
-    def __init__(self, key: bytes, name: str, tell_time: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, key: bytes, name: str, read_clock: Callable[[], float] = time.monotonic) -> None:
         self._key = key
         self._name = name
         self._discovery = ChaCha20Poly1305(self._derive("discovery"))
-        self._peers: dict[bytes, Peer] = {}  # by their marks
-        self._departed: OrderedDict[bytes, tuple[float, Peer]] = OrderedDict()  # since when
-        self._tell_time = tell_time
-        self._places: dict[tuple[str, int], Peer] = {}
+        self._peers: dict[bytes, PrivatePeer] = {}  # by their marks
+        self._departed: OrderedDict[bytes, tuple[float, PrivatePeer]] = OrderedDict()  # with the time of their end
+        self._read_clock = read_clock
+        self._places: dict[tuple[str, int], PrivatePeer] = {}
         self._client_context, self._server_context = self._make_contexts()
 
     def _derive(self, purpose: str, context: bytes = b"") -> bytes:
@@ -103,35 +103,35 @@ class Privacy:
 
     # Links
 
-    def make_session(self, place: Place, is_server: bool) -> "PrivateSession":
-        """For a new connection of the process that is at this place."""
+    def make_session(self, place: Endpoints, is_server: bool) -> "PrivateSession":
+        """For a new connection. `place`: our own, which is sent to the peer."""
         return PrivateSession(self, place, self._server_context if is_server else self._client_context, is_server)
 
-    def on_card(self, our_mark: bytes, card: bytes) -> Peer:
-        """Whoever is at the other end of a link may send us datagrams from now on. Raises: ValueError."""
+    def on_card(self, our_mark: bytes, card: bytes) -> PrivatePeer:
+        """The process at the other end of a link may send us datagrams from now on. Raises: ValueError."""
         mark, ip, port = _CARD.unpack(card)
         if mark == our_mark or mark in self._peers:
-            raise ValueError("a mark is told twice")
+            raise ValueError("a mark is used twice")
         keys = self._derive("message", our_mark + mark), self._derive("message", mark + our_mark)
-        peer = Peer(our_mark, mark, (inet_ntoa(ip), port), keys)
+        peer = PrivatePeer(our_mark, mark, (inet_ntoa(ip), port), keys)
         self._peers[mark] = self._places[peer.where] = peer
         return peer
 
-    def forget(self, peer: Peer) -> None:
-        """Its link is gone."""
+    def forget(self, peer: PrivatePeer) -> None:
+        """Its link has ended."""
         del self._peers[peer.their_mark]
-        self._departed[peer.their_mark] = self._tell_time(), peer
+        self._departed[peer.their_mark] = self._read_clock(), peer
         while len(self._departed) > MAX_DEPARTED:
             self._departed.popitem(last=False)
         if self._places[peer.where] is peer:
             del self._places[peer.where]
-            # A link that somebody passed on to the wrong process is cut soon, and the right one is as good as before.
+            # A link that an attacker forwarded to the wrong process is cut soon; then the right one is used again.
             self._places.update((each.where, each) for each in self._peers.values() if each.where == peer.where)
 
     # Datagrams
 
     def seal(self, data: bytes, where: tuple[str, int] | None) -> bytes:
-        """For one process that we have a link to; discovery for everybody. Nothing, where nobody could open it."""
+        """Discovery for all processes, others for the one at `where`. Empty if there is no link to it."""
         peer = self._places.get(where) if where is not None else None
         if is_discovery(data):
             nonce = secrets.token_bytes(NONCE_BYTES)
@@ -143,14 +143,14 @@ class Privacy:
         return b"%c%b%b%b" % (MESSAGE, peer.our_mark, count, peer.sealing.encrypt(bytes(4) + count, data, None))
 
     def open(self, data: bytes) -> bytes:
-        """What was sealed; nothing, where it was not, or has come before."""
+        """The message inside; empty if it is not sealed with our keys, or has come before."""
         try:
             if data[0] == MESSAGE:
                 return self._open_message(data)
             if data[0] == DISCOVERY:
                 at = 1 + NONCE_BYTES
                 opened = self._discovery.decrypt(data[1:at], data[at:], None)
-                return opened if is_discovery(opened) else b""  # whoever says more must say it to us
+                return opened if is_discovery(opened) else b""  # other messages must be sealed for us alone
         except (InvalidTag, IndexError, ValueError):
             pass
         return b""
@@ -164,15 +164,15 @@ class Privacy:
         opened = peer.opening.decrypt(bytes(4) + count, data[at + COUNT_BYTES :], None)
         return opened if peer.window.take(int.from_bytes(count, "big")) else b""
 
-    def _find_departed(self, mark: bytes) -> Peer | None:
-        """Who says something and leaves: the end of the link may be seen before its last datagram."""
+    def _find_departed(self, mark: bytes) -> PrivatePeer | None:
+        """A process that sends and leaves: the end of its link may be seen before its last datagram."""
         then, peer = self._departed.get(mark, (0.0, None))
-        return peer if peer is not None and self._tell_time() - then < LINGER else None
+        return peer if peer is not None and self._read_clock() - then < LINGER else None
 
     # TLS
 
     def _make_contexts(self) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-        """The same key, and so the same certificate, in every process: nobody else can show it."""
+        """The same key, and so the same certificate, in every process; no program without the key can show it."""
         key = Ed25519PrivateKey.from_private_bytes(self._derive("certificate"))
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "gandy ensemble")])
         begin, end = _CERTIFICATE_DATES
@@ -180,7 +180,7 @@ class Privacy:
         certificate = builder.sign(key, None).public_bytes(Encoding.PEM)
         secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         contexts = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        # OpenSSL reads keys from files only. This one is never on a disk.
+        # OpenSSL reads keys from files only. This file is never on a disk.
         with os.fdopen(os.memfd_create("gandy"), "wb") as file:
             file.write(certificate + secret)
             file.flush()
@@ -198,26 +198,26 @@ class Privacy:
 class PrivateSession:
     """A private link, without its socket: TLS, and then one card from each side before anything else."""
 
-    def __init__(self, privacy: Privacy, place: Place, context: ssl.SSLContext, is_server: bool) -> None:
+    def __init__(self, privacy: Privacy, place: Endpoints, context: ssl.SSLContext, is_server: bool) -> None:
         self._privacy = privacy
         self._tls = TlsSession(context, is_server=is_server)
         self._mark = secrets.token_bytes(MARK_BYTES)
         self._card = _CARD.pack(self._mark, inet_aton(place.ip), place.udp_port)
         self._read = bytearray()  # of their card
-        self._peer: Peer | None = None
+        self._peer: PrivatePeer | None = None
 
     @property
     def is_known(self) -> bool:
-        """Whether we know who is at the other end."""
+        """True if the other end has shown the key and sent its card."""
         return self._peer is not None
 
     def begin(self) -> bytes:
-        """What is to be said first. Raises: SSLError."""
+        """The first bytes to send. Raises: SSLError."""
         self._tls.begin()
         return self._tls.data_to_send()
 
     def receive(self, data: bytes) -> Iterator[bytes]:
-        """What was said to us. Then ask for `data_to_send`. Raises: SSLError, ConnectionError, ValueError."""
+        """The plain bytes inside. Call `data_to_send` afterwards. Raises: SSLError, ConnectionError, ValueError."""
         was_open = self._tls.is_open
         self._tls.receive(data)
         if self._tls.is_open and not was_open:
@@ -243,12 +243,12 @@ class PrivateSession:
         return self._tls.data_to_send()
 
     def end(self) -> bytes:
-        """The last words."""
+        """The last bytes to send."""
         self._tls.end()
         return self._tls.data_to_send()
 
     def close(self) -> None:
-        """The link is gone."""
+        """The link has ended."""
         if self._peer is not None:
             self._privacy.forget(self._peer)
             self._peer = None

@@ -1,30 +1,34 @@
-"""The sockets of one process on the bus: discovery, datagrams, and a server for links. Nothing here waits."""
+"""The sockets of one process on the bus, and how much is read from them at a time. Nothing here waits."""
 
 import socket
 from contextlib import suppress
 from typing import Final
 
 from gandy.bus.core.discovery import LOCALHOST
-from gandy.bus.core.member import Place
+from gandy.bus.core.member import Endpoints
 from gandy.bus.wire.dialects import Dialect
 from gandy.errors import ConfigError
 
 BACKLOG: Final = 128
 BUFFER_BYTES: Final = 1 << 20  # for datagrams that come while a handler runs
+MAX_READS: Final = 100  # of one socket before the others get their turn
+READ_BYTES: Final = 1 << 16  # with more, Python maps and unmaps memory for each read
+MAX_DATAGRAM_BYTES: Final = 1 << 16
+MAX_WAITING: Final = 10_000  # deliveries; while handlers are so far behind, nothing more is read
 
-# Seconds: a peer whose machine is gone is noticed without a word of its own.
+# Seconds: so a peer whose machine has gone is noticed.
 KEEPALIVE_IDLE: Final = 5
 KEEPALIVE_INTERVAL: Final = 2
 KEEPALIVE_COUNT: Final = 3
-# Nor while we send to it: keepalive is silent then, and TCP alone has patience for a quarter of an hour.
+# The same while data is unacknowledged: then TCP sends no keepalives, and waits for a quarter of an hour by itself.
 UNANSWERED_MS: Final = 1000 * (KEEPALIVE_IDLE + KEEPALIVE_INTERVAL * KEEPALIVE_COUNT)
 
 
 class Sockets:
-    """All of them are open, or none is."""
+    """Either all of them are open or none is. `place`: where other processes reach them."""
 
     def __init__(self, dialect: Dialect, ip: str) -> None:
-        """At 127.0.0.1 nobody outside this machine reaches us. Raises: ConfigError."""
+        """With the IP 127.0.0.1 no other machine can reach them. Raises: ConfigError."""
         self._all: list[socket.socket] = []
         host = LOCALHOST if ip == LOCALHOST else ""
         try:
@@ -35,8 +39,8 @@ class Sockets:
             self.server = self._open(socket.SOCK_STREAM)
             self.server.bind((host, 0))
             self.server.listen(BACKLOG)
-            self.shouts = self._open(socket.SOCK_DGRAM)
-            self.shouts.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+            self.broadcasts = self._open(socket.SOCK_DGRAM)
+            self.broadcasts.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
         except OSError as error:
             self.close()
             raise ConfigError(f"the bus cannot open its sockets: {error.strerror or error}") from None
@@ -44,7 +48,7 @@ class Sockets:
             self.close()
             raise
         ports = (self.server, self.datagrams, self.discovery)
-        self.place = Place(ip, *(opened.getsockname()[1] for opened in ports))
+        self.place = Endpoints(ip, *(opened.getsockname()[1] for opened in ports))
 
     def close(self) -> None:
         for opened in self._all:
@@ -57,15 +61,15 @@ class Sockets:
         return opened
 
     def _open_discovery(self, dialect: Dialect, host: str) -> socket.socket:
-        """At the first port that is free. Without SO_REUSEADDR: two that share a port never hear of one another."""
+        """docs/protocol/bus.md, rule 5."""
         opened = self._open(socket.SOCK_DGRAM)
         for port in dialect.ports:
             with suppress(OSError):
                 opened.bind((host, port))
                 return opened
         raise ConfigError(
-            f"all {len(dialect.ports)} discovery ports are taken on this machine: so many processes of dialect "
-            f"{dialect.name} are there already, in whatever ensembles; end one of them"
+            f"all {len(dialect.ports)} discovery ports of this machine are taken: as many processes that speak dialect "
+            f"{dialect.name} are running, in this ensemble or in others; end one of them"
         )
 
 

@@ -1,7 +1,7 @@
-"""OSC programs beside an ensemble: what they send goes to a service, and what a service of ours gets goes to them.
+"""Bridges between OSC programs and an ensemble: their messages go to a service, and messages of a service to them.
 
-One thread serves all sockets that must be waited for. It starts with the first of them and ends with the ensemble.
-It sends no bundles, and does not answer whoever sends. docs/how-to/use-the-bus.md has the table of types.
+One thread serves all sockets that must be waited for. It starts with the first of them and ends with the ensemble. It
+sends no bundles and no answers. docs/how-to/use-the-bus.md has the table of types.
 """
 
 from gandy.bus.core.discovery import LOCALHOST
@@ -12,7 +12,7 @@ from gandy.bus.osc.thread import OscThread
 
 
 class Osc:
-    """All doors of one ensemble. Nothing is opened before the first of them."""
+    """All bridges of one ensemble. Nothing is opened before the first of them."""
 
     def __init__(self, engine: Engine, insecure: bool) -> None:
         self._thread = OscThread(engine, insecure)

@@ -1,4 +1,4 @@
-"""What OSC programs send goes to a service of the bus, wherever it is."""
+"""From OSC programs to a service of the bus, whichever process offers it."""
 
 import socket
 import time
@@ -6,32 +6,28 @@ from functools import partial
 from selectors import EVENT_READ
 from typing import Final
 
+from gandy.bus.core.local_services import check_service
 from gandy.bus.core.member import Member
-from gandy.bus.io.sockets import BUFFER_BYTES, set_up_link
+from gandy.bus.io.sockets import BUFFER_BYTES, MAX_READS, READ_BYTES, set_up_link
 from gandy.bus.osc.streams import SlipFramer, make_framer
-from gandy.bus.osc.thread import Door, OscThread, find_host
+from gandy.bus.osc.thread import OscBridge, OscThread, find_host
 from gandy.bus.osc.values import Clocks, from_osc
 from gandy.bus.wire import osc
-from gandy.bus.wire.control import is_name, is_process
-from gandy.bus.wire.dialects import CLOCK_SERVICE, LOCAL_SERVICE
 from gandy.bus.wire.messages import Framer
 from gandy.errors import ConfigError, LinkError, NoClock, NotScheduled, RemoteProtocolError, UnknownService
 
 MAX_CONNECTIONS: Final = 64  # to one port; each may make us keep MAX_BYTES
-MAX_AT_ONCE: Final = 100  # datagrams or reads before others get their turn
-READ_BYTES: Final = 1 << 16
 BACKLOG: Final = 16
 
 
-class OscIn(Door):
-    """Listens at `port`. What comes for /a/b goes to /service/a/b, wherever the service is. `close` it to end that."""
+class OscIn(OscBridge):
+    """Listens at `port`, and sends messages to /a/b on to /service/a/b. `close` it to stop."""
 
     def __init__(self, service: str, host: str, port: int, thread: OscThread, is_tcp: bool) -> None:
         """Raises: ConfigError, LinkError."""
         super().__init__(service, thread)
-        if not is_name(service) or is_process(service) or service in (LOCAL_SERVICE, CLOCK_SERVICE):
-            raise ConfigError(f"{service!r} cannot be the name of a service")
-        self._streams: dict[socket.socket, Framer | SlipFramer | None] = {}  # None: it has said nothing yet
+        check_service(service)
+        self._streams: dict[socket.socket, Framer | SlipFramer | None] = {}  # None: nothing has come yet
         self._socket = _bind(find_host(host, thread.insecure), port, is_tcp)
         self.port: int = self._socket.getsockname()[1]
         try:
@@ -50,7 +46,7 @@ class OscIn(Door):
             self._thread.remove(self)
 
     def _read_datagrams(self, _events: int) -> None:
-        for _ in range(MAX_AT_ONCE):
+        for _ in range(MAX_READS):
             try:
                 data = self._socket.recv(READ_BYTES)
             except OSError:  # nothing is left
@@ -60,7 +56,7 @@ class OscIn(Door):
     def _accept(self, _events: int) -> None:
         try:
             sock, _ = self._socket.accept()
-        except OSError:  # it went away
+        except OSError:  # the peer has gone
             return
         if len(self._streams) >= MAX_CONNECTIONS:
             self._drop("too many connections")
@@ -109,7 +105,7 @@ class OscIn(Door):
     def _open(
         self, element: osc.OscMessage | osc.OscBundle, due: float, clocks: Clocks, member: Member, now: float
     ) -> None:
-        """`due`: when, by the wall clock; 0.0 is at once. A bundle within another is never before that one."""
+        """`due`: by the wall clock; 0.0 is at once. A bundle within another is never due before that one."""
         if isinstance(element, osc.OscMessage):
             self._send(element, due, clocks, member, now)
             return
@@ -120,17 +116,17 @@ class OscIn(Door):
     def _send(self, message: osc.OscMessage, due: float, clocks: Clocks, member: Member, now: float) -> None:
         address = f"/{self.service}{message.address if message.address != '/' else ''}"
         try:
-            types, args = from_osc(*message[1:], lambda tag: clocks.tell_shared(osc.tag_to_seconds(tag)))
-            send = partial(member.send, address, args, now, types=types)
+            types, args = from_osc(*message[1:], lambda tag: clocks.to_shared(osc.tag_to_seconds(tag)))
+            send = partial(member.outbox.send, address, args, now, types=types)
             try:
-                at = clocks.tell_shared(due)
-                send(at=at if at > 0.0 else None)  # nothing comes before the shared time began
+                at = clocks.to_shared(due)
+                send(at=at if at > 0.0 else None)  # the shared time has no moments before 0
             except NoClock:
                 if due > clocks.wall:
                     raise
                 send()
         except UnknownService:
-            self._drop("nobody offers the service")
+            self._drop("no process offers the service")
         except NoClock:
             self._drop("it has a time, and the shared time is not known")
         except NotScheduled as error:
@@ -143,7 +139,7 @@ def _bind(host: str, port: int, is_tcp: bool) -> socket.socket:
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM if is_tcp else socket.SOCK_DGRAM)
     try:
         if is_tcp:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # old connections may still be fading
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # old connections may still be in TIME_WAIT
         else:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
         sock.setblocking(False)

@@ -1,4 +1,4 @@
-"""What a service of ours gets goes to an OSC program. It sends no bundles."""
+"""From a service of ours to an OSC program. It sends no bundles."""
 
 import socket
 import time
@@ -12,22 +12,21 @@ from typing import Final
 from gandy.bus.core.coercion import Handler
 from gandy.bus.core.member import Delivery, Member
 from gandy.bus.core.processes import Status
-from gandy.bus.io.sockets import set_up_link
-from gandy.bus.osc.thread import Door, OscThread, find_host
+from gandy.bus.io.sockets import READ_BYTES, set_up_link
+from gandy.bus.osc.thread import OscBridge, OscThread, find_host
 from gandy.bus.osc.values import Clocks, to_osc
 from gandy.bus.wire import osc
 from gandy.bus.wire.messages import MAX_DATAGRAM, frame
 from gandy.errors import ConfigError, LinkError, NoClock
 
 MAX_UNSENT_BYTES: Final = 8 * 1024 * 1024  # for a program that does not read; beyond, it is cut
-READ_BYTES: Final = 1 << 16
 
-RETRY_SECONDS: Final = 1.0  # after a connection failed; what comes before that is dropped
-LINGER_SECONDS: Final = 1.0  # for what is still to go out when we close
+RETRY_SECONDS: Final = 1.0  # after a connection failed; messages before that are dropped
+LINGER_SECONDS: Final = 1.0  # when we close, to send what is left
 
 
-class OscOut(Door):
-    """A service of ours, whose messages go on to an OSC program: by UDP. `close` it to offer it no more."""
+class OscOut(OscBridge):
+    """A service of ours whose messages go on to an OSC program by UDP. `close` it to stop offering it."""
 
     def __init__(self, service: str, host: str, port: int, thread: OscThread) -> None:
         """Raises: ConfigError, LinkError."""
@@ -54,7 +53,7 @@ class OscOut(Door):
     def _forward(self, delivery: Delivery) -> None:
         path = delivery.address[1:].partition("/")[2]
         try:
-            types, args = to_osc(delivery.types, delivery.args, self._tell_tag)
+            types, args = to_osc(delivery.types, delivery.args, self._to_tag)
             data = osc.encode(osc.OscMessage("/" + path, types, args))
         except NoClock:
             self._drop("it has a time among its values, and the shared time is not known")
@@ -63,10 +62,10 @@ class OscOut(Door):
         else:
             self._send(data)
 
-    def _tell_tag(self, shared: float) -> int:
+    def _to_tag(self, shared: float) -> int:
         clock, now = self._thread.engine.member.time.clock, time.monotonic()
         clocks = Clocks(time.time(), clock.read(now) if clock.is_set else None)
-        return osc.seconds_to_tag(clocks.tell_wall(shared))
+        return osc.seconds_to_tag(clocks.to_wall(shared))
 
     def _connect(self) -> None:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -93,7 +92,7 @@ def _offer(service: str, handler: Handler, member: Member, now: float) -> None:
 
 
 class OscTcpOut(OscOut):
-    """The same by TCP, each message behind its length. What cannot go out soon is dropped: it would come too late."""
+    """The same by TCP, with a length before each message. Without a connection messages are dropped, not kept."""
 
     def _connect(self) -> None:
         self._link: socket.socket | None = None
@@ -116,7 +115,7 @@ class OscTcpOut(OscOut):
                 self._drop("there is no connection")
                 return
             if len(self._unsent) + len(data) > MAX_UNSENT_BYTES:
-                self._drop("it does not read what it is sent, and is cut")
+                self._drop("the program does not read, and is cut")
                 self._lose()
                 return
             self._unsent += frame(data)
@@ -133,7 +132,7 @@ class OscTcpOut(OscOut):
 
     def _on_event(self, events: int) -> None:
         link = self._link
-        assert link is not None, "it is forgotten with the link"
+        assert link is not None, "a lost link is not watched"
         if not self._is_open:
             if link.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
                 self._lose()
@@ -145,7 +144,7 @@ class OscTcpOut(OscOut):
         self._flush()
 
     def _read(self, link: socket.socket) -> bool:
-        """Nobody wants it, but its end must be noticed. Whether the link is there."""
+        """Read and ignore, so that the end of the link is noticed. False at that end."""
         try:
             return bool(link.recv(READ_BYTES))
         except BlockingIOError:

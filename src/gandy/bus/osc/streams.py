@@ -9,7 +9,7 @@ MAX_BYTES: Final = 1 << 20  # of an OSC message or bundle over TCP
 
 
 def make_framer(data: bytes) -> "Framer | SlipFramer":
-    """OSC 1.0 has lengths before messages, OSC 1.1 has SLIP. The first byte tells: no length begins with END."""
+    """OSC 1.0 has lengths before messages, OSC 1.1 has SLIP. The first byte decides: no length begins with END."""
     return SlipFramer() if data.startswith(END) else Framer(MAX_BYTES)
 
 
@@ -20,7 +20,7 @@ _ESCAPE: Final = b"\xdb"
 
 
 class SlipFramer:
-    """Bytes in, messages out, as from `Framer`: RFC 1055, with END before and behind each message."""
+    """Bytes in, messages out, as from `Framer`: RFC 1055, with END before and after each message."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()

@@ -1,4 +1,4 @@
-"""Types and values on the way from OSC and to it, and times between the wall clock and the shared one."""
+"""Converts types and values from OSC and to it, and times between the wall clock and the shared clock."""
 
 from collections.abc import Callable
 from functools import partial
@@ -8,23 +8,23 @@ from gandy.bus.wire.types import CODES, Item, parse_types
 from gandy.errors import NoClock
 
 
-def to_osc(types: str, args: tuple[Any, ...], tell_tag: Callable[[float], int]) -> tuple[str, tuple[Any, ...]]:
-    """What the bus has, as far as OSC knows it. `tell_tag`: the time tag of a shared time. Raises: what that does."""
+def to_osc(types: str, args: tuple[Any, ...], to_tag: Callable[[float], int]) -> tuple[str, tuple[Any, ...]]:
+    """Types and values of the bus as OSC has them. `to_tag`: from a shared time to a time tag, and may raise."""
     if not _ONLY_BUS.intersection(types):
         return types, args
-    codes, values = _convert_all(parse_types(types), args, partial(_to_osc, tell_tag))
+    codes, values = _convert_all(parse_types(types), args, partial(_to_osc, to_tag))
     return codes, tuple(values)
 
 
-def from_osc(types: str, args: tuple[Any, ...], tell_time: Callable[[int], float]) -> tuple[str, tuple[Any, ...]]:
-    """The other way round. `tell_time`: the shared time of a time tag. Raises: what that does."""
+def from_osc(types: str, args: tuple[Any, ...], to_shared: Callable[[int], float]) -> tuple[str, tuple[Any, ...]]:
+    """The other way round. `to_shared`: from a time tag to a shared time, and may raise."""
     if not _ONLY_OSC.intersection(types):
         return types, args
-    codes, values = _convert_all(parse_types(types, _OSC_CODES, frozenset()), args, partial(_from_osc, tell_time))
+    codes, values = _convert_all(parse_types(types, _OSC_CODES, frozenset()), args, partial(_from_osc, to_shared))
     return codes, tuple(values)
 
 
-_ONLY_BUS: Final = frozenset("Btv")  # what is something else in OSC
+_ONLY_BUS: Final = frozenset("Btv")  # codes that mean something else in OSC
 _ONLY_OSC: Final = frozenset("rt")
 _OSC_CODES: Final = CODES - {"B"} | {"r"}
 
@@ -44,33 +44,33 @@ def _convert_all(items: tuple[Item, ...], values: Any, convert: Convert) -> tupl
     return "".join(codes), converted
 
 
-def _to_osc(tell_tag: Callable[[float], int], code: str, value: Any) -> tuple[str, Any]:
+def _to_osc(to_tag: Callable[[float], int], code: str, value: Any) -> tuple[str, Any]:
     if code == "B":
         return "T" if value else "F", value
     if code == "t":
-        return code, tell_tag(value)
+        return code, to_tag(value)
     if code[0] == "v":
         return f"[{code[1] * len(value)}]", list(value)
     return code, value
 
 
-def _from_osc(tell_time: Callable[[int], float], code: str, value: Any) -> tuple[str, Any]:
+def _from_osc(to_shared: Callable[[int], float], code: str, value: Any) -> tuple[str, Any]:
     if code == "r":  # red, green, blue, alpha
         return "b", value
-    return code, tell_time(value) if code == "t" else value
+    return code, to_shared(value) if code == "t" else value
 
 
 class Clocks(NamedTuple):
-    """The wall clock, which OSC goes by, and the shared one at the same instant."""
+    """The wall clock, which OSC uses, and the shared clock at the same instant."""
 
     wall: float
     shared: float | None  # None: it is not known
 
-    def tell_shared(self, wall: float) -> float:
+    def to_shared(self, wall: float) -> float:
         """0.0 is at once for both. Raises: NoClock."""
         return wall and self._get_shared() + (wall - self.wall)
 
-    def tell_wall(self, shared: float) -> float:
+    def to_wall(self, shared: float) -> float:
         """Raises: NoClock."""
         return shared and self.wall + (shared - self._get_shared())
 

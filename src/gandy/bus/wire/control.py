@@ -1,6 +1,6 @@
-"""What processes of the bus tell one another about themselves, in each dialect: who they are, services, the clock.
+"""The control messages of the bus in each dialect: identity, services, the clock (docs/protocol/bus.md).
 
-Whether a message is meant for us is not asked here: of its address only the path behind the service is read.
+Whether a message is meant for us is not checked here: of its address only the path after the service is read.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,23 +13,23 @@ from gandy.bus.wire.dialects import CLOCK_SERVICE, LOCAL_SERVICE, Dialect, Shape
 from gandy.bus.wire.messages import BusMessage, Order, decode_message, encode_message
 from gandy.errors import ErrorCode, RemoteProtocolError
 
-MAX_NAME: Final = 64  # bytes of a service's name: the original looks up no more
+MAX_NAME: Final = 64  # bytes of a service's name: the original compares no more
 MAX_APP: Final = 255  # bytes of an ensemble's name
-MAX_REPLY_TO: Final = 255  # characters; it goes back as the beginning of an address
+MAX_REPLY_TO: Final = 255  # characters; the reply's address begins with it
 
 FLAGS: Final[Mapping[Order, str]] = {"<": "l", ">": "b"}
 ORDERS: Final[Mapping[str, Order]] = {flag: order for order, flag in FLAGS.items()}
 
 
 class Discovery(Struct, frozen=True):
-    """I exist: the ensemble that I belong to, and where I take connections and discovery messages."""
+    """A process announces itself: its ensemble, and where it takes connections and discovery messages."""
 
     app: str
     ip: str
     tcp_port: int
     discovery_port: int
     is_hub: bool = False
-    order: Order = "<"  # of all that the sender sends; what we send has that of the dialect
+    order: Order = "<"  # of everything that the sender sends; ours is that of the dialect
 
     @property
     def process(self) -> str:
@@ -38,7 +38,7 @@ class Discovery(Struct, frozen=True):
 
 
 class Init(Struct, frozen=True):
-    """Who is at this end of the connection, and whether it knows the time: the first message, in both directions."""
+    """The first message on a link, in both directions: its sender, and whether that one knows the time."""
 
     ip: str
     tcp_port: int
@@ -54,14 +54,14 @@ class Init(Struct, frozen=True):
 
 
 class Tap(NamedTuple):
-    """A service that gets a copy of all that another one gets (1.1)."""
+    """A service that gets a copy of every message to another one (1.1)."""
 
     tapper: str
     tappee: str
 
 
 class Services(Struct, frozen=True):
-    """Services of a process that came, and that went."""
+    """Services that a process offers from now on, and that it no longer offers."""
 
     process: str
     added: tuple[str, ...] = ()
@@ -71,20 +71,20 @@ class Services(Struct, frozen=True):
 
 
 class ClockSynced(Struct, frozen=True):
-    """The process knows the time from now on."""
+    """From now on the process knows the time."""
 
     process: str
 
 
 class ClockRequest(Struct, frozen=True):
-    """What time is it?"""
+    """A follower asks for the time."""
 
     serial: int
     reply_to: str
 
     @property
     def reply_address(self) -> str:
-        """Where the answer goes."""
+        """The address of the reply."""
         return self.reply_to + "/get-reply"
 
 
@@ -99,17 +99,17 @@ Control = Services | ClockSynced | ClockRequest | ClockReply
 
 
 def make_first_services(process: str, services: Iterable[str], dialect: Dialect) -> Services:
-    """What a process tells of itself on a new connection."""
+    """What a process announces on a new link."""
     itself = (process,) if dialect.announces_itself else ()
     return Services(process, (*itself, *services))
 
 
 def make_clock_request(serial: int, process: str) -> ClockRequest:
-    """The answer comes to this process, which asks."""
+    """`process`: the one that asks."""
     return ClockRequest(serial, f"!{process}/cs")
 
 
-# Encoding. Raises: ValueError, for what the wire has no place for.
+# Encoding. Raises: ValueError, for what cannot be encoded.
 
 
 def encode_discovery(discovery: Discovery, dialect: Dialect) -> bytes:
@@ -121,14 +121,14 @@ def encode_init(init: Init, peer: str, dialect: Dialect) -> bytes:
 
 
 def encode_services(services: Services, peer: str, dialect: Dialect) -> list[bytes]:
-    """One message or, where removals have messages of their own, several. Of taps only 1.1 can tell."""
+    """One message or, where removals have messages of their own, several. Only 1.1 has taps."""
     rows = [(name, True, "") for name in services.added]
     removals: list[BusMessage] = []
-    if dialect.tells_removal_in_services:
+    if dialect.removes_by_services:
         rows += [(name, False, "") for name in services.removed]
     else:
         removals = [BusMessage(0.0, f"!{peer}/sd", "ss", (services.process, name)) for name in services.removed]
-    if dialect.tells_taps:
+    if dialect.has_taps:
         rows += [(tapper, True, tappee) for tapper, tappee in services.taps]
         rows += [(tapper, False, tappee) for tapper, tappee in services.untaps]
     first = [_make_services(services.process, rows, peer, dialect)] if rows or not removals else []
@@ -148,9 +148,9 @@ def encode_clock_reply(reply: ClockReply, request: ClockRequest, dialect: Dialec
     return encode_message(BusMessage(0.0, request.reply_address, "it", (reply.serial, reply.time)), dialect.order)
 
 
-def _encode_shape(address: str, said: Discovery | Init, shape: Shape, dialect: Dialect) -> bytes:
+def _encode_shape(address: str, content: Discovery | Init, shape: Shape, dialect: Dialect) -> bytes:
     flag = FLAGS[dialect.order]
-    args = tuple(flag if field == "order" else getattr(said, field) for field in shape.fields)
+    args = tuple(flag if field == "order" else getattr(content, field) for field in shape.fields)
     return encode_message(BusMessage(0.0, address, shape.types, args), dialect.order)
 
 
@@ -169,29 +169,30 @@ def decode_discovery(data: bytes, dialect: Dialect) -> Discovery:
     """A datagram at a discovery port."""
     address, fields = _decode_shape(data, dialect.discovery, dialect)
     _check(address[1:] == f"{LOCAL_SERVICE}/dy", "no discovery message")
-    said = Discovery(**fields)
-    _check(is_ip(said.ip) and _is_port(said.tcp_port) and _is_port(said.discovery_port), "discovery of no place")
-    _check(_is_text(said.app, MAX_APP), "discovery of no ensemble")
-    return said
+    discovery = Discovery(**fields)
+    has_place = is_ip(discovery.ip) and _is_port(discovery.tcp_port) and _is_port(discovery.discovery_port)
+    _check(has_place, "discovery without a valid address")
+    _check(_is_text(discovery.app, MAX_APP), "discovery without a valid ensemble")
+    return discovery
 
 
 def decode_init(data: bytes, dialect: Dialect) -> Init:
-    """The first message of a connection. All that follow are in its order."""
+    """The first message of a link. All that follow are in its byte order."""
     address, fields = _decode_shape(data, dialect.init, dialect)
     is_init = address == dialect.get_init_address("") if dialect.inits_local_service else address.endswith("/in")
     _check(address[0] == "!" and is_init, "no init message")
-    said = Init(**{**fields, "is_synced": fields["is_synced"] != 0})
-    _check(is_ip(said.ip) and _is_port(said.tcp_port) and _is_port(said.udp_port), "init from no place")
-    return said
+    init = Init(**{**fields, "is_synced": fields["is_synced"] != 0})
+    _check(is_ip(init.ip) and _is_port(init.tcp_port) and _is_port(init.udp_port), "init without a valid address")
+    return init
 
 
 def decode_control(message: BusMessage, dialect: Dialect) -> Control | None:
-    """Any later message to _cs, _o2 or the name of the process. None where the path is not known: that is no error."""
+    """Any later message to _cs, _o2 or the name of the process. None for an unknown path, which is no error."""
     service, _, path = message.address[1:].partition("/")
     match path:
         case "sv":
             return _decode_services(message, dialect)
-        case "sd" if not dialect.tells_removal_in_services:
+        case "sd" if not dialect.removes_by_services:
             return _decode_removal(message)
         case "cs/cs":
             return _decode_synced(message)
@@ -219,15 +220,15 @@ def _decode_shape(data: bytes, shape: Shape, dialect: Dialect) -> tuple[str, dic
 def _decode_services(message: BusMessage, dialect: Dialect) -> Services:
     width = len(dialect.service_types)
     count = (len(message.args) - 1) // width
-    types = message.types.replace("F", "T").replace("B", "T")  # libo2 tells the first ones by T, later ones by B
+    types = message.types.replace("F", "T").replace("B", "T")  # libo2 sends T at first, and B later
     _check(types == "s" + dialect.service_types * count, "services in another form")
     process, *rest = message.args
-    defaults: Sequence[Any] = (True, "")[width - 1 :]  # where the dialect does not tell
+    defaults: Sequence[Any] = (True, "")[width - 1 :]  # if the dialect does not have them
     rows: dict[tuple[str, str], bool] = {}
     for at in range(0, len(rest), width):
         name, is_there, tappee = [*rest[at : at + width], *defaults]
         _check(is_name(name) and (not tappee or is_name(tappee)), f"a service of the name {name[:40]!r}")
-        rows[name, tappee] = is_there  # of a name that is told twice, the last counts
+        rows[name, tappee] = is_there  # of a name that comes twice, the last counts
     _check(is_process(process), f"services of {process[:40]!r}")
     return Services(
         process,
@@ -276,12 +277,12 @@ def _check(is_right: bool, what: str) -> None:
 
 
 def is_name(name: str) -> bool:
-    """Of a service."""
+    """True for a valid name of a service."""
     return _is_text(name, MAX_NAME) and "/" not in name
 
 
 def is_process(name: str) -> bool:
-    """As in 127.0.0.1:39361."""
+    """True for a name such as 127.0.0.1:39361."""
     ip, _, port = name.partition(":")
     return is_ip(ip) and _is_number(port, 5) and _is_port(int(port))
 
@@ -296,7 +297,7 @@ def is_ip(ip: str) -> bool:
 
 
 def _is_number(text: str, digits: int) -> bool:
-    """In the only form that it has: names are compared as text."""
+    """In its shortest form: names are compared as text."""
     return len(text) <= digits and text.isascii() and text.isdecimal() and (text[0] != "0" or text == "0")
 
 

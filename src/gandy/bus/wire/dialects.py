@@ -1,6 +1,6 @@
-"""What the generations of the bus do differently on the wire, in one table. Nothing else asks which one it is.
+"""How the generations of the bus differ on the wire, in one table. No other module asks which one it speaks.
 
-The seed describes 2016. 1.0 is of 2017; 1.1 is of 2019, and is what Debian has as libo2. They do not understand one
+docs/protocol/bus.md describes 2016. 1.0 is of 2017; 1.1 is of 2019, and is Debian's libo2. They do not understand one
 another.
 """
 
@@ -11,18 +11,18 @@ from gandy.bus.wire.values import Order
 
 DialectName = Literal["2016", "1.0", "1.1"]
 
-# Seconds between two discovery messages, at first and at most, and how they grow. (2016 really begins with 0.133.)
+# Seconds between two discovery messages, at first and at most, and how they grow. (The 2016 program begins with 0.133.)
 DISCOVERY_INTERVAL: Final = 0.33
 MAX_DISCOVERY_INTERVAL: Final = 4.0
 DISCOVERY_GROWTH: Final = 1.1
 
-# What each process has, and nobody announces.
+# Every process has the first; the leader of the clock offers the second.
 LOCAL_SERVICE: Final = "_o2"
 CLOCK_SERVICE: Final = "_cs"
 
 
 class Shape(NamedTuple):
-    """Arguments of a control message: their types, and what they are called."""
+    """The arguments of a control message: their types and names."""
 
     types: str
     fields: tuple[str, ...]
@@ -32,28 +32,28 @@ class Dialect(NamedTuple):
     """One generation."""
 
     name: DialectName
-    order: Order  # of all that we send; in 2016 it may be either, but most programs understand only this one
-    ports: tuple[int, ...]  # of discovery; a process takes the first one that is free
+    order: Order  # byte order of all that we send; in 2016 it may be either, but most programs understand only this one
+    ports: tuple[int, ...]  # of discovery; a process takes the first free one
     sends_to_all_ports: bool  # else only to those up to its own
     higher_connects: bool  # to the lower name; else the lower to the higher
-    inits_local_service: bool  # init is for !_o2/in, and for nothing else; else for !<peer>/in, and both are read
-    discovery: Shape  # with "order", numbers are in the sender's own order, and so is all that it sends
+    inits_local_service: bool  # init goes to !_o2/in only; else to !<peer>/in, and both are read
+    discovery: Shape  # with "order", all that the sender sends is in its own byte order
     init: Shape
-    service_types: str  # of each service in /sv: name, whether it is there, what it taps
+    service_types: str  # of each service in /sv: name, whether it is offered, which service it taps
     announces_itself: bool  # the first /sv has the process's own name among its services
-    tells_removal_in_services: bool  # in /sv, by F; else in /sd of the seed, which its programs do not read
-    reads_sync_of_init: bool  # else whoever connects must tell its clock by /cs/cs as well
+    removes_by_services: bool  # in /sv, by F; else by /sd, which the original documents and does not read
+    reads_sync_of_init: bool  # else the process that connects must send /cs/cs as well
 
     @property
-    def tells_taps(self) -> bool:
+    def has_taps(self) -> bool:
         return len(self.service_types) == 3
 
     def connects(self, ours: str, theirs: str) -> bool:
-        """Whether we connect to them; else they do to us."""
+        """True if we connect to them; else they connect to us."""
         return ours > theirs if self.higher_connects else ours < theirs
 
     def list_targets(self, own_port: int) -> tuple[int, ...]:
-        """Ports that discovery messages go to, in turn, by whoever listens at this one."""
+        """The ports to which a process at this one sends discovery messages, in turn."""
         if self.sends_to_all_ports:
             return self.ports[1:] + self.ports[:1]  # the original begins with the second
         return self.ports[: self.ports.index(own_port) + 1]
@@ -63,7 +63,7 @@ class Dialect(NamedTuple):
 
 
 def grow_interval(interval: float) -> float:
-    """Seconds to the next discovery message but one."""
+    """Seconds between the next two discovery messages."""
     return min(interval * DISCOVERY_GROWTH, MAX_DISCOVERY_INTERVAL)
 
 
@@ -78,7 +78,7 @@ _D2016: Final = Dialect(
     init=Shape("ssiii", ("order", "ip", "tcp_port", "udp_port", "is_synced")),
     service_types="s",
     announces_itself=False,
-    tells_removal_in_services=False,
+    removes_by_services=False,
     reads_sync_of_init=False,
 )
 _D10: Final = Dialect(
@@ -95,7 +95,7 @@ _D10: Final = Dialect(
     init=Shape("siii", ("ip", "tcp_port", "udp_port", "is_synced")),
     service_types="sT",
     announces_itself=True,
-    tells_removal_in_services=True,
+    removes_by_services=True,
     reads_sync_of_init=True,
 )
 _D11: Final = _D10._replace(

@@ -1,10 +1,10 @@
-"""Messages of the bus (seed 004), bundles of them, and their frames on TCP. What an address means is not known here.
+"""Messages of the bus, bundles of them, and their frames on TCP (docs/protocol/bus.md). Addresses are not interpreted.
 
     message: time, a double | address, padded | types, padded | arguments
     bundle:  time | "#service", padded | { int32 length | message or bundle }*
     TCP:     length, big-endian whatever the order of the rest | message or bundle
 
-A datagram is one message. All but the length on TCP is in the order of the dialect or of the sender.
+A datagram is one message. All but the length on TCP is in the byte order of the dialect or of the sender.
 """
 
 import struct
@@ -20,13 +20,13 @@ from gandy.bus.wire.types import INFINITUM, infer_types
 from gandy.bus.wire.values import Codec, Order, Reading, Writing, write_text
 from gandy.errors import ErrorCode, RemoteProtocolError
 
-__all__ = ["INFINITUM", "Order", "Reading", "infer_types"]  # for those who need no more than messages
+__all__ = ["INFINITUM", "Order", "Reading", "infer_types"]  # for modules that need no more than messages
 
 MAX_BUS_MESSAGE: Final = 16 * 1024 * 1024  # bytes; numbers of a vector take ten times as many in memory
 MAX_DATAGRAM: Final = 65_507  # bytes: no more fit into UDP on IPv4
-MAX_ADDRESS: Final = 1023  # bytes: longer than any program's, and it bounds what a pattern costs
+MAX_ADDRESS: Final = 1023  # bytes: more than any program needs, and it bounds the cost of a pattern
 MAX_BUNDLE_DEPTH: Final = 4  # bundles within bundles: each level is a copy
-MAX_ELEMENTS: Final = 10_000  # of a bundle and all in it: the smallest has 20 bytes, and becomes many more here
+MAX_ELEMENTS: Final = 10_000  # of a bundle and the bundles in it: the smallest has 20 bytes, and takes many more here
 
 _LENGTH: Final = Struct(">I")
 _CODECS: Final[Mapping[Order, Codec]] = {"<": Codec("<"), ">": Codec(">")}
@@ -46,7 +46,7 @@ class BusMessage(NamedTuple):
 
 
 class BusBundle(NamedTuple):
-    """What a service gets at one time. Each message has a time of its own beside that."""
+    """Messages for a service at one time. Each of them has a time of its own too."""
 
     time: float
     service: str
@@ -54,7 +54,7 @@ class BusBundle(NamedTuple):
 
 
 def make_message(address: str, values: Sequence[Any], types: str | None = None, time: float = 0.0) -> BusMessage:
-    """Types are inferred where none are given. Raises: ValueError."""
+    """Types are inferred if none are given. Raises: ValueError."""
     return BusMessage(time, address, infer_types(values) if types is None else types, tuple(values))
 
 
@@ -62,27 +62,27 @@ def make_message(address: str, values: Sequence[Any], types: str | None = None, 
 
 
 def encode_message(message: BusMessage, order: Order) -> bytes:
-    """Raises: ValueError, where the wire has no place for it."""
+    """Raises: ValueError, for what cannot be encoded."""
     time, address, types, args = message
     return draft(address, types, order).encode(time, args)
 
 
 class Draft(msgspec.Struct, frozen=True):
-    """A message of which only time and arguments are missing."""
+    """A message without its time and arguments."""
 
     head: bytes  # address and types
     order: Order
     writing: Writing
-    begin: bytes  # of a message for at once: its time, and the head
-    pack: Callable[..., bytes] | None  # for all arguments, where they are nothing but numbers
+    begin: bytes  # of an untimed message: its time, and the head
+    pack: Callable[..., bytes] | None  # of all arguments, if they are nothing but numbers
 
     def encode(self, time: float, args: Sequence[Any]) -> bytes:
-        """Raises: ValueError, where the wire has no place for it."""
+        """Raises: ValueError, for what cannot be encoded."""
         if self.pack is not None and not time:
             try:
                 return self.begin + self.pack(*args)
             except (struct.error, OverflowError, TypeError):
-                pass  # below it is said what does not fit
+                pass  # the slow way below explains what does not fit
         when = _encode_time(time, self.order) if time else AT_ONCE
         data = when + self.head + _CODECS[self.order].write(self.writing, args)
         if len(data) > MAX_BUS_MESSAGE:
@@ -91,7 +91,7 @@ class Draft(msgspec.Struct, frozen=True):
 
 
 def draft(address: str, types: str, order: Order) -> Draft:
-    """Raises: ValueError, where the wire has no place for them."""
+    """Raises: ValueError, for what cannot be encoded."""
     writing = _CODECS[order].find_writing(types)
     head = _encode_address(address) + writing.head
     pack = None if writing.numbers is None else writing.numbers.pack
@@ -108,7 +108,7 @@ def decode_message(data: bytes, order: Order) -> BusMessage:
 
 
 def peek(data: bytes, order: Order) -> tuple[float, str, int]:
-    """Time, address, and where the types are, for `decode_args`; of a bundle, its elements.
+    """Time, address, and where the types begin, for `decode_args`; of a bundle, its elements.
 
     Raises: RemoteProtocolError.
     """
@@ -122,17 +122,17 @@ def peek(data: bytes, order: Order) -> tuple[float, str, int]:
 
 
 def decode_args(data: bytes, at: int, order: Order) -> tuple[str, tuple[Any, ...]]:
-    """Types and arguments of a message, from where `peek` says. Raises: RemoteProtocolError."""
+    """Types and arguments of a message; `at` is from `peek`. Raises: RemoteProtocolError."""
     return _CODECS[order].decode_args(data, at)
 
 
 def find_reading(data: bytes, at: int, order: Order) -> tuple[Reading, int]:
-    """How the arguments are read, and where they begin; from where `peek` says. Raises: RemoteProtocolError."""
+    """How to read the arguments, and where they begin; `at` is from `peek`. Raises: RemoteProtocolError."""
     return _CODECS[order].find_reading(data, at)
 
 
 def find_args(data: bytes) -> int:
-    """Where the arguments of a message begin. It is looked for and not checked: of nonsense, it may be anywhere."""
+    """Where the arguments of a message begin. Nothing is checked: for an invalid message it may be anywhere."""
     return data.find(0, data.find(0, _TIME_BYTES) + 4 & -4) + 4 & -4
 
 
@@ -202,7 +202,7 @@ def _decode(data: bytes, order: Order, elements: "Elements", depth: int) -> BusM
 
 
 class Elements:
-    """Cuts a bundle, and those in it, and counts all that come out. OSC has the same bundles."""
+    """Cuts bundles into their elements, and counts them. OSC has the same bundles."""
 
     def __init__(self, order: Order) -> None:
         self._unpack = _SIZES[order].unpack_from
@@ -227,22 +227,22 @@ class Elements:
 
 
 def frame(data: bytes) -> bytes:
-    """A message as it goes over TCP."""
+    """A message with its length, for TCP."""
     return _LENGTH.pack(len(data)) + data
 
 
 class Framer:
-    """Bytes in with `receive_data`, messages out with `next_message`. An error is final, and is given again."""
+    """Bytes in by `receive_data`, messages out by `next_message`. An error is final, and is raised again."""
 
     def __init__(self, limit: int = MAX_BUS_MESSAGE) -> None:
-        self.limit = limit  # bytes of a message; it may be changed between two of them
+        self.limit = limit  # bytes of a message; it may be changed between two messages
         self._buffer: bytes | bytearray = b""
         self._position = 0  # in the buffer, of the next frame
         self._forgotten = 0  # bytes of the stream before the buffer
 
     @property
     def unread(self) -> int:
-        """Bytes received and not yet part of a message given out."""
+        """Bytes received that were not returned in a message yet."""
         return len(self._buffer) - self._position
 
     def receive_data(self, data: bytes) -> None:
@@ -259,7 +259,7 @@ class Framer:
     def next_message(self) -> bytes | None:
         """The next message, or None until more bytes come. A claimed length costs no memory.
 
-        Raises: RemoteProtocolError, when one is too long; all messages before that were given out.
+        Raises: RemoteProtocolError, when one is too long; all messages before it were returned.
         """
         buffer, begin = self._buffer, self._position + 4
         if begin > len(buffer):

@@ -1,4 +1,4 @@
-"""OSC 1.0: what other programs send and understand. Messages and bundles, big-endian; times are NTP's.
+"""OSC 1.0, which many music programs speak: messages and bundles, big-endian; times are NTP's.
 
     message: address, padded | types, padded | arguments
     bundle:  "#bundle" | time | { int32 length | message or bundle }*
@@ -23,7 +23,7 @@ _TAG: Final = Struct(">Q")
 _SIZE: Final = Struct(">I")
 _CODEC: Final = Codec(">", {**NUMBERS, "t": "Q"}, CODES - {"B"} | {"r"}, frozenset())
 
-# NTP counts seconds from 1900, and begins again in 2036: what looks like the time before 1968 is after that.
+# NTP counts seconds from 1900 and wraps in 2036: a tag that looks like a time before 1968 is after that.
 _EPOCH: Final = 2_208_988_800  # seconds from 1900 to 1970
 _ERA: Final = 1 << 32
 _FIRST_SECOND: Final = (1 << 31) - _EPOCH
@@ -39,14 +39,14 @@ class OscMessage(NamedTuple):
 
 
 class OscBundle(NamedTuple):
-    """What belongs to one time, which is a time tag."""
+    """Messages for one time, which is a time tag."""
 
     time: int
     elements: tuple["OscMessage | OscBundle", ...] = ()
 
 
 def make_message(address: str, values: Sequence[Any], types: str | None = None) -> OscMessage:
-    """Types are inferred where none are given. Raises: ValueError."""
+    """Types are inferred if none are given. Raises: ValueError."""
     return OscMessage(address, infer_types(values) if types is None else types, tuple(values))
 
 
@@ -62,7 +62,7 @@ def encode(element: OscMessage | OscBundle) -> bytes:
 
 
 def _measure(element: OscMessage | OscBundle) -> tuple[int, int]:
-    """How many are in it, and how deep."""
+    """The number of elements in it, and its depth."""
     if isinstance(element, OscMessage):
         return 0, 0
     inner = [_measure(one) for one in element.elements]
@@ -131,7 +131,7 @@ def seconds_to_tag(seconds: float) -> int:
 
 
 def tag_to_seconds(tag: int) -> float:
-    """The other way round. The tag 0 is no time that anybody means, so it is at once as well."""
+    """The other way round. The tag 0 means at once too: no program means 1900."""
     if tag <= IMMEDIATELY:
         return 0.0
     seconds = (tag >> 32) - _EPOCH

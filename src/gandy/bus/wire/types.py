@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final
 
-MAX_TYPES: Final = 10_000  # characters: each may become an object, and takes no other byte of the message
+MAX_TYPES: Final = 10_000  # characters: each may become an object without taking another byte of the message
 MAX_NESTING: Final = 16  # arrays within arrays
 
 CODES: Final = frozenset("ihfdtsScmbBTFNI")
@@ -19,14 +19,14 @@ LONG_LIMIT: Final = 2**63
 
 
 class Infinitum(Enum):
-    """What the code I stands for."""
+    """The value of the code I."""
 
     INFINITUM = "infinitum"
 
 
 INFINITUM: Final = Infinitum.INFINITUM
 
-# One argument: its code; "v" with the code of its elements; or, of an array, all that is in it.
+# One argument: its code; "v" with the code of its elements; or the items of an array.
 Item = str | tuple["Item", ...]
 
 
@@ -80,7 +80,7 @@ def format_items(items: Iterable[Item]) -> str:
 
 
 def infer_types(values: Sequence[Any]) -> str:
-    """The type string for values as they are. Raises: ValueError, with the position of one that has no type."""
+    """The type string for these values. Raises: ValueError, with the position of one that has no type."""
     types = ""
     for value in values:
         kind = type(value)
@@ -93,7 +93,7 @@ def infer_types(values: Sequence[Any]) -> str:
     return types
 
 
-# Most messages have no other values than small ints and these.
+# Most messages have only small ints and these.
 _PLAIN: Final[Mapping[type, str]] = {float: "d", str: "s", bytes: "b"}
 
 

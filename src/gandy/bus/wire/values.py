@@ -1,9 +1,9 @@
-"""Typed values and their bytes, as the bus and OSC have them: a type string, then the arguments, all aligned to 4.
+"""Encodes and decodes typed values of the bus and of OSC: a type string, then the arguments, all aligned to 4 bytes.
 
     ",types" padded | i h f d t | s S padded | c: int32 | m r: 4 bytes | b: int32 length, bytes, padded
     B: int32 | v: int32 length in bytes, elements | T F N I [ ]: nothing
 
-Padding is zeros when written, and is not looked at when read.
+Padding is written as zeros, and ignored when read.
 """
 
 import struct
@@ -18,7 +18,7 @@ from gandy.errors import ErrorCode, RemoteProtocolError
 
 Order = Literal["<", ">"]
 
-# Type strings that are kept with all that is made from them; peers choose them, so both numbers are small.
+# Type strings whose readers and writers are kept; peers choose them, so both numbers are small.
 CACHED_TYPES: Final = 256
 CACHED_LENGTH: Final = 32  # characters of each
 
@@ -26,25 +26,25 @@ NUMBERS: Final[Mapping[str, str]] = {"i": "i", "h": "q", "f": "f", "d": "d", "t"
 CONSTANTS: Final[Mapping[str, object]] = {"T": True, "F": False, "N": None, "I": INFINITUM}
 
 _COMMA: Final = ord(",")
-_ZEROS: Final = (b"\0\0\0\0", b"\0\0\0", b"\0\0", b"\0")  # behind text, by its length modulo 4
+_ZEROS: Final = (b"\0\0\0\0", b"\0\0\0", b"\0\0", b"\0")  # after text, by its length modulo 4
 _BLOB_ZEROS: Final = (b"", b"\0\0\0", b"\0\0", b"\0")
 
 # What `struct` and the writers raise for a value that does not fit.
 _MISFIT: Final = (struct.error, OverflowError, TypeError, ValueError, AttributeError)
 
-Reader = Callable[[bytes, int, list[Any]], int]  # message, where; appends to the list, and tells where it stopped
+Reader = Callable[[bytes, int, list[Any]], int]  # message, position, values to append to; returns the next position
 Writer = Callable[..., bytes]
 
 
 class Reading(NamedTuple):
-    """How the arguments of a type string are read."""
+    """How to read the arguments of a type string."""
 
     types: str
-    numbers: Struct | None  # for all of them, where they are nothing but numbers
+    numbers: Struct | None  # for all of them, if they are nothing but numbers
     readers: tuple[Reader, ...]
 
     def read(self, data: bytes, at: int) -> tuple[Any, ...]:
-        """The arguments, which begin there and reach to the end. Raises: RemoteProtocolError."""
+        """The arguments, from `at` to the end. Raises: RemoteProtocolError."""
         _, numbers, readers = self
         try:
             if numbers is not None:
@@ -63,16 +63,16 @@ class Reading(NamedTuple):
 
 
 class Writing(NamedTuple):
-    """How they are written."""
+    """How to write them."""
 
     head: bytes  # the type string itself
     items: tuple[Item, ...]
     numbers: Struct | None
-    writers: tuple[tuple[int, int, Writer], ...]  # first argument, behind the last one, bytes of these
+    writers: tuple[tuple[int, int, Writer], ...]  # first argument, the one after the last, and their writer
 
 
 class Codec:
-    """Reads and writes type strings and arguments in one byte order. What OSC has is a little different."""
+    """Reads and writes type strings and arguments in one byte order. The codes of OSC differ a little."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class Codec:
         return self._find_writing(types) if len(types) <= CACHED_LENGTH else self._make_writing(types)
 
     def write(self, writing: Writing, args: Sequence[Any]) -> bytes:
-        """What comes behind the type string. Raises: ValueError, with the position of a value that does not fit."""
+        """The bytes after the type string. Raises: ValueError, with the position of a value that does not fit."""
         _, items, numbers, writers = writing
         if len(args) != len(items):
             raise ValueError(f"{len(args)} arguments, and types for {len(items)}: {format_items(items)[:40]!r}")
@@ -121,12 +121,12 @@ class Codec:
         raise AssertionError("one of them did not fit")
 
     def decode_args(self, data: bytes, at: int) -> tuple[str, tuple[Any, ...]]:
-        """Type string and arguments, which stand there and reach to the end. Raises: RemoteProtocolError."""
+        """Type string and arguments, from `at` to the end. Raises: RemoteProtocolError."""
         reading, begin = self.find_reading(data, at)
         return reading.types, reading.read(data, begin)
 
     def find_reading(self, data: bytes, at: int) -> tuple[Reading, int]:
-        """For the type string that stands there, and where its arguments begin. Raises: RemoteProtocolError."""
+        """For the type string at `at`, and where its arguments begin. Raises: RemoteProtocolError."""
         end = data.find(0, at)
         if end < 0 or data[at] != _COMMA:
             raise RemoteProtocolError("a message without a type string", ErrorCode.BAD_PAYLOAD)
@@ -156,14 +156,14 @@ class Codec:
         return parse_types(types, self._codes, self._vector_codes)
 
     def _maybe_join(self, items: Sequence[Item]) -> Struct | None:
-        """All of them at once, where they are nothing but numbers."""
+        """One struct for all of them, if they are nothing but numbers."""
         numbers = self._numbers
         if not all(item in numbers for item in items):
             return None
         return Struct(self._order + "".join([numbers[str(code)] for code in items]))
 
     def _list_readers(self, items: tuple[Item, ...]) -> tuple[Reader, ...]:
-        """Numbers that stand together are read at once."""
+        """Adjacent numbers are read at once."""
         readers: list[Reader] = []
         for run in self._list_runs(items):
             numbers = self._maybe_join(run) if len(run) > 1 else None
@@ -181,7 +181,7 @@ class Codec:
         return tuple(writers)
 
     def _list_runs(self, items: tuple[Item, ...]) -> Iterator[tuple[Item, ...]]:
-        """Numbers that stand together, and each of the others alone."""
+        """Adjacent numbers together, and each other item alone."""
         for are_numbers, group in groupby(items, self._numbers.__contains__):
             if are_numbers:
                 yield tuple(group)
@@ -220,18 +220,18 @@ def _cut_off() -> RemoteProtocolError:
 
 
 def _too_much(count: int) -> RemoteProtocolError:
-    return RemoteProtocolError(f"{count} bytes behind the arguments", ErrorCode.BAD_PAYLOAD)
+    return RemoteProtocolError(f"{count} bytes after the arguments", ErrorCode.BAD_PAYLOAD)
 
 
 def is_character(code: int) -> bool:
-    return 0 <= code <= 0x10FFFF and not 0xD800 <= code < 0xE000  # halves of a pair in UTF-16
+    return 0 <= code <= 0x10FFFF and not 0xD800 <= code < 0xE000  # surrogates of UTF-16
 
 
 # Readers
 
 
 def make_readers(order: Order) -> dict[str, Reader]:
-    """For every code that is no plain number."""
+    """For every code but the plain numbers."""
     readers: dict[str, Reader] = {code: _read_constant(value) for code, value in CONSTANTS.items()}
     readers |= {"v" + code: _read_vector(order, NUMBERS[code]) for code in VECTOR_CODES}
     unpack = Struct(order + "i").unpack_from
@@ -247,7 +247,7 @@ def make_readers(order: Order) -> dict[str, Reader]:
 
 
 def read_text(data: bytes, at: int, args: list[Any]) -> int:
-    """Bytes that are no UTF-8 are kept as surrogates: they go on as they came."""
+    """Bytes that are no UTF-8 become surrogates, and are encoded again as the same bytes."""
     end = data.find(0, at)
     if end < 0:
         raise _cut_off()
@@ -256,7 +256,7 @@ def read_text(data: bytes, at: int, args: list[Any]) -> int:
 
 
 def read_four(data: bytes, at: int, args: list[Any]) -> int:
-    args.append(data[at : at + 4])  # too few are found out at the end
+    args.append(data[at : at + 4])  # `Reading.read` notices if there are too few
     return at + 4
 
 
@@ -333,7 +333,7 @@ def _read_bool(unpack: Callable[..., tuple[Any, ...]]) -> Reader:
 
 
 def make_writers(order: Order) -> dict[str, Writer]:
-    """For every code that is no plain number."""
+    """For every code but the plain numbers."""
     writers: dict[str, Writer] = {code: _write_constant(value) for code, value in CONSTANTS.items()}
     pack = Struct(order + "i").pack
     writers |= {"v" + code: _write_vector(pack, order, NUMBERS[code]) for code in VECTOR_CODES}

@@ -1,4 +1,4 @@
-"""`gandy bus`: look at an ensemble, send to its services, and be one of its processes for a while."""
+"""`gandy bus`: look at an ensemble, send to its services, and take part in it for a while."""
 
 import click
 
@@ -15,8 +15,8 @@ from gandy.cli.bus.status import clock, status
 def bus() -> None:
     """Look at an ensemble of the bus, and send to its services.
 
-    An ensemble is private: those of this home take part in it, and those of the machines that have joined the same
-    crew. With --insecure everybody on the network can, and those who are private are not seen.
+    An ensemble is private: programs of this home take part in it, and those on machines that have joined the same crew.
+    With --insecure any program on the network can take part, and private processes are not seen.
     """
 
 

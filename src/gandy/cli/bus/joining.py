@@ -1,10 +1,11 @@
-"""What all commands of the bus share: which ensemble, and how to be one of its processes for a while."""
+"""What all commands of the bus share: the options that name an ensemble, joining it, and printing what happens."""
 
 import json
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import click
 
@@ -15,18 +16,27 @@ from gandy.terminal.say import say
 if TYPE_CHECKING:
     from gandy.bus import Ensemble
     from gandy.bus.ensemble import Clock
+    from gandy.bus.wire.dialects import DialectName
 
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 TICK: Final = 1.0  # seconds between two lines about a clock
-MAX_UNPRINTED: Final = 1_000  # messages or news; then whoever sends them waits
+MAX_UNPRINTED: Final = 1_000  # messages or news; then the ensemble's thread waits
 
 EVERY_EXIT_HELP: Final = EXIT_HELP + "  130  Ctrl-C\n"
 
 
-def bus_options(command: F) -> F:
-    """Which ensemble, and where. They come as one dictionary."""
+class EnsembleOptions(NamedTuple):
+    """Which ensemble, and how to reach it."""
+
+    ensemble: str
+    dialect: "DialectName"
+    insecure: bool
+    peers: tuple[str, ...]
+    ip: str | None
+
+
+def bus_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Decorate a command, which gets them as one parameter `options`."""
     options = (
         click.option(
             "--ensemble",
@@ -44,43 +54,50 @@ def bus_options(command: F) -> F:
             help="Which generation of the protocol its processes speak.",
         ),
         click.option(
-            "--insecure", is_flag=True, help="Without a key, as the original: everybody on the network can take part."
+            "--insecure",
+            is_flag=True,
+            help="Without a key, as the original: any program on the network can take part.",
         ),
         click.option(
             "--peer", "peers", multiple=True, metavar="HOST", help="The IP of a machine that broadcasts do not reach."
         ),
-        click.option("--ip", metavar="IP", help="What other machines call this one. Default: found out."),
+        click.option("--ip", metavar="IP", help="Of this machine, as others reach it. Default: found out."),
     )
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        command(options=EnsembleOptions(**{name: given.pop(name) for name in EnsembleOptions._fields}), **given)
+
     for option in reversed(options):
-        command = option(command)
-    return command
+        run = option(run)
+    return run
 
 
 def explain(*examples: str) -> str:
     return make_epilog(*examples, exits=EVERY_EXIT_HELP)
 
 
-def join(told: dict[str, Any], clock: "Clock" = "follow") -> "Ensemble":
-    """Still to be entered. Raises: ConfigError."""
+def join(options: EnsembleOptions, clock: "Clock" = "follow") -> "Ensemble":
+    """Use it in a `with` statement. Raises: ConfigError."""
     from gandy.bus import Ensemble
 
-    if told["insecure"]:
-        say("gandy: INSECURE: everybody on the network can take part in this ensemble", err=True)
-    options = {key: told[key] for key in ("dialect", "insecure", "peers", "ip")}
-    return Ensemble(told["ensemble"], clock=clock, **options)
+    name, dialect, insecure, peers, ip = options
+    if insecure:
+        say("gandy: INSECURE: any program on the network can take part in this ensemble", err=True)
+    return Ensemble(name, clock=clock, dialect=dialect, insecure=insecure, peers=peers, ip=ip)
 
 
-def tell_who_is_seen(told: dict[str, Any]) -> str:
-    """For those who wonder why somebody is missing."""
+def explain_visibility(options: EnsembleOptions) -> str:
+    """Why a process may be missing."""
     from gandy.keys.ensemble import find_ensemble_key
 
-    if told["insecure"]:
-        return "only those who are --insecure, too, are seen"
-    return f"only those who have the key in {find_ensemble_key(find_home(os.environ, sys.platform))} are seen"
+    if options.insecure:
+        return "only processes that are --insecure too are seen"
+    return f"only processes that have the key in {find_ensemble_key(find_home(os.environ, sys.platform))} are seen"
 
 
-class Feed:
-    """Things that happen in the thread of an ensemble, for the one that prints. Slow readers slow everything down."""
+class PrintQueue:
+    """From the thread of an ensemble, where things happen, to the one that prints. It makes the first wait if full."""
 
     def __init__(self) -> None:
         from queue import Queue
@@ -102,7 +119,7 @@ class Feed:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Before the ensemble closes: its thread may wait for us."""
+        """Before the ensemble closes: its thread may be waiting in `put`."""
         self._is_closed = True
 
     def __iter__(self) -> Iterator[Any]:

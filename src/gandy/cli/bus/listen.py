@@ -1,4 +1,4 @@
-"""`gandy bus listen`: a service that prints all that it gets."""
+"""`gandy bus listen`: a service that prints every message that it gets."""
 
 import json
 import math
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from gandy.cli.bus.joining import Feed, bus_options, explain, join, print_json
+from gandy.cli.bus.joining import EnsembleOptions, PrintQueue, bus_options, explain, join, print_json
 from gandy.errors import NoClock
 from gandy.terminal.people import make_printable
 from gandy.terminal.say import say
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print each as a JSON object: address, types, values, times.")
 @bus_options
 @click.argument("service")
-def listen(service: str, as_json: bool, **told: Any) -> None:
+def listen(service: str, as_json: bool, options: EnsembleOptions) -> None:
     """Offer a service, and print each message that comes: address, types, values, and its time if it has one.
 
-    In the JSON, "time" is the shared time for which it was sent and "arrived" that at which it was delivered, where
-    they are known. Bytes are base64 text.
+    In the JSON, "time" is the shared time for which it was sent and "arrived" that at which it was delivered, if they
+    are known. Bytes are base64 text.
     """
     from gandy.bus.core.effects import ServiceFound
 
-    with join(told) as band, Feed() as feed:
+    with join(options) as band, PrintQueue() as feed:
         band.on_news(feed.put)
-        _offer(band, service, lambda message: feed.put(Arrival(message, _maybe_tell_now(band))))
+        _offer(band, service, lambda message: feed.put(Arrival(message, _maybe_read_clock(band))))
         say(f"gandy: {band.process} offers {service} in {band.name}; Ctrl-C ends it", err=True)
         for item in feed:
             match item:
@@ -41,7 +41,7 @@ def listen(service: str, as_json: bool, **told: Any) -> None:
 
 
 class Arrival(NamedTuple):
-    """A message, and the shared time of its delivery, if that is known."""
+    """A message, and the shared time of its delivery if that is known."""
 
     message: "Message"
     time: float | None
@@ -61,7 +61,7 @@ def _print_arrival(arrival: Arrival, as_json: bool) -> None:
 
 
 def _offer(band: "Ensemble", service: str, function: "Callable[[Message], None]") -> None:
-    """With its handler at once: somebody may wait for the service, and send in the same moment."""
+    """Together with its handler: a process that waits for the service may send at once."""
     from gandy.bus.core.coercion import Handler
     from gandy.bus.ensemble import make_message
 
@@ -69,7 +69,7 @@ def _offer(band: "Ensemble", service: str, function: "Callable[[Message], None]"
     band.engine.ask(lambda member, _now: member.add_service(service).add("", handler))
 
 
-def _maybe_tell_now(band: "Ensemble") -> float | None:
+def _maybe_read_clock(band: "Ensemble") -> float | None:
     try:
         return band.now()
     except NoClock:
@@ -94,7 +94,7 @@ def _message_to_line(message: "Message") -> str:
 
 
 def _simplify(value: Any) -> Any:
-    """The same, as far as JSON knows it."""
+    """The nearest that JSON has."""
     match value:
         case list() | tuple():
             return [_simplify(item) for item in value]

@@ -1,13 +1,13 @@
-"""`gandy bus monitor`: who comes and goes."""
+"""`gandy bus monitor`: which processes and services come and go."""
 
 import re
 import time
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from gandy.cli.bus.joining import Feed, bus_options, explain, join, print_json
+from gandy.cli.bus.joining import EnsembleOptions, PrintQueue, bus_options, explain, join, print_json
 from gandy.terminal.people import make_printable
 from gandy.terminal.say import say
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 @click.command(epilog=explain("gandy bus monitor", "gandy bus monitor --json"))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON objects: time, event, process, service.")
 @bus_options
-def monitor(as_json: bool, **told: Any) -> None:
-    """Print processes and services of an ensemble when they come and go, with the time of day, and who leads the clock.
+def monitor(as_json: bool, options: EnsembleOptions) -> None:
+    """Print which processes and services of an ensemble come and go, and which one leads the clock, with the time.
 
     In the JSON, "time" is in seconds since 1970, and "event" is process_found, process_lost, service_found,
     service_lost, clock_found, clock_lost or clock_changed, which has "seconds".
     """
-    with join(told) as band, Feed() as feed:
+    with join(options) as band, PrintQueue() as feed:
         band.on_news(lambda news: feed.put((time.time(), news)))
         say(f"gandy: {band.process} looks at {band.name}; Ctrl-C ends it", err=True)
         for now, news in feed:
@@ -38,7 +38,7 @@ _EVENTS: Final = {
     "ServiceLost": "service {0} went",
     "ClockFound": "clock of {0} is known",
     "ClockLost": "clock of {0} went; ours goes on",
-    "ClockChanged": "clock of {0} leapt by {1:+.3f} s",
+    "ClockChanged": "clock of {0} jumped by {1:+.3f} s",
 }
 
 
@@ -47,9 +47,9 @@ def _print_news(now: float, news: "News", as_json: bool) -> None:
     if as_json:
         from msgspec.structs import asdict
 
-        told = {"process" if key == "leader" else key: value for key, value in asdict(news).items()}
+        fields = {"process" if key == "leader" else key: value for key, value in asdict(news).items()}
         event = re.sub("(?<=.)([A-Z])", r"_\1", name).lower()
-        print_json({"time": now, "event": event, **told})
+        print_json({"time": now, "event": event, **fields})
     else:
         from msgspec.structs import astuple
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from gandy.cli.bus.joining import bus_options, explain, join, tell_who_is_seen
+from gandy.cli.bus.joining import EnsembleOptions, bus_options, explain, explain_visibility, join
 from gandy.errors import NoClock, UnknownService
 from gandy.terminal.options import Seconds
 from gandy.terminal.people import format_seconds, parse_seconds
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gandy.bus import Ensemble
 
 
-POLL: Final = 0.01  # seconds; nobody tells us that others know the time
+POLL: Final = 0.01  # seconds; there is no news when another process learns the time
 
 
 class At(NamedTuple):
@@ -26,7 +26,7 @@ class At(NamedTuple):
 
 
 class AtType(click.ParamType[At]):
-    """As people write it: +0.5 or +2min from now, or the shared time in seconds."""
+    """As users write it: +0.5 or +2min from now, or the shared time in seconds."""
 
     name = "time"
 
@@ -47,7 +47,7 @@ class AtType(click.ParamType[At]):
 )
 @click.option("--types", metavar="TYPES", help="Their types, as in ifs. Default: what the values look like.")
 @click.option("--at", "at", type=AtType(), metavar="+TIME|TIME", help="When it is delivered: from now, or shared time.")
-@click.option("--udp", is_flag=True, help="By UDP: perhaps it comes, perhaps not.")
+@click.option("--udp", is_flag=True, help="By UDP: it may get lost.")
 @click.option(
     "--wait", type=Seconds(), default="5s", show_default=True, metavar="TIME", help="How long to wait for the service."
 )
@@ -55,7 +55,13 @@ class AtType(click.ParamType[At]):
 @click.argument("address")
 @click.argument("values", nargs=-1, type=click.UNPROCESSED, metavar="[VALUE]...")
 def send(
-    address: str, values: tuple[str, ...], types: str | None, at: At | None, udp: bool, wait: float, **told: Any
+    address: str,
+    values: tuple[str, ...],
+    types: str | None,
+    at: At | None,
+    udp: bool,
+    wait: float,
+    options: EnsembleOptions,
 ) -> None:
     """Send a message to a service of an ensemble: to /service/path with patterns, or to !service/path as it stands.
 
@@ -70,18 +76,18 @@ def send(
         raise click.UsageError(f"{address!r} is no address: write /service/path, or !service/path")
     args = _parse_values(address, values, types)
     service = parts[0]
-    with join(told) as band:
+    with join(options) as band:
         if not band.wait_for(service, wait):
             raise UnknownService(
-                f"nobody in {band.name} offers the service {service}, for {format_seconds(wait)} now; "
-                f"{tell_who_is_seen(told)}"
+                f"no process in {band.name} offers the service {service}, for {format_seconds(wait)} now; "
+                f"{explain_visibility(options)}"
             )
         if at is not None:
             _wait_for_time(band, service, wait)
-        band.send(address, *args, types=types, at=_tell_time(band, at), reliable=not udp)
+        band.send(address, *args, types=types, at=_compute_time(band, at), reliable=not udp)
 
 
-def _tell_time(band: "Ensemble", at: At | None) -> float | None:
+def _compute_time(band: "Ensemble", at: At | None) -> float | None:
     if at is None:
         return None
     return band.now() + at.seconds if at.is_from_now else at.seconds
@@ -94,13 +100,13 @@ def _wait_for_time(band: "Ensemble", service: str, wait: float) -> None:
     while band.status(service) not in (Status.LOCAL, Status.REMOTE, Status.BRIDGE, Status.TO_OSC):
         if time.monotonic() > until:
             if band.clock_leader is None:
-                raise NoClock(f"nobody leads the clock of {band.name}: 'gandy bus clock --lead' does")
+                raise NoClock(f"no process leads the clock of {band.name}: 'gandy bus clock --lead' does")
             raise NoClock(f"the shared time is not known here and at {service} after {format_seconds(wait)}")
         time.sleep(POLL)
 
 
 def _parse_values(address: str, words: tuple[str, ...], types: str | None) -> tuple[Any, ...]:
-    """Raises: UsageError, before anybody is bothered."""
+    """Raises: UsageError, before the ensemble is joined."""
     from gandy.bus.wire.messages import encode_message, make_message
 
     try:

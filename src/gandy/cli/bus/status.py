@@ -1,4 +1,4 @@
-"""`gandy bus status` and `gandy bus clock`: an ensemble and its time as we see them."""
+"""`gandy bus status` and `gandy bus clock`: an ensemble and its time as seen from here."""
 
 import math
 import sys
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from gandy.cli.bus.joining import TICK, bus_options, explain, join, print_json, tell_who_is_seen
+from gandy.cli.bus.joining import TICK, EnsembleOptions, bus_options, explain, explain_visibility, join, print_json
 from gandy.terminal.options import Format, Seconds, output_option
 from gandy.terminal.people import make_printable
 from gandy.terminal.say import say
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 QUIET: Final = 0.5  # seconds without news until a look at an ensemble is over
-POLL: Final = 0.01  # seconds; nobody tells us that others know the time
+POLL: Final = 0.01  # seconds; there is no news when another process learns the time
 
 
 class View(NamedTuple):
-    """An ensemble as we see it. The keys of the JSON are never renamed or removed."""
+    """An ensemble as seen from here. The keys of the JSON are never renamed or removed."""
 
     ensemble: str
     process: str
@@ -30,8 +30,8 @@ class View(NamedTuple):
     clock: dict[str, Any]
 
     @property
-    def is_told_by(self) -> tuple[Any, ...]:
-        """All but what changes with every look."""
+    def stable_part(self) -> tuple[Any, ...]:
+        """Everything but what changes with every look."""
         return self.processes, self.services, self.clock["leader"]
 
 
@@ -44,7 +44,7 @@ def _look(band: "Ensemble") -> View:
 
 
 def _look_at_clock(band: "Ensemble") -> dict[str, Any]:
-    """`offset`: the shared time minus the monotonic clock of this machine. What is not known is None."""
+    """`offset`: the shared time minus this machine's monotonic clock. Unknown values are None."""
     is_synced, error = band.is_synced, band.clock_error()
     now, local = (band.now(), time.monotonic()) if is_synced else (None, 0.0)
     return {
@@ -64,8 +64,8 @@ def _look_at_clock(band: "Ensemble") -> dict[str, Any]:
 )
 @bus_options
 @output_option
-def status(watch: bool, wait: float, output: Format, **told: Any) -> None:
-    """Tell which processes and services an ensemble has, and what its clock says.
+def status(watch: bool, wait: float, output: Format, options: EnsembleOptions) -> None:
+    """Show which processes and services an ensemble has, and what its clock shows.
 
     To see them, this command takes part in the ensemble for some seconds. Where there are many processes on one
     machine, a longer --wait finds more of them.
@@ -73,23 +73,23 @@ def status(watch: bool, wait: float, output: Format, **told: Any) -> None:
     With --output json, an object with the keys ensemble, process (this one), processes, services and clock is printed;
     with --watch, one each second. With --output quiet, only the names of processes are.
     """
-    with join(told) as band:
+    with join(options) as band:
         if watch:
             _watch(band, output)
         _settle(band, wait)
         view = _look(band)
         _print_view(view, output)
         if not view.processes:
-            say(tell_who_is_seen(told), err=True)
+            say(explain_visibility(options), err=True)
 
 
 def _settle(band: "Ensemble", wait: float) -> None:
-    """Until all is found that can be found in that time. Who comes at the end has a moment to tell what it has."""
-    seen, began = _look(band).is_told_by, time.monotonic()
+    """Wait for processes to be found; one found at the end has a moment to announce its services."""
+    seen, began = _look(band).stable_part, time.monotonic()
     until = began + wait
     while time.monotonic() < until:
         time.sleep(POLL)
-        if seen != (seen := _look(band).is_told_by):
+        if seen != (seen := _look(band).stable_part):
             until = min(max(until, time.monotonic() + QUIET), began + wait + TICK)
     if band.clock_leader is not None:
         band.wait_for_clock(TICK)
@@ -101,9 +101,9 @@ def _watch(band: "Ensemble", output: Format) -> None:
     seen: Any = None
     while True:
         view = _look(band)
-        if output == "json" or view.is_told_by != seen:
+        if output == "json" or view.stable_part != seen:
             _print_view(view, output)
-        seen = view.is_told_by
+        seen = view.stable_part
         time.sleep(TICK)
 
 
@@ -117,7 +117,7 @@ def _draw_live(band: "Ensemble") -> None:
 
 
 def _render(view: View) -> Any:
-    """The same as the table, for a screen that changes."""
+    """The same as the table, for a live display."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -160,7 +160,7 @@ def _make_fields(view: View) -> list[tuple[str, str]]:
     clock, count = view.clock, len(view.processes)
     return [
         ("ensemble", f"{view.ensemble}: {count or 'no'} other process{'' if count == 1 else 'es'}"),
-        ("clock", _tell_leader(clock)),
+        ("clock", _format_leader(clock)),
         ("time", "" if clock["time"] is None else f"{clock['time']:.6f} s"),
         ("offset", "" if clock["offset"] is None else f"{clock['offset']:+.6f} s to this machine's monotonic clock"),
         ("round trip", _format_ms(clock["round_trip"])),
@@ -168,12 +168,12 @@ def _make_fields(view: View) -> list[tuple[str, str]]:
     ]
 
 
-def _tell_leader(clock: dict[str, Any]) -> str:
+def _format_leader(clock: dict[str, Any]) -> str:
     if clock["leader"] is None:
-        return "nobody leads it" + ("" if clock["time"] is None else ", and it goes on by itself")
+        return "no process leads it" + ("" if clock["time"] is None else ", and it goes on by itself")
     if clock["leads"]:
         return "this process leads it"
-    return f"{clock['leader']} leads it" + (", and has not told the time yet" if clock["time"] is None else "")
+    return f"{clock['leader']} leads it" + (", and has not said the time yet" if clock["time"] is None else "")
 
 
 def _format_ms(seconds: float | None) -> str:
@@ -181,16 +181,16 @@ def _format_ms(seconds: float | None) -> str:
 
 
 @click.command(epilog=explain("gandy bus clock", "gandy bus clock --lead", "gandy bus clock --json | head -60"))
-@click.option("--lead", is_flag=True, help="Lead the clock, if nobody else does.")
+@click.option("--lead", is_flag=True, help="Lead the clock, unless another process does.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON objects: leader, leads, time, offset, ...")
 @bus_options
-def clock(lead: bool, as_json: bool, **told: Any) -> None:
+def clock(lead: bool, as_json: bool, options: EnsembleOptions) -> None:
     """Follow the clock of an ensemble, or lead it, and print a line each second.
 
     The offset is that of the shared time to this machine's monotonic clock; the time is wrong by no more than the
     error. In the JSON all are in seconds, and null where they are not known; round_trip is the least of the last five.
     """
-    with join(told, "lead" if lead else "follow") as band:
+    with join(options, "lead" if lead else "follow") as band:
         while True:
             now = _look_at_clock(band)
             if as_json:
@@ -202,8 +202,8 @@ def clock(lead: bool, as_json: bool, **told: Any) -> None:
 
 def _clock_to_line(clock: dict[str, Any]) -> str:
     if clock["time"] is None:
-        return _tell_leader(clock)
-    told = f"{clock['time']:.6f} s, offset {clock['offset']:+.6f} s"
+        return _format_leader(clock)
+    time_and_offset = f"{clock['time']:.6f} s, offset {clock['offset']:+.6f} s"
     trip = f", round trip {_format_ms(clock['round_trip'])}" if clock["round_trip"] is not None else ""
     error = f", error {_format_ms(clock['error'])}" if clock["error"] is not None else ""
-    return f"{told}{trip}{error}: {_tell_leader(clock)}"
+    return f"{time_and_offset}{trip}{error}: {_format_leader(clock)}"

@@ -6,14 +6,13 @@ Any thread may wake it; all else happens in the thread.
 import logging
 import time
 from contextlib import suppress
-from socket import socketpair
-from threading import Thread, current_thread
 from typing import Any, Final, Protocol
 
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
 from gandy.errors import ConfigError
+from gandy.poll_thread import PollThread
 
 log = logging.getLogger("gandy.doors.sockets")
 
@@ -39,40 +38,28 @@ class DealerThread:
         self.url = url
         self._keys = keys
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._reading, self._writing = socketpair()  # wakes the thread
-        self._reading.setblocking(False)
-        self._writing.setblocking(False)
-        self._is_woken = False
-        self._is_closing = False
         self._linger = LINGER
+        self._thread = PollThread(self.name, self._take_turn, self._end)
         self._poller = zmq.Poller()
-        self._poller.register(self._reading, zmq.POLLIN)
+        self._poller.register(self._thread, zmq.POLLIN)
         try:
             self._socket, self._monitor = self._open()
         except zmq.ZMQError as error:
-            self._end()
+            self._context.term()
+            self._thread.close()
             raise ConfigError(f"cannot connect to {url}: {error}") from None
-        self._thread = Thread(target=self._run, name=self.name, daemon=True)
 
     def start(self) -> None:
+        self._begin()
         self._thread.start()
 
     def close(self, linger: float = LINGER) -> None:
         """Send what is left, for at most so many seconds, and end."""
         self._linger = linger
-        self._is_closing = True
-        self._wake()
-        if self._thread.ident is None:
-            self._shut()
-            self._end()
-        elif self._thread is not current_thread():
-            self._thread.join(linger + 5.0)
+        self._thread.stop(linger + 5.0)
 
     def _wake(self) -> None:
-        if not self._is_woken:
-            self._is_woken = True
-            with suppress(OSError):  # it is closed already
-                self._writing.send(b"!")
+        self._thread.wake()
 
     # What others fill in
 
@@ -84,7 +71,7 @@ class DealerThread:
         """There is a new socket."""
 
     def _begin(self) -> None:
-        """The thread runs."""
+        """Before the thread starts."""
 
     def _tell_deadline(self) -> float:
         """When there is something to do, if nothing happens before."""
@@ -137,35 +124,26 @@ class DealerThread:
         self._monitor.close(0)
         self._socket.close(int(linger * 1000))
 
-    def _end(self) -> None:
-        self._context.term()  # waits until everything is sent, or the time for that is over
-        self._writing.close()
-        self._reading.close()
-
     # The thread
 
-    def _run(self) -> None:
+    def _take_turn(self) -> None:
         try:
-            self._begin()
-            while not self._is_closing:
-                try:
-                    self._wait()
-                    self._turn()
-                except zmq.ZMQError as error:
-                    log.warning("the connection to %s failed: %s", self.url, error)
-                    time.sleep(FAILURE_PAUSE)
-        finally:
-            with suppress(zmq.ZMQError):
-                self._finish()
-            self._shut(self._linger)
-            self._end()
+            self._wait()
+            self._turn()
+        except zmq.ZMQError as error:
+            log.warning("the connection to %s failed: %s", self.url, error)
+            time.sleep(FAILURE_PAUSE)
+
+    def _end(self) -> None:
+        with suppress(zmq.ZMQError):
+            self._finish()
+        self._shut(self._linger)
+        self._context.term()  # waits until everything is sent, or the time for that is over
 
     def _wait(self) -> None:
         rest = self._tell_deadline() - time.monotonic()
         self._poller.poll(int(max(0.0, min(rest, MAX_REST)) * 1000) + 1)
-        with suppress(BlockingIOError):
-            self._reading.recv(1024)
-        self._is_woken = False  # after that: who comes between need not wake us, since `_turn` looks at everything
+        self._thread.clear()
 
     def _read_monitor(self) -> None:
         while self._monitor.poll(0):

@@ -98,7 +98,7 @@ def test_a_literal_address_is_never_a_pattern() -> None:
     assert tree.find("[ab]", is_literal=True) == ()
 
 
-def test_what_is_removed_leaves_nothing_behind() -> None:
+def test_a_removed_handler_leaves_nothing_behind() -> None:
     tree = make_tree("/a/b/c/d", "/a/b", "/a/x")
     assert tree.remove("/a/b/c/d", "/a/b/c/d")
     tree.check_invariants()
@@ -118,7 +118,7 @@ def test_a_handler_above_others_is_removed_alone() -> None:
     assert tree.find("a/b") == ("/a/b",)
 
 
-def test_who_is_not_there_cannot_be_removed() -> None:
+def test_a_handler_that_is_not_there_cannot_be_removed() -> None:
     tree = make_tree("/a/b")
     assert not tree.remove("/a", "/a")
     assert not tree.remove("/a/b", "/a")
@@ -221,7 +221,7 @@ def test_more_words_than_names_are_not_looked_up(monkeypatch: pytest.MonkeyPatch
     assert looks.count == 3
 
 
-def test_a_search_that_takes_too_long_finds_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_that_takes_too_long_finds_no_handler(monkeypatch: pytest.MonkeyPatch) -> None:
     tree = make_tree(*(f"/a{number}/b/c" for number in range(100)), max_steps=300)
     tree.add("", "all")
     looks = Looks(monkeypatch)

@@ -22,13 +22,13 @@ from gandy.bus.core.clock import (
     Bracket,
     ClockFollower,
     ClockLeader,
+    Correction,
     Lead,
     LeadAct,
     LeaderChoice,
     LeadEvent,
     Plan,
     SharedClock,
-    Step,
     choose_leader,
 )
 from gandy.errors import LocalProtocolError
@@ -51,22 +51,22 @@ def test_a_clock_that_was_never_set_tells_no_time() -> None:
     with pytest.raises(LocalProtocolError, match="no leader"):
         clock.read(1.0)
     with pytest.raises(LocalProtocolError):
-        clock.tell_local(1.0)
+        clock.local_time_of(1.0)
 
 
 def test_it_runs_with_local_time() -> None:
     clock = make_clock(100.0, 5.0)
     assert clock.is_set
-    assert (clock.read(5.0), clock.read(7.5), clock.tell_offset(9.0)) == (100.0, 102.5, 95.0)
+    assert (clock.read(5.0), clock.read(7.5), clock.offset_at(9.0)) == (100.0, 102.5, 95.0)
 
 
-def test_whoever_looked_before_it_was_set_sees_no_earlier_time() -> None:
+def test_a_reader_from_before_it_was_set_sees_no_earlier_time() -> None:
     assert make_clock(100.0, 5.0).read(4.0) == 100.0
 
 
 def test_it_is_slewed_forward_at_a_tenth_more() -> None:
     clock = make_clock()
-    assert clock.steer(0.5, 10.0) is Step.SLEW
+    assert clock.steer(0.5, 10.0) is Correction.SLEW
     assert clock.read(10.0) == 10.0
     assert clock.read(12.0) == close(12.2)
     assert clock.read(15.0) == close(15.5)
@@ -75,7 +75,7 @@ def test_it_is_slewed_forward_at_a_tenth_more() -> None:
 
 def test_it_is_slewed_backward_at_a_tenth_less() -> None:
     clock = make_clock()
-    assert clock.steer(-1.0, 10.0) is Step.SLEW
+    assert clock.steer(-1.0, 10.0) is Correction.SLEW
     assert clock.read(11.0) == close(10.9)
     assert clock.read(20.0) == close(19.0)
     assert clock.read(21.0) == close(20.0)
@@ -83,21 +83,21 @@ def test_it_is_slewed_backward_at_a_tenth_less() -> None:
 
 def test_it_jumps_forward_by_more_than_a_second() -> None:
     clock = make_clock()
-    assert clock.steer(1.5, 10.0) is Step.JUMP
+    assert clock.steer(1.5, 10.0) is Correction.JUMP
     assert clock.read(10.0) == 11.5
 
 
 def test_it_stands_still_until_it_is_right() -> None:
     clock = make_clock()
-    assert clock.steer(-4.0, 10.0) is Step.STILL
+    assert clock.steer(-4.0, 10.0) is Correction.STILL
     assert [clock.read(local) for local in (10.0, 12.0, 14.0, 15.0)] == close([10.0, 10.0, 10.0, 11.0])
 
 
 def test_it_starts_again_where_it_would_stand_for_too_long() -> None:
     clock = make_clock()
-    assert clock.steer(-MAX_STILL, 10.0) is Step.STILL
+    assert clock.steer(-MAX_STILL, 10.0) is Correction.STILL
     clock = make_clock(1000.0)
-    assert clock.steer(0.0, 10.0) is Step.RESTART
+    assert clock.steer(0.0, 10.0) is Correction.RESTART
     assert clock.read(10.0) == 10.0
 
 
@@ -129,15 +129,15 @@ def test_it_can_settle_where_it_is() -> None:
 def test_it_tells_when_a_time_will_come(offset: float, shared: float, local: float) -> None:
     clock = make_clock()
     clock.steer(offset, 10.0)
-    assert clock.tell_local(shared) == close(local)
+    assert clock.local_time_of(shared) == close(local)
 
 
-def test_nobody_wakes_up_too_early_by_rounding() -> None:
+def test_rounding_wakes_no_timer_too_early() -> None:
     for shared, local in ((1e9 / 3, 0.1), (0.1, 1e9 / 3)):
         clock = make_clock(shared, local)
         for index in range(1, 1000):
             due = shared + index / 7
-            assert clock.read(clock.tell_local(due)) >= due
+            assert clock.read(clock.local_time_of(due)) >= due
 
 
 # Brackets
@@ -148,8 +148,8 @@ def test_a_bracket_grows_with_age_and_shrinks_when_two_meet() -> None:
     assert old == Bracket(0.875, 2.125, 128.0)
     assert old.meet(Bracket(2.0, 3.0, 128.0)) == Bracket(2.0, 2.125, 128.0)
     assert old.meet(Bracket(2.25, 3.0, 128.0)) is None
-    assert old.tell_middle() == 1.5
-    assert (old.tell_distance(1.0), old.tell_distance(5.0)) == (1.125, 4.125)
+    assert old.middle == 1.5
+    assert (old.max_distance(1.0), old.max_distance(5.0)) == (1.125, 4.125)
 
 
 # The follower
@@ -163,7 +163,7 @@ def follow(plan: Plan = PLAN, clock: SharedClock | None = None, now: float = 0.0
 
 def exchange(
     follower: ClockFollower, offset: float, forth: float = 0.001, back: float = 0.001, count: int = 1
-) -> list[Step | None]:
+) -> list[Correction | None]:
     """Requests when they are due, each answered by a leader that is ahead of us by `offset`."""
     steps = []
     for _ in range(count):
@@ -224,18 +224,18 @@ def test_it_is_synchronised_by_the_fifth_reply_and_at_once_right() -> None:
     follower = follow(clock=clock)
     assert follower.round_trip is None
     assert exchange(follower, 1000.0, count=4) == [None] * 4
-    assert (clock.is_set, follower.is_synchronised(0.5), follower.tell_error(0.5)) == (False, False, inf)
-    assert exchange(follower, 1000.0) == [Step.SET]
+    assert (clock.is_set, follower.is_synchronised(0.5), follower.max_error(0.5)) == (False, False, inf)
+    assert exchange(follower, 1000.0) == [Correction.SET]
     assert follower.is_synchronised(0.5)
-    assert clock.tell_offset(0.5) == close(1000.0)
+    assert clock.offset_at(0.5) == close(1000.0)
     assert follower.round_trip == close(0.002)
-    assert exchange(follower, 1000.0) == [Step.SLEW]
+    assert exchange(follower, 1000.0) == [Correction.SLEW]
 
 
 def test_fewer_replies_may_be_enough() -> None:
     follower = ClockFollower(SharedClock(), needed_replies=1)
     follower.on_leader_found(0.0)
-    assert exchange(follower, 1.0) == [Step.SET]
+    assert exchange(follower, 1.0) == [Correction.SET]
 
 
 def test_the_bound_is_half_the_round_trip_and_grows_with_drift() -> None:
@@ -243,8 +243,8 @@ def test_the_bound_is_half_the_round_trip_and_grows_with_drift() -> None:
     exchange(follower, 5.0, count=NEEDED_REPLIES)
     now = 0.4 + 0.002
     drift = DRIFT * 0.002
-    assert follower.tell_error(now) == close(0.001 + RESOLUTION + drift)
-    assert follower.tell_error(now + 10) == close(0.001 + RESOLUTION + drift + 10 * DRIFT)
+    assert follower.max_error(now) == close(0.001 + RESOLUTION + drift)
+    assert follower.max_error(now + 10) == close(0.001 + RESOLUTION + drift + 10 * DRIFT)
 
 
 def test_replies_together_say_more_than_the_best_one() -> None:
@@ -253,8 +253,8 @@ def test_replies_together_say_more_than_the_best_one() -> None:
     follower = follow(clock=clock)
     exchange(follower, 5.0, forth=0.010, back=0.001, count=3)
     exchange(follower, 5.0, forth=0.001, back=0.010, count=2)
-    assert clock.tell_offset(0.5) == close(5.0, abs=1e-4)
-    assert follower.tell_error(0.5) < 0.0012
+    assert clock.offset_at(0.5) == close(5.0, abs=1e-4)
+    assert follower.max_error(0.5) < 0.0012
     assert follower.round_trip == close(0.011)
 
 
@@ -262,30 +262,30 @@ def test_the_bound_covers_a_path_that_is_slow_one_way_only() -> None:
     clock = SharedClock()
     follower = follow(clock=clock)
     exchange(follower, 5.0, forth=0.020, back=0.0, count=5)
-    error = abs(clock.tell_offset(0.5) - 5.0)
-    assert 0.0099 < error <= follower.tell_error(0.5) < 0.0101
+    error = abs(clock.offset_at(0.5) - 5.0)
+    assert 0.0099 < error <= follower.max_error(0.5) < 0.0101
 
 
 def test_the_bound_includes_what_is_still_to_be_slewed() -> None:
     clock = SharedClock()
     follower = follow(clock=clock)
     exchange(follower, 5.0, count=5)
-    assert exchange(follower, 5.5) == [Step.SLEW]
+    assert exchange(follower, 5.5) == [Correction.SLEW]
     assert follower.contradictions == 1
     now = 0.502
-    assert follower.tell_error(now) == close(0.501, abs=1e-4)
-    assert follower.tell_error(now + 2) == close(0.301, abs=1e-3)
-    assert follower.tell_error(now + 5) == close(0.001, abs=1e-3)
+    assert follower.max_error(now) == close(0.501, abs=1e-4)
+    assert follower.max_error(now + 2) == close(0.301, abs=1e-3)
+    assert follower.max_error(now + 5) == close(0.001, abs=1e-3)
 
 
 def test_a_leader_whose_clock_was_changed_is_believed() -> None:
     clock = SharedClock()
     follower = follow(clock=clock)
     exchange(follower, 5.0, count=5)
-    assert exchange(follower, 50.0) == [Step.JUMP]
-    assert clock.tell_offset(1.0) == close(50.0)
-    assert exchange(follower, 45.0) == [Step.STILL]
-    assert exchange(follower, 5.0) == [Step.RESTART]
+    assert exchange(follower, 50.0) == [Correction.JUMP]
+    assert clock.offset_at(1.0) == close(50.0)
+    assert exchange(follower, 45.0) == [Correction.STILL]
+    assert exchange(follower, 5.0) == [Correction.RESTART]
     assert follower.contradictions == 3
 
 
@@ -333,10 +333,10 @@ def test_without_a_leader_the_clock_goes_on_for_a_while() -> None:
     follower.on_leader_lost(1.0)
     assert (follower.next_deadline(), follower.on_time(2.0)) == (inf, [])
     assert clock.read(100.0) == close(105.0)
-    assert follower.tell_error(100.0) == close(0.001 + 100 * DRIFT, rel=0.01)
+    assert follower.max_error(100.0) == close(0.001 + 100 * DRIFT, rel=0.01)
     assert follower.is_synchronised(FREE_RUN)
     assert not follower.is_synchronised(FREE_RUN + 1.0)
-    assert follower.tell_error(FREE_RUN) < 0.11
+    assert follower.max_error(FREE_RUN) < 0.11
 
 
 def test_a_new_leader_is_followed_when_it_has_said_enough() -> None:
@@ -348,23 +348,23 @@ def test_a_new_leader_is_followed_when_it_has_said_enough() -> None:
     follower.on_leader_found(3.0)
     assert follower.on_reply(late, 6.0, 3.0) is None
     assert follower.strays == 1
-    assert follower.tell_error(3.0) < 0.002  # about the old one
+    assert follower.max_error(3.0) < 0.002  # about the old one
     assert exchange(follower, 5.5, count=4) == [None] * 4
-    assert clock.tell_offset(3.4) == close(5.0)
-    assert follower.tell_error(3.4) == close(0.501, abs=1e-3)  # about the new one, too
-    assert exchange(follower, 5.5) == [Step.SLEW]
-    assert clock.tell_offset(9.0) == close(5.5)
+    assert clock.offset_at(3.4) == close(5.0)
+    assert follower.max_error(3.4) == close(0.501, abs=1e-3)  # about the new one, too
+    assert exchange(follower, 5.5) == [Correction.SLEW]
+    assert clock.offset_at(9.0) == close(5.5)
     assert follower.contradictions == 0
 
 
-def test_who_led_before_follows_from_where_it_is() -> None:
+def test_a_former_leader_follows_from_where_it_is() -> None:
     clock = SharedClock()
     ClockLeader(clock, 0.0, 7.0)
     follower = follow(clock=clock, now=10.0)
     assert follower.is_synchronised(10.0)
-    assert follower.tell_error(10.0) == 0.0
-    assert exchange(follower, 7.2, count=5)[-1] is Step.SLEW
-    assert clock.tell_offset(15.0) == close(7.2)
+    assert follower.max_error(10.0) == 0.0
+    assert exchange(follower, 7.2, count=5)[-1] is Correction.SLEW
+    assert clock.offset_at(15.0) == close(7.2)
 
 
 # The leader
@@ -400,11 +400,11 @@ def test_only_who_stands_by_can_begin_to_lead() -> None:
     ]
 
 
-def test_whoever_stops_leading_withdraws_before_it_follows() -> None:
+def test_a_leader_that_stops_withdraws_before_it_follows() -> None:
     assert LEAD_LAW[Lead.LEADING, LeadEvent.BEATEN] == (Lead.FOLLOWING, (LeadAct.WITHDRAW, LeadAct.FOLLOW))
 
 
-def test_a_member_leads_where_nobody_else_does_for_a_while() -> None:
+def test_a_member_leads_if_no_other_does_for_a_while() -> None:
     choice = LeaderChoice("m", True, 0.0)
     assert choice.next_deadline() == PATIENCE
     assert choice.on_time(PATIENCE - 0.1) == ()
@@ -424,7 +424,7 @@ def test_a_member_that_may_not_lead_waits() -> None:
     assert (choice.state, choice.leader, choice.next_deadline()) == (Lead.STANDING_BY, None, inf)
 
 
-def test_a_newcomer_follows_whoever_leads_whatever_its_name() -> None:
+def test_a_newcomer_follows_the_leader_whatever_its_name() -> None:
     choice = LeaderChoice("z", True, 0.0)
     assert choice.on_offers([], 0.5) == ()
     assert choice.on_offers(["a"], 1.0) == (LeadAct.FOLLOW,)

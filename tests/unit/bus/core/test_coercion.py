@@ -166,13 +166,13 @@ def test_equal_types_cost_nothing() -> None:
 
 
 @pytest.mark.parametrize("types", ["[", "]", "][", "v", "vs", "x", "i]", "[" * 50_000, "[" * 17 + "]" * 17, "\0"])
-def test_what_is_no_types_fits_nobody(types: str) -> None:
+def test_invalid_types_fit_no_handler(types: str) -> None:
     assert coerce((1,), types, "i") is None
     assert coerce((1,), "i", types) is None
 
 
 @pytest.mark.parametrize("args", [(), (1, 2), (None,), ([],), (object(),), ("x",), (10**400,), 5])
-def test_values_that_are_not_of_their_types_fit_nobody(args: Any) -> None:
+def test_values_that_are_not_of_their_types_fit_no_handler(args: Any) -> None:
     assert coerce(args, "i", "d") is None
     assert coerce((args,), "vi", "[d]") is None
 

@@ -2,7 +2,7 @@ from itertools import pairwise
 
 import pytest
 
-from gandy.bus.core.discovery import Announcer, tell_patience
+from gandy.bus.core.discovery import Announcer, meeting_time
 from gandy.bus.core.effects import Broadcast, Datagram
 from gandy.bus.wire.dialects import DIALECTS, DialectName
 
@@ -68,5 +68,5 @@ def test_1_x_sends_to_the_ports_up_to_its_own_and_at_first_once_to_the_others(na
 @pytest.mark.parametrize(("name", "seconds"), [("2016", 5.3), ("1.0", 11.9), ("1.1", 11.9)])
 def test_patience_is_enough_for_a_message_to_each_port(name: DialectName, seconds: float) -> None:
     times, _ = run(Announcer(DIALECTS[name], DIALECTS[name].ports[0], True, (), 0.0), 17)
-    assert tell_patience(DIALECTS[name]) == pytest.approx(seconds, abs=0.05)
-    assert tell_patience(DIALECTS[name]) >= times[len(DIALECTS[name].ports) - 1]
+    assert meeting_time(DIALECTS[name]) == pytest.approx(seconds, abs=0.05)
+    assert meeting_time(DIALECTS[name]) >= times[len(DIALECTS[name].ports) - 1]

@@ -4,6 +4,7 @@ from itertools import permutations
 
 import pytest
 from tests.ensembles import (
+    EVERY_DIALECT,
     START,
     Band,
     accept,
@@ -27,14 +28,12 @@ from gandy.bus.wire.control import Discovery, Init, encode_discovery
 from gandy.bus.wire.dialects import DIALECTS, DialectName
 from gandy.bus.wire.messages import MAX_BUS_MESSAGE, BusMessage, encode_message, frame
 
-EVERY_DIALECT = pytest.mark.parametrize("dialect", DIALECTS)
-
 
 def discover(port: int, *, app: str = "band", ip: str = "10.0.0.1", dialect: DialectName = "2016") -> bytes:
     return encode_discovery(Discovery(app, ip, port, 53472), DIALECTS[dialect])
 
 
-# Seed 004: "When a discovery message arrives, we check"
+# docs/protocol/bus.md, rules 6 and 7
 
 
 def test_1_another_application_is_ignored() -> None:
@@ -95,15 +94,15 @@ def test_a_process_of_another_machine_at_127_0_0_1_cannot_be_reached() -> None:
 def test_a_long_discovery_message_is_nonsense_and_is_not_kept() -> None:
     member = make_member(5000)
     said = BusMessage(0.0, "!_o2/dy", "sssii", ("l", "x" * 60_000, "10.0.0.1", 4000, 53472))
-    before = links._recall.cache_info().currsize
+    before = links._decode_cached.cache_info().currsize
     member.on_datagram(encode_message(said, "<"), "10.0.0.1", START)
     assert member.dropped == {"nonsense": 1}
-    assert links._recall.cache_info().currsize == before
+    assert links._decode_cached.cache_info().currsize == before
     longest = discover(65535, app="x" * 255, ip="255.255.255.255", dialect="1.1")
     assert len(longest) <= MAX_DISCOVERY
 
 
-# States, in the seed's order
+# docs/protocol/bus.md, rule 10
 
 
 @EVERY_DIALECT
@@ -158,7 +157,7 @@ def test_connected_counts_once_and_only_for_those_that_we_connect_to() -> None:
 
 
 @EVERY_DIALECT
-def test_two_find_one_another_whoever_hears_first(dialect: DialectName) -> None:
+def test_two_find_one_another_whichever_hears_first(dialect: DialectName) -> None:
     for ports in permutations((5000, 6000)):
         first, second = order = [make_member(port, dialect) for port in ports]
         band = Band(*order)
@@ -205,7 +204,7 @@ def test_2016_peers_of_either_order_are_understood(flag: str, order: str) -> Non
     member.on_data(link, frame(say(f"!{member.name}/sv", "ss", name, "horn")), START)
     assert member.services.find("horn") == name
     member.on_data(link, frame(say("/drum/hit", "i", 7)), START)
-    member.on_datagram(say("/drum/hit", "i", 8), "10.0.0.2", START)  # the order of whoever is there
+    member.on_datagram(say("/drum/hit", "i", 8), "10.0.0.2", START)  # the order of the processes there
     assert take_heard(member) == [("/drum/hit", (7,)), ("/drum/hit", (8,))]
 
 
@@ -218,12 +217,12 @@ def test_where_both_orders_are_at_one_address_a_datagram_is_taken_for_the_usual_
         member.on_data(link, frame(encode_message(init, order)), START)  # type: ignore[arg-type]
     member.on_datagram(encode_message(BusMessage(0.0, "/drum/hit", "i", (8,)), "<"), "10.0.0.2", START)
     assert take_heard(member) == [("/drum/hit", (8,))]
-    assert member.must_know_senders
+    assert member.links.foreign
     member.on_cut(2, START)
     member.on_datagram(encode_message(BusMessage(0.0, "/drum/hit", "i", (9,)), ">"), "10.0.0.2", START)
     assert take_heard(member) == [("/drum/hit", (9,))]
     member.on_cut(1, START)
-    assert not member._links.foreign  # whoever comes and goes leaves nothing behind
+    assert not member.links.foreign  # a process that came and went leaves nothing behind
 
 
 # Loss and return
@@ -264,7 +263,7 @@ def test_a_process_that_comes_again_takes_the_place_of_what_it_was() -> None:
     assert [type(item) for item in news][-2:] == [ProcessLost, ProcessFound]
     assert take_effects(member)[0] == Cut(old)
     assert member.services.find("drum") is None  # until it says so again
-    member.on_cut(old, START)  # what is told late is about nobody
+    member.on_cut(old, START)  # a late event of a link that is forgotten
     member.on_data(old, b"late", START)
     assert member.processes["10.0.0.1:6000"].link == new
 
@@ -276,11 +275,11 @@ def test_a_second_link_of_one_that_we_connect_to_is_cut() -> None:
     link = member.on_accept(START)
     member.on_data(link, write_init(member, 4000), START)
     assert take_effects(member) == [Cut(link)]
-    assert member.dropped["init of somebody else"] == 1
+    assert member.dropped["init of another process"] == 1
     assert member.processes["10.0.0.1:4000"].state is ProcessState.CONNECTING
 
 
-def test_whoever_has_our_name_is_cut() -> None:
+def test_a_process_with_our_name_is_cut() -> None:
     member = make_member(5000)
     link = member.on_accept(START)
     member.on_data(link, write_init(member, 5000), START)
@@ -288,7 +287,7 @@ def test_whoever_has_our_name_is_cut() -> None:
     assert not member.processes
 
 
-def test_whoever_is_not_the_one_that_we_looked_for_is_cut() -> None:
+def test_a_process_with_another_name_than_expected_is_cut() -> None:
     member = make_member(5000)
     member.on_datagram(discover(4000), "10.0.0.1", START)
     member.on_connected(1, START)
@@ -302,7 +301,7 @@ def test_whoever_is_not_the_one_that_we_looked_for_is_cut() -> None:
 # Strangers, floods and nonsense
 
 
-def test_whoever_makes_no_sense_is_cut_and_forgotten() -> None:
+def test_a_process_that_sends_nonsense_is_cut_and_forgotten() -> None:
     member = make_member(5000)
     stranger = member.on_accept(START)
     known = accept(member, 6000)
@@ -314,7 +313,7 @@ def test_whoever_makes_no_sense_is_cut_and_forgotten() -> None:
     assert take_news(member) == [ProcessLost("10.0.0.1:6000")]
 
 
-def test_what_follows_nonsense_is_not_read() -> None:
+def test_bytes_after_nonsense_are_not_read() -> None:
     member = make_member(5000)
     listen(member, "drum")
     link = accept(member, 6000)
@@ -323,7 +322,7 @@ def test_what_follows_nonsense_is_not_read() -> None:
     assert take_heard(member) == [("/drum/hit", ())]
 
 
-def test_what_follows_a_wrong_init_is_not_read() -> None:
+def test_bytes_after_a_wrong_init_are_not_read() -> None:
     member = make_member(5000)
     listen(member, "drum")
     link = member.on_accept(START)
@@ -361,7 +360,7 @@ def test_silent_strangers_are_cut_after_a_while_and_others_are_not() -> None:
     assert list(member.processes) == ["10.0.0.1:6000"]
 
 
-def test_nobody_is_woken_up_for_a_stranger_too_early() -> None:
+def test_no_deadline_of_a_stranger_is_too_early() -> None:
     """Whatever rounding does to the sum of two times: else the program would spin."""
     beginnings = [3.0 + number * 0.0123 for number in range(400)]
     assert any(since + PATIENCE - since < PATIENCE for since in beginnings)

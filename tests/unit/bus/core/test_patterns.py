@@ -126,7 +126,7 @@ def test_compiled_patterns_are_kept_and_not_too_many() -> None:
 
 
 class CountedName(str):
-    """Counts how often somebody looks at it."""
+    """Counts how often it is compared."""
 
     looks = 0
 

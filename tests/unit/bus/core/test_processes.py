@@ -1,6 +1,6 @@
 from itertools import permutations
 
-from gandy.bus.core.processes import Process, ProcessState, Services, Status
+from gandy.bus.core.processes import Process, ProcessState, Providers, Status
 
 
 def test_states_and_statuses_are_counted_as_in_the_original() -> None:
@@ -28,7 +28,7 @@ def test_a_state_is_as_old_as_its_beginning() -> None:
 def test_the_greatest_name_has_a_service_whatever_the_order_of_offers() -> None:
     names = ("10.0.0.1:9", "10.0.0.1:10", "9.0.0.1:9")  # names are text: "10" comes before "9"
     for order in permutations(names):
-        services = Services()
+        services = Providers()
         for name in order:
             services.add("drum", name)
         assert services.find("drum") == "9.0.0.1:9"
@@ -36,7 +36,7 @@ def test_the_greatest_name_has_a_service_whatever_the_order_of_offers() -> None:
 
 
 def test_the_next_one_takes_over() -> None:
-    services = Services()
+    services = Providers()
     assert services.add("drum", "b")
     assert not services.add("drum", "a")
     assert not services.add("drum", "b")
@@ -49,8 +49,8 @@ def test_the_next_one_takes_over() -> None:
     assert list(services) == []
 
 
-def test_who_offers_nothing_takes_nothing_away() -> None:
-    services = Services()
+def test_a_process_without_an_offer_removes_nothing() -> None:
+    services = Providers()
     services.add("drum", "b")
     assert not services.remove("drum", "a")
     assert not services.remove("horn", "b")

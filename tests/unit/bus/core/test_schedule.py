@@ -8,7 +8,7 @@ from gandy.bus.core.schedule import Handle, Schedule
 from gandy.errors import GandyError, NotScheduled
 
 
-def test_what_is_due_comes_in_order_of_time_and_then_of_adding() -> None:
+def test_due_items_come_in_order_of_time_and_then_of_adding() -> None:
     schedule: Schedule[str] = Schedule()
     for time, item in ((2.0, "b"), (1.0, "a"), (2.0, "c"), (3.0, "d")):
         schedule.add(time, item, 0.0)
@@ -18,7 +18,7 @@ def test_what_is_due_comes_in_order_of_time_and_then_of_adding() -> None:
     assert (len(schedule), schedule.next_deadline()) == (1, 3.0)
 
 
-def test_what_is_late_is_due_at_once() -> None:
+def test_a_late_item_is_due_at_once() -> None:
     schedule: Schedule[str] = Schedule()
     schedule.add(-5.0, "late", 100.0)
     assert schedule.pop_due(100.0) == [(-5.0, "late")]
@@ -33,7 +33,7 @@ def test_items_need_no_order_of_their_own() -> None:
     assert [item for _, item in schedule.pop_due(1.0)] == items
 
 
-def test_what_is_cancelled_never_comes() -> None:
+def test_a_cancelled_item_never_comes() -> None:
     schedule: Schedule[str] = Schedule()
     first = schedule.add(1.0, "a", 0.0)
     schedule.add(2.0, "b", 0.0)
@@ -70,7 +70,7 @@ def test_cancelled_entries_do_not_outlive_those_that_were_due() -> None:
 
 
 @pytest.mark.parametrize("time", [70.1, inf, nan])
-def test_what_is_too_far_away_is_refused_for_good(time: float) -> None:
+def test_an_item_too_far_ahead_is_refused_for_good(time: float) -> None:
     schedule: Schedule[str] = Schedule(horizon=60.0)
     schedule.add(70.0, "just right", 10.0)
     with pytest.raises(NotScheduled, match="too far: at most 60 s") as error:
@@ -83,7 +83,7 @@ def test_too_many_are_refused_until_some_are_gone() -> None:
     schedule: Schedule[int] = Schedule(max_count=2)
     schedule.add(1.0, 1, 0.0)
     schedule.add(2.0, 2, 0.0)
-    with pytest.raises(NotScheduled, match="2 messages wait") as error:
+    with pytest.raises(NotScheduled, match="2 messages are waiting") as error:
         schedule.add(1.0, 3, 0.0)
     assert error.value.retryable
     schedule.pop_due(1.0)

@@ -18,12 +18,12 @@ def hear(time: Timekeeper, now: float, offset: float = -90.0) -> list[bool]:
     return found
 
 
-def test_at_first_nobody_knows_the_time() -> None:
+def test_at_first_the_time_is_unknown() -> None:
     time = make()
     assert not time.is_synced(100.0)
     assert not time.leads
     assert time.leader is None
-    assert time.tell_error(100.0) == inf
+    assert time.max_error(100.0) == inf
     assert time.on_request(100.0) is None
     assert time.next_deadline() == inf
 
@@ -37,7 +37,7 @@ def test_the_first_leader_begins_the_time() -> None:
     assert time.leads
     assert time.leader == "m"
     assert time.is_synced(due)
-    assert time.tell_error(due) == 0.0
+    assert time.max_error(due) == 0.0
     assert time.on_request(due + 1) == 0.25 + PATIENCE + 1
     assert time.next_deadline() == inf
 
@@ -47,12 +47,12 @@ def test_the_fifth_reply_of_a_leader_counts_once() -> None:
     assert time.on_offers(["x"], 1, 101.0) == (LeadAct.FOLLOW,)
     assert hear(time, 101.0) == [False] * 4 + [True]
     assert time.is_synced(102.0)
-    assert abs(time.clock.read(102.0) - 12.0) <= time.tell_error(102.0)
+    assert abs(time.clock.read(102.0) - 12.0) <= time.max_error(102.0)
     assert hear(time, 102.0) == [False] * 5
 
 
 def test_each_leader_is_found_once() -> None:
-    """Whoever wants to know hears of the second one too, though the clock was set before."""
+    """There is news of the second one too, though the clock was set before."""
     time = make()
     time.on_offers(["x"], 1, 101.0)
     hear(time, 101.0)
@@ -68,7 +68,7 @@ def test_a_leader_hears_no_replies() -> None:
     assert time.on_reply(1, 5.0, 103.0) == Heard()
 
 
-def test_what_a_reply_sets_is_a_leap_and_what_it_slews_is_none() -> None:
+def test_setting_the_clock_is_a_jump_and_slewing_is_none() -> None:
     time = make()
     time.on_offers(["x"], 1, 101.0)
     hear(time, 101.0)
@@ -76,7 +76,7 @@ def test_what_a_reply_sets_is_a_leap_and_what_it_slews_is_none() -> None:
     for offset in (-90.5, -80.0, -100.0):  # each contradicts what was said before
         now = max(now, time.follower.next_deadline())
         (serial,) = time.follower.on_time(now)
-        leaps.append(round(time.on_reply(serial, now + offset, now).leap, 1))
+        leaps.append(round(time.on_reply(serial, now + offset, now).jump, 1))
     assert leaps == [0.0, 10.0, -20.0]
 
 
@@ -89,7 +89,7 @@ def test_where_messages_may_be_lost_the_first_leader_has_more_patience() -> None
     assert time.on_time(105.0) == (LeadAct.OFFER,)
 
 
-def test_who_takes_over_goes_on_from_the_time_that_was() -> None:
+def test_a_new_leader_goes_on_from_the_time_that_was() -> None:
     time = make(may_lead=True)
     time.on_offers(["x"], 1, 101.0)
     hear(time, 101.0)
@@ -101,7 +101,7 @@ def test_who_takes_over_goes_on_from_the_time_that_was() -> None:
 
 
 def test_a_beaten_leader_still_knows_the_time() -> None:
-    """It was right until now, however long ago it followed somebody itself."""
+    """It was right until now, however long ago it followed another leader."""
     time = make(may_lead=True)
     time.on_offers(["x"], 1, 101.0)
     hear(time, 101.0)
@@ -112,7 +112,7 @@ def test_a_beaten_leader_still_knows_the_time() -> None:
     assert time.leader == "z"
     assert not time.leads
     assert time.is_synced(later + 1)
-    assert time.tell_error(later) == 0.0
+    assert time.max_error(later) == 0.0
     assert time.follower.next_deadline() == later
 
 
@@ -137,7 +137,7 @@ def test_patience_ends_with_those_who_know() -> None:
     assert time.on_time(103.0, others_know=False) == (LeadAct.OFFER,)
 
 
-def test_whoever_knows_the_time_takes_over_at_once() -> None:
+def test_a_member_that_knows_the_time_takes_over_at_once() -> None:
     time = make(may_lead=True, patience=20.0)
     time.on_time(102.0, others_know=True)
     time.on_offers(["x"], 0, 103.0)

@@ -1,4 +1,4 @@
-"""Who has the key is heard once, and nobody else at all."""
+"""A peer with the key is heard once, and one without it not at all."""
 
 import ssl
 import time
@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gandy.bus.core.links import Place
+from gandy.bus.core.links import Endpoints
 from gandy.bus.io import privacy
 from gandy.bus.io.privacy import LINGER, MAX_DEPARTED, WINDOW, Privacy, PrivateSession, Window
 from gandy.bus.wire.control import Discovery, encode_discovery
 from gandy.bus.wire.dialects import DIALECTS
 
-HERE = Place("127.0.0.1", 1, 2, 3)
-THERE = Place("10.0.0.2", 4, 5, 6)
+HERE = Endpoints("127.0.0.1", 1, 2, 3)
+THERE = Endpoints("10.0.0.2", 4, 5, 6)
 KEY, OTHER = b"k" * 32, b"o" * 32
 DISCOVERY = encode_discovery(Discovery("band", "10.0.0.2", 4, 6), DIALECTS["2016"])
 
@@ -37,8 +37,8 @@ def shake(client: PrivateSession, server: PrivateSession) -> tuple[list[bytes], 
 class Pair:
     """Two processes with a link between them."""
 
-    def __init__(self, tell_time: Callable[[], float] = time.monotonic) -> None:
-        self.one, self.two = Privacy(KEY, "band"), Privacy(KEY, "band", tell_time)
+    def __init__(self, read_clock: Callable[[], float] = time.monotonic) -> None:
+        self.one, self.two = Privacy(KEY, "band"), Privacy(KEY, "band", read_clock)
         self.client = self.one.make_session(HERE, is_server=False)
         self.server = self.two.make_session(THERE, is_server=True)
         shake(self.client, self.server)
@@ -76,7 +76,7 @@ def test_another_key_or_another_ensemble_is_not_let_in(one: tuple[bytes, str], t
     assert not server.is_known
 
 
-def test_somebody_without_a_certificate_is_not_let_in() -> None:
+def test_a_peer_without_a_certificate_is_refused() -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -108,7 +108,7 @@ def test_a_datagram_is_for_one_process_in_one_link(pair: Pair) -> None:
     assert other.two.open(sealed) == b""
 
 
-def test_what_was_said_before_leaving_is_heard_for_a_moment() -> None:
+def test_datagrams_sent_before_leaving_are_accepted_for_a_moment() -> None:
     now = 100.0
     pair = Pair(lambda: now)
     first, second, third = (pair.send(b"goodbye") for _ in range(3))
@@ -169,12 +169,12 @@ def test_each_number_is_good_once_and_old_ones_are_not(numbers: list[int]) -> No
         greatest = max(greatest, number)
 
 
-def test_what_is_for_one_process_is_not_sealed_for_all() -> None:
+def test_a_message_for_one_process_is_not_sealed_for_all() -> None:
     assert Privacy(KEY, "band").seal(b"hello", (THERE.ip, THERE.udp_port)) == b""
 
 
 def test_a_second_link_that_goes_does_not_take_the_first_one_with_it(pair: Pair) -> None:
-    """Somebody in between passes a link on to a process that it was not meant for, and both notice soon."""
+    """An attacker forwards a link to the wrong process, and both ends notice soon."""
     client, server = pair.one.make_session(HERE, is_server=False), pair.two.make_session(THERE, is_server=True)
     shake(client, server)
     assert pair.two.open(pair.send(b"by the second")) == b"by the second"
@@ -206,7 +206,7 @@ def test_both_ways_have_keys_of_their_own(pair: Pair) -> None:
 
 
 def test_a_process_that_hears_itself_learns_nothing_twice() -> None:
-    """Somebody in between sends a link back to where it came from."""
+    """An attacker sends a link back to where it came from."""
     one = Privacy(KEY, "band")
     client, server = one.make_session(HERE, is_server=False), one.make_session(HERE, is_server=True)
     shake(client, server)
@@ -217,10 +217,10 @@ def test_a_process_that_hears_itself_learns_nothing_twice() -> None:
     assert one.open(sealed) == b""
 
 
-def test_a_mark_that_is_in_use_is_nobody_elses(pair: Pair) -> None:
+def test_a_mark_that_is_in_use_is_refused(pair: Pair) -> None:
     their_mark = pair.send(b"hello")[1:17]
     stolen = their_mark + bytes((10, 0, 0, 9)) + bytes((0, 9))
-    with pytest.raises(ValueError, match="told twice"):
+    with pytest.raises(ValueError, match="used twice"):
         pair.two.on_card(b"n" * 16, stolen)
     assert pair.two.open(pair.send(b"still there")) == b"still there"
 
@@ -247,7 +247,7 @@ def test_a_card_may_come_in_pieces_and_with_more(pair: Pair) -> None:
     assert early == b"more"
 
 
-def test_a_clock_that_is_wrong_keeps_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_wall_clock_keeps_no_process_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """To a machine that believes in 1970, all certificates are of the future."""
     later = datetime(2100, 1, 1, tzinfo=UTC), datetime(2101, 1, 1, tzinfo=UTC)
     monkeypatch.setattr(privacy, "_CERTIFICATE_DATES", later)
@@ -262,7 +262,7 @@ def test_truncated_datagrams_are_nothing(pair: Pair) -> None:
             assert pair.two.open(sealed[:length]) == b""
 
 
-def test_who_does_not_speak_tls_is_cut() -> None:
+def test_a_peer_that_does_not_speak_tls_is_cut() -> None:
     server = Privacy(KEY, "band").make_session(THERE, is_server=True)
     with pytest.raises(ssl.SSLError):
         list(server.receive(b"GET / HTTP/1.1\r\n\r\n"))

@@ -49,7 +49,7 @@ def test_init_goes_to_the_peer_or_to_the_local_service() -> None:
 
 
 def test_taps_are_of_the_newest_only() -> None:
-    assert [dialect.tells_taps for dialect in DIALECTS.values()] == [False, False, True]
+    assert [dialect.has_taps for dialect in DIALECTS.values()] == [False, False, True]
 
 
 def test_discovery_becomes_rare() -> None:
@@ -58,4 +58,4 @@ def test_discovery_becomes_rare() -> None:
     for _ in range(40):
         interval = grow_interval(interval)
     assert interval == MAX_DISCOVERY_INTERVAL
-    assert 100 / MAX_DISCOVERY_INTERVAL == 25  # seed 004: with 100 processes, a message every 40 ms
+    assert 100 / MAX_DISCOVERY_INTERVAL == 25  # docs/protocol/bus.md, rule 3: with 100 processes, a message every 40 ms

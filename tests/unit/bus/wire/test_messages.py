@@ -100,7 +100,7 @@ def test_address_that_is_no_utf_8_is_kept() -> None:
     ],
     ids=lambda message: repr(message)[:60],
 )
-def test_what_has_no_place_on_the_wire_is_refused(message: BusMessage) -> None:
+def test_values_that_cannot_be_encoded_are_refused(message: BusMessage) -> None:
     with pytest.raises(ValueError):
         encode_message(message, "<")
 

@@ -117,7 +117,7 @@ def test_bundles_have_limits() -> None:
     ],
     ids=lambda element: repr(element)[:50],
 )
-def test_what_has_no_place_on_the_wire_is_refused(element: OscMessage | OscBundle) -> None:
+def test_values_that_cannot_be_encoded_are_refused(element: OscMessage | OscBundle) -> None:
     with pytest.raises(ValueError):
         encode(element)
 

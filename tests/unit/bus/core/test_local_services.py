@@ -3,7 +3,7 @@
 import pytest
 from tests.ensembles import START, Band, accept, listen, make_member, take_effects, take_heard
 
-from gandy.bus.core import delivery
+from gandy.bus.core import local_services
 from gandy.bus.core.coercion import Handler
 from gandy.bus.core.member import Member
 from gandy.bus.core.schedule import HORIZON, Schedule
@@ -64,7 +64,7 @@ def test_nonsense_behind_a_right_address_is_dropped_and_its_sender_stays() -> No
     assert not take_effects(member)
 
 
-def test_arguments_that_nobody_wants_are_not_opened() -> None:
+def test_arguments_that_no_handler_wants_are_not_decoded() -> None:
     member = make_member()
     member.add_service("drum")
     member.on_datagram(bytes(8) + b"/drum/hit\0\0\0,i\0\0", "10.0.0.2", START)
@@ -81,7 +81,7 @@ def test_names_of_services() -> None:
 
 
 def test_services_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "MAX_SERVICES", 2)
+    monkeypatch.setattr(local_services, "MAX_SERVICES", 2)
     member = make_member()
     tree = member.add_service("a")
     member.add_service("b")
@@ -91,13 +91,13 @@ def test_services_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_our_own_program_cannot_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "MAX_DELIVERIES", 2)
+    monkeypatch.setattr(local_services, "MAX_DELIVERIES", 2)
     member = make_member()
     listen(member, "drum")
-    member.send("/drum/hit", (), START)
-    member.send("/drum/hit", (), START)
+    member.outbox.send("/drum/hit", (), START)
+    member.outbox.send("/drum/hit", (), START)
     with pytest.raises(NotScheduled, match="2 messages wait") as failed:
-        member.send("/drum/hit", (), START)
+        member.outbox.send("/drum/hit", (), START)
     assert failed.value.retryable
 
 
@@ -153,24 +153,24 @@ def test_arguments_are_checked_each_time() -> None:
 
 
 def test_routes_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "MAX_ROUTES", 2)
+    monkeypatch.setattr(local_services, "MAX_ROUTES", 2)
     member = make_member()
     listen(member, "drum")
     for count in range(5):
         hit(member, *range(count))
-        assert len(member._inbox._routes) <= 2
+        assert len(member._local._routes) <= 2
 
 
 def test_long_heads_and_many_handlers_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "MAX_ROUTED", 2)
+    monkeypatch.setattr(local_services, "MAX_ROUTED", 2)
     member = make_member()
     listen(member, "drum")
-    say(member, BusMessage(0.0, "/drum/" + "x" * delivery.MAX_HEAD), START)
+    say(member, BusMessage(0.0, "/drum/" + "x" * local_services.MAX_HEAD), START)
     say(member, BusMessage(-1.0, "/drum/hit"), START)
     listen(member, "drum")
     listen(member, "drum")
     hit(member, 1)
-    assert not member._inbox._routes
+    assert not member._local._routes
 
 
 def test_a_delivery_runs_its_handler() -> None:
@@ -209,15 +209,15 @@ def test_a_deadline_is_that_of_the_first_message(leader: Member) -> None:
     assert take_heard(leader) == [("/drum/soon", ())]
 
 
-def test_what_is_late_is_delivered_at_once(leader: Member) -> None:
+def test_a_late_message_is_delivered_at_once(leader: Member) -> None:
     listen(leader, "drum")
     say(leader, BusMessage(1.0, "/drum/late"))
     say(leader, BusMessage(-1.0, "/drum/never"))
     assert take_heard(leader) == [("/drum/late", ()), ("/drum/never", ())]
 
 
-def test_what_is_due_goes_before_what_comes_late_for_a_later_time(leader: Member) -> None:
-    """Nobody has looked at the time since both were due."""
+def test_a_due_message_goes_before_one_that_comes_late_for_a_later_time(leader: Member) -> None:
+    """The time was not read since both were due."""
     listen(leader, "drum")
     say(leader, BusMessage(3.0, "/drum/1"))
     say(leader, BusMessage(3.2, "/drum/3"))
@@ -245,11 +245,13 @@ def test_a_service_that_went_gets_nothing(leader: Member) -> None:
     assert leader.dropped == {"no such service here": 1}
 
 
-def test_what_is_too_far_or_too_much_is_dropped_and_counted(leader: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_timed_messages_beyond_the_limits_are_dropped_and_counted(
+    leader: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
     listen(leader, "drum")
     say(leader, BusMessage(3.0 + HORIZON, "/drum/hit"))
     assert leader.dropped == {"too far ahead": 1}
-    monkeypatch.setattr(leader._inbox, "_held", Schedule(max_count=1))
+    monkeypatch.setattr(leader._local, "_held", Schedule(max_count=1))
     say(leader, BusMessage(3.0, "/drum/1"))
     say(leader, BusMessage(3.0, "/drum/2"))
     leader.on_time(START + 3.0)
@@ -260,7 +262,7 @@ def test_what_is_too_far_or_too_much_is_dropped_and_counted(leader: Member, monk
 def test_our_own_program_hears_of_it(leader: Member) -> None:
     listen(leader, "drum")
     with pytest.raises(NotScheduled):
-        leader.send("/drum/hit", (), LEADS_AT, at=3.0 + HORIZON)
+        leader.outbox.send("/drum/hit", (), LEADS_AT, at=3.0 + HORIZON)
 
 
 # Bundles
@@ -316,10 +318,10 @@ def test_many_bundles_that_hold_late_elements_are_no_deep_matter(leader: Member)
 def test_elements_weigh_what_they_hold(leader: Member, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a peer fills the memory with bundles for now, whose elements are for tomorrow."""
     listen(leader, "drum")
-    monkeypatch.setattr(leader._inbox, "_held", Schedule(max_bytes=10_000))
+    monkeypatch.setattr(leader._local, "_held", Schedule(max_bytes=10_000))
     for _ in range(20):
         say(leader, BusBundle(0.0, "drum", (BusMessage(60.0, "/drum/hit", "b", (bytes(1000),)),)))
-    assert len(leader._inbox._held) == 9
+    assert len(leader._local._held) == 9
     assert leader.dropped["too many timed messages"] == 11
 
 
@@ -332,7 +334,7 @@ def test_a_bundle_of_which_a_part_is_nonsense_is_all_nonsense() -> None:
     assert member.dropped == {"nonsense": 1}
 
 
-def test_a_bundle_for_nobody_here_is_dropped() -> None:
+def test_a_bundle_for_no_service_here_is_dropped() -> None:
     member = make_member()
     for service in ("drum", "_o2", member.name):
         say(member, BusBundle(0.0, service, (BusMessage(0.0, "/drum/1"),)), START)

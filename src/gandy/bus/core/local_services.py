@@ -1,7 +1,7 @@
-"""What comes to the services of this process: handlers by address, and what waits for its time.
+"""The services that this process offers: their handlers by address, and the messages that wait for their time.
 
-Messages wait as they came, and are opened when there is a handler for them: so what they hold is what they weigh.
-Where a message went, the next one with the same head goes too, without a search, until a handler comes or goes.
+Messages wait undecoded, so they take no more memory than their bytes. Where a message went, the next one with the same
+head goes too, without a search, until a handler is added or removed.
 """
 
 from collections import Counter, deque
@@ -20,51 +20,51 @@ from gandy.bus.wire.dialects import CLOCK_SERVICE, LOCAL_SERVICE
 from gandy.bus.wire.messages import AT_ONCE, Elements, Order, Reading, decode, find_args, find_reading, peek
 from gandy.errors import ConfigError, NotScheduled, RemoteProtocolError
 
-MAX_DELIVERIES: Final = 100_000  # that wait for handlers, before our own program may not add to them
-MAX_ROUTES: Final = 1_024  # that are remembered; peers choose them, so they are few, and all are forgotten at once
-MAX_HEAD: Final = 128  # bytes of what they are remembered by
-MAX_ROUTED: Final = 64  # handlers of one of them; a pattern may have found a million
+MAX_DELIVERIES: Final = 100_000  # waiting for handlers; then our own program may not add to them
+MAX_ROUTES: Final = 1_024  # remembered; peers choose them, so they are few, and all are forgotten at once
+MAX_HEAD: Final = 128  # bytes of the head of a route
+MAX_ROUTED: Final = 64  # handlers of a route; a pattern may have found a million
 
 
 class Delivery(Struct, frozen=True):
-    """A handler has something to do."""
+    """A call of a handler that is due."""
 
     handler: Handler
-    args: Args  # as the handler wants them
+    args: Args  # converted for the handler
     time: float
-    address: str = ""  # of a timer: none
-    types: str = ""  # as they came
+    address: str = ""  # empty for a timer
+    types: str = ""  # as sent
 
     def run(self) -> object:
-        """What the handler says."""
+        """Call it. Returns what it returns, and raises what it raises."""
         handler = self.handler
         return handler.function(self) if handler.takes_delivery else handler.function(*self.args)
 
 
 class Route(NamedTuple):
-    """What becomes of messages to one address with one type string."""
+    """How messages to one address with one type string are decoded, and to which handlers they go."""
 
     address: str
     reading: Reading
     handlers: tuple[Handler, ...]
 
 
-class Letter(NamedTuple):
-    """A message or a bundle whose contents nobody has opened yet."""
+class RawMessage(NamedTuple):
+    """A message or a bundle whose contents are not decoded yet."""
 
     time: float
     address: str
     data: bytes
     order: Order
-    at: int  # where its types are, or its elements
+    at: int  # where its types begin, or its elements
 
 
-class Local:
-    """A service of ours."""
+class LocalService:
+    """One of them."""
 
     def __init__(self, tree: AddressTree[Handler], is_osc: bool) -> None:
         self.tree = tree
-        self.is_osc = is_osc  # what it gets goes on to an OSC program
+        self.is_osc = is_osc  # its messages go on to an OSC program
 
 
 def check_service(name: str) -> None:
@@ -73,36 +73,36 @@ def check_service(name: str) -> None:
         raise ConfigError(f"{name!r} cannot be the name of a service")
 
 
-class Inbox:
-    """Letters in, deliveries out. `locals`: by name, the services that we offer."""
+class LocalServices:
+    """Raw messages in, deliveries out. `services`: by name."""
 
     def __init__(self, time: Timekeeper, dropped: Counter[str]) -> None:
         self.deliveries: deque[Delivery] = deque()
-        self.locals: dict[str, Local] = {}
+        self.services: dict[str, LocalService] = {}
         self._time = time
         self._dropped = dropped
-        self._held: Schedule[Letter | Handler] = Schedule()
-        self._routes: dict[tuple[bytes, Order], Route] = {}  # by all that comes before the arguments
+        self._held: Schedule[RawMessage | Handler] = Schedule()
+        self._routes: dict[tuple[bytes, Order], Route] = {}  # by byte order and all that comes before the arguments
 
     def add_service(self, name: str, is_osc: bool) -> bool:
-        """Whether it is new. Raises: ConfigError."""
-        if name in self.locals:
+        """True if it is new. Raises: ConfigError."""
+        if name in self.services:
             return False
         check_service(name)
-        if len(self.locals) >= MAX_SERVICES:
+        if len(self.services) >= MAX_SERVICES:
             raise ConfigError(f"a process has at most {MAX_SERVICES} services")
-        self.locals[name] = Local(AddressTree(self._routes.clear), is_osc)
+        self.services[name] = LocalService(AddressTree(self._routes.clear), is_osc)
         return True
 
     def remove_service(self, name: str) -> bool:
-        """Whether it was there."""
+        """True if it was there."""
         self._routes.clear()
-        return self.locals.pop(name, None) is not None
+        return self.services.pop(name, None) is not None
 
     def repeat(self, data: bytes, order: Order) -> bool:
-        """Deliver a message for at once as one with the same head before it. Whether there was one.
+        """Deliver an untimed message as an earlier one with the same head. False if there was none.
 
-        What a message means before its arguments is in these bytes alone: so no other way could end elsewhere.
+        The head alone decides about the message's route, so a search would find the same one.
         """
         begin = find_args(data)
         route = self._routes.get((data[:begin], order))
@@ -111,20 +111,20 @@ class Inbox:
         self._follow(route, 0.0, data, begin)
         return True
 
-    def receive(self, letter: Letter, now: float) -> None:
-        """From elsewhere. Raises: RemoteProtocolError."""
-        if letter.address[0] == "#":
-            decode(letter.data, letter.order)  # nothing of a bundle counts unless all of it makes sense
-        self._maybe_take(letter, now)
-        if letter.time > 0.0 or letter.address[0] == "#":
+    def receive(self, message: RawMessage, now: float) -> None:
+        """From another process. Raises: RemoteProtocolError."""
+        if message.address[0] == "#":
+            decode(message.data, message.order)  # nothing of a bundle is delivered unless all of it can be decoded
+        self._maybe_take(message, now)
+        if message.time > 0.0 or message.address[0] == "#":
             self.release(now)
 
-    def accept(self, letter: Letter, now: float) -> None:
-        """From our own program, and no bundle. Raises: NotScheduled."""
+    def accept(self, message: RawMessage, now: float) -> None:
+        """From our own program, which sends no bundles. Raises: NotScheduled."""
         if len(self.deliveries) >= MAX_DELIVERIES:
             raise NotScheduled(f"{MAX_DELIVERIES:,} messages wait for their handlers already", retryable=True)
-        self._take(letter, now)
-        if letter.time > 0.0:
+        self._take(message, now)
+        if message.time > 0.0:
             self.release(now)
 
     def call_at(self, time: float, handler: Handler, now: float) -> Handle:
@@ -135,7 +135,7 @@ class Inbox:
         return self._held.cancel(handle)
 
     def clear_held(self) -> int:
-        """Drop all that waits for a time. How many there were."""
+        """Drop all that waits for a time. Returns how many there were."""
         count = len(self._held)
         self._held.clear()
         return count
@@ -143,10 +143,10 @@ class Inbox:
     def next_deadline(self) -> float:
         """In local time."""
         due = self._held.next_deadline()
-        return self._time.clock.tell_local(due) if due != inf else inf
+        return self._time.clock.local_time_of(due) if due != inf else inf
 
     def release(self, now: float) -> None:
-        """Deliver what is due. One time after the other: a bundle may hold what comes before the next one."""
+        """Deliver what is due, one time after the other: a bundle may hold messages that come before the next one."""
         if not len(self._held):
             return
         shared = self._time.clock.read(now)
@@ -157,35 +157,35 @@ class Inbox:
                 else:
                     self._deliver(held, now)
 
-    def _maybe_take(self, letter: Letter, now: float) -> None:
+    def _maybe_take(self, message: RawMessage, now: float) -> None:
         try:
-            self._take(letter, now)
+            self._take(message, now)
         except NotScheduled as error:
             self._dropped["too many timed messages" if error.retryable else "too far ahead"] += 1
 
-    def _take(self, letter: Letter, now: float) -> None:
-        """What has a time waits, even if it is late: others may be due before it. Raises: NotScheduled."""
-        if letter.time <= 0.0:
-            self._deliver(letter, now)
+    def _take(self, message: RawMessage, now: float) -> None:
+        """Rule 17: timed messages wait, even late ones: others may be due before them. Raises: NotScheduled."""
+        if message.time <= 0.0:
+            self._deliver(message, now)
         elif not self._time.is_synced(now):
             self._dropped["timed, and the time is not known"] += 1
         else:
-            self._held.add(letter.time, letter, self._time.clock.read(now), len(letter.data))
+            self._held.add(message.time, message, self._time.clock.read(now), len(message.data))
 
-    def _deliver(self, letter: Letter, now: float) -> None:
-        if letter.address[0] != "#":
-            self._dispatch(letter)
+    def _deliver(self, message: RawMessage, now: float) -> None:
+        if message.address[0] != "#":
+            self._dispatch(message)
             return
-        # `receive` saw that it makes sense, and that there are few bundles within bundles.
-        for data in Elements(letter.order).cut(letter.data, letter.at, 0):
-            time, address, at = peek(data, letter.order)
-            self._maybe_take(Letter(time, address, data, letter.order, at), now)
+        # `receive` checked the whole bundle, and how deep it is.
+        for data in Elements(message.order).cut(message.data, message.at, 0):
+            time, address, at = peek(data, message.order)
+            self._maybe_take(RawMessage(time, address, data, message.order, at), now)
 
-    def _dispatch(self, letter: Letter) -> None:
-        time, address, data, order, at = letter
+    def _dispatch(self, message: RawMessage) -> None:
+        time, address, data, order, at = message
         parts = split_address(address)
-        local = self.locals.get(parts[0]) if parts is not None else None
-        if parts is None or local is None:  # it went since the message came, or an element is for somebody else
+        local = self.services.get(parts[0]) if parts is not None else None
+        if parts is None or local is None:  # it was removed meanwhile, or an element is for another service
             self._dropped["no such service here"] += 1
             return
         handlers = local.tree.find(parts[1], parts[2])
@@ -194,7 +194,7 @@ class Inbox:
             return
         try:
             reading, begin = find_reading(data, at, order)
-        except RemoteProtocolError:  # its frame was right, so whoever sent it is not cut
+        except RemoteProtocolError:  # its frame was valid, so the link is not cut
             self._dropped["nonsense"] += 1
             return
         route = Route(address, reading, handlers)

@@ -1,0 +1,83 @@
+"""Reads and sends the datagrams of a member. Those of a private ensemble are sealed and opened here."""
+
+import logging
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from gandy.bus.core.effects import Datagram
+from gandy.bus.core.member import Member
+from gandy.bus.io.sockets import MAX_DATAGRAM_BYTES, MAX_READS, MAX_WAITING, Sockets
+from gandy.bus.io.spinning import SpinPolicy
+
+if TYPE_CHECKING:
+    from gandy.bus.io.privacy import Privacy
+
+log = logging.getLogger("gandy.bus")
+
+BURST_GAP: Final = 25e-6  # seconds; a sender that waits for answers cannot send again sooner
+BROADCAST_IP: Final = "255.255.255.255"
+
+
+class Datagrams:
+    """The UDP side of an engine, which holds its lock around all of this."""
+
+    def __init__(self, sockets: Sockets, member: Member, spin: SpinPolicy, privacy: "Privacy | None") -> None:
+        self._sockets = sockets
+        self._member = member
+        self._foreign = member.links.foreign  # while it is not empty, `on_datagram` needs the IP of every sender
+        self._spin = spin
+        self._privacy = privacy
+        self._is_burst = False  # datagrams follow one another at once
+        self._read_at = 0.0
+
+    def read(self, _event: int) -> bool:
+        """True if more than deliveries came of it."""
+        # Only in a burst is there a second read: one that finds nothing takes as long as the first.
+        limit = MAX_READS if self._is_burst else 1
+        sock, member, read, ip, result = self._sockets.datagrams, self._member, 0, "", False
+        if len(member.deliveries) >= MAX_WAITING:  # links were quicker
+            return False
+        try:
+            while read < limit and len(member.deliveries) < MAX_WAITING:
+                if self._foreign:
+                    data, (ip, _) = sock.recvfrom(MAX_DATAGRAM_BYTES)
+                else:  # formatting the sender's address takes longer than reading the message
+                    data = sock.recv(MAX_DATAGRAM_BYTES)
+                now = time.monotonic()
+                if self._privacy is not None:
+                    data = self._privacy.open(data)
+                if data:  # strangers must not keep us spinning
+                    self._spin.on_message(now)
+                if not member.on_datagram(data, ip, now):
+                    result = True
+                read += 1
+        except OSError:
+            now = time.monotonic()  # nothing is left; or ICMP says that an earlier datagram could not be delivered
+        self._is_burst = read > 1 or now - self._read_at < BURST_GAP
+        self._read_at = now
+        return result
+
+    def read_discovery(self, _event: int) -> bool:
+        with suppress(OSError):  # as above
+            for _ in range(MAX_READS):
+                data, (ip, _) = self._sockets.discovery.recvfrom(MAX_DATAGRAM_BYTES)
+                if self._privacy is not None:
+                    data = self._privacy.open(data)
+                self._member.on_datagram(data, ip, time.monotonic())
+        return True
+
+    def send(self, datagram: Datagram) -> None:
+        data, where = datagram.data, (datagram.ip, datagram.port)
+        if self._privacy is not None and not (data := self._privacy.seal(data, where)):
+            return  # its link has just gone
+        try:
+            self._sockets.datagrams.sendto(data, where)
+        except OSError as error:  # UDP is best effort
+            log.debug("a datagram was not sent: %s", error)
+
+    def broadcast(self, port: int, data: bytes) -> None:
+        if self._privacy is not None:
+            data = self._privacy.seal(data, None)
+        with suppress(OSError):  # there is no network now
+            self._sockets.broadcasts.sendto(data, (BROADCAST_IP, port))

@@ -1,0 +1,78 @@
+"""Waits for the files of an engine, to the microsecond, and calls the reaction of each that is ready."""
+
+import os
+import select
+import time
+from collections.abc import Callable
+from typing import Final, Protocol, TypeAlias
+
+from gandy.bus.io.spinning import SpinPolicy
+
+MAX_EVENTS: Final = 64  # of one poll; Python allocates memory for so many
+MAX_WAIT: Final = 60.0  # seconds
+FINE: Final = 0.002  # seconds; epoll counts milliseconds, so a shorter wait is left to select
+
+Reaction: TypeAlias = Callable[[int], bool]  # takes epoll's events; True: more than deliveries may have come of them
+Events: TypeAlias = list[tuple[int, int]]  # file number, what epoll says of it
+
+
+class File(Protocol):
+    """A socket, or whatever else epoll takes."""
+
+    def fileno(self) -> int: ...
+
+
+class Poller:
+    """Files and their reactions. `spin` decides whether `wait` sleeps."""
+
+    def __init__(self) -> None:
+        self.spin = SpinPolicy(len(os.sched_getaffinity(0)) > 1)
+        self._epoll = select.epoll()
+        self._reactions: dict[int, Reaction] = {}  # by file number
+
+    def add(self, file: File, events: int, react: Reaction) -> None:
+        self._reactions[file.fileno()] = react
+        self._epoll.register(file, events)
+
+    def modify(self, file: File, events: int) -> None:
+        self._epoll.modify(file, events)
+
+    def remove(self, file: File) -> None:
+        del self._reactions[file.fileno()]
+        self._epoll.unregister(file)
+
+    def close(self) -> None:
+        self._epoll.close()
+
+    def wait(self, until: float) -> Events:
+        """What is ready. It may be nothing, also before `until`."""
+        seconds = until - time.monotonic()
+        if self.spin.until and seconds > 0:
+            if events := self._spin(until):
+                return events
+            seconds = until - time.monotonic()
+        if seconds >= FINE:
+            return self._epoll.poll(min(seconds - FINE / 2, MAX_WAIT), MAX_EVENTS)
+        if seconds > 0:
+            select.select((self._epoll,), (), (), seconds)
+        return self._epoll.poll(0, MAX_EVENTS)
+
+    def _spin(self, until: float) -> Events:
+        spin, poll = self.spin, self._epoll.poll
+        until = min(spin.until, until)
+        while not (events := poll(0, MAX_EVENTS)):
+            os.sched_yield()  # the process that is to answer may need this processor
+            if (now := time.monotonic()) >= until:
+                spin.on_missed(now)
+                return events
+        spin.on_caught()
+        return events
+
+    def react(self, events: Events) -> bool:
+        """True if one of the reactions says so."""
+        result = False
+        for number, event in events:
+            react = self._reactions.get(number)
+            if react is not None and react(event):  # None: an earlier reaction removed it
+                result = True
+        return result
