@@ -38,7 +38,7 @@ text { font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace
 BANDS: Final[Mapping[str, Sequence[str]]] = {
     "face": ("cli", "terminal", "up", "joblib", "testing"),
     "io": (
-        *("doors", "bus", "foreman", "worker", "client", "reach", "net", "store", "functions", "bar", "journal"),
+        *("doors", "bus", "foreman", "worker", "client", "reach", "net", "store", "functions", "progress", "journal"),
         *("keys", "interfaces", "files", "processes", "poll_thread"),
     ),
     "pure": ("core", "talk", "wire", "bounds"),

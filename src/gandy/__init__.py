@@ -26,7 +26,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Clients are imported when somebody asks for one: `gandy --help` and the pure bands need none."""
+    """Imports each name when it is first used: `gandy --help` and the pure bands need none."""
     if name in ("AsyncEnsemble", "Ensemble"):
         return getattr(import_module("gandy.bus"), name)
     if name == "Executor":

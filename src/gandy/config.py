@@ -1,11 +1,11 @@
-"""Where gandy lives and how its places are written: folders, addresses. It reads no file and opens nothing."""
+"""Where gandy keeps its files, and how addresses are written. It reads no file and opens nothing."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from gandy.errors import ConfigError
 
-DEFAULT_PORT: Final = 5429  # the original's
+DEFAULT_PORT: Final = 5429  # as in the original program
 
 SOCKET_NAME: Final = "foreman.sock"  # in the foreman's home
 
@@ -19,8 +19,8 @@ MAX_SOCKET_PATH: Final = 107
 class Address(NamedTuple):
     """Where a foreman is.
 
-    A path for unix, a host and a port for tcp, which is with TLS, and plain, which is without; or the name of its
-    ensemble, to be looked for.
+    A path for unix; a host and a port for tcp, which is with TLS, and plain, which is without; or the name of the
+    ensemble where it can be found.
     """
 
     scheme: str
@@ -34,7 +34,7 @@ class Address(NamedTuple):
         return f"{self.scheme}://{host}:{self.port}"
 
 
-def tell_home(environ: Mapping[str, str], platform: str) -> str:
+def find_home(environ: Mapping[str, str], platform: str) -> str:
     """The folder for state: GANDY_HOME, or where this platform keeps a user's data."""
     if home := environ.get("GANDY_HOME"):
         return home

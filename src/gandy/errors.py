@@ -1,12 +1,12 @@
 """Everything that can go wrong, in one tree, and the codes that an ERROR message carries.
 
 GandyError
-├── ConfigError                   what somebody wrote makes no sense: an address, an option, a job file
-│   └── CallTooLarge              a pickled call has more bytes than the foreman takes
+├── ConfigError                   what the user wrote is not valid: an address, an option, a job file
+│   └── CallTooLarge              a pickled task has more bytes than the foreman takes
 ├── LinkError                     no link to the foreman, or it broke; try again
 ├── JobError
 │   ├── JobNotFound
-│   ├── TaskFailed                a call gave no value: its process died, it took too long, its worker was lost
+│   ├── TaskFailed                a function gave no value: its process died, it took too long, its worker was lost
 │   └── JobTimeout                it did not end within the time given to `wait`; it goes on
 ├── CallError
 │   ├── CallFailed                the command raised
@@ -15,8 +15,8 @@ GandyError
 │   ├── UnknownCommand            no worker offers the command
 │   └── CallTimeout               it did not end in time
 ├── AddressError                  no address of the bus, or not one where this message can go
-│   ├── UnknownService            nobody in the ensemble offers the service
-│   └── NoClock                   a time was given, and somebody who must know the shared time does not
+│   ├── UnknownService            no process in the ensemble offers the service
+│   └── NoClock                   a time was given, and a process that must know the shared time does not
 ├── NotScheduled                  too far away, or too much waits for its time already
 ├── Rejected                      the foreman refuses, and will refuse again
 │   ├── NotAllowed                our key does not let us in, or not for this
@@ -51,7 +51,7 @@ class ErrorCode(IntEnum):
     WRONG_ROLE = 14
 
 
-# Why a foreman takes nobody in, or refuses what somebody wants: for people.
+# Why a foreman refuses a peer or a request, for people.
 REFUSALS: Final = {
     ErrorCode.UNKNOWN_KEY: "the foreman does not know this key; ask for an invitation, and use 'gandy join'",
     ErrorCode.REVOKED_KEY: "this key was revoked; ask for an invitation, and use 'gandy join'",
@@ -76,11 +76,11 @@ class GandyError(Exception):
 
 
 class ConfigError(GandyError):
-    """What somebody wrote makes no sense."""
+    """What the user wrote is not valid."""
 
 
 class CallTooLarge(ConfigError):
-    """A pickled call has more bytes than the foreman takes."""
+    """A pickled function task has more bytes than the foreman takes."""
 
 
 class LinkError(GandyError):
@@ -110,7 +110,7 @@ class JobNotFound(JobError):
 
 
 class TaskFailed(JobError):
-    """A call of a function gave neither a value nor an exception: its process died, or it took too long."""
+    """A function gave neither a value nor an exception: its process died, or it took too long."""
 
 
 class JobTimeout(JobError):
@@ -164,7 +164,7 @@ class Busy(CallError):
 
 
 class WorkerLost(CallError):
-    """The worker was lost while it had the call. Nobody knows how far it came."""
+    """The worker was lost while it had the call. How far it came is unknown."""
 
     retryable = True
 
@@ -184,13 +184,13 @@ class AddressError(GandyError):
 
 
 class UnknownService(AddressError):
-    """Nobody in the ensemble offers the service, as far as we know now."""
+    """No process in the ensemble offers the service, as far as we know now."""
 
     retryable = True
 
 
 class NoClock(AddressError):
-    """A time was given, and somebody who must know the shared time does not: it would begin too early, or never."""
+    """A time was given, and a process that must know the shared time does not: it would begin too early, or never."""
 
     retryable = True
 

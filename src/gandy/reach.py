@@ -1,7 +1,7 @@
 """How clients and workers reach their foreman: where it may be, in which order, and with which key.
 
-Discovery and addresses tell where, never whom to trust: over the network a foreman is known by its fingerprint, and on
-a unix socket by its user.
+Discovery and addresses say where a foreman is, never that it can be trusted: over the network it is recognised by its
+fingerprint, and on a unix socket by its user.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from gandy.config import SOCKET_NAME, Address, parse_address, tell_home
+from gandy.config import SOCKET_NAME, Address, find_home, parse_address
 from gandy.core.roles import CrewRole
 from gandy.errors import ConfigError, GandyError, LinkError, NotAllowed
 from gandy.keys.crew import CREW, CrewKeys, is_pinned
@@ -38,7 +38,7 @@ class Reach:
         self.keys = keys
         self._insecure = insecure  # whether what discovery finds may be without TLS
         self._context: ssl.SSLContext | None = None
-        self.band: Ensemble | None = None  # of who is in the ensemble anyway: there the foreman is looked for
+        self.band: Ensemble | None = None  # if this process is in the ensemble anyway, the foreman is looked for there
 
     def __str__(self) -> str:
         return " or ".join(map(str, self.places))
@@ -46,7 +46,7 @@ class Reach:
     async def dial(self, make: Callable[[Address], P]) -> P:
         """A link to the foreman.
 
-        Raises: LinkError: nobody is there, or somebody else. ConfigError: trying again does not help.
+        Raises: LinkError: no foreman is there, or another one. ConfigError: trying again does not help.
         """
         problems: list[LinkError] = []
         for place in self.places:
@@ -57,18 +57,18 @@ class Reach:
         raise problems[0] if len(problems) == 1 else LinkError("; ".join(map(str, problems)))
 
     async def _seek(self, place: Address, make: Callable[[Address], P]) -> P:
-        """One that is looked for in an ensemble may be elsewhere each time, and others may say that they are it.
+        """Find the foreman of an ensemble, which may have moved, and which other processes may pretend to be.
 
-        Who has joined looks on the network, too, and takes nothing but the certificate for a proof.
+        A peer that has joined a crew also searches the network, and accepts nothing but the certificate as proof.
         """
-        from gandy.bus.crew import Search  # only for those who need it
+        from gandy.bus.crew import Search  # slow to import, and seldom needed
 
         pin = self.keys.about.foreman if self.keys is not None and self.keys.has_joined else ""
         problems: list[GandyError] = []
         try:
             band = self.band if self.band is not None and self.band.name == place.host else None
             search = await asyncio.to_thread(Search, place.host, pin, insecure=self._insecure, band=band)
-        except ConfigError as error:  # so many processes of the bus are on this machine
+        except ConfigError as error:  # too many processes of the bus are on this machine
             raise LinkError(f"cannot look for the foreman in {place.host}: {error}") from None
         try:
             while found := await asyncio.to_thread(search.find_more):
@@ -91,15 +91,15 @@ class Reach:
 
     async def _try_found(self, found: Address, make: Callable[[Address], P], place: Address) -> P:
         if found.scheme == "plain" and not self._insecure:
-            raise LinkError(f"a foreman in {place.host} says that it is at {found}, without keys; is that --insecure?")
+            raise LinkError(f"a foreman in {place.host} says it is at {found}, without keys; --insecure allows that")
         return await self._try(found, make)
 
     def _remember(self, found: Address) -> None:
-        """So that nobody need search next time."""
+        """So that the next connection needs no search."""
         if self.keys is None or not self.keys.has_joined:
             return
         self.keys.remember(str(found))
-        if len(self.places) > 1:  # unless somebody told us where to look
+        if len(self.places) > 1:  # unless the user said where to look
             ensembles = [place for place in self.places if place.scheme == "ensemble"]
             self.places = (*map(parse_address, self.keys.about.addresses), *ensembles)
 
@@ -128,8 +128,8 @@ class Reach:
             raise LinkError(f"no foreman is running at {place}; {hint}") from None
         except OSError as error:
             raise LinkError(f"cannot reach a foreman at {place}: {error.strerror or error}") from None
-        except ValueError:  # from the codec for names of hosts: a..b
-            raise LinkError(f"cannot reach a foreman at {place}: that is no name of a host") from None
+        except ValueError:  # from the codec for host names: a..b
+            raise LinkError(f"cannot reach a foreman at {place}: that is not a host name") from None
 
     async def _open_tls(self, place: Address, make: Callable[[Address], P]) -> P:
         if self.keys is None:
@@ -146,7 +146,7 @@ class Reach:
         def admit(transport: TlsTransport) -> P | None:
             certificate = transport.session.certificate
             if certificate is None or not is_pinned(certificate, pin):
-                return None  # and nothing is said to it
+                return None  # and nothing is sent to it
             made.append(make(place))
             return made[0]
 
@@ -166,7 +166,7 @@ class Reach:
 
 
 def _explain(place: Address, error: Exception | None) -> GandyError:
-    """Ours may be there later: it is no reason to give up."""
+    """A LinkError, since our foreman may be there later."""
     if isinstance(error, NotAdmitted | ssl.SSLCertVerificationError):
         return LinkError(f"what listens at {place} is not our foreman: its certificate is another one")
     if isinstance(error, ssl.SSLError):
@@ -175,7 +175,7 @@ def _explain(place: Address, error: Exception | None) -> GandyError:
 
 
 async def _connect_unix(place: Address) -> socket.socket:
-    """To a socket of our own user: anybody can make one somewhere, and tell us that it is our foreman's.
+    """Connect to a socket of our own user: other users can make sockets, and say that they are our foreman's.
 
     Raises: LinkError, OSError.
     """
@@ -186,9 +186,9 @@ async def _connect_unix(place: Address) -> socket.socket:
             try:
                 link.connect(place.host)
                 break
-            except BlockingIOError:  # too many wait to be taken
+            except BlockingIOError:  # too many connections wait to be accepted
                 await asyncio.sleep(BACKLOG_PAUSE)
-        if is_foreign(link):  # before a word is said
+        if is_foreign(link):  # before anything is sent
             raise LinkError(f"what listens at {place} belongs to another user")
     except BaseException:
         link.close()
@@ -197,19 +197,19 @@ async def _connect_unix(place: Address) -> socket.socket:
 
 
 def find_reach(
-    told: str | None,
+    address: str | None,
     environ: Mapping[str, str],
     platform: str,
     role: CrewRole = CrewRole.CLIENT,
     insecure: bool = False,
 ) -> Reach:
-    """In this order: what somebody told, GANDY_FOREMAN, what `gandy join` kept, the unix socket, the ensemble.
+    """In this order: the address, GANDY_FOREMAN, what `gandy join` kept, the unix socket, the ensemble.
 
     Raises: ConfigError; LinkError and NotAllowed, where GANDY_TOKEN does not let us join.
     """
-    home = tell_home(environ, platform)
+    home = find_home(environ, platform)
     keys = find_keys(home, environ, role)
-    if where := told or environ.get("GANDY_FOREMAN"):
+    if where := address or environ.get("GANDY_FOREMAN"):
         return Reach((parse_address(where),), keys, insecure)
     ensembles = [environ.get("GANDY_ENSEMBLE", "")]
     places: list[str] = []

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+from tests.e2e.crew import PATIENCE, Crew
 from tests.e2e.members import Member
-from tests.e2e.test_jobs_command import PATIENCE, Crew
 from tests.waiting import until
 
 import gandy

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.e2e.test_jobs_command import GANDY, PATIENCE, Crew
+from tests.e2e.crew import GANDY, PATIENCE, Crew
 
 MEGABYTE = 1_000_000
 LONG_LINE = 100 * MEGABYTE
@@ -139,7 +139,7 @@ def test_command_that_is_too_long_to_run_keeps_nobody_else_from_it(tmp_path: Pat
         ("missing", None, "cannot read {}: No such file or directory"),
         ("folder/", None, "cannot read {}: Is a directory"),
         ("latin1", b"a\n\xe4\n", "{}, line 2: not UTF-8"),
-        ("empty", b"", "{} is empty: no lines, no tasks"),
+        ("empty", b"", "{} is empty: there would be no tasks"),
     ],
     ids=["missing", "folder", "not UTF-8", "empty"],
 )

@@ -20,7 +20,7 @@ from tests.own_network import own_network
 from tests.waiting import PATIENCE
 
 from gandy.bus import Ensemble
-from gandy.config import tell_home
+from gandy.config import find_home
 from gandy.errors import UnknownService
 from gandy.terminal.exits import ExitCode
 
@@ -95,7 +95,7 @@ class Stage:
 
     def __init__(self) -> None:
         self.ensemble = uuid4().hex
-        self.key = Path(tell_home(os.environ, sys.platform)) / "keys" / "ensemble.key"
+        self.key = Path(find_home(os.environ, sys.platform)) / "keys" / "ensemble.key"
         self.commands: list[Command] = []
 
     def start(self, *words: str) -> Command:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.e2e.crew import PATIENCE, Crew
 from tests.e2e.kitchens import SOON, Kitchen, a_kitchen, read_lines
-from tests.e2e.test_jobs_command import PATIENCE, Crew
 from tests.waiting import until
 
 import gandy
@@ -147,8 +147,8 @@ def test_interrupt_ends_the_call(kitchen: Kitchen, tmp_path: Path) -> None:
         (["give_object"], 1, "the value of give_object cannot be sent as msgpack"),
         (["--timeout", "0.2", "hold_async", "{tmp}/book", "{tmp}/never"], 1, "gandy: hold_async did not end in time\n"),
         (["--foreman", "unix:{tmp}/nobody", "ping"], 1, "start one with 'gandy up'"),
-        (["--stream", "--cast", "ping"], 2, "only one of --stream, --cast and --all can be"),
-        (["--all", "--cast", "ping"], 2, "only one of"),
+        (["--stream", "--cast", "ping"], 2, "--stream, --cast and --all exclude each other"),
+        (["--all", "--cast", "ping"], 2, "exclude each other"),
         (["--timeout", "soon", "ping"], 2, "'soon' is not a time"),
         (["--wiat", "ping"], 2, "No such option"),
         ([], 2, "Missing argument 'NAME'"),

@@ -7,8 +7,8 @@ from collections import deque
 from pathlib import Path
 
 import pytest
+from tests.e2e.crew import PATIENCE
 from tests.e2e.kitchens import SOON, Kitchen, a_kitchen, read_lines
-from tests.e2e.test_jobs_command import PATIENCE
 from tests.processes import is_alive
 from tests.waiting import until, until_async
 

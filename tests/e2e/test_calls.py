@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.e2e.crew import PATIENCE
 from tests.e2e.kitchens import SOON, Kitchen, a_kitchen, read_lines
-from tests.e2e.test_jobs_command import PATIENCE
 from tests.processes import is_alive
 from tests.waiting import until, until_async
 
@@ -121,7 +121,7 @@ def test_what_cannot_be_sent_is_told_to_whoever_sends_it(client: gandy.Client) -
         client.call("give_object")
     with pytest.raises(ValueError, match="name has 1 to 255 bytes"):
         client.call("x" * 256)
-    with pytest.raises(TypeError, match="no option speed"):
+    with pytest.raises(TypeError, match="keyword argument 'speed'"):
         client.call("ping", speed=9)  # type: ignore[call-arg]
 
 

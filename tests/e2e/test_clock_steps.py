@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from tests.e2e.crew import Crew
 from tests.e2e.members import Member
-from tests.e2e.test_jobs_command import Crew
 from tests.e2e.wall_clocks import DAY, WallClock
 from tests.netns.namespaces import Namespace, tell_hindrance
 from tests.waiting import until

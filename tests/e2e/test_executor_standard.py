@@ -28,10 +28,10 @@ from unittest import mock
 
 import cloudpickle  # type: ignore[import-untyped]
 import pytest
-from tests.e2e.test_jobs_command import PATIENCE, Crew
+from tests.e2e.crew import PATIENCE, Crew
 
 import gandy
-from gandy.client.functions import CallFuture
+from gandy.client.futures import FunctionFuture
 from gandy.errors import ConfigError, LinkError, TaskFailed
 from gandy.functions import NotPicklable, RemoteTraceback
 
@@ -188,22 +188,25 @@ def _translating(run_python: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-class _NoStream:
-    """For futures that belong to nobody."""
-
-    def __init__(self) -> None:
-        self.callers_lock = threading.RLock()
-        self.is_on_loop = True  # so that `cancel` asks nobody
-
-    def add(self, call: bytes, caller: object) -> None: ...
+class _NoQueue:
+    def add(self, task: bytes, future: object) -> None: ...
 
     def cancel(self, number: int) -> bool:
         return False
 
 
-class _Future(CallFuture[Any]):
+class _NoJob:
+    """For futures that belong to no job."""
+
     def __init__(self) -> None:
-        super().__init__(_NoStream(), b"")  # type: ignore[arg-type]
+        self.queue = _NoQueue()
+        self.futures_lock = threading.RLock()
+        self.is_on_loop = True  # so that `cancel` sends no request
+
+
+class _Future(FunctionFuture[Any]):
+    def __init__(self) -> None:
+        super().__init__(_NoJob(), b"")  # type: ignore[arg-type]
 
 
 _Future.__name__ = "Future"  # errors show it, and the tests read them
@@ -267,9 +270,9 @@ def test_arguments_of_pools_are_taken_or_explained(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="the same"):
         gandy.Executor(max_workers=5, limit=5)
     with pytest.raises(ConfigError, match="takes no initializer: set up"):
-        gandy.Executor(initializer=print)  # type: ignore[call-arg]
+        gandy.Executor(initializer=print)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="no option retires"):
-        gandy.Executor(retires=5)  # type: ignore[call-arg]
+        gandy.Executor(retires=5)  # type: ignore[arg-type]
     with pytest.raises(LinkError, match="gandy up"):
         gandy.Executor(f"unix:{tmp_path}/nobody")
 
@@ -320,7 +323,7 @@ def test_abandoned_executor_gives_its_values_and_closes_its_jobs(crew: Crew) -> 
     assert list(values) == [5, 4, 3, 2, 1, 0, 1, 2, 3, 4]
     assert future.result(PATIENCE) == 7
     with gandy.Client() as client:
-        assert isinstance(future, CallFuture)
+        assert isinstance(future, FunctionFuture)
         assert client.job(future.job).wait(PATIENCE).state is gandy.JobState.FINISHED
 
 
@@ -342,7 +345,7 @@ def test_result_that_cannot_be_opened_harms_nobody_else() -> None:
     with gandy.Executor() as executor:
         with pytest.raises(SystemExit):
             executor.submit(_Bomb).result(PATIENCE)
-        assert isinstance(executor.submit(abs, threading.Lock()).exception(PATIENCE), NotPicklable)
+        assert isinstance(executor.submit(id, threading.Lock()).exception(PATIENCE), NotPicklable)
         assert executor.submit(abs, -1).result(PATIENCE) == 1
 
 
@@ -371,7 +374,7 @@ def test_worker_lets_go_of_arguments(pipe: Path) -> None:
 def test_executor_outlives_a_job_that_somebody_cancels(pipe: Path) -> None:
     with gandy.Executor() as executor, gandy.Client() as client:
         future = executor.submit(Path.read_text, pipe)
-        assert isinstance(future, CallFuture)
+        assert isinstance(future, FunctionFuture)
         _await_start(future)
         client.job(future.job).cancel()
         assert future.exception(PATIENCE) is not None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.disks import MEGABYTE, SmallDisk, small_disk
-from tests.e2e.test_jobs_command import GANDY, PATIENCE, Crew
+from tests.e2e.crew import GANDY, PATIENCE, Crew
 from tests.waiting import until
 
 import gandy

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.e2e.crew import GANDY, PATIENCE
 from tests.e2e.kitchens import Kitchen, a_kitchen
-from tests.e2e.test_jobs_command import GANDY, PATIENCE
 from tests.waiting import until
 
 import gandy

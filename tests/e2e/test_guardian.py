@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.e2e.test_jobs_command import GANDY, PATIENCE, Crew
+from tests.e2e.crew import GANDY, PATIENCE, Crew
 from tests.processes import find_busy, is_alive, read_state
 from tests.waiting import until
 

@@ -18,9 +18,9 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa, x25519
 from tests.as_root import can_be_nobody
+from tests.e2e.crew import GANDY, Crew
 from tests.e2e.forts import CLIENT_OFFERS, Fort, Peer, a_fort, drip, is_cut
 from tests.e2e.kitchens import SOON
-from tests.e2e.test_jobs_command import GANDY, Crew
 from tests.free_ports import find_port
 from tests.processes import many_files
 from tests.waiting import until

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 import zmq
+from tests.e2e.crew import PATIENCE, Crew
 from tests.e2e.members import Member
-from tests.e2e.test_jobs_command import PATIENCE, Crew
 from tests.free_ports import find_port
 from tests.waiting import until
 
@@ -19,7 +19,7 @@ def tell_error(crew: Crew, *words: str) -> str:
     return done.stderr.decode().splitlines()[-1]
 
 
-HERE, NETWORK = "everybody on this machine", "everybody on the network"
+HERE, NETWORK = "everyone on this machine", "everyone on the network"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "0.0.0.0"])
@@ -36,7 +36,7 @@ def test_a_zeromq_door_needs_keys_or_courage(tmp_path: Path, words: tuple[str, .
     error = tell_error(Crew(tmp_path), *words, f"tcp://{host}:6714")
     assert f"tcp://{host}:6714 would be without keys" in error
     assert "--curve FOLDER" in error
-    assert f"--insecure does without: then {NETWORK if host == '0.0.0.0' else HERE}" in error
+    assert f"--insecure allows it: then {NETWORK if host == '0.0.0.0' else HERE}" in error
 
 
 @pytest.mark.parametrize(

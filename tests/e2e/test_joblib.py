@@ -11,7 +11,7 @@ from typing import Any
 import joblib
 import pytest
 from joblib import Parallel, delayed
-from tests.e2e.test_jobs_command import PATIENCE, Crew
+from tests.e2e.crew import PATIENCE, Crew
 
 import gandy
 import gandy.joblib

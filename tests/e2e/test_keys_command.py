@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.e2e.crew import PATIENCE, Crew
 from tests.e2e.members import Member
-from tests.e2e.test_jobs_command import PATIENCE, Crew
 from tests.free_ports import find_port
 from tests.waiting import until
 
@@ -124,7 +124,7 @@ def test_join_prints_the_address_alone_when_it_shall_be_quiet(site: Site, tmp_pa
 @pytest.mark.parametrize(
     ("words", "code", "error"),
     [
-        (("invite",), 2, "as what? --worker, --client or --observer"),
+        (("invite",), 2, "say who joins: --worker, --client or --observer"),
         (("invite", "--owner"), 2, "--owner"),
         (("invite", "--worker", "--uses", "0"), 2, "'--uses'"),
         (("invite", "--worker", "--ttl", "soon"), 2, "'soon' is not a time"),
@@ -205,8 +205,8 @@ def test_joining_again_tells_what_it_replaces(site: Site) -> None:
     member = site.admit("worker", "twice")
     done = member.run("join", site.invite("client"))
     (row,) = [row for row in site.show("key", "list") if row["name"] == "twice"]
-    former = f"{site.url}; there, 'gandy key revoke {row['id']}' ends the key"
-    assert f"this takes the place of the crew at {former}" in done.stderr.decode()
+    former = f"{site.url}; there, 'gandy key revoke {row['id']}' revokes the key"
+    assert f"this replaces the crew at {former}" in done.stderr.decode()
     assert member.show("status")
 
 
@@ -283,7 +283,7 @@ def test_an_open_invitation_is_listed_and_can_be_revoked(site: Site, tmp_path: P
     token = site.invite("client", "--uses", "7")
     (row,) = [row for row in site.show("key", "list") if row["uses"] == 7]
     assert (row["state"], row["role"]) == ("open", "client")
-    assert site.run("key", "revoke", row["id"]).stdout.decode() == f"nothing of {row['id']} is good any more\n"
+    assert site.run("key", "revoke", row["id"]).stdout.decode() == f"{row['id']} has no valid key\n"
     assert "the invitation is not good" in tell_error(Crew(tmp_path), "join", token)
     assert site.until_noted("revoked an invitation", "owner")["invitation"] == row["id"]
 
@@ -305,7 +305,7 @@ def test_a_key_that_is_revoked_ends_its_worker_at_once(site: Site) -> None:
     assert "this key was revoked" in again.log.read_text()
     refused = site.until_noted("refused", "leaky")
     assert (refused["why"], refused["as"], refused["key"]) == ("revoked_key", "worker", row["id"])
-    assert site.run("key", "revoke", "leaky").stdout.decode() == "nothing of leaky is good any more\n"
+    assert site.run("key", "revoke", "leaky").stdout.decode() == "leaky has no valid key\n"
     assert "leaky" not in [entry.get("invitation") for entry in site.audit()]
     site.run("job", "cancel", job)
 
@@ -314,7 +314,7 @@ def test_a_key_in_a_folder_can_be_carried_to_another_machine(site: Site, tmp_pat
     folder = tmp_path / "usb-stick" / "crew"
     done = site.run("key", "new", "client", "--name", "carried", "--to", str(folder))
     assert done.stdout.decode() == f"a key for a client is in {folder}\n"
-    assert "copy what is in it to GANDY_HOME/crew of another machine" in done.stderr.decode()
+    assert "copy its files to GANDY_HOME/crew on another machine" in done.stderr.decode()
     other = Crew(folder.parent)
     assert other.show("status")[0]["pid"]
     (row,) = [row for row in site.show("key", "list") if row["name"] == "carried"]
@@ -359,7 +359,7 @@ def test_a_new_key_of_ensembles_is_for_those_who_join_then(tmp_path: Path) -> No
         late = site.admit("worker", "late")
         old, new = (open_ensemble_key(str(crew.home)).secret for crew in (early, late))
         assert old != new == open_own_key(str(site.home)).secret
-        assert "no foreman was ever started in this home" in tell_error(late, "key", "rotate")
+        assert "no foreman was ever started in this one" in tell_error(late, "key", "rotate")
 
 
 def test_keys_survive_the_foreman(tmp_path: Path) -> None:
@@ -382,7 +382,9 @@ def test_leave_forgets_the_key_and_says_what_is_left_to_do(site: Site) -> None:
     member = site.admit("client", "goer")
     (row,) = [row for row in site.show("key", "list") if row["name"] == "goer"]
     done = member.run("leave")
-    assert done.stdout.decode() == f"left the crew at {site.url}; there, 'gandy key revoke {row['id']}' ends the key\n"
+    assert (
+        done.stdout.decode() == f"left the crew at {site.url}; there, 'gandy key revoke {row['id']}' revokes the key\n"
+    )
     assert [path.name for path in (member.home / "crew").iterdir()] == [".lock"]
     assert "no foreman is running at unix:" in tell_error(member, "status")
     assert "has not joined a crew" in tell_error(member, "leave")

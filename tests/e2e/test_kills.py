@@ -15,8 +15,8 @@ from random import Random
 from typing import NamedTuple
 
 import pytest
+from tests.e2e.crew import PATIENCE, Crew
 from tests.e2e.members import Member, Site, a_site
-from tests.e2e.test_jobs_command import PATIENCE, Crew
 from tests.processes import find_busy, is_alive, list_descendants
 from tests.waiting import until
 

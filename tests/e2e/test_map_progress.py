@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from tests.e2e.test_jobs_command import PATIENCE, Crew
+from tests.e2e.crew import PATIENCE, Crew
 
 BLOCKING = """
 import sys, gandy

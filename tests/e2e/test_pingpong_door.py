@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 import zmq
+from tests.e2e.crew import PATIENCE, Crew
 from tests.e2e.door_crews import DoorCrew, PlainDealer, a_door_crew
 from tests.e2e.kitchens import ROOT, SOON
 from tests.e2e.members import Member
-from tests.e2e.test_jobs_command import PATIENCE, Crew
 from tests.free_ports import find_port
 from tests.waiting import until
 

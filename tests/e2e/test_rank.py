@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.e2e.test_jobs_command import Crew
+from tests.e2e.crew import Crew
 
 SLOTS = 4
 

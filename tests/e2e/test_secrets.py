@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.e2e.crew import PATIENCE, Crew
 from tests.e2e.members import Member
-from tests.e2e.test_jobs_command import PATIENCE, Crew
 from tests.free_ports import find_port
 from tests.waiting import until
 

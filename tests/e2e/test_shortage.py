@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from tests.e2e.crew import GANDY, PATIENCE
 from tests.e2e.kitchens import Kitchen, a_kitchen
-from tests.e2e.test_jobs_command import GANDY, PATIENCE
 from tests.processes import find_busy
 from tests.waiting import until
 

@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 import pytest
 from tests.as_root import can_be_nobody
+from tests.e2e.crew import GANDY, PATIENCE, Crew
 from tests.e2e.forts import CLIENT_OFFERS
 from tests.e2e.kitchens import ROOT
-from tests.e2e.test_jobs_command import GANDY, PATIENCE, Crew
 from tests.free_ports import find_port
 from tests.waiting import until
 

@@ -93,7 +93,7 @@ def test_frames_come_back_through_a_pipe(line: str, data: bytes, expected: bytes
     [
         (("decode", "--raw"), OK + bytes(16), 1, OK_LINE, b"byte 16: bad magic 0x0000, expected 0xc047"),
         (("decode", "--raw"), OK + OK[:5], 1, OK_LINE, b"5 bytes are there, 11 are missing"),
-        (("decode", "hello"), b"", 2, b"", b"character 1 is 'h', which is no hex digit"),
+        (("decode", "hello"), b"", 2, b"", b"character 1 is 'h', which is not a hex digit"),
         (("decode", "--generation", "3"), b"", 2, b"", b"'3' is not one of '1', '2'"),
         (("encode", '{"type": "JOB", "payload": {}}'), b"", 1, b"", b"line 1: JOB payload: Expected `array`"),
         (("encode", "nonsense"), b"", 2, b"", b"line 1, column 1: Expecting value"),

@@ -10,8 +10,8 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
+from tests.e2e.crew import PATIENCE
 from tests.e2e.members import Member, Site, a_site
-from tests.e2e.test_jobs_command import PATIENCE
 from tests.processes import is_alive
 from tests.waiting import until
 

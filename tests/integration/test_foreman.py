@@ -166,7 +166,7 @@ def test_what_is_committed_while_a_follower_is_shown_the_job_is_told_to_it(
             await store.open()
             foreman.store = foreman.committer.store = store
             job = await client.submit("true")
-            feed = (await client.get_link()).feed(follow(job.id))
+            feed = (await client.connection.get_link()).follow(follow(job.id))
             while not store.waiting:
                 await asyncio.sleep(0)
             await foreman.commit(foreman.foreman.reactor.cancel(job.id, None, foreman.now()))
@@ -264,7 +264,7 @@ def test_lines_that_a_full_disk_refused_can_be_sent_again(home: Path, monkeypatc
 
     async def test() -> None:
         async with a_foreman_in_trouble(home) as store, a_client(home) as client:
-            link = await client.get_link()
+            link = await client.connection.get_link()
             assert isinstance(await link.ask(ask.AddLines(7, ("a", "b"))), ask.Done)
             store.is_full = True
             with pytest.raises(StoreError, match="nothing was taken"):
@@ -378,19 +378,19 @@ def test_lines_in_parts_belong_to_the_link_and_to_one_job(home: Path) -> None:
     async def test() -> None:
         async with a_foreman(home) as program, a_client(home) as client:
             for lines in (("a", "b"), ("c",)):
-                await client.ask(ask.AddLines(7, lines), ask.Done)
+                await client.connection.ask(ask.AddLines(7, lines), ask.Done)
             spec = JobSpec(command="true", held=True)
             async with a_client(home) as other:
                 with pytest.raises(Rejected, match="no lines came for upload 7"):
-                    await other.ask(ask.Submit(spec, upload=7), ask.Submitted)
-                await other.ask(ask.AddLines(7, ("x",)), ask.Done)
+                    await other.connection.ask(ask.Submit(spec, upload=7), ask.Submitted)
+                await other.connection.ask(ask.AddLines(7, ("x",)), ask.Done)
             with pytest.raises(Rejected, match="twice"):
-                await client.ask(ask.Submit(spec, ("d",), upload=7), ask.Submitted)
-            job = (await client.ask(ask.Submit(spec, upload=7), ask.Submitted)).job
+                await client.connection.ask(ask.Submit(spec, ("d",), upload=7), ask.Submitted)
+            job = (await client.connection.ask(ask.Submit(spec, upload=7), ask.Submitted)).job
             assert (await client.job(job).status()).spec.tasks == 3
             assert await program.server.store.read_lines(job, TaskNumber(1), 9) == ["a", "b", "c"]
             with pytest.raises(Rejected, match="no lines came"):
-                await client.ask(ask.Submit(spec, upload=7), ask.Submitted)
+                await client.connection.ask(ask.Submit(spec, upload=7), ask.Submitted)
 
     run(test())
 
@@ -399,12 +399,12 @@ def test_lines_in_parts_have_limits(home: Path) -> None:
     async def test() -> None:
         async with a_foreman(home), a_client(home) as client:
             with pytest.raises(Rejected, match="length <= 1000000"):
-                await client.ask(ask.AddLines(1, ("long" * 250_001,)), ask.Done)
+                await client.connection.ask(ask.AddLines(1, ("long" * 250_001,)), ask.Done)
             for upload in range(1, intake.MAX_UPLOADS + 1):
-                await client.ask(ask.AddLines(upload, ("a",)), ask.Done)
+                await client.connection.ask(ask.AddLines(upload, ("a",)), ask.Done)
             with pytest.raises(Rejected, match="at a time"):
-                await client.ask(ask.AddLines(99, ("a",)), ask.Done)
-            await client.ask(ask.AddLines(1, ("b",)), ask.Done)
+                await client.connection.ask(ask.AddLines(99, ("a",)), ask.Done)
+            await client.connection.ask(ask.AddLines(1, ("b",)), ask.Done)
 
     run(test())
 
@@ -571,12 +571,12 @@ def test_open_job_whose_client_stays_away_is_closed(home: Path, monkeypatch: pyt
     async def test() -> None:
         async with a_foreman(home), a_client(home) as other:
             async with a_client(home) as client:
-                job = (await client.ask(ask.Submit(spec), ask.Submitted)).job
-                kept = (await other.ask(ask.Submit(spec), ask.Submitted)).job
+                job = (await client.connection.ask(ask.Submit(spec), ask.Submitted)).job
+                kept = (await other.connection.ask(ask.Submit(spec), ask.Submitted)).job
             assert (await other.job(job).wait()).state is JobState.FINISHED
             assert (await other.job(kept).status()).spec.is_open
             with pytest.raises(Rejected, match="takes no more tasks"):
-                await other.ask(ask.AddTasks(job, TaskNumber(1), (b"",)), ask.Done)
+                await other.connection.ask(ask.AddTasks(job, TaskNumber(1), (b"",)), ask.Done)
 
     run(test())
 

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import pytest
 from msgspec import msgpack
 
-from gandy.client import AsyncClient
-from gandy.client.aio import AsyncJob
+from gandy.client import AsyncClient, AsyncJob
 from gandy.config import Address
 from gandy.core.model import JobState, TaskState
 from gandy.core.policy import Policy

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, Self
 
-from tests.e2e.test_jobs_command import Crew
+from tests.e2e.crew import Crew
 from tests.netns.namespaces import Namespace
 from tests.waiting import PATIENCE, until
 

@@ -230,8 +230,8 @@ def test_a_second_crew_takes_the_place_of_the_first(network: Network, tmp_path: 
         client.join(first.make_token("client"))
         (row,) = list_joined(first)
         done = client.run("join", second.make_token("client"))
-        former = f"tcp://{here.ip}:{PORT}; there, 'gandy key revoke {row['id']}' ends the key"
-        assert f"this takes the place of the crew at {former}" in done.stderr.decode()
+        former = f"tcp://{here.ip}:{PORT}; there, 'gandy key revoke {row['id']}' revokes the key"
+        assert f"this replaces the crew at {former}" in done.stderr.decode()
         client.run("submit", "--hold", "--", "true")
         assert (len(first.show("job", "list")), len(second.show("job", "list"))) == (0, 1)
 

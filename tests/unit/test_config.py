@@ -1,6 +1,6 @@
 import pytest
 
-from gandy.config import DEFAULT_PORT, Address, parse_address, tell_home
+from gandy.config import DEFAULT_PORT, Address, find_home, parse_address
 from gandy.errors import ConfigError
 
 
@@ -50,7 +50,7 @@ def test_a_socket_path_has_a_limit() -> None:
 
 
 def test_home_is_where_the_platform_keeps_it() -> None:
-    assert tell_home({"GANDY_HOME": "/g"}, "linux") == "/g"
-    assert tell_home({"HOME": "/h"}, "linux") == "/h/.local/share/gandy"
-    assert tell_home({"HOME": "/h", "XDG_DATA_HOME": "/x"}, "linux") == "/x/gandy"
-    assert tell_home({"HOME": "/h"}, "darwin") == "/h/Library/Application Support/gandy"
+    assert find_home({"GANDY_HOME": "/g"}, "linux") == "/g"
+    assert find_home({"HOME": "/h"}, "linux") == "/h/.local/share/gandy"
+    assert find_home({"HOME": "/h", "XDG_DATA_HOME": "/x"}, "linux") == "/x/gandy"
+    assert find_home({"HOME": "/h"}, "darwin") == "/h/Library/Application Support/gandy"

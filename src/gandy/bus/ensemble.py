@@ -23,7 +23,7 @@ from gandy.bus.osc.incoming import OscIn
 from gandy.bus.osc.outgoing import OscOut
 from gandy.bus.wire.control import MAX_APP
 from gandy.bus.wire.dialects import DIALECTS, DialectName
-from gandy.config import tell_home
+from gandy.config import find_home
 from gandy.errors import ConfigError, NoClock
 from gandy.interfaces import find_ip
 from gandy.keys.ensemble import KEY_BYTES, open_ensemble_key, parse_ensemble_key
@@ -330,7 +330,7 @@ def _choose_access(
     if isinstance(key, str):
         key = parse_ensemble_key(key)
     elif key is None:
-        key, is_shared = open_ensemble_key(tell_home(os.environ, sys.platform))
+        key, is_shared = open_ensemble_key(find_home(os.environ, sys.platform))
     elif len(key) != KEY_BYTES:
         raise ConfigError(f"the key of an ensemble has {KEY_BYTES} bytes")
     is_on_network = is_shared or has_peers

@@ -1,1 +1,1 @@
-"""The command `gandy`: arguments in, text out. What there is to know or to do, other bands know and do."""
+"""The command `gandy`: arguments in, text out. All else is in the bands below."""

@@ -1,4 +1,4 @@
-"""`gandy audit`: who came, was refused, submitted, cancelled or changed keys, and from where."""
+"""`gandy audit`: who connected, was refused, submitted, cancelled or changed keys, and from where."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from typing import IO, Any, Final
 
 import click
 
-from gandy.config import tell_home
+from gandy.config import find_home
 from gandy.errors import ConfigError
 from gandy.terminal.exits import EXIT_HELP, make_epilog
 from gandy.terminal.options import Format, output_option, refuse_joined
@@ -20,7 +20,7 @@ from gandy.terminal.say import say
 
 FOLLOW_PAUSE: Final = 0.5  # seconds between two looks at whether there is more
 
-# What needs no quotes in a line for people. A name that a peer chose must not look like more than one word.
+# Text that needs no quotes. A name that a peer chose must not look like more than one word.
 WORD: Final = re.compile(r"[\w.:@+-]+")
 
 
@@ -32,17 +32,17 @@ WORD: Final = re.compile(r"[\w.:@+-]+")
         exits=EXIT_HELP + "  130  Ctrl-C\n",
     )
 )
-@click.option("--last", type=click.IntRange(1), default=50, show_default=True, metavar="N", help="So many entries.")
-@click.option("--follow", "-f", is_flag=True, help="Go on as more come, until Ctrl-C.")
+@click.option("--last", type=click.IntRange(1), default=50, show_default=True, metavar="N", help="How many entries.")
+@click.option("--follow", "-f", is_flag=True, help="Print new entries as they come, until Ctrl-C.")
 @output_option
 def audit(last: int, follow: bool, output: Format) -> None:
-    """Tell who came, was refused, submitted or changed something, and from where.
+    """Show who connected, was refused, submitted or changed something, and from where.
 
-    It is what the foreman of this home wrote, in audit.jsonl and, before that, audit.jsonl.1. With --output json, each
-    entry is an object with the keys time, what, who and from, where there is a key also as (its role) and key (its id),
-    and what else there is to tell. With --output quiet, only who and what are printed.
+    The foreman of this home writes it to audit.jsonl; older entries are in audit.jsonl.1. With --output json, each
+    entry is an object with the keys time, what, who and from; for peers that have a key also as (its role) and key (its
+    id); and details that depend on the entry. With --output quiet, only who and what are printed.
     """
-    path = Path(tell_home(os.environ, sys.platform)) / "audit.jsonl"
+    path = Path(find_home(os.environ, sys.platform)) / "audit.jsonl"
     try:
         with path.open("rb") as file:
             for line in _read_last(path, file, last):
@@ -59,7 +59,7 @@ def audit(last: int, follow: bool, output: Format) -> None:
 
 
 def _read_last(path: Path, file: IO[bytes], last: int) -> list[bytes]:
-    """The last so many lines, from the file before if this one has too few."""
+    """The last so many lines, also from the older file if this one has too few."""
     found = deque(file, last)
     if found and not found[-1].endswith(b"\n"):
         file.seek(-len(found.pop()), os.SEEK_CUR)  # it is being written
@@ -72,11 +72,11 @@ def _read_last(path: Path, file: IO[bytes], last: int) -> list[bytes]:
 
 
 def _follow(path: Path, file: IO[bytes]) -> Iterator[bytes]:
-    """Lines as they come, also from the file that takes this one's place. Without end."""
+    """Lines as they come, also from the file that replaces this one. It never ends."""
     rest = b""
     while True:
         sys.stdout.flush()
-        is_old = _is_replaced(path, file)  # asked before the last look: what comes later is in the new one
+        is_old = _is_replaced(path, file)  # asked before the last read: later lines are in the new file
         while data := file.readline():
             rest += data
             if rest.endswith(b"\n"):
@@ -93,7 +93,7 @@ def _is_replaced(path: Path, file: IO[bytes]) -> bool:
     try:
         return not os.path.samestat(path.stat(), os.fstat(file.fileno()))
     except FileNotFoundError:
-        return False  # the next one is not there yet
+        return False  # the new file is not there yet
 
 
 def _print(line: bytes, output: Format) -> None:
@@ -118,8 +118,8 @@ def _describe(entry: dict[str, Any], is_short: bool) -> str:
         return f"{who} {what}"
     about = " ".join(filter(None, (entry.pop("as", ""), entry.pop("key", ""))))
     whole = f"{moment} {who}{f' ({about})' if about else ''} at {place} {what}"
-    told = [f"{name}={_quote(value)}" for name, value in entry.items() if value != ""]
-    return f"{whole}: {' '.join(told)}" if told else whole
+    details = [f"{name}={_quote(value)}" for name, value in entry.items() if value != ""]
+    return f"{whole}: {' '.join(details)}" if details else whole
 
 
 def _quote(value: object) -> str:

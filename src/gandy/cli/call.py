@@ -8,13 +8,12 @@ import click
 
 from gandy.terminal.exits import ExitCode, make_epilog
 from gandy.terminal.moments import AT_HELP, Moment, MomentType
-from gandy.terminal.options import Seconds, foreman_option, open_client, tell_shared
+from gandy.terminal.options import Seconds, find_shared_time, foreman_option, open_client
 from gandy.terminal.say import format_json, say
 from gandy.terminal.text import parse_argument
 
 if TYPE_CHECKING:
-    from gandy.client import Client
-    from gandy.client.caller import CallOptions
+    from gandy.client.calling import WorkerReply
 
 EPILOG: Final = make_epilog(
     "gandy call ping",
@@ -27,9 +26,9 @@ EPILOG: Final = make_epilog(
 
 
 @click.command(epilog=EPILOG)
-@click.option("--json", "as_json", is_flag=True, help="Print values as JSON also where they are text or bytes.")
-@click.option("--stream", is_flag=True, help="Print each value of a stream when it comes.")
-@click.option("--cast", is_flag=True, help="Do not wait for a value: there will be none.")
+@click.option("--json", "as_json", is_flag=True, help="Print values as JSON, also text and bytes.")
+@click.option("--stream", is_flag=True, help="Print each value of a stream as it comes.")
+@click.option("--cast", is_flag=True, help="Do not wait for an answer: there will be none.")
 @click.option("--all", "every", is_flag=True, help="Call every worker that offers it, and print one line for each.")
 @click.option("--timeout", type=Seconds(), metavar="TIME", help="Give up after this time: 0.5, 90, 5min.")
 @click.option("--at", type=MomentType(), metavar="TIME", help=AT_HELP)
@@ -49,17 +48,17 @@ def call(
 ) -> None:
     """Call a command that workers have installed, and print its value.
 
-    An ARGUMENT that is JSON is that value, any other is a text; behind -- it may begin with a dash. Text and bytes are
-    printed as they are, but on a terminal without what it would obey, and other values as JSON. With --json, bytes
-    become base64 text.
+    An ARGUMENT that is valid JSON is that value, any other is a string; after -- it may begin with a dash. Strings and
+    bytes are printed as they are, but on a terminal without control characters; other values are printed as JSON. With
+    --json, bytes become base64.
 
-    With --at, it begins at that time of the shared clock, with --all on every worker at once; workers need --ensemble.
-    The timeout counts from then on.
+    With --at, the command begins at that time of the shared clock, with --all on every worker at once; workers need
+    --ensemble. The timeout counts from then on.
     """
     if stream + cast + every > 1:
-        raise click.UsageError("only one of --stream, --cast and --all can be")
+        raise click.UsageError("--stream, --cast and --all exclude each other")
     if cast and timeout is not None:
-        raise click.UsageError("--cast waits for nothing, so it has no --timeout")
+        raise click.UsageError("--cast waits for no answer, so it takes no --timeout")
     from gandy.functions.values import encode_value
     from gandy.wire.calls import encode_target
 
@@ -70,21 +69,21 @@ def call(
     except (TypeError, ValueError) as error:
         raise click.UsageError(str(error)) from None
     with open_client(foreman) as client:
-        options: CallOptions = {"timeout": timeout, "at": tell_shared(client, at)}
+        begin = find_shared_time(client, at)
         if cast:
-            client.cast(name, *args, at=options["at"])
+            client.cast(name, *args, at=begin)
         elif stream:
-            for value in client.stream(name, *args, **options):
+            for value in client.stream(name, *args, timeout=timeout, at=begin):
                 _print(value, as_json)
         elif every:
-            raise click.exceptions.Exit(_call_all(client, name, args, options))
+            raise click.exceptions.Exit(_print_replies(client.call_all(name, *args, timeout=timeout, at=begin)))
         else:
-            _print(client.call(name, *args, **options), as_json)
+            _print(client.call(name, *args, timeout=timeout, at=begin), as_json)
 
 
-def _call_all(client: "Client", name: str, args: tuple[Any, ...], options: "CallOptions") -> ExitCode:
+def _print_replies(replies: "list[WorkerReply]") -> ExitCode:
     code = ExitCode.DONE
-    for reply in client.call_all(name, *args, **options):
+    for reply in replies:
         if reply.error is None:
             say(f"{reply.worker}: {_format(reply.value)}")
         else:
@@ -94,7 +93,7 @@ def _call_all(client: "Client", name: str, args: tuple[Any, ...], options: "Call
 
 
 def _print(value: Any, as_json: bool) -> None:
-    """Text and bytes as they are, for a program or a file; a terminal obeys none of them."""
+    """Text and bytes as they are, for a program or a file; control characters do not reach a terminal."""
     is_raw = isinstance(value, str | bytes) and not as_json
     if is_raw and sys.stdout.isatty():
         say(value if isinstance(value, str) else value.decode(errors="backslashreplace"))
@@ -111,7 +110,7 @@ def _format(value: Any) -> str:
 
 
 def _simplify(value: Any) -> Any:
-    """The same, as far as JSON knows it."""
+    """The same value, as far as JSON can express it."""
     match value:
         case dict():
             return {

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from gandy.config import tell_home
+from gandy.config import find_home
 from gandy.doors.face import foreman_examples, foreman_options, take_doors
 from gandy.terminal.exits import make_epilog
 from gandy.terminal.options import Format, Seconds, foreman_option, open_client, output_option
@@ -15,7 +15,7 @@ from gandy.terminal.say import say
 
 @click.group(epilog=make_epilog("gandy foreman run", "gandy foreman stop"))
 def foreman() -> None:
-    """Start a foreman here, or stop the one that runs."""
+    """Start a foreman here, or stop the running one."""
 
 
 @foreman.command(
@@ -32,17 +32,17 @@ def foreman() -> None:
     "--listen",
     multiple=True,
     metavar="URL",
-    help="Take those who have a key at tcp://HOST:PORT too; with --insecure, anybody at plain://HOST:PORT.",
+    help="Also accept peers with a key at tcp://HOST:PORT; with --insecure, all peers at plain://HOST:PORT.",
 )
 @foreman_options
-@click.option("--ensemble", metavar="NAME", help="Lead the clock of this ensemble, and be found in it by its name.")
+@click.option("--ensemble", metavar="NAME", help="Lead the clock of this ensemble, and be found by its name.")
 @click.option(
     "--grace",
     type=Seconds(),
     default="15s",
     show_default=True,
     metavar="TIME",
-    help="How long a worker that went away keeps its tasks.",
+    help="How long a worker that is cut off keeps its tasks.",
 )
 @click.option(
     "--keep-results",
@@ -50,9 +50,9 @@ def foreman() -> None:
     default="30d",
     show_default=True,
     metavar="TIME",
-    help="How long values of Python functions are kept.",
+    help="How long return values of Python functions are kept.",
 )
-@click.option("--insecure", is_flag=True, help="Allow doors without keys: whoever reaches one can run commands.")
+@click.option("--insecure", is_flag=True, help="Allow doors without keys: everyone who reaches one can run commands.")
 @click.pass_context
 def run(
     ctx: click.Context,
@@ -63,28 +63,28 @@ def run(
     grace: float,
     keep_results: float,
     insecure: bool,
-    **told: Any,
+    **door_options: Any,
 ) -> None:
     """Run a foreman in the foreground. Ctrl-C stops it; workers keep their tasks until it is back.
 
-    Without --listen only you, on this machine, can reach it. Doors for ZeroMQ need keys (--curve), and those for peers
-    that have none need somebody who does not mind (--insecure), also on 127.0.0.1: all users of this machine are there.
+    Without --listen, only you can reach it, on this machine. ZeroMQ doors need keys (--curve) or --insecure, also on
+    127.0.0.1, which every user of this machine can reach.
     """
     from gandy.foreman import main
     from gandy.foreman.doors import Doors
 
-    doors = Doors(listen, take_doors(ctx, told), ensemble)
-    home = tell_home(os.environ, sys.platform)
+    doors = Doors(listen, take_doors(ctx, door_options), ensemble)
+    home = find_home(os.environ, sys.platform)
     code = main.run(home=home, store=store, grace=grace, keep_results=keep_results, insecure=insecure, doors=doors)
     raise click.exceptions.Exit(code)
 
 
 @foreman.command(epilog=make_epilog("gandy foreman stop", "gandy foreman stop --drain"))
-@click.option("--drain", is_flag=True, help="Workers finish their tasks and leave too.")
+@click.option("--drain", is_flag=True, help="Let workers finish their tasks and stop too.")
 @foreman_option
 @output_option
 def stop(drain: bool, foreman: str | None, output: Format) -> None:
-    """Stop the foreman. Jobs stay in its store, and workers wait for the next one.
+    """Stop the foreman. Jobs stay in its store, and workers wait for its return.
 
     With --output json, an object {"foreman": URL, "drain": BOOLEAN} is printed.
     """
@@ -96,4 +96,4 @@ def stop(drain: bool, foreman: str | None, output: Format) -> None:
     if output == "json":
         print_json({"foreman": address, "drain": drain})
     else:
-        say(address if output == "quiet" else f"the foreman at {address} stops")
+        say(address if output == "quiet" else f"the foreman at {address} is stopping")

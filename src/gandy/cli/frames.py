@@ -1,7 +1,7 @@
-"""Frames as plain values that JSON can carry, and back: for people and tools that look at bytes or make them.
+"""Frames as plain values for JSON, and back: for people and tools that read or make bytes.
 
-Every field of a header is kept, also where gandy ignores it. A payload is checked as its type demands, and comes out
-the way gandy would send it. It has no memory of a conversation: any frame may follow any other.
+Every field of a header is kept, also those that gandy ignores. A payload is checked against its type, and is shown as
+gandy would send it. Frames are independent: any frame may follow any other.
 """
 
 from collections.abc import Callable, Mapping
@@ -72,7 +72,7 @@ class PlainDecoder(Decoder[PlainFrame]):
 
     @property
     def missing(self) -> int:
-        """Bytes that the last frame lacks, as far as its header tells; 0 where the stream ends with a frame."""
+        """Bytes that the last frame lacks, as far as its header says; 0 if the stream ends with a frame."""
         if self.unread == 0:
             return 0
         if self.unread < self._header_size:
@@ -116,12 +116,12 @@ class _PlainV2Decoder(PlainDecoder):
 
 
 def make_decoder(generation: Generation) -> PlainDecoder:
-    """A decoder that takes every extension, as nobody is there to agree on one."""
+    """A decoder that takes every extension: there is no peer to agree on some with."""
     return _PlainV1Decoder() if generation == 1 else _PlainV2Decoder()
 
 
 class Guess:
-    """Whether bytes are frames of a generation, for a hint to somebody who took them for the other one."""
+    """Whether bytes are frames of a generation, for a hint to a user who named the other one."""
 
     def __init__(self, generation: Generation) -> None:
         self.generation = generation
@@ -145,7 +145,7 @@ class Guess:
 
 
 class _V1Fields(Struct, forbid_unknown_fields=True):
-    """A frame as it is given to `encode`: the header of v1, and what may stand for its arg0."""
+    """A frame as `encode` takes it: the header of v1, and what may stand for its arg0."""
 
     type: str
     padding: Number32 = 0
@@ -236,7 +236,7 @@ def _encode_payload(fields: _Fields, shape: _Shape | None) -> bytes | None:
 
 
 def _settle_arg0(fields: _Fields, length: int | None) -> int:
-    """What follows from the rest of the frame, and otherwise what is given; where there are both, they must agree."""
+    """What follows from the rest of the frame, or else what is given. If there are both, they must agree."""
     if fields.account is not None and fields.type != "OK":
         raise LocalProtocolError(f"nproc and nrun are for OK, not for {fields.type}")
     derived = fields.account if length is None else length

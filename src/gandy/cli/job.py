@@ -1,4 +1,4 @@
-"""`gandy job`: look at jobs that were submitted, and change their course."""
+"""`gandy job`: show jobs, wait for them, and change them."""
 
 import sys
 import time
@@ -25,7 +25,7 @@ from gandy.terminal.options import (
     task_option,
 )
 from gandy.terminal.people import make_printable
-from gandy.terminal.progress import tell_end, tell_exit, wait_for
+from gandy.terminal.progress import choose_exit_code, print_failure, wait_for
 from gandy.terminal.rows import (
     JOB_HEADERS,
     JOB_KEYS,
@@ -48,21 +48,21 @@ TASK_JSON: Final = f"A task has the keys {TASK_KEYS.replace(' ', ', ')}."
 
 @click.group(epilog=make_epilog("gandy job list", "gandy job show 7", "gandy job output 7 -f", "gandy job cancel 7"))
 def job() -> None:
-    """Look at jobs, and change their course."""
+    """Show jobs, wait for them, and change them."""
 
 
 @job.command(
     "list",
     epilog=make_epilog("gandy job list", "gandy job list --all", "gandy job list --state failed --output json"),
-    help=f"List jobs, the newest first: those that have not ended, or, with --state, all in some states.\n\n{JOB_JSON}",
+    help=f"List jobs, the newest first: those that have not ended, or those in some states.\n\n{JOB_JSON}",
 )
-@click.option("--all", "show_all", is_flag=True, help="Also those that have ended.")
+@click.option("--all", "show_all", is_flag=True, help="Include jobs that have ended.")
 @click.option(
     "--state",
     "states",
     type=click.Choice([state.name.lower() for state in JobState]),
     multiple=True,
-    help="Only those in this state; may be given several times.",
+    help="Only jobs in this state; may be given several times.",
 )
 @foreman_option
 @output_option
@@ -88,7 +88,7 @@ def _draw_jobs(rows: list[JobRow], is_complete: bool) -> None:
         now = time.time()
         draw_table(JOB_HEADERS, (job_to_cells(row, now) for row in rows))
     else:
-        say("no jobs" if is_complete else "no jobs wait or run; --all shows those that have ended", err=True)
+        say("no jobs" if is_complete else "no jobs are waiting or running; --all shows those that have ended", err=True)
 
 
 @job.command(
@@ -146,36 +146,36 @@ def _show_tasks(number: int, rows: Iterable[TaskRow], output: Format) -> None:
 def wait(numbers: tuple[int, ...], foreman: str | None, output: Format) -> None:
     with open_client(foreman) as client:
         rows = [_wait_for_one(client.job(number), output) for number in numbers]
-        raise click.exceptions.Exit(tell_exit(rows))
+        raise click.exceptions.Exit(choose_exit_code(rows))
 
 
 def _wait_for_one(found: Job, output: Format) -> JobRow:
     row = wait_for(found, is_quiet=output == "quiet")
     if output == "json":
         print_json(job_to_json(row))
-    tell_end(row)
+    print_failure(row)
     return row
 
 
 @job.command(
     epilog=make_epilog("gandy job output 7", "gandy job output 7 --task 3 --stderr", "gandy job output 7 --task 3 -f")
 )
-@task_option("Only what this task wrote. Default: all tasks, in order.")
-@click.option("--stderr", "is_error", is_flag=True, help="Standard error instead of standard output.")
+@task_option("Only the output of this task. Default: all tasks, in order.")
+@click.option("--stderr", "is_error", is_flag=True, help="Print standard error instead of standard output.")
 @click.option(
     "-f",
     "--follow",
     is_flag=True,
-    help="Go on until the attempt has ended.",
+    help="Print more as it is written, until the attempt has ended.",
 )
 @job_argument
 @foreman_option
 def output(number: int, task: int | None, is_error: bool, follow: bool, foreman: str | None) -> None:
     """Print what tasks wrote, byte for byte, from their last attempts.
 
-    On a terminal, a line before the output of each task tells its number if there are several.
+    On a terminal, if there are several tasks, a line with the number precedes the output of each.
 
-    Output that cannot be read is named on standard error; the rest is printed, and the exit code is 1.
+    If some output cannot be read, standard error says so; the rest is printed, and the exit code is 1.
     """
     stream = "err" if is_error else "out"
     with open_client(foreman) as client:
@@ -191,7 +191,7 @@ def output(number: int, task: int | None, is_error: bool, follow: bool, foreman:
 
 
 def _follow_all(found: Job, tasks: int, stream: str) -> Iterator[TaskOutput]:
-    """One task after the other, each until its end, also those that are still to begin."""
+    """One task after the other, each until it ends, also those that have not begun."""
     for task in range(1, tasks + 1):
         number = TaskNumber(task)
         try:
@@ -204,7 +204,7 @@ def _follow_all(found: Job, tasks: int, stream: str) -> Iterator[TaskOutput]:
 
 
 def _print_outputs(pieces: Iterable[TaskOutput], with_headers: bool, flush: bool) -> bool:
-    """Whether all could be read. What cannot be read does not keep the rest from being printed."""
+    """Whether all could be read. If some cannot, the rest is still printed."""
     stdout, last, is_whole = sys.stdout.buffer, 0, True
     for piece in pieces:
         if with_headers and piece.task != last:
@@ -224,7 +224,7 @@ def _print_output(pieces: Iterable[bytes]) -> None:
     stdout = sys.stdout.buffer
     for piece in pieces:
         stdout.write(piece)
-        stdout.flush()  # whoever follows sees it now
+        stdout.flush()  # with --follow the user waits for it
 
 
 @job.command(epilog=make_epilog("gandy job cancel 7", "gandy job cancel 7 8", "gandy job cancel 7 --task 3"))
@@ -233,7 +233,7 @@ def _print_output(pieces: Iterable[bytes]) -> None:
 @foreman_option
 @output_option
 def cancel(numbers: tuple[int, ...], task: int | None, foreman: str | None, output: Format) -> None:
-    """End jobs, or one task: what waits never starts, what runs is killed."""
+    """Cancel jobs, or one task: what waits never starts, what runs is killed."""
     tasks = None if task is None else [task]
     _change(numbers, foreman, output, lambda found: found.cancel(tasks))
 
@@ -252,7 +252,7 @@ def hold(numbers: tuple[int, ...], foreman: str | None, output: Format) -> None:
 @foreman_option
 @output_option
 def release(numbers: tuple[int, ...], foreman: str | None, output: Format) -> None:
-    """Let jobs go on that were held."""
+    """Start tasks again of jobs that were held."""
     _change(numbers, foreman, output, lambda found: found.release())
 
 
@@ -262,7 +262,7 @@ def release(numbers: tuple[int, ...], foreman: str | None, output: Format) -> No
 @foreman_option
 @output_option
 def retry(numbers: tuple[int, ...], task: int | None, foreman: str | None, output: Format) -> None:
-    """Try again what failed or was cancelled."""
+    """Run tasks again that failed or were cancelled."""
     tasks = None if task is None else [task]
     _change(numbers, foreman, output, lambda found: found.retry(tasks))
 
@@ -284,9 +284,9 @@ def _change(numbers: Iterable[int], foreman: str | None, output: Format, change:
 @foreman_option
 @output_option
 def forget(numbers: tuple[int, ...], foreman: str | None, output: Format) -> None:
-    """Delete all that the foreman keeps about jobs that have ended.
+    """Delete everything that the foreman keeps about jobs that have ended.
 
-    What their tasks wrote stays on the workers until there is too much of it: see 'gandy worker run --keep-output'.
+    The output of their tasks stays on the workers until it takes too much room: see 'gandy worker run --keep-output'.
 
     With --output json, an object {"job": NUMBER, "forgotten": true} is printed for each.
     """
@@ -304,7 +304,7 @@ def forget(numbers: tuple[int, ...], foreman: str | None, output: Format) -> Non
 
 
 def _for_each(numbers: Iterable[int], foreman: str | None, act: Callable[[Job], None]) -> None:
-    """One that cannot be done does not keep the others from being done."""
+    """If one fails, the others are still done."""
     has_failed = False
     with open_client(foreman) as client:
         for number in numbers:
@@ -325,7 +325,7 @@ def _for_each(numbers: Iterable[int], foreman: str | None, act: Callable[[Job], 
 @foreman_option
 @output_option
 def explain(number: int, task: int | None, foreman: str | None, output: Format) -> None:
-    """Tell why tasks wait, or how they died.
+    """Explain why tasks wait, or how they failed.
 
     With --output json, one object with the keys job, task and lines is printed.
     """

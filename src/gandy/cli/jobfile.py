@@ -1,4 +1,4 @@
-"""JOB.toml and files of lines: what people write down about a job, read and checked."""
+"""JOB.toml and files of lines, read and checked."""
 
 import sys
 import tomllib
@@ -36,7 +36,7 @@ class JobFile(msgspec.Struct, forbid_unknown_fields=True, rename="kebab", frozen
 
 
 def read_job_file(path: str) -> tuple[str | tuple[str, ...], SubmitOptions, Moment | None]:
-    """The command, the options and the time in a job file. Paths in it begin at the file's own folder.
+    """The command, the options and the time in a job file. Paths in it are relative to its folder.
 
     Raises: UsageError.
     """
@@ -126,5 +126,5 @@ def _split(stream: BinaryIO, name: str) -> tuple[str, ...]:
         except UnicodeDecodeError:
             raise click.UsageError(f"{name}, line {len(lines) + 1}: not UTF-8") from None
     if not lines:
-        raise click.UsageError(f"{name} is empty: no lines, no tasks")
+        raise click.UsageError(f"{name} is empty: there would be no tasks")
     return tuple(lines)

@@ -1,4 +1,4 @@
-"""`gandy key`, `gandy invite`, `gandy join`, `gandy leave`: who may come in, and how a machine comes in."""
+"""`gandy key`, `gandy invite`, `gandy join`, `gandy leave`: who may connect, and how a machine gets its key."""
 
 import os
 import secrets
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from gandy.config import tell_home
+from gandy.config import find_home
 from gandy.errors import ConfigError
 from gandy.terminal.exits import make_epilog
 from gandy.terminal.options import Format, Seconds, open_owner, output_option
@@ -21,9 +21,9 @@ ROLES: Final = ("worker", "client", "observer")
 
 @click.group(epilog=make_epilog("gandy key list", "gandy key new worker --to usb-stick/hut", "gandy key revoke hut"))
 def key() -> None:
-    """Look at the keys of this machine's foreman, make some, and revoke them.
+    """List, make and revoke keys of this machine's foreman.
 
-    Only the foreman's own user, on its machine, may do so. Other machines get a key with 'gandy invite'.
+    Only the foreman's own user may do so, on its machine. Other machines get a key with 'gandy invite'.
     """
 
 
@@ -41,14 +41,14 @@ def list_keys(output: Format) -> None:
 
 @key.command(epilog=make_epilog("gandy key new worker", "gandy key new client --name anna --ttl 30d --to keys-of-anna"))
 @click.argument("role", type=click.Choice(ROLES))
-@click.option("--name", metavar="TEXT", help="Whose it is. Default: the role, and some digits.")
-@click.option("--ttl", type=Seconds(), metavar="TIME", help="How long it is good. Default: until it is revoked.")
-@click.option("--to", metavar="FOLDER", help="Where it goes. Default: to the keys of this home, for the role.")
+@click.option("--name", metavar="TEXT", help="The name of its owner. Default: the role and some digits.")
+@click.option("--ttl", type=Seconds(), metavar="TIME", help="How long it is valid. Default: until it is revoked.")
+@click.option("--to", metavar="FOLDER", help="Where to put it. Default: the key of this home for the role.")
 def new(role: str, name: str | None, ttl: float | None, to: str | None) -> None:
-    """Make a key, in a folder whose files can be copied to GANDY_HOME/crew of another machine.
+    """Make a key, in a folder whose files can be copied to GANDY_HOME/crew on another machine.
 
-    With it goes the key of the crew's ensembles, but not to observers. Without --to it takes the place of the key that
-    this home has for the role; the old one is good until it is revoked.
+    The folder also gets the key of the crew's ensembles, except for observers. Without --to, the new key replaces the
+    one that this home has for the role; the old one is valid until it is revoked.
     """
     from gandy.core.roles import CrewRole
     from gandy.keys.certificates import make_secret
@@ -56,7 +56,7 @@ def new(role: str, name: str | None, ttl: float | None, to: str | None) -> None:
     from gandy.keys.ensemble import OWN_FOLDER, note_shared, open_own_key
     from gandy.keys.files import alone
 
-    home = tell_home(os.environ, sys.platform)
+    home = find_home(os.environ, sys.platform)
     folder = Path(to) if to is not None else Path(home) / OWN_FOLDER / role
     secret = make_secret()
     name = name or f"{role}-{secrets.token_hex(3)}"
@@ -73,7 +73,7 @@ def new(role: str, name: str | None, ttl: float | None, to: str | None) -> None:
     say(f"a key for a {role} is in {folder}")
     if to is None:
         return
-    say("copy what is in it to GANDY_HOME/crew of another machine", err=True)
+    say("copy its files to GANDY_HOME/crew on another machine", err=True)
     if not addresses:
         say("the foreman accepts no other machines yet: start it with --listen", err=True)
 
@@ -82,10 +82,10 @@ def new(role: str, name: str | None, ttl: float | None, to: str | None) -> None:
 @click.argument("wanted", metavar="KEY")
 @output_option
 def revoke(wanted: str, output: Format) -> None:
-    """Let a key, or an open invitation, be good no longer: by its name or its id.
+    """Revoke a key, or an open invitation, by its name or its id.
 
-    Whoever is there with that key is cut at once; its worker's tasks go to others. Workers and clients also have the
-    key of the crew's ensembles, which stays good: 'gandy key rotate' makes another one.
+    Links with that key are cut at once, and tasks of its worker go to other workers. Workers and clients also have the
+    key of the crew's ensembles, which stays valid: 'gandy key rotate' makes another one.
     """
     with open_owner() as client:
         rows = client.revoke_key(wanted)
@@ -93,29 +93,30 @@ def revoke(wanted: str, output: Format) -> None:
         _show(rows, output)
         return
     for row in rows:
-        say(f"the key {row.id} of {row.name} ({row.role}) is good no longer")
+        say(f"the key {row.id} of {row.name} ({row.role}) is revoked")
     if not rows:
-        say(f"nothing of {wanted} is good any more")
+        say(f"{wanted} has no valid key")
     elif any(row.role != "observer" for row in rows):
-        say("who had it can still be in the crew's ensembles: 'gandy key rotate' ends that", err=True)
+        say("its owner can still be in the crew's ensembles: 'gandy key rotate' ends that", err=True)
 
 
 @key.command(epilog=make_epilog("gandy key rotate"))
 def rotate() -> None:
-    """Make a new key for the crew's ensembles: who has the old one is a stranger there.
+    """Make a new key for the crew's ensembles: the old one is not accepted there any more.
 
-    It is for those who start from now on. So the foreman, and all of this home that are in an ensemble, must be started
-    again, and other machines get the new key when they join again. Until then, old and new do not meet.
+    Programs use it from their next start. So restart the foreman and every program of this home that is in an ensemble;
+    other machines get the new key when they join again. Until then, programs with the old key and the new one do not
+    find each other.
     """
     from gandy.keys.ensemble import renew_own_key
     from gandy.keys.foreman import CERTIFICATE, FOLDER
 
-    home = tell_home(os.environ, sys.platform)
+    home = find_home(os.environ, sys.platform)
     if not (Path(home) / FOLDER / CERTIFICATE).exists():
-        raise ConfigError("the key is made where the foreman is, and no foreman was ever started in this home")
+        raise ConfigError("the key is made in the foreman's home, and no foreman was ever started in this one")
     renew_own_key(home)
     say("the ensembles of this crew have a new key")
-    say("next: start the foreman again, and have other machines join again with 'gandy invite'", err=True)
+    say("next: restart the foreman, and let other machines join again with 'gandy invite'", err=True)
 
 
 @click.command(
@@ -125,32 +126,37 @@ def rotate() -> None:
         "gandy invite --worker --address tcp://crew.example.org:5429",
     )
 )
-@click.option("--worker", "role", flag_value="worker", help="A machine that works for this crew.")
-@click.option("--client", "role", flag_value="client", help="Somebody who submits jobs and calls commands.")
-@click.option("--observer", "role", flag_value="observer", help="Somebody who may look, and change nothing.")
-@click.option("--ttl", type=Seconds(), default="10min", show_default=True, metavar="TIME", help="How long it is open.")
+@click.option("--worker", "role", flag_value="worker", help="For a machine that works for this crew.")
+@click.option("--client", "role", flag_value="client", help="For a user who submits jobs and calls commands.")
+@click.option("--observer", "role", flag_value="observer", help="For a user who may look, but change nothing.")
+@click.option("--ttl", type=Seconds(), default="10min", show_default=True, metavar="TIME", help="How long it is valid.")
 @click.option(
-    "--uses", type=click.IntRange(1, 10_000), default=1, show_default=True, metavar="N", help="How many may use it."
+    "--uses",
+    type=click.IntRange(1, 10_000),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="How many may use it.",
 )
 @click.option(
     "--address",
     "addresses",
     multiple=True,
     metavar="URL",
-    help="Where others reach the foreman, if it cannot know: tcp://HOST:PORT behind a port forward. Default: where it "
-    "listens.",
+    help="Where other machines reach the foreman, if it cannot know: tcp://HOST:PORT behind a port forward. Default: "
+    "where it listens.",
 )
 @output_option
 def invite(role: str | None, ttl: float, uses: int, addresses: tuple[str, ...], output: Format) -> None:
     """Print a line that lets another machine join this crew.
 
-    The crew is that of this machine's foreman. Whoever has the line can join: hand it over as you would a password.
+    The crew is that of this machine's foreman. Everyone who has the line can join: treat it like a password.
 
     With --output json, an object with the keys token, role, expires and uses is printed; with --output quiet, the
     token alone.
     """
     if role is None:
-        raise click.UsageError("as what? --worker, --client or --observer")
+        raise click.UsageError("say who joins: --worker, --client or --observer")
     from gandy.config import parse_address
     from gandy.net.exposure import is_loopback
     from gandy.terminal.people import format_seconds
@@ -174,17 +180,17 @@ def invite(role: str | None, ttl: float, uses: int, addresses: tuple[str, ...], 
 
 @click.command(epilog=make_epilog("gandy join gandy1-hVs...", "gandy invite --worker | ssh hut gandy join -"))
 @click.argument("token")
-@click.option("--name", metavar="TEXT", help="What the crew calls this machine. Default: its own name.")
+@click.option("--name", metavar="TEXT", help="The name of this machine in the crew. Default: its host name.")
 @output_option
 def join(token: str, name: str | None, output: Format) -> None:
     """Make this machine part of a crew.
 
-    'gandy invite' prints the line for it on the foreman's machine. The key is kept under GANDY_HOME, and gandy's
-    commands need no address any more. A home has one key, of one crew: a second one takes the place of the first, and
+    'gandy invite', on the foreman's machine, prints the line to run here. The key is kept under GANDY_HOME, and from
+    then on gandy's commands need no address. A home has one key for one crew: a second one replaces the first, and
     another role on the same machine needs another GANDY_HOME.
 
-    Other users see the token in the list of processes for as long as this runs. With - it is read from standard input;
-    in containers and batch systems GANDY_TOKEN does the same. With --output json, an object with the keys name, role,
+    While this runs, other users see the token in the list of processes. With -, it is read from standard input; in
+    containers and batch systems, GANDY_TOKEN does the same. With --output json, an object with the keys name, role,
     foreman and addresses is printed.
     """
     from gandy.keys.crew import CREW
@@ -193,11 +199,11 @@ def join(token: str, name: str | None, output: Format) -> None:
     from gandy.terminal.rows import print_json
 
     if token == "-":  # noqa: S105 - it is none
-        token = (sys.stdin.read().split() or [""])[-1]  # also of the whole line that 'gandy invite' prints
-    home = tell_home(os.environ, sys.platform)
+        token = (sys.stdin.read().split() or [""])[-1]  # also from the whole line that 'gandy invite' prints
+    home = find_home(os.environ, sys.platform)
     folder = Path(home) / CREW
     with alone(folder):
-        before = _tell_former(folder)
+        before = _describe_former_crew(folder)
         about = join_crew(token, home, name).about
     if before:
         say(before, err=True)
@@ -215,22 +221,22 @@ _NEXT: Final = {"worker": "gandy worker run", "client": "gandy submit -- hostnam
 
 @click.command(epilog=make_epilog("gandy leave"))
 def leave() -> None:
-    """Forget the crew that this machine joined. Its key is good until it is revoked there."""
+    """Forget the crew that this machine joined. Its key is valid until it is revoked there."""
     from gandy.keys.crew import CREW, CrewKeys
     from gandy.keys.files import alone
 
-    folder = Path(tell_home(os.environ, sys.platform)) / CREW
+    folder = Path(find_home(os.environ, sys.platform)) / CREW
     found = CrewKeys.find(folder)
     if found is None:
         raise ConfigError("this machine has not joined a crew")
-    text = f"left the crew at {found.about.addresses[0]}; there, 'gandy key revoke {found.id}' ends the key"
+    text = f"left the crew at {found.about.addresses[0]}; there, 'gandy key revoke {found.id}' revokes the key"
     with alone(folder):
         found.remove()
     say(text)
 
 
-def _tell_former(folder: Path) -> str:
-    """What is to be said of the crew that this machine was part of, if it was."""
+def _describe_former_crew(folder: Path) -> str:
+    """A sentence about the crew that this machine was part of; empty if there was none."""
     from gandy.keys.crew import CrewKeys
 
     try:
@@ -238,11 +244,11 @@ def _tell_former(folder: Path) -> str:
         if found is None:
             return ""
         return (
-            f"this takes the place of the crew at {found.about.addresses[0]}; "
-            f"there, 'gandy key revoke {found.id}' ends the key"
+            f"this replaces the crew at {found.about.addresses[0]}; "
+            f"there, 'gandy key revoke {found.id}' revokes the key"
         )
-    except ConfigError as error:  # it is of no use any more
-        return f"this takes the place of keys that did not work: {error}"
+    except ConfigError as error:
+        return f"this replaces keys that did not work: {error}"
 
 
 def _show(rows: Any, output: Format) -> None:

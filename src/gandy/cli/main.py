@@ -1,4 +1,4 @@
-"""The command `gandy`: its table of commands, and how each of them ends. It knows no command from the inside."""
+"""The command `gandy`: its table of commands, and the exit code of each. It imports none of them."""
 
 import os
 import sys
@@ -15,36 +15,36 @@ from gandy.terminal.say import say
 
 COMMANDS: Final[Mapping[str, LazyCommand]] = {
     "audit": LazyCommand(
-        "gandy.cli.audit:audit", "Tell who came, was refused, submitted or changed something, and from where."
+        "gandy.cli.audit:audit", "Show who connected, was refused, submitted or changed something, and from where."
     ),
     "bus": LazyCommand("gandy.cli.bus.group:bus", "Look at an ensemble of the bus, and send to its services."),
     "call": LazyCommand("gandy.cli.call:call", "Call a command that workers have installed, and print its value."),
     "console": LazyCommand(
         "gandy.doors.roundrobin.console.commands:console", "Talk to a round-robin server, worker or client by hand."
     ),
-    "foreman": LazyCommand("gandy.cli.foreman:foreman", "Start a foreman here, or stop the one that runs."),
+    "foreman": LazyCommand("gandy.cli.foreman:foreman", "Start a foreman here, or stop the running one."),
     "invite": LazyCommand("gandy.cli.key:invite", "Print a line that lets another machine join this crew."),
     "join": LazyCommand("gandy.cli.key:join", "Make this machine part of a crew."),
     "leave": LazyCommand("gandy.cli.key:leave", "Forget the crew that this machine joined."),
-    "key": LazyCommand("gandy.cli.key:key", "Look at the keys of this machine's foreman, make some, and revoke them."),
-    "job": LazyCommand("gandy.cli.job:job", "Look at jobs, and change their course."),
+    "key": LazyCommand("gandy.cli.key:key", "List, make and revoke keys of this machine's foreman."),
+    "job": LazyCommand("gandy.cli.job:job", "Show jobs, wait for them, and change them."),
     "run": LazyCommand(
-        "gandy.cli.run:run", "Call a Python function on a worker that has it, and print the job's number."
+        "gandy.cli.run:run", "Run a Python function on a worker that has it, and print the job's number."
     ),
-    "status": LazyCommand("gandy.cli.status:status", "Tell how the foreman and its crew are."),
+    "status": LazyCommand("gandy.cli.status:status", "Show the state of the foreman and its crew."),
     "submit": LazyCommand(
         "gandy.cli.submit:submit", "Queue a command, once or many times, and print the job's number."
     ),
     "up": LazyCommand("gandy.cli.up:up", "Start a foreman and a worker here, in the foreground."),
-    "worker": LazyCommand("gandy.cli.worker:worker", "Start a worker here, look at workers, let them go."),
-    "wire": LazyCommand("gandy.cli.wire:wire", "Look at the bytes of the job protocols, and make some."),
+    "worker": LazyCommand("gandy.cli.worker:worker", "Start a worker here, list workers, or stop them."),
+    "wire": LazyCommand("gandy.cli.wire:wire", "Decode and encode bytes of the job protocols."),
 }
 
 FIRST_STEPS: Final = """\b
 First steps:
   gandy up                                                      in one terminal
   gandy submit --tasks 100 --wait -- sh -c 'echo $GANDY_TASK'   in another
-  gandy job output 1                                            what the tasks wrote
+  gandy job output 1                                            to see what the tasks wrote
 """
 
 EXAMPLES: Final = """\b
@@ -56,12 +56,12 @@ Examples:
 
 
 class Program(LazyGroup):
-    """Turns whatever ends a command into an exit code; click does so for usage errors only."""
+    """Turns every exception into an exit code; click does so for usage errors only."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             result = super().invoke(ctx)
-            sys.stdout.flush()  # here, where a reader that went away can still be met quietly
+            sys.stdout.flush()  # here, where a BrokenPipeError is still caught
             return result
         except GandyError as error:
             say(f"gandy: {error}", err=True)
@@ -74,7 +74,7 @@ class Program(LazyGroup):
 
 
 def _forget_output() -> None:
-    """What is still buffered has no reader, and Python would complain about that when it flushes at the end."""
+    """What is still buffered has no reader, and Python would complain when it flushes at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
 

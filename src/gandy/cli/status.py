@@ -1,4 +1,4 @@
-"""`gandy status`: how the foreman and its crew are."""
+"""`gandy status`: the state of the foreman and its crew."""
 
 import click
 
@@ -11,12 +11,12 @@ from gandy.terminal.say import say
 @foreman_option
 @output_option
 def status(foreman: str | None, output: Format) -> None:
-    """Tell how the foreman and its crew are.
+    """Show the state of the foreman and its crew.
 
     With --output json, one object is printed, with the keys version, pid, uptime_seconds, store, trouble, listening,
-    insecure, workers, slots, used, jobs, waiting, running, insecure_doors, which names those of listening that are
-    without keys, and unreadable, the number of jobs that cannot be read and were set aside. With --output quiet, only
-    its address is.
+    insecure, workers, slots, used, jobs, waiting, running, insecure_doors (those of listening that are without keys)
+    and unreadable (the number of jobs that cannot be read and were set aside). With --output quiet, only its address
+    is printed.
     """
     from gandy.terminal.rows import print_json, status_to_fields, status_to_json
 

@@ -6,7 +6,16 @@ import click
 
 from gandy.terminal.exits import WAIT_EXIT_HELP, ExitCode, make_epilog
 from gandy.terminal.moments import AT_HELP, Moment, MomentType
-from gandy.terminal.options import JOB, Bytes, Format, Seconds, foreman_option, open_client, output_option, tell_shared
+from gandy.terminal.options import (
+    JOB,
+    Bytes,
+    Format,
+    Seconds,
+    find_shared_time,
+    foreman_option,
+    open_client,
+    output_option,
+)
 from gandy.terminal.say import say
 
 if TYPE_CHECKING:
@@ -33,10 +42,10 @@ def _parse_env(_context: click.Context, _option: click.Parameter, pairs: tuple[s
 
 
 @click.command(context_settings={"allow_interspersed_args": False}, epilog=EPILOG)
-@click.option("--name", metavar="TEXT", help="A name for people to know it by.")
+@click.option("--name", metavar="TEXT", help="A name to find the job by.")
 @click.option("--tasks", type=click.IntRange(min=1), metavar="N", help="How many times the command is run. Default: 1.")
 @click.option("--each-line", metavar="FILE|-", help="Run the command once for each line of a file or standard input.")
-@click.option("--file", "file", metavar="JOB.toml", help="Read the job from a file; options given here win.")
+@click.option("--file", "file", metavar="JOB.toml", help="Read the job from a file; options on the command line win.")
 @click.option("--cwd", metavar="FOLDER", help="Where the tasks run. Default: the current folder.")
 @click.option("--env", multiple=True, metavar="NAME=VALUE", callback=_parse_env, help="A variable for the tasks.")
 @click.option("--retries", type=click.IntRange(min=0), metavar="N", help="How often a task that fails is tried again.")
@@ -47,7 +56,9 @@ def _parse_env(_context: click.Context, _option: click.Parameter, pairs: tuple[s
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="A tag that a worker must have.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Tasks that may run at the same time.")
 @click.option("--hold", "held", is_flag=True, default=None, help="Start nothing until 'gandy job release'.")
-@click.option("--after", type=JOB, multiple=True, metavar="JOB", help="Wait until this job has finished well.")
+@click.option(
+    "--after", type=JOB, multiple=True, metavar="JOB", help="Wait until this job has finished without failures."
+)
 @click.option("--at", type=MomentType(), metavar="TIME", help=AT_HELP)
 @click.option("--wait", is_flag=True, help="Wait for the job, show its progress, and exit with its result.")
 @foreman_option
@@ -61,46 +72,46 @@ def submit(
     foreman: str | None,
     output: Format,
     at: Moment | None,
-    **told: Any,
+    **given: Any,
 ) -> None:
     """Queue a command, once or many times, and print the job's number.
 
     One COMMAND word is a line for the shell; several are a program and its arguments, which no shell sees. {task} and
-    {line} in it are replaced by the number and the line of the task, which also finds them in GANDY_TASK and
-    GANDY_LINE. A line is one argument, whatever is in it: put no quotes around {line}. When the number is printed, the
-    job is on disk and survives any crash.
+    {line} are replaced by the number and the line of the task; the environment has them as GANDY_TASK and GANDY_LINE. A
+    line is one argument, whatever it contains: put no quotes around {line}. When the number is printed, the job is on
+    disk and survives any crash.
 
-    With --at, tasks begin at that time of the shared clock, all at once as far as there are slots; this needs a foreman
+    With --at, tasks begin at that time of the shared clock, all at once if there are enough slots; this needs a foreman
     and workers with --ensemble. 14:00 is the next one; a plain number is a shared time.
 
-    JOB.toml has the same names as the options, and "command": a string or an array. "each-line" there is a file or
-    an array of lines, and paths begin at the folder of JOB.toml. With --output json, one object {"job": NUMBER} is
-    printed; with --wait it is that of 'gandy job show', when the job has ended.
+    JOB.toml has the same names as the options, and "command": a string or an array. "each-line" is a file or an array
+    of lines, and paths are relative to the folder of JOB.toml. With --output json, one object {"job": NUMBER} is
+    printed; with --wait, the object of 'gandy job show' when the job has ended.
     """
-    told = {key: value for key, value in told.items() if value is not None and value != ()}
-    chosen, options, written_at = _merge(command, file, each_line, cast("SubmitOptions", told))
+    given = {key: value for key, value in given.items() if value is not None and value != ()}
+    chosen, options, written_at = _merge(command, file, each_line, cast("SubmitOptions", given))
     with open_client(foreman) as client:
-        options["at"] = tell_shared(client, at or written_at)
+        options["at"] = find_shared_time(client, at or written_at)
         job = client.submit(chosen, **options)
-        _tell(job, output, wait)
+        _print_job_number(job, output, wait)
         if wait:
             raise click.exceptions.Exit(_wait(job, output))
 
 
 def _merge(
-    command: tuple[str, ...], file: str | None, each_line: str | None, told: "SubmitOptions"
+    command: tuple[str, ...], file: str | None, each_line: str | None, given: "SubmitOptions"
 ) -> tuple[str | tuple[str, ...], "SubmitOptions", Moment | None]:
-    """What the file says, and what the command line says instead."""
+    """What the file says, overridden by the command line."""
     from gandy.cli.jobfile import read_job_file, read_lines
 
-    if each_line is not None and "tasks" in told:
+    if each_line is not None and "tasks" in given:
         raise click.UsageError("--tasks and --each-line exclude each other.")
     written, options, at = read_job_file(file) if file is not None else ((), {}, None)
-    if each_line is not None or "tasks" in told:
+    if each_line is not None or "tasks" in given:
         options.pop("lines", None)
         options.pop("tasks", None)
-    env = {**(options.get("env") or {}), **(told.get("env") or {})}
-    options.update(told)
+    env = {**(options.get("env") or {}), **(given.get("env") or {})}
+    options.update(given)
     options["env"] = env
     if each_line is not None:
         options["lines"] = read_lines(each_line)
@@ -114,7 +125,7 @@ def _choose_command(words: tuple[str, ...]) -> str | tuple[str, ...]:
     return words[0] if len(words) == 1 else words
 
 
-def _tell(job: "Job", output: Format, wait: bool) -> None:
+def _print_job_number(job: "Job", output: Format, wait: bool) -> None:
     from gandy.terminal.rows import print_json
 
     if output == "quiet":
@@ -126,11 +137,11 @@ def _tell(job: "Job", output: Format, wait: bool) -> None:
 
 
 def _wait(job: "Job", output: Format) -> ExitCode:
-    from gandy.terminal.progress import tell_end, tell_exit, wait_for
+    from gandy.terminal.progress import choose_exit_code, print_failure, wait_for
     from gandy.terminal.rows import job_to_json, print_json
 
     row = wait_for(job, is_quiet=output == "quiet")
     if output == "json":
         print_json(job_to_json(row))
-    tell_end(row)
-    return tell_exit([row])
+    print_failure(row)
+    return choose_exit_code([row])

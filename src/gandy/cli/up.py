@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from gandy.config import tell_home
+from gandy.config import find_home
 from gandy.terminal.exits import make_epilog
 from gandy.terminal.options import commands_option, preload_option, reserve_option
 
@@ -18,12 +18,12 @@ from gandy.terminal.options import commands_option, preload_option, reserve_opti
 )
 @click.option("--slots", type=click.IntRange(1, 0xFFFE), metavar="N", help="Tasks at once. Default: one per processor.")
 @click.option("--store", metavar="STORE", help="sqlite:PATH or memory:. Default: a file under GANDY_HOME.")
-@click.option("--listen", multiple=True, metavar="URL", help="Take those who have a key at tcp://HOST:PORT too.")
+@click.option("--listen", multiple=True, metavar="URL", help="Also accept peers with a key at tcp://HOST:PORT.")
 @commands_option
 @reserve_option
 @preload_option
-def up(**told: Any) -> None:
+def up(**options: Any) -> None:
     """Start a foreman and a worker here, in the foreground. Ctrl-C stops both and leaves no process behind."""
     from gandy.up import run
 
-    raise click.exceptions.Exit(run(home=tell_home(os.environ, sys.platform), **told))
+    raise click.exceptions.Exit(run(home=find_home(os.environ, sys.platform), **options))

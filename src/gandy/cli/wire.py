@@ -50,26 +50,26 @@ def _generation_option(command: F) -> F:
         default="2",
         show_default=True,
         callback=lambda _context, _option, value: int(value),
-        help="Which job protocol the bytes are.",
+        help="The generation of the job protocol.",
     )
     return option(command)
 
 
 @click.group(epilog=WIRE_EXAMPLES + "\n" + EXIT_HELP)
 def wire() -> None:
-    """Look at the bytes of the job protocols, and make some."""
+    """Decode and encode bytes of the job protocols."""
 
 
 @wire.command(epilog=DECODE_EXAMPLES + "\n" + EXIT_HELP)
 @_generation_option
-@click.option("--raw", is_flag=True, help="Read raw bytes from standard input, and print each frame as it comes.")
+@click.option("--raw", is_flag=True, help="Read raw bytes from standard input, and print each frame as it arrives.")
 @click.argument("words", metavar="[HEX|-]...", nargs=-1)
 def decode(generation: Generation, raw: bool, words: tuple[str, ...]) -> None:
     """Print frames as JSON, one object on each line.
 
-    HEX is bytes as hex digits; white space, colons and 0x are skipped. Without it, or with -, standard input is read.
+    HEX is bytes as hex digits; white space, colons and 0x are skipped. Without HEX, or with -, standard input is read.
 
-    Payloads come out as gandy would send them, so a flat task is printed nested. Types of extensions are printed as
+    Payloads are printed as gandy would send them, so a flat task is printed nested. Types of extensions are printed as
     numbers, with the payload as hex.
     """
     if raw and not _means_stdin(words):
@@ -97,7 +97,7 @@ def _print_complete(decoder: plain.PlainDecoder, stdout: BinaryIO) -> None:
         while (frame := decoder.next_message()) is not None:
             stdout.write(msgspec.json.encode(frame) + b"\n")
     finally:
-        stdout.flush()  # a reader sees what has come, and what is right before a message about what is wrong
+        stdout.flush()  # what is right comes before the message about what is wrong
 
 
 def _hint(guess: plain.Guess) -> str:
@@ -111,11 +111,11 @@ def _hint(guess: plain.Guess) -> str:
 def encode(generation: Generation, raw: bool, words: tuple[str, ...]) -> None:
     """Print the bytes of frames, each as a line of hex.
 
-    JSON is what 'gandy wire decode' prints: objects one after another, or an array of them. Without it, or with -,
+    JSON is what 'gandy wire decode' prints: objects one after another, or an array of them. Without JSON, or with -,
     standard input is read.
 
-    Only "type" must be there, and "payload" where the type has one. "subtype", "seq" and "padding" are 0 if left out.
-    "arg0" may be left out where there is a payload, and for OK "nproc" and "nrun" may stand in its place.
+    Only "type" is required, and "payload" if the type has one. "subtype", "seq" and "padding" default to 0. "arg0" may
+    be left out if there is a payload, and for OK "nproc" and "nrun" may replace it.
     """
     stdout = sys.stdout.buffer
     try:
@@ -140,12 +140,12 @@ def _means_stdin(words: tuple[str, ...]) -> bool:
 def _read_text(words: tuple[str, ...], separator: str) -> str:
     if not _means_stdin(words):
         return separator.join(words)
-    # Bytes that are not UTF-8 become characters that no hex and no string of a payload may have.
+    # Bytes that are not UTF-8 become characters that neither hex nor a string of a payload may contain.
     return _open_stdin().read().decode("utf-8", "surrogateescape")
 
 
 def _read_pieces() -> Iterator[bytes]:
-    """Standard input as it comes."""
+    """Standard input as it arrives."""
     stdin = _open_stdin()
     while piece := stdin.read1(READ_SIZE):
         yield piece
@@ -153,5 +153,5 @@ def _read_pieces() -> Iterator[bytes]:
 
 def _open_stdin() -> BufferedReader:
     if sys.stdin.isatty():
-        say("gandy: reading from the terminal; Ctrl-D ends the input, --help tells more", err=True)
+        say("gandy: reading from the terminal; Ctrl-D ends the input, --help explains more", err=True)
     return cast("BufferedReader", sys.stdin.buffer)

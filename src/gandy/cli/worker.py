@@ -1,4 +1,4 @@
-"""`gandy worker`: start a worker here, look at all of them, let one go."""
+"""`gandy worker`: start a worker here, list all workers, stop one."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 from click.core import ParameterSource
 
-from gandy.config import tell_home
+from gandy.config import find_home
 from gandy.doors.face import run_worker, worker_examples, worker_options
 from gandy.terminal.exits import make_epilog
 from gandy.terminal.options import (
@@ -29,7 +29,7 @@ LIST_KEYS: Final = (
 
 @click.group(epilog=make_epilog("gandy worker run --slots 4", "gandy worker list", "gandy worker drain hut"))
 def worker() -> None:
-    """Start a worker here, look at workers, let them go."""
+    """Start a worker here, list workers, or stop them."""
 
 
 @worker.command(
@@ -44,12 +44,12 @@ def worker() -> None:
 )
 @foreman_option
 @click.option("--slots", type=click.IntRange(1, 0xFFFE), metavar="N", help="Tasks at once. Default: one per processor.")
-@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Something that jobs may ask for.")
-@click.option("--name", metavar="TEXT", help="What people call it. Default: the name of this machine.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="A property that jobs may ask for.")
+@click.option("--name", metavar="TEXT", help="The name of the worker. Default: the name of this machine.")
 @click.option(
     "--insecure",
     is_flag=True,
-    help="Allow links without keys: whoever poses as the foreman or server can run commands here.",
+    help="Allow links without keys: everyone who poses as the foreman or server can run commands here.",
 )
 @click.option(
     "--keep-output",
@@ -57,29 +57,29 @@ def worker() -> None:
     default="10G",
     show_default=True,
     metavar="SIZE",
-    help="How much output of tasks is kept here: 500M, 20G. Beyond, the oldest goes.",
+    help="How much output of tasks is kept here: 500M, 20G. Beyond that, the oldest is deleted.",
 )
 @commands_option
 @reserve_option
 @preload_option
 @click.option(
-    "--ensemble", metavar="NAME", help="Keep the time of this ensemble, and work for its foreman, wherever it is."
+    "--ensemble", metavar="NAME", help="Follow the clock of this ensemble, and work for its foreman, wherever it is."
 )
 @worker_options
 @click.pass_context
-def run(ctx: click.Context, /, **told: Any) -> None:
+def run(ctx: click.Context, /, **options: Any) -> None:
     """Work for a foreman, in the foreground. Ctrl-C stops the worker and its tasks."""
-    told["home"] = tell_home(os.environ, sys.platform)
-    code = run_worker(ctx, told)
-    raise click.exceptions.Exit(_run(ctx, **told) if code is None else code)
+    options["home"] = find_home(os.environ, sys.platform)
+    code = run_worker(ctx, options)
+    raise click.exceptions.Exit(_run(ctx, **options) if code is None else code)
 
 
-def _run(ctx: click.Context, foreman: str | None, ensemble: str | None, **told: Any) -> int:
+def _run(ctx: click.Context, foreman: str | None, ensemble: str | None, **options: Any) -> int:
     if ensemble is not None and ctx.get_parameter_source("foreman") is not ParameterSource.COMMANDLINE:
         foreman = f"ensemble:{ensemble}"
     from gandy.worker import main
 
-    return main.run(foreman=foreman, ensemble=ensemble, **told)
+    return main.run(foreman=foreman, ensemble=ensemble, **options)
 
 
 @worker.command(
@@ -113,7 +113,7 @@ def list_workers(foreman: str | None, output: Format) -> None:
 
 @worker.command(epilog=make_epilog("gandy worker stop hut", "gandy worker stop hut --now"))
 @click.argument("name")
-@click.option("--now", is_flag=True, help="Kill its tasks; other workers start them again.")
+@click.option("--now", is_flag=True, help="Kill its tasks; other workers run them again.")
 @foreman_option
 @output_option
 def stop(name: str, now: bool, foreman: str | None, output: Format) -> None:
@@ -129,7 +129,7 @@ def stop(name: str, now: bool, foreman: str | None, output: Format) -> None:
 @foreman_option
 @output_option
 def drain(name: str, foreman: str | None, output: Format) -> None:
-    """Give a worker nothing new, and let it leave when its tasks have ended.
+    """Give a worker no more tasks, and stop it when its tasks have ended.
 
     With --output json, an object {"worker": NAME, "immediate": false} is printed.
     """

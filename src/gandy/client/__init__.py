@@ -1,6 +1,7 @@
 """How programs ask a foreman for work: `Client` blocks, `AsyncClient` awaits, and their verbs are the same."""
 
-from gandy.client.aio import AsyncClient, AsyncJob
+from gandy.client.aio import AsyncClient
+from gandy.client.aio_job import AsyncJob
 from gandy.client.blocking import Client, Job
 from gandy.client.decorator import task
 from gandy.core.model import JobState, TaskState

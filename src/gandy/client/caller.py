@@ -1,14 +1,15 @@
-"""Sends calls of commands over whatever link there is, with numbers and credit, and hands results to their futures.
+"""Sends calls of commands over the link that is open, with numbers and credit, and passes results to their futures.
 
-One for each client; it outlives links. What a result means is the business of `pending`.
+One for each client; it outlives links. What a result means, `pending` knows.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 from math import inf, isfinite
-from typing import Any, Final, Protocol, TypedDict
+from typing import Any, Final, Protocol
 
+from gandy.client.options import CallOptions
 from gandy.client.pending import CallFuture, CallStream, Pending
 from gandy.client.simple import SimpleCalls
 from gandy.errors import GandyError, LinkError, Rejected
@@ -41,18 +42,8 @@ MAX_TARGETS: Final = 10_000  # names of commands that are kept as they are sent
 _pack: Final = HEADER.pack
 
 
-class CallOptions(TypedDict, total=False):
-    """What may be said about a call."""
-
-    timeout: float | None  # seconds, from `at` on if that is told; then its worker is told to stop
-    at: float | None  # the shared time at which it begins, on a worker that knows it
-    wait: bool  # where too many calls wait already, try again instead of raising Busy; so it is, if left out
-    repeatable: bool  # it does no harm twice: where its worker or the link is lost, it goes out again
-    pickle: bool  # arguments and values are pickles, and errors come back as themselves
-
-
 class CallsLink(Protocol):
-    """What is needed of a link."""
+    """What a link must offer."""
 
     calls: dict[int, Pending]
     simple: SimpleCalls
@@ -60,7 +51,8 @@ class CallsLink(Protocol):
     takes_times: bool
     is_open: bool
 
-    def write_soon(self, data: bytes) -> None: ...
+    @property
+    def write_soon(self) -> Callable[[bytes], None]: ...
 
 
 class Caller:
@@ -70,32 +62,35 @@ class Caller:
         self,
         get_link: Callable[[], Awaitable[CallsLink]],
         find_link: Callable[[], CallsLink | None],
-        tell_now: Callable[[], Awaitable[float]],
-        explain: Callable[[str], Rejected],
+        get_shared_time: Callable[[], Awaitable[float]],
+        explain_missing: Callable[[str], Rejected],
     ) -> None:
-        """`tell_now`: the shared time. `explain`: why the foreman does not know something."""
+        """`explain_missing`: why the foreman does not offer something."""
         self._get_link = get_link
         self._find_link = find_link
-        self._tell_now = tell_now
-        self._explain = explain
+        self._get_shared_time = get_shared_time
+        self._explain_missing = explain_missing
         self._targets: dict[str, bytes] = {}
         self._connecting: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
-    def call(self, name: str, args: tuple[Any, ...], options: CallOptions, worker: str = "") -> "asyncio.Future[Any]":
+    def call(
+        self, name: str, args: tuple[Any, ...], options: CallOptions | None = None, worker: str = ""
+    ) -> "asyncio.Future[Any]":
         """Raises: TypeError, ValueError, NotPicklable."""
         link = self._find_link()
-        if not (options or worker or self._is_closed) and link is not None and link.is_open and link.takes_calls:
+        is_simple = options is None and not worker and not self._is_closed
+        if is_simple and link is not None and link.is_open and link.takes_calls:
             body = encode_value(args)
             if len(body) <= MAX_PIECE_BYTES:
                 return link.simple.start(self._targets.get(name) or self._make_target(name), body)
         call = CallFuture()
-        self._fill(call, name, args, options, worker)
+        self._fill(call, name, args, options or CallOptions(), worker)
         self._start(call)
         return call
 
     def adopt(self, link: CallsLink, number: int) -> CallFuture:
-        """A call that turns out not to be simple: it fails, comes in pieces, or must go out again."""
+        """Take over a simple call that fails, whose value comes in pieces, or that must be sent again."""
         future, target, body = link.simple.pop(number)
         call = CallFuture()
         call.caller, call.number, call.target, call.body = self, number, target, body
@@ -117,7 +112,7 @@ class Caller:
         call = CallFuture()
         call.flags = CAST
         self._fill(call, name, args, options)
-        call.can_wait = False  # only its arguments are sent, and nobody would send them again
+        call.can_wait = False  # nothing waits for it that could send its arguments again
         link = await self._get_link()
         self._send(link, call)
         if call.sender is not None:
@@ -125,7 +120,7 @@ class Caller:
         link.calls.pop(call.number, None)
         call.forget()
         error = call.exception() if call.done() else None
-        if isinstance(error, LinkError):  # else nobody takes it, and a small cast would not hear of that either
+        if isinstance(error, LinkError):  # of a refusal, a small cast would not hear either
             raise error
 
     def _fill(self, call: Pending, name: str, args: tuple[Any, ...], options: CallOptions, worker: str = "") -> None:
@@ -133,7 +128,7 @@ class Caller:
         call.target = self._targets.get(name) or self._make_target(name)
         self._fill_flags(call, options, worker)
         call.body = _encode_args(args, call.is_pickled)
-        timeout = options.get("timeout")
+        timeout = options.timeout
         if timeout is not None and timeout != inf:
             if not timeout >= 0:
                 raise ValueError(f"a call cannot end in {timeout} seconds")
@@ -153,29 +148,26 @@ class Caller:
         return target
 
     def _fill_flags(self, call: Pending, options: CallOptions, worker: str) -> None:
-        if unknown := options.keys() - CallOptions.__annotations__.keys():
-            raise TypeError(f"a call has no option {', '.join(sorted(unknown))}")
-        call.can_wait = options.get("wait", True)
-        call.is_repeatable = options.get("repeatable", False)
-        if options.get("pickle"):
+        call.can_wait = options.wait
+        call.is_repeatable = options.repeatable
+        if options.pickle:
             call.flags |= PICKLED
         if worker:
             call.flags |= DIRECT
             call.target += encode_target(worker)
-        at = options.get("at")
-        if at is not None:
-            if not isfinite(at):
-                raise ValueError(f"{at} is no time")
-            call.at = at
+        if options.at is not None:
+            if not isfinite(options.at):
+                raise ValueError(f"{options.at} is no time")
+            call.at = options.at
             call.flags |= AT
-            call.target += encode_time(at)
+            call.target += encode_time(options.at)
 
     def open(self) -> None:
         """After `close`."""
         self._is_closed = False
 
     def close(self) -> None:
-        """Nothing goes out any more."""
+        """Send nothing any more."""
         self._is_closed = True
 
     def _start(self, call: Pending) -> None:
@@ -200,7 +192,7 @@ class Caller:
         try:
             link = await self._get_link()
             if call.at is not None and call.patience is not None and call.deadline is None:
-                left = max(0.0, call.at - await self._tell_now())
+                left = max(0.0, call.at - await self._get_shared_time())
                 if not call.done():
                     self._set_deadline(call, left + call.patience)
         except GandyError as error:
@@ -211,10 +203,10 @@ class Caller:
 
     def _send(self, link: CallsLink, call: Pending) -> None:
         if not link.takes_calls:
-            call.on_failure(self._explain("calls"))
+            call.on_failure(self._explain_missing("calls"))
             return
         if call.at is not None and not link.takes_times:
-            call.on_failure(self._explain("calls with a time"))
+            call.on_failure(self._explain_missing("calls with a time"))
             return
         number = call.number = link.simple.take_number()
         link.calls[number] = call
@@ -223,13 +215,13 @@ class Caller:
             call.room, call.credit = asyncio.Event(), WINDOW_BYTES
             call.sender = asyncio.get_running_loop().create_task(self._send_pieces(link, call, call.room))
             return
-        left_ms = 0 if call.deadline is None else _tell_left(call.deadline)
+        left_ms = 0 if call.deadline is None else _milliseconds_left(call.deadline)
         link.write_soon(_pack(MAGIC, CALL, call.flags, number, left_ms, len(target) + len(body)) + target + body)
 
     async def _send_pieces(self, link: CallsLink, call: Pending, room: asyncio.Event) -> None:
         """Large arguments, as fast as the worker takes them."""
         number, body = call.number, call.body
-        left_ms = 0 if call.deadline is None else _tell_left(call.deadline)
+        left_ms = 0 if call.deadline is None else _milliseconds_left(call.deadline)
         head = _pack(MAGIC, CALL, call.flags | MORE, number, left_ms, len(call.target) + MAX_PIECE_BYTES)
         link.write_soon(head + call.target + body[:MAX_PIECE_BYTES])
         call.credit -= MAX_PIECE_BYTES + FRAME_COST
@@ -243,7 +235,7 @@ class Caller:
                 return
             call.credit -= len(piece) + FRAME_COST
             link.write_soon(_pack(MAGIC, BODY, LAST if is_last else 0, number, 0, len(piece)) + piece)
-            await asyncio.sleep(0)  # others may write in between
+            await asyncio.sleep(0)  # let other calls write in between
 
     def grant(self, call: Pending, size: int) -> None:
         link = self._find_link()
@@ -257,8 +249,10 @@ class Caller:
             link.write_soon(_pack(MAGIC, CANCEL, 0, call.number, 0, 0))
 
 
-def on_frame(link: CallsLink, caller: Caller, kind: int, flags: int, number: int, padding: int, payload: bytes) -> None:
-    """What the foreman said about a call."""
+def on_frame(
+    link: CallsLink, caller: Caller, kind: int, flags: int, number: int, argument: int, payload: bytes
+) -> None:
+    """A frame from the foreman about a call."""
     if kind == RESULT:
         call = caller.adopt(link, number) if number in link.simple else link.calls.get(number)
         if call is not None:
@@ -268,7 +262,7 @@ def on_frame(link: CallsLink, caller: Caller, kind: int, flags: int, number: int
     elif kind == CREDIT:
         call = link.calls.get(number)
         if call is not None and call.room is not None:
-            call.credit += padding
+            call.credit += argument
             call.room.set()
 
 
@@ -290,6 +284,5 @@ def _encode_args(args: tuple[Any, ...], is_pickled: bool = False) -> bytes:
     return body
 
 
-def _tell_left(deadline: float) -> int:
-    """Milliseconds that are left."""
+def _milliseconds_left(deadline: float) -> int:
     return int(min(MAX_LEFT_MS, max(1, (deadline - asyncio.get_running_loop().time()) * 1000)))

@@ -1,4 +1,4 @@
-"""What a worker should know about the program that calls functions: where its modules are, and whether they changed."""
+"""What a worker must know of the program whose functions it runs: where its modules are, and whether they changed."""
 
 import os
 import sys
@@ -12,17 +12,17 @@ INSTALLED: Final = tuple(
 )
 
 
-def tell_code() -> dict[str, str]:
-    """For the environment of calls. A process that has run the code of one program does not run that of another."""
-    told = {"GANDY_CODE": _sum_up()}
+def describe_code() -> dict[str, str]:
+    """Variables for the environment of tasks. A process that has run one program's code does not run another's."""
+    variables = {"GANDY_CODE": _hash_modules()}
     main = getattr(sys.modules.get("__main__"), "__file__", None)
     if main:
-        told["GANDY_PATH"] = os.path.dirname(os.path.abspath(main))  # noqa: PTH100, PTH120
-    return told
+        variables["GANDY_PATH"] = os.path.dirname(os.path.abspath(main))  # noqa: PTH100, PTH120
+    return variables
 
 
-def _sum_up() -> str:
-    """All modules that somebody may have edited, with their sizes and times, in a few letters."""
+def _hash_modules() -> str:
+    """A hash of the paths, sizes and times of all modules that the user may have edited."""
     found = []
     for module in list(sys.modules.values()):
         path = getattr(module, "__file__", None)

@@ -1,6 +1,6 @@
 """A client's side of a link: HELLO, then numbered requests, each with an answer, some with events behind it.
 
-It owns the numbers and what a refusal means to a program. It does no I/O and never looks into a request.
+It owns the numbers of requests and the exceptions for refusals. It does no I/O and never looks into a request.
 """
 
 from typing import Final, NamedTuple, assert_never
@@ -37,7 +37,7 @@ from gandy.wire.messages import Error, Extended, Extension, Hello, Job, Ok
 OFFERS: Final = Extension.ATOMIC | Extension.CLIENT | Extension.CALLS | Extension.TIMED
 
 
-class Welcomed(NamedTuple):
+class ForemanReady(NamedTuple):
     """The foreman takes requests from now on."""
 
 
@@ -49,13 +49,13 @@ class Replied(NamedTuple):
 
 
 class Happened(NamedTuple):
-    """Something that a request of ours asked to be told."""
+    """An event that a request of ours asked for."""
 
     number: int
     answer: Answer
 
 
-ClientEvent = Welcomed | Replied | Happened
+ClientEvent = ForemanReady | Replied | Happened
 
 
 class Conversation:
@@ -73,9 +73,9 @@ class Conversation:
         self._greet()
 
     def ask(self, request: Request) -> int:
-        """Send a request. Gives the number that its answer will have.
+        """Send a request. Returns the number that its answer will have.
 
-        Raises: ConfigError, where it cannot be written on the wire; LocalProtocolError before `Welcomed`.
+        Raises: ConfigError, where it cannot be written on the wire; LocalProtocolError before `ForemanReady`.
         """
         payload = _encode(request)
         self._number = self._number % self._last_number + 1
@@ -83,7 +83,7 @@ class Conversation:
         return self._number
 
     def take_calls(self, data: bytes) -> int:
-        """Let plain calls be taken that data begins with. Gives where the rest begins, which is to be received."""
+        """Handle the plain calls that the data begins with. Returns where the rest begins, which is to be received."""
         return self._exchange.take_calls(data)
 
     def receive_data(self, data: bytes) -> bool:
@@ -94,7 +94,7 @@ class Conversation:
         return self._exchange.receive_calls(data)
 
     def data_to_send(self) -> bytes:
-        """What is to be written to the link now. Asking takes it."""
+        """Bytes to write to the link now. Each is returned once."""
         return self._exchange.data_to_send()
 
     @property
@@ -134,17 +134,17 @@ class Conversation:
                 assert_never(event)
 
     def _greet(self) -> None:
-        # No slots: whoever says so gets no work.
+        # No slots: the foreman gives no work to a peer that has none.
         self._exchange.request(Hello(0, (), self._exchange.offers))
 
-    def _on_welcome(self, extensions: Extension) -> Welcomed:
+    def _on_welcome(self, extensions: Extension) -> ForemanReady:
         if Extension.CLIENT not in extensions:
             raise LinkError("the peer is not a gandy foreman, or one that takes no requests from clients")
         self._exchange.agree(extensions & self._exchange.offers)
-        return Welcomed()
+        return ForemanReady()
 
     def _on_request(self, ticket: Requested) -> None:
-        """A foreman that takes us for a worker: there is nothing to start, to cancel or to stop."""
+        """The foreman takes us for a worker. Here is nothing to start, to cancel or to stop."""
         answer = Error(ErrorCode.NO_PROCS) if isinstance(ticket.message, Job) else Ok(0)
         self._exchange.answer(ticket, answer)
 
@@ -167,7 +167,7 @@ def _open(message: ExtensionReceived) -> ClientEvent | None:
         return Replied(message.seq, decode_answer(message.payload))
     if message.type == EVENT:
         return Happened(message.seq, decode_answer(message.payload))
-    return None  # of a foreman that knows more than we do
+    return None  # from a foreman that knows more than we do
 
 
 def make_error(failure: Failure) -> GandyError:

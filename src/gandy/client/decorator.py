@@ -1,32 +1,51 @@
-"""`@gandy.task(retries=3)`: what should always hold for the calls of a function."""
+"""`@gandy.task(retries=3)`: options that hold whenever a crew runs this function."""
 
-from collections.abc import Callable
-from typing import Any, Final, TypeVar, Unpack, cast
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar
 
 from gandy.client.options import FunctionOptions
-from gandy.errors import ConfigError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 ATTRIBUTE: Final = "__gandy_task__"
 
 
-def task(**options: Unpack[FunctionOptions]) -> Callable[[F], F]:
-    """Mark a function. It stays what it is, and whoever calls it on a crew does so with these options.
+class _Unset:
+    def __repr__(self) -> str:
+        return "<not given>"
 
-    Raises: ConfigError.
+
+UNSET: Final[Any] = _Unset()  # None says something: no timeout, whatever `functions()` was given
+
+
+def task(
+    *,
+    name: str = UNSET,
+    retries: int = UNSET,
+    timeout: float | None = UNSET,
+    memory: int | None = UNSET,
+    priority: int = UNSET,
+    slots: int = UNSET,
+    tags: Iterable[str] = UNSET,
+    limit: int | None = UNSET,
+    fresh: bool = UNSET,
+    cwd: str | None = UNSET,
+    env: Mapping[str, str] | None = UNSET,
+) -> Callable[[F], F]:
+    """Mark a function. It is not changed; when a crew runs it, these options win over those of `functions()`.
+
+    `timeout` is in seconds and `memory` in bytes, for each attempt; `limit` is how many may run at the same time.
     """
-    unknown = set(options) - set(FunctionOptions.__annotations__)
-    if unknown:
-        raise ConfigError(f"a task has no option {', '.join(sorted(unknown))}")
+    options = FunctionOptions(name, retries, timeout, memory, priority, slots, tags, limit, fresh, cwd, env)
+    given = {key: value for key, value in options._asdict().items() if value is not UNSET}
 
     def mark(function: F) -> F:
-        setattr(function, ATTRIBUTE, options)
+        setattr(function, ATTRIBUTE, given)
         return function
 
     return mark
 
 
-def tell_options(function: Callable[..., Any]) -> FunctionOptions:
-    """What was said about it, if anything."""
-    return cast("FunctionOptions", getattr(function, ATTRIBUTE, {}))
+def get_options(function: Callable[..., Any]) -> dict[str, Any]:
+    """What the decorator was given, if there is one."""
+    return getattr(function, ATTRIBUTE, {})

@@ -2,60 +2,85 @@
 
 import concurrent.futures
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from threading import Lock, Thread
 from types import TracebackType
-from typing import Any, Final, TypeVar, Unpack
+from typing import Any, Final, Never, ParamSpec, TypeVar
 from weakref import finalize
 
 from gandy.client.blocking import Client
 from gandy.client.functions import Functions
-from gandy.client.options import FunctionOptions
 from gandy.errors import ConfigError
 from gandy.functions import NotPicklable
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
-# What pools take and a crew cannot: its processes were there before the program, and serve others too.
+# Arguments of pools that a crew cannot take: its processes were there before the program, and serve other programs too.
 REFUSED: Final = {
     "initializer": "set up what is needed in the function, or in a module that it imports",
     "initargs": "there is no initializer",
     "mp_context": "processes are started by the workers",
-    "max_tasks_per_child": "fresh=True gives each call a new process",
-    "thread_name_prefix": "calls run in processes",
+    "max_tasks_per_child": "fresh=True gives each task a new process",
+    "thread_name_prefix": "functions run in processes",
 }
 
 
 class Executor(concurrent.futures.Executor):
     """Runs functions on the crew of a foreman: at `foreman`, else at GANDY_FOREMAN, else on this machine.
 
-    The options hold for every call: `retries`, `timeout`, `slots`, `tags`, `priority`, `name`, `fresh`, `limit`, which
-    is also called `max_workers`. Unlike a pool it is not broken by a call that kills its process, and a program that
-    ends does not wait for it: the foreman has the calls, and they go on.
+    The options hold for every function; `limit` and `max_workers` are the same. Unlike a pool, it is not broken by a
+    function that kills its process, and a program that ends does not wait for it: the foreman has the tasks, and they
+    go on.
     """
 
     def __init__(
-        self, foreman: str | None = None, *, max_workers: int | None = None, **options: Unpack[FunctionOptions]
+        self,
+        foreman: str | None = None,
+        *,
+        max_workers: int | None = None,
+        name: str = "",
+        retries: int = 0,
+        timeout: float | None = None,
+        memory: int | None = None,
+        priority: int = 0,
+        slots: int = 1,
+        tags: Iterable[str] = (),
+        limit: int | None = None,
+        fresh: bool = False,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        **refused: Never,  # so that programs written for pools get advice
     ) -> None:
-        """Raises: LinkError, when nobody listens; ConfigError, ValueError, TypeError."""
-        _check_arguments(foreman, max_workers, options)
-        if max_workers is not None:
-            options["limit"] = max_workers
+        """Raises: LinkError, if no foreman can be reached; ConfigError, ValueError, TypeError."""
+        _check_arguments(foreman, max_workers, limit, refused)
         client = Client(foreman)
         try:
-            client.connect()  # calls would wait for ever for a foreman that was never there
-            self._functions = client.functions(**options)
+            client.connect()  # else tasks would wait for ever for a foreman that was never there
+            self._functions = client.functions(
+                name=name,
+                retries=retries,
+                timeout=timeout,
+                memory=memory,
+                priority=priority,
+                slots=slots,
+                tags=tags,
+                limit=limit if max_workers is None else max_workers,
+                fresh=fresh,
+                cwd=cwd,
+                env=env,
+            )
         except BaseException:
             client.close()
             raise
         self._ending = _Ending(client, self._functions)
         self._abandon = finalize(self, self._ending.start_soon)
-        self._abandon.atexit = False  # `Functions` see to that
+        self._abandon.atexit = False  # `Functions` does what is needed then
 
-    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """Call `fn` on some worker. As in a pool, the future tells what cannot be pickled.
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Run `fn` on some worker. As in a pool, the future raises NotPicklable.
 
         Raises: ConfigError, RuntimeError after `shutdown`.
         """
@@ -69,11 +94,11 @@ class Executor(concurrent.futures.Executor):
     def map(
         self, fn: Callable[..., T], *iterables: Iterable[Any], timeout: float | None = None, chunksize: int = 1
     ) -> Iterator[T]:
-        """The values of `fn` for all items, in order. All calls are queued now, `chunksize` items to a task."""
+        """The return values of `fn` for all items, in order. All items are queued now, `chunksize` to a task."""
         return self._functions.map(fn, *iterables, chunksize=chunksize, timeout=timeout)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more calls. Those that are queued go on, unless they are cancelled, and are waited for or not."""
+        """Take no more functions. Those that are queued go on, unless `cancel_futures` is set, also without `wait`."""
         self._functions.close(cancel=cancel_futures)
         if wait:
             self._ending.run()
@@ -83,12 +108,12 @@ class Executor(concurrent.futures.Executor):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Whoever interrupts a program does not want to wait for calls that may take hours elsewhere.
+        # After Ctrl-C the user does not want to wait for functions that may take hours elsewhere.
         self.shutdown(wait=not isinstance(error, KeyboardInterrupt))
 
 
 class _Ending:
-    """Waits for the last call and closes the client, once. It does not know the executor, which may be gone."""
+    """Waits for the last task and closes the client, once. It does not know the executor, which may be gone."""
 
     def __init__(self, client: Client, functions: Functions) -> None:
         self._client = client
@@ -117,12 +142,14 @@ class _Ending:
             self._functions.loop.call_soon_threadsafe(self.start)
 
 
-def _check_arguments(foreman: object, max_workers: int | None, options: FunctionOptions) -> None:
+def _check_arguments(foreman: object, max_workers: int | None, limit: int | None, refused: Mapping[str, Any]) -> None:
     if isinstance(foreman, int):
         raise TypeError(f"the first argument is the foreman's address; say max_workers={foreman}")
     if max_workers is not None and max_workers <= 0:
         raise ValueError("max_workers must be greater than 0")
-    if max_workers is not None and "limit" in options:
+    if max_workers is not None and limit is not None:
         raise ConfigError("max_workers and limit are the same: give one of them")
-    for name in options.keys() & REFUSED.keys():
-        raise ConfigError(f"a crew takes no {name}: {REFUSED[name]}")
+    for name in refused:
+        if name in REFUSED:
+            raise ConfigError(f"a crew takes no {name}: {REFUSED[name]}")
+        raise ConfigError(f"an executor has no option {name}")

@@ -1,223 +1,109 @@
-"""Python functions on the crew: calls become futures. It pickles and opens, and leaves the sending to `stream`."""
+"""Python functions run by the crew: each run is pickled into a task, and a future gives its return value.
+
+The sending and the results are left to `open_job`.
+"""
 
 import asyncio
 import atexit
 import logging
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
-from concurrent.futures import CancelledError, Future, InvalidStateError, as_completed, wait
-from concurrent.futures._base import CANCELLED, PENDING
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError, as_completed, wait
 from contextlib import suppress
 from itertools import islice
-from threading import Condition, Lock, RLock
-from typing import Any, Final, TypeVar, Unpack, cast
+from threading import Lock
+from typing import Any, Final, ParamSpec, TypeVar
 from weakref import WeakSet
 
 from msgspec.structs import replace
 
-from gandy.client.aio import SEND_PATIENCE, AsyncClient, tell_folder
-from gandy.client.code import tell_code
-from gandy.client.decorator import tell_options
+from gandy.client.code import describe_code
+from gandy.client.connection import SEND_PATIENCE, Connection
+from gandy.client.decorator import get_options
+from gandy.client.futures import CANCEL_PATIENCE, FunctionFuture, retract
+from gandy.client.open_job import OpenJob
 from gandy.client.options import FunctionOptions
-from gandy.client.progress import showing
-from gandy.client.results import make_error
-from gandy.client.spec import SubmitOptions, make_submit
-from gandy.client.stream import CallStream
-from gandy.core.model import JobSpec, PythonSpec, TaskState
-from gandy.core.requests import ResultRow
-from gandy.errors import CallTooLarge, ConfigError, GandyError
-from gandy.functions import open_result, pack_function, pack_items, pack_task
+from gandy.client.spec import find_folder, make_submit
+from gandy.core.model import JobSpec, PythonSpec
+from gandy.errors import CallTooLarge
+from gandy.functions import pack_function, pack_items, pack_task
 from gandy.functions.tag import PYTHON_TAG
 from gandy.functions.tasks import name_function
 from gandy.ids import JobId
+from gandy.progress import showing
 
-MAX_CALL_BYTES: Final = 2 << 30  # of one pickled call; the foreman takes no more
-CANCEL_PATIENCE: Final = 10.0  # seconds for the foreman to say whether a call has begun, and its worker if it has it
+MAX_CALL_BYTES: Final = 2 << 30  # of one pickled task; the foreman takes no more
 
 C = TypeVar("C")
+P = ParamSpec("P")
 T = TypeVar("T")
+
+Chunk = FunctionFuture[list[Any]]  # of values of a map
 
 log = logging.getLogger("gandy.client")
 
 
-class LightCondition:
-    """What a future needs of a `threading.Condition`, in a tenth of its memory as long as nobody waits.
-
-    Futures of one stream share a lock: each holds it for a moment.
-    """
-
-    __slots__ = ("_full", "_lock")
-
-    def __init__(self, lock: "RLock") -> None:
-        self._lock = lock
-        self._full: Condition | None = None
-
-    def acquire(self) -> bool:
-        return self._lock.acquire()
-
-    def release(self) -> None:
-        self._lock.release()
-
-    def __enter__(self) -> bool:
-        return self._lock.acquire()
-
-    def __exit__(self, *error: object) -> None:
-        self._lock.release()
-
-    def wait(self, timeout: float | None = None) -> bool:
-        if self._full is None:
-            self._full = Condition(self._lock)
-        return self._full.wait(timeout)
-
-    def notify_all(self) -> None:
-        if self._full is not None:
-            self._full.notify_all()
-
-
-class CallFuture(Future[T]):
-    """The value of a call that runs elsewhere."""
-
-    def __init__(self, stream: CallStream, call: bytes, size: int = 1) -> None:
-        super().__init__()
-        self._condition = LightCondition(stream.callers_lock)  # type: ignore[assignment]
-        self.size = size  # items of a map in it
-        self.stream = stream
-        self.number = 0
-        stream.add(call, self)
-
-    @property
-    def job(self) -> JobId:
-        """The job that the call is a task of, once the foreman has it. Raises: GandyError."""
-        return self.stream.job.result()
-
-    def cancel(self) -> bool:
-        """Whether the call never runs. It may wait for the answer of a worker that has it, and has not begun it.
-
-        On the client's own thread, where callbacks run, it cannot wait: there a call that has just begun is killed.
-        """
-        if self.done() or self.running():
-            return self.cancelled()
-        if self.stream.is_on_loop:
-            return self._cancel_at_once()
-        answer = self.stream.retract([self.number])
-        with suppress(TimeoutError):
-            answer.result(CANCEL_PATIENCE)
-        return self.cancelled() or (answer.done() and self.number in answer.result())
-
-    def _cancel_at_once(self) -> bool:
-        if not super().cancel():
-            return False
-        if self.stream.cancel(self.number):
-            self._start_or_notify()
-        return True
-
-    def _start_or_notify(self) -> None:
-        """It runs; or whoever waits for several futures learns that this one was cancelled."""
-        with self._condition:  # a second attempt may start, and two threads may cancel
-            if self._state in (PENDING, CANCELLED):
-                self.set_running_or_notify_cancel()
-
-    def abandon(self) -> None:
-        """Nobody wants the value any more: the call is not started, or killed."""
-        if not self._cancel_at_once() and self.stream.cancel(self.number):
-            self._settle(None, CancelledError())
-
-    # What the stream tells
-
-    def on_start(self) -> None:
-        self._start_or_notify()
-
-    def on_end(self, row: ResultRow) -> None:
-        if row.state is TaskState.FINISHED:
-            self._settle(*open_value(row.result))
-        elif row.state is not TaskState.CANCELLED:
-            self._settle(None, make_error(row))
-        elif super().cancel():
-            self._start_or_notify()
-        else:
-            self._settle(None, CancelledError(f"task {row.task} was cancelled"))
-
-    def on_failure(self, error: GandyError) -> None:
-        self._settle(None, error)
-
-    def _settle(self, value: Any, error: BaseException | None) -> None:
-        try:
-            if error is None:
-                self.set_result(value)
-            else:
-                self.set_exception(error)
-        except InvalidStateError:  # cancelled just now
-            self._start_or_notify()
-
-
-Chunk = CallFuture[list[Any]]  # of values of a map
-
-
 class Functions:
-    """Calls with the same options, unless `@gandy.task` says otherwise about a function.
+    """Runs functions with the same options, except for what `@gandy.task` says about a function.
 
     Any thread may use it; the loop must run in another one, or be awaited on.
     """
 
-    def __init__(
-        self, client: AsyncClient, loop: asyncio.AbstractEventLoop, **options: Unpack[FunctionOptions]
-    ) -> None:
+    def __init__(self, connection: Connection, loop: asyncio.AbstractEventLoop, options: FunctionOptions) -> None:
         """Raises: ConfigError."""
-        unknown = options.keys() - FunctionOptions.__annotations__.keys()
-        if unknown:
-            raise ConfigError(f"functions have no option {', '.join(sorted(unknown))}")
-        self._client = client
+        self._connection = connection
         self.loop = loop
         self._options = options
         self._lock = Lock()
-        self._singles: dict[str, CallStream] = {}  # calls that are queued one by one, by what their functions want
-        self._streams: list[CallStream] = []
-        self._refusal = ""  # why no more calls are taken
+        self._single_jobs: dict[str, OpenJob] = {}  # for functions that are run one by one, by their own options
+        self._jobs: list[OpenJob] = []
+        self._refusal = ""  # why no more tasks are taken
         _living.add(self)
 
-    def run(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> CallFuture[T]:
-        """Call it somewhere. Raises: NotPicklable, ConfigError, RuntimeError after `close`."""
-        return self.queue(CallFuture[T], function, args, kwargs)
+    def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> FunctionFuture[T]:
+        """Run it on some worker. Raises: NotPicklable, ConfigError, RuntimeError after `close`."""
+        return self.queue(FunctionFuture[T], function, args, kwargs)
 
     def queue(
         self,
-        make: Callable[[CallStream, bytes], C],
+        make: Callable[[OpenJob, bytes], C],
         function: Callable[..., Any],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> C:
-        """The same; `make` puts the pickled call into the stream and gives what the caller gets."""
-        call = _check_size(pack_task(function, args, kwargs))
-        wish = tell_options(function)
+        """The same; `make` adds the pickled task to the job and gives the future."""
+        task = _check_size(pack_task(function, args, kwargs))
+        own_options = get_options(function)
         while True:
-            single = self._get_single(wish)
+            job = self._get_single_job(own_options)
             try:
-                return make(single, call)
+                return make(job, task)
             except (RuntimeError, CancelledError):
-                if single.takes_calls:  # else it was closed or cancelled just now, and the next one is open
+                if job.queue.takes_tasks:  # else it was closed or cancelled just now, and the next one is open
                     raise
 
-    def _get_single(self, wish: FunctionOptions) -> CallStream:
-        key = repr(sorted(wish.items())) if wish else ""
+    def _get_single_job(self, own_options: dict[str, Any]) -> OpenJob:
+        key = repr(sorted(own_options.items())) if own_options else ""
         with self._lock:
-            single = self._singles.get(key)
-            if single is None or not single.takes_calls:
-                single = self._singles[key] = self._open("functions", wish)
-            return single
+            job = self._single_jobs.get(key)
+            if job is None or not job.queue.takes_tasks:
+                job = self._single_jobs[key] = self._open_job("functions", own_options)
+            return job
 
     def map(
         self,
-        function: Callable[..., Any],
+        function: Callable[..., T],
         *iterables: Iterable[Any],
         chunksize: int = 1,
         ordered: bool = True,
         timeout: float | None = None,
         progress: bool = False,
-    ) -> Iterator[Any]:
-        """The values for all items, in order or as they come. All calls are queued now, `chunksize` items to a task.
+    ) -> Iterator[T]:
+        """The return values for all items, in order or as they come. All items are queued now, `chunksize` to a task.
 
-        Whoever stops half way, or sees an error, cancels the rest. `progress` draws a bar in a terminal or a notebook.
+        If the caller stops half way, or an error is raised, the rest is cancelled. `progress` draws a bar in a terminal
+        or a notebook.
 
         Raises: TimeoutError, and what the function raises.
         """
@@ -226,168 +112,153 @@ class Functions:
         values = _iterate(futures, deadline) if ordered else _iterate_as_they_come(futures, deadline)
         return _show(values, name_function(function), futures) if progress else values
 
-    def run_chunks(
-        self, function: Callable[..., Any], *iterables: Iterable[Any], chunksize: int = 1
-    ) -> list[CallFuture[list[Any]]]:
+    def run_chunks(self, function: Callable[..., T], *iterables: Iterable[Any], chunksize: int = 1) -> list[Chunk]:
         """Each future gives the list of values of a chunk."""
         return self.run_items(function, zip(*iterables, strict=False), chunksize)
 
     def run_items(
         self, function: Callable[..., Any], items: Iterable[tuple[Any, ...]], chunksize: int = 1
-    ) -> list[CallFuture[list[Any]]]:
-        """The same, with all arguments of a call in one tuple."""
-        return self.queue_items(CallFuture[list[Any]], function, items, chunksize)
+    ) -> list[Chunk]:
+        """The same, with all arguments for one run in one tuple."""
+        return self.queue_items(Chunk, function, items, chunksize)
 
     def queue_items(
         self,
-        make: Callable[[CallStream, bytes, int], C],
+        make: Callable[[OpenJob, bytes, int], C],
         function: Callable[..., Any],
         items: Iterable[tuple[Any, ...]],
         chunksize: int,
     ) -> list[C]:
-        """The same; `make` puts a pickled chunk of so many items into the stream and gives what the caller gets."""
+        """The same; `make` adds a pickled chunk of so many items to the job and gives the future."""
         if chunksize < 1:
             raise ValueError("chunksize must be >= 1.")
         shared = pack_function(function)
         with self._lock:
-            stream = self._open(name_function(function), tell_options(function), shared)
+            job = self._open_job(name_function(function), get_options(function), shared)
         left = iter(items)
         chunks = iter(lambda: list(islice(left, chunksize)), [])
         try:
-            return [make(stream, _check_size(pack_items(chunk)), len(chunk)) for chunk in chunks]
+            return [make(job, _check_size(pack_items(chunk)), len(chunk)) for chunk in chunks]
         except BaseException:
-            stream.cancel_waiting()  # nobody will have their futures
+            job.retractor.retract_all()  # the caller gets no futures
             raise
         finally:
-            stream.close()
+            job.queue.close()
 
     def close(self, cancel: bool = False) -> None:
-        """Take no more calls; those that wait are cancelled if so wanted, the others go on."""
+        """Take no more functions. Those that wait are cancelled if `cancel` is set; the others go on."""
         with self._lock:
             self._refusal = self._refusal or "cannot schedule new futures after shutdown"
-            streams = list(self._streams)
-        answers = [stream.cancel_waiting() for stream in streams] if cancel else []
-        for stream in streams:
-            stream.close()
-        if not any(stream.is_on_loop for stream in streams):
+            jobs = list(self._jobs)
+        answers = [job.retractor.retract_all() for job in jobs] if cancel else []
+        for job in jobs:
+            job.queue.close()
+        if not any(job.is_on_loop for job in jobs):
             wait(answers, CANCEL_PATIENCE)
 
-    def close_job(self, job: JobId, is_cancelled: bool) -> None:
-        """Let a job end with the calls that it has. The next call opens another."""
+    def close_job(self, number: JobId, is_cancelled: bool) -> None:
+        """Let a job end with the tasks that it has. The next function opens another."""
         with self._lock:
-            streams = [stream for stream in self._streams if stream.number == job]
-        for stream in streams:
+            jobs = [job for job in self._jobs if job.number == number]
+        for job in jobs:
             if is_cancelled:
-                stream.on_job_cancelled()
+                job.on_cancelled()
             else:
-                stream.close()
+                job.queue.close()
 
     async def wait_sent(self) -> None:
-        for stream in self._streams:
-            await stream.wait_sent()
+        for job in self._jobs:
+            await job.wait_sent()
 
     def wait(self) -> None:
-        """Until all calls have ended, for other threads than the loop's. It must be closed."""
-        wait([stream.running for stream in self._streams])
+        """Until all tasks have ended, for other threads than the loop's. Close it before."""
+        wait([job.running for job in self._jobs])
 
     async def wait_closed(self) -> None:
-        for stream in self._streams:
-            await stream.wait_closed()
+        for job in self._jobs:
+            await job.wait_closed()
 
     async def end(self, patience: float) -> None:
-        """Take no more calls, see that the foreman has those that were queued, and forget them here."""
+        """Take no more functions, see that the foreman has the tasks that were queued, and forget them here."""
         self.close()
         with suppress(TimeoutError):
             async with asyncio.timeout(patience):
                 await self.wait_sent()
-        if unsent := sum(stream.unsent for stream in self._streams):
-            log.warning("%d calls have not reached the foreman at %s", unsent, self._client.address)
-        for stream in self._streams:
-            stream.abort()
+        if unsent := sum(job.queue.unsent for job in self._jobs):
+            log.warning("%d tasks have not reached the foreman at %s", unsent, self._connection.address)
+        for job in self._jobs:
+            job.abort()
 
     def forget(self) -> None:
         """In a process that was forked: the loop runs in the parent only, and a lock may be held for ever."""
         self._lock = Lock()
-        self._singles = {}
-        self._streams = []
+        self._single_jobs = {}
+        self._jobs = []
         self._refusal = "this belongs to the process that was forked: make another one here"
 
-    def _open(self, label: str, wish: FunctionOptions, shared: bytes = b"") -> CallStream:
+    def _open_job(self, label: str, own_options: dict[str, Any], shared: bytes = b"") -> OpenJob:
         if self._refusal:
             raise RuntimeError(self._refusal)
-        stream = CallStream(self._client, self.loop, make_spec(label, shared, **(self._options | wish)))
-        self._streams = [known for known in self._streams if not known.is_over] + [stream]
-        return stream
+        job = OpenJob(self._connection, self.loop, make_spec(label, shared, self._options._replace(**own_options)))
+        self._jobs = [known for known in self._jobs if not known.running.done()] + [job]
+        return job
 
 
-def make_spec(label: str, shared: bytes, **options: Unpack[FunctionOptions]) -> JobSpec:
+def make_spec(label: str, shared: bytes, options: FunctionOptions) -> JobSpec:
     """Raises: ConfigError."""
-    said = dict(options)
-    python = PythonSpec(shared=shared, fresh=bool(said.pop("fresh", False)))
-    said["cwd"] = tell_folder(options.get("cwd"))
-    said["env"] = {**tell_code(), **options.get("env", {})}
-    spec = make_submit(("python", label), **cast("SubmitOptions", said)).spec
+    said = options._asdict()
+    python = PythonSpec(shared=shared, fresh=bool(said.pop("fresh")))
+    said["cwd"] = find_folder(options.cwd)
+    said["env"] = {**describe_code(), **(options.env or {})}
+    spec = make_submit(("python", label), **said).spec
     return replace(spec, tasks=0, has_lines=True, is_open=True, python=python, tags=(*spec.tags, PYTHON_TAG))
 
 
-def _check_size(call: bytes) -> bytes:
-    if len(call) > MAX_CALL_BYTES:
+def _check_size(task: bytes) -> bytes:
+    if len(task) > MAX_CALL_BYTES:
         raise CallTooLarge(
-            f"the pickled call has {len(call):,} bytes, and {MAX_CALL_BYTES:,} is the limit: pass a file's name"
+            f"the pickled call has {len(task):,} bytes, and {MAX_CALL_BYTES:,} is the limit: pass a file's name"
         )
-    return call
+    return task
 
 
-def _show(values: Iterator[Any], label: str, futures: list[Chunk]) -> Iterator[Any]:
+def _show(values: Iterator[T], label: str, futures: list[Chunk]) -> Iterator[T]:
     with showing(label, futures):
         yield from values
-
-
-def open_value(result: bytes) -> tuple[Any, BaseException | None]:
-    try:
-        return open_result(result), None
-    except BaseException as error:  # noqa: BLE001 - opening runs what the value wants to run, in our thread
-        return None, error
 
 
 def _iterate(futures: list[Chunk], deadline: float | None) -> Iterator[Any]:
     futures.reverse()
     try:
         while futures:
-            values = futures[-1].result(_tell_left(deadline))
+            values = futures[-1].result(_seconds_left(deadline))
             del futures[-1]
-            yield from _hand_out(values)
+            yield from _pop_each(values)
     finally:
-        _retract(futures)
+        retract(futures)
 
 
 def _iterate_as_they_come(futures: list[Chunk], deadline: float | None) -> Iterator[Any]:
     waiting = set(futures)
     futures.clear()
     try:
-        for future in as_completed(waiting, _tell_left(deadline)):
+        for future in as_completed(waiting, _seconds_left(deadline)):
             waiting.discard(future)
             values = future.result()
             del future
-            yield from _hand_out(values)
+            yield from _pop_each(values)
     finally:
-        _retract(waiting)
+        retract(waiting)
 
 
-def _retract(futures: Collection[Chunk]) -> None:
-    """Cancel calls of one stream that have not begun. Nobody else has their futures, so nobody waits for the answer."""
-    if futures:
-        next(iter(futures)).stream.retract(future.number for future in futures)
-
-
-def _hand_out(values: list[Any]) -> Iterator[Any]:
-    """Keep none: each may be large."""
+def _pop_each(values: list[Any]) -> Iterator[Any]:
+    """In order, keeping none: each may be large."""
     values.reverse()
     while values:
         yield values.pop()
 
 
-def _tell_left(deadline: float | None) -> float | None:
+def _seconds_left(deadline: float | None) -> float | None:
     return None if deadline is None else max(0.0, deadline - time.monotonic())
 
 
@@ -395,7 +266,7 @@ _living: Final[WeakSet[Functions]] = WeakSet()
 
 
 def _end_all() -> None:
-    """A program that ends without closing its client has queued its calls all the same."""
+    """A program that ends without closing its client has still queued its tasks."""
     running = [functions for functions in list(_living) if functions.loop.is_running()]
     ending = [asyncio.run_coroutine_threadsafe(functions.end(SEND_PATIENCE), functions.loop) for functions in running]
     wait(ending, SEND_PATIENCE + 1)

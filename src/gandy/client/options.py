@@ -1,20 +1,30 @@
-"""What may be said about calls of Python functions."""
+"""Options of function tasks and of calls."""
 
 from collections.abc import Iterable, Mapping
-from typing import TypedDict
+from typing import NamedTuple
 
 
-class FunctionOptions(TypedDict, total=False):
-    """What may be said about calls of functions. Times are in seconds."""
+class FunctionOptions(NamedTuple):
+    """Options for running Python functions. Times are in seconds."""
 
-    name: str
-    retries: int
-    timeout: float | None  # of each attempt
-    memory: int | None  # bytes that an attempt may use, with its process
-    priority: int  # higher goes first
-    slots: int  # of each call
-    tags: Iterable[str]  # that a worker must have
-    limit: int | None  # of calls that run at the same time
-    fresh: bool  # a new process for each call
-    cwd: str | None  # the current folder, if left out
-    env: Mapping[str, str]
+    name: str = ""
+    retries: int = 0
+    timeout: float | None = None  # of each attempt
+    memory: int | None = None  # bytes that an attempt may use, with its process
+    priority: int = 0  # higher goes first
+    slots: int = 1  # of each task
+    tags: Iterable[str] = ()  # that a worker must have
+    limit: int | None = None  # of tasks that run at the same time
+    fresh: bool = False  # a new process for each task
+    cwd: str | None = None  # the current folder, if left out
+    env: Mapping[str, str] | None = None
+
+
+class CallOptions(NamedTuple):
+    """Options of a call of a command."""
+
+    timeout: float | None = None  # seconds, counted from `at` if that is given; then the worker is told to stop
+    at: float | None = None  # the shared time at which it begins, on a worker that knows the shared time
+    wait: bool = True  # if too many calls wait already, try again instead of raising Busy
+    repeatable: bool = False  # if its worker or the link is lost, it is sent again: running it twice does no harm
+    pickle: bool = False  # arguments and values are pickled, and the exceptions of the command are raised themselves

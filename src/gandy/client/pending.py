@@ -1,6 +1,6 @@
-"""Calls of commands that are under way, as their caller sees them: futures, and streams of values. They send nothing.
+"""Calls of commands that are under way, as the program sees them: futures, and streams of values. They send nothing.
 
-What most calls never need is the class's and not the object's: a client may make a hundred thousand in a second.
+Defaults that most calls never change are attributes of the class: a client may make a hundred thousand calls a second.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ from gandy.wire.calls import (
     read_name,
 )
 
-PAUSES: Final = (0.01, 1.0)  # seconds before a call goes out again: from here, doubling, to there
+PAUSES: Final = (0.01, 1.0)  # seconds before a call is sent again: from here, doubling, to there
 
 _ERRORS: Final[dict[int, type[GandyError]]] = {
     UNKNOWN: UnknownCommand,
@@ -51,8 +51,8 @@ _ERRORS: Final[dict[int, type[GandyError]]] = {
 }
 
 
-class Sender(Protocol):
-    """Who sends for a call."""
+class CallSender(Protocol):
+    """What sends for a call."""
 
     def grant(self, call: "Pending", size: int) -> None: ...
 
@@ -62,9 +62,9 @@ class Sender(Protocol):
 
 
 class _Outgoing:
-    """What goes out, and may go out again."""
+    """What is sent, and may be sent again."""
 
-    caller: Sender
+    caller: CallSender
     target: bytes  # the name of the command, as it is sent
     body: bytes  # the arguments
     number = 0  # on its link
@@ -78,7 +78,7 @@ class _Outgoing:
     room: asyncio.Event | None = None  # to wait for credit
     sender: asyncio.Task[None] | None = None  # of large arguments
     timer: asyncio.TimerHandle | None = None  # of the deadline
-    _pause = PAUSES[0]  # before it goes out again
+    _pause = PAUSES[0]  # before it is sent again
 
     @property
     def name(self) -> str:
@@ -105,7 +105,7 @@ class _Outgoing:
         return (code == BUSY and self.can_wait) or (code == LOST and self.is_repeatable)
 
     def repeat(self) -> None:
-        """Go out again, after a pause."""
+        """Send it again, after a pause."""
         if self.sender is not None:
             self.sender.cancel()
         pause, self._pause = self._pause, min(PAUSES[1], 2 * self._pause)
@@ -117,7 +117,7 @@ class _Outgoing:
 
 
 class CallFuture(asyncio.Future[Any], _Outgoing):
-    """The value of a call. To cancel it is to cancel the call."""
+    """The value of a call. Cancelling it cancels the call."""
 
     pieces: Sequence[bytes] = ()  # of a large value
     _size = 0  # of these
@@ -187,7 +187,7 @@ class CallFuture(asyncio.Future[Any], _Outgoing):
 
 
 class CallStream(AsyncIterator[Any], _Outgoing):
-    """Values as they come. Whoever stops early closes it, and that ends the generator on the worker."""
+    """Values as they come. A program that stops early closes it, which ends the generator on the worker."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -227,7 +227,7 @@ class CallStream(AsyncIterator[Any], _Outgoing):
         return self._is_over
 
     async def aclose(self) -> None:
-        """Nobody wants the rest."""
+        """Drop the rest of the values."""
         if not self._is_over:
             self.caller.cancel(self)
             self._end(None)

@@ -1,4 +1,4 @@
-"""What became of calls, as values and exceptions."""
+"""What became of function tasks, as return values and exceptions."""
 
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
@@ -21,8 +21,16 @@ DIED: Final = {
 }
 
 
+def open_value(result: bytes) -> tuple[Any, BaseException | None]:
+    """A return value, or what opening its pickle raised."""
+    try:
+        return open_result(result), None
+    except BaseException as error:  # noqa: BLE001 - opening a pickle runs what the value wants to run, in our thread
+        return None, error
+
+
 def open_row(row: ResultRow, is_chunk: bool) -> Iterator[Any]:
-    """The value of a call, or the values of a chunk. Raises: what the function raised, TaskFailed, CancelledError."""
+    """The value of a task, or the values of a chunk. Raises: what the function raised, TaskFailed, CancelledError."""
     if row.state is TaskState.CANCELLED:
         raise CancelledError(f"task {row.task} was cancelled")
     if row.state is not TaskState.FINISHED:
@@ -34,7 +42,7 @@ def open_row(row: ResultRow, is_chunk: bool) -> Iterator[Any]:
 
 
 def make_error(row: ResultRow) -> BaseException:
-    """What became of a call that gave no value."""
+    """What to raise for a task that has no return value."""
     if row.cause is Cause.RAISED and row.result:
         error = open_error(row.result)
         if ADVICE in getattr(error, "__notes__", ()):

@@ -1,6 +1,6 @@
-"""Simple calls, as nearly all are: without options, with small arguments, over a link that is up. The short way.
+"""The fast path for simple calls, as nearly all are: without options, with small arguments, over a link that is open.
 
-Each is a plain future, which tasks can wait for in half the time, with what was sent: a call may turn out not to be
+Each is a plain future, which a coroutine can await in half the time, with what was sent: a call may turn out not to be
 simple, and then `caller` takes it over.
 """
 
@@ -13,7 +13,7 @@ from gandy.functions.values import decode_value
 from gandy.limits import LAST_NUMBER
 from gandy.wire.calls import CANCEL, MAX_CALL_PAYLOAD, PLAIN_CALL, PLAIN_HEADER, PLAIN_RESULT, encode
 
-SWEEP_PERIOD: Final = 0.05  # seconds between two looks at whether somebody has cancelled a simple call
+SWEEP_PERIOD: Final = 0.05  # seconds between two looks for simple calls that were cancelled
 
 _HEAD: Final = PLAIN_HEADER.size
 _pack: Final = PLAIN_HEADER.pack
@@ -21,7 +21,7 @@ _unpack_from: Final = PLAIN_HEADER.unpack_from
 
 
 class SimpleCalls:
-    """Those of one link."""
+    """The simple calls of one link."""
 
     def __init__(self, write: Callable[[bytes], None], write_soon: Callable[[bytes], None], others: Container[int]):
         """`others`: numbers of calls that are not simple."""
@@ -52,7 +52,7 @@ class SimpleCalls:
         data = _pack(PLAIN_CALL, number, 0, len(target) + len(body)) + target + body
         if calls:
             self._write_soon(data)
-        else:  # nobody is about to answer, so there is nothing to wait for
+        else:  # no answer is about to come, so there is nothing to wait for
             self._write(data)
         future = self._loop.create_future()
         calls[number] = (future, target, body)
@@ -69,7 +69,7 @@ class SimpleCalls:
             if head != PLAIN_RESULT or stop > end or size > MAX_CALL_PAYLOAD or number not in calls:
                 break
             future = calls.pop(number)[0]
-            if not future.done():  # else it was cancelled, and nobody has looked yet
+            if not future.done():  # else it was cancelled, and the sweep has not come yet
                 try:
                     future.set_result(decode_value(data[body:stop]))
                 except ValueError as error:
@@ -92,7 +92,7 @@ class SimpleCalls:
                 future.set_exception(error)
 
     def _sweep(self) -> None:
-        """A plain future does not tell that it was cancelled, so somebody has to look."""
+        """A plain future does not say that it was cancelled, so they are checked now and then."""
         self._sweeping = None
         if not self._calls:
             return

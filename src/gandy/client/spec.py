@@ -1,7 +1,8 @@
-"""What a program says about a job, as a `Submit` that makes sense. It opens nothing and asks nobody."""
+"""What a program says about a job, checked and made into a `Submit`. It opens no file and no link."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
+from pathlib import Path
 from typing import Final, TypedDict
 
 from gandy.core.model import Command, JobSpec
@@ -55,14 +56,14 @@ def make_submit(
     at: float | None = None,
 ) -> Submit:
     """Raises: ConfigError."""
-    told = _check_lines(lines, tasks)
+    checked_lines = _check_lines(lines, tasks)
     checked = _check_command(command)
-    check_command(checked, has_lines=bool(told))
+    check_command(checked, has_lines=bool(checked_lines))
     spec = JobSpec(
         command=checked,
         name=name,
-        tasks=len(told) if told else _check_range("tasks", tasks, 1, MAX_TASKS),
-        has_lines=bool(told),
+        tasks=len(checked_lines) if checked_lines else _check_range("tasks", tasks, 1, MAX_TASKS),
+        has_lines=bool(checked_lines),
         cwd=_check_folder(cwd or ""),
         env=dict(env or {}),
         retries=_check_range("retries", retries, 0, MAX_RETRIES),
@@ -76,11 +77,19 @@ def make_submit(
         after=tuple(JobId(job) for job in after),
         at=_check_at(at),
     )
-    return Submit(spec, told)
+    return Submit(spec, checked_lines)
+
+
+def find_folder(cwd: str | None) -> str:
+    """Where tasks run: in this folder, or in the current one. Raises: ConfigError."""
+    try:
+        return str(Path(cwd or ".").absolute())
+    except OSError:
+        raise ConfigError("the current folder is gone; say where the tasks are to run") from None
 
 
 def split_lines(lines: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """In parts that fit a request each."""
+    """Parts that fit one request each."""
     begin = size = 0
     for place, line in enumerate(lines):
         size += len(line) + LINE_OVERHEAD
@@ -102,10 +111,10 @@ def _check_lines(lines: Iterable[str] | None, tasks: int) -> tuple[str, ...]:
         return ()
     if tasks != 1:
         raise ConfigError("a job has either a number of tasks or a line for each, not both")
-    told = _to_strings("lines", lines)
-    if not told:
+    checked = _to_strings("lines", lines)
+    if not checked:
         raise ConfigError("there are no lines, so there are no tasks")
-    return told
+    return checked
 
 
 def _check_least(name: str, value: int, least: int) -> int:
@@ -115,7 +124,7 @@ def _check_least(name: str, value: int, least: int) -> int:
 
 
 def _check_range(name: str, value: int, least: int, most: int) -> int:
-    """The foreman checks the same, but a program hears it here in words of its own."""
+    """The foreman checks the same, but here the message names the parameter."""
     if not least <= value <= most:
         raise ConfigError(f"a job has {least:,} to {most:,} {name}, and not {value:,}")
     return value

@@ -12,7 +12,7 @@ from gandy.errors import ConfigError, Rejected
 from gandy.foreman.audit import Audit
 from gandy.foreman.refusal import Refusal
 from gandy.foreman.server import Server
-from gandy.keys.crew import tell_fingerprint
+from gandy.keys.crew import compute_fingerprint
 from gandy.keys.foreman import ForemanKeys
 from gandy.net.links import Visitor
 
@@ -48,7 +48,7 @@ class Keeper:
                 return ask.KeyList(tuple(self._list()))
             case ask.MakeKey(public_key, name, role, seconds):
                 certificate = self._keys.add(public_key, name, _parse_role(role), "gandy key new", seconds)
-                made = self._keys.ring.get(tell_fingerprint(certificate))
+                made = self._keys.ring.get(compute_fingerprint(certificate))
                 self._audit.note("made a key", who, made=made.id, name=name, role=role)
                 addresses = tuple(self._list_addresses())
                 return ask.KeyMade(certificate, self._keys.fingerprint, addresses, self._keys.identity, self.ensemble)

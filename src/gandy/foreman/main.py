@@ -24,7 +24,7 @@ from gandy.keys.files import make_private_folder
 from gandy.keys.foreman import FOLDER as KEYS
 from gandy.keys.foreman import ForemanKeys
 from gandy.net import loop
-from gandy.net.exposure import tell_audience
+from gandy.net.exposure import describe_audience
 from gandy.net.links import OWNER, Visitor
 from gandy.net.logs import begin_log
 from gandy.net.open_files import allow_many_files
@@ -187,7 +187,7 @@ class ForemanProgram:
     async def _open_door(self, address: Address) -> None:
         """Without keys. A unix socket needs none: the kernel tells who comes."""
         await self.server.listen(address)
-        self._note_door(str(address), None if address.scheme == "unix" else tell_audience(address.host))
+        self._note_door(str(address), None if address.scheme == "unix" else describe_audience(address.host))
 
     def warn(self) -> None:
         """Loudly, at each start, of every door without keys."""

@@ -18,7 +18,7 @@ from gandy.core.roles import CrewRole, make_refusal
 from gandy.errors import ConfigError, Rejected, RemoteProtocolError
 from gandy.foreman.audit import Audit
 from gandy.foreman.server import Server
-from gandy.keys.crew import tell_fingerprint
+from gandy.keys.crew import compute_fingerprint
 from gandy.keys.ensemble import note_shared, open_own_key
 from gandy.keys.foreman import ForemanKeys
 from gandy.limits import MAX_STRANGERS
@@ -97,7 +97,7 @@ class Porter:
             self._joining.enter(link, source, asyncio.get_running_loop().time())
             return link
         certificate = transport.session.certificate
-        fingerprint = "" if certificate is None else tell_fingerprint(certificate)
+        fingerprint = "" if certificate is None else compute_fingerprint(certificate)
         try:
             key = self._keys.ring.check(fingerprint, time.time())
         except KeyRefused as error:
@@ -129,7 +129,7 @@ class Porter:
         except Rejected as error:
             self._audit.note("refused", Visitor(STRANGER, where), why=str(error))
             return JoinRefused(str(error), isinstance(error, NameTaken))
-        key = keys.ring.get(tell_fingerprint(certificate))
+        key = keys.ring.get(compute_fingerprint(certificate))
         self._audit.note("joined", Visitor(key.name, where, key.role, key.id), invitation=invitation.id)
         log.info("%s joined from %s as %s", question.name, where, invitation.role)
         if invitation.role is CrewRole.OBSERVER:  # whoever is on the bus can do more than look

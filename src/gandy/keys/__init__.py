@@ -1,1 +1,1 @@
-"""Keys: made, kept in files that nobody else can read, and turned into TLS. Who is let in is decided in `core`."""
+"""Keys: made, kept in files that only their user can read, and used for TLS. `core` decides who is let in."""

@@ -1,4 +1,4 @@
-"""Certificates: the foreman's own, and those that it makes for others. Opens no file and no socket."""
+"""Certificates: the foreman's own, and those that it signs for peers. It opens no file and no socket."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
@@ -11,8 +11,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from gandy.errors import Rejected
 
-CURVE: Final = ec.SECP256R1()  # what every TLS library has, and quick
-BEGINNING: Final = datetime(2020, 1, 1, tzinfo=UTC)  # a clock that is wrong must not keep a new key out
+CURVE: Final = ec.SECP256R1()  # fast, and known to every TLS library
+BEGINNING: Final = datetime(2020, 1, 1, tzinfo=UTC)  # a new key must be valid for a peer whose clock is wrong
 END: Final = datetime(9999, 12, 31, tzinfo=UTC)  # RFC 5280: "no well-defined expiration date"
 IDENTITY: Final = "gandy foreman"
 
@@ -24,7 +24,7 @@ class Secret(NamedTuple):
     public: bytes  # DER
 
     def __repr__(self) -> str:
-        return "Secret()"  # it must not get into a log
+        return "Secret()"  # the secret must not get into a log
 
 
 def make_secret() -> Secret:
@@ -50,7 +50,7 @@ def sign(identity: bytes, pem: bytes, public: bytes, name: str, expires: float |
     """A certificate, DER, for a peer's public key. Raises: Rejected."""
     key = load_public(public)
     if expires is not None and not BEGINNING.timestamp() < expires < END.timestamp() - 86_400.0:
-        raise Rejected("a key cannot be good for so long")
+        raise Rejected("a key cannot be valid for so long")
     issuer = x509.load_der_x509_certificate(identity).subject
     builder = _begin(_make_name(name), key, expires).issuer_name(issuer)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -60,25 +60,25 @@ def sign(identity: bytes, pem: bytes, public: bytes, name: str, expires: float |
 
 
 def load_public(public: bytes) -> ec.EllipticCurvePublicKey:
-    """Raises: Rejected, where it is no key of our kind."""
+    """Raises: Rejected, if it is not a key of our kind."""
     try:
         key = serialization.load_der_public_key(public)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        raise Rejected("what came is not a public key") from None
+        raise Rejected("this is not a public key") from None
     if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
-        raise Rejected("a key must be one of the curve P-256")
+        raise Rejected("a key must be on the curve P-256")
     return key
 
 
 def _begin(subject: x509.Name, public: ec.EllipticCurvePublicKey, expires: float | None) -> x509.CertificateBuilder:
-    end = END if expires is None else datetime.fromtimestamp(expires, UTC) + timedelta(days=1)  # the ring is exact
+    end = END if expires is None else datetime.fromtimestamp(expires, UTC) + timedelta(days=1)  # the keyring is exact
     serial = x509.random_serial_number()
     builder = x509.CertificateBuilder().subject_name(subject).public_key(public).serial_number(serial)
     return builder.not_valid_before(BEGINNING).not_valid_after(end)
 
 
 def _limit_usage(builder: x509.CertificateBuilder, *, signs_certificates: bool) -> x509.CertificateBuilder:
-    """It signs handshakes, and only a foreman's also signs certificates."""
+    """Every key signs handshakes; only a foreman's also signs certificates."""
     usage = x509.KeyUsage(
         digital_signature=True,
         key_cert_sign=signs_certificates,

@@ -1,7 +1,7 @@
 """What a peer needs for a crew on other machines: a key, the foreman's fingerprint, and where the foreman was last.
 
 It is a folder: crew.json, peer.pem and peer.key (our certificate and its secret), and foreman.pem. `gandy join` writes
-it, and a foreman writes one for each role at its first start, so that those who share its home have them already.
+it, and a foreman writes one for each role at its first start, for the programs that share its home.
 """
 
 import hmac
@@ -31,7 +31,7 @@ MAX_ADDRESSES: Final = 8  # of a foreman that moves about
 
 
 class Membership(Struct, frozen=True, omit_defaults=True):
-    """What is in crew.json. No secret is."""
+    """The content of crew.json. It holds no secret."""
 
     foreman: str  # fingerprint
     name: str
@@ -42,7 +42,7 @@ class Membership(Struct, frozen=True, omit_defaults=True):
 
 
 class CrewKeys:
-    """A folder of keys that is complete."""
+    """A complete folder of keys."""
 
     def __init__(self, folder: Path, about: Membership) -> None:
         self.folder = folder
@@ -50,9 +50,9 @@ class CrewKeys:
 
     @classmethod
     def find(cls, folder: Path) -> "CrewKeys | None":
-        """Those of a folder, if it has some.
+        """The keys of a folder, if it has any.
 
-        Raises: ConfigError: they make no sense, or others can read them.
+        Raises: ConfigError: they cannot be read, or other users can read them.
         """
         try:
             about = msgspec.json.decode((folder / ABOUT).read_bytes(), type=Membership)
@@ -75,7 +75,7 @@ class CrewKeys:
         foreman: bytes = b"",
         ensemble_key: bytes = b"",
     ) -> "CrewKeys":
-        """Whole at any moment: crew.json comes last. Certificates are DER. Be `alone` there. Raises: ConfigError."""
+        """crew.json is written last: it is never incomplete. Certificates are DER. Be `alone`. Raises: ConfigError."""
         make_folder(folder)
         try:
             (folder / ABOUT).unlink(missing_ok=True)
@@ -95,25 +95,25 @@ class CrewKeys:
 
     @property
     def has_joined(self) -> bool:
-        """A crew that may be elsewhere: keys of the foreman's own home name no address."""
+        """Whether they are for a crew on another machine: keys of the foreman's own home have no address."""
         return bool(self.about.addresses)
 
     @property
     def id(self) -> str:
-        """What the foreman calls this key. Raises: ConfigError."""
+        """The id of this key at the foreman. Raises: ConfigError."""
         try:
             certificate = ssl.PEM_cert_to_DER_cert((self.folder / CERTIFICATE).read_text())
         except (OSError, ValueError) as error:
             raise ConfigError(f"the keys in {self.folder} do not work: {error}") from None
-        return tell_fingerprint(certificate)[:12]
+        return compute_fingerprint(certificate)[:12]
 
     def remember(self, address: str) -> None:
-        """Where the foreman is now, first of all; on disk too, where that is possible at once."""
+        """Put the foreman's present address first; on disk too, if that is possible at once."""
         others = tuple(other for other in self.about.addresses if other != address)
         before, self.about = self.about, structs.replace(self.about, addresses=(address, *others)[:MAX_ADDRESSES])
         with suppress(ConfigError, OSError), alone(self.folder, waits=False):
             found = CrewKeys.find(self.folder)
-            if found is not None and found.about == before:  # nobody joined another crew, left, or was quicker
+            if found is not None and found.about == before:  # else another process joined, left, or was faster
                 replace(self.folder / ABOUT, _format(self.about))
 
     def remove(self) -> None:
@@ -126,7 +126,7 @@ class CrewKeys:
         foreman = self.folder / FOREMAN
         try:
             context.load_cert_chain(self.folder / CERTIFICATE, self.folder / SECRET)
-            if foreman.exists():  # so that whoever poses as the foreman does not even see our certificate
+            if foreman.exists():  # so that a false foreman does not even see our certificate
                 context.load_verify_locations(foreman)
                 context.verify_flags |= NO_CHECK_TIME
                 context.verify_mode = ssl.CERT_REQUIRED
@@ -140,21 +140,21 @@ def _format(about: Membership) -> bytes:
 
 
 def make_client_context() -> ssl.SSLContext:
-    """For somebody without a key, too."""
+    """Also for a peer that has no key yet."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    # No authority vouches for a foreman: its certificate is known by its fingerprint, which is compared before a word
-    # is said. See `net.tls`.
+    # No authority signs for a foreman: its certificate is recognised by its fingerprint, which is compared before
+    # anything is sent. See `net.tls`.
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context
 
 
-def tell_fingerprint(certificate: bytes) -> str:
+def compute_fingerprint(certificate: bytes) -> str:
     """Of a certificate in DER."""
     return sha256(certificate).hexdigest()
 
 
 def is_pinned(certificate: bytes, fingerprint: str) -> bool:
-    """Whether a certificate, in DER, is the one that we were told of."""
-    return hmac.compare_digest(tell_fingerprint(certificate), fingerprint)
+    """Whether a certificate, in DER, has this fingerprint."""
+    return hmac.compare_digest(compute_fingerprint(certificate), fingerprint)

@@ -1,4 +1,4 @@
-"""Files with secrets: whole or not at all, and for this user only."""
+"""Files with secrets: written completely or not at all, and for this user only."""
 
 import fcntl
 import os
@@ -15,7 +15,7 @@ LOCK: Final = ".lock"
 
 
 def make_private_folder(path: Path) -> None:
-    """With its parents; those that are new are for their owner alone, whatever the umask is. Raises: OSError."""
+    """Make it with its parents; new ones are for their owner only, whatever the umask is. Raises: OSError."""
     try:
         path.mkdir(0o700, exist_ok=True)
     except FileNotFoundError:
@@ -24,7 +24,7 @@ def make_private_folder(path: Path) -> None:
 
 
 def make_folder(folder: Path, must_be_hidden: bool = True) -> None:
-    """Raises: ConfigError: it cannot be made, others can look into it and must not, or can put another in its place."""
+    """Raises: ConfigError: it cannot be made, or other users can look into it or replace it."""
     try:
         make_private_folder(folder)
         refuse_writable(folder.parent)
@@ -35,23 +35,25 @@ def make_folder(folder: Path, must_be_hidden: bool = True) -> None:
     if not must_be_hidden:
         return
     if mode & 0o077:
-        raise ConfigError(f"others can look into {folder}, where keys are (mode {mode:04o}). Do: chmod 700 {folder}")
+        raise ConfigError(f"others can look into {folder}, which holds keys (mode {mode:04o}). Run: chmod 700 {folder}")
     if state.st_uid != os.geteuid():
-        raise ConfigError(f"{folder}, where keys are, belongs to another user")
+        raise ConfigError(f"{folder}, which holds keys, belongs to another user")
 
 
 def refuse_writable(folder: Path) -> None:
-    """Whoever can write there can put keys of their own in the place of ours. Raises: ConfigError; OSError."""
+    """Users who can write there can replace our keys by their own. Raises: ConfigError; OSError."""
     mode = stat.S_IMODE(folder.stat().st_mode)
-    if mode & 0o022 and not mode & stat.S_ISVTX:  # as in /tmp, where nobody moves what is another's
-        raise ConfigError(f"others can write into {folder}, where keys are (mode {mode:04o}). Do: chmod go-w {folder}")
+    if mode & 0o022 and not mode & stat.S_ISVTX:  # as in /tmp, where users cannot move files of other users
+        raise ConfigError(
+            f"others can write into {folder}, which holds keys (mode {mode:04o}). Run: chmod go-w {folder}"
+        )
 
 
 @contextmanager
 def alone(folder: Path, *, waits: bool = True) -> Iterator[None]:
-    """No other process is here at the same time; the kernel lets go when one ends.
+    """Lock the folder against other processes; the kernel unlocks it when this process ends.
 
-    Raises: ConfigError; BlockingIOError for those who do not wait.
+    Raises: ConfigError; BlockingIOError, if it is locked and `waits` is False.
     """
     make_folder(folder)
     try:
@@ -66,7 +68,7 @@ def alone(folder: Path, *, waits: bool = True) -> Iterator[None]:
 
 
 def read_secret(path: Path) -> bytes:
-    """Raises: ConfigError, where others can read or change it; FileNotFoundError."""
+    """Raises: ConfigError, if other users can read or change it; FileNotFoundError."""
     refuse_readable(path)
     return path.read_bytes()
 
@@ -76,18 +78,18 @@ def refuse_readable(path: Path) -> None:
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
         raise ConfigError(
-            f"others can read or change the secret key {path} (mode {mode:04o}). Do: chmod 600 {path}. "
-            "Where somebody may have read it, make a new one and revoke this one."
+            f"others can read or change the secret key {path} (mode {mode:04o}). Run: chmod 600 {path}. "
+            "If it may have been read, make a new key and revoke this one."
         )
 
 
 def place(path: Path, data: bytes) -> None:
-    """A file with all of its bytes, unless there is one already: two that start at once get the same."""
-    _write(path, data, lambda name: os.link(name, path))  # unlike a rename, it never takes the place of another's
+    """Write a whole file, unless there is one: two processes that start at once get the same."""
+    _write(path, data, lambda name: os.link(name, path))  # unlike a rename, it never replaces a file
 
 
 def replace(path: Path, data: bytes) -> None:
-    """A file with all of its bytes, in the place of the one before. It is on disk when this returns."""
+    """Write a whole file in the place of the old one. It is on disk when this returns."""
     _write(path, data, lambda name: os.replace(name, path))  # noqa: PTH105
     folder = os.open(path.parent, os.O_RDONLY)
     try:

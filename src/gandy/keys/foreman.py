@@ -1,4 +1,4 @@
-"""A foreman's keys in one folder: its identity, who may come in, and a key of each role for who shares its home."""
+"""A foreman's keys in one folder: its identity, who may connect, and a key of each role for its own home."""
 
 import secrets
 import ssl
@@ -11,7 +11,7 @@ import msgspec
 from gandy.core.keyring import Invitation, Key, Keyring, RingState, tell_check
 from gandy.core.roles import KEYED, CrewRole
 from gandy.errors import ConfigError, Rejected
-from gandy.keys.crew import CrewKeys, Membership, tell_fingerprint
+from gandy.keys.crew import CrewKeys, Membership, compute_fingerprint
 from gandy.keys.ensemble import OWN_FOLDER
 from gandy.keys.files import alone, place, read_secret, replace
 from gandy.wire.joining import ALPN_JOIN, ALPN_NATIVE, Token, format_token
@@ -24,16 +24,16 @@ SECRET_BYTES: Final = 16  # of an invitation
 
 
 class ForemanKeys:
-    """`open` makes what is missing. What changes is on disk before anybody hears of it."""
+    """Makes what is missing. Changes are on disk before any peer hears of them."""
 
     def __init__(self, folder: Path) -> None:
         """Raises: ConfigError."""
         self.folder = folder
         try:
-            with alone(folder):  # two that start at once must agree on all of it
+            with alone(folder):  # two foremen that start at once must agree on all of it
                 self._pem = self._open_secret()
                 self.identity = self._open_identity()
-                self.fingerprint = tell_fingerprint(self.identity)
+                self.fingerprint = compute_fingerprint(self.identity)
                 found = self._open_ring()
                 self.ring = Keyring(found or RingState())
                 if found is None:
@@ -45,7 +45,7 @@ class ForemanKeys:
         path = self.folder / SECRET
         if not path.exists():
             from gandy.keys.certificates import (
-                make_secret,  # here and below: it takes long to import, and once is enough
+                make_secret,  # here and below: it is slow to import, and seldom needed
             )
 
             place(path, make_secret().pem)
@@ -67,7 +67,7 @@ class ForemanKeys:
             return msgspec.json.decode(read_secret(path), type=RingState)
         except msgspec.DecodeError as error:
             raise ConfigError(
-                f"{path} is damaged: {error}. Remove it, and nobody's key is good any more: invite them again."
+                f"{path} is damaged: {error}. If you remove it, no key is valid any more: invite all peers again."
             ) from None
 
     def _make_first(self) -> None:
@@ -82,7 +82,7 @@ class ForemanKeys:
         self.save()
 
     def check_newcomer(self, public: bytes, name: str) -> None:
-        """Whether `add` would take it. Raises: Rejected."""
+        """Check whether `add` would take it. Raises: Rejected."""
         from gandy.keys.certificates import load_public
 
         self.ring.check_name(name, time.time())
@@ -101,13 +101,13 @@ class ForemanKeys:
         self.ring.check_name(name, now)
         expires = None if seconds is None else now + seconds
         certificate = sign(self.identity, self._pem, public, name, expires)
-        self.ring.add(Key(tell_fingerprint(certificate), name, role, now, origin, expires))
+        self.ring.add(Key(compute_fingerprint(certificate), name, role, now, origin, expires))
         return certificate
 
     def invite(self, role: CrewRole, seconds: float, uses: int, addresses: tuple[str, ...]) -> tuple[str, Invitation]:
         """A token. Raises: Rejected."""
         if role not in KEYED:
-            raise Rejected(f"nobody can be invited as {role}")
+            raise Rejected(f"an invitation cannot be for the role {role}")
         now = time.time()
         secret = secrets.token_bytes(SECRET_BYTES)
         invitation = Invitation(secrets.token_hex(4), tell_check(secret), role, now + seconds, uses)
@@ -123,12 +123,12 @@ class ForemanKeys:
         """For the foreman's listeners. Raises: ConfigError."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
-        context.num_tickets = 0  # who comes back shows its key again, so that one that was revoked does not
+        context.num_tickets = 0  # a peer that reconnects shows its key again, so that a revoked one is refused
         context.set_alpn_protocols([ALPN_NATIVE, ALPN_JOIN])
         try:
             context.load_cert_chain(self.folder / CERTIFICATE, self.folder / SECRET)
             context.load_verify_locations(self.folder / CERTIFICATE)
         except (OSError, ssl.SSLError) as error:
             raise ConfigError(f"the keys in {self.folder} do not work: {error}") from None
-        context.verify_mode = ssl.CERT_OPTIONAL  # whoever joins has none yet
+        context.verify_mode = ssl.CERT_OPTIONAL  # a peer that joins has none yet
         return context

@@ -1,4 +1,4 @@
-"""TLS without a socket: bytes of the network in, plain bytes out, and the other way round."""
+"""TLS without a socket: bytes from the network in, plain bytes out, and the reverse."""
 
 import ssl
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ NO_CHECK_TIME: Final = ssl.VerifyFlags(0x200000)  # OpenSSL's X509_V_FLAG_NO_CHE
 
 
 class TlsSession:
-    """One end. `receive` what comes, write `data_to_send`; both after each other step, too."""
+    """One end. `receive` what comes; write `data_to_send` after each step."""
 
     def __init__(self, context: ssl.SSLContext, *, is_server: bool) -> None:
         self._context = context
@@ -20,11 +20,11 @@ class TlsSession:
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._strange_bytes = 0
         self.is_open = False  # the handshake is done
-        self.is_ended = False  # the other end has said that nothing more comes
+        self.is_ended = False  # the other end sends nothing more
 
     @cached_property
     def _tls(self) -> ssl.SSLObject:
-        """Not before somebody says something: it takes most of the memory."""
+        """Made when the peer sends something: it takes most of the memory."""
         return self._context.wrap_bio(self._in, self._out, server_side=self._is_server)
 
     @property
@@ -38,7 +38,7 @@ class TlsSession:
         return self._tls.selected_alpn_protocol()
 
     def begin(self) -> None:
-        """Whoever connects speaks first. Raises: SSLError."""
+        """The end that connects sends first. Raises: SSLError."""
         if not self._is_server:
             self._handshake()
 
@@ -58,8 +58,8 @@ class TlsSession:
             self.is_open = True
 
     def read(self) -> Iterator[bytes]:
-        """What was said to us, once the handshake is done. Raises: SSLError."""
-        while self._in.pending or self._tls.pending():  # to be told by an exception takes longer than to read
+        """Plain bytes from the peer, once the handshake is done. Raises: SSLError."""
+        while self._in.pending or self._tls.pending():  # an exception costs more than a read
             try:
                 data = self._tls.read(READ_BYTES)
             except ssl.SSLWantReadError:
@@ -76,11 +76,11 @@ class TlsSession:
             rest = rest[self._tls.write(rest) :]
 
     def end(self) -> None:
-        """Tell the other end that nothing is missing."""
+        """Say that nothing more comes, so that the other end knows it has everything."""
         if self.is_open:
-            with suppress(ssl.SSLError):  # it has not said the same yet, and need not
+            with suppress(ssl.SSLError):  # the other end has not said the same yet, and need not
                 self._tls.unwrap()
 
     def data_to_send(self) -> bytes:
-        """Asking takes it."""
+        """Each byte is returned once."""
         return self._out.read() if self._out.pending else b""

@@ -1,4 +1,4 @@
-"""Where a ZeroMQ door may listen, and who is there then. Without keys it takes somebody who says so."""
+"""Where a ZeroMQ door may listen, and who can reach it there. Without keys, the user must allow it."""
 
 import ipaddress
 import re
@@ -22,7 +22,7 @@ def parse_tcp(url: str) -> Address:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach it. A name that would have to be looked up is not: its answer may change."""
+    """Whether only this machine can reach it. For a host name that needs a lookup: False, since it may change."""
     if host == "localhost":  # RFC 6761, and the router takes it as 127.0.0.1 without asking
         return True
     try:
@@ -32,21 +32,21 @@ def is_loopback(host: str) -> bool:
 
 
 def check_bind(url: str, *, curve: bool, insecure: bool) -> Address:
-    """Where a door shall listen.
+    """The address where a door listens.
 
-    Raises: ConfigError, for what is no address, and for one without keys and without --insecure: on loopback too, since
-    other users of this machine are strangers.
+    Raises: ConfigError, if it is not an address, or has neither keys nor --insecure: on loopback too, since other users
+    of this machine can reach it.
     """
     address = parse_tcp(url)
     if not (curve or insecure):
         raise ConfigError(
             f"{url} would be without keys. --curve FOLDER makes keys there, and lets in only peers that have them. "
-            f"--insecure does without: then {tell_audience(address.host)} can call the commands of this crew, and "
+            f"--insecure allows it: then {describe_audience(address.host)} can call the commands of this crew, and "
             "pose as its workers."
         )
     return address
 
 
-def tell_audience(host: str) -> str:
-    """Who can reach a door there, for people."""
-    return "everybody on this machine" if is_loopback(host) else "everybody on the network"
+def describe_audience(host: str) -> str:
+    """Who can reach a door there."""
+    return "everyone on this machine" if is_loopback(host) else "everyone on the network"

@@ -1,4 +1,4 @@
-"""Joining a crew: a token becomes a key, in one question over a link whose other end is known by its fingerprint."""
+"""Joining a crew: a token becomes a key, by one request to a foreman that is recognised by its fingerprint."""
 
 import secrets
 import socket
@@ -33,9 +33,9 @@ class NameTakenThere(NotAllowed):
 
 
 def join(text: str, home: str, name: str | None = None) -> CrewKeys:
-    """Use a token, and keep in this home what it gave. Be `alone` in its folder.
+    """Use a token, and keep the key in this home. Call it `alone` in the folder.
 
-    Raises: ConfigError: it is no token. LinkError: the foreman cannot be reached. NotAllowed: it says no.
+    Raises: ConfigError: it is not a token. LinkError: the foreman cannot be reached. NotAllowed: it refuses.
     """
     token = parse_token(text)
     secret = make_secret()
@@ -63,7 +63,7 @@ def _save(token: Token, secret: Secret, answer: Joined, foreman: bytes, address:
 
 
 def _ask_by_name(address: str, token: Token, secret: Secret, name: str | None) -> tuple[Joined, bytes]:
-    """The name of this machine is made to differ, where another key has it; a name that the user chose is not."""
+    """If another key has this machine's name, it gets a suffix; a name that the user chose does not."""
     host = socket.gethostname()
     try:
         return _ask(address, token, secret, name or host[:MAX_NAME])
@@ -90,7 +90,7 @@ def _ask(address: str, token: Token, secret: Secret, name: str) -> tuple[Joined,
             proof = make_proof(tell_check(token.secret), bind(token.fingerprint, secret.public))
             tls.sendall(encode_join(Join(token.invitation, proof, secret.public, name)))
             answer = decode_answer(_read(tls))
-    except (OSError, ValueError, RemoteProtocolError) as error:  # ValueError: of the codec for names of hosts
+    except (OSError, ValueError, RemoteProtocolError) as error:  # ValueError: from the codec for host names
         raise LinkError(f"cannot join at {address}: {error}") from None
     if not isinstance(answer, Joined):
         raise NameTakenThere(answer.reason) if answer.is_name_taken else NotAllowed(answer.reason)

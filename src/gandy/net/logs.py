@@ -1,4 +1,4 @@
-"""Logs of foremen and workers, on standard error. No name that a peer chose begins a line there, or moves a cursor."""
+"""Logs of foremen and workers, on standard error. Text that a peer chose cannot begin a line or move a cursor."""
 
 import logging
 from types import TracebackType
@@ -20,7 +20,7 @@ class PrintableFormatter(logging.Formatter):
 
 
 def begin_log(level: int) -> None:
-    """Let the log of this process be written from now on."""
+    """Write the log of this process to standard error from now on."""
     handler = logging.StreamHandler()
     handler.setFormatter(PrintableFormatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
     logging.basicConfig(level=level, handlers=[handler])

@@ -9,13 +9,13 @@ import uvloop
 T = TypeVar("T")
 
 
-# Objects that may be made before the garbage collector looks. Messages come by the hundred, and hardly any of them is
-# ever part of a cycle: with Python's own 700, a third of the time went into looking.
+# Objects that may be made before the garbage collector runs. Messages come by the hundred, and hardly any is ever part
+# of a cycle: with Python's own 700, a third of the time went into collecting.
 GARBAGE_THRESHOLDS: Final = (20_000, 20, 20)
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
     """Run a program to its end, on uvloop: the foreman needs a fifth less CPU for a task than on asyncio's own."""
-    gc.freeze()  # modules are for ever
+    gc.freeze()  # modules stay for ever
     gc.set_threshold(*GARBAGE_THRESHOLDS)
     return uvloop.run(main)

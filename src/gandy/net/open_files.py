@@ -4,7 +4,7 @@ import resource
 from contextlib import suppress
 from typing import Final
 
-FILES_SHARE: Final = 8  # one part in so many of the files that a process may open is for links of one kind of stranger
+FILES_SHARE: Final = 8  # one in so many of the files that a process may open is for links of one kind of stranger
 
 _before: list[tuple[int, int]] = []  # the limits of this process, from before they were raised
 

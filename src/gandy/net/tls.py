@@ -1,7 +1,7 @@
-"""TLS between a socket and a protocol of asyncio: the protocol above sees plain bytes, and writes them.
+"""TLS between a socket and a protocol of asyncio: the protocol above reads and writes plain bytes.
 
-asyncio's own takes any number of bytes before the handshake is done, and a quarter of a megabyte of memory for each
-link. This one counts what a stranger sends, and gives it a few seconds.
+asyncio's own TLS takes any number of bytes before the handshake is done, and a quarter of a megabyte of memory for each
+link. This one limits what a stranger may send, and gives it a few seconds.
 """
 
 import asyncio
@@ -14,12 +14,12 @@ from gandy.net.links import get_source, tell_place
 
 HANDSHAKE_SECONDS: Final = 5.0
 
-# Gives the protocol for a peer whose handshake is done; None, and the link is closed after what was written.
+# Returns the protocol for a peer whose handshake is done; None closes the link after what was written.
 Admit = Callable[["TlsTransport"], asyncio.Protocol | None]
 
 
 class NotAdmitted(ConnectionError):
-    """The handshake was done, and then `admit` said no."""
+    """The handshake was done, and then `admit` refused the peer."""
 
 
 class TlsTransport(asyncio.Transport):
@@ -67,15 +67,15 @@ class TlsEnd(asyncio.Protocol):
         self._admit = admit
         self._below: asyncio.Transport | None = None
         self._above: asyncio.Protocol | None = None
-        self.place = ""  # where the other end is, for people
+        self.place = ""  # where the other end is, for logs
         self.source = ""  # that it is counted for
-        self.has_heard = False  # the other end has said something, and we worked on it
+        self.has_heard = False  # the other end has sent something, and we worked on it
         self._is_aborted = False
         self._error: Exception | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.done: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
-        self.on_strange_begin: Callable[[TlsEnd], bool] = lambda _end: True  # whether to listen to it at all
-        self.on_strange_end: Callable[[TlsEnd], None] = lambda _end: None  # it is no stranger any more, or is gone
+        self.on_strange_begin: Callable[[TlsEnd], bool] = lambda _end: True  # whether to serve it at all
+        self.on_strange_end: Callable[[TlsEnd], None] = lambda _end: None  # it is not a stranger any more, or is gone
 
     # What asyncio calls
 
@@ -122,7 +122,7 @@ class TlsEnd(asyncio.Protocol):
         transport = TlsTransport(self, self._below, self._session)
         above = self._admit(transport)
         if above is None:
-            self._settle(NotAdmitted("we do not want to talk to this peer"))
+            self._settle(NotAdmitted("this peer was not admitted"))
             self.close()
             return
         self._above = above
@@ -143,7 +143,7 @@ class TlsEnd(asyncio.Protocol):
         self._fail(TimeoutError("the handshake took too long"))
 
     def _fail(self, error: Exception) -> None:
-        """It may have something to say about it: an alert."""
+        """There may be an alert to send."""
         self._error = error
         if self._below is not None:
             self._flush()
@@ -176,13 +176,13 @@ class TlsEnd(asyncio.Protocol):
         self._flush()
 
     def abort(self) -> None:
-        """At any time, also before there is a link."""
+        """Cut the link, now or as soon as it is there."""
         self._is_aborted = True
         if self._below is not None:
             self._below.abort()
 
     def close(self) -> None:
-        """After what was written has gone out, and the other end is told that nothing is missing."""
+        """Close the link after everything was written, so that the other end knows it has all."""
         if self._below is None or self._below.is_closing():
             return
         self._session.end()

@@ -1,18 +1,18 @@
-"""The exit codes of every command, and the lines of `--help` that tell them."""
+"""The exit codes of every command, and their description for `--help`."""
 
 from enum import IntEnum
 from typing import Final
 
 
 class ExitCode(IntEnum):
-    """What a command tells the shell."""
+    """The exit codes of all commands."""
 
     DONE = 0
     FAILED = 1
     USAGE = 2  # click's own number
-    CANCELLED = 3  # of a job that was waited for
-    INTERRUPTED = 130  # what a shell tells of a program that Ctrl-C ended
-    CLOSED_PIPE = 141  # what a shell tells of a program whose reader went away
+    CANCELLED = 3  # a job that was waited for
+    INTERRUPTED = 130  # what shells report for a program that Ctrl-C ended
+    CLOSED_PIPE = 141  # what shells report for a program whose reader went away
 
 
 # \b keeps click from wrapping the lines.
@@ -20,7 +20,7 @@ EXIT_HELP: Final = """\b
 Exit codes:
   0  done
   1  failed; the reason is on standard error
-  2  the command line or its input cannot be read
+  2  the command line or its input is not valid
 """
 
 # For commands that wait for jobs.

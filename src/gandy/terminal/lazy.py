@@ -1,4 +1,4 @@
-"""A click group that imports a command only when it is used, so that `--help` stays quick however many there are."""
+"""A click group that imports a command only when it is used, so that `--help` stays fast however many there are."""
 
 from collections.abc import Mapping
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""When something begins, as people write it: from now on, by the wall clock, or as a shared time. It reads no clock."""
+"""Times as people write them: from now on, by the wall clock, or as a shared time. It reads no clock."""
 
 import re
 from datetime import datetime, timedelta
@@ -15,12 +15,12 @@ _NUMBER: Final = re.compile(r"\d+(\.\d*)?")
 
 
 class Moment(NamedTuple):
-    """A moment that is still to be told in shared time."""
+    """A time as the user wrote it, to be converted to shared time."""
 
     text: str
 
-    def tell_shared(self, shared: float, wall: datetime) -> float | None:
-        """The moment in shared time, if now is `shared`, and `wall` by the clock on the wall. None: it is none."""
+    def to_shared_time(self, shared: float, wall: datetime) -> float | None:
+        """The shared time, if it is now `shared` by that clock and `wall` by the wall clock. None: it is not a time."""
         text = self.text.strip()
         if text.startswith("+"):
             seconds = parse_seconds(text[1:])
@@ -32,7 +32,7 @@ class Moment(NamedTuple):
 
 
 def _parse_clock(text: str, wall: datetime) -> datetime | None:
-    """The next time that a clock shows this."""
+    """The next time that the clock shows this."""
     found = _CLOCK.fullmatch(text)
     if found is None:
         return None
@@ -54,12 +54,12 @@ def _parse_date(text: str) -> datetime | None:
 
 
 class MomentType(click.ParamType[Moment]):
-    """What cannot be a moment is refused before anybody is bothered."""
+    """Refuses what is not a time before anything is sent."""
 
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Moment:
         moment = value if isinstance(value, Moment) else Moment(str(value))
-        if moment.tell_shared(0.0, datetime(2000, 1, 1)) is None:
+        if moment.to_shared_time(0.0, datetime(2000, 1, 1)) is None:
             self.fail(f"{moment.text!r} is not a time; write +5, +2min, 14:00 or '2026-11-16 14:00:00'", param, ctx)
         return moment

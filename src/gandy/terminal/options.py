@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 import click
 from click.core import ParameterSource
 
-from gandy.config import SOCKET_NAME, tell_home
+from gandy.config import SOCKET_NAME, find_home
 from gandy.errors import ConfigError
 from gandy.terminal.moments import Moment
 from gandy.terminal.people import parse_bytes, parse_seconds
@@ -23,7 +23,7 @@ Format = Literal["table", "json", "quiet"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 JOB: Final = click.IntRange(min=1)
-# Options of workers that only a foreman knows what to do with.
+# Options that have no meaning for workers of other servers than a foreman.
 FOREMAN_ONLY: Final = ("foreman", "ensemble", "tags", "reserve", "keep_output")
 
 
@@ -56,14 +56,14 @@ foreman_option = click.option(
     metavar="URL",
     envvar="GANDY_FOREMAN",
     help="Where the foreman is: unix:PATH, tcp://HOST:PORT, ensemble:NAME, or, without keys, plain://HOST:PORT. "
-    "Default: GANDY_FOREMAN, or the crew that was joined, or here.",
+    "Default: GANDY_FOREMAN, else the crew that was joined, else this machine.",
 )
 
 preload_option = click.option(
     "--preload",
     multiple=True,
     metavar="MODULE",
-    help="Import this before the first Python function comes, once in each slot's process.",
+    help="Import this in each slot's process before its first Python function.",
 )
 
 commands_option = click.option(
@@ -78,7 +78,7 @@ reserve_option = click.option(
     type=click.IntRange(0),
     default=0,
     metavar="N",
-    help="Slots that are for calls of commands alone.",
+    help="Slots that only calls of commands may use.",
 )
 
 output_option = click.option(
@@ -87,7 +87,7 @@ output_option = click.option(
     type=click.Choice(["table", "json", "quiet"]),
     default="table",
     show_default=True,
-    help="A table for people, JSON with one object on each line, or only numbers and names.",
+    help="A table, JSON with one object on each line, or only numbers and names.",
 )
 
 
@@ -104,17 +104,17 @@ def task_option(text: str) -> Callable[[F], F]:
 
 
 def open_owner() -> "Client":
-    """A client of the foreman of this home, by its unix socket: what only its own user may do. Raises: ConfigError."""
+    """A client on the unix socket of this home's foreman, for what only its own user may do. Raises: ConfigError."""
     from gandy.client import Client
 
-    where = Path(tell_home(os.environ, sys.platform)) / SOCKET_NAME
+    where = Path(find_home(os.environ, sys.platform)) / SOCKET_NAME
     if not where.exists():
         refuse_joined(where.parent)
     return Client(f"unix:{where}")
 
 
 def refuse_joined(home: Path) -> None:
-    """Raises: ConfigError, where the foreman of this home is on another machine, which has to be asked there."""
+    """Raises: ConfigError, if this home has joined a foreman on another machine: then the user must go there."""
     from gandy.keys.crew import CREW, CrewKeys
 
     found = CrewKeys.find(home / CREW)
@@ -124,20 +124,20 @@ def refuse_joined(home: Path) -> None:
 
 
 def refuse_options(ctx: click.Context, why: str, *names: str) -> None:
-    """Raises: UsageError, where somebody wrote one of these options."""
+    """Raises: UsageError, if the user gave one of these options."""
     for parameter in ctx.command.params:
         source = ctx.get_parameter_source(parameter.name or "")
         if parameter.name in names and source is ParameterSource.COMMANDLINE:
             raise click.UsageError(f"{parameter.opts[0]} {why}", ctx)
 
 
-def tell_shared(client: "Client", moment: Moment | None) -> float | None:
+def find_shared_time(client: "Client", moment: Moment | None) -> float | None:
     """The shared time of a moment. Raises: NoClock."""
-    return None if moment is None else moment.tell_shared(client.now(), datetime.now().astimezone())
+    return None if moment is None else moment.to_shared_time(client.now(), datetime.now().astimezone())
 
 
 def open_client(foreman: str | None) -> "Client":
-    """A client, still to be entered. Imported here, because some commands do without."""
+    """A client that is not connected yet. It is imported here because some commands need none."""
     from gandy.client import Client
 
     return Client(foreman)

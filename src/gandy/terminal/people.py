@@ -1,4 +1,4 @@
-"""Numbers, times and texts as people read and write them. It knows no clock and prints nothing."""
+"""Numbers, times and texts as people read and write them. It reads no clock and prints nothing."""
 
 import re
 import shlex
@@ -10,14 +10,14 @@ _UNITS: Final = {"": 1, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3_600, "d": 8
 _SIZE: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([KMGT]?)B?")
 _TIME: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)")
 
-# Two units that are told together, and what the larger one is in seconds.
+# Two units that are shown together, and each in seconds.
 _PAIRS: Final = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))
 
 _SIZES: Final = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
 def parse_seconds(text: str) -> float | None:
-    """What a time means in seconds; None where it is not one."""
+    """A duration in seconds; None if the text is not one."""
     found = _TIME.fullmatch(text.strip().lower())
     if found is None or found[2] not in _UNITS:
         return None
@@ -25,7 +25,7 @@ def parse_seconds(text: str) -> float | None:
 
 
 def parse_bytes(text: str) -> int | None:
-    """What a size means in bytes; None where it is not one."""
+    """A size in bytes; None if the text is not one."""
     found = _SIZE.fullmatch(text.strip().upper())
     return None if found is None else int(float(found[1]) * 1000 ** " KMGT".index(found[2] or " "))
 
@@ -63,7 +63,7 @@ def format_command(command: str | Sequence[str]) -> str:
 
 
 def make_printable(text: str) -> str:
-    """Nothing in it can move a cursor or change a colour: whatever a terminal would obey is spelled out."""
+    """The text with control characters spelled out: it cannot move a cursor or change a colour."""
     if text.isprintable():
         return text
     return "".join(letter if letter.isprintable() else _spell(letter) for letter in text)

@@ -1,4 +1,4 @@
-"""Waiting for jobs while people look: a bar on a terminal, a line now and then elsewhere, and the exit code."""
+"""Waiting for jobs: a bar on a terminal, a line now and then elsewhere, and the exit code."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -9,6 +9,7 @@ import click
 from gandy.core.jobs import FINAL_JOB_STATES
 from gandy.core.model import JobState
 from gandy.core.rows import JobRow
+from gandy.progress import ProgressBar
 from gandy.terminal.exits import ExitCode
 from gandy.terminal.people import format_count
 from gandy.terminal.say import say
@@ -24,7 +25,7 @@ _EXITS: Final = {
 
 
 def wait_for(job: "Job", is_quiet: bool) -> JobRow:
-    """Wait until a job has ended, and show how it goes on standard error."""
+    """Wait until a job has ended, and show its progress on standard error."""
     try:
         return _choose_view(is_quiet)(job.watch())
     except KeyboardInterrupt:
@@ -33,14 +34,14 @@ def wait_for(job: "Job", is_quiet: bool) -> JobRow:
         raise click.exceptions.Exit(ExitCode.INTERRUPTED) from None
 
 
-def tell_exit(rows: list[JobRow]) -> ExitCode:
+def choose_exit_code(rows: list[JobRow]) -> ExitCode:
     """The exit code for jobs that have ended. A failure outweighs a cancel."""
     exits = {_EXITS[row.state] for row in rows}
     return next((code for code in (ExitCode.FAILED, ExitCode.CANCELLED) if code in exits), ExitCode.DONE)
 
 
-def tell_end(row: JobRow) -> None:
-    """Say what went wrong, where something did."""
+def print_failure(row: JobRow) -> None:
+    """Print what went wrong, if something did."""
     counts, job = row.counts, row.job
     if row.state is JobState.FAILED:
         failed, tasks = format_count(counts.failed), format_count(row.spec.tasks)
@@ -53,11 +54,7 @@ def tell_end(row: JobRow) -> None:
 def _choose_view(is_quiet: bool) -> Callable[[Iterator[JobRow]], JobRow]:
     if is_quiet:
         return _get_last
-    if sys.stderr.isatty():
-        from gandy.terminal.bar import draw_bar  # rich takes its time to import
-
-        return draw_bar
-    return print_lines
+    return draw_bar if sys.stderr.isatty() else print_lines
 
 
 def _get_last(rows: Iterator[JobRow]) -> JobRow:
@@ -65,13 +62,21 @@ def _get_last(rows: Iterator[JobRow]) -> JobRow:
     return last
 
 
+def draw_bar(rows: Iterator[JobRow]) -> JobRow:
+    """A bar with the state of the job, how far it is, and what failed."""
+    with ProgressBar() as bar:
+        for row in rows:
+            bar.show(_describe_state(row), count_done(row), row.spec.tasks, row.counts.failed)
+    return row
+
+
 def print_lines(rows: Iterator[JobRow]) -> JobRow:
     """A line for each tenth of the job, so that a log of a million tasks stays short."""
-    told = -1
+    last_tenth = -1
     for row in rows:
         tenth = 10 * count_done(row) // row.spec.tasks
-        if tenth > told or row.state in FINAL_JOB_STATES:
-            told = tenth
+        if tenth > last_tenth or row.state in FINAL_JOB_STATES:
+            last_tenth = tenth
             say(_make_line(row), err=True)
     return row
 
@@ -84,4 +89,8 @@ def _make_line(row: JobRow) -> str:
     done, tasks = format_count(count_done(row)), format_count(row.spec.tasks)
     others = (("running", row.counts.running), ("failed", row.counts.failed), ("cancelled", row.counts.cancelled))
     rest = "".join(f", {format_count(count)} {word}" for word, count in others if count)
-    return f"job {row.job} is {row.state.name.lower()}: {done} of {tasks} tasks done{rest}"
+    return f"{_describe_state(row)}: {done} of {tasks} tasks done{rest}"
+
+
+def _describe_state(row: JobRow) -> str:
+    return f"job {row.job} is {row.state.name.lower()}"

@@ -1,4 +1,4 @@
-"""Jobs, tasks and workers as commands show them: JSON that scripts may rely on, and words for tables.
+"""Jobs, tasks and workers as commands show them: JSON that scripts may rely on, and text for tables.
 
 Keys of the JSON are never renamed or removed; times are seconds since 1970, sizes are bytes.
 """
@@ -93,7 +93,7 @@ def job_to_json(row: JobRow) -> dict[str, Any]:
         "submitted": row.submitted,
         "changed": row.changed,
         "problem": row.problem or None,
-        "env": dict.fromkeys(row.spec.env),  # values are secrets, and the foreman does not tell them
+        "env": dict.fromkeys(row.spec.env),  # values are secrets, and the foreman does not send them
     }
     return {key: values[key] for key in _JOB_KEYS}
 

@@ -1,6 +1,6 @@
 """The one way to print text: nothing in it can move a cursor, change a colour or set a title.
 
-Output of tasks goes another way, byte for byte: it belongs to the user, as with any program that was started here.
+Output of tasks is printed byte for byte elsewhere: it belongs to the user, like that of any program that is run here.
 """
 
 import json
@@ -12,13 +12,12 @@ from gandy.terminal.people import make_printable
 
 
 def say(text: object = "", *, err: bool = False) -> None:
-    """Print a text, with a newline behind it. Its own lines and tabs stay; whatever else a terminal obeys is spelled
-    out."""
+    """Print text and a newline. Lines and tabs in it stay; other control characters are spelled out."""
     click.echo(spell_out(str(text)), err=err)
 
 
 def format_json(value: Any) -> str:
-    """JSON that people can read: letters of all scripts as they are, and what a terminal obeys by its number.
+    """JSON that people can read: letters of all scripts as they are, control characters as escapes.
 
     Raises: TypeError, ValueError.
     """

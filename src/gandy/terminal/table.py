@@ -1,4 +1,4 @@
-"""Tables and lists of fields for people. It is given words, and decides only how they stand on the page."""
+"""Tables and lists of fields for people. It gets text, and only lays it out."""
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from rich.text import Text
 
 from gandy.terminal.people import make_printable
 
-# Columns of a page that nobody looks at: a pipe or a file. Nothing is cut there.
+# Columns of a pipe or a file, where nothing is cut.
 _UNBOUNDED: Final = 100_000
 
 PAGE_ROWS: Final = 1_000  # of a table that are made and printed together
@@ -35,7 +35,7 @@ _STYLES: Final[Mapping[str, str]] = {
 def draw_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table, page by page: there may be a million rows. Columns may become wider from one page to the next.
 
-    A header that begins with > is that of numbers, which stand on the right.
+    A header that begins with > is for numbers, which are aligned to the right.
     """
     console = _make_console()
     has_colours = console.is_terminal and console.color_system is not None and not console.no_color
@@ -47,9 +47,9 @@ def draw_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     while page:
         cells = [[make_printable(text) for text in row] for row in page]
         columns = zip(*cells, strict=True)
-        widths = [max(width, *map(_tell_width, column)) for width, column in zip(widths, columns, strict=True)]
+        widths = [max(width, *map(_count_columns, column)) for width, column in zip(widths, columns, strict=True)]
         room = max(_LEAST_WIDTH, console.width - sum(widths[:-1]) - _GAP * (len(widths) - 1))
-        fitting = [*widths[:-1], min(widths[-1], room)]  # the last one gives way where the page is narrow
+        fitting = [*widths[:-1], min(widths[-1], room)]  # the last one is cut if the page is narrow
         lines = [_make_line(row, fitting, lefts) for row in cells]
         if page[0] is titles:
             lines[0] = click.style(lines[0], bold=True)
@@ -57,7 +57,7 @@ def draw_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         page = list(islice(rest, PAGE_ROWS))
 
 
-def _tell_width(text: str) -> int:
+def _count_columns(text: str) -> int:
     """Columns that a printable text takes: of a hundred thousand cells nearly all are ASCII."""
     return len(text) if text.isascii() else cell_len(text)
 
@@ -65,7 +65,7 @@ def _tell_width(text: str) -> int:
 def _make_line(row: Iterable[str], widths: Iterable[int], lefts: Iterable[bool]) -> str:
     cells = []
     for text, width, is_left in zip(row, widths, lefts, strict=True):
-        shown, left = text, width - _tell_width(text)
+        shown, left = text, width - _count_columns(text)
         if left < 0:
             shown, left = set_cell_size(text, width - 1) + "…", 0
         gap = " " * left

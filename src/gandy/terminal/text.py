@@ -1,4 +1,4 @@
-"""Text that people type or paste: bytes as hex in any dress, and JSON values in any layout. Reads nothing itself."""
+"""Text that people type or paste: bytes as hex in any form, and JSON in any layout. It reads no input itself."""
 
 import json
 import re
@@ -14,7 +14,7 @@ _JSON: Final = json.JSONDecoder()
 
 
 def parse_argument(text: str) -> Any:
-    """An argument of a function: the value, where it is JSON, else the text itself."""
+    """An argument of a function: the value if the text is JSON, else the text itself."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -28,7 +28,7 @@ def parse_hex(text: str) -> bytes:
     """
     strange = _STRANGE.search(text)
     if strange is not None:
-        raise click.UsageError(f"character {strange.start() + 1} is {strange[0]!r}, which is no hex digit")
+        raise click.UsageError(f"character {strange.start() + 1} is {strange[0]!r}, which is not a hex digit")
     digits = _BETWEEN.sub("", text)
     if len(digits) % 2:
         raise click.UsageError(f"{len(digits)} hex digits: half a byte is missing")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
-from gandy.config import tell_home
+from gandy.config import find_home
 from gandy.net import loop
 from gandy.worker.commands import Commands
 from gandy.worker.main import OUTPUT_NAME, configure_logging, find_work, make_about, serve
@@ -85,7 +85,7 @@ class Worker:
 
     def _start(self) -> WorkerService:
         # Not before: a module that only gives its commands to `gandy worker run` need not know where the foreman is.
-        home = tell_home(os.environ, sys.platform)
+        home = find_home(os.environ, sys.platform)
         found = None if self._ensemble is None else f"ensemble:{self._ensemble}"
         reach = find_work(self._foreman or found, self._is_insecure)
         folder = Path(home) / OUTPUT_NAME / self._about.name

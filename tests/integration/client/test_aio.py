@@ -10,8 +10,9 @@ from tests.unit.client.builders import a_row, a_task_row, a_worker_row
 
 import gandy
 from gandy import AsyncClient
-from gandy.client import aio, link
-from gandy.client.aio import growing
+from gandy.client import connection, link, output
+from gandy.client.aio_job import PAGE
+from gandy.client.connection import growing
 from gandy.config import Address
 from gandy.core.model import JobSpec, JobState, TaskState
 from gandy.core.requests import (
@@ -60,8 +61,8 @@ JOB = JobId(7)
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aio, "RETURN_PAUSES", (0.0, 0.0))
-    monkeypatch.setattr(aio, "OUTPUT_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(connection, "RETURN_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(output, "OUTPUT_PAUSES", (0.0, 0.0))
 
 
 def always(*answers: Answer) -> Script:
@@ -217,9 +218,9 @@ def test_lists_of_jobs_come_in_pages(tmp_path: Path) -> None:
 
     states = (JobState.RUNNING,)
     assert talk(tmp_path, in_turn(*([page] for page in pages)), act) == [
-        ListJobs(states, aio.PAGE, None),
-        ListJobs(states, aio.PAGE, JobId(8)),
-        ListJobs(states, aio.PAGE, JobId(3)),
+        ListJobs(states, PAGE, None),
+        ListJobs(states, PAGE, JobId(8)),
+        ListJobs(states, PAGE, JobId(3)),
     ]
 
 
@@ -232,8 +233,8 @@ def test_lists_of_tasks_come_in_pages(tmp_path: Path) -> None:
     rows = TaskList((a_task_row(1), a_task_row(5)))
     script = in_turn([rows], [TaskList(())], [TaskList((a_task_row(5),))], [TaskList(())])
     assert talk(tmp_path, script, act) == [
-        ListTasks(JOB, states, aio.PAGE, TaskNumber(0)),
-        ListTasks(JOB, states, aio.PAGE, TaskNumber(5)),
+        ListTasks(JOB, states, PAGE, TaskNumber(0)),
+        ListTasks(JOB, states, PAGE, TaskNumber(5)),
         ListAttempts(JOB, TaskNumber(5)),
         ListAttempts(JOB, TaskNumber(5), a_task_row(5).attempt),
     ]
@@ -294,7 +295,7 @@ def test_refusal_is_an_exception_for_the_one_who_asked(tmp_path: Path) -> None:
 
 def test_answer_of_the_wrong_kind_is_told(tmp_path: Path) -> None:
     async def act(client: AsyncClient) -> None:
-        with pytest.raises(RemoteProtocolError, match="answered Done where JobFound was due"):
+        with pytest.raises(RemoteProtocolError, match="answered Done, and JobFound was expected"):
             await client.job(7).status()
 
     talk(tmp_path, always(Done()), act)

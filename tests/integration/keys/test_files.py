@@ -18,7 +18,7 @@ from tests.as_root import can_be_nobody
 from gandy.core.roles import KEYED, CrewRole
 from gandy.errors import ConfigError, Rejected
 from gandy.keys.certificates import BEGINNING, END, make_identity, make_secret, sign
-from gandy.keys.crew import CrewKeys, Membership, is_pinned, tell_fingerprint
+from gandy.keys.crew import CrewKeys, Membership, compute_fingerprint, is_pinned
 from gandy.keys.foreman import ForemanKeys
 from gandy.keys.session import TlsSession
 
@@ -109,7 +109,7 @@ def test_a_foreman_of_today_or_of_before_knows_the_keys_that_it_signed(folder: P
         assert peer is not None
         certificate = shake_hands(foreman, peer)
         assert certificate is not None
-        assert foreman.ring.check(tell_fingerprint(certificate), 0.0).role is role
+        assert foreman.ring.check(compute_fingerprint(certificate), 0.0).role is role
 
 
 def test_a_key_of_the_crew_does_not_pass_for_its_foreman(folder: Path) -> None:
@@ -207,7 +207,7 @@ def check_home_key(keys: ForemanKeys, role: CrewRole) -> None:
     assert found is not None
     found.make_context()
     certificate = ssl.PEM_cert_to_DER_cert((found.folder / "peer.pem").read_text())
-    assert keys.ring.check(tell_fingerprint(certificate), 0.0).role is role
+    assert keys.ring.check(compute_fingerprint(certificate), 0.0).role is role
 
 
 def test_damaged_keys_are_told(folder: Path) -> None:
@@ -343,7 +343,7 @@ def test_a_time_that_no_certificate_can_have_is_refused(folder: Path, seconds: f
 
 def test_nobody_is_invited_as_the_owner(folder: Path) -> None:
     for role in (CrewRole.OWNER, CrewRole.ANYBODY):
-        with pytest.raises(Rejected, match="nobody can be invited"):
+        with pytest.raises(Rejected, match="an invitation cannot be for"):
             ForemanKeys(folder).invite(role, 60.0, 1, ())
 
 
@@ -351,5 +351,5 @@ def test_secrets_are_not_shown() -> None:
     secret = make_secret()
     assert repr(secret) == str(secret) == "Secret()"
     identity = make_identity(secret.pem)
-    assert is_pinned(identity, tell_fingerprint(identity))
+    assert is_pinned(identity, compute_fingerprint(identity))
     assert not is_pinned(identity, "0" * 64)

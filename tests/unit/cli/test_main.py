@@ -67,5 +67,5 @@ def test_help_imports_no_command_and_no_wire() -> None:
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     help_text, modules = shown.rsplit("\n", 2)[:2]
-    assert "Look at the bytes" in help_text
+    assert "Decode and encode bytes" in help_text
     assert not {"gandy.cli.wire", "gandy.wire", "msgspec"} & set(modules.split())

@@ -99,7 +99,7 @@ def test_hint_goes_both_ways() -> None:
 def test_what_is_not_hex_is_a_usage_error() -> None:
     result = run("decode", "47c0", "zz")
     assert result.exit_code == 2
-    assert "character 6 is 'z', which is no hex digit" in result.stderr
+    assert "character 6 is 'z', which is not a hex digit" in result.stderr
 
 
 def test_bytes_that_are_no_text_are_a_usage_error() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gandy.client.caller import Caller, on_frame
+from gandy.client.options import CallOptions
 from gandy.client.pending import Pending
 from gandy.client.simple import SWEEP_PERIOD, SimpleCalls
 from gandy.errors import CallFailed, LinkError, Rejected
@@ -43,10 +44,10 @@ def run(test: Any) -> list[dict[str, Any]]:
         async def get_link() -> FakeLink:
             return link
 
-        async def tell_now() -> float:
+        async def get_shared_time() -> float:
             return SHARED
 
-        await test(link, Caller(get_link, lambda: link, tell_now, Rejected))
+        await test(link, Caller(get_link, lambda: link, get_shared_time, Rejected))
         await asyncio.sleep(0)
         gc.collect()  # asyncio complains when a future is gone that nobody asked
 
@@ -59,7 +60,7 @@ FAILURE = calls.encode_failure(Failure("ValueError", "ValueError: no"))
 
 def test_failure_of_a_cancelled_call_is_dropped_in_silence() -> None:
     async def test(link: FakeLink, caller: Caller) -> None:
-        future = caller.call("ping", (), {})
+        future = caller.call("ping", ())
         number = FIRST
         future.cancel()
         on_frame(link, caller, RESULT, LAST | FAILED, number, 0, FAILURE)
@@ -71,7 +72,7 @@ def test_failure_of_a_cancelled_call_is_dropped_in_silence() -> None:
 
 def test_cancelled_call_is_told_to_the_foreman_though_pieces_come() -> None:
     async def test(link: FakeLink, caller: Caller) -> None:
-        future = caller.call("ping", (), {})
+        future = caller.call("ping", ())
         number = FIRST
         future.cancel()
         on_frame(link, caller, RESULT, 0, number, 0, b"piece")
@@ -84,7 +85,7 @@ def test_cancelled_call_is_told_to_the_foreman_though_pieces_come() -> None:
 
 def test_failure_and_pieces_reach_a_simple_call() -> None:
     async def test(link: FakeLink, caller: Caller) -> None:
-        failing, large = caller.call("fail", (), {}), caller.call("make", (), {})
+        failing, large = caller.call("fail", ()), caller.call("make", ())
         first, second = FIRST, FIRST + 1
         on_frame(link, caller, RESULT, LAST | FAILED, first, 0, FAILURE)
         on_frame(link, caller, RESULT, 0, second, 0, b"\xc4\x04ab")
@@ -99,7 +100,7 @@ def test_failure_and_pieces_reach_a_simple_call() -> None:
 
 def test_values_that_come_together_reach_their_calls() -> None:
     async def test(link: FakeLink, caller: Caller) -> None:
-        futures = [caller.call("echo", (), {}) for _ in range(4)]
+        futures = [caller.call("echo", ()) for _ in range(4)]
         futures[1].cancel()
         values = (b"\xc3", b"\xc3", b"\xc1", b"\xc2")  # true twice, no value, false
         done = LAST | WHOLE
@@ -135,7 +136,7 @@ def test_the_first_call_goes_out_at_once_and_others_go_together() -> None:
 def test_timeout_of_a_call_with_a_time_counts_from_then_on() -> None:
     async def test(link: FakeLink, caller: Caller) -> None:
         before = asyncio.get_running_loop().time()
-        call = caller.call("ping", (), {"at": SHARED + 50.0, "timeout": 10.0})
+        call = caller.call("ping", (), CallOptions(at=SHARED + 50.0, timeout=10.0))
         assert not link.written  # the time is asked for first
         while not link.written:
             await asyncio.sleep(0)
@@ -150,7 +151,7 @@ def test_timeout_of_a_call_with_a_time_counts_from_then_on() -> None:
 
 def test_call_with_a_time_says_so_and_goes_out_at_once() -> None:
     async def test(link: FakeLink, caller: Caller) -> None:
-        call = caller.call("ping", (), {"at": SHARED}, "w1")
+        call = caller.call("ping", (), CallOptions(at=SHARED), "w1")
         assert link.written == [calls.CALL]
         ((_, pending),) = link.calls.items()
         assert pending.flags == calls.AT | calls.DIRECT
@@ -158,7 +159,7 @@ def test_call_with_a_time_says_so_and_goes_out_at_once() -> None:
         call.cancel()
         for nonsense in (nan, inf):
             with pytest.raises(ValueError, match="is no time"):
-                caller.call("ping", (), {"at": nonsense})
+                caller.call("ping", (), CallOptions(at=nonsense))
 
     assert run(test) == []
 
@@ -167,10 +168,10 @@ def test_a_foreman_gets_no_calls_that_it_does_not_know() -> None:
     async def test(link: FakeLink, caller: Caller) -> None:
         link.takes_times = False
         with pytest.raises(Rejected, match="calls with a time"):
-            await caller.call("ping", (), {"at": SHARED})
+            await caller.call("ping", (), CallOptions(at=SHARED))
         link.takes_calls = False
         with pytest.raises(Rejected, match="calls"):
-            await caller.call("ping", (), {})
+            await caller.call("ping", ())
         assert not link.written
 
     assert run(test) == []

@@ -10,9 +10,9 @@ from gandy.client.conversation import (
     OFFERS,
     ClientEvent,
     Conversation,
+    ForemanReady,
     Happened,
     Replied,
-    Welcomed,
     make_error,
 )
 from gandy.core.model import JobSpec
@@ -54,7 +54,7 @@ class Pair:
 
     def greet(self) -> "Pair":
         self.to_foreman()
-        assert self.to_client() == [Welcomed()]
+        assert self.to_client() == [ForemanReady()]
         return self
 
     def say(self, kind: int, number: int, payload: bytes) -> list[ClientEvent]:
@@ -135,7 +135,7 @@ def test_reset_is_followed_by_a_new_hello() -> None:
     pair.foreman.exchange.request(Reset())
     assert pair.to_client() == []
     assert [type(event).__name__ for event in pair.to_foreman()] == ["Restarted", "Greeted"]
-    assert pair.to_client() == [Welcomed()]
+    assert pair.to_client() == [ForemanReady()]
     assert pair.client.ask(GetStatus()) == 1
 
 

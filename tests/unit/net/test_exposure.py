@@ -32,7 +32,7 @@ NONE = [
 
 @pytest.mark.parametrize("url", LOCAL)
 def test_loopback_needs_keys_or_courage_since_others_use_this_machine_too(url: str) -> None:
-    with pytest.raises(ConfigError, match=r"(?s)--curve FOLDER.*--insecure.*everybody on this machine"):
+    with pytest.raises(ConfigError, match=r"(?s)--curve FOLDER.*--insecure.*everyone on this machine"):
         check_bind(url, curve=False, insecure=False)
     assert is_loopback(check_bind(url, curve=True, insecure=False).host)
     assert is_loopback(check_bind(url, curve=False, insecure=True).host)
@@ -40,7 +40,7 @@ def test_loopback_needs_keys_or_courage_since_others_use_this_machine_too(url: s
 
 @pytest.mark.parametrize("url", OPEN)
 def test_the_network_needs_keys_or_courage(url: str) -> None:
-    with pytest.raises(ConfigError, match=r"(?s)--curve FOLDER.*--insecure.*everybody on the network"):
+    with pytest.raises(ConfigError, match=r"(?s)--curve FOLDER.*--insecure.*everyone on the network"):
         check_bind(url, curve=False, insecure=False)
     address = check_bind(url, curve=True, insecure=False)
     assert address == check_bind(url, curve=False, insecure=True)

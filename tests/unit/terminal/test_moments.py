@@ -13,7 +13,7 @@ WALL = datetime(2026, 11, 16, 13, 59, 30, 250_000, timezone(timedelta(hours=1)))
 
 def tell(text: str) -> float | None:
     """In seconds from now on."""
-    shared = Moment(text).tell_shared(SHARED, WALL)
+    shared = Moment(text).to_shared_time(SHARED, WALL)
     return None if shared is None else round(shared - SHARED, 6)
 
 
@@ -40,7 +40,7 @@ def test_a_moment_in_shared_time(text: str, seconds: float) -> None:
 def test_a_date_without_a_zone_is_local() -> None:
     now = datetime.now().astimezone()
     text = (now + timedelta(hours=1)).strftime("%Y-%m-%d %H:%M:%S.%f")
-    assert Moment(text).tell_shared(SHARED, now) == pytest.approx(SHARED + 3600)
+    assert Moment(text).to_shared_time(SHARED, now) == pytest.approx(SHARED + 3600)
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,16 @@
 """Waiting for jobs: lines, a bar, and the exit code."""
 
-import io
+import sys
 from collections.abc import Iterator
 
 import click
 import pytest
-from rich.console import Console
+from tests.screens import Screen
 from tests.unit.client.builders import a_row
 
-from gandy.bar import make_progress
 from gandy.core.model import Counts, JobState
 from gandy.core.rows import JobRow
-from gandy.terminal import bar, progress
+from gandy.terminal import progress
 from gandy.terminal.exits import ExitCode
 
 FINISHED, FAILED, CANCELLED = JobState.FINISHED, JobState.FAILED, JobState.CANCELLED
@@ -42,12 +41,12 @@ def test_a_log_has_a_line_for_each_tenth(capsys: pytest.CaptureFixture[str]) -> 
     assert lines[-1] == "job 7 is failed: 5,000 of 5,000 tasks done, 1 failed"
 
 
-def test_a_bar_tells_how_far_and_what_failed() -> None:
-    screen = io.StringIO()
-    with make_progress(Console(file=screen, force_terminal=True, width=120)) as drawn:
-        task = drawn.add_task("", total=None, done="", failed="")
-        for row in a_run(2_000):
-            bar.show(drawn, task, row)
+def test_a_bar_tells_how_far_and_what_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setattr(sys, "stderr", screen)
+    assert progress.draw_bar(a_run(2_000)).state is FAILED
     last = screen.getvalue().rpartition("job 7")[2]
     assert last.startswith(" is failed")
     assert "2,000/2,000" in last
@@ -64,7 +63,7 @@ def test_a_bar_tells_how_far_and_what_failed() -> None:
     ],
 )
 def test_the_worst_end_is_the_exit_code(states: list[JobState], code: ExitCode) -> None:
-    assert progress.tell_exit([a_row(state=state) for state in states]) is code
+    assert progress.choose_exit_code([a_row(state=state) for state in states]) is code
 
 
 @pytest.mark.parametrize(
@@ -76,7 +75,7 @@ def test_the_worst_end_is_the_exit_code(states: list[JobState], code: ExitCode) 
     ],
 )
 def test_what_went_wrong_is_said(capsys: pytest.CaptureFixture[str], state: JobState, text: str) -> None:
-    progress.tell_end(a_row(state=state, counts=Counts(failed=2)))
+    progress.print_failure(a_row(state=state, counts=Counts(failed=2)))
     assert capsys.readouterr().err == text
 
 

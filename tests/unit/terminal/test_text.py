@@ -21,11 +21,11 @@ def test_no_hex_is_no_bytes() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("47c0g1", "character 5 is 'g', which is no hex digit"),
-        ("x47", "character 1 is 'x', which is no hex digit"),
-        ("0xx47", "character 3 is 'x', which is no hex digit"),
-        ("47\n-1", "character 4 is '-', which is no hex digit"),
-        ("47\udcff", r"character 3 is '\\udcff', which is no hex digit"),
+        ("47c0g1", "character 5 is 'g', which is not a hex digit"),
+        ("x47", "character 1 is 'x', which is not a hex digit"),
+        ("0xx47", "character 3 is 'x', which is not a hex digit"),
+        ("47\n-1", "character 4 is '-', which is not a hex digit"),
+        ("47\udcff", r"character 3 is '\\udcff', which is not a hex digit"),
         ("47c", "3 hex digits: half a byte is missing"),
     ],
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import click
 
-from gandy.config import tell_home
+from gandy.config import find_home
 from gandy.terminal.exits import EXIT_HELP, make_epilog
 from gandy.terminal.say import say
 
@@ -93,7 +93,7 @@ def explain_visibility(options: EnsembleOptions) -> str:
 
     if options.insecure:
         return "only processes that are --insecure too are seen"
-    return f"only processes that have the key in {find_ensemble_key(tell_home(os.environ, sys.platform))} are seen"
+    return f"only processes that have the key in {find_ensemble_key(find_home(os.environ, sys.platform))} are seen"
 
 
 class PrintQueue:

@@ -7,7 +7,7 @@ from gandy.doors.pingpong.door import PingPongDoor
 from gandy.errors import ConfigError
 from gandy.foreman.doors import OpenDoor
 from gandy.foreman.server import Server
-from gandy.net.exposure import check_bind, tell_audience
+from gandy.net.exposure import check_bind, describe_audience
 from gandy.wire.calls import encode_target
 
 NAME: Final = "ping-pong"
@@ -33,5 +33,5 @@ class PingPongOpening(NamedTuple):
         router = open_router(server, NAME, address, self.curve)
         door = PingPongDoor(server.lane.switchboard, ForemanRegistry(server), self.command, self.expiry)
         server.lane.add_gate(DoorSocket(NAME, door, router, server.lane))
-        audience = tell_audience(address.host) if self.curve is None else None
+        audience = describe_audience(address.host) if self.curve is None else None
         return OpenDoor(f"{router.address} ({NAME}: {self.command})", audience)

@@ -12,7 +12,7 @@ from gandy.doors.roundrobin.worker_file import FILE_NAME, WorkerFile
 from gandy.foreman.doors import OpenDoor
 from gandy.foreman.server import Server
 from gandy.interfaces import ANY, ANY_IPV4
-from gandy.net.exposure import check_bind, tell_audience
+from gandy.net.exposure import check_bind, describe_audience
 
 NAME: Final = "round-robin"
 ANYWHERE: Final = (ANY_IPV4, ANY, "*")
@@ -47,5 +47,5 @@ class RoundRobinOpening(NamedTuple):
                 address.host,
             )
         server.lane.add_gate(DoorSocket(NAME, door, router, server.lane))
-        audience = tell_audience(address.host) if self.curve is None else None
+        audience = describe_audience(address.host) if self.curve is None else None
         return OpenDoor(f"{router.address} ({NAME})", audience)

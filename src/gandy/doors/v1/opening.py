@@ -7,7 +7,7 @@ from gandy.doors.v1.foreman import V1ForemanSide
 from gandy.errors import ConfigError
 from gandy.foreman.doors import NO_KEYS, OpenDoor
 from gandy.foreman.server import Server
-from gandy.net.exposure import tell_audience
+from gandy.net.exposure import describe_audience
 from gandy.net.links import Link
 
 
@@ -23,7 +23,7 @@ class V1Opening(NamedTuple):
     async def open(self, server: Server, home: str, insecure: bool) -> OpenDoor:  # noqa: ARG002 - as other doors
         address = parse_address(self.url)
         await server.listen(address, _V1Links(server))
-        return OpenDoor(f"{address} (v1)", None if address.scheme == "unix" else tell_audience(address.host))
+        return OpenDoor(f"{address} (v1)", None if address.scheme == "unix" else describe_audience(address.host))
 
 
 class _V1Links:

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from gandy.config import tell_home
+from gandy.config import find_home
 from gandy.doors.face import curve_option
 from gandy.terminal.exits import EXIT_HELP, make_epilog
 from gandy.terminal.options import Seconds
@@ -68,7 +68,7 @@ def server(level: int, address: str, curve: str | None, insecure: bool) -> None:
     from gandy.doors.roundrobin.console.server import ROLE, ServerConsole
     from gandy.doors.roundrobin.console.shell import run_console
 
-    home = tell_home(os.environ, sys.platform)
+    home = find_home(os.environ, sys.platform)
     raise click.exceptions.Exit(
         run_console(ROLE, level, home, lambda screen: ServerConsole(screen, address, curve, insecure))
     )
@@ -87,7 +87,7 @@ def worker(level: int, address: str, curve: str | None, timeout: float | None) -
     from gandy.doors.roundrobin.console.shell import run_console
     from gandy.doors.roundrobin.console.worker import ROLE, WorkerConsole
 
-    home = tell_home(os.environ, sys.platform)
+    home = find_home(os.environ, sys.platform)
     raise click.exceptions.Exit(
         run_console(ROLE, level, home, lambda screen: WorkerConsole(screen, address, curve, timeout))
     )
@@ -104,7 +104,7 @@ def client(level: int, address: str, curve: str | None, timeout: float | None) -
     from gandy.doors.roundrobin.console.client import ROLE, ClientConsole
     from gandy.doors.roundrobin.console.shell import run_console
 
-    home = tell_home(os.environ, sys.platform)
+    home = find_home(os.environ, sys.platform)
     raise click.exceptions.Exit(
         run_console(ROLE, level, home, lambda screen: ClientConsole(screen, address, curve, timeout))
     )

@@ -37,7 +37,7 @@ from gandy.doors.sockets.router import Router
 from gandy.errors import RemoteProtocolError
 from gandy.foreman.lane import Lane
 from gandy.net import loop
-from gandy.net.exposure import check_bind, tell_audience
+from gandy.net.exposure import check_bind, describe_audience
 
 ROLE: Final = "SERVER"
 CLOSE_SECONDS: Final = 5.0  # for the thread to end
@@ -66,7 +66,7 @@ class ServerConsole:
             raise
         screen.log(BASIC, f"{ROLE}: Listening at {self._address}")
         if keys is None:
-            screen.log(0, f"{ROLE}: INSECURE: it is without keys, and open to {tell_audience(address.host)}")
+            screen.log(0, f"{ROLE}: INSECURE: it is without keys, and open to {describe_audience(address.host)}")
         screen.log(BASIC, f"{ROLE}: Up and running!")
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The bar of a map: where somebody looks, and nowhere else."""
+"""The bar of a map: in terminals and notebooks, and nowhere else."""
 
 import builtins
 import io
@@ -9,17 +9,13 @@ from contextlib import suppress
 from typing import Any, ClassVar
 
 import pytest
+from tests.screens import Screen
 
-from gandy.client.progress import showing
-
-
-class Screen(io.StringIO):
-    def isatty(self) -> bool:
-        return True
+from gandy.progress import showing
 
 
 class Chunk(Future[list[int]]):
-    """Stands for a call of so many items."""
+    """Stands for a task of so many items."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -27,7 +23,7 @@ class Chunk(Future[list[int]]):
 
 
 def run_map(*sizes: int) -> None:
-    """The first call has ended when the bar begins, and an error ends the map before the last one has."""
+    """The first task has ended when the bar begins, and an error ends the map before the last one has."""
     chunks: list[Any] = [Chunk(size) for size in sizes]
     chunks[0].set_result([])
     with suppress(ValueError), showing("work", chunks):
@@ -53,7 +49,7 @@ def test_bar_is_full_when_all_values_are_there(monkeypatch: pytest.MonkeyPatch) 
     late: Any = Chunk(7)
     with showing("work", [late]):
         pass
-    late.set_result([])  # it had its value, and tells now
+    late.set_result([])  # its value was there, and it calls back now
     assert "7/7" in screen.getvalue().rpartition("work")[2]
 
 
@@ -68,7 +64,7 @@ def test_what_is_printed_to_a_file_stays_there(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("has_ipython", [False, True])  # it may be imported, and no notebook be there
-def test_nothing_is_drawn_where_nobody_looks(monkeypatch: pytest.MonkeyPatch, has_ipython: bool) -> None:
+def test_nothing_is_drawn_outside_terminals_and_notebooks(monkeypatch: pytest.MonkeyPatch, has_ipython: bool) -> None:
     file = io.StringIO()
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setattr(sys, "stderr", file)

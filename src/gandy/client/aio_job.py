@@ -1,0 +1,194 @@
+"""A job as a program on asyncio sees it: its rows, its output, its results, and the verbs that change it."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from contextlib import aclosing
+from typing import Any, Final
+
+from gandy.client.connection import Connection, check_progress, return_pauses
+from gandy.client.function_sets import FunctionSets
+from gandy.client.output import OutputReader
+from gandy.core.jobs import FINAL_JOB_STATES
+from gandy.core.model import TaskState
+from gandy.core.requests import (
+    CancelJob,
+    Explained,
+    ExplainJob,
+    ForgetJobs,
+    Forgotten,
+    HoldJob,
+    JobFound,
+    ListAttempts,
+    ListResults,
+    ListTasks,
+    ReleaseJob,
+    Results,
+    RetryJob,
+    ShowJob,
+    TaskList,
+    TaskOutput,
+    WatchJob,
+)
+from gandy.core.rows import JobRow, TaskRow
+from gandy.errors import ConfigError, JobNotFound, JobTimeout, LinkError, Rejected
+from gandy.ids import JobId, TaskNumber
+from gandy.limits import MAX_NAMED_TASKS
+
+# Jobs or tasks in one answer. With the last words of each, an answer stays below the limit of a payload.
+PAGE: Final = 1_000
+
+
+class AsyncJob:
+    """A job that was submitted. It holds a number and no state: each method asks the foreman."""
+
+    def __init__(self, connection: Connection, function_sets: FunctionSets, job: JobId) -> None:
+        self._connection = connection
+        self._function_sets = function_sets
+        self._output = OutputReader(connection, job)
+        self.id = job
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.id})"
+
+    async def wait(self, timeout: float | None = None) -> JobRow:
+        """Wait until the job has ended in any way, also while the foreman is away for a time.
+
+        If this client runs functions in the job, it adds no more of them: the next one opens another job.
+
+        Raises: JobTimeout, JobNotFound.
+        """
+        self._function_sets.close_job(self.id)
+        try:
+            async with asyncio.timeout(timeout):
+                async for row in self.watch():
+                    if row.state in FINAL_JOB_STATES:
+                        break
+                return row
+        except TimeoutError:
+            raise JobTimeout(f"job {self.id} did not end within {timeout:g} seconds; it goes on") from None
+
+    async def watch(self) -> AsyncGenerator[JobRow, None]:
+        """The job now and whenever it changes, until it has ended. It goes on when a foreman that went away is back."""
+        pauses = return_pauses()
+        while True:
+            try:
+                async with aclosing(self._connection.watch(WatchJob(self.id), JobFound)) as events:
+                    async for found in events:
+                        pauses = return_pauses()
+                        yield found.row
+                        if found.row.state in FINAL_JOB_STATES:
+                            return
+            except LinkError:
+                await asyncio.sleep(next(pauses))
+
+    async def status(self) -> JobRow:
+        return (await self._connection.ask(ShowJob(self.id), JobFound)).row
+
+    async def tasks(self, states: Iterable[TaskState] | None = None) -> AsyncGenerator[TaskRow, None]:
+        """Every task in the order of its number, each with its last attempt; or those in some states."""
+        async for rows in self.task_pages(states):
+            for row in rows:
+                yield row
+
+    async def task_pages(self, states: Iterable[TaskState] | None = None) -> AsyncGenerator[Sequence[TaskRow], None]:
+        """The same, many at a time."""
+        wanted = None if states is None else tuple(states)
+        after = TaskNumber(0)
+        while rows := (await self._connection.ask(ListTasks(self.id, wanted, PAGE, after), TaskList)).rows:
+            check_progress(rows[-1].task > after)
+            yield rows
+            after = rows[-1].task
+
+    async def attempts(self, task: int = 1) -> tuple[TaskRow, ...]:
+        """Every attempt at one task, the first one first."""
+        found: list[TaskRow] = []
+        number = TaskNumber(task)
+        while rows := (
+            await self._connection.ask(ListAttempts(self.id, number, found[-1].attempt if found else 0), TaskList)
+        ).rows:
+            check_progress(not found or rows[0].attempt > found[-1].attempt)
+            found += rows
+        return tuple(found)
+
+    def output(self, task: int = 1, stream: str = "out", follow: bool = False) -> AsyncGenerator[bytes, None]:
+        """What the last attempt at a task wrote, piece by piece. With `follow`, until the attempt has ended.
+
+        Raises: JobNotFound, Rejected, and LinkError unless it follows.
+        """
+        return self._output.read(task, stream, follow)
+
+    async def outputs(self, stream: str = "out") -> AsyncGenerator[TaskOutput, None]:
+        """What the last attempts at all tasks wrote, in the order of task numbers; much of one task in several pieces.
+
+        A task whose output cannot be read has a `problem` instead. Raises: JobNotFound, LinkError.
+        """
+        async for rows in self.output_pages(stream):
+            for row in rows:
+                yield row
+
+    def output_pages(self, stream: str = "out") -> AsyncGenerator[Sequence[TaskOutput], None]:
+        """The same, many at a time."""
+        return self._output.read_all(stream)
+
+    async def results(self) -> AsyncGenerator[Any, None]:
+        """The return values of a job of Python functions when it has ended, in the order of its tasks.
+
+        Raises: what a function raised, or TaskFailed, when its task comes; ConfigError for a job of shell lines.
+        """
+        from gandy.client.results import open_row  # slow to import, and many programs run no functions
+
+        spec = (await self.wait()).spec
+        if spec.python is None:
+            raise ConfigError(f"job {self.id} runs commands, which have no values; read its output")
+        after, is_last = TaskNumber(0), False
+        while not is_last:
+            found = await self._connection.ask(ListResults(self.id, after), Results)
+            for row in found.rows:
+                check_progress(row.task > after)
+                whole = await self._output.fetch_result(row)
+                for value in open_row(whole, is_chunk=spec.python.has_shared):
+                    yield value
+                after = row.task
+            is_last = found.is_last
+
+    async def cancel(self, tasks: Iterable[int] | None = None) -> JobRow:
+        """Cancel the whole job, or some of its tasks. What runs is killed."""
+        for part in _split_tasks(tasks):
+            row = (await self._connection.ask(CancelJob(self.id, part), JobFound)).row
+        if tasks is None:
+            self._function_sets.close_job(self.id, is_cancelled=True)
+        return row
+
+    async def retry(self, tasks: Iterable[int] | None = None) -> JobRow:
+        """Try again what failed or was cancelled: all of it, or some tasks."""
+        for part in _split_tasks(tasks):
+            found = await self._connection.ask(RetryJob(self.id, part), JobFound)
+        return found.row
+
+    async def hold(self) -> JobRow:
+        """Start no more tasks; what runs goes on."""
+        return (await self._connection.ask(HoldJob(self.id), JobFound)).row
+
+    async def release(self) -> JobRow:
+        """Start tasks again after `hold`."""
+        return (await self._connection.ask(ReleaseJob(self.id), JobFound)).row
+
+    async def forget(self) -> None:
+        """Delete everything that is kept about the job, which must have ended. Raises: JobNotFound, Rejected."""
+        for kept in (await self._connection.ask(ForgetJobs((self.id,)), Forgotten)).kept:
+            raise JobNotFound(kept.problem) if kept.is_unknown else Rejected(kept.problem)
+
+    async def explain(self, task: int | None = None) -> tuple[str, ...]:
+        """Why tasks wait, or how they failed, in sentences."""
+        number = None if task is None else TaskNumber(task)
+        return (await self._connection.ask(ExplainJob(self.id, number), Explained)).lines
+
+
+def _split_tasks(tasks: Iterable[int] | None) -> Iterator[tuple[TaskNumber, ...] | None]:
+    """Parts that one request may name; None, for all tasks, is one part."""
+    if tasks is None:
+        yield None
+        return
+    named = tuple(TaskNumber(task) for task in tasks)
+    for begin in range(0, max(1, len(named)), MAX_NAMED_TASKS):
+        yield named[begin : begin + MAX_NAMED_TASKS]

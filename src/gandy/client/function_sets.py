@@ -1,0 +1,48 @@
+"""The sets of functions that one client has open: they end with it, and learn when one of their jobs is closed."""
+
+import asyncio
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from gandy.client.connection import SEND_PATIENCE, Connection
+from gandy.client.options import FunctionOptions
+from gandy.ids import JobId
+
+if TYPE_CHECKING:
+    from gandy.client.functions import Functions
+
+
+class FunctionSets:
+    """Any thread may open one."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._open: list[Functions] = []
+        self._default: Functions | None = None
+        self._lock = Lock()
+
+    def open(self, loop: asyncio.AbstractEventLoop, options: FunctionOptions) -> "Functions":
+        """Raises: ConfigError."""
+        from gandy.client.functions import Functions  # slow to import, and many programs run no functions
+
+        functions = Functions(self._connection, loop, options)
+        self._open.append(functions)
+        return functions
+
+    def get_default(self, loop: asyncio.AbstractEventLoop) -> "Functions":
+        """The one without options."""
+        with self._lock:
+            if self._default is None:
+                self._default = self.open(loop, FunctionOptions())
+            return self._default
+
+    def close_job(self, job: JobId, is_cancelled: bool = False) -> None:
+        """If this client added tasks to the job, it adds no more. The next function opens another job."""
+        for functions in self._open:
+            functions.close_job(job, is_cancelled)
+
+    async def end(self) -> None:
+        """Tasks that were queued go on, and their futures hear no more."""
+        for functions in self._open:
+            await functions.end(SEND_PATIENCE)
+        self._open.clear()

@@ -1,0 +1,134 @@
+"""Futures of function tasks, as `concurrent.futures` has them: any thread can wait for the return value or cancel."""
+
+from concurrent.futures import CancelledError, Future, InvalidStateError
+from concurrent.futures._base import CANCELLED, PENDING
+from contextlib import suppress
+from threading import Condition, RLock
+from typing import Any, Final, TypeVar
+
+from gandy.client.open_job import OpenJob
+from gandy.client.results import make_error, open_value
+from gandy.core.model import TaskState
+from gandy.core.requests import ResultRow
+from gandy.errors import GandyError
+from gandy.ids import JobId
+
+CANCEL_PATIENCE: Final = 10.0  # seconds for the foreman, and a worker that has the task, to say whether it has begun
+
+T = TypeVar("T")
+
+
+class LightCondition:
+    """What a future needs of a `threading.Condition`, in a tenth of its memory as long as no thread waits.
+
+    The futures of one job share a lock: each holds it for a moment.
+    """
+
+    __slots__ = ("_full", "_lock")
+
+    def __init__(self, lock: "RLock") -> None:
+        self._lock = lock
+        self._full: Condition | None = None
+
+    def acquire(self) -> bool:
+        return self._lock.acquire()
+
+    def release(self) -> None:
+        self._lock.release()
+
+    def __enter__(self) -> bool:
+        return self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        if self._full is None:
+            self._full = Condition(self._lock)
+        return self._full.wait(timeout)
+
+    def notify_all(self) -> None:
+        if self._full is not None:
+            self._full.notify_all()
+
+
+class FunctionFuture(Future[T]):
+    """The return value of a function that a worker runs. Making one queues the task."""
+
+    def __init__(self, job: OpenJob, task: bytes, size: int = 1) -> None:
+        super().__init__()
+        self._condition = LightCondition(job.futures_lock)  # type: ignore[assignment]
+        self.size = size  # items of a map in it
+        self.number = 0
+        self.open_job = job
+        job.queue.add(task, self)
+
+    @property
+    def job(self) -> JobId:
+        """The job that the task belongs to, once the foreman has it. Raises: GandyError."""
+        return self.open_job.id.result()
+
+    def cancel(self) -> bool:
+        """Whether the function never runs. It may wait for the answer of a worker that has the task.
+
+        On the client's own thread, where callbacks run, it cannot wait: there a task that has just begun is killed.
+        """
+        if self.done() or self.running():
+            return self.cancelled()
+        if self.open_job.is_on_loop:
+            return self._cancel_at_once()
+        answer = self.open_job.retractor.retract([self.number])
+        with suppress(TimeoutError):
+            answer.result(CANCEL_PATIENCE)
+        return self.cancelled() or (answer.done() and self.number in answer.result())
+
+    def _cancel_at_once(self) -> bool:
+        if not super().cancel():
+            return False
+        if self.open_job.queue.cancel(self.number):
+            self._start_or_notify()
+        return True
+
+    def _start_or_notify(self) -> None:
+        """Mark it as running; or, if it was cancelled, wake the threads that wait for several futures."""
+        with self._condition:  # a second attempt may start, and two threads may cancel
+            if self._state in (PENDING, CANCELLED):
+                self.set_running_or_notify_cancel()
+
+    def abandon(self) -> None:
+        """The value is not wanted any more: the task is not started, or killed."""
+        if not self._cancel_at_once() and self.open_job.queue.cancel(self.number):
+            self._settle(None, CancelledError())
+
+    # What the job calls
+
+    def on_start(self) -> None:
+        self._start_or_notify()
+
+    def on_end(self, row: ResultRow) -> None:
+        if row.state is TaskState.FINISHED:
+            self._settle(*open_value(row.result))
+        elif row.state is not TaskState.CANCELLED:
+            self._settle(None, make_error(row))
+        elif super().cancel():
+            self._start_or_notify()
+        else:
+            self._settle(None, CancelledError(f"task {row.task} was cancelled"))
+
+    def on_failure(self, error: GandyError) -> None:
+        self._settle(None, error)
+
+    def _settle(self, value: Any, error: BaseException | None) -> None:
+        try:
+            if error is None:
+                self.set_result(value)
+            else:
+                self.set_exception(error)
+        except InvalidStateError:  # cancelled just now
+            self._start_or_notify()
+
+
+def retract(futures: "list[FunctionFuture[Any]] | set[FunctionFuture[Any]]") -> None:
+    """Cancel tasks of one job that have not begun, without waiting for the answer."""
+    if futures:
+        next(iter(futures)).open_job.retractor.retract(future.number for future in futures)

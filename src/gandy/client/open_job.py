@@ -1,0 +1,159 @@
+"""One open job of function tasks: it is submitted, gets tasks as functions are run, and ends with the last of them.
+
+It outlives links and foremen: what was not confirmed is sent again, and what was missed is asked for.
+"""
+
+import asyncio
+import logging
+from concurrent.futures import CancelledError, Future
+from threading import RLock
+from typing import Any
+
+from msgspec.structs import replace
+
+from gandy.client.connection import Connection, check, return_pauses
+from gandy.client.link import ClientLink
+from gandy.client.result_reader import ResultReader
+from gandy.client.retraction import TaskRetractor
+from gandy.client.task_queue import MAX_TASK_BYTES, TaskQueue, ThreadsafeEvent
+from gandy.client.task_sender import ArgumentUploader, TaskSender
+from gandy.core.model import JobSpec, JobState, TaskState
+from gandy.core.requests import JobFound, ResultRow, ShowJob, Submit, Submitted, WatchResults
+from gandy.errors import GandyError, JobClosed, LinkError, StoreError
+from gandy.ids import JobId, TaskNumber
+
+log = logging.getLogger("gandy.client")
+
+
+class OpenJob:
+    """Made and used from any thread; its work is done on the loop."""
+
+    def __init__(self, connection: Connection, loop: asyncio.AbstractEventLoop, spec: JobSpec) -> None:
+        self._connection = connection
+        self._loop = loop
+        self._spec = spec
+        self.id: Future[JobId] = Future()
+        self.futures_lock = RLock()  # for the futures of its tasks to share
+        wake = ThreadsafeEvent(loop)
+        self.queue = TaskQueue(wake.set)
+        self.retractor = TaskRetractor(self.queue, wake)
+        self._uploader = ArgumentUploader()
+        self._sender = TaskSender(self.queue, self.retractor, self._uploader, wake)
+        self._results = ResultReader(connection, self.queue)
+        self._complaint = ""  # of the foreman, that was logged last
+        self.running = asyncio.run_coroutine_threadsafe(self._run(), loop)  # until the futures will hear no more
+
+    @property
+    def is_on_loop(self) -> bool:
+        """Whether this thread is the loop's, which must not wait for the job."""
+        try:
+            return asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            return False
+
+    @property
+    def number(self) -> JobId | None:
+        """None until the foreman has the job."""
+        return self.id.result() if self.id.done() and self.id.exception() is None else None
+
+    def on_cancelled(self) -> None:
+        """Take no more tasks. The end of those that the job has comes later."""
+        self.queue.refuse(CancelledError(f"job {self.number} was cancelled"))
+
+    async def wait_closed(self) -> None:
+        """Until every task has ended and no more can come, or the futures will hear no more."""
+        await asyncio.wait({asyncio.wrap_future(self.running)})
+
+    async def wait_sent(self) -> None:
+        """Until the foreman has every task and knows that no more will come, or the futures will hear no more."""
+        sent = asyncio.ensure_future(self._sender.all_sent.wait())
+        either: set[asyncio.Future[Any]] = {sent, asyncio.wrap_future(self.running)}
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sent.cancel()
+
+    def abort(self) -> None:
+        """Forget everything here. What the foreman has goes on."""
+        self.running.cancel()
+
+    async def _run(self) -> None:
+        pauses = return_pauses()
+        try:
+            while True:
+                try:
+                    await self._work(await self._connection.get_link())
+                except LinkError:
+                    await asyncio.sleep(next(pauses))
+                except GandyError as error:
+                    if not error.retryable:
+                        raise
+                    self._log_complaint(error)
+                    await asyncio.sleep(next(pauses))
+                else:
+                    # Closed by us, and all tasks have ended; or cancelled, and no task may come too late.
+                    self._end(CancelledError(f"job {self.id.result()} was cancelled"))
+                    return
+        except GandyError as error:
+            self._fail(error)
+        except asyncio.CancelledError:
+            self._fail(LinkError("the client is closed; what the foreman has goes on"))
+            raise
+        except BaseException as error:
+            self._fail(GandyError(f"the client broke: {type(error).__name__}: {error}"))  # else futures wait for ever
+            raise
+
+    def _log_complaint(self, error: GandyError) -> None:
+        """Tasks wait, and the user should know why."""
+        if str(error) != self._complaint:
+            log.warning("tasks wait, and are sent again: %s", error)
+        self._complaint = str(error)
+
+    def _fail(self, error: GandyError) -> None:
+        self._results.stop()
+        futures = self.queue.clear(error)
+        if not self.id.done():
+            self.id.set_exception(error)
+        for future in futures.values():
+            future.on_failure(error)
+        self.retractor.end()
+
+    def _end(self, error: CancelledError) -> None:
+        """The job is over: tasks that it does not know, or has no result for, were cancelled with it."""
+        futures = self.queue.clear(error)
+        for number, future in futures.items():
+            future.on_end(ResultRow(TaskNumber(number), TaskState.CANCELLED))
+        self.retractor.end(futures.keys())
+
+    async def _work(self, link: ClientLink) -> None:
+        """Over one link, until the job has ended."""
+        is_new = not self.id.done()
+        if is_new:
+            await self._submit(link)
+        job = self.id.result()
+        feed = link.follow(WatchResults(job))
+        sending = asyncio.ensure_future(self._sender.send(link, job, feed))
+        try:
+            await self._results.read(link, job, feed, is_new)
+            if self.queue.list_waiting():
+                await self._check_cancelled(link, job)
+        finally:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+            await self.retractor.stop()
+
+    async def _submit(self, link: ClientLink) -> None:
+        python = self._spec.python
+        if python is not None and len(python.shared) > MAX_TASK_BYTES:
+            try:
+                reference = await self._uploader.upload(link, python.shared)
+            except StoreError as error:  # without the function no task can run, so this is final
+                raise StoreError(str(error)) from None
+            self._spec = replace(self._spec, python=replace(python, shared=reference))
+        self.id.set_result(check(await link.ask(Submit(self._spec)), Submitted).job)
+
+    async def _check_cancelled(self, link: ClientLink, job: JobId) -> None:
+        """The job is over, and some tasks have no result. Raises: JobClosed, unless it was cancelled."""
+        row = check(await link.ask(ShowJob(job)), JobFound).row
+        if row.state is not JobState.CANCELLED:
+            raise JobClosed(f"job {job} was closed while this client was away, and does not have this task")

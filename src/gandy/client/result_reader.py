@@ -1,0 +1,80 @@
+"""Receives which function tasks of an open job began and how they ended, for their futures. It opens no pickle."""
+
+import asyncio
+
+from gandy.client.answers import AnswerFeed
+from gandy.client.connection import Connection, check, check_progress
+from gandy.client.link import ClientLink
+from gandy.client.output import OutputReader
+from gandy.client.task_queue import TaskFuture, TaskQueue
+from gandy.core.jobs import FINAL_JOB_STATES
+from gandy.core.requests import JobFound, ListResults, ResultRow, Results
+from gandy.errors import GandyError, LinkError
+from gandy.ids import JobId, TaskNumber
+
+
+class ResultReader:
+    """Reads results over one link after the other. Large ones are fetched meanwhile from the workers that have them."""
+
+    def __init__(self, connection: Connection, queue: TaskQueue) -> None:
+        self._connection = connection
+        self._queue = queue
+        self._fetches: set[asyncio.Future[None]] = set()  # of large results
+
+    async def read(self, link: ClientLink, job: JobId, feed: AnswerFeed, is_new: bool) -> None:
+        """Until the job has ended and every result was passed on. Raises: LinkError, GandyError."""
+        is_over = False
+        while not is_over:
+            answer = await feed.take()  # the first results may come before the answer to our request
+            if isinstance(answer, JobFound):
+                if not is_new:
+                    await self._catch_up(link, job)
+                is_over = answer.row.state in FINAL_JOB_STATES
+            else:
+                is_over = self._on_results(job, check(answer, Results))
+        await self._catch_up(link, job)
+        await asyncio.gather(*self._fetches)
+
+    def stop(self) -> None:
+        for fetch in self._fetches:
+            fetch.cancel()
+
+    async def _catch_up(self, link: ClientLink, job: JobId) -> None:
+        """Ask for the results that were recorded while there was no link."""
+        after = TaskNumber(min(self._queue.list_waiting(), default=1) - 1)
+        while self._queue.list_waiting():
+            found = check(await link.ask(ListResults(job, after)), Results)
+            self._on_ends(job, found.rows)
+            if found.is_last or not found.rows:
+                return
+            check_progress(found.rows[-1].task > after)
+            after = found.rows[-1].task
+
+    def _on_results(self, job: JobId, results: Results) -> bool:
+        """Gives whether there will be no more."""
+        for number in results.started:
+            if (future := self._queue.find(number)) is not None:
+                future.on_start()
+        self._on_ends(job, results.rows)
+        return results.is_last
+
+    def _on_ends(self, job: JobId, rows: tuple[ResultRow, ...]) -> None:
+        for row in rows:
+            future = self._queue.pop(row.task)
+            if future is not None and row.result_bytes:
+                fetch = asyncio.ensure_future(self._fetch(job, row, future))
+                self._fetches.add(fetch)
+                fetch.add_done_callback(self._fetches.discard)
+            elif future is not None:
+                future.on_end(row)
+
+    async def _fetch(self, job: JobId, row: ResultRow, future: TaskFuture) -> None:
+        try:
+            whole = await OutputReader(self._connection, job).fetch_result(row)
+        except GandyError as error:
+            future.on_failure(error)
+        except asyncio.CancelledError:
+            future.on_failure(LinkError("the client is closed; its worker keeps the value"))
+            raise
+        else:
+            future.on_end(whole)

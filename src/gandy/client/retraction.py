@@ -1,0 +1,110 @@
+"""Taking back function tasks that have not begun: the foreman and the workers say which have not."""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Set
+from concurrent.futures import Future
+from threading import Lock
+from typing import NamedTuple
+
+from gandy.client.connection import check
+from gandy.client.link import ClientLink
+from gandy.client.task_queue import TaskQueue, ThreadsafeEvent
+from gandy.core.model import TaskState
+from gandy.core.requests import ResultRow, Retracted, RetractTasks
+from gandy.errors import GandyError, LinkError
+from gandy.ids import JobId, TaskNumber
+from gandy.limits import MAX_RETRACTED
+
+log = logging.getLogger("gandy.client")
+
+
+class PendingRetraction(NamedTuple):
+    """Tasks that are wanted back, and where to say which of them never began."""
+
+    tasks: tuple[TaskNumber, ...]
+    answer: Future[frozenset[int]]
+
+
+class TaskRetractor:
+    """The retractions of one open job. Any thread may ask for one."""
+
+    def __init__(self, queue: TaskQueue, wake: ThreadsafeEvent) -> None:
+        self._queue = queue
+        self._wake = wake
+        self._lock = Lock()
+        self._waiting: list[PendingRetraction] = []  # that the foreman is still to be asked for
+        self._asking: set[asyncio.Future[None]] = set()  # requests that are under way
+        self._is_over = False
+
+    def retract(self, numbers: Iterable[int]) -> Future[frozenset[int]]:
+        """Cancel those of the tasks that have not begun. Their futures hear of it before the answer is there."""
+        retraction = PendingRetraction(tuple(map(TaskNumber, numbers)), Future())
+        with self._lock:
+            if not self._is_over:
+                self._waiting.append(retraction)
+            else:
+                retraction.answer.set_result(frozenset())
+        self._wake.set()
+        return retraction.answer
+
+    def retract_all(self) -> Future[frozenset[int]]:
+        """Cancel every task that has not begun."""
+        return self.retract(self._queue.list_waiting())
+
+    @property
+    def has_waiting(self) -> bool:
+        return bool(self._waiting)
+
+    def send(self, link: ClientLink, job: JobId) -> None:
+        """Ask for tasks that the foreman has. A worker that is slow to answer does not hold up the next tasks."""
+        with self._lock:
+            ready = [each for each in self._waiting if max(each.tasks, default=0) < self._queue.first_unsent]
+            self._waiting = [each for each in self._waiting if max(each.tasks, default=0) >= self._queue.first_unsent]
+        for retraction in ready:
+            asking = asyncio.ensure_future(self._retract(link, job, retraction))
+            self._asking.add(asking)
+            asking.add_done_callback(self._asking.discard)
+
+    async def stop(self) -> None:
+        """The link is gone. What has no answer is asked again over the next one."""
+        asking = list(self._asking)
+        for each in asking:
+            each.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+
+    def end(self, cancelled: Set[int] = frozenset()) -> None:
+        """Answer all that is left: only the tasks in `cancelled` never began."""
+        with self._lock:
+            self._is_over = True
+            waiting, self._waiting = self._waiting, []
+        for retraction in waiting:
+            retraction.answer.set_result(frozenset(retraction.tasks) & cancelled)
+
+    async def _retract(self, link: ClientLink, job: JobId, retraction: PendingRetraction) -> None:
+        try:
+            retracted = await self._ask(link, job, retraction.tasks)
+        except (LinkError, asyncio.CancelledError):  # it is asked again over the next link, or answered by `end`
+            with self._lock:
+                self._waiting.append(retraction)
+            return
+        for number in retraction.tasks:
+            if number in retracted:
+                if (future := self._queue.pop(number)) is not None:
+                    future.on_end(ResultRow(number, TaskState.CANCELLED))
+            elif (future := self._queue.find(number)) is not None:
+                future.on_start()
+        retraction.answer.set_result(retracted)
+
+    async def _ask(self, link: ClientLink, job: JobId, tasks: tuple[TaskNumber, ...]) -> frozenset[int]:
+        """The tasks that never began. Raises: LinkError."""
+        retracted: set[int] = set()
+        for first in range(0, len(tasks), MAX_RETRACTED):
+            request = RetractTasks(job, tasks[first : first + MAX_RETRACTED])
+            try:
+                retracted.update(check(await link.ask(request), Retracted).tasks)
+            except LinkError:
+                raise
+            except GandyError:  # refused: none of these is retracted
+                log.debug("tasks are not retracted", exc_info=True)
+        return frozenset(retracted)

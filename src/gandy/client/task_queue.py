@@ -1,0 +1,186 @@
+"""The function tasks of one open job, in a table that any thread may use: those to be sent, and their futures.
+
+It sends nothing and opens no pickle.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import islice
+from threading import Lock
+from typing import Final, Protocol
+
+from gandy.core.requests import ResultRow
+from gandy.errors import GandyError
+from gandy.ids import TaskNumber
+from gandy.limits import MAX_RETRACTED
+
+MAX_BATCH: Final = 1_000  # tasks in one request
+MAX_TASK_BYTES: Final = 262_144  # of a task in a request; the arguments of a larger one are uploaded before
+MAX_BATCH_BYTES: Final = 4_000_000  # of tasks in one request, unless a single one has more
+
+
+class TaskFuture(Protocol):
+    """What waits for one task. Its `on_` methods are called on the loop."""
+
+    number: int  # of the task in its job; the queue sets it
+
+    def on_start(self) -> None: ...
+
+    def on_end(self, row: ResultRow) -> None: ...
+
+    def on_failure(self, error: GandyError) -> None:
+        """No result will come: the foreman refuses the job, or the client is closed."""
+
+
+class ThreadsafeEvent:
+    """An event that one coroutine waits for and any thread may set."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._event = asyncio.Event()
+        self._is_scheduled = False
+
+    def set(self) -> None:
+        if not self._is_scheduled:  # to wake a loop costs more than to add a task
+            self._is_scheduled = True
+            with suppress(RuntimeError):  # the loop is closed, and every future has been notified
+                self._loop.call_soon_threadsafe(self._event.set)
+
+    def clear(self) -> None:
+        self._is_scheduled = False
+        self._event.clear()
+
+    async def wait(self) -> None:
+        await self._event.wait()
+
+
+class TaskQueue:
+    """Numbers tasks, keeps those that the foreman has not confirmed, and the futures of those that have not ended."""
+
+    def __init__(self, wake_sender: Callable[[], None]) -> None:
+        self._wake_sender = wake_sender
+        self._lock = Lock()
+        self._unsent: deque[bytes] = deque()  # tasks that the foreman has not confirmed, oldest first
+        self.first_unsent = 1  # the number of the first of these
+        self._futures: dict[int, TaskFuture] = {}
+        self._cancelled: list[TaskNumber] = []  # that the foreman does not know of yet
+        self._error: Exception | None = None  # why no more tasks are taken
+        self.is_closed = False
+
+    def add(self, task: bytes, future: TaskFuture) -> None:
+        """Queue a task.
+
+        Raises: RuntimeError after `close`; what `on_failure` was given, after that.
+        """
+        with self._lock:
+            if self._error is not None:
+                raise self._error
+            if self.is_closed:
+                raise RuntimeError("cannot schedule new futures after shutdown")
+            future.number = self.first_unsent + len(self._unsent)
+            self._unsent.append(task)
+            self._futures[future.number] = future
+        self._wake_sender()
+
+    def cancel(self, number: int) -> bool:
+        """The task is not started, or killed, and its future hears no more. False: its future has heard the end."""
+        with self._lock:
+            if self._futures.pop(number, None) is None:
+                return False
+            self._cancelled.append(TaskNumber(number))
+        self._wake_sender()
+        return True
+
+    def close(self) -> None:
+        """No more tasks will be added. The job ends with its last one."""
+        with self._lock:
+            self.is_closed = True
+        self._wake_sender()
+
+    def refuse(self, error: Exception) -> None:
+        """Take no more tasks. Those that the job has may still end in any way."""
+        with self._lock:
+            self._error = self._error or error
+
+    def clear(self, error: Exception) -> dict[int, TaskFuture]:
+        """Take no more tasks and forget all. Gives the futures that are left."""
+        with self._lock:
+            self._error = error
+            futures, self._futures = self._futures, {}
+            self._unsent.clear()
+        return futures
+
+    @property
+    def takes_tasks(self) -> bool:
+        return self._error is None and not self.is_closed
+
+    @property
+    def unsent(self) -> int:
+        """How many tasks the foreman may not have."""
+        return len(self._unsent)
+
+    def list_waiting(self) -> list[int]:
+        """The numbers of tasks that have not ended."""
+        with self._lock:
+            return list(self._futures)
+
+    def find(self, number: int) -> TaskFuture | None:
+        return self._futures.get(number)
+
+    def pop(self, number: int) -> TaskFuture | None:
+        """The future of a task that has ended."""
+        with self._lock:
+            return self._futures.pop(number, None)
+
+    # What the sender needs
+
+    def get_batch(self) -> tuple[bytes, ...]:
+        """Tasks that fit one request."""
+        size = 0
+        batch: list[bytes] = []
+        with self._lock:
+            for task in islice(self._unsent, MAX_BATCH):
+                size += len(task)
+                if batch and (size > MAX_BATCH_BYTES or len(task) > MAX_TASK_BYTES):
+                    break
+                batch.append(task)
+        return tuple(batch)
+
+    def confirm_batch(self, batch: tuple[bytes, ...]) -> None:
+        """The foreman has these."""
+        with self._lock:
+            for _ in batch:
+                self._unsent.popleft()
+            self.first_unsent += len(batch)
+
+    def find_large(self) -> bytes | None:
+        """The next task, if it is too large for a request."""
+        with self._lock:
+            return self._unsent[0] if self._unsent and len(self._unsent[0]) > MAX_TASK_BYTES else None
+
+    def replace_next(self, reference: bytes) -> None:
+        """Put a reference in the place of the next task, whose arguments were uploaded."""
+        with self._lock:
+            if self._unsent:  # all may have failed meanwhile
+                self._unsent[0] = reference
+
+    def fail_next(self, error: GandyError) -> None:
+        """Only the next task fails. Its number stays taken, so that the others keep theirs."""
+        with self._lock:
+            future = self._futures.pop(self.first_unsent, None)
+            if self._unsent:
+                self._unsent[0] = b""
+                self._cancelled.append(TaskNumber(self.first_unsent))
+        if future is not None:
+            future.on_failure(error)
+
+    def get_cancelled(self) -> tuple[TaskNumber, ...]:
+        """Cancelled tasks that fit one request."""
+        return tuple(self._cancelled[:MAX_RETRACTED])
+
+    def confirm_cancelled(self, tasks: tuple[TaskNumber, ...]) -> None:
+        """The foreman knows of these."""
+        with self._lock:
+            del self._cancelled[: len(tasks)]

@@ -1,0 +1,95 @@
+"""Sends the function tasks of one open job over a link, in batches; large arguments go before, in pieces."""
+
+import asyncio
+import secrets
+from contextlib import suppress
+from typing import Final
+
+from gandy.client.answers import AnswerFeed
+from gandy.client.connection import check
+from gandy.client.link import ClientLink
+from gandy.client.retraction import TaskRetractor
+from gandy.client.task_queue import TaskQueue, ThreadsafeEvent
+from gandy.core.extensions import make_reference
+from gandy.core.requests import AddTasks, CancelJob, CloseJob, Done, PutArguments
+from gandy.errors import GandyError, JobClosed, Rejected, StoreError
+from gandy.ids import JobId, TaskNumber
+
+PIECE_BYTES: Final = 4 << 20  # of large arguments, in one request
+
+
+class ArgumentUploader:
+    """Puts large arguments where workers find them, one after the other."""
+
+    def __init__(self) -> None:
+        self._name = ""  # of what is being uploaded: the same after a break
+
+    async def upload(self, link: ClientLink, data: bytes) -> bytes:
+        """Gives a reference to the data. After a LinkError, call it again with the same data.
+
+        Raises: LinkError, StoreError, Rejected.
+        """
+        name = self._name = self._name or secrets.token_hex(16)
+        try:
+            for offset in range(0, len(data), PIECE_BYTES):
+                piece = data[offset : offset + PIECE_BYTES]
+                is_last = offset + PIECE_BYTES >= len(data)
+                check(await link.ask(PutArguments(name, offset, piece, is_last)), Done)
+        except (StoreError, Rejected):
+            self._name = ""
+            raise
+        self._name = ""
+        return make_reference(name)
+
+
+class TaskSender:
+    """Empties the queue over one link after the other."""
+
+    def __init__(
+        self, queue: TaskQueue, retractor: TaskRetractor, uploader: ArgumentUploader, wake: ThreadsafeEvent
+    ) -> None:
+        self._queue = queue
+        self._retractor = retractor
+        self._uploader = uploader
+        self._wake = wake
+        self.all_sent = asyncio.Event()  # the foreman has every task, and knows that no more will come
+
+    async def send(self, link: ClientLink, job: JobId, feed: AnswerFeed) -> None:
+        """Send tasks as they come. What goes wrong is raised where the feed is read."""
+        try:
+            await self._send(link, job)
+        except JobClosed:
+            pass  # the end of the job is about to come through the feed
+        except GandyError as error:
+            feed.fail(error)
+
+    async def _send(self, link: ClientLink, job: JobId) -> None:
+        queue, is_closed = self._queue, False
+        while True:
+            self._wake.clear()
+            await self._upload_next(link)
+            self._retractor.send(link, job)
+            if batch := queue.get_batch():
+                check(await link.ask(AddTasks(job, TaskNumber(queue.first_unsent), batch)), Done)
+                queue.confirm_batch(batch)
+            elif cancelled := queue.get_cancelled():
+                with suppress(Rejected):  # the job is over
+                    await link.ask(CancelJob(job, cancelled))
+                queue.confirm_cancelled(cancelled)
+            elif queue.is_closed and not is_closed and not self._retractor.has_waiting:
+                check(await link.ask(CloseJob(job)), Done)
+                is_closed = True
+                self.all_sent.set()
+            else:
+                await self._wake.wait()
+
+    async def _upload_next(self, link: ClientLink) -> None:
+        task = self._queue.find_large()
+        if task is None:
+            return
+        try:
+            reference = await self._uploader.upload(link, task)
+        except (StoreError, Rejected) as error:
+            self._queue.fail_next(error)
+        else:
+            self._queue.replace_next(reference)

@@ -1,0 +1,53 @@
+"""What a client writes to its link: everything from one turn of the event loop leaves in one write."""
+
+import asyncio
+from typing import Final
+
+# Frames that wait to leave together. With more, the foreman would have nothing to do meanwhile.
+MAX_PARTS: Final = 128
+
+POLL_PAUSE: Final = 0.005  # seconds between two looks at whether all was written
+
+
+class WriteBuffer:
+    """Bytes for one transport. Until `open`, they wait."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._parts: list[bytes] = []
+        self._flush_is_due = False
+
+    def open(self, transport: asyncio.Transport) -> None:
+        transport.set_write_buffer_limits(0)  # what we write goes out now, and not at the end of the turn
+        self._transport = transport
+
+    def write_soon(self, data: bytes) -> None:
+        """Together with whatever else is written in this turn of the loop."""
+        self._parts.append(data)
+        if len(self._parts) >= MAX_PARTS:
+            self.flush()
+        if not self._flush_is_due:
+            self._flush_is_due = True
+            self._loop.call_soon(self.flush)
+
+    def write(self, data: bytes) -> None:
+        """Now, behind whatever waits."""
+        self._parts.append(data)
+        self.flush()
+
+    def flush(self) -> None:
+        self._flush_is_due = False
+        data = b"".join(self._parts)
+        self._parts.clear()
+        if data and self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
+
+    async def wait_written(self, patience: float) -> None:
+        """Wait until the kernel has everything, at most so many seconds. A cast has no answer to wait for."""
+        self.flush()
+        deadline = self._loop.time() + patience
+        while self._transport is not None and not self._transport.is_closing():
+            if not self._transport.get_write_buffer_size() or self._loop.time() > deadline:
+                return
+            await asyncio.sleep(POLL_PAUSE)
