@@ -82,6 +82,7 @@ EXTENSION_MEANINGS: Final[Mapping[Extension, str]] = {
     Extension.CALLS: "Calls of commands, casts and streams.",
     Extension.OUTPUT: "The foreman asks a worker for pieces of a task's output.",
     Extension.TIMED: "Calls and tasks that begin at a shared time.",
+    Extension.BEGUN: "A worker says which tasks it runs.",
 }
 
 

@@ -72,6 +72,9 @@ MAX_FORGOTTEN: Final = 1_000
 # Tasks that one request retracts: enough for a cancelled map in a few requests, little enough for one look.
 MAX_RETRACTED: Final = 10_000
 
+# Tasks that one message says have begun: a worker may have more, and sends several messages then.
+MAX_BEGUN: Final = 1_000
+
 # Calls that wait in a foreman for a free slot, and the bytes that they may have.
 MAX_QUEUED_CALLS: Final = 200_000
 MAX_QUEUED_BYTES: Final = 256 * 1024 * 1024

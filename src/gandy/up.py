@@ -52,7 +52,7 @@ async def _run(
     )
     running = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        running.add_signal_handler(number, program.clerk.should_stop.set)
+        running.add_signal_handler(number, program.requests.should_stop.set)
     running.add_signal_handler(GUARDIAN_DIED, worker.die)
     working = asyncio.create_task(worker.run())
     print(f"A crew of one machine with {about.slots + reserve} slots is up. In another terminal, try:", file=sys.stderr)

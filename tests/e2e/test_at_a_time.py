@@ -238,7 +238,7 @@ def test_job_says_that_it_waits_for_its_time_and_can_be_cancelled(crew: Band, tm
         job.cancel()
         at = client.now() + 1.0
         job = client.submit(NOTE_TIME, cwd=str(tmp_path), tasks=3, at=at)
-        until(lambda: job.status().counts.running == len(WORKERS))  # held by the workers, with their slots
+        until(lambda: job.status().counts.assigned == len(WORKERS))  # held by the workers, with their slots
         assert job.cancel().state is JobState.CANCELLED
         assert client.submit("true", tasks=3).wait(20).counts.finished == 3
         until(lambda: client.now() > at + 0.1)

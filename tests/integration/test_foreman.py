@@ -14,23 +14,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.ports import PlayedPort
 
 from gandy import AsyncClient, AsyncJob
 from gandy.core import foreman as core_foreman
+from gandy.core import intake
 from gandy.core import requests as ask
 from gandy.core.effects import Assignment, Give
 from gandy.core.extensions import WORKER_OFFERS
 from gandy.core.model import AttemptKey, Cause, JobSpec, JobState
 from gandy.core.policy import Policy
 from gandy.core.records import Claimed, JobAdded, JobSet, LinesAdded, Record, TasksAdded
-from gandy.core.roles import Credentials
+from gandy.core.refusal import Refusal
 from gandy.errors import ConfigError, GandyError, JobNotFound, Rejected, StoreError
-from gandy.foreman import committer, inputs, intake
+from gandy.foreman import committer, inputs
 from gandy.foreman.blobs import MAX_BYTES, PART_SECONDS, Blobs
 from gandy.foreman.doors import Doors
 from gandy.foreman.main import ForemanProgram, socket_address
-from gandy.foreman.refusal import Refusal
 from gandy.ids import JobId, TaskNumber
 from gandy.reach import Reach
 from gandy.store.base import JobRow
@@ -363,7 +362,7 @@ def test_a_drained_foreman_stops_when_its_workers_have_told_everything(home: Pat
             while not (await job.status()).counts.running:
                 await asyncio.sleep(0)
             await client.stop_foreman(drain=True)
-            assert not program.clerk.should_stop.is_set()
+            assert not program.requests.should_stop.is_set()
             await asyncio.to_thread(gate.write_text, "go on")
             await program.wait()
             await working
@@ -419,10 +418,9 @@ def test_lines_in_parts_have_limits(home: Path) -> None:
 )
 def test_foreman_itself_refuses_a_line_that_would_be_code(home: Path, spec: JobSpec, lines: tuple[str, ...]) -> None:
     async def test() -> None:
-        async with a_foreman(home) as program:
-            link = program.server.foreman.on_link(PlayedPort(), Credentials(), program.server.now())
-            with pytest.raises(Refusal, match=re.escape("{line}")):
-                await intake.Intake(program.server).submit(ask.Submit(spec, lines), (link, 1))
+        async with a_foreman(home), a_client(home) as client:
+            with pytest.raises(Rejected, match=re.escape("{line}")):
+                await (await client.connection.get_link()).ask(ask.Submit(spec, lines))
 
     run(test())
 

@@ -2,7 +2,8 @@
 
 What is decided is done only when the store has it; who gets what is decided only when a batch is taken. After each
 step all accounts are right, and where nothing has happened since the last decision, nothing waits that could run. No
-worker gets a task while one of higher rank waits that it could have had.
+worker gets a task while one of higher rank waits that it could have had. A task runs only if its worker said so, or is
+one that cannot say so.
 """
 
 from collections.abc import Iterable
@@ -10,13 +11,14 @@ from collections.abc import Iterable
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec.structs import replace
 
 from gandy.core.effects import Effect, Give, Kill, Recall
 from gandy.core.jobs import Job
-from gandy.core.model import AttemptKey, Cause, Ending, JobSpec
+from gandy.core.model import AttemptKey, Cause, Ending, JobSpec, TaskState
 from gandy.core.policy import Policy
 from gandy.core.reactor import MAX_REFUSAL_PAUSE, Reactor
-from gandy.core.records import Claimed, Ended
+from gandy.core.records import Began, Claimed, Ended
 from gandy.core.workers import WorkerInfo
 from gandy.ids import JobId, TaskNumber
 
@@ -41,6 +43,8 @@ class ReactorMachine(RuleBasedStateMachine):
         self.held: dict[str, set[AttemptKey]] = {}  # by worker: what it was told to run
         self.infos: dict[str, WorkerInfo] = {}
         self.claimed: set[AttemptKey] = set()
+        self.begun: set[AttemptKey] = set()  # recorded so
+        self.said: set[AttemptKey] = set()  # by workers: that they run these
         self.ended: set[AttemptKey] = set()
         self.retracted: set[tuple[JobId, TaskNumber]] = set()
         self.seen: dict[JobId, Job] = {}  # every job that was ever in memory
@@ -58,10 +62,19 @@ class ReactorMachine(RuleBasedStateMachine):
             if isinstance(effect, Claimed):
                 assert self.claimed.isdisjoint(effect.attempts), "no attempt is made twice"
                 self.claimed.update(effect.attempts)
+                assert (effect.state is TaskState.ASSIGNED) == self.infos[effect.worker].reports_begun
+                self.begun.update(effect.attempts if effect.state is TaskState.RUNNING else ())
+            elif isinstance(effect, Began):
+                new = set(effect.attempts)
+                assert new <= self.claimed - self.ended - self.begun, "what begins is claimed, and begins once"
+                self.begun |= new
             elif isinstance(effect, Ended):
-                assert effect.attempt in self.claimed - self.ended, "what ends has begun, and ends once"
+                assert effect.attempt in self.claimed - self.ended, "what ends was claimed, and ends once"
+                assert (effect.before is TaskState.RUNNING) == (effect.attempt in self.begun)
                 self.ended.add(effect.attempt)
             elif isinstance(effect, Give | Kill | Recall):
+                wanted_back = effect.attempts if isinstance(effect, Recall) else ()
+                assert self.begun.isdisjoint(wanted_back), "what has begun stays"
                 self.sends.append(effect)
 
     def choose_job(self, choice: int) -> JobId:
@@ -174,10 +187,11 @@ class ReactorMachine(RuleBasedStateMachine):
     # Workers
 
     @precondition(lambda self: len(self.held) < MAX_WORKERS)
-    @rule(slots=st.integers(1, 3), ahead=st.sampled_from([0, 3, 8]))
-    def greet(self, slots: int, ahead: int) -> None:
+    @rule(slots=st.integers(1, 3), ahead=st.sampled_from([None, 0, 3, 8]))
+    def greet(self, slots: int, ahead: int | None) -> None:
+        """A plain worker does not say what it begins, and nothing waits there."""
         name = f"w{len(self.infos)}"
-        self.infos[name] = WorkerInfo(name, name, slots, ahead=ahead)
+        self.infos[name] = WorkerInfo(name, name, slots, ahead=ahead or 0, reports_begun=ahead is not None)
         self.held[name] = set()
         self.take(self.reactor.on_hello(self.infos[name], [], self.now))
 
@@ -201,11 +215,22 @@ class ReactorMachine(RuleBasedStateMachine):
         if is_known:
             self.take(self.reactor.on_absent(former, self.now))
         name = f"w{len(self.infos)}"
-        self.infos[name] = WorkerInfo(name, name, self.infos[former].slots, ahead=self.infos[former].ahead)
+        self.infos[name] = replace(self.infos[former], id=name, name=name)
         self.held[name] = set(sorted(self.held.pop(former))[:count])
         self.take(self.reactor.on_hello(self.infos[name], self.held[name], self.now, [former, "nobody", name]))
         if not is_known:
             self.take(self.reactor.on_gone(former, self.now))
+
+    @has_workers
+    @rule(choice=choices, first=st.integers(0, 5), count=st.integers(1, 3))
+    def begin(self, choice: int, first: int, count: int) -> None:
+        """A worker says what it runs, and perhaps said so before; of what it does not have, nothing is believed."""
+        worker = self.choose_worker(choice)
+        if self.infos[worker].reports_begun:
+            attempts = sorted(self.held[worker])[first : first + count]
+            self.said.update(attempts)
+            not_given = self.claimed - set().union(*self.held.values()) - self.said
+            self.take(self.reactor.on_begun(worker, [*attempts, *sorted(not_given)[:count]], self.now))
 
     @has_workers
     @rule(choice=choices, count=st.integers(1, 3), ending=endings)
@@ -251,6 +276,15 @@ class ReactorMachine(RuleBasedStateMachine):
         """A worker that refused is asked again, whatever it says or does not say."""
         latest = self.now + MAX_REFUSAL_PAUSE
         assert all(worker.ask_again_at <= latest for worker in self.reactor.workers.refusing.values())
+
+    @invariant()
+    def only_what_a_worker_said_runs(self) -> None:
+        for worker in self.reactor.workers:
+            is_plain = worker.info.id in self.infos and not self.infos[worker.info.id].reports_begun
+            for attempt in worker.held:
+                job = self.reactor.jobs.find(attempt.job)
+                if job is not None and self.is_current(attempt) and job.tasks.state(attempt.task) is TaskState.RUNNING:
+                    assert is_plain or attempt in self.said
 
     @invariant()
     def disk_works(self) -> None:
@@ -303,7 +337,7 @@ class ReactorMachine(RuleBasedStateMachine):
             case Kill(worker, attempts):
                 self.tell_over(worker, attempts, Ending(cause=Cause.CANCELLED))
             case Recall(worker, attempts):
-                self.tell_over(worker, attempts, Ending(cause=Cause.RETURNED))
+                self.tell_over(worker, set(attempts) - self.said, Ending(cause=Cause.RETURNED))
             case _:
                 raise AssertionError("nothing else is kept")
 
@@ -333,7 +367,7 @@ class ReactorMachine(RuleBasedStateMachine):
             self.commit()
             for worker in self.held:
                 self.report(worker, 100, Ending(cause=Cause.EXIT, exit_code=0, started=0.0, ended=0.001))
-            is_busy = any(job.tasks.running for job in self.reactor.jobs) or self.reactor.next_deadline() is not None
+            is_busy = any(job.tasks.given for job in self.reactor.jobs) or self.reactor.next_deadline() is not None
             if not (is_busy or self.reactor.is_stirred):
                 return
         raise AssertionError(f"still there: {[job.id for job in self.reactor.jobs]}")

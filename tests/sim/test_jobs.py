@@ -126,6 +126,11 @@ class Crew:
     def check_step(self) -> None:
         reactor = self.foreman.foreman.reactor
         reactor.check()
+        for worker in reactor.workers:
+            running = [worker.held[attempt] for attempt in worker.begun if reactor.is_current(attempt)]
+            assert not worker.info.slots or sum(held.slots for held in running) <= worker.info.slots
+            if worker.info.reports_begun:
+                assert all(any(attempt in each.runs for each in self.workers) for attempt in worker.begun)
         deadline = reactor.next_deadline()
         assert deadline is None or deadline - self.foreman.now <= MAX_DEADLINE
 

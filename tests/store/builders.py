@@ -8,7 +8,18 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from gandy.core.model import AttemptKey, Cause, Counts, Ending, Input, JobSpec, JobState, TaskState
-from gandy.core.records import Claimed, Ended, JobAdded, JobClosed, JobForgotten, JobSet, Record, TasksAdded, TasksSet
+from gandy.core.records import (
+    Began,
+    Claimed,
+    Ended,
+    JobAdded,
+    JobClosed,
+    JobForgotten,
+    JobSet,
+    Record,
+    TasksAdded,
+    TasksSet,
+)
 from gandy.ids import JobId, TaskNumber
 from gandy.store.base import JobRow, Recovered, RecoveredJob, Store, TaskRow
 from gandy.store.memory import MemoryStore
@@ -130,8 +141,19 @@ def attempt_key(task: int = 1, attempt: int = 1, job: int = 1) -> AttemptKey:
     return AttemptKey(JobId(job), TaskNumber(task), attempt)
 
 
-def claimed(task: int = 1, attempt: int = 1, job: int = 1, worker: str = "w", at: float = 2.0) -> Claimed:
-    return Claimed(worker, (attempt_key(task, attempt, job),), at)
+def claimed(
+    task: int = 1,
+    attempt: int = 1,
+    job: int = 1,
+    worker: str = "w",
+    at: float = 2.0,
+    state: TaskState = TaskState.ASSIGNED,
+) -> Claimed:
+    return Claimed(worker, (attempt_key(task, attempt, job),), at, state)
+
+
+def began(task: int = 1, attempt: int = 1, job: int = 1, worker: str = "w", at: float = 2.5) -> Began:
+    return Began(worker, (attempt_key(task, attempt, job),), at)
 
 
 def ended(
@@ -145,9 +167,10 @@ def ended(
     failures: int = 0,
     crashes: int = 0,
     result: bytes = b"",
+    before: TaskState = TaskState.ASSIGNED,
 ) -> Ended:
     ending = replace(WELL if state is TaskState.FINISHED else BADLY, result=result)
-    return Ended(attempt_key(task, attempt, job), ending, state, at, due, failures, crashes)
+    return Ended(attempt_key(task, attempt, job), ending, state, at, due, failures, crashes, before)
 
 
 def tasks_set(state: TaskState, *tasks: int, job: int = 1, at: float = 4.0) -> TasksSet:

@@ -11,6 +11,7 @@ from tests.store.builders import (
     Blocking,
     added,
     attempt_key,
+    began,
     claimed,
     closed,
     ended,
@@ -21,7 +22,7 @@ from tests.store.builders import (
     tasks_set,
 )
 
-from gandy.core.model import Counts, JobState, TaskState
+from gandy.core.model import GIVEN_STATES, Counts, JobState, TaskState
 from gandy.core.records import Claimed, JobAdded, Record, ResultsDropped
 from gandy.errors import StoreError
 from gandy.store.base import TaskRow
@@ -37,7 +38,8 @@ tasks = st.integers(0, 6)
 attempts = st.integers(0, 4)
 times = st.integers(0, 100).map(float)
 few = st.integers(0, 3)
-SETTABLE = tuple(state for state in TaskState if state is not TaskState.RUNNING)
+SETTABLE = tuple(state for state in TaskState if state not in GIVEN_STATES)
+given = st.sampled_from(sorted(GIVEN_STATES))
 settable = st.sampled_from(SETTABLE)
 task_filters = st.none() | st.sets(st.sampled_from(TaskState))
 job_filters = st.none() | st.sets(st.sampled_from(JobState))
@@ -52,8 +54,8 @@ def add_some(first: int, inputs: list[bytes], job: int, at: float) -> Record:
     return tasks_added(first, *inputs, job=job, at=at)
 
 
-def claim_range(job: int, first: int, count: int, attempt: int, at: float) -> Record:
-    return Claimed("w", tuple(attempt_key(task, attempt, job) for task in range(first, first + count)), at)
+def claim_range(job: int, first: int, count: int, attempt: int, at: float, state: TaskState) -> Record:
+    return Claimed("w", tuple(attempt_key(task, attempt, job) for task in range(first, first + count)), at, state)
 
 
 additions = st.builds(added, job=jobs, tasks=st.integers(0, 5), at=times, lines=lines)
@@ -62,10 +64,11 @@ openings = st.builds(opened, job=jobs, at=times)
 records: st.SearchStrategy[Record] = st.one_of(
     st.builds(add_some, st.integers(1, 9), st.lists(st.binary(max_size=3), max_size=3), jobs, times),
     st.builds(closed, job=jobs, at=times),
-    st.builds(ended, state=settable, at=times, result=st.binary(max_size=3), **keys),
+    st.builds(ended, state=settable, at=times, result=st.binary(max_size=3), before=given, **keys),
     st.builds(ResultsDropped, times),
-    st.builds(claimed, worker=st.sampled_from("ab"), at=times, **keys),
-    st.builds(ended, state=settable, at=times, due=times, failures=few, crashes=few, **keys),
+    st.builds(claimed, worker=st.sampled_from("ab"), at=times, state=given, **keys),
+    st.builds(began, worker=st.sampled_from("ab"), at=times, **keys),
+    st.builds(ended, state=settable, at=times, due=times, failures=few, crashes=few, before=given, **keys),
     st.builds(set_some, settable, st.lists(tasks, max_size=3), jobs, times),
     st.builds(job_set, state=st.sampled_from(JobState), job=jobs, held=st.booleans(), at=times),
 )
@@ -75,17 +78,19 @@ def next_record(row: TaskRow, job: int, random: Random) -> Record:
     """What may well happen to a task next, or, now and then, what should not."""
     task, state, at = row.task, random.choice(SETTABLE), float(random.randint(0, 100))
     attempt = row.attempt + random.choice((0, 0, 0, 0, 0, 0, -1, 1))
-    claim = claimed(task, attempt + 1, job, at=at)
+    before = row.state if row.state in GIVEN_STATES and random.random() < 0.9 else TaskState.RUNNING
+    claim = claimed(task, attempt + 1, job, at=at, state=random.choice(sorted(GIVEN_STATES)))
+    begin = began(task, attempt, job, at=at)
     let_wait = tasks_set(TaskState.WAITING, task, job=job, at=at)
     ends = (
-        ended(TaskState.WAITING, task, attempt, job, at=at, due=at, failures=1, result=b"error"),
-        ended(state, task, attempt, job, at=at, crashes=1, result=b"%d of %d" % (task, job)),
+        ended(TaskState.WAITING, task, attempt, job, at=at, due=at, failures=1, result=b"error", before=before),
+        ended(state, task, attempt, job, at=at, crashes=1, result=b"%d of %d" % (task, job), before=before),
     )
-    anything = (claim, let_wait, *ends, tasks_set(state, task, job=job, at=at), tasks_set(state, job=job, at=at))
+    anything = (claim, begin, let_wait, *ends, tasks_set(state, task, job=job, at=at), tasks_set(state, job=job, at=at))
     if random.random() < 0.3:
         return random.choice(anything)
-    if row.state is TaskState.RUNNING:
-        return random.choice(ends)
+    if row.state in GIVEN_STATES:
+        return random.choice((begin, *ends))
     return claim if row.state is TaskState.WAITING else let_wait
 
 
@@ -111,8 +116,8 @@ class SideBySide(RuleBasedStateMachine):
     def commit_anything(self, batch: list[Record]) -> None:
         self.commit(*batch)
 
-    @rule(claims=st.lists(st.tuples(jobs, tasks, st.integers(1, 5), attempts, times), min_size=2, max_size=6))
-    def claim_many(self, claims: list[tuple[int, int, int, int, float]]) -> None:
+    @rule(claims=st.lists(st.tuples(jobs, tasks, st.integers(1, 5), attempts, times, given), min_size=2, max_size=6))
+    def claim_many(self, claims: list[tuple[int, int, int, int, float, TaskState]]) -> None:
         self.commit(*(claim_range(*claim) for claim in claims))
 
     @rule(job=jobs, inputs=st.lists(st.binary(max_size=3), min_size=1, max_size=3), at=times)

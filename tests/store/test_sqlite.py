@@ -253,7 +253,7 @@ def succeed(store: Blocking) -> None:
     """The commit that failed before, and what it wrote is still there after a restart."""
     assert store.commit(claimed(), added(2, lines=long_lines())) == frozenset()
     assert [job.row.job for job in store.reopen().jobs] == [1, 2]
-    assert store.get_counts() == Counts(waiting=2, running=1)
+    assert store.get_counts() == Counts(waiting=2, assigned=1)
 
 
 def test_a_full_file_takes_the_commit_once_it_may_grow(store: Blocking) -> None:
@@ -327,7 +327,7 @@ def test_a_person_may_read_while_the_foreman_works(store: Blocking, path: Path) 
         person.execute("BEGIN")
         assert person.execute("SELECT waiting FROM jobs").fetchone() == (3,)
         store.commit(claimed())
-        assert store.get_counts() == Counts(waiting=2, running=1)
+        assert store.get_counts() == Counts(waiting=2, assigned=1)
 
 
 # Durability
@@ -363,7 +363,7 @@ def test_what_was_acknowledged_survives_kill_9(path: Path, acknowledged: int) ->
         counts = store.get_counts()
         # A batch is there whole or not at all; one may be there that nobody heard of any more.
         assert counts.finished in ((last + 1) * 10, (last + 2) * 10)
-        assert (counts.running, counts.waiting) == (0, 1_000_000 - counts.finished)
+        assert (counts.assigned, counts.waiting) == (0, 1_000_000 - counts.finished)
         store.commit(claimed(counts.finished + 1))
 
 

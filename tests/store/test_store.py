@@ -1,6 +1,6 @@
 """What every store does, whatever it is made of."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from tests.store.builders import (
     added,
     as_submitted,
     attempt_key,
+    began,
     blocking,
     claimed,
     closed,
@@ -26,7 +27,7 @@ from tests.store.builders import (
 )
 
 from gandy.core.model import Counts, JobState, TaskState
-from gandy.core.records import JobAdded, LinesAdded, LinesDropped, ResultsDropped
+from gandy.core.records import JobAdded, LinesAdded, LinesDropped, Record, ResultsDropped
 from gandy.errors import StoreError
 from gandy.ids import JobId, TaskNumber
 from gandy.store import make_store
@@ -34,7 +35,7 @@ from gandy.store.base import TaskRow
 from gandy.store.memory import MemoryStore
 from gandy.store.sqlite import SqliteStore
 
-WAITING, RUNNING, FINISHED, FAILED, CANCELLED = TaskState
+WAITING, RUNNING, FINISHED, FAILED, CANCELLED, ASSIGNED = TaskState
 MILLION = 1_000_000
 
 
@@ -164,15 +165,15 @@ def test_the_number_of_a_forgotten_job_is_not_given_again(store: Blocking) -> No
 # Attempts
 
 
-def test_claim_makes_a_task_run(store: Blocking) -> None:
+def test_claim_assigns_a_task(store: Blocking) -> None:
     store.commit(added())
     assert store.commit(claimed(2, worker="anna", at=2.0)) == frozenset()
-    assert store.get_task(2) == TaskRow(attempt_key(2).task, RUNNING, 1, "anna", 2.0)
-    assert store.get_counts() == Counts(waiting=2, running=1)
+    assert store.get_task(2) == TaskRow(attempt_key(2).task, ASSIGNED, 1, "anna", 2.0)
+    assert store.get_counts() == Counts(waiting=2, assigned=1)
     assert store.get_job().changed == 2.0
 
 
-def test_claim_of_a_running_task_is_lost(store: Blocking) -> None:
+def test_claim_of_a_task_that_a_worker_has_is_lost(store: Blocking) -> None:
     store.commit(added(), claimed(worker="first"))
     for attempt in (1, 2):
         assert store.commit(claimed(attempt=attempt, worker="second")) == {attempt_key(attempt=attempt)}
@@ -204,7 +205,7 @@ def test_claim_of_a_task_that_the_job_does_not_have_is_lost(store: Blocking, tas
 def test_a_lost_claim_does_not_stop_the_rest_of_the_batch(store: Blocking) -> None:
     store.commit(added(), claimed(1))
     assert store.commit(claimed(2), claimed(1), claimed(3)) == {attempt_key(1)}
-    assert store.list_states() == [RUNNING, RUNNING, RUNNING]
+    assert store.list_states() == [ASSIGNED, ASSIGNED, ASSIGNED]
 
 
 def test_a_claim_that_never_can_be_is_lost_beside_good_ones(store: Blocking) -> None:
@@ -237,8 +238,8 @@ def test_only_the_first_end_of_an_attempt_counts(store: Blocking) -> None:
 def test_the_end_of_an_earlier_attempt_is_fenced(store: Blocking) -> None:
     store.commit(added(), claimed(), ended(WAITING), claimed(attempt=2))
     store.commit(ended(FINISHED, attempt=1), ended(FINISHED, attempt=3))
-    assert (store.get_task().state, store.get_task().attempt) == (RUNNING, 2)
-    assert store.get_counts() == Counts(waiting=2, running=1)
+    assert (store.get_task().state, store.get_task().attempt) == (ASSIGNED, 2)
+    assert store.get_counts() == Counts(waiting=2, assigned=1)
 
 
 def test_the_end_of_a_cancelled_attempt_is_fenced(store: Blocking) -> None:
@@ -252,7 +253,7 @@ def test_the_next_attempt_keeps_the_account_and_nothing_else(store: Blocking) ->
     store.commit(added(), claimed(), ended(WAITING, due=8.0, failures=1, crashes=2))
     store.commit(claimed(attempt=2, worker="berta", at=9.0))
     row = store.get_task()
-    assert row == TaskRow(attempt_key().task, RUNNING, 2, "berta", 9.0, failures=1, crashes=2)
+    assert row == TaskRow(attempt_key().task, ASSIGNED, 2, "berta", 9.0, failures=1, crashes=2)
 
 
 def test_every_attempt_is_kept_with_what_it_led_to(store: Blocking) -> None:
@@ -263,7 +264,7 @@ def test_every_attempt_is_kept_with_what_it_led_to(store: Blocking) -> None:
     assert [(row.attempt, row.worker, row.state) for row in attempts] == [
         (1, "a", WAITING),
         (2, "b", FAILED),
-        (3, "c", RUNNING),
+        (3, "c", ASSIGNED),
     ]
     assert [(row.ending, row.due) for row in attempts] == [(BADLY, 5.0), (BADLY, 0.0), (None, 0.0)]
 
@@ -280,12 +281,77 @@ def test_a_task_that_never_started_has_no_attempts(store: Blocking) -> None:
     assert store.list_attempts(1) == store.list_attempts(2) == []
 
 
-@pytest.mark.parametrize("record", [ended(RUNNING), tasks_set(RUNNING), tasks_set(RUNNING, 1)])
-def test_only_a_claim_lets_a_task_run(store: Blocking, record: JobAdded) -> None:
+@pytest.mark.parametrize("state", [ASSIGNED, RUNNING])
+@pytest.mark.parametrize("make", [ended, tasks_set, lambda state: tasks_set(state, 1)], ids=["end", "all", "one"])
+def test_only_a_claim_gives_a_task_to_a_worker(
+    store: Blocking, make: Callable[[TaskState], Record], state: TaskState
+) -> None:
     store.commit(added())
     with pytest.raises(StoreError, match="only a claim"):
-        store.commit(claimed(), record)
+        store.commit(claimed(), make(state))
     assert store.get_counts() == Counts(waiting=3)
+
+
+# What has begun
+
+
+def test_an_assigned_task_runs_when_its_worker_said_so(store: Blocking) -> None:
+    store.commit(added(), claimed(1, worker="anna"), claimed(2))
+    store.commit(began(1, at=2.5))
+    assert store.get_task(1) == TaskRow(attempt_key(1).task, RUNNING, 1, "anna", 2.0)
+    assert store.list_states() == [RUNNING, ASSIGNED, WAITING]
+    assert store.get_counts() == Counts(running=1, assigned=1, waiting=1)
+    assert store.get_job().changed == 2.5
+    assert store.list_attempts(1)[0].state is RUNNING
+    store.commit(ended(before=RUNNING), ended(task=2))
+    assert store.get_counts() == Counts(finished=2, waiting=1)
+
+
+def test_a_plain_worker_runs_what_it_claims(store: Blocking) -> None:
+    store.commit(added(), claimed(1, state=RUNNING), claimed(2, state=RUNNING), claimed(3))
+    assert store.get_counts() == Counts(running=2, assigned=1)
+    store.commit(ended(WAITING, before=RUNNING))
+    store.commit(claimed(1, 2, state=RUNNING))
+    assert store.list_states() == [RUNNING, RUNNING, ASSIGNED]
+    assert store.get_counts() == Counts(running=2, assigned=1)
+
+
+def test_only_the_last_attempt_can_begin_and_only_while_it_is_assigned(store: Blocking) -> None:
+    store.commit(added(tasks=4), *(claimed(task) for task in (1, 2, 3)), began(2), ended(WAITING), ended(task=3))
+    store.commit(claimed(1, 2))
+    before = store.list_tasks(), store.get_job()
+    store.commit(*(began(task, at=9.0) for task in (1, 2, 3, 4, 5)), began(1, attempt=3, at=9.0), began(1, job=9))
+    assert (store.list_tasks(), store.get_job()) == before
+    store.commit(began(1, attempt=2))
+    assert store.list_states() == [RUNNING, RUNNING, FINISHED, WAITING]
+
+
+@pytest.mark.parametrize("state", [WAITING, FINISHED])
+def test_only_what_a_worker_has_can_end(store: Blocking, state: TaskState) -> None:
+    store.commit(added())
+    with pytest.raises(StoreError, match="only what a worker has"):
+        store.commit(claimed(), ended(before=state))
+    assert store.get_counts() == Counts(waiting=3)
+
+
+def test_an_end_counts_only_for_the_state_that_the_attempt_is_in(store: Blocking) -> None:
+    store.commit(added(), claimed(1), claimed(2), began(2))
+    store.commit(ended(before=RUNNING), ended(task=2, before=ASSIGNED))
+    assert store.list_states() == [ASSIGNED, RUNNING, WAITING]
+    assert store.get_counts() == Counts(running=1, assigned=1, waiting=1)
+
+
+def test_an_attempt_that_had_begun_is_over_when_people_end_it(store: Blocking) -> None:
+    store.commit(added(), claimed(), began(), tasks_set(CANCELLED, 1, at=4.0))
+    row = store.get_task()
+    assert (row.state, row.attempt, row.ended) == (CANCELLED, 1, 4.0)
+    assert store.get_counts() == Counts(waiting=2, cancelled=1)
+
+
+def test_a_final_job_with_a_task_that_has_begun_is_recovered(store: Blocking) -> None:
+    store.commit(added(), claimed(), began(), job_set(JobState.CANCELLED))
+    (found,) = store.reopen().jobs
+    assert [row.state for row in found.tasks] == [RUNNING]
 
 
 # People
@@ -294,24 +360,24 @@ def test_only_a_claim_lets_a_task_run(store: Blocking, record: JobAdded) -> None
 def test_people_set_exactly_the_tasks_they_name(store: Blocking) -> None:
     store.commit(added(tasks=5), claimed(1), claimed(2), claimed(3), ended(task=3))
     store.commit(tasks_set(CANCELLED, 1, 4, 99, at=6.0))
-    assert store.list_states() == [CANCELLED, RUNNING, FINISHED, CANCELLED, WAITING]
-    assert store.get_counts() == Counts(waiting=1, running=1, finished=1, cancelled=2)
+    assert store.list_states() == [CANCELLED, ASSIGNED, FINISHED, CANCELLED, WAITING]
+    assert store.get_counts() == Counts(waiting=1, assigned=1, finished=1, cancelled=2)
     assert store.get_job().changed == 6.0
 
 
 def test_cancelling_all_means_those_that_wait(store: Blocking) -> None:
     store.commit(added(tasks=5), claimed(1), claimed(2), ended(task=2), claimed(3), ended(WAITING, 3))
     store.commit(tasks_set(FAILED, 4), tasks_set(CANCELLED))
-    assert store.list_states() == [RUNNING, FINISHED, CANCELLED, FAILED, CANCELLED]
-    assert store.get_counts() == Counts(running=1, finished=1, failed=1, cancelled=2)
+    assert store.list_states() == [ASSIGNED, FINISHED, CANCELLED, FAILED, CANCELLED]
+    assert store.get_counts() == Counts(assigned=1, finished=1, failed=1, cancelled=2)
 
 
 def test_letting_all_wait_again_means_those_that_failed_or_were_cancelled(store: Blocking) -> None:
     store.commit(added(tasks=5), claimed(1), claimed(2), ended(task=2), claimed(3), ended(FAILED, 3))
     store.commit(tasks_set(CANCELLED))
     store.commit(tasks_set(WAITING))
-    assert store.list_states() == [RUNNING, FINISHED, WAITING, WAITING, WAITING]
-    assert store.get_counts() == Counts(waiting=3, running=1, finished=1)
+    assert store.list_states() == [ASSIGNED, FINISHED, WAITING, WAITING, WAITING]
+    assert store.get_counts() == Counts(waiting=3, assigned=1, finished=1)
     assert store.commit(claimed(3, 2), claimed(4, 1)) == frozenset()
 
 
@@ -336,9 +402,9 @@ def test_a_task_can_be_let_wait_alone_after_all_were_cancelled(store: Blocking) 
 def test_a_million_tasks_are_added_cancelled_and_retried_as_one(store: Blocking) -> None:
     store.commit(added(tasks=MILLION), claimed(5))
     store.commit(tasks_set(CANCELLED))
-    assert store.get_counts() == Counts(running=1, cancelled=MILLION - 1)
+    assert store.get_counts() == Counts(assigned=1, cancelled=MILLION - 1)
     store.commit(tasks_set(WAITING))
-    assert store.get_counts() == Counts(waiting=MILLION - 1, running=1)
+    assert store.get_counts() == Counts(waiting=MILLION - 1, assigned=1)
     recovered = find_recovered(store.reopen())
     assert recovered is not None
     assert len(recovered.tasks) == 1
@@ -355,9 +421,9 @@ def test_tasks_are_listed_in_pages_with_those_that_have_no_row(store: Blocking) 
 def test_tasks_are_listed_by_state(store: Blocking) -> None:
     store.commit(added(tasks=MILLION), *(claimed(task) for task in (1, 2, 4)), ended(FAILED, 2))
     assert [row.task for row in store.list_tasks(states=[WAITING], limit=3)] == [3, 5, 6]
-    assert [row.task for row in store.list_tasks(states=[FAILED, RUNNING])] == [1, 2, 4]
-    assert [row.task for row in store.list_tasks(states=[FAILED, RUNNING], after=1, limit=1)] == [2]
-    assert [row.task for row in store.list_tasks(states=[WAITING, RUNNING], limit=4)] == [1, 3, 4, 5]
+    assert [row.task for row in store.list_tasks(states=[FAILED, ASSIGNED])] == [1, 2, 4]
+    assert [row.task for row in store.list_tasks(states=[FAILED, ASSIGNED], after=1, limit=1)] == [2]
+    assert [row.task for row in store.list_tasks(states=[WAITING, ASSIGNED], limit=4)] == [1, 3, 4, 5]
     assert store.list_tasks(states=[FINISHED, CANCELLED]) == store.list_tasks(states=[]) == []
 
 
@@ -490,7 +556,7 @@ def test_an_open_job_gets_more_tasks(store: Blocking) -> None:
     store.commit(opened(), tasks_added(1, b"a", b"b"))
     store.commit(tasks_added(3, b"c"), claimed(1), ended(), claimed(3))
     row = store.get_job()
-    assert (row.spec.tasks, row.spec.is_open, row.counts) == (3, True, Counts(waiting=1, running=1, finished=1))
+    assert (row.spec.tasks, row.spec.is_open, row.counts) == (3, True, Counts(waiting=1, assigned=1, finished=1))
     assert store.read_lines(1, 9) == [b"a", b"b", b"c"]
     assert [task.task for task in store.list_tasks()] == [1, 2, 3]
     (recovered,) = store.reopen().jobs

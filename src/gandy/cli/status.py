@@ -14,9 +14,9 @@ def status(foreman: str | None, output: Format) -> None:
     """Show the state of the foreman and its crew.
 
     With --output json, one object is printed, with the keys version, pid, uptime_seconds, store, trouble, listening,
-    insecure, workers, slots, used, jobs, waiting, running, insecure_doors (those of listening that are without keys)
-    and unreadable (the number of jobs that cannot be read and were set aside). With --output quiet, only its address
-    is printed.
+    insecure, workers, slots, used, jobs, waiting, assigned, running, insecure_doors (those of listening that are
+    without keys) and unreadable (the number of jobs that cannot be read and were set aside). With --output quiet, only
+    its address is printed.
     """
     from gandy.terminal.rows import print_json, status_to_fields, status_to_json
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from gandy.core.effects import Assignment, Give, Recall
 from gandy.core.gather import Gathering, Place
 from gandy.core.jobs import Job, JobTable
-from gandy.core.model import AttemptKey, JobSpec
+from gandy.core.model import AttemptKey, JobSpec, TaskState
 from gandy.core.owners import Owners
 from gandy.core.policy import Policy
 from gandy.core.queue import Need
@@ -204,10 +204,13 @@ class Dispatcher:
         if job.tasks.attempts(task) > 0 and worker.holds((job.id, task)):
             self.blocked_by_stale_attempt = True
             return False
-        attempt = AttemptKey(job.id, task, job.tasks.start(task))
+        state = TaskState.ASSIGNED if worker.info.reports_begun else TaskState.RUNNING
+        attempt = AttemptKey(job.id, task, job.tasks.start(task, state))
         worker.ungiven.add(attempt)
         worker.last_moved = self._now
         self._owners.take(worker, attempt, held)
+        if state is TaskState.RUNNING:
+            worker.begun.add(attempt)
         self._gathering.on_taken(worker, job, held.slots)
         self._given.setdefault(worker.info.id, []).append(Assignment(attempt, _make_spec(job, task, held.slots)))
         return True

@@ -23,7 +23,7 @@ def explain_waiting(reactor: "Reactor", job: "Job", now: float) -> list[str]:
     if job.awaited:
         reasons.append(f"It waits for job {', '.join(map(str, sorted(job.awaited)))} to finish.")
     limit = job.spec.limit
-    if limit is not None and job.tasks.running >= limit:
+    if limit is not None and job.tasks.given >= limit:
         reasons.append(f"Its limit of {limit} tasks at the same time is reached.")
     due = job.tasks.next_due()
     if due is not None and due > now and job.tasks.find_ready(now) is None:
@@ -93,8 +93,10 @@ def explain_end(row: TaskRow) -> str:
     """How an attempt ended."""
     if row.ending is None and row.state is TaskState.RUNNING:
         return f"attempt {row.attempt} runs on {row.worker}"
+    if row.ending is None and row.state is TaskState.ASSIGNED:
+        return f"attempt {row.attempt} waits on {row.worker} for a slot"
     if row.ending is None:
-        return f"attempt {row.attempt} waits on {row.worker} for a slot" if row.worker else "it never started"
+        return "it never started"
     text = f"attempt {row.attempt} on {row.worker}: {describe_ending(row.ending)}"
     return f"{text}\n{_indent(row.ending.tail)}" if row.ending.tail and not row.ending.is_success else text
 

@@ -1,4 +1,4 @@
-"""The messages of gandy's own extensions between foreman and worker: heartbeats and the output of tasks."""
+"""The messages of gandy's own extensions between foreman and worker: heartbeats, begun tasks, the output of tasks."""
 
 from typing import Annotated, Final, TypeVar
 
@@ -19,7 +19,16 @@ from gandy.bounds import (
 )
 from gandy.core.model import AttemptKey
 from gandy.errors import ErrorCode, RemoteProtocolError
-from gandy.limits import MAX_AHEAD, MAX_OUTPUTS, MAX_PROBLEM, MAX_READ_BYTES, MAX_RETRACTED, MAX_SLOTS, MAX_TEXT
+from gandy.limits import (
+    MAX_AHEAD,
+    MAX_BEGUN,
+    MAX_OUTPUTS,
+    MAX_PROBLEM,
+    MAX_READ_BYTES,
+    MAX_RETRACTED,
+    MAX_SLOTS,
+    MAX_TEXT,
+)
 from gandy.wire.messages import Extension
 
 T = TypeVar("T")
@@ -49,6 +58,9 @@ PIECES: Final = 0x65
 RETRACT: Final = 0x66
 RETRACTED: Final = 0x67
 
+# BEGUN: a worker says which attempts it has been running for a while, each once on a link. There is no answer.
+BEGUN: Final = 0x68
+
 # What a gandy foreman offers.
 FOREMAN_OFFERS: Final = (
     Extension.ATOMIC
@@ -58,6 +70,7 @@ FOREMAN_OFFERS: Final = (
     | Extension.CALLS
     | Extension.OUTPUT
     | Extension.TIMED
+    | Extension.BEGUN
 )
 # What a gandy worker offers.
 WORKER_OFFERS: Final = FOREMAN_OFFERS & ~Extension.CLIENT
@@ -101,6 +114,12 @@ class Retraction(Struct, frozen=True):
     attempts: Annotated[tuple[AttemptKey, ...], Meta(max_length=MAX_RETRACTED)]
 
 
+class Begun(Struct, frozen=True):
+    """Attempts that a worker runs."""
+
+    attempts: Annotated[tuple[AttemptKey, ...], Meta(max_length=MAX_BEGUN)]
+
+
 class Fetch(Struct, frozen=True):
     """Which piece of which arguments."""
 
@@ -135,6 +154,7 @@ _many_pieces: Final = msgspec.msgpack.Decoder(Pieces)
 _fetches: Final = msgspec.msgpack.Decoder(Fetch)
 _retractions: Final = msgspec.msgpack.Decoder(Retraction)
 _capacities: Final = msgspec.msgpack.Decoder(Capacity)
+_begun: Final = msgspec.msgpack.Decoder(Begun)
 
 
 def decode_read(payload: bytes) -> Read:
@@ -165,6 +185,11 @@ def decode_retraction(payload: bytes) -> Retraction:
 def decode_capacity(payload: bytes) -> Capacity:
     """Raises: RemoteProtocolError."""
     return _decode(_capacities, payload)
+
+
+def decode_begun(payload: bytes) -> Begun:
+    """Raises: RemoteProtocolError."""
+    return _decode(_begun, payload)
 
 
 def make_reference(name: str) -> bytes:

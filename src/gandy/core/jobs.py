@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from gandy.core.model import AttemptKey, Cause, Counts, Ending, JobSpec, JobState, TaskState
+from gandy.core.model import GIVEN_STATES, AttemptKey, Cause, Counts, Ending, JobSpec, JobState
 from gandy.core.queue import JobQueue, Need, Rank
 from gandy.core.tasks import TaskTable
 from gandy.core.workers import Worker
@@ -59,13 +59,13 @@ class Job(Struct, eq=False):
     def may_start(self) -> bool:
         """Whether people and other jobs let it start tasks, and its own limit."""
         limit = self.spec.limit
-        return not self.held and not self.awaited and (limit is None or self.tasks.running < limit)
+        return not self.held and not self.awaited and (limit is None or self.tasks.given < limit)
 
     def count_startable(self) -> int:
         """How many tasks may start at most, now or when they are due."""
         limit = self.spec.limit
         waiting = self.tasks.waiting
-        return waiting if limit is None else min(waiting, limit - self.tasks.running)
+        return waiting if limit is None else min(waiting, limit - self.tasks.given)
 
     def suits(self, worker: Worker) -> bool:
         """True if its tasks could run on this worker, if that held nothing else."""
@@ -81,12 +81,12 @@ class Job(Struct, eq=False):
 
     def tell_state(self) -> JobState:
         """The state that follows from the tasks and from what people asked for."""
-        counts = self.tasks.counts
+        counts, given = self.tasks.counts, self.tasks.given
         if self.tasks.is_done and not self.is_open:
             return _tell_final(counts, self.is_cancelled)
-        if self.held and not counts.running:
+        if self.held and not given:
             return JobState.PAUSED
-        has_begun = counts.running or counts.finished or counts.failed
+        has_begun = given or counts.finished or counts.failed
         return JobState.RUNNING if has_begun else JobState.WAITING
 
 
@@ -154,5 +154,5 @@ class JobTable:
             assert self._queue.find(job.id) == job.need
             assert (job.id in self.delayed) == (job.tasks.next_due() is not None)
             job.tasks.check()
-            assert job.spec.limit is None or job.tasks.running <= job.spec.limit
-            assert job.tasks.counts.running == sum(1 for _ in job.tasks.in_states(TaskState.RUNNING))
+            assert job.spec.limit is None or job.tasks.given <= job.spec.limit
+            assert job.tasks.given == sum(1 for _ in job.tasks.in_states(*GIVEN_STATES))

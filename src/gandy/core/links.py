@@ -14,10 +14,10 @@ from msgspec.structs import astuple
 
 from gandy.core.calls import Peer
 from gandy.core.effects import Assignment, Effect
-from gandy.core.extensions import CAPACITY, PING, PONG, decode_capacity
+from gandy.core.extensions import BEGUN, CAPACITY, PING, PONG, decode_begun, decode_capacity
 from gandy.core.model import AttemptKey, Cause, Ending, Input, JobSpec
 from gandy.core.reactor import Reactor
-from gandy.core.reports import read_attempt, read_ending
+from gandy.core.reports import read_attempt, read_ending, read_identity
 from gandy.core.roles import Credentials
 from gandy.core.workers import PING_PONG, ROUND_ROBIN, WorkerInfo
 from gandy.errors import ErrorCode, LocalProtocolError
@@ -122,7 +122,7 @@ class Link:
             if isinstance(event, Reported):
                 former = self._find_former(event.results[0], reactor)
                 if former is None:
-                    ended += self._on_reported(event)
+                    ended += self._on_reported(event, reactor)
                 else:
                     yield from self._on_former(event, former, reactor, now)
                 continue
@@ -235,18 +235,25 @@ class Link:
                     self.send(PONG, b"", seq)
                 elif kind == CAPACITY:
                     told = decode_capacity(event.payload)
-                    reactor.on_capacity(self.worker, told.slots, told.ahead, told.problem)
+                    ahead = told.ahead if Extension.BEGUN in self.agreed else 0
+                    reactor.on_capacity(self.worker, told.slots, ahead, told.problem)
+                elif kind == BEGUN:
+                    return reactor.on_begun(self.worker, decode_begun(event.payload).attempts, now)
                 else:
                     self.inbox.append(event)
                 return []
             case _:
                 return []
 
-    def _on_reported(self, event: Reported) -> list[tuple[AttemptKey, Ending]]:
+    def _on_reported(self, event: Reported, reactor: Reactor) -> list[tuple[AttemptKey, Ending]]:
         ended = []
         for result in event.results:
-            ended.append((self._find_attempt(result), read_ending(result)))
-            self._attempts.pop(result.pair, None)
+            attempt = self._find_attempt(result)
+            if reactor.is_same_job(attempt.job, read_identity(result)):
+                self._attempts.pop(result.pair, None)
+            else:
+                attempt = AttemptKey(attempt.job, attempt.task, 0)  # of a job that is lost: no attempt of this one
+            ended.append((attempt, read_ending(result)))
         self._reports[ended[-1][0]] = event
         return ended
 
@@ -289,9 +296,18 @@ class Link:
         else:
             about = event.about
             self.worker = about.id
-            ahead = about.ahead if Extension.UPDATES in event.extensions else 0
+            # What waits on a worker must be told from what runs there, and be had back.
+            reports_begun = Extension.BEGUN in event.extensions
+            ahead = about.ahead if reports_begun and Extension.UPDATES in event.extensions else 0
             info = WorkerInfo(
-                self.worker, about.name, about.slots, frozenset(about.tags), ahead, self.who.key, about.folder
+                self.worker,
+                about.name,
+                about.slots,
+                frozenset(about.tags),
+                ahead,
+                self.who.key,
+                about.folder,
+                reports_begun,
             )
         self._is_named = True
         return reactor.on_hello(info, self._attempts.values(), now, self._list_former(event.about, reactor))

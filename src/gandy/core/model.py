@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import Annotated, Final, NamedTuple
 
 from msgspec import Meta, Struct
+from msgspec.structs import asdict
 
 from gandy.bounds import (
     AttemptNumber,
@@ -42,13 +43,17 @@ class TaskState(IntEnum):
     """Where a task stands. A task that waits may be held back by its job; then it is shown as paused."""
 
     WAITING = 0
-    RUNNING = 1
+    RUNNING = 1  # its worker has said that it began, or is one that begins at once what it is given
     FINISHED = 2
     FAILED = 3
     CANCELLED = 4
+    ASSIGNED = 5  # a worker has it, and has not said that it began
 
 
 FINAL_STATES: Final = frozenset({TaskState.FINISHED, TaskState.FAILED, TaskState.CANCELLED})
+
+# A worker has the task, or is about to get it.
+GIVEN_STATES: Final = frozenset({TaskState.ASSIGNED, TaskState.RUNNING})
 
 
 class JobState(IntEnum):
@@ -152,10 +157,16 @@ class Ending(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Counts(Struct):
-    """How many tasks of a job are in each state."""
+    """How many tasks of a job are in each state, in the order of the states' numbers."""
 
     waiting: Count = 0
     running: Count = 0
     finished: Count = 0
     failed: Count = 0
     cancelled: Count = 0
+    assigned: Count = 0
+
+    def list_by_progress(self) -> list[tuple[str, int]]:
+        """Each state's name and number of tasks, in the order in which a task goes through them."""
+        waiting, *others, assigned = asdict(self).items()
+        return [waiting, assigned, *others]

@@ -18,14 +18,15 @@ from gandy.core.effects import (
     Acknowledge,
     Dismiss,
     Effect,
+    Give,
     Kill,
 )
 from gandy.core.gather import Place
 from gandy.core.jobs import FINAL_JOB_STATES, Job, JobTable
-from gandy.core.model import AttemptKey, Cause, Ending, Input, JobSpec, JobState, TaskState
+from gandy.core.model import GIVEN_STATES, AttemptKey, Cause, Ending, Input, JobSpec, JobState, TaskState
 from gandy.core.owners import Owners
 from gandy.core.policy import POLICY, Policy
-from gandy.core.records import Claimed, Ended, JobAdded, JobClosed, JobSet, TasksAdded, TasksSet
+from gandy.core.records import Began, Claimed, Ended, JobAdded, JobClosed, JobSet, TasksAdded, TasksSet
 from gandy.core.tasks import TaskTable
 from gandy.core.withdrawal import Withdrawal
 from gandy.core.workers import Held, Worker, WorkerInfo, WorkerTable
@@ -71,13 +72,15 @@ class Reactor:
         self._next_job = JobId(max(self._next_job, job.id + 1))
 
     def restore_attempt(self, attempt: AttemptKey, worker: str, now: float) -> None:
-        """An attempt that ran when the foreman stopped: its worker has the grace period to come back with it."""
+        """An attempt that a worker had when the foreman stopped: it has the grace period to come back with it."""
         job = self.jobs.find(attempt.job)
         assert job is not None
         owner = self.workers.find(worker)
         if owner is None:
             owner = self.workers.add(Worker(WorkerInfo(worker, worker, 0), absent_since=now))
         self._owners.take(owner, attempt, Held(job.spec.slots, now))
+        if job.tasks.state(attempt.task) is TaskState.RUNNING:
+            owner.begun.add(attempt)
         self.workers.use(owner)
 
     # Clients
@@ -177,19 +180,19 @@ class Reactor:
         return chosen, self.cancel(number, chosen, now) if chosen else []
 
     def list_given(self, number: JobId, tasks: Iterable[TaskNumber]) -> dict[str, list[AttemptKey]]:
-        """What workers have of these tasks, by worker."""
+        """What workers have of these tasks and have not begun, as far as is known, by worker."""
         given: dict[str, list[AttemptKey]] = {}
         job = self.jobs.find(number)
         for task in dict.fromkeys(tasks) if job is not None else ():
             attempt = self.current_attempt(number, task)
             worker = self._owners.find(attempt)
-            if worker is not None and attempt not in worker.ungiven:
+            if worker is not None and attempt not in worker.ungiven and attempt not in worker.begun:
                 given.setdefault(worker.info.id, []).append(attempt)
         return given
 
     def _is_at_hand(self, job: Job, task: TaskNumber) -> bool:
         """Whether the task waits, or its attempt has not been sent to a worker yet."""
-        if job.tasks.state(task) is not TaskState.RUNNING:
+        if job.tasks.state(task) not in GIVEN_STATES:
             return job.tasks.state(task) is TaskState.WAITING
         attempt = job.tell_attempt(task)
         worker = self._owners.find(attempt)
@@ -201,6 +204,11 @@ class Reactor:
         last = found.tell_attempt(task) if found is not None and task in found.tasks else None
         return AttemptKey(job, task, 0) if last is None or self._owners.find(last) is None else last
 
+    def is_same_job(self, number: JobId, identity: int) -> bool:
+        """False if the job that has this number now is another one than the job with this identity."""
+        found = self.jobs.find(number)
+        return found is None or 0 in (identity, found.spec.identity) or identity == found.spec.identity
+
     def find_absent_owner(self, attempts: Iterable[AttemptKey]) -> str | None:
         """The worker that these attempts belong to, if it is away: whoever has them must be it."""
         for attempt in attempts:
@@ -208,16 +216,6 @@ class Reactor:
             if worker is not None and not worker.connected:
                 return worker.info.id
         return None
-
-    def list_begun(self) -> Iterator[AttemptKey]:
-        """The current attempts that have slots of their workers; the others wait there for some.
-
-        What is about to be given has not begun: the store may not know of it yet.
-        """
-        for worker in self.workers:
-            for attempt in worker.list_begun():
-                if attempt not in worker.ungiven and self._owners.is_current(attempt, worker):
-                    yield attempt
 
     @property
     def gathering(self) -> Mapping[str, Place]:
@@ -279,6 +277,8 @@ class Reactor:
             worker.take(attempt, Held(1, now))
         if strange:
             effects.append(Kill(info.id, tuple(strange)))
+        if not info.reports_begun:
+            effects += self.on_begun(info.id, told, now)
         self.workers.settle(worker)
         self._stir()
         return effects
@@ -290,9 +290,11 @@ class Reactor:
             return []
         for attempt in sorted(told):
             if self._owners.is_current(attempt, former):
-                slots = former.held[attempt]
+                slots, has_begun = former.held[attempt], attempt in former.begun
                 former.release(attempt)
                 self._owners.take(worker, attempt, slots)
+                if has_begun:
+                    worker.begun.add(attempt)
         if former.connected:  # a copy of its folder is in use elsewhere
             self.workers.settle(former)
             return []
@@ -336,6 +338,21 @@ class Reactor:
                 found.release(attempt)
             self.workers.settle(found)
         return current
+
+    def on_begun(self, worker: str, attempts: Iterable[AttemptKey], now: float) -> list[Effect]:
+        """A worker runs these attempts, it says. Of what it does not have, or ran before, nothing is recorded."""
+        found = self.workers.find(worker)
+        if found is None:
+            return []
+        new = (set(attempts) & found.held.keys()) - found.ungiven - found.begun
+        found.begun.update(new)
+        if not found.recalled.isdisjoint(new):  # it comes back no more, so another one may be wanted in its stead
+            found.recalled.difference_update(new)
+            self.workers.settle(found)
+        current = tuple(sorted(attempt for attempt in new if self._owners.is_current(attempt, found)))
+        for attempt in current:
+            self._get_job(attempt.job).tasks.begin(attempt.task)
+        return [Began(worker, current, self._stamp(now))] if current else []
 
     def on_refused(self, worker: str, attempts: Iterable[AttemptKey], now: float) -> list[Effect]:
         """A worker has not started these attempts. It is asked again when a task ends there, or after a pause.
@@ -460,7 +477,7 @@ class Reactor:
             dues = (job.tasks.next_due() for job in self.jobs.delayed.values())
             self._next_again = min((due for due in dues if due is not None), default=inf)
         at = self._stamp(now)
-        claims = [Claimed(gift.worker, tuple(a.attempt for a in gift.assignments), at) for gift in gifts]
+        claims = [self._make_claim(gift, at) for gift in gifts]
         started = sorted({attempt.job for claim in claims for attempt in claim.attempts})
         changes = [effect for job in started for effect in self._settle_job(self._get_job(job), now)]
         return [*claims, *changes, *gifts, *self._dispatcher.recall(now)]
@@ -472,17 +489,24 @@ class Reactor:
         if not (self.is_stirred or self._has_more):
             self._dispatcher.check(self._dispatched)
         assert all(job.tell_state() not in FINAL_JOB_STATES for job in self.jobs), "a final job leaves the memory"
-        running = sum(job.tasks.running for job in self.jobs)
-        assert running == len(self._owners)
+        assert sum(job.tasks.given for job in self.jobs) == len(self._owners)
         for attempt, worker in self._owners:
-            assert self._get_job(attempt.job).tell_attempt(attempt.task) == attempt
+            job = self._get_job(attempt.job)
+            assert job.tell_attempt(attempt.task) == attempt
             assert attempt in worker.held
+            assert (job.tasks.state(attempt.task) is TaskState.RUNNING) == (attempt in worker.begun)
 
     # Inside
 
     def _stamp(self, now: float) -> float:
         """The time of day, for a record."""
         return now + self.wall_ahead
+
+    def _make_claim(self, gift: Give, at: float) -> Claimed:
+        worker = self.workers.find(gift.worker)
+        assert worker is not None, "it got them just now"
+        state = TaskState.ASSIGNED if worker.info.reports_begun else TaskState.RUNNING
+        return Claimed(gift.worker, tuple(given.attempt for given in gift.assignments), at, state)
 
     def _add_job(self, job: Job) -> None:
         """The shared time may have begun anew since the job came: then our clock tells when it begins.
@@ -523,6 +547,7 @@ class Reactor:
         matter.
         """
         job = self._get_job(attempt.job)
+        before = job.tasks.state(attempt.task)
         self._owners.drop(attempt)
         had_pace = job.pace is not None
         job.observe(ending)
@@ -536,7 +561,7 @@ class Reactor:
         is_paced_now = not had_pace and job.pace is not None and job.tasks.waiting > 0
         self._has_more = self._has_more or job.spec.limit is not None or is_paced_now
         due_at = self._stamp(due) if state is TaskState.WAITING else 0.0
-        return Ended(attempt, ending, state, self._stamp(now), due_at, *job.tasks.strikes(attempt.task))
+        return Ended(attempt, ending, state, self._stamp(now), due_at, *job.tasks.strikes(attempt.task), before)
 
     def _decide(
         self, job: Job, attempt: AttemptKey, ending: Ending, now: float, blame: Blame
@@ -556,7 +581,7 @@ class Reactor:
         return TaskState.WAITING, now + pause
 
     def _cancel_tasks(self, job: Job, tasks: Iterable[TaskNumber] | None, now: float) -> list[Effect]:
-        """Waiting tasks are cancelled at once, running ones are killed and counted as cancelled."""
+        """Waiting tasks are cancelled at once; those that workers have are killed and counted as cancelled."""
         chosen = None if tasks is None else [task for task in dict.fromkeys(tasks) if task in job.tasks]
         effects: list[Effect] = []
         if chosen is None:
@@ -564,17 +589,17 @@ class Reactor:
                 job.is_open = False
                 effects.append(JobClosed(job.id, self._stamp(now)))
             job.is_cancelled = True
-            running = list(job.tasks.in_states(TaskState.RUNNING))
+            given = list(job.tasks.in_states(*GIVEN_STATES))
             if job.tasks.cancel_waiting():
                 effects.append(TasksSet(job.id, TaskState.CANCELLED, None, self._stamp(now)))
         else:
-            running = [task for task in chosen if job.tasks.state(task) is TaskState.RUNNING]
+            given = [task for task in chosen if job.tasks.state(task) in GIVEN_STATES]
             waiting = tuple(task for task in chosen if job.tasks.state(task) is TaskState.WAITING)
             for task in waiting:
                 job.tasks.end(task, TaskState.CANCELLED)
             if waiting:
                 effects.append(TasksSet(job.id, TaskState.CANCELLED, waiting, self._stamp(now)))
-        return effects + self._kill(job, running, now)
+        return effects + self._kill(job, given, now)
 
     def _kill(self, job: Job, tasks: list[TaskNumber], now: float) -> list[Effect]:
         kills: dict[str, list[AttemptKey]] = {}
@@ -582,7 +607,7 @@ class Reactor:
         for task in tasks:
             attempt = job.tell_attempt(task)
             worker = self._owners.find(attempt)
-            assert worker is not None, "it runs"
+            assert worker is not None, "it is given"
             kills.setdefault(worker.info.id, []).append(attempt)
             effects.append(self._end(attempt, Ending(cause=Cause.CANCELLED, note="cancelled"), now))
         return [*effects, *(Kill(worker, tuple(attempts)) for worker, attempts in kills.items())]

@@ -110,10 +110,11 @@ class Recaller:
         return (attempt for attempt in reversed(worker.held) if self._may_recall(attempt, worker))
 
     def _may_recall(self, attempt: AttemptKey, worker: Worker) -> bool:
-        """What has a time stays: perhaps no other worker knows the time."""
+        """What has begun stays, and what has a time: perhaps no other worker knows the time."""
         job = self._jobs.find(attempt.job)
         is_timed = job is not None and job.at is not None
-        return not is_timed and attempt not in worker.recalled and self._owners.is_current(attempt, worker)
+        may_wait = not is_timed and attempt not in worker.begun
+        return may_wait and attempt not in worker.recalled and self._owners.is_current(attempt, worker)
 
     def _list_free(self, job: Job) -> Iterator[int]:
         """Slots for tasks of this job, worker by worker."""

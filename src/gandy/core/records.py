@@ -55,6 +55,15 @@ class Claimed(Struct, frozen=True):
     worker: str
     attempts: tuple[AttemptKey, ...]
     at: float
+    state: TaskState = TaskState.ASSIGNED  # RUNNING, where the worker does not report what it begins
+
+
+class Began(Struct, frozen=True):
+    """A worker said that it runs these attempts, which it had been given."""
+
+    worker: str
+    attempts: tuple[AttemptKey, ...]
+    at: float
 
 
 class Ended(Struct, frozen=True):
@@ -67,6 +76,7 @@ class Ended(Struct, frozen=True):
     due: float = 0.0
     failures: int = 0  # attempts at this task that failed by themselves
     crashes: int = 0  # attempts at this task that were lost with their worker
+    before: TaskState = TaskState.ASSIGNED  # the attempt's own state; RUNNING, if its worker had said that it began
 
 
 class TasksSet(Struct, frozen=True):
@@ -106,6 +116,7 @@ Record = (
     | TasksAdded
     | JobClosed
     | Claimed
+    | Began
     | Ended
     | TasksSet
     | JobSet

@@ -11,8 +11,8 @@ from gandy.wire.messages import Report, TaskResult
 CAUSES: Final = {int(cause): cause for cause in Cause}
 
 
-def make_result(attempt: AttemptKey, ending: Ending) -> TaskResult:
-    """What a gandy worker reports."""
+def make_result(attempt: AttemptKey, ending: Ending, identity: int = 0) -> TaskResult:
+    """What a gandy worker reports. `identity`: of the job, where it is known."""
     is_success = ending.is_success
     note = ending.note[:MAX_TEXT]  # an exception may have a message of any length
     status = "done" if is_success else note or f"exit status {ending.exit_code}"
@@ -30,6 +30,7 @@ def make_result(attempt: AttemptKey, ending: Ending) -> TaskResult:
         ending.result_bytes,
         ending.out_bytes,
         ending.err_bytes,
+        identity,
     )
     return TaskResult(attempt.job, attempt.task, is_success, status, None, report)
 
@@ -37,6 +38,11 @@ def make_result(attempt: AttemptKey, ending: Ending) -> TaskResult:
 def read_attempt(result: TaskResult) -> AttemptKey:
     """The attempt that a result is about; 0, where a plain peer does not say which."""
     return AttemptKey(result.job_id, result.task, 0 if result.report is UNSET else result.report.attempt)
+
+
+def read_identity(result: TaskResult) -> int:
+    """The identity of the job that a result is for; 0 where the worker does not say."""
+    return 0 if result.report is UNSET else result.report.identity
 
 
 def read_ending(result: TaskResult) -> Ending:

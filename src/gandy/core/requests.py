@@ -361,7 +361,7 @@ class Results(_Answer, frozen=True):
 
     rows: Annotated[tuple[ResultRow, ...], Meta(max_length=MAX_PAGE)]
     is_last: bool = True
-    started: NamedTasks = ()  # in an event: tasks that have begun, as far as the foreman can tell
+    started: NamedTasks = ()  # in an event: tasks that their workers say have begun
 
 
 class Retracted(_Answer, frozen=True):
@@ -412,6 +412,7 @@ class Status(_Answer, frozen=True):
     running: Integer
     insecure_doors: Places = ()  # of those in `listening`, the ones without keys
     unreadable: Count = 0  # jobs that cannot be read and were set aside
+    assigned: Integer = 0  # tasks that workers have, and have not begun
 
 
 class Time(_Answer, frozen=True):

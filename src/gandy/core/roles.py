@@ -105,7 +105,7 @@ def may_ask(role: CrewRole, request: ask.Request) -> bool:
     return role in PERMITS.get(type(request), frozenset())
 
 
-def tell_who_may(request: ask.Request) -> str:
+def describe_who_may(request: ask.Request) -> str:
     """For somebody who may not ask this: who may."""
     if CrewRole.CLIENT in PERMITS.get(type(request), frozenset()):
         return "a client's may, and 'gandy invite --client' on the foreman's machine gives one"

@@ -1,7 +1,7 @@
 """How a foreman that starts again takes up what its store tells."""
 
 from gandy.core.jobs import Job
-from gandy.core.model import AttemptKey, TaskState
+from gandy.core.model import GIVEN_STATES, AttemptKey, TaskState
 from gandy.core.reactor import MAX_RETRY_PAUSE, Reactor
 from gandy.core.rows import Recovered, RecoveredJob, TaskRow
 from gandy.core.tasks import Strikes, TaskTable
@@ -9,7 +9,7 @@ from gandy.ids import JobId
 
 
 def restore(reactor: Reactor, recovered: Recovered, now: float) -> None:
-    """Take up everything; what ran has the grace period to show itself."""
+    """Take up everything; what workers had has the grace period to show itself."""
     # Jobs that wait for a job that cannot be read go on waiting: it is not known whether that one finished.
     numbers = {found.row.job for found in recovered.jobs} | set(recovered.unreadable)
     for found in recovered.jobs:
@@ -20,7 +20,7 @@ def restore_job(reactor: Reactor, found: RecoveredJob, others: set[JobId], now: 
     """Take up one job. `others` are jobs that are not final either, for those it waits for."""
     reactor.restore_job(make_job(found, others, now))
     for task in found.tasks:
-        if task.state is TaskState.RUNNING:
+        if task.state in GIVEN_STATES:
             reactor.restore_attempt(AttemptKey(found.row.job, task.task, task.attempt), task.worker, now)
 
 

@@ -75,12 +75,13 @@ class TaskTable:
         return self.waiting - len(self._due) - len(self._suspects)
 
     @property
-    def running(self) -> int:
-        return self._totals[TaskState.RUNNING]
+    def given(self) -> int:
+        """Those that a worker has, whether they have begun or not."""
+        return self._totals[TaskState.ASSIGNED] + self._totals[TaskState.RUNNING]
 
     @property
     def is_done(self) -> bool:
-        return self._totals[TaskState.WAITING] == self._totals[TaskState.RUNNING] == 0
+        return self.waiting == self.given == 0
 
     def state(self, task: TaskNumber) -> TaskState:
         return TaskState(self._states[task])
@@ -137,12 +138,16 @@ class TaskTable:
             heapq.heappop(self._again)
         return self._again[0][0] if self._again else None
 
-    def start(self, task: TaskNumber) -> int:
-        """The task runs. Gives the number of the attempt."""
-        self._move(task, TaskState.RUNNING)
+    def start(self, task: TaskNumber, state: TaskState = TaskState.ASSIGNED) -> int:
+        """The task goes to a worker, and is in this state from now on. Gives the number of the attempt."""
+        self._move(task, state)
         attempt = self.attempts(task) + 1
         self._set_attempts(task, attempt)
         return attempt
+
+    def begin(self, task: TaskNumber) -> None:
+        """The task, which is assigned, runs."""
+        self._move(task, TaskState.RUNNING)
 
     def unstart(self, task: TaskNumber) -> None:
         """The attempt never reached a worker, so it never was."""

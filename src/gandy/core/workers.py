@@ -5,7 +5,6 @@ One account of slots for every kind of work. The order of use is the least recen
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from itertools import islice
 from math import inf
 from typing import Final, NamedTuple, Protocol
 
@@ -29,6 +28,7 @@ class WorkerInfo(Struct, frozen=True):
     ahead: int = 0  # slots' worth of tasks that it takes beyond its slots, and gives back if asked
     key: str | None = None  # that it came in with; None: not known, as of one that an earlier foreman had
     folder: str = ""  # where it keeps results until they are acknowledged, on its own machine
+    reports_begun: bool = False  # what it begins; else all that it is given counts as begun at once
 
 
 def tell_name(worker: str) -> str:
@@ -70,6 +70,7 @@ class Worker(Struct, eq=False):
     held: dict[AttemptKey, Held] = field(default_factory=dict)
     recalled: set[AttemptKey] = field(default_factory=set)  # of these, the ones that are wanted back
     ungiven: set[AttemptKey] = field(default_factory=set)  # of these, the ones that are not sent to it yet
+    begun: set[AttemptKey] = field(default_factory=set)  # of these, the ones that are known to have begun
     serves: Mapping[int, ServedCall] = field(default_factory=dict)  # calls that it runs, by our numbers
 
     def __post_init__(self) -> None:
@@ -94,21 +95,24 @@ class Worker(Struct, eq=False):
         """Slots that what it holds lacks, as far as nobody has asked for it back."""
         return -self.slots.free_for_tasks - len(self.recalled)
 
-    def list_begun(self) -> Iterator[AttemptKey]:
-        """What has slots here, as far as can be told: tasks begin in the order in which they are given."""
-        if not self.slots.shared:  # it is away since we started, and nobody knows how many it has
-            yield from self.held
-            return
-        left = self.slots.busy_with_tasks
-        for attempt, held in self.held.items():
-            left -= held.slots
-            if left < 0:
-                return
-            yield attempt
-
     def list_suspects(self) -> list[AttemptKey]:
-        """What may have ended this worker: all that had begun. Of a worker whose slots are not known, the oldest."""
-        return list(self.list_begun() if self.slots.shared else islice(self.held, 1))
+        """What may have ended this worker: all that is known to have begun, and what may have done so since.
+
+        Tasks begin in the order in which they are given, if there are slots for them. Where it is not known how many
+        slots there are, as of a worker that is away since the foreman started, the oldest is suspected.
+        """
+        sent = [attempt for attempt in self.held if attempt not in self.ungiven]
+        suspects = [attempt for attempt in sent if attempt in self.begun]
+        if not self.slots.shared:
+            return suspects or sent[:1]
+        left = self.slots.busy_with_tasks - sum(self.held[attempt].slots for attempt in suspects)
+        for attempt in sent:
+            if attempt not in self.begun:
+                left -= self.held[attempt].slots
+                if left < 0:
+                    break
+                suspects.append(attempt)
+        return suspects
 
     @property
     def is_laden(self) -> bool:
@@ -134,6 +138,7 @@ class Worker(Struct, eq=False):
     def release(self, attempt: AttemptKey) -> None:
         self.ungiven.discard(attempt)
         self.recalled.discard(attempt)
+        self.begun.discard(attempt)
         held = self.held.pop(attempt, None)
         if held is not None:
             self._count(held, -1)
@@ -231,7 +236,7 @@ class WorkerTable:
             assert (worker.room > 0) == (worker.info.id in self._turns)
             assert (worker.slots.by_tasks < worker.slots.shared) == (worker.info.id in self.spare)
             assert worker.is_laden == (worker.info.id in self.laden)
-            assert worker.ungiven | worker.recalled <= set(worker.held)
+            assert worker.ungiven | worker.recalled | worker.begun <= set(worker.held)
             assert (worker.ask_again_at < inf) == (worker.info.id in self.refusing)
         tables = (self._turns, self._changed, self.spare, self.laden, self.refusing)
         assert all(worker in self._workers for table in tables for worker in table)

@@ -7,9 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from gandy.core.refusal import Refusal
 from gandy.errors import StoreError
 from gandy.files import write_all
-from gandy.foreman.refusal import Refusal
 
 NAME: Final = re.compile(r"[0-9a-f]{32}")
 MAX_BYTES: Final = 2 << 30  # of one; a slot process takes no more

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gandy.core.ages import Ages
+from gandy.core.refusal import Refusal
 from gandy.errors import GandyError
-from gandy.foreman.refusal import Refusal
 
 if TYPE_CHECKING:
     from gandy.bus import AsyncEnsemble

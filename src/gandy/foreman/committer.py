@@ -9,6 +9,7 @@ from gandy.core.effects import Effect, Reply, Send
 from gandy.core.foreman import Batch, Foreman
 from gandy.core.model import AttemptKey
 from gandy.core.requests import make_failure
+from gandy.core.standing import Standing
 from gandy.core.withdrawal import Withdrawal
 from gandy.errors import StoreError
 from gandy.foreman.inputs import InputCache
@@ -24,14 +25,13 @@ STORE_RETRY: Final = 1.0  # seconds between tries of a commit that failed, and b
 class Committer:
     """One for each foreman. `run` and `mend` are its two loops."""
 
-    def __init__(self, foreman: Foreman, store: Store, now: Callable[[], float]) -> None:
-        self.trouble = ""  # what the store complains about; while it does, no new work is taken
-        self.is_stuck = False  # not even results and cancels can be recorded
+    def __init__(self, foreman: Foreman, store: Store, standing: Standing, now: Callable[[], float]) -> None:
         self.on_commit: Callable[[Batch], None] = lambda _batch: None
         self.on_reply: Callable[[Reply], None] = lambda _reply: None
         self.on_withdrawal: Callable[[Withdrawal], None] = lambda _new: None
         self._foreman = foreman
         self.store = store
+        self._standing = standing
         self._now = now
         self._inputs = InputCache(store)
         self._work = asyncio.Event()
@@ -73,7 +73,7 @@ class Committer:
         while True:
             await self._has_trouble.wait()
             await asyncio.sleep(STORE_RETRY)
-            if self.is_stuck:  # the commit loop tries again already
+            if self._standing.is_stuck:  # the commit loop tries again already
                 continue
             try:
                 await self.store.prepare()
@@ -81,7 +81,7 @@ class Committer:
                 self._note_trouble(error)
             else:
                 log.info("the store works again")
-                self.trouble = ""
+                self._standing.trouble = ""
                 self._has_trouble.clear()
                 self._foreman.on_store_ready(self._now())
                 self.wake()
@@ -94,18 +94,18 @@ class Committer:
             except StoreError as error:
                 self._note_trouble(error)
                 if not self._withdraw(batch, error):
-                    self.is_stuck = True
+                    self._standing.is_stuck = True
                     self._put_off(batch, error)
                     await asyncio.sleep(STORE_RETRY)
             else:
-                self.is_stuck = False
+                self._standing.is_stuck = False
                 return lost
         return frozenset()
 
     def _note_trouble(self, error: StoreError) -> None:
-        if str(error) != self.trouble:
+        if str(error) != self._standing.trouble:
             log.error("the store has a problem, and no new work is taken: %s", error)
-        self.trouble = str(error)
+        self._standing.trouble = str(error)
         self._has_trouble.set()
 
     def _withdraw(self, batch: Batch, error: StoreError) -> bool:

@@ -6,7 +6,7 @@ from typing import Final
 
 from gandy.core.effects import Effect
 from gandy.core.reactor import Reactor
-from gandy.core.reports import read_attempt, read_ending
+from gandy.core.reports import read_attempt, read_ending, read_identity
 from gandy.journal import read_abandoned
 from gandy.processes import is_dead
 
@@ -34,5 +34,6 @@ class DeadWorkers:
             asyncio.get_running_loop().call_later(pause, self.watch, worker, pid, later)
             return
         now = self._now()
-        ended = [(read_attempt(result), read_ending(result)) for result in left.results]
+        known = (each for each in left.results if self._reactor.is_same_job(each.job_id, read_identity(each)))
+        ended = [(read_attempt(result), read_ending(result)) for result in known]
         self._decide([*self._reactor.on_results(worker, ended, now), *self._reactor.on_gone(worker, now)])

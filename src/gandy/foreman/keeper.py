@@ -7,10 +7,10 @@ from typing import Final
 from gandy.config import parse_address
 from gandy.core import requests as ask
 from gandy.core.keyring import Invitation, Key
+from gandy.core.refusal import Refusal
 from gandy.core.roles import KEYED, CrewRole
 from gandy.errors import ConfigError, Rejected
 from gandy.foreman.audit import Audit
-from gandy.foreman.refusal import Refusal
 from gandy.foreman.server import Server
 from gandy.keys.crew import compute_fingerprint
 from gandy.keys.foreman import ForemanKeys

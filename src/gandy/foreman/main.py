@@ -2,11 +2,13 @@
 
 import asyncio
 import logging
+import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gandy import __version__
 from gandy.bus.core.discovery import LOCALHOST
 from gandy.config import SOCKET_NAME, Address, parse_address
 from gandy.core.policy import Policy
@@ -14,9 +16,9 @@ from gandy.core.workers import WorkerInfo
 from gandy.errors import ConfigError
 from gandy.foreman.audit import Audit
 from gandy.foreman.blobs import Blobs
-from gandy.foreman.clerk import Clerk
 from gandy.foreman.doors import NATIVE_ONLY, NO_KEYS, Doors
 from gandy.foreman.porter import Porter
+from gandy.foreman.requests import Requests
 from gandy.foreman.server import KEEP_RESULTS, Server
 from gandy.interfaces import find_ip, is_local
 from gandy.keys.ensemble import open_own_key
@@ -78,18 +80,21 @@ class ForemanProgram:
         self.is_insecure = insecure  # whether doors without keys are allowed
         self.store_name = store or f"sqlite:{Path(home) / STORE_NAME}"
         self.server = Server(make_store(self.store_name), policy, keep_results)
+        self.server.standing.version, self.server.standing.pid = __version__, os.getpid()
+        self.server.standing.store = self.store_name
         blobs = Blobs(Path(home) / BLOBS_NAME)
         self.keys = ForemanKeys(Path(home) / KEYS)
         self.audit = Audit(home)
-        self.clerk = Clerk(self.server, blobs, self.store_name, self.keys, self.audit)
+        self.requests = Requests(self.server, blobs, self.keys, self.audit)
         self.server.on_refused = lambda who, why: self.audit.note("refused", who, why=why)
         self.server.on_worker = self._note_worker
-        self.server.on_gone = self.clerk.on_gone
-        self.server.on_answered = self.clerk.on_answered
+        self.server.on_gone = self.requests.on_gone
+        self.server.on_answered = self.requests.on_answered
         self.server.on_drop = lambda seconds: blobs.drop(seconds, self.server.clock.find_oldest)
-        self.server.on_message = self.clerk.on_message
-        self.server.on_commit = self.clerk.on_commit
-        self.server.on_withdrawal = self.clerk.on_withdrawal
+        self.server.on_message = self.requests.on_message
+        self.server.on_time = self.requests.on_time
+        self.server.on_commit = self.requests.on_commit
+        self.server.on_withdrawal = self.requests.on_withdrawal
         self.server.on_failure = self._fail
         self.server.on_problems = self._note_problems
         self.has_failed = False
@@ -107,7 +112,7 @@ class ForemanProgram:
 
     def _fail(self) -> None:
         self.has_failed = True
-        self.clerk.should_stop.set()
+        self.requests.should_stop.set()
 
     async def start(self, doors: Doors = NATIVE_ONLY) -> None:
         """Raises: StoreError, ConfigError."""
@@ -122,14 +127,17 @@ class ForemanProgram:
             lock.release()
             raise
         self._lock = lock
-        listening = " and ".join(self.clerk.listening)
+        listening = " and ".join(self.server.standing.listening)
         self.audit.note(
-            "started the foreman", OWNER, listening=listening, insecure=" and ".join(self.clerk.insecure_doors)
+            "started the foreman",
+            OWNER,
+            listening=listening,
+            insecure=" and ".join(self.server.standing.insecure_doors),
         )
 
     async def _open_doors(self, doors: Doors) -> None:
         await self.server.start()
-        self.clerk.on_start()
+        self.requests.on_start()
         await self._open_door(socket_address(self.home))
         for each in doors.listen:
             await self._listen(parse_address(each))
@@ -140,9 +148,9 @@ class ForemanProgram:
 
     def _note_door(self, name: str, audience: str | None = None) -> None:
         """It is open; without keys, to this audience."""
-        self.clerk.listening.append(name)
+        self.server.standing.listening.append(name)
         if audience is not None:
-            self.clerk.insecure_doors.append(name)
+            self.server.standing.insecure_doors.append(name)
             self._warnings.append(f"INSECURE: {name} is without keys, and open to {audience}")
 
     def _join(self, ensemble: str, listen: tuple[str, ...]) -> None:
@@ -164,7 +172,7 @@ class ForemanProgram:
         )
         self.server.clock.join(self._band)
         Signpost(self._band, native, self.keys.fingerprint)
-        self.clerk.keeper.ensemble = ensemble
+        self.requests.keeper.ensemble = ensemble
         if self._porter is not None:
             self._porter.ensemble = ensemble
         self._note_door(f"ensemble:{ensemble}", "everybody on the network" if self.is_insecure else None)
@@ -182,7 +190,7 @@ class ForemanProgram:
             self._porter = Porter(self.server, self.keys, self.audit, self.home)
         await self._porter.listen(address)
         self._note_door(str(address))
-        self.clerk.network.append(address)
+        self.requests.network.append(address)
 
     async def _open_door(self, address: Address) -> None:
         """Without keys. A unix socket needs none: the kernel tells who comes."""
@@ -195,11 +203,11 @@ class ForemanProgram:
             log.warning("%s: whoever reaches it can run commands as you", each)
 
     async def wait(self) -> None:
-        await self.clerk.should_stop.wait()
+        await self.requests.should_stop.wait()
 
     async def stop(self) -> None:
         await self._leave()
-        await self.clerk.close()
+        await self.requests.close()
         await self.server.stop()
         self.audit.close()
         Path(socket_address(self.home).host).unlink(missing_ok=True)
@@ -223,9 +231,11 @@ def run(*, home: str, store: str | None, grace: float, insecure: bool, keep_resu
 
 async def _run(program: ForemanProgram, doors: Doors) -> int:
     await program.start(doors)
-    stop_on_signals(program.clerk.should_stop.set)
+    stop_on_signals(program.requests.should_stop.set)
     log.info(
-        "the foreman listens at %s and keeps jobs in %s", " and ".join(program.clerk.listening), program.store_name
+        "the foreman listens at %s and keeps jobs in %s",
+        " and ".join(program.server.standing.listening),
+        program.store_name,
     )
     program.warn()
     await program.wait()

@@ -9,8 +9,10 @@ from gandy.core import requests as ask
 from gandy.core.foreman import Batch
 from gandy.core.jobs import FINAL_JOB_STATES
 from gandy.core.links import Link
-from gandy.core.model import FINAL_STATES, AttemptKey, Cause, Ending, TaskState
+from gandy.core.looking import describe_end
+from gandy.core.model import FINAL_STATES, TaskState
 from gandy.core.records import (
+    Began,
     Claimed,
     Ended,
     JobAdded,
@@ -21,15 +23,14 @@ from gandy.core.records import (
     TasksAdded,
     TasksSet,
 )
-from gandy.core.rows import MAX_CHARACTER_BYTES, ROW_BYTES, JobRow, TaskRow
+from gandy.core.refusal import Refusal
+from gandy.core.rows import MAX_CHARACTER_BYTES, ROW_BYTES, JobRow
 from gandy.errors import StoreError
-from gandy.foreman.refusal import Refusal
 from gandy.foreman.server import Server
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import MAX_NAMED_TASKS, MAX_PAGE, MAX_PAGE_BYTES, MAX_WATCHED
 
 EVENT_PAUSE: Final = 0.1  # seconds between two events about how one job stands
-BEGUN_PAUSE: Final = 0.05  # seconds between two looks at which tasks have begun
 
 Token = tuple[Link, int]  # a client's link, and the number of its request
 
@@ -87,14 +88,12 @@ class News:
         self._listeners = _Audience()  # to results
         self._stale: set[JobId] = set()  # watched jobs about which there is news
         self._tasks: set[asyncio.Task[None]] = set()
-        self._begun: set[AttemptKey] = set()  # that listeners were told of
-        self._looking: asyncio.TimerHandle | None = None  # for what has begun since
 
     async def watch(self, job: JobId, token: Token) -> JobRow | None:
         """The job now; until it is final, its changes are told too."""
         # Before the look-up: what is committed while it goes on must not be missed.
         self._watchers.add(job, token)
-        row = await self._server.overview.find_job(job)
+        row = await self._server.store.find_job(job)
         if _is_silent(row):
             self._watchers.discard(job, token)
         return row
@@ -102,17 +101,24 @@ class News:
     async def listen(self, job: JobId, token: Token) -> JobRow | None:
         """The job now; until it is final, all its results from now on are told, and then that there are no more."""
         self._listeners.add(job, token)
-        self._begun = {attempt for attempt in self._begun if attempt.job != job}  # this one was not told
-        self._look_soon()
-        row = await self._server.overview.find_job(job)
+        row = await self._server.store.find_job(job)
         if _is_silent(row):
             self._listeners.discard(job, token)
+        else:
+            await self._tell_running(job, token)
         return row
+
+    async def _tell_running(self, job: JobId, token: Token) -> None:
+        """What has begun already."""
+        after, running = TaskNumber(0), frozenset({TaskState.RUNNING})
+        while rows := await self._server.store.list_tasks(job, running, MAX_PAGE, after):
+            after = rows[-1].task
+            self._server.tell(*token, ask.Results((), is_last=False, started=tuple(row.task for row in rows)))
 
     def on_commit(self, batch: Batch) -> None:
         if self._listeners:
+            self._tell_started(batch.records)
             self._tell_results(batch.records)
-            self._look_soon()
         if self._watchers:
             self._tell_changes(batch.records)
 
@@ -121,8 +127,6 @@ class News:
         self._listeners.forget_link(link)
 
     async def close(self) -> None:
-        if self._looking is not None:
-            self._looking.cancel()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -145,7 +149,7 @@ class News:
         await asyncio.sleep(pause)
         self._stale.discard(job)
         try:
-            row = await self._server.overview.find_job(job)
+            row = await self._server.store.find_job(job)
         except StoreError as error:
             self._tell(job, ask.Failure("store", str(error), error.retryable))
             self._watchers.forget_job(job)
@@ -182,25 +186,17 @@ class News:
             self._tell_listeners(job, ask.Results((), is_last=True))
             self._listeners.forget_job(job)
 
-    def _look_soon(self) -> None:
-        """At what has begun: for people it is soon enough, and a thousand workers are not looked at for each task."""
-        if self._looking is None:
-            self._looking = asyncio.get_running_loop().call_later(BEGUN_PAUSE, self._tell_begun)
-
-    def _tell_begun(self) -> None:
-        self._looking = None
-        begun = {attempt for attempt in self._server.foreman.reactor.list_begun() if attempt.job in self._listeners}
+    def _tell_started(self, records: Sequence[Record]) -> None:
         started: dict[JobId, list[TaskNumber]] = {}
-        for attempt in begun - self._begun:
-            started.setdefault(attempt.job, []).append(attempt.task)
-        self._begun = begun
+        for record in records:
+            if isinstance(record, Began) or (isinstance(record, Claimed) and record.state is TaskState.RUNNING):
+                for attempt in record.attempts:
+                    if attempt.job in self._listeners:
+                        started.setdefault(attempt.job, []).append(attempt.task)
         for job, tasks in started.items():
-            self._tell_started(job, tasks)
-
-    def _tell_started(self, job: JobId, tasks: list[TaskNumber]) -> None:
-        for begin in range(0, len(tasks), MAX_NAMED_TASKS):
-            part = tuple(tasks[begin : begin + MAX_NAMED_TASKS])
-            self._tell_listeners(job, ask.Results((), is_last=False, started=part))
+            for begin in range(0, len(tasks), MAX_NAMED_TASKS):
+                part = tuple(tasks[begin : begin + MAX_NAMED_TASKS])
+                self._tell_listeners(job, ask.Results((), is_last=False, started=part))
 
     def _tell_listeners(self, job: JobId, results: ask.Results) -> None:
         for link, seq in self._listeners[job]:
@@ -213,21 +209,7 @@ def _is_silent(row: JobRow | None) -> bool:
 
 
 def _tell_end(record: Ended) -> ask.ResultRow:
-    return _make_row(record.attempt.task, record.state, record.attempt.attempt, record.ending)
-
-
-def tell_row(row: TaskRow) -> ask.ResultRow:
-    """A task that has ended for good, as it is told to a client that asks later."""
-    ending = row.ending
-    if ending is None:  # cancelled before it began
-        return ask.ResultRow(row.task, row.state, row.attempt, Cause.CANCELLED)
-    return _make_row(row.task, row.state, row.attempt, ending)
-
-
-def _make_row(task: TaskNumber, state: TaskState, attempt: int, ending: Ending) -> ask.ResultRow:
-    return ask.ResultRow(
-        task, state, attempt, ending.cause, ending.note, ending.tail, ending.result, ending.result_bytes
-    )
+    return describe_end(record.attempt.task, record.state, record.attempt.attempt, record.ending)
 
 
 def split_results(rows: Sequence[ask.ResultRow]) -> Iterator[tuple[ask.ResultRow, ...]]:
@@ -247,7 +229,7 @@ def _jobs_of(record: Record) -> Iterable[JobId]:
     match record:
         case Ended(attempt):
             return (attempt.job,)
-        case Claimed(_, attempts):
+        case Claimed(_, attempts) | Began(_, attempts):
             return {attempt.job for attempt in attempts}
         case JobAdded(job) | TasksAdded(job) | JobClosed(job) | JobSet(job) | TasksSet(job) | JobForgotten(job):
             return (job,)

@@ -18,6 +18,7 @@ from gandy.core.records import ResultsDropped
 from gandy.core.requests import EVENT, REPLY, Answer, encode, hide_values, make_failure
 from gandy.core.roles import CrewRole
 from gandy.core.snapshot import restore
+from gandy.core.standing import Standing
 from gandy.core.withdrawal import Withdrawal
 from gandy.core.workers import WorkerInfo
 from gandy.errors import REFUSALS, RemoteProtocolError
@@ -25,8 +26,6 @@ from gandy.foreman.clock import ForemanClock
 from gandy.foreman.committer import Committer
 from gandy.foreman.dead_workers import DeadWorkers
 from gandy.foreman.lane import Lane
-from gandy.foreman.overview import Overview
-from gandy.ids import JobId
 from gandy.limits import MAX_PAYLOAD_BYTES, MAX_SILENT_LINKS
 from gandy.net.links import Link as NetLink
 from gandy.net.links import LinkOwner, Visitor, listen
@@ -48,11 +47,12 @@ class Server:
 
     def __init__(self, store: Store, policy: Policy, keep_results: float = KEEP_RESULTS) -> None:
         self.store = store
-        self.unreadable: set[JobId] = set()  # jobs that were set aside at the start
         self.clock = ForemanClock()
+        self.standing = Standing(started=self.clock.now())
         self.on_commit: Callable[[Batch], None] = lambda _batch: None
         self.on_withdrawal: Callable[[Withdrawal], None] = lambda _new: None
         self.on_message: Callable[[Link, ExtensionReceived], None] = lambda _link, _message: None
+        self.on_time: Callable[[float], None] = lambda _now: None
         self.on_failure: Callable[[], None] = lambda: None
         self.on_problems: Callable[[tuple[str, ...]], None] = lambda _problems: None
         self.on_gone: Callable[[Link], None] = lambda _link: None
@@ -77,13 +77,13 @@ class Server:
         for problem in recovered.problems:
             log.error("%s", problem)
         self.on_problems(recovered.problems)
-        self.unreadable = set(recovered.unreadable)
+        self.standing.unreadable = set(recovered.unreadable)
         for number in recovered.unreadable:
             log.error("job %d cannot be read and is set aside: see 'gandy job show %d'", number, number)
         reactor = Reactor(self._policy, recovered.next_job, self.clock.boot)
         self.foreman = Foreman(reactor, self.clock.now(), _Watcher(self), limit_by_files(MAX_SILENT_LINKS))
         self.lane = Lane(self.foreman)
-        self.committer = Committer(self.foreman, self.store, self.now)
+        self.committer = Committer(self.foreman, self.store, self.standing, self.now)
         self.committer.on_reply = self._reply
         self.committer.on_commit = self.on_commit
         self.committer.on_withdrawal = self.on_withdrawal
@@ -101,21 +101,6 @@ class Server:
         if not task.cancelled() and (error := task.exception()) is not None:
             log.critical("the foreman has a bug and stops", exc_info=error)
             self.on_failure()
-
-    @property
-    def trouble(self) -> str:
-        """What the store complains about; while it does, no new work is taken."""
-        return self.committer.trouble
-
-    @property
-    def is_stuck(self) -> bool:
-        """True if not even results and cancels can be recorded."""
-        return self.committer.is_stuck
-
-    @property
-    def overview(self) -> Overview:
-        """Jobs and tasks, for people."""
-        return Overview(self.store, self.foreman.reactor)
 
     async def listen(self, address: Address, owner: LinkOwner | None = None) -> None:
         """`owner`: of the links, where it is not this server but a door to it. Raises: ConfigError."""
@@ -227,17 +212,13 @@ class Server:
         self.foreman.reactor.wall_ahead = self.clock.read_wall_ahead()
         return self.clock.now()
 
-    def look_at_clock(self) -> None:
-        """Let the reactor know the shared time as it is now."""
-        self.foreman.reactor.on_clock(self.clock.find_ahead())
-
     async def _clock_loop(self) -> None:
         """Once in a while: all that is due."""
         while True:
             deadline = self.foreman.reactor.next_deadline()
             wait = MAX_SLEEP if deadline is None else deadline - self.clock.now()
             await asyncio.sleep(min(MAX_SLEEP, max(0.01, wait)))
-            self.look_at_clock()
+            self.foreman.reactor.on_clock(self.clock.find_ahead())
             self._on_time()
             self.foreman.cut_expired(self.clock.wall())
 
@@ -255,7 +236,9 @@ class Server:
         self._on_time()
 
     def _on_time(self) -> None:
-        self.foreman.on_time(self.now())
+        now = self.now()
+        self.foreman.on_time(now)
+        self.on_time(now)
         self.wake()
 
     async def _drop_loop(self) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from gandy.core.model import JobSpec, JobState, TaskState
+from gandy.core.model import GIVEN_STATES, JobSpec, JobState, TaskState
 from gandy.core.records import Ended, Record, TasksSet
 from gandy.errors import StoreError
 
@@ -15,15 +15,17 @@ MEANT_BY_ALL: Final[Mapping[TaskState, tuple[TaskState, ...]]] = {
     TaskState.CANCELLED: (TaskState.WAITING,),
 }
 
-# A job in one of these is history, once none of its tasks runs.
+# A job in one of these is history, once no worker has any of its tasks.
 FINAL_JOB_STATES: Final = frozenset({JobState.FINISHED, JobState.FAILED, JobState.CANCELLED})
 
 
 def check(records: Sequence[Record]) -> None:
-    """Raises: StoreError: a record lets a task run; only a claim may do that."""
+    """Raises: StoreError: a record gives a task to a worker without a claim, or ends what no worker has."""
     for record in records:
-        if isinstance(record, Ended | TasksSet) and record.state is TaskState.RUNNING:
+        if isinstance(record, Ended | TasksSet) and record.state in GIVEN_STATES:
             raise StoreError(f"job {_job_of(record)}: only a claim lets a task run")
+        if isinstance(record, Ended) and record.before not in GIVEN_STATES:
+            raise StoreError(f"job {_job_of(record)}: only what a worker has can end")
 
 
 def first_state(spec: JobSpec) -> JobState:

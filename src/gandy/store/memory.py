@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gandy.core.model import FINAL_STATES, AttemptKey, Counts, Input, JobSpec, JobState, TaskState
+from gandy.core.model import FINAL_STATES, GIVEN_STATES, AttemptKey, Counts, Input, JobSpec, JobState, TaskState
 from gandy.core.records import (
+    Began,
     Claimed,
     Ended,
     JobAdded,
@@ -61,7 +62,7 @@ class _Job(Struct):
 
     @property
     def is_open(self) -> bool:
-        return self.state not in FINAL_JOB_STATES or self.counts[TaskState.RUNNING] > 0
+        return self.state not in FINAL_JOB_STATES or any(self.counts[state] for state in GIVEN_STATES)
 
     def grows_by(self, first: TaskNumber) -> bool:
         is_next = first == self.spec.tasks + 1
@@ -129,9 +130,11 @@ class MemoryStore:
 
     def _apply(self, record: Record) -> list[AttemptKey]:
         """Gives the attempts that somebody else claimed first."""
-        if isinstance(record, Claimed):
-            return [attempt for attempt in record.attempts if not self._claim(attempt, record.worker, record.at)]
         match record:
+            case Claimed():
+                return self._claim(record)
+            case Began():
+                self._begin(record)
             case Ended():
                 self._end(record)
             case JobAdded():
@@ -140,10 +143,8 @@ class MemoryStore:
                 self._add_tasks(record)
             case JobClosed(number, at):
                 self._close(number, at)
-            case LinesAdded(upload, _, lines):
-                self._uploads.setdefault(upload, []).extend(lines)
-            case LinesDropped(upload):
-                self._uploads.pop(upload, None)
+            case LinesAdded() | LinesDropped():
+                self._set_upload(record)
             case TasksSet():
                 self._set_tasks(record)
             case JobSet():
@@ -154,9 +155,15 @@ class MemoryStore:
                 self._jobs.pop(record.job, None)
         return []
 
+    def _set_upload(self, record: LinesAdded | LinesDropped) -> None:
+        if isinstance(record, LinesAdded):
+            self._uploads.setdefault(record.upload, []).extend(record.lines)
+        else:
+            self._uploads.pop(record.upload, None)
+
     def _add(self, record: JobAdded) -> None:
         spec, at = record.spec, record.at
-        counts = [spec.tasks, 0, 0, 0, 0]
+        counts = [spec.tasks, 0, 0, 0, 0, 0]
         lines: list[Input] = [*record.lines, *self._uploads.pop(record.upload, ())]
         self._jobs[record.job] = _Job(spec, lines, first_state(spec), spec.held, at, at, counts)
         self._last_job = max(self._last_job, record.job)
@@ -176,7 +183,10 @@ class MemoryStore:
             job.spec = replace(job.spec, is_open=False)
             job.changed = at
 
-    def _claim(self, claimed: AttemptKey, worker: str, at: float) -> bool:
+    def _claim(self, record: Claimed) -> list[AttemptKey]:
+        return [attempt for attempt in record.attempts if not self._claim_one(attempt, record)]
+
+    def _claim_one(self, claimed: AttemptKey, record: Claimed) -> bool:
         number, task, attempt = claimed
         job = self._jobs.get(number)
         if job is None or not job.has(task):
@@ -184,22 +194,31 @@ class MemoryStore:
         last = job.get_row(task)
         if last.state is not TaskState.WAITING or last.attempt != attempt - 1:
             return False
-        row = TaskRow(task, TaskState.RUNNING, attempt, worker, at, failures=last.failures, crashes=last.crashes)
-        job.kept[task] = _Kept(row, TaskState.RUNNING, job.kept.get(task))
-        job.move(TaskState.WAITING, TaskState.RUNNING)
+        state, worker, at = record.state, record.worker, record.at
+        row = TaskRow(task, state, attempt, worker, at, failures=last.failures, crashes=last.crashes)
+        job.kept[task] = _Kept(row, state, job.kept.get(task))
+        job.move(TaskState.WAITING, state)
         job.changed = at
         return True
 
-    def _find_running(self, attempt: AttemptKey) -> tuple[_Job, _Kept] | None:
-        """The fence: only the last attempt counts, and only while it runs."""
+    def _find_given(self, attempt: AttemptKey, state: TaskState) -> tuple[_Job, _Kept] | None:
+        """The fence: only the last attempt counts, and only while it is assigned or runs, whichever is said."""
         job = self._jobs.get(attempt.job)
         kept = job and job.kept.get(attempt.task)
-        if job and kept and kept.row.attempt == attempt.attempt and kept.row.state is TaskState.RUNNING:
+        if job and kept and kept.row.attempt == attempt.attempt and kept.row.state is state:
             return job, kept
         return None
 
+    def _begin(self, record: Began) -> None:
+        found = (self._find_given(attempt, TaskState.ASSIGNED) for attempt in record.attempts)
+        for job, kept in filter(None, found):
+            kept.outcome = TaskState.RUNNING
+            kept.row = replace(kept.row, state=TaskState.RUNNING)
+            job.move(TaskState.ASSIGNED, TaskState.RUNNING)
+            job.changed = record.at
+
     def _end(self, record: Ended) -> None:
-        found = self._find_running(record.attempt)
+        found = self._find_given(record.attempt, record.before)
         if found is None:
             return
         job, kept = found
@@ -215,7 +234,7 @@ class MemoryStore:
         )
         if record.ending.result:
             job.results[record.attempt.task] = _Result(record.attempt.attempt, record.at, record.ending.result)
-        job.move(TaskState.RUNNING, record.state)
+        job.move(record.before, record.state)
         job.changed = record.at
 
     def _set_tasks(self, record: TasksSet) -> None:
@@ -313,7 +332,7 @@ def _set_one(job: _Job, task: TaskNumber, record: TasksSet) -> None:
     job.move(before, record.state)
     kept = job.kept.setdefault(task, _untried(task, record.state))
     kept.row = _decided(kept.row, record.state)
-    if before is TaskState.RUNNING:  # whatever its worker still says, this attempt is over
+    if before in GIVEN_STATES:  # whatever its worker still says, this attempt is over
         kept.outcome = record.state
         kept.row = replace(kept.row, ended=record.at)
 

@@ -52,8 +52,10 @@ def open_writer(path: Path) -> sqlite3.Connection:
         version = _get_version(db, path)
         _set_wal(db, path)
         if version < len(MIGRATIONS):
+            db.execute("PRAGMA foreign_keys = OFF")
             with transaction(db):
                 migrate(db, version)
+            db.execute("PRAGMA foreign_keys = ON")
     return db
 
 

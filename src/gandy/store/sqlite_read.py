@@ -24,7 +24,8 @@ from gandy.store.sqlite_write import roll_back
 
 # One job as it is listed.
 FIND_JOB: Final = """
-SELECT job, spec, tasks, open, state, held, submitted, changed, waiting, running, finished, failed, cancelled
+SELECT job, spec, tasks, open, state, held, submitted, changed, waiting, running, finished, failed, cancelled,
+    assigned
 FROM jobs JOIN specs USING (job) WHERE job = ?
 """
 
@@ -33,7 +34,8 @@ FIND_STATES: Final = "SELECT job, state FROM jobs WHERE job IN (SELECT value FRO
 
 # Jobs below a number and in some states, the newest first. NULL stands for any number, and for any state.
 LIST_JOBS: Final = """
-SELECT job, spec, tasks, open, state, held, submitted, changed, waiting, running, finished, failed, cancelled
+SELECT job, spec, tasks, open, state, held, submitted, changed, waiting, running, finished, failed, cancelled,
+    assigned
 FROM jobs JOIN specs USING (job)
 WHERE (?1 IS NULL OR job < ?1) AND (?2 IS NULL OR state IN (SELECT value FROM json_each(?2)))
 ORDER BY job DESC LIMIT ?3
@@ -41,7 +43,7 @@ ORDER BY job DESC LIMIT ?3
 
 # Jobs that a foreman must know when it starts, with the state of their tasks that have no row.
 LIST_OPEN_JOBS: Final = """
-SELECT job, fresh FROM jobs WHERE running > 0 OR state NOT IN (SELECT value FROM json_each(?)) ORDER BY job
+SELECT job, fresh FROM jobs WHERE running + assigned > 0 OR state NOT IN (SELECT value FROM json_each(?)) ORDER BY job
 """
 
 # How many tasks a job has, and the state of those without a row.

@@ -1,6 +1,7 @@
 """How a file of jobs is laid out, and how an older one is brought up to date.
 
-In SQL, states are the numbers of TaskState and JobState: a task of state 0 waits, of state 1 runs.
+In SQL, states are the numbers of TaskState and JobState: a task of state 0 waits, one of state 1 runs, and one of
+state 5 is assigned.
 """
 
 import sqlite3
@@ -132,12 +133,100 @@ CREATE TABLE last_commit (number INTEGER NOT NULL);
 INSERT INTO last_commit VALUES (0);
 """
 
+# Tasks that a worker has and has not begun are told from those that run. Of what ran by the old count nobody knows.
+_ASSIGNED: Final = """
+CREATE TABLE jobs_anew (
+    job INTEGER PRIMARY KEY AUTOINCREMENT,
+    tasks INTEGER NOT NULL,
+    fresh INTEGER NOT NULL DEFAULT 0 CHECK (fresh NOT IN (1, 5)),  -- the state of every task without a row in `tasks`
+    state INTEGER NOT NULL,
+    held INTEGER NOT NULL,
+    submitted REAL NOT NULL,
+    changed REAL NOT NULL,
+    waiting INTEGER NOT NULL,
+    running INTEGER NOT NULL DEFAULT 0,
+    finished INTEGER NOT NULL DEFAULT 0,
+    failed INTEGER NOT NULL DEFAULT 0,
+    cancelled INTEGER NOT NULL DEFAULT 0,
+    assigned INTEGER NOT NULL DEFAULT 0,
+    open INTEGER NOT NULL DEFAULT 0,
+    CHECK (min(waiting, running, finished, failed, cancelled, assigned) >= 0),
+    CHECK (waiting + running + finished + failed + cancelled + assigned = tasks)
+);
+
+INSERT INTO jobs_anew
+SELECT job, tasks, fresh, state, held, submitted, changed, waiting, 0, finished, failed, cancelled, running, open
+FROM jobs;
+
+-- The last number that was ever given, which a forgotten job may have had.
+DELETE FROM sqlite_sequence WHERE name = 'jobs_anew';
+
+INSERT INTO sqlite_sequence (name, seq) SELECT 'jobs_anew', seq FROM sqlite_sequence WHERE name = 'jobs';
+
+DROP TABLE jobs;
+
+ALTER TABLE jobs_anew RENAME TO jobs;
+
+CREATE TABLE tasks_anew (
+    job INTEGER NOT NULL REFERENCES jobs ON DELETE CASCADE,
+    task INTEGER NOT NULL CHECK (task > 0),
+    state INTEGER NOT NULL CHECK (state BETWEEN 0 AND 5),
+    attempt INTEGER NOT NULL CHECK (attempt >= 0),
+    outcome INTEGER NOT NULL,
+    worker TEXT NOT NULL DEFAULT '',
+    claimed REAL,
+    ended REAL,
+    due REAL NOT NULL DEFAULT 0,
+    failures INTEGER NOT NULL DEFAULT 0,
+    crashes INTEGER NOT NULL DEFAULT 0,
+    ending BLOB,
+    PRIMARY KEY (job, task),
+    CHECK (state NOT IN (1, 5) OR (attempt > 0 AND ended IS NULL))
+) WITHOUT ROWID;
+
+INSERT INTO tasks_anew
+SELECT job, task, CASE state WHEN 1 THEN 5 ELSE state END, attempt, CASE outcome WHEN 1 THEN 5 ELSE outcome END,
+    worker, claimed, ended, due, failures, crashes, ending
+FROM tasks;
+
+DROP TABLE tasks;
+
+ALTER TABLE tasks_anew RENAME TO tasks;
+
+CREATE INDEX tasks_by_state ON tasks (job, state);
+
+CREATE TABLE attempts_anew (
+    job INTEGER NOT NULL REFERENCES jobs ON DELETE CASCADE,
+    task INTEGER NOT NULL,
+    attempt INTEGER NOT NULL CHECK (attempt > 0),
+    outcome INTEGER NOT NULL CHECK (outcome NOT IN (1, 5)),
+    worker TEXT NOT NULL,
+    claimed REAL,
+    ended REAL,
+    due REAL NOT NULL,
+    failures INTEGER NOT NULL,
+    crashes INTEGER NOT NULL,
+    ending BLOB,
+    PRIMARY KEY (job, task, attempt)
+) WITHOUT ROWID;
+
+INSERT INTO attempts_anew SELECT * FROM attempts;
+
+DROP TABLE attempts;
+
+ALTER TABLE attempts_anew RENAME TO attempts;
+"""
+
 # In order, each makes the next version out of the one before. Files are out there: never change one, only append.
-MIGRATIONS: Final = (_JOBS_AND_TASKS, _LINES_IN_PARTS, _OPEN_JOBS, _RESULTS, _RESERVE)
+MIGRATIONS: Final = (_JOBS_AND_TASKS, _LINES_IN_PARTS, _OPEN_JOBS, _RESULTS, _RESERVE, _ASSIGNED)
 
 
 def migrate(db: sqlite3.Connection, version: int) -> None:
-    """Bring a file from this version to the newest, whole or not at all. The caller began the transaction."""
+    """Bring a file from this version to the newest, whole or not at all.
+
+    The caller began the transaction, and switched foreign keys off: a table that is made anew must not take with it
+    what refers to it.
+    """
     for script in MIGRATIONS[version:]:
         for statement in _split(script):
             db.execute(statement)

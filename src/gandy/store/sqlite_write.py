@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from gandy.core.model import AttemptKey, TaskState
 from gandy.core.records import (
+    Began,
     Claimed,
     Ended,
     JobAdded,
@@ -66,7 +67,7 @@ CLOSE_JOB: Final = "UPDATE jobs SET open = 0 WHERE job = ?"
 CLAIM_FRESH: Final = """
 INSERT INTO tasks (job, task, state, attempt, outcome, worker, claimed)
 WITH RECURSIVE range (number) AS (VALUES (?2) UNION ALL SELECT number + 1 FROM range WHERE number < ?3)
-SELECT job, number, 1, 1, 1, ?4, ?5 FROM jobs, range WHERE job = ?1 AND number BETWEEN 1 AND tasks AND fresh = 0
+SELECT job, number, ?6, 1, ?6, ?4, ?5 FROM jobs, range WHERE job = ?1 AND number BETWEEN 1 AND tasks AND fresh = 0
 ON CONFLICT DO NOTHING
 """
 
@@ -79,14 +80,19 @@ WHERE job = ?1 AND task = ?2 AND attempt = ?3 - 1 AND state = 0 AND attempt > 0
 
 # The claim of a task that has a row. It is good only for the next attempt at a task that waits.
 CLAIM_AGAIN: Final = """
-UPDATE tasks SET state = 1, attempt = ?3, outcome = 1, worker = ?4, claimed = ?5, ended = NULL, due = 0, ending = NULL
+UPDATE tasks SET state = ?6, attempt = ?3, outcome = ?6, worker = ?4, claimed = ?5, ended = NULL, due = 0, ending = NULL
 WHERE job = ?1 AND task = ?2 AND attempt = ?3 - 1 AND state = 0
 """
 
-# The end of an attempt, which counts only for the last one and while it runs.
+# An attempt begins, which counts only for the last one and while it is assigned.
+BEGIN: Final = """
+UPDATE tasks SET state = 1, outcome = 1 WHERE job = ? AND task = ? AND attempt = ? AND state = 5
+"""
+
+# The end of an attempt, which counts only for the last one and while it is assigned or runs, whichever is said.
 END: Final = """
 UPDATE tasks SET state = ?4, outcome = ?4, ended = ?5, due = ?6, failures = ?7, crashes = ?8, ending = ?9
-WHERE job = ?1 AND task = ?2 AND attempt = ?3 AND state = 1
+WHERE job = ?1 AND task = ?2 AND attempt = ?3 AND state = ?10
 """
 
 # What a function gave back. Only the last attempt's is kept.
@@ -101,12 +107,13 @@ SELECT coalesce(tasks.state, fresh) FROM jobs LEFT JOIN tasks ON tasks.job = job
 WHERE jobs.job = ?1 AND ?2 BETWEEN 1 AND jobs.tasks
 """
 
-# People change one task. If it ran, its attempt is over with this. What they decide opens a new account of failures.
+# People change one task. If a worker has it, its attempt is over with this. What they decide opens a new account of
+# failures.
 SET_TASK: Final = """
 INSERT INTO tasks (job, task, state, attempt, outcome) VALUES (?1, ?2, ?3, 0, ?3)
 ON CONFLICT (job, task) DO UPDATE SET
-    outcome = CASE state WHEN 1 THEN ?3 ELSE outcome END,
-    ended = CASE state WHEN 1 THEN ?4 ELSE ended END,
+    outcome = CASE WHEN state IN (1, 5) THEN ?3 ELSE outcome END,
+    ended = CASE WHEN state IN (1, 5) THEN ?4 ELSE ended END,
     state = ?3, due = 0, failures = 0, crashes = 0
 """
 
@@ -132,7 +139,7 @@ FORGET_JOB: Final = "DELETE FROM jobs WHERE job = ?"
 # What a batch did to the counts of a job.
 MOVE_COUNTS: Final = """
 UPDATE jobs SET waiting = waiting + ?, running = running + ?, finished = finished + ?, failed = failed + ?,
-    cancelled = cancelled + ?, changed = coalesce(?, changed)
+    cancelled = cancelled + ?, assigned = assigned + ?, changed = coalesce(?, changed)
 WHERE job = ?
 """
 
@@ -184,7 +191,7 @@ class _Moved:
     __slots__ = ("at", "counts")
 
     def __init__(self) -> None:
-        self.counts = [0, 0, 0, 0, 0]
+        self.counts = [0] * len(TaskState)
         self.at: float | None = None
 
 
@@ -200,10 +207,10 @@ class _Batch:
 
     def apply(self, record: Record) -> None:
         match record:
-            case Ended():
-                self.end([record])
-            case Claimed():
-                self.claim([record])
+            case Ended() | Claimed():
+                raise AssertionError("many of these are written at once")
+            case Began():
+                self._begin(record)
             case JobAdded():
                 self._add(record)
             case TasksAdded():
@@ -259,7 +266,7 @@ class _Batch:
         is_done = len(rows) > 1 and self._change(CLAIM_FRESH, rows, sum(len(attempts) for attempts, _ in fresh))
         for attempts, record in ranges:
             if attempts[0].attempt == 1 and (is_done or self._claim_range(attempts, record)):
-                self._move(attempts[0].job, TaskState.WAITING, TaskState.RUNNING, len(attempts)).at = record.at
+                self._move(attempts[0].job, TaskState.WAITING, record.state, len(attempts)).at = record.at
             else:
                 for attempt in attempts:
                     self._claim_one(attempt, record)
@@ -269,17 +276,21 @@ class _Batch:
 
     def _claim_one(self, attempt: AttemptKey, record: Claimed) -> None:
         if self._claim_fresh(attempt, record) or self._claim_again(attempt, record):
-            self._move(attempt.job, TaskState.WAITING, TaskState.RUNNING).at = record.at
+            self._move(attempt.job, TaskState.WAITING, record.state).at = record.at
         else:
             self.lost.add(attempt)
 
     def _claim_fresh(self, attempt: AttemptKey, record: Claimed) -> bool:
-        job, task, number = attempt
-        return number == 1 and self._execute(CLAIM_FRESH, (job, task, task, record.worker, record.at)).rowcount > 0
+        return attempt.attempt == 1 and self._execute(CLAIM_FRESH, _make_claim((attempt,), record)).rowcount > 0
 
     def _claim_again(self, attempt: AttemptKey, record: Claimed) -> bool:
         self._execute(KEEP_ATTEMPT, attempt)
-        return self._execute(CLAIM_AGAIN, (*attempt, record.worker, record.at)).rowcount > 0
+        return self._execute(CLAIM_AGAIN, (*attempt, record.worker, record.at, record.state)).rowcount > 0
+
+    def _begin(self, record: Began) -> None:
+        for attempt in record.attempts:
+            if self._execute(BEGIN, attempt).rowcount:
+                self._move(attempt.job, TaskState.ASSIGNED, TaskState.RUNNING).at = record.at
 
     def end(self, records: list[Ended]) -> None:
         """Attempts ended."""
@@ -292,11 +303,11 @@ class _Batch:
         ending = record.ending
         packed = self._encode_ending(replace(ending, result=b"") if ending.result else ending)
         state, at, due = record.state, record.at, record.due
-        return *record.attempt, state, at, due, record.failures, record.crashes, packed
+        return *record.attempt, state, at, due, record.failures, record.crashes, packed, record.before
 
     def _on_ended(self, records: list[Ended]) -> None:
         for record in records:
-            self._move(record.attempt.job, TaskState.RUNNING, record.state).at = record.at
+            self._move(record.attempt.job, record.before, record.state).at = record.at
         results = [(*record.attempt, record.at, record.ending.result) for record in records if record.ending.result]
         self._executemany(KEEP_RESULT, results)
 
@@ -334,8 +345,10 @@ class _Batch:
                 self._move(job, fresh, state, count)
 
 
-def _make_claim(attempts: tuple[AttemptKey, ...], record: Claimed) -> tuple[JobId, TaskNumber, TaskNumber, str, float]:
-    return attempts[0].job, attempts[0].task, attempts[-1].task, record.worker, record.at
+def _make_claim(
+    attempts: tuple[AttemptKey, ...], record: Claimed
+) -> tuple[JobId, TaskNumber, TaskNumber, str, float, TaskState]:
+    return attempts[0].job, attempts[0].task, attempts[-1].task, record.worker, record.at, record.state
 
 
 def _find_ranges(attempts: tuple[AttemptKey, ...]) -> Iterator[tuple[AttemptKey, ...]]:

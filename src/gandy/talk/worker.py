@@ -100,6 +100,11 @@ class WorkerSide:
         """Whether the foreman still has to acknowledge something."""
         return bool(self._results)
 
+    @property
+    def has_unsent(self) -> bool:
+        """Whether results have not been sent yet."""
+        return bool(self._unsent)
+
     def tell_room(self, ready: int) -> int:
         """How many more results may come before they all must go: while so many tasks are ready here, they can wait.
 

@@ -71,12 +71,12 @@ def draw_bar(rows: Iterator[JobRow]) -> JobRow:
 
 
 def print_lines(rows: Iterator[JobRow]) -> JobRow:
-    """A line for each tenth of the job, so that a log of a million tasks stays short."""
-    last_tenth = -1
+    """A line for each tenth of the job, and when tasks begin to run: a log of a million tasks stays short."""
+    last_tenth, has_run = -1, False
     for row in rows:
-        tenth = 10 * count_done(row) // row.spec.tasks
-        if tenth > last_tenth or row.state in FINAL_JOB_STATES:
-            last_tenth = tenth
+        tenth, runs = 10 * count_done(row) // row.spec.tasks, row.counts.running > 0
+        if tenth > last_tenth or (runs and not has_run) or row.state in FINAL_JOB_STATES:
+            last_tenth, has_run = tenth, has_run or runs
             say(_make_line(row), err=True)
     return row
 

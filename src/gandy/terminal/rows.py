@@ -32,7 +32,7 @@ T = TypeVar("T")
 _format_json: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 JOB_KEYS: Final = (
-    "job name state command tasks waiting running finished failed cancelled held submitted changed "
+    "job name state command tasks waiting assigned running finished failed cancelled held submitted changed "
     "cwd env retries timeout priority slots tags limit after at problem"
 )
 _JOB_KEYS: Final = tuple(JOB_KEYS.split())
@@ -140,7 +140,7 @@ def job_to_cells(row: JobRow, now: float) -> Sequence[str]:
 
 def job_to_fields(row: JobRow, now: float) -> list[tuple[str, str]]:
     spec = row.spec
-    counts = ", ".join(f"{format_count(count)} {state}" for state, count in asdict(row.counts).items() if count)
+    counts = ", ".join(f"{format_count(count)} {state}" for state, count in row.counts.list_by_progress() if count)
     return [
         ("job", str(row.job)),
         ("name", spec.name),
@@ -182,6 +182,11 @@ def worker_to_cells(row: WorkerRow) -> Sequence[str]:
     return row.name, state, slots, used, running, format_count(row.calls), silence, tags, commands, row.id
 
 
+def _format_tasks(status: Status) -> str:
+    assigned = f"{format_count(status.assigned)} assigned, " if status.assigned else ""
+    return f"{format_count(status.running)} running, {assigned}{format_count(status.waiting)} waiting"
+
+
 def status_to_fields(status: Status) -> list[tuple[str, str]]:
     return [
         ("foreman", f"version {status.version}, process {status.pid}"),
@@ -194,5 +199,5 @@ def status_to_fields(status: Status) -> list[tuple[str, str]]:
         ("slots", f"{format_count(status.used)} of {format_count(status.slots)} in use"),
         ("jobs", f"{format_count(status.jobs)} not ended"),
         ("set aside", f"{format_count(status.unreadable)} that cannot be read" if status.unreadable else ""),
-        ("tasks", f"{format_count(status.running)} running, {format_count(status.waiting)} waiting"),
+        ("tasks", _format_tasks(status)),
     ]

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from msgspec import UNSET, Struct, UnsetType
 
 from gandy.core.effects import Effect, Give, Reply
-from gandy.core.extensions import FOREMAN_OFFERS, WORKER_OFFERS
+from gandy.core.extensions import BEGUN, FOREMAN_OFFERS, WORKER_OFFERS, Begun, encode
 from gandy.core.foreman import Batch, Foreman, NoWatcher
 from gandy.core.links import Link
 from gandy.core.model import AttemptKey, Cause, JobSpec, TaskKey
@@ -22,16 +22,17 @@ from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.ids import JobId
 from gandy.limits import MAX_FORMER
 from gandy.store.base import Store
-from gandy.talk.events import Acknowledged, Kill, Leave, Recalled, Start
+from gandy.talk.events import Acknowledged, Kill, Leave, Recalled, Start, Welcomed
 from gandy.talk.foreman import ForemanSide
 from gandy.talk.worker import WorkerSide
 from gandy.testing.link import Watcher
 from gandy.testing.simulation import Simulation
 from gandy.testing.weather import Weather, WeatheredLink
-from gandy.wire.messages import About, Report, Task, TaskPair, TaskResult
+from gandy.wire.messages import About, Extended, Extension, Report, Task, TaskPair, TaskResult
 
 T = TypeVar("T")
 
+BEGUN_SECONDS: Final = 0.1  # that a task runs before its worker says so
 MAX_AGE: Final = 1e6  # seconds that the foreman's machine may have run
 
 
@@ -362,6 +363,8 @@ class SimulatedWorker:
                 case Acknowledged(results):
                     for result in results:
                         self._disk.pop(result.pair, None)
+                case Welcomed():
+                    self._later(BEGUN_SECONDS, lambda: self._report_begun(list(self.running.values())))
                 case Leave():
                     self.crash()
                 case _:
@@ -376,12 +379,25 @@ class SimulatedWorker:
 
     def _start(self, task: Task) -> None:
         if task.orders is not UNSET:
-            self.runs[AttemptKey(task.job.job_id, task.number, task.orders.attempt)] += 1
+            self.runs[_get_attempt(task)] += 1
+            self._later(BEGUN_SECONDS, lambda: self._report_begun([task]))
         self.running[task.pair] = task
         self.on_start(task)
         is_failure = self._simulation.random.random() < self._luck.task_failure
         seconds = self.choose_seconds(task)
         self._later(seconds, lambda: self._finish(task, is_failure, seconds))
+
+    def _report_begun(self, tasks: list[Task]) -> None:
+        """Those of the tasks that still run, after all that ended. Where there is no link, HELLO comes first."""
+        attempts = tuple(_get_attempt(task) for task in tasks if self.running.get(task.pair) is task)
+        if not attempts or self._link is None or Extension.BEGUN not in self.side.exchange.agreed:
+            return
+        self._link.flush()
+        if self.side.has_unsent:
+            self._later(BEGUN_SECONDS, lambda: self._report_begun(tasks))
+            return
+        self.side.exchange.send_extended(Extended(BEGUN, encode(Begun(attempts))))
+        self._link.flush()
 
     def _choose_seconds(self, _task: Task) -> float:
         return self._simulation.random.expovariate(1 / self._luck.task_seconds)
@@ -410,6 +426,11 @@ class SimulatedWorker:
     def _later(self, delay: float, action: Callable[[], None]) -> None:
         life = self.lives
         self._simulation.call_later(delay, lambda: action() if life == self.lives and self.is_up else None)
+
+
+def _get_attempt(task: Task) -> AttemptKey:
+    assert task.orders is not UNSET
+    return AttemptKey(task.job.job_id, task.number, task.orders.attempt)
 
 
 def _count_slots(task: Task) -> int:

@@ -64,6 +64,7 @@ class Extension(IntFlag):
     CALLS = 16
     OUTPUT = 32
     TIMED = 64  # calls and tasks that begin at a shared time
+    BEGUN = 128  # a worker says which tasks it runs
 
 
 class TaskPair(Struct, frozen=True, gc=False, rename="pascal"):
@@ -142,6 +143,7 @@ class Report(Struct, frozen=True, gc=False, omit_defaults=True):
     result_bytes: Count = 0
     out_bytes: OutputBytes = 0
     err_bytes: OutputBytes = 0
+    identity: Count = 0  # of the job: where a backup is restored, another job may have its number. 0: not known
 
 
 class TaskResult(

@@ -60,6 +60,7 @@ EXTENSION_TYPES: Final[Mapping[Extension, range]] = {
     Extension.CLIENT: range(0x30, 0x40),
     Extension.CALLS: range(0x40, 0x60),
     Extension.OUTPUT: range(0x60, 0x68),
+    Extension.BEGUN: range(0x68, 0x70),
 }
 
 

@@ -16,7 +16,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from gandy.core.model import Cause
-from gandy.core.reports import make_result, read_attempt, read_ending
+from gandy.core.reports import make_result, read_attempt, read_ending, read_identity
 from gandy.errors import GandyError
 from gandy.journal import TABLE_NAME, Journal, Left, lock_folder, read_left
 from gandy.wire import payloads
@@ -67,7 +67,8 @@ def _give_back_stopped(result: TaskResult) -> TaskResult:
     """What was stopped with its worker is given back. Reported as stopped, it would say that this worker stops too."""
     attempt, ending = read_attempt(result), read_ending(result)
     is_stopped = ending.cause is Cause.WORKER_STOPPED
-    return make_result(attempt, replace(ending, cause=Cause.RETURNED)) if is_stopped else result
+    returned = replace(ending, cause=Cause.RETURNED)
+    return make_result(attempt, returned, read_identity(result)) if is_stopped else result
 
 
 def sweep(found: Rows) -> None:
@@ -93,7 +94,7 @@ def _make_results(folder: Path, ended: Iterable[Row]) -> Iterator[TaskResult]:
     for row in ended:
         assert row.ending is not None
         kept = outputs.rescue(row.files, row.attempt, row.identity)
-        yield make_result(row.attempt, add_output(row.ending, kept))
+        yield make_result(row.attempt, add_output(row.ending, kept), row.identity)
 
 
 if __name__ == "__main__":

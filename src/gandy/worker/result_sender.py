@@ -31,8 +31,8 @@ class ResultSender:
         self._link = link
         self._holding: asyncio.TimerHandle | None = None  # while results wait for others
 
-    def add(self, attempt: AttemptKey, ending: Ending) -> None:
-        self._side.end(make_result(attempt, ending))
+    def add(self, attempt: AttemptKey, ending: Ending, identity: int) -> None:
+        self._side.end(make_result(attempt, ending, identity))
 
     def save(self) -> None:
         """Write new results to the journal. No result is sent, or waits for others, before that."""
@@ -74,6 +74,11 @@ class ResultSender:
         self.allowance = 0
         self._finished.report()
         self.flush()
+
+    def report_ends(self) -> bool:
+        """Report all that ended, as far as may be sent now. True if nothing is left."""
+        self.flush_held()
+        return not self._side.has_unsent
 
     def on_welcome(self) -> None:
         """Forget results that the last foreman has: they must not count for jobs of this one."""

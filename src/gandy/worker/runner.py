@@ -62,6 +62,7 @@ class Runner:
         self._on_followed = on_followed
         self._on_returned = on_returned or self._start_again
         self._on_over = on_over or self._report_at_once
+        self.on_start: Callable[[], None] = lambda: None  # called for each that runs from now on
         self._tasks: dict[AttemptKey, RunningTask] = {}
         self._idle = asyncio.Event()
         self._idle.set()
@@ -79,6 +80,10 @@ class Runner:
         """In the order they were started."""
         return tuple(self._tasks)
 
+    def has_run(self, attempt: AttemptKey, seconds: float) -> bool:
+        """True if what is running began at least so many seconds ago. A function waits until its process is ready."""
+        return self._tasks[attempt].has_run(seconds)
+
     def start(self, order: Order) -> None:
         """Run it now. What cannot be started ends at once: with RETURNED where the worker is short of something, else
         with NOT_STARTED."""
@@ -95,6 +100,7 @@ class Runner:
         if not self._tasks:
             self._idle.clear()
         self._tasks[order.attempt] = task
+        self.on_start()
         if order.memory is not None:
             self._memory.watch(task)
 
@@ -273,6 +279,7 @@ class Runner:
         if task.is_behind:
             task.is_behind = False
             self._tasks[task.attempt] = task
+            self.on_start()
             self._on_followed(task.attempt)
         self._limit_time(task)
 

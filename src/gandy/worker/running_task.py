@@ -36,6 +36,10 @@ class RunningTask:
     def note_begin(self) -> None:
         self.started, self._began = time.time(), time.monotonic()
 
+    def has_run(self, seconds: float) -> bool:
+        """True if it began at least so many seconds ago."""
+        return self.started is not None and time.monotonic() - self._began >= seconds
+
     def compute_ended(self, moment: float) -> float:
         """Wall time at a moment of monotonic time: as long after `started` as it ran, however the wall clock moved."""
         return time.time() if self.started is None else self.started + moment - self._began

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from gandy.core.extensions import (
     ARGUMENTS,
+    BEGUN,
     CAPACITY,
     FETCH,
     PIECE,
@@ -23,6 +24,7 @@ from gandy.core.extensions import (
     RETRACT,
     RETRACTED,
     WORKER_OFFERS,
+    Begun,
     Capacity,
     Fetch,
     Retraction,
@@ -105,7 +107,7 @@ class WorkerService:
             self._side.inherit(own.left.results)
         self._link = ForemanLink(reach, self._side, self._calls, self)
         parts = (self._calls, self._side, self._link, journal, self._done)
-        self._tasks = TaskService(own, preload, *parts, self._send_fetch, self._send_capacity)
+        self._tasks = TaskService(own, preload, *parts, self._send_fetch, self._send_begun, self._send_capacity)
         self._reader = OutputService(self._tasks.runner)
         self.flush = self._tasks.results.flush
 
@@ -228,10 +230,13 @@ class WorkerService:
             self._calls.on_welcome()
         if self._tasks.throttle.problem:
             self._send_capacity()
+        if Extension.BEGUN in extensions:
+            self._tasks.begun.on_welcome()
         log.info("at work for the foreman at %s", self._reach)
 
     def on_cut(self) -> None:
         self._tasks.inputs.fetcher.on_cut()
+        self._tasks.begun.on_cut()
         self._calls.on_cut()
 
     def _leave(self, immediate: bool) -> None:
@@ -276,6 +281,10 @@ class WorkerService:
         self._side.exchange.send_extended(Extended(FETCH, encode(fetch)), number)
         self.flush()
         return True
+
+    def _send_begun(self, attempts: list[AttemptKey]) -> None:
+        self._side.exchange.send_extended(Extended(BEGUN, encode(Begun(tuple(attempts)))))
+        self.flush()
 
     def _send_capacity(self) -> None:
         """Send the foreman how many slots we use now, and what we are short of."""

@@ -18,6 +18,7 @@ from gandy.journal import Journal
 from gandy.limits import MAX_RESULT_BYTES
 from gandy.talk.worker import WorkerSide
 from gandy.wire.messages import Task, TaskPair
+from gandy.worker.begun import BegunReporter
 from gandy.worker.call_service import CallService
 from gandy.worker.foreman_link import ForemanLink
 from gandy.worker.function_inputs import FunctionInputs, is_complete
@@ -44,6 +45,7 @@ class TaskService:
         journal: Journal | None,
         done: asyncio.Event,
         send_fetch: Callable[[Fetch, int], bool],
+        send_begun: Callable[[list[AttemptKey]], None],
         on_capacity: Callable[[], None],
     ) -> None:
         """`on_capacity` is called when the worker uses another number of slots than before."""
@@ -59,6 +61,7 @@ class TaskService:
         )
         slots = side.slots.limit
         self.results = ResultSender(side, journal, self.runner.finished, link)
+        self.begun = BegunReporter(self.runner, self.results.report_ends, send_begun)
         self.scheduler = TaskScheduler(self.runner, calls.slots, calls.clock, slots, self._report, self._request_turn)
         self.throttle = Throttle(slots, folder.path, self.scheduler, self._on_throttled)
         self.large_results = LargeResults(self.runner.outputs, self._report, self.throttle.on_shortage)
@@ -69,7 +72,7 @@ class TaskService:
         self._on_capacity = on_capacity
         self._done = done
         self._attempts: dict[TaskPair, AttemptKey] = {}  # of what runs or waits here
-        self._identities: dict[AttemptKey, int] = {}  # of the jobs of function tasks, whose results may be kept here
+        self._identities: dict[AttemptKey, int] = {}  # of their jobs
         self._fetching: dict[AttemptKey, asyncio.Task[None]] = {}  # function tasks whose arguments are on their way
         self._is_turn_due = False
 
@@ -84,8 +87,7 @@ class TaskService:
             order = make_order(task, None if packed is None else self.inputs.make(task.job.job_id, packed))
             attempt = order.attempt
             self._attempts[task.pair] = attempt
-            if packed is not None:
-                self._identities[attempt] = order.identity
+            self._identities[attempt] = order.identity
             has_timed = has_timed or order.at is not None
             slots = 1 if orders is None else orders.slots
             if is_complete(order.python):
@@ -170,6 +172,7 @@ class TaskService:
         self.results.flush_held()
 
     def close(self) -> None:
+        self.begun.on_cut()
         self.throttle.close()
         self.runner.close()
         self.results.close()
@@ -193,6 +196,8 @@ class TaskService:
             self._isolated.on_returned(order)
         else:
             self.scheduler.on_returned(order)
+            if self.begun.is_told(order.attempt):  # it was thought to run, and does not
+                self._give_back(order.attempt)
 
     def _on_over(self, attempt: AttemptKey) -> None:
         """A shell task is over. It is reported with others as long as its result may wait: that costs less."""
@@ -218,8 +223,7 @@ class TaskService:
 
     def _report(self, attempt: AttemptKey, ending: Ending) -> None:
         del self._attempts[TaskPair(attempt.job, attempt.task)]
-        self._identities.pop(attempt, None)
-        self.results.add(attempt, ending)
+        self.results.add(attempt, ending, self._identities.pop(attempt, 0))
 
     def _request_turn(self) -> None:
         """Go on with the next tasks, once for all events of one turn of the loop."""

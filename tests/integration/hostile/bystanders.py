@@ -100,4 +100,4 @@ async def read_everything(home: Path) -> None:
         before = rows[-1].job
     await store.close()
     async with a_foreman(home) as program:
-        assert program.server.trouble == ""
+        assert program.server.standing.trouble == ""

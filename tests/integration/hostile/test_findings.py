@@ -14,12 +14,14 @@ from tests.integration.hostile.peers import Peer, a_foreman, a_worker, run
 
 from gandy import AsyncClient
 from gandy.core import requests as ask
+from gandy.core.links import Link
 from gandy.core.model import JobSpec, JobState, PythonSpec
 from gandy.core.roles import CrewRole
 from gandy.errors import Rejected
 from gandy.foreman.main import socket_address
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import MAX_PAYLOAD_BYTES, MAX_REQUESTS
+from gandy.talk.events import ExtensionReceived
 from gandy.wire.messages import About, Error, Ok
 
 SPEC = {"command": "true"}
@@ -44,7 +46,7 @@ def test_a_job_that_is_kept_can_be_read_again(tmp_path: Path, field: str, value:
             assert isinstance(await peer.ask(ask.ListJobs()), ask.JobList)
             await peer.close()
         async with a_foreman(tmp_path) as program:
-            assert program.server.trouble == ""
+            assert program.server.standing.trouble == ""
 
     run(test())
 
@@ -175,19 +177,20 @@ def test_requests_end_with_their_link(tmp_path: Path) -> None:
         async with a_foreman(tmp_path) as program, a_client(tmp_path) as client:
             await client.submit("true", tasks=1_000_000, held=True)
             begun = asyncio.Event()
-            answer = program.clerk._answer
+            answer = program.requests._try
             ended = []
 
-            async def slow(*args: Any) -> Any:
-                if isinstance(args[0], ask.ListTasks):
+            async def slow(link: Link, message: ExtensionReceived) -> Any:
+                request = ask.decode_request(message.payload)
+                if isinstance(request, ask.ListTasks):
                     begun.set()
                     try:
                         await asyncio.Event().wait()
                     finally:
-                        ended.append(args[0])
-                return await answer(*args)
+                        ended.append(request)
+                return await answer(link, message)
 
-            program.clerk._answer = slow  # type: ignore[method-assign, assignment]
+            program.requests._try = slow  # type: ignore[method-assign]
             peer = await Peer.connect_client(tmp_path, CrewRole.OBSERVER)
             for _ in range(200):
                 peer.send_request(ask.encode(ask.ListTasks(JobId(1), limit=10_000)))
@@ -198,7 +201,7 @@ def test_requests_end_with_their_link(tmp_path: Path) -> None:
                 while not ended:
                     await asyncio.sleep(0)
             assert len(ended) < 100  # and those behind them never began
-            assert not program.clerk._tasks
+            assert not program.requests._tasks
 
     run(test())
 
@@ -207,24 +210,25 @@ def test_a_link_with_many_requests_is_not_read_further(tmp_path: Path) -> None:
     async def test() -> None:
         async with a_foreman(tmp_path) as program, a_client(tmp_path) as client:
             gate = asyncio.Event()
-            answer = program.clerk._answer
+            answer = program.requests._try
             busy = most = 0
 
-            async def slow(*args: Any) -> Any:
+            async def slow(link: Link, message: ExtensionReceived) -> Any:
+                request = ask.decode_request(message.payload)
                 nonlocal busy, most
-                if isinstance(args[0], ask.GetStatus):
+                if isinstance(request, ask.GetStatus):
                     busy += 1
                     most = max(most, busy)
                     await gate.wait()
                     busy -= 1
-                return await answer(*args)
+                return await answer(link, message)
 
-            program.clerk._answer = slow  # type: ignore[method-assign, assignment]
+            program.requests._try = slow  # type: ignore[method-assign]
             peer = await Peer.connect_client(tmp_path, CrewRole.CLIENT)
             for _ in range(20_000):  # more than the sockets hold
                 last = peer.send_request(ask.encode(ask.GetStatus()))
             async with asyncio.timeout(10):
-                while not (paused := [queue for queue in program.clerk._queues.values() if queue._is_paused]):
+                while not (paused := [queue for queue in program.requests._queues.values() if queue._is_paused]):
                     await asyncio.sleep(0)
             assert [row async for row in client.jobs()] == []
             assert most == MAX_REQUESTS
@@ -313,7 +317,7 @@ def test_a_stolen_id_is_refused_before_anything_is_agreed(tmp_path: Path) -> Non
 
 
 def test_an_endless_upload_of_lines_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gandy.foreman.intake.MAX_TASKS", 10)
+    monkeypatch.setattr("gandy.core.intake.MAX_TASKS", 10)
 
     async def test() -> None:
         async with a_foreman(tmp_path):

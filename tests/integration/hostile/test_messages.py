@@ -12,6 +12,7 @@ from tests.integration.hostile.peers import COUNT, PATIENCE, SHORT_STEP, Peer, r
 from tests.integration.hostile.values import list_hostile
 
 from gandy.core.extensions import (
+    BEGUN,
     CAPACITY,
     FETCH,
     PIECE,
@@ -19,6 +20,7 @@ from gandy.core.extensions import (
     PONG,
     RETRACTED,
     WORKER_OFFERS,
+    Begun,
     Capacity,
     Fetch,
     Piece,
@@ -40,6 +42,7 @@ MESSAGES: dict[str, tuple[int, Any, int, int]] = {
     "PIECE": (PIECE, Piece, 1, 0),
     "RETRACTED": (RETRACTED, Retraction, 1, 0),
     "CAPACITY": (CAPACITY, Capacity, 1, 0),
+    "BEGUN": (BEGUN, Begun, 1, 0),
     "FETCH": (FETCH, Fetch, 1, 0),
     "ANNOUNCE": (calls.ANNOUNCE, calls.Announcement, 1, 0),
 }

@@ -27,7 +27,7 @@ def a_worker(name: str = "w", slots: int = 2, tags: tuple[str, ...] = ()) -> Wor
 
 
 class Played:
-    """A reactor that is checked after each step, with the clock in hand."""
+    """A reactor that is checked after each step, with the clock in hand. What it gives, workers have at once."""
 
     def __init__(self, *workers: WorkerInfo, policy: Policy | None = None) -> None:
         self.reactor = PromptReactor(policy or Policy(grace=10.0, crash_limit=2, first_pace=0.0))
@@ -43,6 +43,9 @@ class Played:
 
     def seen(self, effects: list[Effect]) -> list[Effect]:
         self.reactor.check()
+        for effect in effects:
+            if isinstance(effect, Give) and (worker := self.reactor.workers.find(effect.worker)) is not None:
+                self.reactor.on_given(effect.worker, [each.attempt for each in effect.assignments], worker.last_moved)
         return effects
 
     def counts(self, job: int = 1) -> Counts:
@@ -64,7 +67,7 @@ def ended(effects: list[Effect]) -> list[tuple[AttemptKey, TaskState]]:
 
 
 def an_eager_worker(name: str = "w", slots: int = 1, ahead: int = 2) -> WorkerInfo:
-    return WorkerInfo(name, name, slots, frozenset(), ahead)
+    return WorkerInfo(name, name, slots, frozenset(), ahead, reports_begun=True)
 
 
 def recalled(effects: list[Effect]) -> dict[str, tuple[AttemptKey, ...]]:

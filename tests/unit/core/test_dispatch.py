@@ -150,7 +150,7 @@ def test_a_worker_that_ends_nothing_gets_nothing_to_wait() -> None:
 
 def test_what_is_too_much_by_the_pace_as_it_is_now_is_had_back() -> None:
     crew = a_busy_crew(0.001, an_eager_worker(ahead=1_000))
-    assert crew.counts().running == 500
+    assert crew.counts().assigned == 500
     wanted: set[object] = set()
     for step in range(12):
         wanted.update(recalled(crew.end(key(oldest(crew)), took(0.4), now=1.4 + step * 0.4)).get("w", ()))

@@ -96,7 +96,8 @@ def test_slots_that_are_kept_for_another_job() -> None:
 def test_a_task_that_was_lost_with_its_workers() -> None:
     reactor = a_crew(slots=8)
     job = submit(reactor)
-    for name in ("w", "v"):
+    for attempt, name in enumerate(("w", "v"), 1):
+        reactor.on_given(name, [AttemptKey(job, ONE, attempt)], 0.0)
         reactor.on_gone(name, 0.0)
         if name == "w":
             reactor.on_hello(WorkerInfo("v", "v", 8), [], 0.0)
@@ -148,7 +149,7 @@ def test_the_last_words_stand_under_a_failure() -> None:
         TaskRow(ONE, TaskState.FAILED, 2, "w", ending=failed),
         TaskRow(ONE, TaskState.FINISHED, 1, "w", ending=Ending(cause=Cause.EXIT, exit_code=0, tail=b"fine")),
         TaskRow(ONE, TaskState.RUNNING, 1, "w"),
-        TaskRow(ONE, TaskState.WAITING, 1, "w"),
+        TaskRow(ONE, TaskState.ASSIGNED, 1, "w"),
         TaskRow(ONE, TaskState.CANCELLED, 0),
     ]
     assert [explain_end(row) for row in rows] == [

@@ -8,20 +8,20 @@ from tests.crews import Frame
 from tests.ports import PlayedPort
 
 from gandy.core.effects import Acknowledge, Assignment, Dismiss, Give, Kill, Recall
-from gandy.core.extensions import CAPACITY, FOREMAN_OFFERS, PING, PONG, Capacity, encode
+from gandy.core.extensions import BEGUN, CAPACITY, FOREMAN_OFFERS, PING, PONG, Begun, Capacity, encode
 from gandy.core.foreman import Foreman, NoWatcher
 from gandy.core.links import Link
-from gandy.core.model import AttemptKey, Cause, Input, JobSpec, PythonSpec, TaskState
+from gandy.core.model import AttemptKey, Cause, Counts, Input, JobSpec, PythonSpec, TaskState
 from gandy.core.policy import Policy
 from gandy.core.reactor import Reactor
-from gandy.core.records import Ended, JobSet
+from gandy.core.records import Began, Ended, JobSet
 from gandy.core.requests import REQUEST
 from gandy.core.roles import Credentials, CrewRole
 from gandy.doors.v1 import wire as v1
 from gandy.doors.v1.foreman import V1ForemanSide
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.ids import JobId, TaskNumber
-from gandy.limits import MAX_AHEAD, MAX_SLOTS
+from gandy.limits import MAX_AHEAD, MAX_BEGUN, MAX_SLOTS
 from gandy.talk.foreman import ForemanSide
 from gandy.talk.side import Side
 from gandy.wire import calls, payloads, v2
@@ -450,6 +450,35 @@ def test_worker_says_how_many_slots_it_can_use() -> None:
     assert room.said() == []
 
 
+def test_worker_says_what_it_runs() -> None:
+    room = a_gandy_room()
+    room.submit(tasks=3)
+    room.said()
+    room.hear(0, Extended(BEGUN, encode(Begun((KEY,)))))
+    assert room.work() == [Began("id1", (KEY,), 1.0)]
+    assert room.said() == []
+
+
+@pytest.mark.parametrize(
+    "told", [Begun((KEY,) * (MAX_BEGUN + 1)), Begun((AttemptKey(JobId(-1), TaskNumber(1), 1),)), {}]
+)
+def test_begun_tasks_that_cannot_be_are_an_error(told: object) -> None:
+    room = a_gandy_room()
+    with pytest.raises(RemoteProtocolError):
+        room.hear(0, Extended(BEGUN, encode(told)))
+
+
+def test_on_a_worker_that_does_not_say_what_it_runs_nothing_waits() -> None:
+    room = Room()
+    offers = FOREMAN_OFFERS & ~Extension.CLIENT & ~Extension.BEGUN
+    room.hear(0, Hello(1, (), offers, About("id1", "anna", 1, ahead=2)))
+    room.hear(0, Extended(CAPACITY, encode(Capacity(1, 2))))
+    room.submit(tasks=3)
+    job = room.foreman.reactor.jobs.find(JobId(1))
+    assert job is not None
+    assert job.tasks.counts == Counts(running=1, waiting=2)
+
+
 @pytest.mark.parametrize(
     "told",
     [Capacity(-1), Capacity(MAX_SLOTS + 1), Capacity(1, MAX_AHEAD + 1), Capacity(1, 0, "two\nlines"), {}],
@@ -735,3 +764,30 @@ def test_a_plain_peer_is_the_absent_worker_only_with_its_key(key: str, is_taken:
     assert room.foreman.links["b"].worker == ("plain-a" if is_taken else "plain-b")
     room.feed("b", v2.encode(2, Hello(0, (Task(KEY.task, a_job(1)),))), 3.0)
     assert room.foreman.links["b"].worker == ("plain-a" if is_taken else "plain-b")
+
+
+def report_end(room: Room, seq: int, identity: int) -> list[object]:
+    """The worker reports that task 1 of job 1 ended. Gives what is recorded of it."""
+    report = Report(1, int(Cause.EXIT), 0, identity=identity)
+    room.hear(seq, Update(TaskResult(KEY.job, KEY.task, True, "", report=report)))
+    return [record for record in room.work() if isinstance(record, Ended)]
+
+
+@pytest.mark.parametrize("identity", [7, 0])
+def test_a_result_counts_for_the_job_that_its_worker_was_given(identity: int) -> None:
+    room = a_gandy_room()
+    room.submit(identity=7)
+    ((seq, _),) = room.said()
+    room.hear(seq, Ok(1, 1))
+    assert len(report_end(room, seq + 1, identity)) == 1
+
+
+def test_a_result_does_not_count_for_another_job_that_has_the_number_now() -> None:
+    """Where a backup of the store was restored, numbers of jobs are given again."""
+    room = a_gandy_room()
+    room.submit(identity=7)
+    ((seq, _),) = room.said()
+    room.hear(seq, Ok(1, 1))
+    assert report_end(room, seq + 1, 8) == []
+    assert [type(message) for _, message in room.said()] == [Ok]  # the worker may forget it all the same
+    assert len(report_end(room, seq + 3, 7)) == 1

@@ -32,6 +32,8 @@ def test_output_comes_back_as_it_went() -> None:
     assert extensions.decode_fetch(extensions.encode(fetch)) == fetch
     retraction = extensions.Retraction((AttemptKey(JobId(1), TaskNumber(2), 3),))
     assert extensions.decode_retraction(extensions.encode(retraction)) == retraction
+    begun = extensions.Begun((AttemptKey(JobId(1), TaskNumber(2), 3),))
+    assert extensions.decode_begun(extensions.encode(begun)) == begun
 
 
 @pytest.mark.parametrize(
@@ -45,6 +47,7 @@ def test_output_comes_back_as_it_went() -> None:
         extensions.decode_pieces,
         extensions.decode_fetch,
         extensions.decode_retraction,
+        extensions.decode_begun,
     ],
 )
 def test_nonsense_is_the_peers_error(decode: object) -> None:

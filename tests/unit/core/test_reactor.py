@@ -21,10 +21,10 @@ from tests.unit.core.played import (
 from gandy.core.dispatch import LEAD
 from gandy.core.effects import Acknowledge, Assignment, Dismiss, Give, Kill
 from gandy.core.foreman import RECORDS
-from gandy.core.model import Cause, Counts, Ending, JobSpec, JobState, TaskState
+from gandy.core.model import AttemptKey, Cause, Counts, Ending, JobSpec, JobState, TaskState
 from gandy.core.policy import Policy
 from gandy.core.reactor import MAX_REFUSAL_PAUSE, Reactor
-from gandy.core.records import Claimed, Ended, JobAdded, JobClosed, JobSet, TasksAdded, TasksSet
+from gandy.core.records import Began, Claimed, Ended, JobAdded, JobClosed, JobSet, TasksAdded, TasksSet
 from gandy.core.workers import WorkerInfo
 from gandy.ids import JobId, TaskNumber
 
@@ -36,7 +36,7 @@ def test_a_job_is_recorded_before_its_tasks_are_claimed_and_given() -> None:
     effects = Played(a_worker()).submit(spec)
     assert effects == [
         JobAdded(ONE, spec, 0.0, ()),
-        Claimed("w", (key(),), 0.0),
+        Claimed("w", (key(),), 0.0, TaskState.RUNNING),
         JobSet(ONE, JobState.RUNNING, False, 0.0),
         Give("w", (Assignment(key(), spec),)),
     ]
@@ -144,7 +144,7 @@ def test_a_result_is_recorded_before_it_is_acknowledged() -> None:
     crew.submit(a_spec())
     effects = crew.end(key())
     assert effects == [
-        Ended(key(), OK, TaskState.FINISHED, 1.0),
+        Ended(key(), OK, TaskState.FINISHED, 1.0, before=TaskState.RUNNING),
         JobSet(ONE, JobState.FINISHED, False, 1.0),
         Acknowledge("w", (key(),)),
     ]
@@ -246,7 +246,7 @@ def test_a_dead_worker_is_not_waited_for() -> None:
 
 
 def test_what_waited_on_a_lost_worker_is_not_blamed() -> None:
-    crew = Played(WorkerInfo("w", "w", 1, frozenset(), 2))
+    crew = Played(an_eager_worker())
     crew.submit(a_spec(3))
     effects = crew.seen(crew.reactor.on_gone("w", 1.0))
     assert [(e.attempt.task, e.crashes) for e in effects if isinstance(e, Ended)] == [(1, 1), (2, 0), (3, 0)]
@@ -281,7 +281,7 @@ def test_a_worker_that_is_leaving_gets_nothing_new() -> None:
 def test_a_task_that_kills_its_workers_is_stopped() -> None:
     crew = Played(a_worker("a"), a_worker("b"))
     crew.submit(a_spec(1))
-    crew.reactor.on_gone("a", 1.0)
+    crew.seen(crew.reactor.on_gone("a", 1.0))
     effects = crew.seen(crew.reactor.on_gone("b", 2.0))
     assert (ended(effects), states(effects)) == ([(key(1, 2), TaskState.FAILED)], [JobState.FAILED])
 
@@ -298,7 +298,7 @@ def test_what_never_reached_a_worker_is_given_again_under_another_number() -> No
 
 def test_what_is_not_sent_yet_stays_with_a_worker_that_comes_back() -> None:
     crew = Played(a_worker(slots=1))
-    crew.submit(a_spec(1))
+    crew.reactor.submit(a_spec(1), 0.0)
     crew.reactor.on_absent("w", 0.0)
     assert crew.seen(crew.reactor.on_hello(a_worker(slots=1), [], 1.0)) == []
     assert crew.reactor.on_given("w", [key()], 1.0) == [key()]
@@ -489,10 +489,10 @@ def test_only_quick_tasks_wait_on_a_worker() -> None:
     backwards = Ending(cause=Cause.EXIT, exit_code=0, started=9.0, ended=1.0)
     for task in range(4, 12):
         crew.end(key(task), backwards)
-    assert crew.counts().running == 3  # 0.16 s: two wait, and one is in the slot
+    assert crew.counts().assigned == 3  # 0.16 s: two wait, and one is in the slot
     nothing_known = Ending(cause=Cause.SIGNAL, signal=9, started=1.0, ended=99.0)
     crew.end(key(12), nothing_known)
-    assert crew.counts().running == 3
+    assert crew.counts().assigned == 3
 
 
 def test_a_task_that_is_larger_than_a_worker_does_not_wait_there() -> None:
@@ -546,7 +546,7 @@ def test_what_should_begin_soon_is_had_back_only_if_it_does_not() -> None:
 
 
 def test_nothing_is_had_back_for_a_worker_that_may_not_have_it() -> None:
-    crew = Played(WorkerInfo("a", "a", 1, frozenset({"gpu"}), 5))
+    crew = Played(WorkerInfo("a", "a", 1, frozenset({"gpu"}), 5, reports_begun=True))
     crew.submit(a_spec(6, tags=("gpu",)))
     crew.end(key(1), Ending(cause=Cause.EXIT, exit_code=0, started=1.0, ended=1.1), "a", 2.0)
     assert recalled(crew.seen(crew.reactor.on_hello(an_eager_worker("b"), [], 3.0))) == {}
@@ -554,16 +554,106 @@ def test_nothing_is_had_back_for_a_worker_that_may_not_have_it() -> None:
     assert recalled(crew.seen(crew.reactor.on_hello(able, [], 3.0))) == {"a": (key(6), key(5))}
 
 
-def test_what_was_cancelled_on_a_worker_does_not_run_there() -> None:
-    crew = Played(an_eager_worker("a", ahead=5))
-    assert list(crew.reactor.list_begun()) == []
-    crew.submit(a_spec(6))
-    crew.end(key(1), Ending(cause=Cause.EXIT, exit_code=0, started=1.0, ended=1.001), "a", 2.0)
-    assert list(crew.reactor.list_begun()) == []  # the store may not know yet that it has any
-    crew.reactor.on_given("a", [key(2)], 2.0)
-    assert list(crew.reactor.list_begun()) == [key(2)]
-    crew.reactor.cancel(ONE, [TaskNumber(2)], 3.0)  # and its worker has not said that it is over
-    assert list(crew.reactor.list_begun()) == []
+# What has begun
+
+
+def test_what_is_given_runs_only_when_its_worker_says_so() -> None:
+    crew = Played(an_eager_worker(slots=2))
+    effects = crew.submit(a_spec(6))
+    assert Claimed("w", (key(1), key(2), key(3), key(4)), 0.0) in effects
+    assert (states(effects), crew.counts()) == ([JobState.RUNNING], Counts(assigned=4, waiting=2))
+    assert crew.seen(crew.reactor.on_begun("w", [key(1), key(2)], 1.0)) == [Began("w", (key(1), key(2)), 1.0)]
+    assert crew.counts() == Counts(assigned=2, running=2, waiting=2)
+    assert crew.seen(crew.reactor.on_begun("w", [key(2)], 2.0)) == []  # after a cut it says so again
+
+
+def test_an_end_tells_whether_the_attempt_was_known_to_run() -> None:
+    crew = Played(an_eager_worker())
+    crew.submit(a_spec(3))
+    crew.reactor.on_begun("w", [key(1)], 1.0)
+    effects = crew.end(key(1)) + crew.end(key(2))
+    before = {effect.attempt: effect.before for effect in effects if isinstance(effect, Ended)}
+    assert before == {key(1): TaskState.RUNNING, key(2): TaskState.ASSIGNED}
+
+
+@pytest.mark.parametrize(
+    ("worker", "attempt"),
+    [("v", key(1)), ("nobody", key(1)), ("w", key(1, 2)), ("w", key(2)), ("w", key(9))],
+    ids=["another worker", "no worker", "another attempt", "not given", "no task"],
+)
+def test_only_what_a_worker_has_can_begin_there(worker: str, attempt: AttemptKey) -> None:
+    crew = Played(an_eager_worker(ahead=0))
+    crew.submit(a_spec(2))
+    crew.reactor.on_hello(a_worker("v", tags=()), [], 0.0)
+    crew.reactor.hold(ONE, 0.0)
+    counts = crew.counts()
+    assert crew.seen(crew.reactor.on_begun(worker, [attempt], 1.0)) == []
+    assert crew.counts() == counts
+
+
+def test_what_is_not_sent_yet_cannot_have_begun() -> None:
+    crew = Played(an_eager_worker())
+    crew.reactor.submit(a_spec(1), 0.0)
+    assert crew.reactor.on_begun("w", [key(1)], 1.0) == []
+    crew.reactor.on_given("w", [key(1)], 2.0)
+    assert crew.reactor.on_begun("w", [key(1)], 3.0) == [Began("w", (key(1),), 3.0)]
+
+
+def test_what_was_cancelled_and_is_not_over_runs_for_its_worker_only() -> None:
+    crew = Played(an_eager_worker())
+    crew.submit(a_spec(2))
+    crew.reactor.cancel(ONE, [TaskNumber(1)], 1.0)
+    assert crew.seen(crew.reactor.on_begun("w", [key(1)], 2.0)) == []
+    worker = crew.reactor.workers.find("w")
+    assert worker is not None
+    assert worker.begun == {key(1)}
+    assert crew.counts() == Counts(assigned=1, cancelled=1)
+
+
+def test_what_runs_is_killed_by_a_cancel_like_what_waits_on_a_worker() -> None:
+    crew = Played(an_eager_worker(ahead=1))
+    crew.submit(a_spec(3))
+    crew.reactor.on_begun("w", [key(1)], 1.0)
+    effects = crew.seen(crew.reactor.cancel(ONE, None, 2.0))
+    assert sorted(ended(effects)) == [(key(1), TaskState.CANCELLED), (key(2), TaskState.CANCELLED)]
+    assert {attempt for effect in effects if isinstance(effect, Kill) for attempt in effect.attempts} == {
+        key(1),
+        key(2),
+    }
+
+
+def test_what_has_begun_is_not_had_back() -> None:
+    crew = Played(an_eager_worker("a", ahead=3))
+    crew.submit(a_spec(4))
+    crew.reactor.on_begun("a", [key(4), key(1)], 1.0)
+    assert recalled(crew.seen(crew.reactor.on_hello(a_worker("b", 2), [], 1.0))) == {"a": (key(3), key(2))}
+
+
+def test_another_one_is_had_back_in_the_stead_of_one_that_has_begun_meanwhile() -> None:
+    crew = Played(an_eager_worker("a", ahead=4))
+    crew.submit(a_spec(5))
+    assert recalled(crew.seen(crew.reactor.on_hello(a_worker("b", 1), [], 1.0))) == {"a": (key(5), key(4))}
+    crew.seen(crew.reactor.on_begun("a", [key(5)], 1.1))
+    assert recalled(crew.seen(crew.reactor.on_time(2.0))) == {"a": (key(3),)}
+
+
+def test_a_successor_has_what_its_former_worker_had_begun() -> None:
+    crew = Played(an_eager_worker("a", ahead=1))
+    crew.submit(a_spec(2))
+    crew.reactor.on_begun("a", [key(1)], 1.0)
+    crew.reactor.on_absent("a", 1.0)
+    crew.seen(crew.reactor.on_hello(an_eager_worker("b", ahead=1), [key(1), key(2)], 2.0, ["a"]))
+    worker = crew.reactor.workers.find("b")
+    assert worker is not None
+    assert worker.begun == {key(1)}
+
+
+def test_all_that_is_known_to_run_is_blamed_for_the_end_of_its_worker() -> None:
+    crew = Played(an_eager_worker(ahead=3))
+    crew.submit(a_spec(4))
+    crew.reactor.on_begun("w", [key(3)], 1.0)  # there is one slot, and it has it
+    effects = crew.seen(crew.reactor.on_gone("w", 2.0))
+    assert {e.attempt.task: e.crashes for e in effects if isinstance(e, Ended)} == {1: 0, 2: 0, 3: 1, 4: 0}
 
 
 def test_a_worker_has_time_to_begin_what_it_was_given_just_now() -> None:
@@ -616,7 +706,7 @@ def test_a_killed_task_is_not_lost_a_second_time_with_its_worker() -> None:
 def test_what_is_cancelled_before_it_went_out_holds_no_slot() -> None:
     """Its worker has never heard of it, and will not say that it is over."""
     played = Played(a_worker())
-    played.submit(a_spec(2))
+    played.reactor.submit(a_spec(2), 0.0)
     played.seen(played.reactor.cancel(ONE, [TaskNumber(1)], 1.0))
     assert played.reactor.on_given("w", [key(1), key(2)], 1.0) == [key(2)]
     played.reactor.check()
@@ -685,8 +775,8 @@ def test_a_final_job_with_something_to_retry_comes_back() -> None:
 
 
 def test_tasks_that_no_worker_has_are_retracted_at_once() -> None:
-    crew = Played(a_worker(slots=2))
-    crew.submit(a_spec(4))
+    crew = Played(an_eager_worker(slots=2, ahead=0))
+    crew.reactor.submit(a_spec(4), 0.0)
     crew.reactor.on_given("w", [key(1)], 1.0)  # the second is on its way
     wanted = [TaskNumber(task) for task in (1, 2, 3, 3, 9)]
     assert crew.reactor.list_given(ONE, wanted) == {"w": [key(1)]}
@@ -696,7 +786,9 @@ def test_tasks_that_no_worker_has_are_retracted_at_once() -> None:
     assert ended(effects) == [(key(2), TaskState.CANCELLED)]
     assert TasksSet(ONE, TaskState.CANCELLED, (TaskNumber(3),), 2.0) in effects
     assert crew.reactor.on_given("w", [key(2)], 2.0) == []
-    assert crew.counts() == Counts(waiting=1, running=1, cancelled=2)
+    assert crew.counts() == Counts(waiting=1, assigned=1, cancelled=2)
+    crew.reactor.on_begun("w", [key(1)], 3.0)
+    assert crew.reactor.list_given(ONE, wanted) == {}
 
 
 def test_tasks_that_ended_or_never_were_are_not_retracted() -> None:

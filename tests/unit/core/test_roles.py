@@ -13,11 +13,11 @@ from gandy.core.roles import (
     WORKING,
     CrewRole,
     admits,
+    describe_who_may,
     guard_calls,
     make_refusal,
     may_ask,
     may_call,
-    tell_who_may,
 )
 from gandy.errors import REFUSALS, ErrorCode, RemoteProtocolError
 from gandy.wire import calls
@@ -80,8 +80,8 @@ def test_a_request_is_asked_by_its_type() -> None:
 
 
 def test_who_may_not_is_told_who_may() -> None:
-    assert "'gandy invite --client'" in tell_who_may(ask.StopForeman())
-    assert "on its machine" in tell_who_may(ask.ListKeys())
+    assert "'gandy invite --client'" in describe_who_may(ask.StopForeman())
+    assert "on its machine" in describe_who_may(ask.ListKeys())
 
 
 @pytest.mark.parametrize("role", CrewRole)

@@ -3,6 +3,7 @@ import pytest
 from gandy.core.model import AttemptKey, Counts, JobSpec, JobState, TaskState
 from gandy.core.policy import Policy
 from gandy.core.reactor import MAX_RETRY_PAUSE, Reactor
+from gandy.core.records import Began
 from gandy.core.rows import JobRow, Recovered, RecoveredJob, TaskRow, find_runs
 from gandy.core.snapshot import restore
 from gandy.core.workers import WorkerInfo
@@ -19,16 +20,29 @@ def test_a_foreman_goes_on_where_it_was() -> None:
         TaskRow(TaskNumber(1), TaskState.FINISHED, 1, "w"),
         TaskRow(TaskNumber(2), TaskState.RUNNING, 3, "w", failures=1, crashes=1),
         TaskRow(TaskNumber(3), TaskState.WAITING, 1, ended=48.0, due=50.0),
+        TaskRow(TaskNumber(4), TaskState.ASSIGNED, 1, "w"),
     )
     reactor = Reactor(Policy(grace=10.0))
-    restore(reactor, Recovered((RecoveredJob(a_row(5, 4), rows),), JobId(9)), 100.0)
+    restore(reactor, Recovered((RecoveredJob(a_row(5, 5), rows),), JobId(9)), 100.0)
     reactor.check()
     job = reactor.jobs.find(JobId(5))
     assert job is not None
-    assert job.tasks.counts == Counts(waiting=2, running=1, finished=1)
+    assert job.tasks.counts == Counts(waiting=2, running=1, finished=1, assigned=1)
     assert reactor.current_attempt(JobId(5), TaskNumber(2)) == AttemptKey(JobId(5), TaskNumber(2), 3)
     assert reactor.next_deadline() == 102.0
-    assert reactor.on_hello(WorkerInfo("w", "w", 1), [AttemptKey(JobId(5), TaskNumber(2), 3)], 101.0) == []
+    held = [AttemptKey(JobId(5), TaskNumber(2), 3), AttemptKey(JobId(5), TaskNumber(4), 1)]
+    assert reactor.on_hello(WorkerInfo("w", "w", 1, reports_begun=True), held, 101.0) == []
+    assert reactor.on_begun("w", held, 102.0) == [Began("w", (held[1],), 102.0)]
+    reactor.check()
+
+
+def test_what_a_plain_worker_comes_back_with_runs() -> None:
+    rows = (TaskRow(TaskNumber(1), TaskState.ASSIGNED, 1, "w"),)
+    reactor = Reactor(Policy(grace=10.0))
+    restore(reactor, Recovered((RecoveredJob(a_row(5, 1), rows),), JobId(9)), 100.0)
+    held = AttemptKey(JobId(5), TaskNumber(1), 1)
+    assert reactor.on_hello(WorkerInfo("w", "w", 1), [held], 101.0) == [Began("w", (held,), 101.0)]
+    reactor.check()
 
 
 @pytest.mark.parametrize("wall_ahead", [-86_400.0, 0.0, 86_400.0])

@@ -18,7 +18,7 @@ def test_tasks_start_in_the_order_of_their_numbers() -> None:
     while (task := table.find_ready(0.0)) is not None:
         started.append((task, table.start(task)))
     assert started == [(1, 1), (2, 1), (3, 1)]
-    assert table.running == 3
+    assert (table.given, table.counts.assigned, table.counts.running) == (3, 3, 0)
     table.check()
 
 
@@ -67,7 +67,7 @@ def test_all_waiting_tasks_are_cancelled_at_once() -> None:
     table.start(t(2))
     table.wait(t(2), 1.0)
     assert table.cancel_waiting() == 3
-    assert table.counts == Counts(running=1, cancelled=3)
+    assert table.counts == Counts(assigned=1, cancelled=3)
     assert table.find_ready(9.0) is None
     table.end(t(1), TaskState.FINISHED)
     assert table.is_done

@@ -98,7 +98,9 @@ def test_nothing_begins_until_the_store_is_ready() -> None:
     assert not disk.foreman.take_batch(1.0)
     disk.foreman.on_store_ready(2.0)
     assert disk.foreman.has_work
-    assert Claimed("w", (key(),), 0.0) in disk.commit().records  # the number of the attempt was not used up
+    assert (
+        Claimed("w", (key(),), 0.0, TaskState.RUNNING) in disk.commit().records
+    )  # the number of the attempt was not used up
 
 
 def test_results_stay_in_the_batch() -> None:
@@ -165,7 +167,8 @@ def test_a_claim_that_was_lost_with_its_worker_stays_with_its_end() -> None:
     batch = disk.foreman.take_batch(0.0)
     disk.decide(disk.reactor.cancel(job, (TaskNumber(1),), 0.0))
     batch, _ = disk.fail(batch)
-    assert [record for record in batch.records if isinstance(record, Claimed)] == [Claimed("w", (key(1),), 0.0)]
+    kept = Claimed("w", (key(1),), 0.0, TaskState.RUNNING)
+    assert [record for record in batch.records if isinstance(record, Claimed)] == [kept]
     assert [record.attempt for record in batch.records if isinstance(record, Ended)] == [key(1)]
     gifts = [each.attempt for send in batch.sends if isinstance(send, Give) for each in send.assignments]
     assert gifts == [key(1)]  # which tells the worker's account that it is over

@@ -64,22 +64,38 @@ def test_a_name_is_in_the_id() -> None:
     assert tell_name("link1") == "link1"
 
 
-def test_what_a_worker_has_no_slots_for_waits_there() -> None:
+def test_what_a_worker_has_no_slots_for_is_not_suspected() -> None:
     table = a_table("a", "b")
     a = get(table, "a")
-    assert list(a.list_begun()) == []
+    assert a.list_suspects() == []
     for task, slots in ((1, 1), (2, 1), (3, 2), (4, 1)):
         a.take(an_attempt(task), Held(slots))
-    assert (a.slots.by_tasks, a.slots.busy_with_tasks, list(a.list_begun())) == (5, 2, [an_attempt(1), an_attempt(2)])
+    assert (a.slots.by_tasks, a.slots.busy_with_tasks, a.list_suspects()) == (5, 2, [an_attempt(1), an_attempt(2)])
     a.slots.by_calls = 1  # to calls
-    assert (a.slots.busy_with_tasks, list(a.list_begun())) == (1, [an_attempt(1)])
+    assert (a.slots.busy_with_tasks, a.list_suspects()) == (1, [an_attempt(1)])
     a.slots.by_calls = 2
-    assert (a.slots.busy_with_tasks, list(a.list_begun())) == (0, [])
+    assert (a.slots.busy_with_tasks, a.list_suspects()) == (0, [])
 
 
-def test_what_runs_on_a_worker_that_is_away_since_the_start_is_believed_to_run() -> None:
+def test_what_is_known_to_run_is_suspected_first_and_what_was_not_sent_never() -> None:
+    table = a_table("a", slots=3)
+    a = get(table, "a")
+    for task in range(1, 7):
+        a.take(an_attempt(task), Held(1))
+    a.begun = {an_attempt(2), an_attempt(5)}
+    assert a.list_suspects() == [an_attempt(2), an_attempt(5), an_attempt(1)]
+    a.ungiven = {an_attempt(1), an_attempt(5)}  # a plain worker's tasks count as begun before they are sent
+    assert a.list_suspects() == [an_attempt(2), an_attempt(3), an_attempt(4)]
+    a.release(an_attempt(2))
+    assert a.begun == {an_attempt(5)}
+    table.settle(a)
+    table.check()
+
+
+def test_on_a_worker_that_is_away_since_the_start_what_ran_is_suspected_or_the_oldest() -> None:
     worker = Worker(WorkerInfo("a", "a", 0))
     worker.take(an_attempt(1), Held(1))
     worker.take(an_attempt(2), Held(1))
-    assert list(worker.list_begun()) == [an_attempt(1), an_attempt(2)]
     assert worker.list_suspects() == [an_attempt(1)]
+    worker.begun.add(an_attempt(2))
+    assert worker.list_suspects() == [an_attempt(2)]

@@ -463,8 +463,10 @@ def test_only_so_many_batches_are_under_way() -> None:
     for task in (1, 2):
         worker.end(a_result(task))
         batches(worker)
+    assert not worker.has_unsent
     worker.end(a_result(3))
     assert batches(worker) == []
+    assert worker.has_unsent
     hear(worker, (1, Extended(v2.RECORDED, b"")))
     assert len(batches(worker)) == 1
 

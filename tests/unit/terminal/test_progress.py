@@ -41,6 +41,15 @@ def test_a_log_has_a_line_for_each_tenth(capsys: pytest.CaptureFixture[str]) -> 
     assert lines[-1] == "job 7 is failed: 5,000 of 5,000 tasks done, 1 failed"
 
 
+def test_a_log_tells_when_tasks_begin_to_run(capsys: pytest.CaptureFixture[str]) -> None:
+    counts = (Counts(waiting=2), Counts(assigned=2), Counts(assigned=1, running=1), Counts(running=2))
+    progress.print_lines(a_row(counts=each, tasks=2) for each in counts)
+    assert capsys.readouterr().err.splitlines() == [
+        "job 7 is running: 0 of 2 tasks done",
+        "job 7 is running: 0 of 2 tasks done, 1 running",
+    ]
+
+
 def test_a_bar_tells_how_far_and_what_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Screen()
     monkeypatch.setenv("TERM", "xterm")

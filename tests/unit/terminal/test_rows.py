@@ -124,6 +124,13 @@ def test_status_says_what_is_wrong() -> None:
     assert fields["trouble"] == "disk full"
     assert "INSECURE" in fields["security"]
     assert fields["tasks"] == "3 running, 1,000 waiting"
+    assert dict(rows.status_to_fields(replace(STATUS, assigned=5)))["tasks"] == "3 running, 5 assigned, 1,000 waiting"
+
+
+def test_a_job_tells_what_is_assigned() -> None:
+    row = replace(a_row(), counts=Counts(waiting=1, running=2, failed=3, assigned=4))
+    assert dict(rows.job_to_fields(row, 0.0))["tasks"].endswith(": 1 waiting, 4 assigned, 2 running, 3 failed")
+    assert rows.job_to_json(row)["assigned"] == 4
 
 
 def test_a_job_that_cannot_be_read_says_so() -> None:

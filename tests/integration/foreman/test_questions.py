@@ -7,7 +7,8 @@ import pytest
 from tests.integration.hostile.peers import Peer, a_foreman, run
 
 from gandy.core.extensions import PIECE, READ
-from gandy.foreman.errands import Errands
+from gandy.core.steps import Question
+from gandy.foreman.questions import Questions
 from gandy.wire.messages import About, Extended
 
 SECONDS = 600.0  # nobody waits for that long in a test
@@ -24,16 +25,16 @@ def test_a_question_is_sent_at_once_whatever_was_sent_since_its_worker_was_found
             server = program.server
             worker = await Peer.connect_worker(tmp_path, About("w-1", "w", 2))
             await worker.hear()
-            errands = Errands(server)
+            questions = Questions(server)
             link = server.foreman.find_link("w-1")
             assert link is not None
             server._flush()  # as the answer to another client would do
-            asking = asyncio.create_task(errands.ask(link, READ, b"question", SECONDS))
+            asking = asyncio.create_task(questions.ask([Question(link, READ, b"question")], SECONDS))
             message = await worker.hear()
             assert message == Extended(READ, b"question")
-            server.on_message = lambda link, message: errands.on_answer(link, message)
+            server.on_message = lambda link, message: questions.on_answer(link, message)
             worker.send(Extended(PIECE, b"answer"), 1)
-            assert await asking == b"answer"
+            assert await asking == [b"answer"]
             worker.abort()
 
     run(test())
@@ -49,7 +50,6 @@ def test_a_worker_that_left_since_it_was_found_is_not_waited_for(tmp_path: Path)
             worker.abort()
             while link.name in program.server.foreman.links:
                 await asyncio.sleep(0)
-            with pytest.raises(TimeoutError):
-                await Errands(program.server).ask(link, READ, b"question", SECONDS)
+            assert await Questions(program.server).ask([Question(link, READ, b"question")], SECONDS) == [None]
 
     run(test())

@@ -1,7 +1,6 @@
 """Takes new work from clients: jobs, their lines in parts, and tasks for jobs that are open. Checks every limit."""
 
-import asyncio
-import secrets
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -10,18 +9,20 @@ from msgspec.structs import replace
 
 from gandy.core import requests as ask
 from gandy.core.effects import Effect
+from gandy.core.foreman import Foreman
 from gandy.core.jobs import Job
 from gandy.core.links import Link
 from gandy.core.model import JobSpec, JobState
 from gandy.core.placeholders import check_command
 from gandy.core.records import LinesAdded, LinesDropped
+from gandy.core.refusal import Refusal
+from gandy.core.rows import JobRow
+from gandy.core.standing import Standing
+from gandy.core.steps import Commit, DrawIdentity, Look, ReadSharedTime, Steps
 from gandy.core.withdrawal import Withdrawal
 from gandy.errors import ConfigError
-from gandy.foreman.news import Token
-from gandy.foreman.refusal import Refusal
-from gandy.foreman.server import Server
 from gandy.ids import JobId, TaskNumber
-from gandy.limits import LAST_INTEGER, MAX_SPEC_BYTES, MAX_TASKS
+from gandy.limits import MAX_SPEC_BYTES, MAX_TASKS
 
 MAX_UPLOADS: Final = 16  # jobs whose lines one client sends in parts at the same time
 MAX_LATE: Final = 1.0  # seconds that the time of a job may be over when it comes: it may have been long on its way
@@ -45,44 +46,46 @@ class Intake:
     Raises: Refusal.
     """
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._uploads: dict[Token, Upload] = {}  # by link, and the client's number
+    def __init__(self, foreman: Foreman, standing: Standing) -> None:
+        self._foreman = foreman
+        self._standing = standing
+        self._orphans: list[tuple[float, JobId, Link | None]] = []  # when they are closed, the first one first
+        self._uploads: dict[tuple[Link, int], Upload] = {}  # by link, and the client's number
         self._upload_count = 0
         self._owners: dict[JobId, Link | None] = {}  # of open jobs: the link over which tasks come
 
-    async def submit(self, request: ask.Submit, token: Token) -> tuple[JobId, list[Effect]]:
+    def submit(self, request: ask.Submit, link: Link) -> Steps[tuple[JobId, list[Effect]]]:
         self._refuse_in_trouble()
-        reactor = self._server.foreman.reactor
-        past = await self._find_past(request.spec.after)
-        upload = self._find_upload(token[0], request)
+        shared = (yield ReadSharedTime()) if request.spec.at is not None else 0.0
+        identity = yield DrawIdentity()
+        past = yield from self._find_past(request.spec.after)
+        upload = self._find_upload(link, request)
         spec = _check_spec(request.spec, len(request.lines) or upload.count)
         if spec.at is not None:
-            spec = self._check_time(spec, spec.at)
-        self._uploads.pop((token[0], request.upload), None)
-        spec = replace(spec, identity=secrets.randbelow(LAST_INTEGER) + 1)
-        number, effects = reactor.submit(spec, self._server.now(), request.lines, past, upload.number)
+            spec = self._check_time(spec, spec.at, shared)
+        self._uploads.pop((link, request.upload), None)
+        spec = replace(spec, identity=identity)
+        number, effects = self._foreman.reactor.submit(spec, self._standing.now, request.lines, past, upload.number)
         if spec.is_open:
-            self._owners[number] = token[0]
+            self._owners[number] = link
         return number, effects
 
-    def _check_time(self, spec: JobSpec, at: float) -> JobSpec:
-        clock = self._server.clock
-        shared = clock.shared()
+    def _check_time(self, spec: JobSpec, at: float, shared: float) -> JobSpec:
         if not at >= shared - MAX_LATE:
             raise Refusal("refused", f"the time of the job was {shared - at:,.1f} s ago: it is {shared:.1f} now")
         if at - shared > MAX_WAIT:
             raise Refusal("refused", "the time of the job is more than ten years ahead")
-        self._server.look_at_clock()
-        boot_ahead, clock_ahead = shared - clock.now(), shared - clock.wall()
-        return replace(spec, clock_ahead=clock_ahead, boot=clock.boot, boot_ahead=boot_ahead)
+        reactor, now = self._foreman.reactor, self._standing.now
+        reactor.on_clock(shared - now)
+        clock_ahead = shared - now - reactor.wall_ahead
+        return replace(spec, clock_ahead=clock_ahead, boot=reactor.boot, boot_ahead=shared - now)
 
-    def add_lines(self, request: ask.AddLines, token: Token) -> list[Effect]:
+    def add_lines(self, request: ask.AddLines, link: Link) -> list[Effect]:
         self._refuse_in_trouble()
-        key = (token[0], request.upload)
+        key = (link, request.upload)
         known = self._uploads.get(key)
         if known is None:
-            if sum(link is token[0] for link, _ in self._uploads) >= MAX_UPLOADS:
+            if sum(owner is link for owner, _ in self._uploads) >= MAX_UPLOADS:
                 raise Refusal("refused", f"only {MAX_UPLOADS} jobs at a time can be sent in parts")
             self._upload_count += 1
             known = Upload(self._upload_count, 0)
@@ -91,7 +94,7 @@ class Intake:
         self._uploads[key] = Upload(known.number, known.count + len(request.lines))
         return [LinesAdded(known.number, TaskNumber(known.count + 1), request.lines)]
 
-    def add_tasks(self, request: ask.AddTasks, token: Token) -> list[Effect]:
+    def add_tasks(self, request: ask.AddTasks, link: Link) -> list[Effect]:
         self._refuse_in_trouble()
         job = self._get_open(request.job)
         count = job.tasks.count
@@ -99,19 +102,19 @@ class Intake:
             raise Refusal("bad_request", f"job {job.id} has {count} tasks, and {request.first} is not the next")
         if count + len(request.inputs) > MAX_TASKS:
             raise Refusal("refused", f"a job has at most {MAX_TASKS:,} tasks")
-        self._owners[job.id] = token[0]
-        return self._server.foreman.reactor.add_tasks(job.id, request.first, request.inputs, self._server.now())
+        self._owners[job.id] = link
+        return self._foreman.reactor.add_tasks(job.id, request.first, request.inputs, self._standing.now)
 
     def close_job(self, job: JobId) -> list[Effect]:
         self._owners.pop(job, None)
-        return self._server.foreman.reactor.close(job, self._server.now())
+        return self._foreman.reactor.close(job, self._standing.now)
 
-    def on_start(self) -> None:
+    def on_start(self, now: float) -> None:
         """Clients of the last foreman may find their way back to this one."""
-        for job in self._server.foreman.reactor.jobs:
+        for job in self._foreman.reactor.jobs:
             if job.is_open:
                 self._owners[job.id] = None
-        self.on_gone(None)
+        list(self.on_gone(None, now))
 
     def on_withdrawal(self, new: Withdrawal) -> None:
         """The store could not keep it: uploads are as long as they were before, and jobs have no owner."""
@@ -121,40 +124,43 @@ class Intake:
         for job in new.jobs:
             self._owners.pop(job, None)
 
-    def on_gone(self, link: Link | None) -> None:
+    def on_gone(self, link: Link | None, now: float) -> Iterator[Effect]:
         """What the client sent of a job that it did not submit is dropped; its open jobs wait for it a while."""
         for key in [key for key in self._uploads if key[0] is link]:
-            self._server.decide([LinesDropped(self._uploads.pop(key).number)])
-        for job in [job for job, owner in self._owners.items() if owner is link]:
-            asyncio.get_running_loop().call_later(ORPHAN_GRACE, self._close_orphan, job, link)
+            yield LinesDropped(self._uploads.pop(key).number)
+        self._orphans += [(now + ORPHAN_GRACE, job, link) for job, owner in self._owners.items() if owner is link]
 
-    def _close_orphan(self, job: JobId, owner: Link | None) -> None:
-        if job in self._owners and self._owners[job] is owner:
-            self._server.decide(self.close_job(job))
+    def on_time(self, now: float) -> Iterator[Effect]:
+        """Close the open jobs whose clients did not come back."""
+        while self._orphans and self._orphans[0][0] <= now:
+            _, job, owner = self._orphans.pop(0)
+            if job in self._owners and self._owners[job] is owner:
+                yield from self.close_job(job)
 
     def _refuse_in_trouble(self) -> None:
-        if self._server.trouble:
-            raise Refusal("store", f"no new work is taken: {self._server.trouble}", retryable=True)
+        if self._standing.trouble:
+            raise Refusal("store", f"no new work is taken: {self._standing.trouble}", retryable=True)
 
-    async def _find_past(self, after: tuple[JobId, ...]) -> dict[JobId, JobState]:
-        """How the jobs ended that are final; the reactor knows all others. Nothing is awaited behind the last look."""
-        jobs = self._server.foreman.reactor.jobs
+    def _find_past(self, after: tuple[JobId, ...]) -> Steps[dict[JobId, JobState]]:
+        """How the jobs ended that are final; the reactor knows all others. No step comes behind the last look."""
+        jobs = self._foreman.reactor.jobs
         past: dict[JobId, JobState] = {}
         while ended := [job for job in after if jobs.find(job) is None and job not in past]:
-            await self._server.commit([])  # what has just left the reactor's memory is in the store after this
-            past |= {job: await self._get_state(job) for job in ended}
+            yield Commit([])  # what has just left the reactor's memory is in the store after this
+            for job in ended:
+                past[job] = yield from self._get_state(job)
         return past
 
-    async def _get_state(self, job: JobId) -> JobState:
-        row = await self._server.store.find_job(job)
+    def _get_state(self, job: JobId) -> Steps[JobState]:
+        row: JobRow | None = yield Look(lambda store: store.find_job(job))
         if row is None:
             raise Refusal("not_found", f"there is no job {job}")
         if row.problem:
-            raise Refusal("refused", f"job {job} cannot be read, so nobody can tell when it has finished")
+            raise Refusal("refused", f"job {job} cannot be read, so it is not known when it has finished")
         return row.state
 
     def _get_open(self, number: JobId) -> Job:
-        job = self._server.foreman.reactor.jobs.find(number)
+        job = self._foreman.reactor.jobs.find(number)
         if job is None or not job.is_open:
             raise Refusal("closed", f"job {number} takes no more tasks: it is closed, cancelled or has ended")
         return job

@@ -1,19 +1,18 @@
 """Reads what tasks wrote, from the workers that keep it: piece by piece of one task, or of many tasks at once."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Final
 
 from gandy.core import requests as ask
 from gandy.core.extensions import READ, READ_MANY, Piece, Read, ReadMany, decode_piece, decode_pieces, encode
+from gandy.core.foreman import Foreman
 from gandy.core.links import Link
-from gandy.core.model import FINAL_STATES, MISSING, Cause, TaskState
+from gandy.core.model import FINAL_STATES, GIVEN_STATES, MISSING, Cause
+from gandy.core.refusal import Refusal
 from gandy.core.rows import JobRow, TaskRow
+from gandy.core.steps import Ask, Look, Question, Steps
 from gandy.core.workers import tell_name
 from gandy.errors import RemoteProtocolError
-from gandy.foreman.errands import Errands
-from gandy.foreman.refusal import Refusal
-from gandy.foreman.server import Server
 from gandy.ids import TaskNumber
 from gandy.limits import MAX_OUTPUTS, MAX_OUTPUTS_BYTES, MAX_TEXT
 from gandy.wire.messages import Extension
@@ -31,67 +30,56 @@ UNCOUNTED: Final = (Cause.WORKER_LOST, Cause.CANCELLED)  # the foreman records t
 class Outputs:
     """One for each foreman. Raises: Refusal."""
 
-    def __init__(self, server: Server, errands: Errands) -> None:
-        self._server = server
-        self._errands = errands
+    def __init__(self, foreman: Foreman) -> None:
+        self._foreman = foreman
 
-    async def read(self, request: ask.ReadOutput, job: JobRow) -> ask.Output:
+    def read(self, request: ask.ReadOutput, job: JobRow) -> Steps[ask.Output]:
         """A piece of what one task wrote."""
-        store = self._server.store
-        (task,) = await store.list_tasks(request.job, None, 1, TaskNumber(request.task - 1))
+        number, wanted = request.job, request.task
+        (task,) = yield Look(lambda store: store.list_tasks(number, None, 1, TaskNumber(wanted - 1)))
         attempt = request.attempt or task.attempt
-        attempts = await store.list_attempts(request.job, request.task, attempt - 1) if attempt else []
+        attempts = []
+        if attempt:
+            attempts = yield Look(lambda store: store.list_attempts(number, wanted, attempt - 1))
         if not attempts or attempts[0].attempt != attempt:
             return ask.Output(b"", 0, is_last=task.state in FINAL_STATES)
-        row = attempts[0]
+        row: TaskRow = attempts[0]
         link = self._find_keeper(row.worker)
         if link is None or Extension.OUTPUT not in link.agreed:
             return _read_without_worker(request, row, is_here=link is not None)
         place = (request.job, request.task, row.attempt, request.stream, request.offset, min(request.limit, MAX_PIECE))
         read = Read(*place, job.spec.identity)
+        (answer,) = yield Ask((Question(link, READ, encode(read)),), PIECE_TIMEOUT)
+        if answer is None:
+            raise _refuse_for_silence(row.worker)
         try:
-            piece = decode_piece(await self._errands.ask(link, READ, encode(read), PIECE_TIMEOUT))
-        except TimeoutError:
-            raise _refuse_for_silence(row.worker) from None
+            piece = decode_piece(answer)
         except RemoteProtocolError as error:
             raise Refusal("gone", f"worker {row.worker} sends no output: {error}") from None
         return _open_piece(request, job, row, piece)
 
-    async def read_many(self, request: ask.ReadOutputs, job: JobRow) -> ask.OutputPage:
+    def read_many(self, request: ask.ReadOutputs, job: JobRow) -> Steps[ask.OutputPage]:
         """What the next tasks wrote, as far as it fits an answer."""
-        rows = await self._server.store.list_tasks(request.job, None, MAX_OUTPUTS, request.after)
+        rows = yield Look(lambda store: store.list_tasks(request.job, None, MAX_OUTPUTS, request.after))
         page = _Page(request, job)
         for row in rows:
             link = self._find_keeper(row.worker) if page.has_output(row) else None
             if not page.add(row, link):
                 break
-        asked = (self._ask(link, request, job, mine, page.limit) for link, mine in page.keepers.values())
-        for answers in await asyncio.gather(*asked):
-            page.answers |= answers
+        keepers = list(page.keepers.values())
+        questions = tuple(_ask_for_many(link, request, job, mine, page.limit) for link, mine in keepers)
+        for (_, mine), answer in zip(keepers, (yield Ask(questions, PIECE_TIMEOUT)), strict=True):
+            page.answers |= _open_many(mine, answer)
         outputs, after = page.open()
         return ask.OutputPage(outputs, after, is_last=not rows or after >= job.spec.tasks)
 
-    async def _ask(
-        self, link: Link, request: ask.ReadOutputs, job: JobRow, rows: Sequence[TaskRow], limit: int
-    ) -> Answers:
-        """Pieces of the first of these tasks, as many as fit the limit."""
-        attempts = tuple((row.task, row.attempt) for row in rows)
-        read = ReadMany(request.job, request.stream, attempts, limit, job.spec.identity)
-        try:
-            pieces = decode_pieces(await self._errands.ask(link, READ_MANY, encode(read), PIECE_TIMEOUT)).pieces
-        except (TimeoutError, RemoteProtocolError):
-            pieces = ()
-        if not pieces:  # it has to send one at least
-            return {row.task: _refuse_for_silence(row.worker) for row in rows}
-        return {row.task: piece for row, piece in zip(rows, pieces, strict=False)}
-
     def _find_keeper(self, worker: str) -> Link | None:
         """The worker that has the output of an attempt: the same, or one that was started again in its place."""
-        link = self._server.foreman.find_link(worker)
+        link = self._foreman.find_link(worker)
         if link is not None:
             return link
-        same = (w for w in self._server.foreman.reactor.workers if w.connected and w.info.name == tell_name(worker))
-        return next((self._server.foreman.find_link(w.info.id) for w in same), None)
+        same = (w for w in self._foreman.reactor.workers if w.connected and w.info.name == tell_name(worker))
+        return next((self._foreman.find_link(w.info.id) for w in same), None)
 
 
 class _Page:
@@ -155,6 +143,23 @@ class _Page:
         return ask.TaskOutput(row.task, row.attempt, output.data, is_whole=output.is_last)
 
 
+def _ask_for_many(link: Link, request: ask.ReadOutputs, job: JobRow, rows: Sequence[TaskRow], limit: int) -> Question:
+    """For pieces of the first of these tasks, as many as fit the limit."""
+    attempts = tuple((row.task, row.attempt) for row in rows)
+    read = ReadMany(request.job, request.stream, attempts, limit, job.spec.identity)
+    return Question(link, READ_MANY, encode(read))
+
+
+def _open_many(rows: Sequence[TaskRow], answer: bytes | None) -> Answers:
+    try:
+        pieces = () if answer is None else decode_pieces(answer).pieces
+    except RemoteProtocolError:
+        pieces = ()
+    if not pieces:  # it has to send one at least
+        return {row.task: _refuse_for_silence(row.worker) for row in rows}
+    return {row.task: piece for row, piece in zip(rows, pieces, strict=False)}
+
+
 def _refuse_for_silence(worker: str) -> Refusal:
     return Refusal("gone", f"worker {worker} does not send its output", retryable=True)
 
@@ -163,7 +168,7 @@ def _open_piece(request: ask.ReadOutput, job: JobRow, row: TaskRow, piece: Piece
     """What a worker sent, if it is what the task wrote. Raises: Refusal."""
     if piece.problem:
         raise Refusal("gone", f"worker {row.worker} cannot read what task {request.task} wrote: {piece.problem}")
-    is_last = piece.is_last and row.state is not TaskState.RUNNING
+    is_last = piece.is_last and row.state not in GIVEN_STATES
     if is_last and job.spec.identity and request.stream != "result":
         is_last = _check_whole(request, row, piece)
     return ask.Output(piece.data, row.attempt, is_last)
@@ -174,7 +179,7 @@ def _read_without_worker(request: ask.ReadOutput, row: TaskRow, is_here: bool) -
 
     Raises: Refusal.
     """
-    if row.state is TaskState.RUNNING and not is_here:
+    if row.state in GIVEN_STATES and not is_here:
         return ask.Output(b"", row.attempt, is_last=False)  # it may come back
     name, what = tell_name(row.worker), f"what task {request.task} wrote"
     if is_here:

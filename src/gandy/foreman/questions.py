@@ -1,33 +1,41 @@
 """Questions to workers, beside their tasks. Each has a number, and the worker that was asked repeats it."""
 
 import asyncio
+from collections.abc import Sequence
+from typing import Final
 
 from gandy.core.extensions import PIECE, PIECES, RETRACTED
 from gandy.core.links import Link
+from gandy.core.steps import Question
 from gandy.foreman.server import Server
 from gandy.talk.events import ExtensionReceived
 
-ANSWERS = frozenset({PIECE, PIECES, RETRACTED})  # types of messages that answer an errand
+ANSWERS: Final = frozenset({PIECE, PIECES, RETRACTED})  # types of messages that answer a question
 
 
-class Errands:
+class Questions:
     """Those of one foreman that are under way."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._count = 0
-        self._waiting: dict[tuple[Link, int], asyncio.Future[bytes]] = {}  # by link and number
+        self._waiting: dict[tuple[Link, int], asyncio.Future[bytes | None]] = {}  # by link and number
 
-    async def ask(self, link: Link, kind: int, payload: bytes, seconds: float) -> bytes:
-        """The payload of the answer. Raises: TimeoutError, when there is none in time or the worker's link breaks."""
+    async def ask(self, questions: Sequence[Question], seconds: float) -> list[bytes | None]:
+        """The payload of each answer; None where there is none in time, or the worker's link breaks."""
+        return await asyncio.gather(*(self._ask(question, seconds) for question in questions))
+
+    async def _ask(self, question: Question, seconds: float) -> bytes | None:
         self._count = (self._count + 1) & 0xFFFF_FFFF
-        key = (link, self._count)
-        if not self._server.send(link, kind, payload, self._count):
-            raise TimeoutError(f"the link {link.name} is cut")
+        key = (question.link, self._count)
+        if not self._server.send(question.link, question.kind, question.payload, self._count):
+            return None
         self._waiting[key] = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(seconds):
                 return await self._waiting[key]
+        except TimeoutError:
+            return None
         finally:
             del self._waiting[key]
 
@@ -40,4 +48,4 @@ class Errands:
         """A worker's link is cut: it will not answer."""
         for key, waiting in self._waiting.items():
             if key[0] is link and not waiting.done():
-                waiting.set_exception(TimeoutError(f"the link {link.name} is cut"))
+                waiting.set_result(None)

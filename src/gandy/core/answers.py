@@ -1,0 +1,81 @@
+"""Answers requests of clients: who may ask what, and which part of the foreman it is for."""
+
+from typing import assert_never
+
+from gandy.core import requests as ask
+from gandy.core.changing import Changing
+from gandy.core.effects import Reply
+from gandy.core.foreman import Foreman
+from gandy.core.intake import Intake
+from gandy.core.links import Link
+from gandy.core.looking import Looking
+from gandy.core.refusal import Refusal
+from gandy.core.roles import describe_who_may, may_ask
+from gandy.core.standing import Standing
+from gandy.core.steps import Decide, KeepArguments, ManageKeys, Note, Steps
+
+NewWork = ask.Submit | ask.AddLines | ask.AddTasks | ask.CloseJob
+
+
+class Answers:
+    """One for each foreman."""
+
+    def __init__(self, foreman: Foreman, standing: Standing) -> None:
+        self.intake = Intake(foreman, standing)
+        self._looking = Looking(foreman, standing)
+        self._changing = Changing(foreman, standing, self._looking)
+
+    def answer(self, payload: bytes, link: Link, seq: int) -> Steps[ask.Answer | None]:
+        """The answer, or None where it comes later, behind the records that make it true.
+
+        Raises: Refusal, StoreError, RemoteProtocolError.
+        """
+        request = ask.decode_request(payload)
+        role = link.who.role
+        if not may_ask(role, request):
+            what = type(request).__name__
+            yield Note("refused", {"why": f"{what} is not for the role {role}"})
+            text = f"{what} is not for the role {role}, which this key is for; {describe_who_may(request)}"
+            raise Refusal("not_allowed", text)
+        return (yield from self._answer(request, (link, seq)))
+
+    def _answer(self, request: ask.Request, token: tuple[Link, int]) -> Steps[ask.Answer | None]:
+        changing = self._changing
+        match request:
+            case ask.Submit() | ask.AddLines() | ask.AddTasks() | ask.CloseJob():
+                yield from self._take(request, token)
+                return None
+            case ask.CancelJob() | ask.HoldJob() | ask.ReleaseJob() | ask.RetryJob():
+                return (yield from changing.change(request))
+            case ask.RetractTasks():
+                return (yield from changing.retract(request))
+            case ask.ForgetJobs():
+                yield from changing.forget(request, token)
+                return None
+            case ask.StopWorker(worker, immediate):
+                return (yield from changing.stop_worker(worker, immediate))
+            case ask.StopForeman(drain):
+                return (yield from changing.stop_foreman(drain))
+            case ask.ListKeys() | ask.MakeKey() | ask.RevokeKey() | ask.Invite():
+                return (yield ManageKeys(request))  # type: ignore[no-any-return]
+            case ask.PutArguments():
+                yield KeepArguments(request)
+                return ask.Done()
+            case _:
+                return (yield from self._looking.answer(request))
+
+    def _take(self, request: NewWork, token: tuple[Link, int]) -> Steps[None]:
+        link, answer = token[0], ask.Done()
+        match request:
+            case ask.Submit():
+                number, effects = yield from self.intake.submit(request, link)
+                yield Decide([*effects, Reply(token, ask.Submitted(number), takes_work=True)])
+                yield Note("submitted", {"job": number, "name": request.spec.name, "tasks": request.spec.tasks})
+            case ask.AddLines():
+                yield Decide([*self.intake.add_lines(request, link), Reply(token, answer, takes_work=True)])
+            case ask.AddTasks():
+                yield Decide([*self.intake.add_tasks(request, link), Reply(token, answer, takes_work=True)])
+            case ask.CloseJob(job):
+                yield Decide([*self.intake.close_job(job), Reply(token, answer)])
+            case _:
+                assert_never(request)

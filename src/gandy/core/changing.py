@@ -1,0 +1,168 @@
+"""Answers requests that change jobs that are there, or send workers away."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, assert_never
+
+from gandy.core import requests as ask
+from gandy.core.effects import Effect, Reply
+from gandy.core.extensions import RETRACT, Retraction, decode_retraction, encode
+from gandy.core.foreman import Foreman
+from gandy.core.jobs import FINAL_JOB_STATES
+from gandy.core.links import Link
+from gandy.core.looking import Looking, check_readable
+from gandy.core.model import AttemptKey, JobState
+from gandy.core.records import JobForgotten
+from gandy.core.refusal import Refusal
+from gandy.core.rows import JobRow, RecoveredJob
+from gandy.core.snapshot import make_job
+from gandy.core.standing import Standing
+from gandy.core.steps import Ask, Commit, Decide, Look, Note, Question, Steps, StopProgram
+from gandy.errors import RemoteProtocolError
+from gandy.ids import JobId, TaskNumber
+from gandy.wire.messages import Extension
+
+PATIENCE: Final = 5.0  # seconds that a worker has to answer; a task on one that does not is taken for begun
+
+# Words for the audit.
+CHANGES: Final = {ask.CancelJob: "cancelled", ask.HoldJob: "held", ask.ReleaseJob: "released", ask.RetryJob: "retried"}
+
+Change = ask.CancelJob | ask.HoldJob | ask.ReleaseJob | ask.RetryJob
+
+
+class Changing:
+    """One for each foreman. Raises: Refusal."""
+
+    def __init__(self, foreman: Foreman, standing: Standing, looking: Looking) -> None:
+        self._foreman = foreman
+        self._standing = standing
+        self._looking = looking
+
+    def change(self, request: Change) -> Steps[ask.Answer]:
+        self._refuse_if_stuck()
+        row = check_readable((yield from self._looking.get_job(request.job)))
+        if row.state in FINAL_JOB_STATES and not isinstance(request, ask.RetryJob):
+            raise Refusal("refused", f"job {request.job} is {row.state.name.lower()} already")
+        effects = yield from self._decide(request)
+        if not effects and isinstance(request, ask.RetryJob):
+            raise Refusal("refused", _explain_no_retry(row, request.tasks))
+        yield Note(CHANGES[type(request)], {"job": request.job})  # now: a client that hangs up ends what follows
+        yield Commit(effects)
+        return ask.JobFound((yield from self._looking.get_job(request.job)))
+
+    def _decide(self, request: Change) -> Steps[list[Effect]]:
+        reactor, now = self._foreman.reactor, self._standing.now
+        match request:
+            case ask.CancelJob(job, tasks):
+                return reactor.cancel(job, tasks, now)
+            case ask.HoldJob(job):
+                return reactor.hold(job, now)
+            case ask.ReleaseJob(job):
+                return reactor.release(job, now)
+            case ask.RetryJob(job, tasks):
+                return reactor.retry(job, tasks, now) or (yield from self._retry_final(job, tasks))
+            case _:
+                assert_never(request)
+
+    def _retry_final(self, job: JobId, tasks: tuple[TaskNumber, ...] | None) -> Steps[list[Effect]]:
+        """Bring a final job back into the foreman's memory, if any of its tasks can be tried again."""
+        reactor = self._foreman.reactor
+        if reactor.jobs.find(job) is not None:
+            return []
+        yield Commit([])  # what has just left the memory is in the store after this
+        found: RecoveredJob | None = yield Look(lambda store: store.load_job(job))
+        now = self._standing.now
+        if reactor.jobs.find(job) is not None:  # another client was quicker
+            return reactor.retry(job, tasks, now)
+        if found is None:
+            return []
+        unfinished = {before for before in found.row.spec.after if reactor.jobs.find(before) is not None}
+        return reactor.revive(make_job(found, unfinished, now), tasks, now)
+
+    def retract(self, request: ask.RetractTasks) -> Steps[ask.Answer]:
+        """Cancel tasks that have not begun, and only those. What a worker has is asked of that worker."""
+        self._refuse_if_stuck()
+        check_readable((yield from self._looking.get_job(request.job)))
+        yield Note("retracted", {"job": request.job, "tasks": len(request.tasks)})
+        reactor = self._foreman.reactor
+        given = reactor.list_given(request.job, request.tasks)
+        at_hand, effects = reactor.retract(request.job, request.tasks, self._standing.now)
+        yield Commit(effects)
+        dropped = yield from self._have_dropped(given)
+        current = [a.task for a in dropped if reactor.current_attempt(a.job, a.task) == a]
+        if current:
+            yield Commit(reactor.cancel(request.job, current, self._standing.now))
+        return ask.Retracted((*at_hand, *(attempt.task for attempt in dropped)))
+
+    def _have_dropped(self, given: Mapping[str, list[AttemptKey]]) -> Steps[list[AttemptKey]]:
+        """Those that their workers had not begun, and never will."""
+        asked: list[tuple[Question, list[AttemptKey]]] = []
+        for worker, attempts in given.items():
+            link = self._foreman.find_link(worker)
+            if link is not None and Extension.OUTPUT in link.agreed:
+                asked.append((Question(link, RETRACT, encode(Retraction(tuple(attempts)))), attempts))
+        answers = yield Ask(tuple(question for question, _ in asked), PATIENCE)
+        return [
+            attempt
+            for (_, attempts), answer in zip(asked, answers, strict=True)
+            for attempt in _open_retraction(answer, attempts)
+        ]
+
+    def forget(self, request: ask.ForgetJobs, token: tuple[Link, int]) -> Steps[None]:
+        self._refuse_if_stuck()
+        states = yield Look(lambda store: store.find_states(request.jobs))
+        kept = tuple(self._find_kept(states, request.jobs))
+        staying = {each.job for each in kept}
+        gone = [job for job in dict.fromkeys(request.jobs) if job not in staying]
+        self._standing.unreadable.difference_update(gone)
+        yield Decide([*map(JobForgotten, gone), Reply(token, ask.Forgotten(kept))])
+        if gone:
+            yield Note("forgot", {"job": gone[0]} if len(gone) == 1 else {"jobs": gone})
+
+    def _find_kept(self, states: Mapping[JobId, JobState], jobs: Iterable[JobId]) -> Iterator[ask.NotForgotten]:
+        """Those of the jobs that cannot be forgotten."""
+        for job in dict.fromkeys(jobs):
+            state = states.get(job)
+            if state is None:
+                yield ask.NotForgotten(job, f"there is no job {job}", is_unknown=True)
+            elif not self._may_forget(job, state):
+                yield ask.NotForgotten(job, f"job {job} is {state.name.lower()}; cancel it first")
+
+    def _may_forget(self, job: JobId, state: JobState) -> bool:
+        """Nothing else can be done about a job that cannot be read."""
+        is_final = state in FINAL_JOB_STATES or job in self._standing.unreadable
+        return is_final and self._foreman.reactor.jobs.find(job) is None
+
+    def stop_worker(self, name: str, immediate: bool) -> Steps[ask.Answer]:
+        reactor = self._foreman.reactor
+        found = [worker for worker in reactor.workers if name in (worker.info.name, worker.info.id)]
+        if not found:
+            raise Refusal("not_found", f"no worker is called {name}")
+        yield Decide([effect for worker in found for effect in reactor.drain(worker.info.id, immediate)])
+        yield Note("stopped a worker", {"worker": name})
+        return ask.Done()
+
+    def stop_foreman(self, drain: bool) -> Steps[ask.Answer]:
+        """With `drain`, all workers are sent away first, and it stops when the last one has told its last result."""
+        yield Note("stopped the foreman")
+        reactor = self._foreman.reactor
+        if drain:
+            yield Decide([effect for worker in list(reactor.workers) for effect in reactor.drain(worker.info.id)])
+        yield StopProgram(drain)
+        return ask.Done()
+
+    def _refuse_if_stuck(self) -> None:
+        if self._standing.is_stuck:
+            raise Refusal("store", f"nothing is changed now: {self._standing.trouble}", retryable=True)
+
+
+def _open_retraction(answer: bytes | None, asked: list[AttemptKey]) -> set[AttemptKey]:
+    """What a worker dropped, as far as it was asked to."""
+    try:
+        return set() if answer is None else set(decode_retraction(answer).attempts) & set(asked)
+    except RemoteProtocolError:
+        return set()
+
+
+def _explain_no_retry(row: JobRow, tasks: tuple[TaskNumber, ...] | None) -> str:
+    which = "no task" if tasks is None else "none of these tasks"
+    return f"job {row.job} is {row.state.name.lower()}: {which} failed or was cancelled, so there is nothing to retry"

@@ -1,0 +1,20 @@
+"""What a foreman knows of itself beside its jobs and calls. The program around keeps it up to date."""
+
+from msgspec import Struct, field
+
+from gandy.ids import JobId
+
+
+class Standing(Struct, eq=False):
+    """One for each foreman."""
+
+    version: str = ""
+    pid: int = 0
+    store: str = ""
+    started: float = 0.0
+    now: float = 0.0  # of the step of a request that is taken; the program sets it before each
+    trouble: str = ""  # what the store complains about; while it does, no new work is taken
+    is_stuck: bool = False  # not even results and cancels can be recorded
+    unreadable: set[JobId] = field(default_factory=set)  # jobs that were set aside at the start
+    listening: list[str] = field(default_factory=list)
+    insecure_doors: list[str] = field(default_factory=list)  # of these, the ones without keys

@@ -1,0 +1,131 @@
+"""What the answer to a request needs from outside.
+
+A request is answered by a generator: it yields steps, the program around performs each and sends back what came of it,
+and the generator returns the answer. So decisions about requests are made here, and nothing here waits.
+"""
+
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from msgspec import Struct
+
+from gandy.core.effects import Effect
+from gandy.core.links import Link
+from gandy.core.model import JobState, TaskState
+from gandy.core.requests import Invite, ListKeys, MakeKey, PutArguments, RevokeKey
+from gandy.core.rows import JobRow, RecoveredJob, TaskRow
+from gandy.ids import JobId, TaskNumber
+
+T = TypeVar("T")
+
+
+class StoredJobs(Protocol):
+    """What can be read of a store. `store.base.Store` says what each method gives."""
+
+    async def find_job(self, job: JobId) -> JobRow | None: ...
+
+    async def find_states(self, jobs: Sequence[JobId]) -> dict[JobId, JobState]: ...
+
+    async def load_job(self, job: JobId) -> RecoveredJob | None: ...
+
+    async def list_jobs(self, states: frozenset[JobState] | None, limit: int, before: JobId | None) -> list[JobRow]: ...
+
+    async def list_tasks(
+        self, job: JobId, states: frozenset[TaskState] | None, limit: int, after: TaskNumber
+    ) -> list[TaskRow]: ...
+
+    async def list_results(self, job: JobId, limit: int, after: TaskNumber) -> list[TaskRow]: ...
+
+    async def list_attempts(self, job: JobId, task: TaskNumber, after: int = 0) -> list[TaskRow]: ...
+
+
+class Look(Struct, frozen=True):
+    """Read something in the store. Gives what `read` gives. Raises: StoreError."""
+
+    read: Callable[[StoredJobs], Awaitable[Any]]
+
+
+class Decide(Struct, frozen=True):
+    """Have effects done as soon as the store knows of them. Gives nothing, at once."""
+
+    effects: list[Effect]
+
+
+class Commit(Struct, frozen=True):
+    """The same, and wait until the store knows of them, and of everything before. Raises: StoreError."""
+
+    effects: list[Effect]
+
+
+class Question(NamedTuple):
+    """For a worker: a message of an extension that it answers."""
+
+    link: Link
+    kind: int
+    payload: bytes
+
+
+class Ask(Struct, frozen=True):
+    """Ask workers, all at the same time. Gives the payload of each answer, or None where none came in time."""
+
+    questions: tuple[Question, ...]
+    seconds: float
+
+
+class Note(Struct, frozen=True):
+    """Write down for the audit what the client does. Gives nothing."""
+
+    what: str
+    about: dict[str, object] = {}
+
+
+class Follow(Struct, frozen=True):
+    """Tell the client of a job from now on: of its changes, or of its results. Gives its row, or None.
+
+    Raises: Refusal, StoreError.
+    """
+
+    job: JobId
+    results: bool
+
+
+class ReadSharedTime(Struct, frozen=True):
+    """Gives the shared time. Raises: Refusal, where it is not known."""
+
+
+class DrawIdentity(Struct, frozen=True):
+    """Gives a random number for a job, by which its output is told from that of a job with the same number."""
+
+
+class KeepArguments(Struct, frozen=True):
+    """Keep a piece of large arguments. Raises: Refusal."""
+
+    request: PutArguments
+
+
+class ManageKeys(Struct, frozen=True):
+    """Gives the answer to a request about keys, which are in files. Raises: Refusal."""
+
+    request: ListKeys | MakeKey | RevokeKey | Invite
+
+
+class StopProgram(Struct, frozen=True):
+    """Stop the foreman: now, or when the last worker has left."""
+
+    drain: bool
+
+
+Step = (
+    Look
+    | Decide
+    | Commit
+    | Ask
+    | Note
+    | Follow
+    | ReadSharedTime
+    | DrawIdentity
+    | KeepArguments
+    | ManageKeys
+    | StopProgram
+)
+Steps = Generator[Step, Any, T]

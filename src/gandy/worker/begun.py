@@ -1,0 +1,63 @@
+"""Which tasks the foreman is told have begun. It asks the runner, and knows neither slots nor links.
+
+Only a task that has run for a while and still runs is reported, many in one message: short tasks cost nothing.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from gandy.core.model import AttemptKey
+from gandy.limits import MAX_BEGUN
+from gandy.worker.isolated_calls import NO_JOB
+from gandy.worker.runner import Runner
+
+MIN_SECONDS: Final = 0.1  # that a task has run before it is reported
+PERIOD: Final = 0.105  # seconds between two reports; a loop may call some milliseconds too early
+
+
+class BegunReporter:
+    """On the current loop, with one timer, which is set only while something runs that is not reported."""
+
+    def __init__(
+        self, runner: Runner, report_ends: Callable[[], bool], send: Callable[[list[AttemptKey]], None]
+    ) -> None:
+        """`report_ends`: so that never more tasks seem to run than there are slots. It is False while some is left."""
+        self._runner = runner
+        self._report_ends = report_ends
+        self._send = send
+        self._told: set[AttemptKey] = set()  # on this link
+        self._is_active = False  # there is a link, and its foreman wants to hear
+        self._timer: asyncio.TimerHandle | None = None
+        runner.on_start = self._look_soon
+
+    def on_welcome(self) -> None:
+        """On a new link, all that runs is reported again."""
+        self._told.clear()
+        self._is_active = True
+        self._look_soon()
+
+    def on_cut(self) -> None:
+        self._is_active = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def is_told(self, attempt: AttemptKey) -> bool:
+        return attempt in self._told
+
+    def _look_soon(self) -> None:
+        if self._timer is None and self._is_active:
+            self._timer = asyncio.get_running_loop().call_later(PERIOD, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        running = [attempt for attempt in self._runner.running if attempt.job != NO_JOB]
+        self._told.intersection_update(running)
+        new = [each for each in running if each not in self._told and self._runner.has_run(each, MIN_SECONDS)]
+        if new and self._report_ends():
+            for first in range(0, len(new), MAX_BEGUN):
+                self._send(new[first : first + MAX_BEGUN])
+            self._told.update(new)
+        if len(self._told) < len(running):
+            self._look_soon()

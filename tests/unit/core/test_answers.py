@@ -1,0 +1,397 @@
+"""Who may ask what, what each request does, and what is refused: without sockets, on a store in memory."""
+
+import pytest
+from msgspec.structs import replace
+from tests.served import BAD, IDENTITY, ServedForeman
+
+from gandy.core import requests as ask
+from gandy.core.extensions import RETRACT, Retraction, decode_retraction, encode
+from gandy.core.model import AttemptKey, Cause, Counts, Ending, JobSpec, JobState, PythonSpec, TaskState
+from gandy.core.records import LinesDropped
+from gandy.core.refusal import Refusal
+from gandy.core.roles import CrewRole
+from gandy.core.rows import JobRow
+from gandy.core.steps import Commit, Question, Step
+from gandy.core.withdrawal import Withdrawal
+from gandy.errors import RemoteProtocolError, StoreError
+from gandy.ids import JobId, TaskNumber
+
+ONE = JobId(1)
+
+
+@pytest.fixture
+def crew() -> ServedForeman:
+    return ServedForeman()
+
+
+def submit(crew: ServedForeman, tasks: int = 1, **changes: object) -> JobId:
+    spec = JobSpec(command="true", tasks=tasks, **changes)  # type: ignore[arg-type]
+    answer = crew.ask(ask.Submit(spec))
+    assert isinstance(answer, ask.Submitted)
+    return answer.job
+
+
+def refused(crew: ServedForeman, request: ask.Request, role: CrewRole = CrewRole.CLIENT) -> Refusal:
+    with pytest.raises(Refusal) as caught:
+        crew.ask(request, crew.connect(role=role))
+    return caught.value
+
+
+# Who may ask
+
+
+def test_an_observer_changes_nothing_and_its_try_is_noted(crew: ServedForeman) -> None:
+    submit(crew)
+    error = refused(crew, ask.CancelJob(ONE), CrewRole.OBSERVER)
+    assert (error.kind, "gandy invite --client" in str(error)) == ("not_allowed", True)
+    assert crew.notes[-1] == ("refused", {"why": "CancelJob is not for the role observer"})
+    assert crew.ask(ask.ShowJob(ONE), crew.connect("o", CrewRole.OBSERVER)).row.state is JobState.WAITING
+
+
+def test_only_the_owner_has_keys(crew: ServedForeman) -> None:
+    assert refused(crew, ask.ListKeys()).kind == "not_allowed"
+    assert crew.ask(ask.ListKeys(), crew.connect("owner", CrewRole.OWNER)) == ask.ListKeys()
+
+
+def test_nonsense_is_no_request(crew: ServedForeman) -> None:
+    with pytest.raises(RemoteProtocolError):
+        next(crew.answers.answer(b"nonsense", crew.connect(), 1))
+
+
+# New work
+
+
+def test_a_job_is_acknowledged_behind_its_record(crew: ServedForeman) -> None:
+    job = submit(crew, tasks=3)
+    row = crew.ask(ask.ShowJob(job)).row
+    assert (row.spec.tasks, row.spec.identity, row.counts) == (3, IDENTITY, Counts(waiting=3))
+    assert crew.notes == [("submitted", {"job": 1, "name": "", "tasks": 3})]
+
+
+def test_no_new_work_is_taken_while_the_store_has_trouble(crew: ServedForeman) -> None:
+    crew.standing.trouble = "the disk is full"
+    for request in (ask.Submit(JobSpec(command="true")), ask.AddLines(1, ("a",)), ask.AddTasks(ONE, TaskNumber(1), ())):
+        error = refused(crew, request)
+        assert (error.kind, error.retryable) == ("store", True)
+
+
+def test_what_does_not_fit_together_is_refused(crew: ServedForeman) -> None:
+    cases = {
+        "without tasks": JobSpec(command="true", is_open=True, tasks=1),
+        "at least one task": JobSpec(command="true", tasks=0),
+        "bytes of command": JobSpec(command="true", env={f"X{n}": "y" * 60_000 for n in range(100)}),
+        "{line}": JobSpec(command='rm "{line}"'),
+    }
+    for text, spec in cases.items():
+        assert text in str(refused(crew, ask.Submit(spec)))
+    submit(crew, python=PythonSpec(shared=b"f"))  # whose command is only for people to read
+
+
+def test_a_job_may_come_after_others_however_those_ended(crew: ServedForeman) -> None:
+    crew.worker()
+    first, second = submit(crew), submit(crew)
+    crew.end(first)
+    assert crew.ask(ask.ShowJob(submit(crew, after=(first, second)))).row.state is JobState.WAITING
+    crew.end(second, ending=BAD)
+    assert crew.ask(ask.ShowJob(submit(crew, after=(second,)))).row.state is JobState.CANCELLED
+    assert refused(crew, ask.Submit(JobSpec(command="true", after=(JobId(99),)))).kind == "not_found"
+
+
+def test_a_time_must_be_known_near_and_not_over(crew: ServedForeman) -> None:
+    at = JobSpec(command="true", at=1_000.0)
+    assert refused(crew, ask.Submit(at)).kind == "no_clock"
+    for crew.shared, text in ((1_002.0, "2.0 s ago"), (-1e9, "ten years")):
+        assert text in str(refused(crew, ask.Submit(at)))
+    crew.shared, crew.foreman.reactor.wall_ahead = 900.0, 5_000.0
+    spec = crew.ask(ask.ShowJob(crew.ask(ask.Submit(at)).job)).row.spec
+    assert (spec.boot_ahead, spec.clock_ahead) == (800.0, 900.0 - 5_100.0)
+    assert crew.ask(ask.GetTime()) == ask.Time(900.0)
+
+
+def test_lines_may_come_in_parts_before_their_job(crew: ServedForeman) -> None:
+    client = crew.connect()
+    for lines in (("a", "b"), ("c",)):
+        assert crew.ask(ask.AddLines(7, lines), client) == ask.Done()
+    job = crew.ask(ask.Submit(JobSpec(command="echo {line}"), upload=7), client).job
+    assert crew.ask(ask.ShowJob(job)).row.spec.tasks == 3
+    for upload in (7, 8):
+        assert "no lines came" in str(refused(crew, ask.Submit(JobSpec(command="echo {line}"), upload=upload)))
+
+
+def test_uploads_are_bounded(crew: ServedForeman, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gandy.core.intake.MAX_UPLOADS", 1)
+    monkeypatch.setattr("gandy.core.intake.MAX_TASKS", 3)
+    client = crew.connect()
+    crew.ask(ask.AddLines(1, ("a", "b")), client)
+    with pytest.raises(Refusal, match="at most 3 tasks"):
+        crew.ask(ask.AddLines(1, ("c", "d")), client)
+    with pytest.raises(Refusal, match="only 1 jobs"):
+        crew.ask(ask.AddLines(2, ("c",)), client)
+    intake = crew.answers.intake
+    assert [type(effect) for effect in intake.on_gone(client, 100.0)] == [LinesDropped]
+
+
+def test_lines_that_the_store_could_not_keep_can_be_sent_again(crew: ServedForeman) -> None:
+    client, other = crew.connect(), crew.connect("other")
+    crew.ask(ask.AddLines(1, ("a", "b")), client)
+    crew.ask(ask.AddLines(1, ("x",)), other)
+    new = Withdrawal()
+    new.uploads[1] = TaskNumber(2)
+    new.jobs.add(JobId(5))
+    crew.answers.intake.on_withdrawal(new)
+    crew.ask(ask.AddLines(1, ("b", "c")), client)
+    job = crew.ask(ask.Submit(JobSpec(command="echo {line}"), upload=1), client).job
+    assert crew.ask(ask.ShowJob(job)).row.spec.tasks == 3
+
+
+def test_an_open_job_takes_tasks_until_it_is_closed(crew: ServedForeman, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = submit(crew, tasks=0, is_open=True, python=PythonSpec(shared=b"f"))
+    crew.ask(ask.AddTasks(job, TaskNumber(1), (b"1", b"2")))
+    assert refused(crew, ask.AddTasks(job, TaskNumber(9), (b"9",))).kind == "bad_request"
+    monkeypatch.setattr("gandy.core.intake.MAX_TASKS", 2)
+    assert "at most 2 tasks" in str(refused(crew, ask.AddTasks(job, TaskNumber(3), (b"3",))))
+    assert crew.ask(ask.CloseJob(job)) == ask.Done()
+    assert refused(crew, ask.AddTasks(job, TaskNumber(3), (b"3",))).kind == "closed"
+
+
+def test_open_jobs_of_a_client_that_is_gone_are_closed_after_a_while(crew: ServedForeman) -> None:
+    client, intake = crew.connect(), crew.answers.intake
+    spec = JobSpec(command="true", tasks=0, is_open=True, python=PythonSpec(shared=b"f"))
+    jobs = [crew.ask(ask.Submit(spec), client).job for _ in range(3)]
+    assert list(intake.on_gone(client, 100.0)) == []
+    crew.ask(ask.AddTasks(jobs[1], TaskNumber(1), (b"x",)))  # another client goes on with this one
+    crew.ask(ask.CloseJob(jobs[2]), client)
+    assert list(intake.on_time(159.0)) == []
+    crew.foreman.batch.add(list(intake.on_time(161.0)))
+    crew.pump()
+    states = [crew.ask(ask.ShowJob(job)).row.state for job in jobs]
+    assert states == [JobState.FINISHED, JobState.WAITING, JobState.FINISHED]
+
+
+def test_open_jobs_of_an_earlier_foreman_wait_for_their_clients(crew: ServedForeman) -> None:
+    spec = JobSpec(command="true", tasks=0, is_open=True, python=PythonSpec(shared=b"f"))
+    crew.ask(ask.Submit(spec))
+    submit(crew)
+    crew.answers.intake.on_start(100.0)
+    crew.foreman.batch.add(list(crew.answers.intake.on_time(161.0)))
+    crew.pump()
+    assert crew.ask(ask.ShowJob(ONE)).row.state is JobState.FINISHED
+
+
+def test_large_arguments_are_kept_elsewhere(crew: ServedForeman) -> None:
+    put = ask.PutArguments("0f" * 16, 0, b"abc", is_last=True)
+    assert (crew.ask(put), crew.kept) == (ask.Done(), [put])
+
+
+# Changes
+
+
+def test_jobs_are_held_released_cancelled_and_retried(crew: ServedForeman) -> None:
+    job = submit(crew, tasks=2)
+    changes = (ask.HoldJob(job), ask.ReleaseJob(job), ask.CancelJob(job), ask.RetryJob(job))
+    states = [crew.ask(request).row.state for request in changes]
+    assert states == [JobState.PAUSED, JobState.WAITING, JobState.CANCELLED, JobState.WAITING]
+    assert [what for what, _ in crew.notes[1:]] == ["held", "released", "cancelled", "retried"]
+
+
+def test_a_change_that_makes_no_sense_is_refused(crew: ServedForeman) -> None:
+    crew.worker()
+    job = submit(crew)
+    assert "no task failed" in str(refused(crew, ask.RetryJob(job)))
+    crew.end(job)
+    assert "finished already" in str(refused(crew, ask.CancelJob(job)))
+    assert "none of these tasks" in str(refused(crew, ask.RetryJob(job, (TaskNumber(1),))))
+    assert refused(crew, ask.HoldJob(JobId(9))).kind == "not_found"
+    crew.standing.is_stuck = True
+    for request in (ask.CancelJob(job), ask.RetractTasks(job, ()), ask.ForgetJobs((job,))):
+        assert refused(crew, request).kind == "store"
+
+
+def test_two_clients_may_retry_a_final_job_at_the_same_moment(crew: ServedForeman) -> None:
+    crew.worker()
+    job = submit(crew)
+    crew.end(job, ending=BAD)
+
+    def interrupt(step: Step) -> None:
+        if isinstance(step, Commit):
+            crew.before_step = lambda _step: None
+            crew.ask(ask.RetryJob(job))
+
+    crew.before_step = interrupt
+    with pytest.raises(Refusal, match="nothing to retry"):
+        crew.ask(ask.RetryJob(job))
+    assert crew.ask(ask.ShowJob(job)).row.counts.failed == 0
+
+
+def test_a_job_that_was_forgotten_meanwhile_has_nothing_to_retry(crew: ServedForeman) -> None:
+    crew.worker()
+    job = submit(crew)
+    crew.end(job, ending=BAD)
+
+    def interrupt(step: Step) -> None:
+        if isinstance(step, Commit):
+            crew.before_step = lambda _step: None
+            crew.ask(ask.ForgetJobs((job,)))
+
+    crew.before_step = interrupt
+    with pytest.raises(Refusal, match="nothing to retry"):
+        crew.ask(ask.RetryJob(job))
+
+
+def test_jobs_that_are_over_can_be_forgotten_and_others_not(crew: ServedForeman) -> None:
+    crew.worker(slots=1)
+    jobs = [submit(crew) for _ in range(3)]
+    crew.end(jobs[0])
+    answer = crew.ask(ask.ForgetJobs((jobs[0], jobs[1], JobId(9), jobs[0])))
+    assert [(each.job, each.is_unknown) for each in answer.kept] == [(jobs[1], False), (JobId(9), True)]
+    assert crew.notes[-1] == ("forgot", {"job": jobs[0]})
+    crew.ask(ask.CancelJob(jobs[1]))
+    crew.ask(ask.CancelJob(jobs[2]))
+    assert crew.ask(ask.ForgetJobs((jobs[1], jobs[2]))).kept == ()
+    assert crew.notes[-1] == ("forgot", {"jobs": [jobs[1], jobs[2]]})
+    assert crew.ask(ask.ForgetJobs((JobId(9),))).kept[0].is_unknown
+
+
+def test_tasks_that_have_not_begun_are_retracted_and_others_not(crew: ServedForeman) -> None:
+    crew.worker(slots=2)
+    job = submit(crew, tasks=4)
+    dropped = AttemptKey(job, TaskNumber(2), 1)
+    asked: list[Question] = []
+
+    def answer(question: Question) -> bytes:
+        asked.append(question)
+        return encode(Retraction((dropped, AttemptKey(job, TaskNumber(4), 1))))  # the last it was not asked for
+
+    crew.on_question = answer
+    wanted = tuple(map(TaskNumber, (1, 2, 3, 3)))
+    assert crew.ask(ask.RetractTasks(job, wanted)).tasks == (3, 2)
+    assert [question.kind for question in asked] == [RETRACT]
+    assert decode_retraction(asked[0].payload).attempts == (AttemptKey(job, TaskNumber(1), 1), dropped)
+    crew.on_question = lambda _question: b"nonsense"
+    assert crew.ask(ask.RetractTasks(job, (TaskNumber(1),))).tasks == ()
+    crew.on_question = lambda _question: None
+    assert crew.ask(ask.RetractTasks(job, (TaskNumber(1),))).tasks == ()
+    crew.foreman.on_cut(crew.foreman.links["link of w"], crew.now)
+    assert crew.ask(ask.RetractTasks(job, (TaskNumber(1),))).tasks == ()
+
+
+def test_workers_and_the_foreman_are_stopped(crew: ServedForeman) -> None:
+    assert refused(crew, ask.StopWorker("nobody")).kind == "not_found"
+    crew.worker("w")
+    assert crew.ask(ask.StopWorker("w")) == ask.Done()
+    (row,) = crew.ask(ask.ListWorkers()).rows
+    assert row.draining
+    for drain in (True, False):
+        assert crew.ask(ask.StopForeman(drain)) == ask.Done()
+    assert (crew.stops, crew.notes[-1][0]) == ([True, False], "stopped the foreman")
+
+
+# Looks
+
+
+def test_jobs_tasks_attempts_and_results_are_listed(crew: ServedForeman) -> None:
+    crew.worker()
+    job = submit(crew, tasks=2, retries=1)
+    crew.end(job, ending=BAD)
+    crew.end(job, 2, Ending(cause=Cause.EXIT, exit_code=0, result=b"value"))
+    crew.ask(ask.CancelJob(job, (TaskNumber(1),)))
+    assert [row.job for row in crew.ask(ask.ListJobs()).rows] == [job]
+    assert crew.ask(ask.ListJobs(states=(JobState.PAUSED,))).rows == ()
+    assert [row.task for row in crew.ask(ask.ListTasks(job, (TaskState.FINISHED,))).rows] == [2]
+    assert [row.attempt for row in crew.ask(ask.ListAttempts(job, TaskNumber(1))).rows] == [1]
+    results = crew.ask(ask.ListResults(job))
+    assert [(row.task, row.cause, row.result) for row in results.rows] == [
+        (1, Cause.EXIT, b""),
+        (2, Cause.EXIT, b"value"),
+    ]
+    assert refused(crew, ask.ListAttempts(job, TaskNumber(3))).kind == "not_found"
+
+
+def test_a_task_that_was_cancelled_before_it_began_has_a_result(crew: ServedForeman) -> None:
+    job = submit(crew)
+    crew.ask(ask.CancelJob(job))
+    (row,) = crew.ask(ask.ListResults(job)).rows
+    assert (row.state, row.cause) == (TaskState.CANCELLED, Cause.CANCELLED)
+
+
+def test_a_job_can_be_followed(crew: ServedForeman) -> None:
+    job = submit(crew)
+    for request in (ask.WatchJob(job), ask.WatchResults(job)):
+        assert crew.ask(request).row.job == job
+        assert len(crew.steps) == 1
+    assert refused(crew, ask.WatchJob(JobId(9))).kind == "not_found"
+
+
+def test_an_explanation_says_why_something_waits_failed_or_was_cancelled(crew: ServedForeman) -> None:
+    first = submit(crew)
+    after = submit(crew, after=(first,))
+    assert any("no worker" in line.lower() for line in crew.ask(ask.ExplainJob(first)).lines)
+    crew.standing.trouble = "the disk is full"
+    assert "The store has a problem: the disk is full" in crew.ask(ask.ExplainJob(first)).lines
+    crew.standing.trouble = ""
+    crew.worker()
+    crew.end(first, ending=BAD)
+    lines = crew.ask(ask.ExplainJob(after)).lines
+    assert f"It was to run after job {first}, which is failed." in lines
+    assert any("exit code 1" in line for line in crew.ask(ask.ExplainJob(first)).lines)
+    assert crew.ask(ask.ExplainJob(first, TaskNumber(1))).lines[0].startswith("Job 1 is failed")
+    crew.ask(ask.ForgetJobs((first,)))
+    assert f"It was to run after job {first}, which is forgotten." in crew.ask(ask.ExplainJob(after)).lines
+
+
+def test_the_status_counts_what_there_is(crew: ServedForeman) -> None:
+    crew.worker(slots=2)
+    submit(crew, tasks=5)
+    crew.standing.listening, crew.standing.insecure_doors = ["unix:x", "plain://y"], ["plain://y"]
+    status = crew.ask(ask.GetStatus())
+    assert (status.uptime_seconds, status.workers, status.slots, status.used) == (60.0, 1, 2, 2)
+    assert (status.jobs, status.waiting, status.assigned, status.running) == (1, 3, 2, 0)
+    assert (status.insecure, status.insecure_doors) == (True, ("plain://y",))
+
+
+def test_workers_are_listed_page_by_page(crew: ServedForeman) -> None:
+    for name in ("b", "a"):
+        crew.worker(name)
+    rows = crew.ask(ask.ListWorkers()).rows
+    assert [(row.id, row.slots, row.connected) for row in rows] == [("a-1", 2, True), ("b-1", 2, True)]
+    assert [row.id for row in crew.ask(ask.ListWorkers("a-1")).rows] == ["b-1"]
+
+
+def test_a_job_that_cannot_be_read_is_explained_and_left_alone(
+    crew: ServedForeman, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = submit(crew)
+    find = crew.store.find_job
+
+    async def find_damaged(number: JobId) -> JobRow:
+        row = await find(number)
+        assert row is not None
+        return replace(row, problem="damaged")
+
+    monkeypatch.setattr(crew.store, "find_job", find_damaged)
+    assert any("set aside: damaged" in line for line in crew.ask(ask.ExplainJob(job)).lines)
+    crew.foreman.reactor.jobs.remove(crew.foreman.reactor.jobs.find(job))  # type: ignore[arg-type]
+    after = ask.Submit(JobSpec(command="true", after=(job,)))
+    for request in (ask.CancelJob(job), ask.WatchJob(job), after):
+        assert "cannot be read" in str(refused(crew, request))
+
+
+def test_trouble_with_the_store_reaches_the_client(crew: ServedForeman) -> None:
+    job = submit(crew)
+    crew.full = "the disk is full"
+    with pytest.raises(StoreError, match="full"):
+        crew.ask(ask.HoldJob(job))
+
+
+def test_a_request_that_no_part_knows_is_refused(crew: ServedForeman, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gandy.core.looking.ask.GetTime", type("Other", (), {"__match_args__": ()}))
+    assert "cannot GetTime" in str(refused(crew, ask.decode_request(ask.encode(TIME))))
+
+
+TIME = ask.GetTime()
+
+
+def test_a_spec_that_cannot_be_read_again_is_refused(crew: ServedForeman, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = JobSpec(command="false")
+    monkeypatch.setattr("gandy.core.intake.msgspec.json.decode", lambda _kept, **_type: other)
+    assert "could not be read again" in str(refused(crew, ask.Submit(JobSpec(command="true"))))

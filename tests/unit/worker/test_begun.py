@@ -1,0 +1,145 @@
+"""What a worker reports to have begun: what has run for a while, once on each link, after all ends before it."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, cast
+
+import pytest
+
+from gandy.core.model import AttemptKey
+from gandy.ids import JobId, TaskNumber
+from gandy.limits import MAX_BEGUN
+from gandy.worker import begun
+from gandy.worker.begun import BegunReporter
+from gandy.worker.isolated_calls import NO_JOB
+from gandy.worker.runner import Runner
+
+
+def key(task: int, job: int = 1) -> AttemptKey:
+    return AttemptKey(JobId(job), TaskNumber(task), 1)
+
+
+class StubRunner:
+    """Its tasks take as long as the test says."""
+
+    on_start: Callable[[], None]
+
+    def __init__(self) -> None:
+        self.seconds: dict[AttemptKey, float] = {}  # since they began
+
+    @property
+    def running(self) -> tuple[AttemptKey, ...]:
+        return tuple(self.seconds)
+
+    def has_run(self, attempt: AttemptKey, seconds: float) -> bool:
+        return self.seconds[attempt] >= seconds
+
+    def start(self, *attempts: AttemptKey, seconds: float = 1.0) -> None:
+        self.seconds |= dict.fromkeys(attempts, seconds)
+        self.on_start()
+
+
+class Link:
+    """A reporter, what it sent, and how often it looked."""
+
+    def __init__(self) -> None:
+        self.runner = StubRunner()
+        self.sent: list[list[AttemptKey]] = []
+        self.may_report = True
+        self.reporter = BegunReporter(cast("Runner", self.runner), lambda: self.may_report, self.sent.append)
+
+    async def wait(self) -> list[list[AttemptKey]]:
+        """Two looks or more, and what was sent in them."""
+        await asyncio.sleep(20 * begun.PERIOD)
+        sent, self.sent[:] = list(self.sent), []
+        return sent
+
+    @property
+    def is_looking(self) -> bool:
+        return self.reporter._timer is not None
+
+
+@pytest.fixture(autouse=True)
+def _quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(begun, "PERIOD", 0.002)
+
+
+def run(test: Callable[[Link], Coroutine[Any, Any, None]]) -> None:
+    async def go() -> None:
+        link = Link()
+        link.reporter.on_welcome()
+        await test(link)
+        link.reporter.on_cut()
+
+    asyncio.run(go())
+
+
+def test_what_has_run_for_a_while_is_reported_once_and_together() -> None:
+    async def test(link: Link) -> None:
+        link.runner.start(key(1))
+        link.runner.start(key(2))
+        assert await link.wait() == [[key(1), key(2)]]
+        assert not link.is_looking  # there is nothing to report
+        link.runner.start(key(3))
+        assert await link.wait() == [[key(3)]]
+        assert link.reporter.is_told(key(1))
+        assert not link.reporter.is_told(key(9))
+
+    run(test)
+
+
+def test_what_ends_soon_or_has_not_begun_is_not_reported() -> None:
+    async def test(link: Link) -> None:
+        link.runner.start(key(1), seconds=begun.MIN_SECONDS / 2)
+        link.runner.start(key(2), seconds=0.0)
+        assert await link.wait() == []
+        assert link.is_looking
+        link.runner.seconds = {key(2): begun.MIN_SECONDS}
+        assert await link.wait() == [[key(2)]]
+        link.runner.seconds.clear()
+        link.runner.start(key(3))
+        await link.wait()
+        assert not link.reporter.is_told(key(2))  # it is over
+
+    run(test)
+
+
+def test_ends_are_reported_first() -> None:
+    async def test(link: Link) -> None:
+        link.may_report = False
+        link.runner.start(key(1))
+        assert await link.wait() == []
+        link.may_report = True
+        assert await link.wait() == [[key(1)]]
+
+    run(test)
+
+
+def test_on_a_new_link_all_is_reported_again() -> None:
+    async def test(link: Link) -> None:
+        link.runner.start(key(1))
+        await link.wait()
+        link.reporter.on_cut()
+        link.runner.start(key(2))
+        assert not link.is_looking  # there is nobody to report to
+        link.reporter.on_welcome()
+        assert await link.wait() == [[key(1), key(2)]]
+
+    run(test)
+
+
+def test_calls_of_commands_are_not_reported() -> None:
+    async def test(link: Link) -> None:
+        link.runner.start(key(1, job=NO_JOB))
+        assert await link.wait() == []
+        assert not link.is_looking
+
+    run(test)
+
+
+def test_a_message_has_a_bound() -> None:
+    async def test(link: Link) -> None:
+        link.runner.start(*map(key, range(1, MAX_BEGUN + 3)))
+        assert [len(part) for part in await link.wait()] == [MAX_BEGUN, 2]
+
+    run(test)
