@@ -10,7 +10,7 @@ import sys
 import uvloop
 
 from gandy.config import parse_address
-from gandy.net.links import Link
+from gandy.net.links import SocketLink
 from gandy.reach import Reach
 from gandy.talk.worker import WorkerSide
 from gandy.wire.calls import ANNOUNCE, CALL, LAST, RESULT, WHOLE, Offer, encode, encode_announcement
@@ -32,11 +32,11 @@ class CrowdWorker:
         if kind == CALL:
             self._out.append(encode(RESULT, LAST | WHOLE, seq, 0, b"\xc0"))
 
-    def on_link(self, link: Link) -> None:
+    def on_link(self, link: SocketLink) -> None:
         self._side.connect()
         link.write(self._side.data_to_send())
 
-    def on_data(self, link: Link, data: bytes) -> None:
+    def on_data(self, link: SocketLink, data: bytes) -> None:
         self._side.receive_data(data)
         while self._side.next_event() is not None:
             if not self._is_welcome:
@@ -45,7 +45,7 @@ class CrowdWorker:
         link.write(self._side.data_to_send() + b"".join(self._out))
         self._out.clear()
 
-    def on_cut(self, _link: Link) -> None:
+    def on_cut(self, _link: SocketLink) -> None:
         asyncio.get_running_loop().stop()
 
 
@@ -54,7 +54,7 @@ async def main(address: str, count: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, count + 100)), hard))
     for number in range(count):
         worker = CrowdWorker(number)
-        await Reach((parse_address(address),)).dial(lambda _address, worker=worker: Link(worker))  # type: ignore[misc]
+        await Reach((parse_address(address),)).dial(lambda _address, worker=worker: SocketLink(worker))  # type: ignore[misc]
     await asyncio.Event().wait()
 
 

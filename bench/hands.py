@@ -16,7 +16,7 @@ from gandy.core.model import Cause
 from gandy.functions.tag import PYTHON_TAG
 from gandy.functions.tasks import pack_value
 from gandy.net import loop
-from gandy.net.links import Link
+from gandy.net.links import SocketLink
 from gandy.net.open_files import allow_many_files
 from gandy.reach import Reach
 from gandy.talk.events import Start
@@ -37,12 +37,12 @@ class Hand:
         about = About(f"crowd-{number}", f"crowd{number}", SLOTS, (PYTHON_TAG,), ahead=SLOTS * AHEAD_PER_SLOT)
         self._side = WorkerSide(SLOTS, about, offers=OFFERS)
 
-    def on_link(self, link: Link) -> None:
+    def on_link(self, link: SocketLink) -> None:
         self._side.connect()
         self._flush(link)
         asyncio.get_running_loop().call_later(HEARTBEAT_PERIOD, self._beat, link)
 
-    def on_data(self, link: Link, data: bytes) -> None:
+    def on_data(self, link: SocketLink, data: bytes) -> None:
         self._side.receive_data(data)
         while (event := self._side.next_event()) is not None:
             if isinstance(event, Start):
@@ -51,15 +51,15 @@ class Hand:
                     self._side.end(end_at_once(task, now))
         self._flush(link)
 
-    def on_cut(self, _link: Link) -> None:
+    def on_cut(self, _link: SocketLink) -> None:
         asyncio.get_running_loop().stop()
 
-    def _beat(self, link: Link) -> None:
+    def _beat(self, link: SocketLink) -> None:
         self._side.exchange.send_extended(Extended(PING, b""), 0)
         self._flush(link)
         asyncio.get_running_loop().call_later(HEARTBEAT_PERIOD, self._beat, link)
 
-    def _flush(self, link: Link) -> None:
+    def _flush(self, link: SocketLink) -> None:
         link.write(self._side.data_to_send())
 
 
@@ -76,7 +76,7 @@ async def main(address: str, count: int) -> None:
     reach = Reach((parse_address(address),))
     for number in range(count):
         worker = Hand(number)
-        await reach.dial(lambda _address, worker=worker: Link(worker))  # type: ignore[misc]
+        await reach.dial(lambda _address, worker=worker: SocketLink(worker))  # type: ignore[misc]
     await asyncio.Event().wait()
 
 

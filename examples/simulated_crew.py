@@ -8,7 +8,17 @@ import sys
 from gandy.ids import JobId, TaskNumber
 from gandy.talk.foreman import ForemanSide
 from gandy.talk.worker import WorkerSide
-from gandy.testing import ForemanEnd, Ledger, Link, Referee, Simulation, Transcript, Weather, WeatheredLink, WorkerEnd
+from gandy.testing import (
+    ForemanEnd,
+    Ledger,
+    Referee,
+    SimulatedLink,
+    Simulation,
+    Transcript,
+    Weather,
+    WeatheredLink,
+    WorkerEnd,
+)
 from gandy.wire.messages import JobDescription, Status, Task, TaskPair
 
 
@@ -26,7 +36,7 @@ class Demo:
         # Numbers wear out after a dozen here, so that RESET can be seen; in real life it takes years.
         self.worker = WorkerEnd(WorkerSide(2, last_number=15), on_start=self.run_task)
         self.foreman = ForemanEnd(ForemanSide(last_number=15), self.ledger)
-        self.link: Link
+        self.link: SimulatedLink
         self.connect()
 
     def connect(self) -> None:

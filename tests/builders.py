@@ -3,7 +3,7 @@
 from gandy.ids import JobId, TaskNumber
 from gandy.talk.foreman import ForemanSide
 from gandy.talk.worker import WorkerSide
-from gandy.testing import ForemanEnd, Ledger, Link, Referee, WorkerEnd
+from gandy.testing import ForemanEnd, Ledger, Referee, SimulatedLink, WorkerEnd
 from gandy.wire import v2
 from gandy.wire.messages import JobDescription, Message, Status, Task, TaskPair, TaskResult
 
@@ -54,6 +54,6 @@ class Pair:
         self.foreman_side = ForemanSide(last_number=self.last_number)
         self.foreman = ForemanEnd(self.foreman_side, self.ledger, patient=self.patient)
         self.referee = Referee()
-        self.link = Link(self.worker, self.foreman, (self.referee,))
+        self.link = SimulatedLink(self.worker, self.foreman, (self.referee,))
         self.worker.connect()
         self.link.flush()

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from gandy.core.calls import Peer
 from gandy.core.switchboard import Switchboard
-from gandy.core.workers import Worker, WorkerInfo
+from gandy.core.workers import KnownWorker, WorkerInfo
 from gandy.limits import MAX_QUEUED_BYTES, MAX_QUEUED_CALLS
 from gandy.wire import calls
 from gandy.wire.calls import Offer
@@ -102,13 +102,13 @@ class WorkerSeat(Seat):
     """Runs calls, and knows them by their callers' numbers."""
 
     def __init__(
-        self, board: Switchboard, name: str, slots: int, reserved: int = 0, account: Worker | None = None
+        self, board: Switchboard, name: str, slots: int, reserved: int = 0, account: KnownWorker | None = None
     ) -> None:
         super().__init__(board)
         self.name = name
         self.slots = slots
         self.reserved = reserved
-        self.account = account or Worker(WorkerInfo(name, name, slots - reserved), connected=True)
+        self.account = account or KnownWorker(WorkerInfo(name, name, slots - reserved), connected=True)
         self.numbers: dict[int, int] = {}  # from callers' numbers to those of this link
         self.others: list[Frame] = []  # all that it heard beside calls
         self.before = board.on_worker(self.peer, self.account)  # the link that it had, if any
@@ -167,18 +167,18 @@ class Table:
     """A worker table that believes what it is told, and notes it."""
 
     def __init__(self) -> None:
-        self.workers: dict[str, Worker] = {}
+        self.workers: dict[str, KnownWorker] = {}
         self.heard: list[str] = []
 
-    def add(self, info: WorkerInfo) -> Worker:
+    def add(self, info: WorkerInfo) -> KnownWorker:
         assert info.id not in self.workers
-        worker = self.workers[info.id] = Worker(info, connected=True)
+        worker = self.workers[info.id] = KnownWorker(info, connected=True)
         return worker
 
     def remove(self, worker: str) -> None:
         del self.workers[worker]
 
-    def on_heard(self, worker: Worker) -> None:
+    def on_heard(self, worker: KnownWorker) -> None:
         assert self.workers[worker.info.id] is worker
         self.heard.append(worker.info.id)
 

@@ -15,7 +15,7 @@ def _at_once(method: Callable[..., Any]) -> Callable[..., Any]:
     def step(self: Reactor, *args: Any, **options: Any) -> Any:
         made = method(self, *args, **options)
         now = signature.bind(self, *args, **options).arguments["now"]
-        gifts = self.dispatch(now) if self.is_stirred else []
+        gifts = self.dispatch(now) if self.needs_dispatch else []
         return (made[0], made[1] + gifts) if isinstance(made, tuple) else made + gifts
 
     return step

@@ -10,7 +10,7 @@ import msgspec
 from tests.crews import Frame, Seat, Table
 
 from gandy.core.switchboard import Switchboard
-from gandy.core.workers import Worker, WorkerInfo
+from gandy.core.workers import KnownWorker, WorkerInfo
 from gandy.doors.base import Outgoing
 from gandy.doors.roundrobin.codes import CommandCodes
 from gandy.doors.roundrobin.door import RoundRobinDoor
@@ -386,7 +386,7 @@ class NativeWorker(NativeSeat):
 
     def __init__(self, harness: DoorHarness, name: str, slots: int, offers: tuple[str, ...]) -> None:
         super().__init__(harness)
-        account = Worker(WorkerInfo(name, name, slots), connected=True)
+        account = KnownWorker(WorkerInfo(name, name, slots), connected=True)
         self.board.on_worker(self.peer, account)
         payload = calls.encode_announcement(slots, 0, [Offer(offer) for offer in offers])
         self.say(calls.ANNOUNCE, payload=payload)
@@ -443,7 +443,7 @@ class NativeWorker(NativeSeat):
         self.result(job, LAST)
 
     def fail(self, job: Job, text: str, kind: str = "ValueError") -> None:
-        self.result(job, LAST | FAILED, calls.encode_failure(calls.Failure(kind, text)))
+        self.result(job, LAST | FAILED, calls.encode_failure(calls.CallFailure(kind, text)))
 
 
 def give_pieces(worker: NativeWorker, job: Job, body: bytes, last: int) -> None:

@@ -14,7 +14,7 @@ from bench.peers.gandy import foreman
 from bench.processes import cpu_seconds, running
 from gandy.core.calls import Peer
 from gandy.core.switchboard import Switchboard
-from gandy.core.workers import Worker, WorkerInfo
+from gandy.core.workers import KnownWorker, WorkerInfo
 from gandy.wire.calls import ANNOUNCE, CALL, LAST, RESULT, WHOLE, Offer, encode_announcement, encode_target
 from gandy.wire.v2 import HEADER
 
@@ -48,7 +48,7 @@ def dispatching(workers: int) -> Callable[[], int]:
 
 def _add_worker(board: Switchboard, number: int) -> Peer:
     peer = board.add_peer()
-    board.on_worker(peer, Worker(WorkerInfo(f"w{number}", f"w{number}", SLOTS), connected=True))
+    board.on_worker(peer, KnownWorker(WorkerInfo(f"w{number}", f"w{number}", SLOTS), connected=True))
     board.on_frame(peer, ANNOUNCE, 0, 0, 0, encode_announcement(SLOTS, 0, [Offer("echo")]))
     return peer
 

@@ -60,7 +60,7 @@ OptionalName = Annotated[str, Meta(max_length=MAX_NAME, pattern=PRINTABLE)]
 CommandName = Annotated[str, Meta(min_length=1, max_length=MAX_COMMAND_NAME, pattern=PRINTABLE)]
 JobName = Annotated[str, Meta(max_length=MAX_JOB_NAME, pattern=PRINTABLE)]
 Text = Annotated[str, Meta(max_length=MAX_TEXT)]
-WireText = Annotated[str, Meta(max_length=MAX_SPEC_BYTES)]  # of a seed, which knows no bound but the frame
+WireText = Annotated[str, Meta(max_length=MAX_SPEC_BYTES)]  # the original protocols know no bound but the frame
 # Of each task that a worker gets. Without patterns, which cost a microsecond and more: no kernel takes a NUL anyway.
 WireWords = Annotated[tuple[WireText, ...], Meta(max_length=MAX_SPEC_BYTES)]
 WireEnvironment = Annotated[dict[WireText, WireText], Meta(max_length=MAX_VARIABLES)]

@@ -20,7 +20,7 @@ MAX_STRANGERS: Final = 500
 # Links that have not said HELLO: a whole crew may come back at the same moment.
 MAX_SILENT_LINKS: Final = 4_096
 
-# Seconds from the beginning of a link to its HELLO. A seed-001 worker may wait for our OK(0) before it speaks.
+# Seconds from the beginning of a link to its HELLO. A plain v2 worker may wait for our OK(0) before it speaks.
 HELLO_SECONDS: Final = 10.0
 
 # Results in one batch.

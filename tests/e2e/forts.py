@@ -15,7 +15,7 @@ from tests.free_ports import find_port
 import gandy
 from gandy.core import requests as ask
 from gandy.core.extensions import WORKER_OFFERS
-from gandy.core.keyring import make_proof, tell_check
+from gandy.core.keyring import hash_secret, make_proof
 from gandy.core.roles import CrewRole
 from gandy.errors import ErrorCode
 from gandy.keys.certificates import Secret, make_secret
@@ -73,7 +73,7 @@ class Fort(Kitchen):
         """Ask as `gandy join` does, but for what is changed."""
         token, secret = joining.parse_token(text), secret or make_secret()
         public = changes.get("public_key", secret.public)
-        proof = make_proof(tell_check(token.secret), joining.bind(token.fingerprint, public))
+        proof = make_proof(hash_secret(token.secret), joining.bind(token.fingerprint, public))
         told = {
             "invitation": token.invitation,
             "proof": proof,
@@ -88,7 +88,7 @@ class Fort(Kitchen):
     def is_well(self) -> bool:
         """Whether somebody with a key is answered over the network."""
         with closing(self.open_client("client")) as peer:
-            return isinstance(peer.ask(ask.GetStatus()), ask.Status)
+            return isinstance(peer.ask(ask.GetStatus()), ask.ForemanStatus)
 
     def read_log(self) -> str:
         return self.foreman.log.read_text()

@@ -371,7 +371,7 @@ def test_requests_that_are_not_for_a_role_are_refused(fort: Fort, role: CrewRole
             if role in PERMITS[kind] and kind is ask.StopForeman:
                 continue  # it may, and would
             answer = peer.ask(request, number)
-            is_refused = isinstance(answer, ask.Failure) and answer.kind == "not_allowed"
+            is_refused = isinstance(answer, ask.RequestFailure) and answer.kind == "not_allowed"
             assert is_refused == (role not in PERMITS[kind]), (request, answer)
     assert fort.is_well()
 
@@ -386,7 +386,7 @@ def test_the_owner_may_ask_all(fort: Fort) -> None:
         for number, (kind, request) in enumerate(REQUESTS.items(), 1):
             if kind is not ask.StopForeman:
                 answer = peer.ask(request, number)
-                assert not (isinstance(answer, ask.Failure) and answer.kind == "not_allowed"), (request, answer)
+                assert not (isinstance(answer, ask.RequestFailure) and answer.kind == "not_allowed"), (request, answer)
 
 
 @pytest.mark.parametrize("kind", REQUESTS, ids=lambda kind: kind.__name__)

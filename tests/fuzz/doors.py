@@ -11,7 +11,7 @@ from typing import Final
 from tests.roundrobin import DoorHarness, read_message
 
 from gandy.core.switchboard import Switchboard
-from gandy.core.workers import Worker, WorkerInfo
+from gandy.core.workers import KnownWorker, WorkerInfo
 from gandy.doors.pingpong import wire as pingpong
 from gandy.doors.pingpong.door import PingPongDoor
 from gandy.doors.roundrobin import streams
@@ -94,12 +94,12 @@ def fuzz_roundrobin_door(data: bytes) -> None:
 
 
 class _Registry:
-    def add(self, info: WorkerInfo) -> Worker:
-        return Worker(info, connected=True)
+    def add(self, info: WorkerInfo) -> KnownWorker:
+        return KnownWorker(info, connected=True)
 
     def remove(self, worker: str) -> None: ...
 
-    def on_heard(self, worker: Worker) -> None: ...
+    def on_heard(self, worker: KnownWorker) -> None: ...
 
 
 def fuzz_pingpong_door(data: bytes) -> None:

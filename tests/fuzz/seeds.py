@@ -151,7 +151,7 @@ _SEEDS: Final = {
     "foreman_bytes": [WORKER_SAYS],
     "v1_worker_bytes": [V1_FOREMAN_SAYS],
     "v1_foreman_bytes": [V1_WORKER_SAYS],
-    "announcement": [ANNOUNCEMENT, calls.encode_failure(calls.Failure("ValueError", "no", "Traceback", b"pickle"))],
+    "announcement": [ANNOUNCEMENT, calls.encode_failure(calls.CallFailure("ValueError", "no", "Traceback", b"pickle"))],
     "calls": [*CLIENT_CALLS, *WORKER_CALLS, b"".join(CLIENT_CALLS + WORKER_CALLS)],
     "join": JOIN_SAYS,
     "token": [joining.format_token(TOKEN).encode()],

@@ -15,7 +15,7 @@ from tests.netns.namespaces import Network, a_network, make_ipv6
 from tests.netns.traps import a_forward
 from tests.waiting import until
 
-from gandy.core.keyring import tell_check
+from gandy.core.keyring import hash_secret
 from gandy.wire.joining import parse_token
 
 # Each is sent in one way only, so that finding it shows what was not encrypted.
@@ -57,7 +57,7 @@ class Secret(NamedTuple):
 def list_secrets(token: str, *homes: Home) -> Iterator[Secret]:
     yield Secret("token", token.encode())
     secret = parse_token(token).secret
-    yield from (Secret("secret of the token", form) for form in (secret, secret.hex().encode(), tell_check(secret)))
+    yield from (Secret("secret of the token", form) for form in (secret, secret.hex().encode(), hash_secret(secret)))
     paths = [path for home in homes for path in home.home.rglob("*.key")]
     assert len(paths) == 9, "the foreman's, those of its home, one of each peer, and the ensemble's of all of them"
     for path in paths:
@@ -215,7 +215,7 @@ def test_addresses_of_every_kind(network: Network, tmp_path: Path) -> None:
         origins = [row["origin"].rpartition(":")[0] for row in list_joined(foreman)]
         assert [origin.rpartition(" ")[2] for origin in origins] == [there.ip, f"[{make_ipv6(2)}]", there.ip]
         done = foreman.run("invite", "--client", "--address", f"plain://{here.ip}:{PORT}", code=1)
-        assert b"nobody can join at plain://" in done.stderr
+        assert b"no machine can join at plain://" in done.stderr
 
 
 def test_a_second_crew_takes_the_place_of_the_first(network: Network, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from gandy.core import keyring
-from gandy.core.keyring import Invitation, Key, KeyRefused, Keyring, NameTaken, make_proof, tell_check
+from gandy.core.keyring import Invitation, Key, KeyRefused, Keyring, NameTaken, hash_secret, make_proof
 from gandy.core.roles import CrewRole
 from gandy.errors import Rejected
 
@@ -71,7 +71,7 @@ class Ring(RuleBasedStateMachine):
         name = f"i{self.count}"
         is_open = [each for each in self.uses if self.uses[each] and self.closes[each] > self.now]
         try:
-            check = tell_check(name.encode())
+            check = hash_secret(name.encode())
             self.ring.invite(Invitation(name, check, CrewRole.WORKER, self.now + seconds, uses), self.now)
         except Rejected:
             assert len(is_open) >= MAX_INVITATIONS
@@ -83,7 +83,7 @@ class Ring(RuleBasedStateMachine):
     @rule(choice=st.integers(0, 1_000), is_right=st.booleans())
     def redeem(self, choice: int, is_right: bool) -> None:
         name = list(self.uses)[choice % len(self.uses)]
-        proof = make_proof(tell_check(name.encode() if is_right else b"guess"), b"bound")
+        proof = make_proof(hash_secret(name.encode() if is_right else b"guess"), b"bound")
         is_good = is_right and self.uses[name] > 0 and self.now < self.closes[name]
         try:
             self.ring.redeem(name, proof, b"bound", self.now)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
 
-from gandy.core.effects import Effect, Give, Kill, Recall
-from gandy.core.jobs import Job
+from gandy.core.effects import Effect, Give, KillAttempts, Recall
+from gandy.core.jobs import ActiveJob
 from gandy.core.model import AttemptKey, Cause, Ending, JobSpec, TaskState
 from gandy.core.policy import Policy
 from gandy.core.reactor import MAX_REFUSAL_PAUSE, Reactor
@@ -47,7 +47,7 @@ class ReactorMachine(RuleBasedStateMachine):
         self.said: set[AttemptKey] = set()  # by workers: that they run these
         self.ended: set[AttemptKey] = set()
         self.retracted: set[tuple[JobId, TaskNumber]] = set()
-        self.seen: dict[JobId, Job] = {}  # every job that was ever in memory
+        self.seen: dict[JobId, ActiveJob] = {}  # every job that was ever in memory
         self.steps = 0
         self.every = 1
 
@@ -72,7 +72,7 @@ class ReactorMachine(RuleBasedStateMachine):
                 assert effect.attempt in self.claimed - self.ended, "what ends was claimed, and ends once"
                 assert (effect.before is TaskState.RUNNING) == (effect.attempt in self.begun)
                 self.ended.add(effect.attempt)
-            elif isinstance(effect, Give | Kill | Recall):
+            elif isinstance(effect, Give | KillAttempts | Recall):
                 wanted_back = effect.attempts if isinstance(effect, Recall) else ()
                 assert self.begun.isdisjoint(wanted_back), "what has begun stays"
                 self.sends.append(effect)
@@ -181,7 +181,7 @@ class ReactorMachine(RuleBasedStateMachine):
         job.awaited = {before for before in job.spec.after if self.reactor.jobs.find(before) is not None}
         self.take(self.reactor.revive(job, None if tasks is None else map(TaskNumber, tasks), self.now))
 
-    def list_final(self) -> list[Job]:
+    def list_final(self) -> list[ActiveJob]:
         return [job for job in self.seen.values() if self.reactor.jobs.find(job.id) is None]
 
     # Workers
@@ -297,7 +297,7 @@ class ReactorMachine(RuleBasedStateMachine):
             self.reactor.check()
 
     def commit(self) -> None:
-        if self.reactor.is_stirred:
+        if self.reactor.needs_dispatch:
             effects = self.reactor.dispatch(self.now)
             self.check_rank([effect for effect in effects if isinstance(effect, Give)])
             self.take(effects)
@@ -334,7 +334,7 @@ class ReactorMachine(RuleBasedStateMachine):
             case Give(worker, assignments):
                 current = self.reactor.on_given(worker, [given.attempt for given in assignments], self.now)
                 self.held.get(worker, set()).update(current)
-            case Kill(worker, attempts):
+            case KillAttempts(worker, attempts):
                 self.tell_over(worker, attempts, Ending(cause=Cause.CANCELLED))
             case Recall(worker, attempts):
                 self.tell_over(worker, set(attempts) - self.said, Ending(cause=Cause.RETURNED))
@@ -368,7 +368,7 @@ class ReactorMachine(RuleBasedStateMachine):
             for worker in self.held:
                 self.report(worker, 100, Ending(cause=Cause.EXIT, exit_code=0, started=0.0, ended=0.001))
             is_busy = any(job.tasks.given for job in self.reactor.jobs) or self.reactor.next_deadline() is not None
-            if not (is_busy or self.reactor.is_stirred):
+            if not (is_busy or self.reactor.needs_dispatch):
                 return
         raise AssertionError(f"still there: {[job.id for job in self.reactor.jobs]}")
 

@@ -30,7 +30,7 @@ from tests.roundrobin import (
     RoundRobinWorker,
 )
 
-from gandy.core.workers import Worker
+from gandy.core.workers import KnownWorker
 from gandy.doors.base import name_peer
 from gandy.doors.roundrobin.worker_calls import UNANSWERED_PAUSE
 from gandy.wire.calls import BUSY, CAST, LOST, UNKNOWN
@@ -69,7 +69,7 @@ class Server:
 
     hand: RoundRobinWorker
     name: str
-    account: Worker | None = None  # as it stands in the table: another one is another life
+    account: KnownWorker | None = None  # as it stands in the table: another one is another life
     told: int = 0  # slots, as it said
     free: int = 0
     unreturned: int = 0  # calls that it got and has not said INCREMENT for

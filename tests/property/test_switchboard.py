@@ -16,7 +16,7 @@ from tests.crews import Frame, feed
 
 from gandy.core.sharing import TURN
 from gandy.core.switchboard import GRACE, MAX_CREDIT, Switchboard
-from gandy.core.workers import Worker, WorkerInfo
+from gandy.core.workers import KnownWorker, WorkerInfo
 from gandy.errors import RemoteProtocolError
 from gandy.limits import MAX_PIECE_BYTES
 from gandy.wire import calls
@@ -61,7 +61,7 @@ class WorkerEnd(End):
     def __init__(self, board: Switchboard, log: list[tuple[End, bytes]], name: str, slots: int, reserved: int) -> None:
         super().__init__(board, log)
         self.name, self.slots, self.reserved = name, slots, reserved
-        self.account = Worker(WorkerInfo(name, name, slots - reserved), connected=True)
+        self.account = KnownWorker(WorkerInfo(name, name, slots - reserved), connected=True)
         self.offers: dict[str, int] = {}
         self.runs: dict[int, Made] = {}
         self.in_use = self.yielded = 0

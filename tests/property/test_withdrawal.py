@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 from tests.property.test_reactor import ReactorMachine
 
-from gandy.core.effects import Effect, Give, Kill, Recall
+from gandy.core.effects import Effect, Give, KillAttempts, Recall
 from gandy.core.foreman import Batch, Foreman
 from gandy.core.records import Claimed, JobAdded, LinesAdded, TasksAdded
 from gandy.ids import JobId
@@ -57,7 +57,7 @@ class WithdrawalMachine(ReactorMachine):
         assert not run_sync(self.store.commit(batch.records)), "every claim is good"
         self.compare()
         for send in batch.sends:
-            if isinstance(send, Give | Kill | Recall):
+            if isinstance(send, Give | KillAttempts | Recall):
                 self.perform(send)
 
     def fail(self, batch: Batch) -> None:

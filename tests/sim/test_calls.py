@@ -8,7 +8,7 @@ from tests.crews import feed
 
 from gandy.core.calls import Peer
 from gandy.core.switchboard import Switchboard
-from gandy.core.workers import Worker, WorkerInfo
+from gandy.core.workers import KnownWorker, WorkerInfo
 from gandy.testing.simulation import Simulation
 from gandy.wire import calls
 from gandy.wire.calls import FRAME_COST, LAST, REFUSED, WHOLE, WINDOW_BYTES, Offer
@@ -94,7 +94,9 @@ class SimWorker:
     def start(self) -> None:
         self.running.clear()
         self.peer, self.pipe = self.crew.board.join(self.on_frame)
-        self.crew.board.board.on_worker(self.peer, Worker(WorkerInfo(self.name, self.name, self.slots), connected=True))
+        self.crew.board.board.on_worker(
+            self.peer, KnownWorker(WorkerInfo(self.name, self.name, self.slots), connected=True)
+        )
         names = self.sim.random.sample(COMMANDS, self.sim.random.randint(1, len(COMMANDS)))
         offers = [Offer(name, self.sim.random.choice((1, 1, self.slots))) for name in names]
         self.pipe.send(calls.encode(calls.ANNOUNCE, 0, 0, 0, calls.encode_announcement(self.slots, 0, offers)))

@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from gandy.core.jobs import Job
+from gandy.core.jobs import ActiveJob
 from gandy.core.model import JobSpec
 from gandy.core.policy import Policy
 from gandy.ids import JobId
@@ -82,10 +82,10 @@ class RankedCrew:
                 waited = self.simulation.now - self.waiting_since[job.id]
                 assert waited <= self.bound(job), (self.simulation.seed, job.id, job.spec, begun.id, waited)
 
-    def could_take(self, worker: SimulatedWorker, job: Job) -> bool:
+    def could_take(self, worker: SimulatedWorker, job: ActiveJob) -> bool:
         return job.spec.slots <= worker.slots and job.tasks.find_ready(self.simulation.now) is not None
 
-    def bound(self, job: Job) -> float:
+    def bound(self, job: ActiveJob) -> float:
         """What waits on workers, what runs there, and, where slots are gathered, what filled them meanwhile."""
         longest = max(self.seconds.values()) * (1 + self.vary)
         return LOOK_AHEAD * (1 + self.vary) + longest * (1 if job.spec.slots == 1 else 2) + LATENCY

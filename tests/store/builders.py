@@ -13,9 +13,9 @@ from gandy.core.records import (
     Claimed,
     Ended,
     JobAdded,
-    JobClosed,
     JobForgotten,
     JobSet,
+    OpenJobClosed,
     Record,
     TasksAdded,
     TasksSet,
@@ -133,8 +133,8 @@ def tasks_added(first: int, *inputs: bytes, job: int = 1, at: float = 1.5) -> Ta
     return TasksAdded(JobId(job), TaskNumber(first), inputs, at)
 
 
-def closed(job: int = 1, at: float = 5.0) -> JobClosed:
-    return JobClosed(JobId(job), at)
+def closed(job: int = 1, at: float = 5.0) -> OpenJobClosed:
+    return OpenJobClosed(JobId(job), at)
 
 
 def attempt_key(task: int = 1, attempt: int = 1, job: int = 1) -> AttemptKey:

@@ -23,6 +23,7 @@ from gandy.core.model import JobSpec, JobState
 from gandy.core.requests import (
     AddLines,
     Done,
+    ForemanStatus,
     ForgetJobs,
     Forgotten,
     GetStatus,
@@ -38,7 +39,6 @@ from gandy.core.requests import (
     MakeKey,
     NotForgotten,
     RevokeKey,
-    Status,
     StopForeman,
     StopWorker,
     Submit,
@@ -311,9 +311,9 @@ class AsyncClient:
             found += rows
         return tuple(found)
 
-    async def status(self) -> Status:
+    async def status(self) -> ForemanStatus:
         """The state of the foreman."""
-        return await self.connection.ask(GetStatus(), Status)
+        return await self.connection.ask(GetStatus(), ForemanStatus)
 
     async def keys(self) -> tuple[KeyRow, ...]:
         """Keys and open invitations. This and the next three are for the foreman's own user, on its machine."""

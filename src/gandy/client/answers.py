@@ -7,7 +7,7 @@ import asyncio
 from collections import deque
 
 from gandy.client.conversation import make_error
-from gandy.core.requests import Answer, Failure
+from gandy.core.requests import Answer, RequestFailure
 from gandy.errors import GandyError
 
 
@@ -68,7 +68,7 @@ class OpenRequests:
             self.on_event(number, answer)
         elif future.done():
             return
-        elif isinstance(answer, Failure):
+        elif isinstance(answer, RequestFailure):
             future.set_exception(make_error(answer))
         else:
             future.set_result(answer)
@@ -77,7 +77,7 @@ class OpenRequests:
         feed = self._feeds.get(number)
         if feed is None:
             return
-        if isinstance(answer, Failure):
+        if isinstance(answer, RequestFailure):
             feed.fail(make_error(answer))
         else:
             feed.put(answer)

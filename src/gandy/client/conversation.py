@@ -10,8 +10,8 @@ from gandy.core.requests import (
     REPLY,
     REQUEST,
     Answer,
-    Failure,
     Request,
+    RequestFailure,
     decode_answer,
     encode,
 )
@@ -170,7 +170,7 @@ def _open(message: ExtensionReceived) -> ClientEvent | None:
     return None  # from a foreman that knows more than we do
 
 
-def make_error(failure: Failure) -> GandyError:
+def make_error(failure: RequestFailure) -> GandyError:
     """What to raise for a refusal."""
     match failure.kind:
         case "not_found":

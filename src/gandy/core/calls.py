@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from gandy.core.slots import SlotAccount
-from gandy.core.workers import Worker
+from gandy.core.workers import KnownWorker
 from gandy.wire.calls import WINDOW_BYTES
 
 NO_SLOTS: Final = SlotAccount()  # of a link that is no worker's; nothing is counted in it
@@ -41,11 +41,11 @@ class Peer:
         self.out: list[bytes | bytearray] = []
         self.calls: dict[int, Call] = {}  # that it made, by its own numbers
         # What follows is about workers.
-        self.worker: Worker | None = None
+        self.worker: KnownWorker | None = None
         self.slots = NO_SLOTS  # the worker's account
         self.serves: dict[int, Call] = {}  # that it runs, by our numbers
         self.offers: dict[bytes, int] = {}  # commands, with the slots of a call
-        self.missing: set[Command] = set()  # those in whose heap it is not, for want of a free slot
+        self.missing: set[OfferedCommand] = set()  # those in whose heap it is not, for want of a free slot
         self.direct: OrderedDict[int, Call] = OrderedDict()  # calls that wait for this worker and no other
         self.knows_time = False  # the shared one
         self.place = 0  # in the ring of workers
@@ -59,7 +59,7 @@ class Peer:
 OnOut = Callable[[Peer, bytes, float], None]  # what is to be said to a peer: whole frames, at a time
 
 
-class Command:
+class OfferedCommand:
     """A name, who offers it, and the calls that wait for one of them."""
 
     __slots__ = ("gone_since", "heap", "name", "offers", "queue", "stale")
@@ -70,15 +70,15 @@ class Command:
         self.heap: list[tuple[int, int, Peer]] = []  # workers that may have a free slot, by their turn
         self.stale: set[Peer] = set()  # those in the heap that do not offer it any more
         self.queue: OrderedDict[int, Call] = OrderedDict()
-        self.gone_since = now  # where nobody offers it
+        self.gone_since = now  # where no worker offers it
 
 
 class Call(Struct, eq=False):
     """One call under way."""
 
-    client: Peer | None  # None: nobody wants the result
+    client: Peer | None  # None: the result is not wanted
     client_id: int
-    command: Command
+    command: OfferedCommand
     flags: int = 0
     deadline: float = inf
     peer: Peer | None = None  # the worker, once it has the call

@@ -14,20 +14,20 @@ from msgspec.structs import replace
 
 from gandy.core.effects import Assignment, Give, Recall
 from gandy.core.gather import Gathering, Place
-from gandy.core.jobs import Job, JobTable
+from gandy.core.jobs import ActiveJob, JobTable
 from gandy.core.model import AttemptKey, JobSpec, TaskState
 from gandy.core.owners import Owners
 from gandy.core.policy import Policy
 from gandy.core.queue import Need
 from gandy.core.recall import Recaller
 from gandy.core.tasks import NO_STRIKES
-from gandy.core.workers import Held, Worker, WorkerTable
+from gandy.core.workers import Held, KnownWorker, WorkerTable
 from gandy.ids import TaskNumber
 
 MIN_PACE_US: Final = 1  # microseconds; no task is quicker
 LEAD: Final = 2.0  # seconds before its time that a task goes to its worker, which keeps a slot for it
 
-Space = Callable[[Worker, Job], int]
+Space = Callable[[KnownWorker, ActiveJob], int]
 Given = dict[str, list[Assignment]]  # by worker
 
 
@@ -41,7 +41,7 @@ class Dispatcher:
         self._workers = workers
         self._owners = owners
         self._recaller = Recaller(policy, jobs, workers, owners)
-        self._changed: list[Worker] = []  # since the decision before the last one
+        self._changed: list[KnownWorker] = []  # since the decision before the last one
         self._gathering = Gathering(policy, jobs, workers, 0.0, {})
         self._now = 0.0  # of the decision that is being made
         self._given: Given = {}
@@ -68,7 +68,7 @@ class Dispatcher:
         """The next decision may concern workers whose account has not changed."""
         return self.blocked_by_stale_attempt or bool(self.places)
 
-    def due(self, job: Job) -> float:
+    def due(self, job: ActiveJob) -> float:
         """When tasks of this job may go to workers, in our own time; `inf` while the shared time is not known."""
         if job.at is None:
             return -inf
@@ -103,7 +103,7 @@ class Dispatcher:
 
     # Jobs by rank
 
-    def _fill_slots(self, workers: list[Worker]) -> None:
+    def _fill_slots(self, workers: list[KnownWorker]) -> None:
         """Job by job, as long as a worker has a free slot."""
         given_up: set[Need | None] = set()
         in_turn = deque(workers)
@@ -119,13 +119,13 @@ class Dispatcher:
             if self._is_waiting(job) and self._is_hopeless(job, in_turn):
                 given_up.add(job.need)
 
-    def _is_hopeless(self, job: Job, in_turn: Iterable[Worker]) -> bool:
+    def _is_hopeless(self, job: ActiveJob, in_turn: Iterable[KnownWorker]) -> bool:
         """No job with the same need can get a free slot either. Where slots must be gathered, the job asks for that."""
         if any(self._count_fitting(worker, job, _count_free) for worker in in_turn):
             return False
         return self._gather_for(job)
 
-    def _fill_ahead(self, workers: list[Worker]) -> None:
+    def _fill_ahead(self, workers: list[KnownWorker]) -> None:
         """Job by job, as long as a worker has a place to wait and no job of higher rank waits for that worker."""
         given_up: set[Need | None] = set()
         in_turn = workers
@@ -142,13 +142,13 @@ class Dispatcher:
                 if job.spec.slots == 1:
                     in_turn = [worker for worker in in_turn if not job.suits(worker)]
 
-    def _may_start(self, job: Job) -> bool:
+    def _may_start(self, job: ActiveJob) -> bool:
         return job.may_start and self.due(job) <= self._now
 
-    def _is_waiting(self, job: Job) -> bool:
+    def _is_waiting(self, job: ActiveJob) -> bool:
         return job.may_start and job.tasks.find_ready(self._now) is not None
 
-    def _gather_for(self, job: Job) -> bool:
+    def _gather_for(self, job: ActiveJob) -> bool:
         """Have slots gathered, if tasks of this job need several. True if jobs with the same need gain nothing more."""
         if job.spec.slots == 1:
             return True
@@ -156,17 +156,17 @@ class Dispatcher:
 
     # Tasks to workers
 
-    def _deal(self, job: Job, in_turn: Collection[Worker], space: Space) -> bool:
+    def _deal(self, job: ActiveJob, in_turn: Collection[KnownWorker], space: Space) -> bool:
         """As many tasks to each worker as to the others, in turn, as long as something fits. True if anything did.
 
         Each gets its share in one go: tasks that follow each other cost the store less.
         """
         wanted = job.count_startable()
-        turns: Iterable[tuple[Worker, int]] = (
+        turns: Iterable[tuple[KnownWorker, int]] = (
             (worker, room) for worker in in_turn if (room := self._count_fitting(worker, job, space))
         )
         count = len(in_turn)
-        dealt: dict[str, Worker] = {}
+        dealt: dict[str, KnownWorker] = {}
         while wanted and count:
             # What waits again may be due later: only those that never ran are sure to go round.
             share = max(1, min(wanted, job.tasks.fresh) // count)
@@ -187,7 +187,7 @@ class Dispatcher:
             self._workers.use(worker)
         return bool(dealt)
 
-    def _hand(self, job: Job, worker: Worker, count: int) -> int:
+    def _hand(self, job: ActiveJob, worker: KnownWorker, count: int) -> int:
         """Give it so many tasks, as far as any are ready that it may have. Gives how many."""
         # A long task fills the look-ahead of its slots, and no more.
         work_us = job.spec.slots * min(self._pace_us(job), self._look_ahead_us)
@@ -199,7 +199,7 @@ class Dispatcher:
             got += 1
         return got
 
-    def _start(self, job: Job, task: TaskNumber, worker: Worker, held: Held) -> bool:
+    def _start(self, job: ActiveJob, task: TaskNumber, worker: KnownWorker, held: Held) -> bool:
         """Give a worker a task. False where an older attempt at it is not over there."""
         if job.tasks.attempts(task) > 0 and worker.holds((job.id, task)):
             self.blocked_by_stale_attempt = True
@@ -217,7 +217,7 @@ class Dispatcher:
 
     # Tasks that may have killed their workers
 
-    def _give_suspects(self, job: Job, in_turn: Iterable[Worker]) -> None:
+    def _give_suspects(self, job: ActiveJob, in_turn: Iterable[KnownWorker]) -> None:
         """With as many slots as they take now, so that fewer tasks run beside them."""
         for task in self._list_suspects(job):
             wanted = max(job.spec.slots, job.tasks.suspect_slots(task))
@@ -230,19 +230,19 @@ class Dispatcher:
                     break
         self._gather_for_suspects(job)
 
-    def _gather_for_suspects(self, job: Job) -> None:
+    def _gather_for_suspects(self, job: ActiveJob) -> None:
         suspects = self._list_suspects(job)
         if suspects:
             slots = max(job.spec.slots, job.tasks.suspect_slots(suspects[0]))
             self._gathering.ask(job, slots, len(suspects), is_ordinary=False)
 
-    def _list_suspects(self, job: Job) -> list[TaskNumber]:
+    def _list_suspects(self, job: ActiveJob) -> list[TaskNumber]:
         """As many as the job may start."""
         return job.tasks.list_suspects(self._now)[: job.count_startable()]
 
     # Room on workers
 
-    def _count_fitting(self, worker: Worker, job: Job, space: Space) -> int:
+    def _count_fitting(self, worker: KnownWorker, job: ActiveJob, space: Space) -> int:
         """How many tasks of this job this worker can take."""
         if not job.suits(worker):
             return 0
@@ -251,7 +251,7 @@ class Dispatcher:
             return 0
         return self._gathering.limit_room(worker, job, room, is_free=space is _count_free) // job.spec.slots
 
-    def _count_places(self, worker: Worker, job: Job) -> int:
+    def _count_places(self, worker: KnownWorker, job: ActiveJob) -> int:
         """Free slots and places to wait: half a second of work for each slot, with what runs there.
 
         So long tasks do not wait on a worker: there is time to send the next. What has a time is the first to begin on
@@ -265,16 +265,16 @@ class Dispatcher:
         left_us = worker.slots.shared * self._look_ahead_us - worker.work_us
         return max(worker.free, min(worker.room, left_us // self._pace_us(job)))
 
-    def _pace_us(self, job: Job) -> int:
+    def _pace_us(self, job: ActiveJob) -> int:
         pace = self._policy.first_pace if job.pace is None else job.pace
         return max(MIN_PACE_US, int(pace * 1e6))
 
 
-def _count_free(worker: Worker, _job: Job) -> int:
+def _count_free(worker: KnownWorker, _job: ActiveJob) -> int:
     return worker.free
 
 
-def _make_spec(job: Job, task: TaskNumber, slots: int) -> JobSpec:
+def _make_spec(job: ActiveJob, task: TaskNumber, slots: int) -> JobSpec:
     """With the time as it is now. What is tried again after a failure begins as soon as it may."""
     at = job.at if job.tasks.strikes(task) == NO_STRIKES else None
     return job.spec if (at, slots) == (job.spec.at, job.spec.slots) else replace(job.spec, at=at, slots=slots)

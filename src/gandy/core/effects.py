@@ -22,15 +22,15 @@ class Give(Struct, frozen=True):
     assignments: tuple[Assignment, ...]
 
 
-class Kill(Struct, frozen=True):
-    """Have a worker end these attempts; nobody waits for what they would still say."""
+class KillAttempts(Struct, frozen=True):
+    """Have a worker end these attempts; their results are not waited for."""
 
     worker: str
     attempts: tuple[AttemptKey, ...]
 
 
 class Recall(Struct, frozen=True):
-    """Have attempts back that a worker has not begun: somebody else is idle."""
+    """Have attempts back that a worker has not begun: another one is idle."""
 
     worker: str
     attempts: tuple[AttemptKey, ...]
@@ -58,5 +58,5 @@ class Reply(Struct, frozen=True):
     takes_work: bool = False
 
 
-Send = Give | Kill | Recall | Acknowledge | Dismiss | Reply
+Send = Give | KillAttempts | Recall | Acknowledge | Dismiss | Reply
 Effect = Record | Send

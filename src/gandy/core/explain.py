@@ -8,14 +8,14 @@ from gandy.core.model import Cause, Ending, TaskState
 from gandy.core.rows import TaskRow
 
 if TYPE_CHECKING:  # commands that tell how a task died start without a reactor
-    from gandy.core.jobs import Job
+    from gandy.core.jobs import ActiveJob
     from gandy.core.reactor import Reactor
-    from gandy.core.workers import Worker
+    from gandy.core.workers import KnownWorker
 
 MAX_REFUSALS: Final = 5  # workers that are named; a crew may have a thousand
 
 
-def explain_waiting(reactor: "Reactor", job: "Job", now: float) -> list[str]:
+def explain_waiting(reactor: "Reactor", job: "ActiveJob", now: float) -> list[str]:
     """All that keeps the waiting tasks of a job from starting now."""
     reasons = []
     if job.held:
@@ -38,7 +38,7 @@ def explain_waiting(reactor: "Reactor", job: "Job", now: float) -> list[str]:
     return [*reasons, *_explain_suspects(job, now), *_explain_workers(reactor, job, now)]
 
 
-def _explain_workers(reactor: "Reactor", job: "Job", now: float) -> list[str]:
+def _explain_workers(reactor: "Reactor", job: "ActiveJob", now: float) -> list[str]:
     here = [worker for worker in reactor.workers if worker.connected and not worker.draining]
     if not here:
         return ["No worker is connected; start one with 'gandy worker run'."]
@@ -55,7 +55,7 @@ def _explain_workers(reactor: "Reactor", job: "Job", now: float) -> list[str]:
     return short[:MAX_REFUSALS] + (_explain_slots(reactor, job, able, now) if able else [])
 
 
-def _explain_slots(reactor: "Reactor", job: "Job", able: "list[Worker]", now: float) -> list[str]:
+def _explain_slots(reactor: "Reactor", job: "ActiveJob", able: "list[KnownWorker]", now: float) -> list[str]:
     large = max(worker.slots.shared for worker in able)
     if large < job.spec.slots:
         return [f"Each task needs {job.spec.slots} slots, and the largest worker that could take it has {large}."]
@@ -74,7 +74,7 @@ def _explain_slots(reactor: "Reactor", job: "Job", able: "list[Worker]", now: fl
     return []
 
 
-def _explain_suspects(job: "Job", now: float) -> list[str]:
+def _explain_suspects(job: "ActiveJob", now: float) -> list[str]:
     suspects = job.tasks.list_suspects(now)
     if not suspects:
         return []
@@ -84,7 +84,7 @@ def _explain_suspects(job: "Job", now: float) -> list[str]:
     return [f"Task {task} was lost with {crashes} workers. {wait}"]
 
 
-def _explain_refusal(worker: "Worker", now: float) -> str:
+def _explain_refusal(worker: "KnownWorker", now: float) -> str:
     wait = max(0.0, worker.ask_again_at - now)
     return f"Worker {worker.info.name} refused the last task that it was given; it is asked again in {wait:.1f} s."
 

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Final, Protocol, assert_never, get_args
 
-from gandy.core.effects import Acknowledge, Assignment, Dismiss, Effect, Give, Kill, Recall, Reply, Send
+from gandy.core.effects import Acknowledge, Assignment, Dismiss, Effect, Give, KillAttempts, Recall, Reply, Send
 from gandy.core.links import Inputs, Link, Port
-from gandy.core.lobby import Lobby
 from gandy.core.model import AttemptKey, Cause, Ending
 from gandy.core.reactor import Reactor
 from gandy.core.records import Record
 from gandy.core.roles import OFFERS, Credentials, admits, guard_calls, make_refusal, may_call
 from gandy.core.switchboard import Switchboard
+from gandy.core.unknown_peers import UnknownPeers
 from gandy.core.withdrawal import Withdrawal, find_new_work, keep_records, keep_sends
 from gandy.core.workers import WorkerInfo
 from gandy.errors import ErrorCode, RemoteProtocolError
@@ -46,7 +46,7 @@ class Batch:
                 self.sends.append(effect)  # type: ignore[arg-type]  # whatever is not a record is a send
 
 
-class Gate(Protocol):
+class AttachedDoor(Protocol):
     """A door of another protocol with its socket: its peers are in the switchboard, and have no link here."""
 
     def send(self, now: float) -> bool:
@@ -58,7 +58,7 @@ class Gate(Protocol):
     def dismiss(self, worker: str, immediate: bool, now: float) -> None: ...
 
 
-class Watcher(Protocol):
+class PeerLog(Protocol):
     """What is told of peers, for the log and the audit."""
 
     def on_worker(self, link: Link, worker: WorkerInfo) -> None:
@@ -78,7 +78,7 @@ class Watcher(Protocol):
         ...
 
 
-class NoWatcher:
+class NoPeerLog:
     """For programs that do not want to know."""
 
     def on_worker(self, link: Link, worker: WorkerInfo) -> None: ...
@@ -94,16 +94,16 @@ class Foreman:
     """Links come and go; reactor and switchboard stay. Effects collect in `batch` until the program takes it."""
 
     def __init__(
-        self, reactor: Reactor, now: float, watcher: Watcher | None = None, max_silent: int = MAX_SILENT_LINKS
+        self, reactor: Reactor, now: float, peer_log: PeerLog | None = None, max_silent: int = MAX_SILENT_LINKS
     ) -> None:
         self.reactor = reactor
         self.switchboard = Switchboard(now)
         self.links: dict[str, Link] = {}
-        self.gates: list[Gate] = []
+        self.doors: list[AttachedDoor] = []
         self.batch = Batch()
         self.is_paused = False  # nothing begins until the store can keep new work again
-        self._watcher = watcher or NoWatcher()
-        self._silent: Lobby[Port] = Lobby(max_silent, HELLO_SECONDS)  # that have not said HELLO
+        self._peer_log = peer_log or NoPeerLog()
+        self._silent: UnknownPeers[Port] = UnknownPeers(max_silent, HELLO_SECONDS)  # that have not said HELLO
         self._dirty: set[Link] = set()  # that may have something to send
         self._by_worker: dict[str, Link] = {}
         self._by_peer: dict[int, Link] = {}  # by the number of the peer in the switchboard
@@ -159,7 +159,7 @@ class Foreman:
         worker = self.reactor.workers.find(link.worker)
         if worker is None:
             return
-        self._watcher.on_worker(link, worker.info)
+        self._peer_log.on_worker(link, worker.info)
         if link.exchange is not None:
             link.exchange.take_plain_calls = partial(self.switchboard.pass_results, link.peer)
         before = self.switchboard.on_worker(link.peer, worker)
@@ -167,7 +167,7 @@ class Foreman:
             self._by_peer[before.number].port.abort()
 
     def _refuse(self, link: Link, error: RemoteProtocolError) -> None:
-        self._watcher.on_refused(link, error)
+        self._peer_log.on_refused(link, error)
         link.flush()
         link.port.close()
 
@@ -200,7 +200,7 @@ class Foreman:
         """Keys are good until a time of day."""
         for link in list(self.links.values()):
             if link.who.expires is not None and wall >= link.who.expires:
-                self._watcher.on_expired(link)
+                self._peer_log.on_expired(link)
                 link.port.dismiss(make_refusal(ErrorCode.EXPIRED_KEY))
 
     def send(self, link: Link, kind: int, payload: bytes, seq: int) -> bool:
@@ -226,7 +226,7 @@ class Foreman:
     def flush_calls(self, now: float) -> None:
         """Write all frames of calls. What a door sends may reach no peer, and then there is more to be said."""
         self._write_calls(now)
-        while self.gates and sum(gate.send(now) for gate in self.gates):
+        while self.doors and sum(door.send(now) for door in self.doors):
             self._write_calls(now)
 
     def _write_calls(self, now: float) -> None:
@@ -252,8 +252,8 @@ class Foreman:
         """Now and then: calls that wait too long, commands that no worker offers any more."""
         self.switchboard.now = now
         self.switchboard.on_time(now)
-        for gate in self.gates:
-            gate.on_time(now)
+        for door in self.doors:
+            door.on_time(now)
         self.flush_calls(now)
 
     def share_slots(self, now: float) -> None:
@@ -270,7 +270,7 @@ class Foreman:
             if worker is None or Extension.HEARTBEAT not in link.agreed:
                 continue
             if now - worker.last_heard > HEARTBEAT_EXPIRY:
-                self._watcher.on_silent(worker.info)
+                self._peer_log.on_silent(worker.info)
                 link.port.abort()
             else:
                 self._next_silence = min(self._next_silence, worker.last_heard + HEARTBEAT_EXPIRY)
@@ -284,7 +284,7 @@ class Foreman:
 
     @property
     def _may_dispatch(self) -> bool:
-        return self.reactor.is_stirred and not self.is_paused
+        return self.reactor.needs_dispatch and not self.is_paused
 
     def take_batch(self, now: float) -> Batch:
         """What has happened since the last one, and which worker gets which task now."""
@@ -329,7 +329,7 @@ class Foreman:
         match send:
             case Give(worker, assignments):
                 self._give(worker, assignments, inputs, now)
-            case Kill(worker, attempts):
+            case KillAttempts(worker, attempts):
                 if (link := self._open_link(worker)) is not None:
                     link.kill(attempts)
             case Recall(worker, attempts):
@@ -356,8 +356,8 @@ class Foreman:
         if (link := self._open_link(worker)) is not None:
             link.dismiss(immediate)
             return
-        for gate in self.gates:
-            gate.dismiss(worker, immediate, now)
+        for door in self.doors:
+            door.dismiss(worker, immediate, now)
         self.flush_calls(now)
 
     def _give(self, worker: str, assignments: tuple[Assignment, ...], inputs: Inputs, now: float) -> None:

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from math import inf
 from typing import Final, NamedTuple
 
-from gandy.core.jobs import Job, JobTable
+from gandy.core.jobs import ActiveJob, JobTable
 from gandy.core.policy import Policy
 from gandy.core.queue import Need, Rank
-from gandy.core.workers import Held, Worker, WorkerTable
+from gandy.core.workers import Held, KnownWorker, WorkerTable
 from gandy.ids import JobId
 
 STAY: Final = 0.5  # a worker that gathered before is left only for one that is ready in half of the time
@@ -23,7 +23,7 @@ class Wish(NamedTuple):
 
     rank: Rank
     is_ordinary: bool  # suspects come before the other tasks of their job
-    job: Job
+    job: ActiveJob
     slots: int
     tasks: int
 
@@ -37,7 +37,7 @@ class Place(NamedTuple):
     until: float  # when the slots should be free
     surplus: int  # slots that should be free then, and are not needed
 
-    def goes_before(self, job: Job) -> bool:
+    def goes_before(self, job: ActiveJob) -> bool:
         return (self.rank, self.is_ordinary) < (job.rank, True)
 
 
@@ -63,7 +63,7 @@ class Gathering:
         self._counts: dict[Need | None, int] = {}  # tasks for which places were wanted
         self.places: dict[str, Place] = {}  # by worker, as far as they had to be found
 
-    def ask(self, job: Job, slots: int, count: int, *, is_ordinary: bool = True) -> bool:
+    def ask(self, job: ActiveJob, slots: int, count: int, *, is_ordinary: bool = True) -> bool:
         """Have slots gathered for so many tasks of a job. True if every worker gathers for jobs with this need."""
         if (job.id, is_ordinary) not in self._asked:
             self._asked.add((job.id, is_ordinary))
@@ -71,7 +71,7 @@ class Gathering:
             self._counts[job.need] = self._counts.get(job.need, 0) + count
         return self._counts[job.need] >= len(self._workers)
 
-    def limit_room(self, worker: Worker, job: Job, room: int, *, is_free: bool) -> int:
+    def limit_room(self, worker: KnownWorker, job: ActiveJob, room: int, *, is_free: bool) -> int:
         """So many of these slots the job may have. `is_free`: they are free, and no places to wait."""
         place = self._find_place(worker, job)
         if place is None:
@@ -81,13 +81,13 @@ class Gathering:
         is_over_before = job.pace is not None and self._now + job.pace <= place.until
         return room if is_over_before else min(room, place.surplus)
 
-    def on_taken(self, worker: Worker, job: Job, slots: int) -> None:
+    def on_taken(self, worker: KnownWorker, job: ActiveJob, slots: int) -> None:
         """The job has slots of this worker now."""
         place = self._find_place(worker, job)
         if place is not None:
             self.places[worker.info.id] = place._replace(surplus=max(0, place.surplus - slots))
 
-    def _find_place(self, worker: Worker, job: Job) -> Place | None:
+    def _find_place(self, worker: KnownWorker, job: ActiveJob) -> Place | None:
         """The place at this worker, if it is for a job of higher rank."""
         if not self._asked:
             return None
@@ -113,7 +113,7 @@ class Gathering:
         for *_, worker_id, place in sorted(found)[: wish.tasks]:
             self.places[worker_id] = place
 
-    def _foresee(self, worker: Worker, slots: int) -> tuple[float, int]:
+    def _foresee(self, worker: KnownWorker, slots: int) -> tuple[float, int]:
         """Seconds until so many slots are free if nothing more is given out, and how many more are free then."""
         free = worker.slots.free_for_tasks  # below 0 where tasks wait
         rests = sorted((self._guess_rest(attempt.job, held), held.slots) for attempt, held in worker.held.items())

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gandy.core import requests as ask
 from gandy.core.effects import Effect
 from gandy.core.foreman import Foreman
-from gandy.core.jobs import Job
+from gandy.core.jobs import ActiveJob
 from gandy.core.links import Link
 from gandy.core.model import JobSpec, JobState
 from gandy.core.placeholders import check_command
@@ -26,7 +26,7 @@ from gandy.limits import MAX_SPEC_BYTES, MAX_TASKS
 
 MAX_UPLOADS: Final = 16  # jobs whose lines one client sends in parts at the same time
 MAX_LATE: Final = 1.0  # seconds that the time of a job may be over when it comes: it may have been long on its way
-MAX_WAIT: Final = 10 * 365 * 86_400.0  # seconds from now to the time of a job: nobody means more
+MAX_WAIT: Final = 10 * 365 * 86_400.0  # seconds from now to the time of a job: more is a mistake
 ORPHAN_GRACE: Final = 60.0  # seconds that an open job waits for a client that is gone
 
 
@@ -159,7 +159,7 @@ class Intake:
             raise Refusal("refused", f"job {job} cannot be read, so it is not known when it has finished")
         return row.state
 
-    def _get_open(self, number: JobId) -> Job:
+    def _get_open(self, number: JobId) -> ActiveJob:
         job = self._foreman.reactor.jobs.find(number)
         if job is None or not job.is_open:
             raise Refusal("closed", f"job {number} takes no more tasks: it is closed, cancelled or has ended")

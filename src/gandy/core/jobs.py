@@ -8,14 +8,14 @@ from msgspec import Struct
 from gandy.core.model import GIVEN_STATES, AttemptKey, Cause, Counts, Ending, JobSpec, JobState
 from gandy.core.queue import JobQueue, Need, Rank
 from gandy.core.tasks import TaskTable
-from gandy.core.workers import Worker
+from gandy.core.workers import KnownWorker
 from gandy.ids import JobId, TaskNumber
 
 PACE_MEMORY: Final = 8  # tasks; older ones are forgotten by and by
 RESTART: Final = 10.0  # seconds; a shared time that moves by more, seen from our own, has begun anew
 
 
-class Job(Struct, eq=False):
+class ActiveJob(Struct, eq=False):
     """A job in the foreman's memory."""
 
     id: JobId
@@ -46,7 +46,7 @@ class Job(Struct, eq=False):
             seconds = max(0.0, ending.ended - ending.started)
             self.pace = seconds if self.pace is None else self.pace + (seconds - self.pace) / PACE_MEMORY
 
-    def tell_attempt(self, task: TaskNumber) -> AttemptKey:
+    def last_attempt(self, task: TaskNumber) -> AttemptKey:
         """The last one at this task; number 0, where there was none."""
         return AttemptKey(self.id, task, self.tasks.attempts(task))
 
@@ -67,30 +67,30 @@ class Job(Struct, eq=False):
         waiting = self.tasks.waiting
         return waiting if limit is None else min(waiting, limit - self.tasks.given)
 
-    def suits(self, worker: Worker) -> bool:
+    def suits(self, worker: KnownWorker) -> bool:
         """True if its tasks could run on this worker, if that held nothing else."""
         spec, info = self.spec, worker.info
         return spec.slots <= info.slots and info.tags.issuperset(spec.tags) and (self.at is None or worker.knows_time)
 
     @property
     def need(self) -> Need | None:
-        """What it asks of a worker; None while it cannot start anything, whoever comes."""
+        """What it asks of a worker; None while it cannot start anything, whichever worker comes."""
         if self.held or self.awaited or not self.tasks.waiting:
             return None
         return Need(self.spec.slots, self.spec.tags, self.at is not None)
 
-    def tell_state(self) -> JobState:
+    def compute_state(self) -> JobState:
         """The state that follows from the tasks and from what people asked for."""
         counts, given = self.tasks.counts, self.tasks.given
         if self.tasks.is_done and not self.is_open:
-            return _tell_final(counts, self.is_cancelled)
+            return _final_state(counts, self.is_cancelled)
         if self.held and not given:
             return JobState.PAUSED
         has_begun = given or counts.finished or counts.failed
         return JobState.RUNNING if has_begun else JobState.WAITING
 
 
-def _tell_final(counts: Counts, is_cancelled: bool) -> JobState:
+def _final_state(counts: Counts, is_cancelled: bool) -> JobState:
     if is_cancelled or (counts.cancelled and not counts.failed):
         return JobState.CANCELLED
     return JobState.FAILED if counts.failed else JobState.FINISHED
@@ -100,25 +100,25 @@ FINAL_JOB_STATES = frozenset({JobState.FINISHED, JobState.FAILED, JobState.CANCE
 
 
 class JobTable:
-    """Jobs by number, and for whoever gives out tasks: those that might start one, and those that the clock starts."""
+    """Jobs by number, and for the dispatcher: those that might start one, and those that the clock starts."""
 
     def __init__(self) -> None:
-        self._jobs: dict[JobId, Job] = {}
+        self._jobs: dict[JobId, ActiveJob] = {}
         self._queue = JobQueue()
         self._dependents: dict[JobId, set[JobId]] = {}
-        self.delayed: dict[JobId, Job] = {}  # with tasks that wait again
-        self.timed: dict[JobId, Job] = {}
+        self.delayed: dict[JobId, ActiveJob] = {}  # with tasks that wait again
+        self.timed: dict[JobId, ActiveJob] = {}
 
-    def __iter__(self) -> Iterator[Job]:
+    def __iter__(self) -> Iterator[ActiveJob]:
         return iter(self._jobs.values())
 
     def __len__(self) -> int:
         return len(self._jobs)
 
-    def find(self, job: JobId) -> Job | None:
+    def find(self, job: JobId) -> ActiveJob | None:
         return self._jobs.get(job)
 
-    def add(self, job: Job) -> None:
+    def add(self, job: ActiveJob) -> None:
         self._jobs[job.id] = job
         if job.at is not None:
             self.timed[job.id] = job
@@ -126,7 +126,7 @@ class JobTable:
         for awaited in job.awaited:
             self._dependents.setdefault(awaited, set()).add(job.id)
 
-    def remove(self, job: Job) -> list[Job]:
+    def remove(self, job: ActiveJob) -> list[ActiveJob]:
         """The job is final. Gives those that waited for it."""
         del self._jobs[job.id]
         self._queue.settle(job.rank, None)
@@ -135,7 +135,7 @@ class JobTable:
         waiting = self._dependents.pop(job.id, set())
         return [self._jobs[dependent] for dependent in sorted(waiting) if dependent in self._jobs]
 
-    def settle(self, job: Job) -> None:
+    def settle(self, job: ActiveJob) -> None:
         """Something about the job changed: see where it stands."""
         self._queue.settle(job.rank, job.need)
         if job.tasks.next_due() is None:
@@ -143,8 +143,8 @@ class JobTable:
         else:
             self.delayed[job.id] = job
 
-    def in_order(self, given_up: Container[Need | None] = ()) -> Iterator[Job]:
-        """Those that might start a task. Whoever goes through them may give up those with some need."""
+    def in_order(self, given_up: Container[Need | None] = ()) -> Iterator[ActiveJob]:
+        """Those that might start a task. The caller may give up those with some need."""
         return map(self._jobs.__getitem__, self._queue.in_order(given_up))
 
     def check(self) -> None:

@@ -42,7 +42,7 @@ class Key(Struct, frozen=True, omit_defaults=True):
 
 
 class Invitation(Struct, frozen=True, omit_defaults=True):
-    """Whoever proves to know its secret gets a key."""
+    """A peer that proves to know its secret gets a key."""
 
     id: str
     check: bytes  # what the secret makes: see `tell_check`
@@ -72,7 +72,7 @@ class NameTaken(Rejected):
 
 
 class Keyring:
-    """One for each foreman. Whatever changes it must be on disk before somebody hears of it: see `state`."""
+    """One for each foreman. Whatever changes it must be on disk before a peer hears of it: see `state`."""
 
     def __init__(self, state: RingState = RingState()) -> None:  # noqa: B008 - it is frozen
         self._keys = {key.fingerprint: key for key in state.keys}
@@ -110,7 +110,7 @@ class Keyring:
         if plain in RESERVED:
             raise Rejected(f"no key can be called {name}: gandy itself calls others so")
         for key in self._keys.values():
-            if key.name.strip().casefold() == plain and _tell_end(key) > now:
+            if key.name.strip().casefold() == plain and _get_end(key) > now:
                 raise NameTaken(
                     f"the name {name} is taken, by key {key.id}: take another one, or 'gandy key revoke {key.id}' first"
                 )
@@ -141,8 +141,8 @@ class Keyring:
 
         Raises: Rejected, where all are good.
         """
-        first = min(self._keys.values(), key=_tell_end)
-        if _tell_end(first) > now:
+        first = min(self._keys.values(), key=_get_end)
+        if _get_end(first) > now:
             raise Rejected(f"there are {MAX_KEYS} keys already; revoke some")
         del self._keys[first.fingerprint]
 
@@ -188,16 +188,16 @@ class Keyring:
                 del self._invitations[each.id]
 
 
-def _tell_end(key: Key) -> float:
+def _get_end(key: Key) -> float:
     """When it is no longer good, or was not."""
     return min(inf if end is None else end for end in (key.revoked, key.expires))
 
 
-def tell_check(secret: bytes) -> bytes:
+def hash_secret(secret: bytes) -> bytes:
     """What a foreman keeps of an invitation's secret."""
     return sha256(b"gandy invitation\0" + secret).digest()
 
 
 def make_proof(check: bytes, bound: bytes) -> bytes:
-    """That somebody knows the secret, without telling it."""
+    """The proof that a peer knows the secret, without the secret."""
     return hmac.digest(check, bound, "sha256")

@@ -286,7 +286,7 @@ class Link:
         held = set(self.side.slots.running)
         self._attempts = {pair: attempt for pair, attempt in self._attempts.items() if pair in held}
         for task in event.running:
-            self._attempts[task.pair] = _tell_attempt(task, reactor)
+            self._attempts[task.pair] = _read_held_attempt(task, reactor)
         slots = event.free + len(event.running)
         if event.about is UNSET:
             # A plain peer has no name. One that holds what an absent worker held is that worker.
@@ -342,7 +342,7 @@ def _get_pair(attempt: AttemptKey) -> TaskPair:
     return TaskPair(attempt.job, attempt.task)
 
 
-def _tell_attempt(task: Task, reactor: Reactor) -> AttemptKey:
+def _read_held_attempt(task: Task, reactor: Reactor) -> AttemptKey:
     """Which attempt a worker holds. A plain peer cannot say, so it is taken for the current one."""
     if task.orders is not UNSET:
         return AttemptKey(task.job.job_id, task.number, task.orders.attempt)

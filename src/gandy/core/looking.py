@@ -13,7 +13,7 @@ from gandy.core.rows import MAX_CHARACTER_BYTES, ROW_BYTES, JobRow, TaskRow, tak
 from gandy.core.standing import Standing
 from gandy.core.steps import Follow, Look, ReadSharedTime, Steps
 from gandy.core.switchboard import Switchboard
-from gandy.core.workers import Worker
+from gandy.core.workers import KnownWorker
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import MAX_PAGE, MAX_TEXT
 
@@ -117,11 +117,11 @@ class Looking:
         row: JobRow | None = yield Look(lambda store: store.find_job(job))
         return f"It was to run after job {job}, which is {'forgotten' if row is None else row.state.name.lower()}."
 
-    def _make_status(self) -> ask.Status:
+    def _make_status(self) -> ask.ForemanStatus:
         reactor, standing = self._foreman.reactor, self._standing
         here = [worker for worker in reactor.workers if worker.connected]
         counts = [job.tasks.counts for job in reactor.jobs]
-        return ask.Status(
+        return ask.ForemanStatus(
             version=standing.version,
             pid=standing.pid,
             uptime_seconds=standing.now - standing.started,
@@ -170,7 +170,7 @@ def describe_end(task: TaskNumber, state: TaskState, attempt: int, ending: Endin
     )
 
 
-def _get_id(worker: Worker) -> str:
+def _get_id(worker: KnownWorker) -> str:
     return worker.info.id
 
 
@@ -178,7 +178,7 @@ def _weigh_worker(row: ask.WorkerRow) -> int:
     return ROW_BYTES + MAX_CHARACTER_BYTES * sum(map(len, (row.id, row.name, *row.tags, *row.commands)))
 
 
-def _describe_worker(worker: Worker, board: Switchboard, now: float) -> ask.WorkerRow:
+def _describe_worker(worker: KnownWorker, board: Switchboard, now: float) -> ask.WorkerRow:
     return ask.WorkerRow(
         id=worker.info.id,
         name=worker.info.name,

@@ -71,7 +71,7 @@ class Cause(IntEnum):
     """How an attempt ended."""
 
     EXIT = 0  # by itself, with an exit code
-    SIGNAL = 1  # by a signal that nobody here sent
+    SIGNAL = 1  # by a signal that gandy did not send
     TIMEOUT = 2
     CANCELLED = 3
     NOT_STARTED = 4  # the command could not be run at all

@@ -3,7 +3,7 @@
 from heapq import heappop, heappush, heapreplace
 from operator import itemgetter
 
-from gandy.core.calls import Command, Peer
+from gandy.core.calls import OfferedCommand, Peer
 from gandy.core.ring import SPAN, Ring
 
 
@@ -11,14 +11,14 @@ class Offers:
     """Every worker that offers a command is in the heap of that command, or misses it for want of a free slot."""
 
     def __init__(self) -> None:
-        self.commands: dict[bytes, Command] = {}
+        self.commands: dict[bytes, OfferedCommand] = {}
         self._ring = Ring()
 
-    def tell_turn(self, peer: Peer) -> int:
+    def next_turn(self, peer: Peer) -> int:
         """When a worker is looked at, as a number: the least one is the next."""
-        return self._ring.tell_turn(peer)
+        return self._ring.next_turn(peer)
 
-    def find_worker(self, command: Command) -> Peer | None:
+    def find_worker(self, command: OfferedCommand) -> Peer | None:
         """The next one in turn with a free slot. It is the last in line then."""
         heap, ring = command.heap, self._ring
         while heap:
@@ -31,17 +31,17 @@ class Offers:
                 heappop(heap)
                 peer.missing.add(command)
             elif turn <= ring.at:  # it was used for another command, or passed over
-                heapreplace(heap, (ring.tell_turn(peer), number, peer))
+                heapreplace(heap, (ring.next_turn(peer), number, peer))
             else:
                 ring.at = turn
                 heapreplace(heap, (turn + SPAN, number, peer))
                 return peer
         return None
 
-    def find_timely(self, command: Command) -> Peer | None:
+    def find_timely(self, command: OfferedCommand) -> Peer | None:
         """The next one in turn of those that know the time, with a free slot if any of these has one."""
         able = [
-            (peer.count_free() < slots, self._ring.tell_turn(peer), peer)
+            (peer.count_free() < slots, self._ring.next_turn(peer), peer)
             for peer, slots in command.offers.items()
             if peer.knows_time
         ]
@@ -52,18 +52,18 @@ class Offers:
 
     def use(self, peer: Peer) -> None:
         """It was this worker's turn."""
-        self._ring.at = self._ring.tell_turn(peer)
+        self._ring.at = self._ring.next_turn(peer)
 
     def line_up(self, peer: Peer) -> None:
         """The worker may have free slots again."""
         for command in peer.missing:
-            heappush(command.heap, (self._ring.tell_turn(peer), peer.number, peer))
+            heappush(command.heap, (self._ring.next_turn(peer), peer.number, peer))
         peer.missing.clear()
 
     def add_worker(self, peer: Peer) -> None:
         if self._ring.add(peer):
             for command in self.commands.values():
-                command.heap = sorted((self._ring.tell_turn(peer), peer.number, peer) for _, _, peer in command.heap)
+                command.heap = sorted((self._ring.next_turn(peer), peer.number, peer) for _, _, peer in command.heap)
 
     def remove_worker(self, peer: Peer) -> None:
         """All that it offered is withdrawn already."""
@@ -73,7 +73,7 @@ class Offers:
         """The worker offers a command, with so many slots for a call; perhaps it did so before. `line_up` follows."""
         command = self.commands.get(name)
         if command is None:
-            command = self.commands[name] = Command(name, now)
+            command = self.commands[name] = OfferedCommand(name, now)
         is_new = peer not in command.offers
         command.offers[peer] = slots
         if peer in command.stale:
@@ -81,7 +81,7 @@ class Offers:
         elif is_new:
             peer.missing.add(command)
 
-    def withdraw(self, peer: Peer, command: Command, now: float) -> None:
+    def withdraw(self, peer: Peer, command: OfferedCommand, now: float) -> None:
         del command.offers[peer]
         if command in peer.missing:
             peer.missing.discard(command)

@@ -11,7 +11,7 @@ from gandy.core.model import FINAL_STATES, GIVEN_STATES, MISSING, Cause
 from gandy.core.refusal import Refusal
 from gandy.core.rows import JobRow, TaskRow
 from gandy.core.steps import Ask, Look, Question, Steps
-from gandy.core.workers import tell_name
+from gandy.core.workers import worker_name
 from gandy.errors import RemoteProtocolError
 from gandy.ids import TaskNumber
 from gandy.limits import MAX_OUTPUTS, MAX_OUTPUTS_BYTES, MAX_TEXT
@@ -78,7 +78,7 @@ class Outputs:
         link = self._foreman.find_link(worker)
         if link is not None:
             return link
-        same = (w for w in self._foreman.reactor.workers if w.connected and w.info.name == tell_name(worker))
+        same = (w for w in self._foreman.reactor.workers if w.connected and w.info.name == worker_name(worker))
         return next((self._foreman.find_link(w.info.id) for w in same), None)
 
 
@@ -181,7 +181,7 @@ def _read_without_worker(request: ask.ReadOutput, row: TaskRow, is_here: bool) -
     """
     if row.state in GIVEN_STATES and not is_here:
         return ask.Output(b"", row.attempt, is_last=False)  # it may come back
-    name, what = tell_name(row.worker), f"what task {request.task} wrote"
+    name, what = worker_name(row.worker), f"what task {request.task} wrote"
     if is_here:
         raise Refusal("gone", f"{what} is with its worker {name}, which has no way to send it")
     ending = row.ending
@@ -206,7 +206,7 @@ def _check_whole(request: ask.ReadOutput, row: TaskRow, piece: Piece) -> bool:
     if size == MISSING:
         raise Refusal("gone", f"task {request.task}: {ending.note}")
     if piece.is_absent and size:
-        name = tell_name(row.worker)
+        name = worker_name(row.worker)
         raise Refusal(
             "gone", f"{what} is no longer kept: its worker {name} removed it to make room, or lost its folder"
         )

@@ -1,9 +1,9 @@
-"""The foreman's mind: events and the time come in, effects go out, records before sends.
+"""Decides about jobs: events and the time come in, effects go out, records before sends.
 
 It holds all that is not final in memory and never waits. A result counts only for the current attempt of its task;
 everything else is acknowledged, so that the worker can forget it, and changes nothing. Who gets what is decided when
-somebody calls `dispatch`: once for all that has happened since. `now` is monotonic time. Only records carry the time of
-day, which may step and decides nothing.
+the program calls `dispatch`: once for all that has happened since. `now` is monotonic time. Only records carry the
+time of day, which may step and decides nothing.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,17 +19,17 @@ from gandy.core.effects import (
     Dismiss,
     Effect,
     Give,
-    Kill,
+    KillAttempts,
 )
 from gandy.core.gather import Place
-from gandy.core.jobs import FINAL_JOB_STATES, Job, JobTable
+from gandy.core.jobs import FINAL_JOB_STATES, ActiveJob, JobTable
 from gandy.core.model import GIVEN_STATES, AttemptKey, Cause, Ending, Input, JobSpec, JobState, TaskState
 from gandy.core.owners import Owners
 from gandy.core.policy import POLICY, Policy
-from gandy.core.records import Began, Claimed, Ended, JobAdded, JobClosed, JobSet, TasksAdded, TasksSet
+from gandy.core.records import Began, Claimed, Ended, JobAdded, JobSet, OpenJobClosed, TasksAdded, TasksSet
 from gandy.core.tasks import TaskTable
 from gandy.core.withdrawal import Withdrawal
-from gandy.core.workers import Held, Worker, WorkerInfo, WorkerTable
+from gandy.core.workers import Held, KnownWorker, WorkerInfo, WorkerTable
 from gandy.ids import JobId, TaskNumber
 
 MAX_RETRY_PAUSE: Final = 300.0  # seconds; a pause doubles until here
@@ -59,14 +59,14 @@ class Reactor:
         self._next_job = next_job
         self._owners = Owners()
         self._dispatcher = Dispatcher(policy, self.jobs, self.workers, self._owners)
-        self.is_stirred = False  # something has happened since `dispatch`
+        self.needs_dispatch = False  # something has happened since `dispatch`
         self._dispatched = -inf  # when we looked last for what may start
         self._has_more = True  # perhaps tasks may start now that could not when we looked
         self._next_again = inf  # when the first task may start that waits again, if it waits since we looked
 
     # Beginning again
 
-    def restore_job(self, job: Job) -> None:
+    def restore_job(self, job: ActiveJob) -> None:
         """A job that the store knew when the foreman started."""
         self._add_job(job)
         self._next_job = JobId(max(self._next_job, job.id + 1))
@@ -77,7 +77,7 @@ class Reactor:
         assert job is not None
         owner = self.workers.find(worker)
         if owner is None:
-            owner = self.workers.add(Worker(WorkerInfo(worker, worker, 0), absent_since=now))
+            owner = self.workers.add(KnownWorker(WorkerInfo(worker, worker, 0), absent_since=now))
         self._owners.take(owner, attempt, Held(job.spec.slots, now))
         if job.tasks.state(attempt.task) is TaskState.RUNNING:
             owner.begun.add(attempt)
@@ -99,12 +99,12 @@ class Reactor:
         states = past or {}
         awaited = {before for before in spec.after if self.jobs.find(before) is not None}
         at = self._stamp(now)
-        job = Job(number, spec, TaskTable(spec.tasks), at, spec.held, awaited=awaited, is_open=spec.is_open)
+        job = ActiveJob(number, spec, TaskTable(spec.tasks), at, spec.held, awaited=awaited, is_open=spec.is_open)
         self._add_job(job)
         effects: list[Effect] = [JobAdded(number, spec, at, lines, upload)]
         if any(states.get(before, JobState.FINISHED) is not JobState.FINISHED for before in spec.after):
             effects += self._cancel_tasks(job, None, now)
-        self._stir()
+        self._request_dispatch()
         return number, effects + self._settle_job(job, now)
 
     def add_tasks(self, number: JobId, first: TaskNumber, inputs: tuple[Input, ...], now: float) -> list[Effect]:
@@ -118,7 +118,7 @@ class Reactor:
         record = TasksAdded(number, TaskNumber(job.tasks.count + 1), new, self._stamp(now))
         job.tasks.grow(len(new))
         self.jobs.settle(job)
-        self._stir()
+        self._request_dispatch()
         return [record]
 
     def close(self, number: JobId, now: float) -> list[Effect]:
@@ -127,7 +127,7 @@ class Reactor:
         if job is None or not job.is_open:
             return []
         job.is_open = False
-        return [JobClosed(number, self._stamp(now)), *self._settle_job(job, now)]
+        return [OpenJobClosed(number, self._stamp(now)), *self._settle_job(job, now)]
 
     def hold(self, number: JobId, now: float) -> list[Effect]:
         """Start no more tasks of this job; what runs goes on."""
@@ -141,7 +141,7 @@ class Reactor:
         job = self.jobs.find(number)
         if job is None:
             return []
-        self._stir()
+        self._request_dispatch()
         return self._cancel_tasks(job, tasks, now) + self._settle_job(job, now)
 
     def retry(self, number: JobId, tasks: Iterable[TaskNumber] | None, now: float) -> list[Effect]:
@@ -149,11 +149,11 @@ class Reactor:
         job = self.jobs.find(number)
         return [] if job is None else self._retry(job, tasks, now)
 
-    def revive(self, job: Job, tasks: Iterable[TaskNumber] | None, now: float) -> list[Effect]:
+    def revive(self, job: ActiveJob, tasks: Iterable[TaskNumber] | None, now: float) -> list[Effect]:
         """Do the same for a final job, as the store has it. It stays out of memory if there is nothing to retry."""
         return self._retry(job, tasks, now)
 
-    def _retry(self, job: Job, tasks: Iterable[TaskNumber] | None, now: float) -> list[Effect]:
+    def _retry(self, job: ActiveJob, tasks: Iterable[TaskNumber] | None, now: float) -> list[Effect]:
         unlucky = (TaskState.FAILED, TaskState.CANCELLED)
         wanted = list(job.tasks.in_states(*unlucky)) if tasks is None else tasks
         chosen = tuple(t for t in dict.fromkeys(wanted) if t in job.tasks and job.tasks.state(t) in unlucky)
@@ -166,7 +166,7 @@ class Reactor:
         if self.jobs.find(job.id) is None:
             self._add_job(job)
         record = TasksSet(job.id, TaskState.WAITING, None if tasks is None else chosen, self._stamp(now))
-        self._stir()
+        self._request_dispatch()
         return [record, *self._settle_job(job, now)]
 
     def retract(
@@ -190,18 +190,18 @@ class Reactor:
                 given.setdefault(worker.info.id, []).append(attempt)
         return given
 
-    def _is_at_hand(self, job: Job, task: TaskNumber) -> bool:
+    def _is_at_hand(self, job: ActiveJob, task: TaskNumber) -> bool:
         """Whether the task waits, or its attempt has not been sent to a worker yet."""
         if job.tasks.state(task) not in GIVEN_STATES:
             return job.tasks.state(task) is TaskState.WAITING
-        attempt = job.tell_attempt(task)
+        attempt = job.last_attempt(task)
         worker = self._owners.find(attempt)
         return worker is not None and attempt in worker.ungiven
 
     def current_attempt(self, job: JobId, task: TaskNumber) -> AttemptKey:
         """The attempt that runs now, for peers that have no attempts; one that never was where none runs."""
         found = self.jobs.find(job)
-        last = found.tell_attempt(task) if found is not None and task in found.tasks else None
+        last = found.last_attempt(task) if found is not None and task in found.tasks else None
         return AttemptKey(job, task, 0) if last is None or self._owners.find(last) is None else last
 
     def is_same_job(self, number: JobId, identity: int) -> bool:
@@ -210,7 +210,7 @@ class Reactor:
         return found is None or 0 in (identity, found.spec.identity) or identity == found.spec.identity
 
     def find_absent_owner(self, attempts: Iterable[AttemptKey]) -> str | None:
-        """The worker that these attempts belong to, if it is away: whoever has them must be it."""
+        """The worker that these attempts belong to, if it is away: a peer that has them must be it."""
         for attempt in attempts:
             worker = self._owners.find(attempt)
             if worker is not None and not worker.connected:
@@ -239,7 +239,7 @@ class Reactor:
             job = self.jobs.find(number)
             if job is not None:
                 job.tasks.shrink(first - 1)
-        self._stir()
+        self._request_dispatch()
         left = [job for number in sorted(touched) if (job := self.jobs.find(number)) is not None]
         return [effect for job in left for effect in self._settle_job(job, now)]
 
@@ -261,7 +261,7 @@ class Reactor:
 
         Also its own is what `former` workers held: they died in its folder, and it reports their results.
         """
-        worker = self.workers.find(info.id) or self.workers.add(Worker(info))
+        worker = self.workers.find(info.id) or self.workers.add(KnownWorker(info))
         worker.introduce(info)
         worker.problem = ""  # it says so again, if there is one
         worker.connected = True
@@ -276,14 +276,14 @@ class Reactor:
         for attempt in strange:  # until it says that they are over, they hold slots
             worker.take(attempt, Held(1, now))
         if strange:
-            effects.append(Kill(info.id, tuple(strange)))
+            effects.append(KillAttempts(info.id, tuple(strange)))
         if not info.reports_begun:
             effects += self.on_begun(info.id, told, now)
         self.workers.settle(worker)
-        self._stir()
+        self._request_dispatch()
         return effects
 
-    def _succeed(self, name: str, worker: Worker, told: set[AttemptKey], now: float) -> list[Effect]:
+    def _succeed(self, name: str, worker: KnownWorker, told: set[AttemptKey], now: float) -> list[Effect]:
         """Move the attempts that a worker reports from a former one to it. What the former one held besides is lost."""
         former = self.workers.find(name)
         if former is None or former is worker:
@@ -307,7 +307,7 @@ class Reactor:
             found.introduce(replace(found.info, slots=slots, ahead=ahead))
             found.problem = problem
             self.workers.settle(found)
-            self._stir()
+            self._request_dispatch()
 
     def on_absent(self, worker: str, now: float) -> list[Effect]:
         """A worker's link is gone. It keeps its tasks for the grace period."""
@@ -333,7 +333,7 @@ class Reactor:
         ungiven = [attempt for attempt in attempts if attempt in found.ungiven]
         current = [attempt for attempt in ungiven if self._owners.is_current(attempt, found)]
         found.ungiven.difference_update(current)
-        if len(current) < len(ungiven):  # cancelled meanwhile: nobody would say that they are over
+        if len(current) < len(ungiven):  # cancelled meanwhile: no worker would say that they are over
             for attempt in set(ungiven).difference(current):
                 found.release(attempt)
             self.workers.settle(found)
@@ -364,7 +364,7 @@ class Reactor:
             return []
         pause = FIRST_REFUSAL_PAUSE * 2 ** min(found.refusals, 20)
         self.workers.pause(found, now + min(MAX_REFUSAL_PAUSE, pause))
-        self._stir()
+        self._request_dispatch()
         return self._return(found, attempts, now)
 
     def on_claims_lost(self, attempts: Iterable[AttemptKey]) -> None:
@@ -390,7 +390,7 @@ class Reactor:
         owner.last_moved = now
         self._forgive(owner)
         effects: list[Effect] = []
-        touched: dict[JobId, Job] = {}
+        touched: dict[JobId, ActiveJob] = {}
         for attempt, ending in ended:
             if self._owners.is_current(attempt, owner):
                 effects.append(self._end(attempt, ending, now))
@@ -399,7 +399,7 @@ class Reactor:
                 owner.draining = True  # it is about to leave
             owner.release(attempt)
         self.workers.settle(owner)
-        self.is_stirred = True  # but nobody whose account has not changed can get more
+        self.needs_dispatch = True  # but no worker whose account has not changed can get more
         changes = [effect for job in touched.values() for effect in self._settle_job(job, now)]
         return [*effects, *changes, thanks]
 
@@ -419,7 +419,7 @@ class Reactor:
         """When `on_time` should be called next, if nothing else happens."""
         deadlines = [worker.absent_since + self.policy.grace for worker in self.workers if not worker.connected]
         deadlines += [worker.ask_again_at for worker in self.workers.refusing.values()]
-        if not self.is_stirred:  # else `dispatch` comes first, and the store may keep it waiting for long
+        if not self.needs_dispatch:  # else `dispatch` comes first, and the store may keep it waiting for long
             deadlines += self._list_dues()
         return min(deadlines, default=None)
 
@@ -460,16 +460,16 @@ class Reactor:
         for worker in [w for w in self.workers.refusing.values() if w.ask_again_at <= now]:
             self.workers.resume(worker)
             self.workers.settle(worker)
-        self._stir()
+        self._request_dispatch()
         return effects
 
-    def _stir(self) -> None:
+    def _request_dispatch(self) -> None:
         """Any worker might get a task now."""
-        self.is_stirred = self._has_more = True
+        self.needs_dispatch = self._has_more = True
 
     def dispatch(self, now: float) -> list[Effect]:
         """Give what is ready to whom it is the turn of."""
-        self.is_stirred = False
+        self.needs_dispatch = False
         self._dispatched = now
         gifts = self._dispatcher.give(now, anew=self._has_more or self._next_again <= now)
         self._has_more = self._dispatcher.is_unsettled
@@ -486,13 +486,13 @@ class Reactor:
         """What must hold after every step; for tests."""
         self.jobs.check()
         self.workers.check()
-        if not (self.is_stirred or self._has_more):
+        if not (self.needs_dispatch or self._has_more):
             self._dispatcher.check(self._dispatched)
-        assert all(job.tell_state() not in FINAL_JOB_STATES for job in self.jobs), "a final job leaves the memory"
+        assert all(job.compute_state() not in FINAL_JOB_STATES for job in self.jobs), "a final job leaves the memory"
         assert sum(job.tasks.given for job in self.jobs) == len(self._owners)
         for attempt, worker in self._owners:
             job = self._get_job(attempt.job)
-            assert job.tell_attempt(attempt.task) == attempt
+            assert job.last_attempt(attempt.task) == attempt
             assert attempt in worker.held
             assert (job.tasks.state(attempt.task) is TaskState.RUNNING) == (attempt in worker.begun)
 
@@ -508,7 +508,7 @@ class Reactor:
         state = TaskState.ASSIGNED if worker.info.reports_begun else TaskState.RUNNING
         return Claimed(gift.worker, tuple(given.attempt for given in gift.assignments), at, state)
 
-    def _add_job(self, job: Job) -> None:
+    def _add_job(self, job: ActiveJob) -> None:
         """The shared time may have begun anew since the job came: then our clock tells when it begins.
 
         Where the machine was started again since, only the wall clock can tell.
@@ -518,18 +518,18 @@ class Reactor:
         job.clock_ahead = spec.boot_ahead if is_same_boot else spec.clock_ahead + self.wall_ahead
         self.jobs.add(job)
 
-    def _get_job(self, number: JobId) -> Job:
+    def _get_job(self, number: JobId) -> ActiveJob:
         job = self.jobs.find(number)
         assert job is not None
         return job
 
-    def _forgive(self, worker: Worker) -> None:
+    def _forgive(self, worker: KnownWorker) -> None:
         """The worker said something about its slots, so a refusal before that proves nothing."""
         if worker.refusals:
             worker.refusals = 0
             self.workers.resume(worker)
 
-    def _return(self, worker: Worker, attempts: Iterable[AttemptKey], now: float) -> list[Effect]:
+    def _return(self, worker: KnownWorker, attempts: Iterable[AttemptKey], now: float) -> list[Effect]:
         """These never began there. Their tasks wait again; the numbers of attempts are used up, for the fence."""
         effects: list[Effect] = []
         for attempt in attempts:
@@ -564,7 +564,7 @@ class Reactor:
         return Ended(attempt, ending, state, self._stamp(now), due_at, *job.tasks.strikes(attempt.task), before)
 
     def _decide(
-        self, job: Job, attempt: AttemptKey, ending: Ending, now: float, blame: Blame
+        self, job: ActiveJob, attempt: AttemptKey, ending: Ending, now: float, blame: Blame
     ) -> tuple[TaskState, float]:
         """The state that an ending leads to, and when the task may start again."""
         if ending.is_success:
@@ -580,14 +580,14 @@ class Reactor:
         pause = 0.0 if is_crash else min(MAX_RETRY_PAUSE, job.spec.retry_pause * 2 ** min(failures - 1, 20))
         return TaskState.WAITING, now + pause
 
-    def _cancel_tasks(self, job: Job, tasks: Iterable[TaskNumber] | None, now: float) -> list[Effect]:
+    def _cancel_tasks(self, job: ActiveJob, tasks: Iterable[TaskNumber] | None, now: float) -> list[Effect]:
         """Waiting tasks are cancelled at once; those that workers have are killed and counted as cancelled."""
         chosen = None if tasks is None else [task for task in dict.fromkeys(tasks) if task in job.tasks]
         effects: list[Effect] = []
         if chosen is None:
             if job.is_open:
                 job.is_open = False
-                effects.append(JobClosed(job.id, self._stamp(now)))
+                effects.append(OpenJobClosed(job.id, self._stamp(now)))
             job.is_cancelled = True
             given = list(job.tasks.in_states(*GIVEN_STATES))
             if job.tasks.cancel_waiting():
@@ -601,16 +601,16 @@ class Reactor:
                 effects.append(TasksSet(job.id, TaskState.CANCELLED, waiting, self._stamp(now)))
         return effects + self._kill(job, given, now)
 
-    def _kill(self, job: Job, tasks: list[TaskNumber], now: float) -> list[Effect]:
+    def _kill(self, job: ActiveJob, tasks: list[TaskNumber], now: float) -> list[Effect]:
         kills: dict[str, list[AttemptKey]] = {}
         effects: list[Effect] = []
         for task in tasks:
-            attempt = job.tell_attempt(task)
+            attempt = job.last_attempt(task)
             worker = self._owners.find(attempt)
             assert worker is not None, "it is given"
             kills.setdefault(worker.info.id, []).append(attempt)
             effects.append(self._end(attempt, Ending(cause=Cause.CANCELLED, note="cancelled"), now))
-        return [*effects, *(Kill(worker, tuple(attempts)) for worker, attempts in kills.items())]
+        return [*effects, *(KillAttempts(worker, tuple(attempts)) for worker, attempts in kills.items())]
 
     def _set_held(self, number: JobId, held: bool, now: float) -> list[Effect]:
         job = self.jobs.find(number)
@@ -618,14 +618,14 @@ class Reactor:
             return []
         job.held = held
         self.jobs.settle(job)
-        job.state = job.tell_state()
+        job.state = job.compute_state()
         record = JobSet(number, job.state, held, self._stamp(now))
-        self._stir()
+        self._request_dispatch()
         return [record]
 
-    def _settle_job(self, job: Job, now: float) -> list[Effect]:
+    def _settle_job(self, job: ActiveJob, now: float) -> list[Effect]:
         """Record and tell a job's new state, if it has one; a final job leaves the memory."""
-        state = job.tell_state()
+        state = job.compute_state()
         if self.jobs.find(job.id) is None:
             return []
         self.jobs.settle(job)
@@ -639,17 +639,17 @@ class Reactor:
                 effects += self._on_dependency(dependent, job, now)
         return effects
 
-    def _on_dependency(self, job: Job, finished: Job, now: float) -> list[Effect]:
+    def _on_dependency(self, job: ActiveJob, finished: ActiveJob, now: float) -> list[Effect]:
         job.awaited.discard(finished.id)
         if finished.state is JobState.FINISHED:
             self.jobs.settle(job)
-            self._stir()
+            self._request_dispatch()
             return []
         return self._cancel_tasks(job, None, now) + self._settle_job(job, now)
 
-    def _forget_worker(self, worker: Worker, now: float) -> list[Effect]:
+    def _forget_worker(self, worker: KnownWorker, now: float) -> list[Effect]:
         self.workers.remove(worker)
-        self._stir()
+        self._request_dispatch()
         ending = Ending(cause=Cause.WORKER_LOST, note=f"worker {worker.info.name} was lost")
         if worker.dismissed:
             ending = Ending(cause=Cause.WORKER_STOPPED, note=f"worker {worker.info.name} was stopped")

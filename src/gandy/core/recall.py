@@ -9,11 +9,11 @@ from math import inf
 from typing import Final
 
 from gandy.core.effects import Recall
-from gandy.core.jobs import Job, JobTable
+from gandy.core.jobs import ActiveJob, JobTable
 from gandy.core.model import AttemptKey
 from gandy.core.owners import Owners
 from gandy.core.policy import Policy
-from gandy.core.workers import Worker, WorkerTable
+from gandy.core.workers import KnownWorker, WorkerTable
 from gandy.ids import JobId
 
 SOON: Final = 0.02  # seconds; what should begin within this time is not worth having back
@@ -31,7 +31,7 @@ class Recaller:
         self._next_look = -inf  # for workers that end nothing
         self.patient_until = inf  # when to look again at what was not worth having back
 
-    def recall(self, now: float, changed: Iterable[Worker]) -> list[Recall]:
+    def recall(self, now: float, changed: Iterable[KnownWorker]) -> list[Recall]:
         """`changed`: workers whose account changed since the last time."""
         self.patient_until = inf
         wanted: dict[str, list[AttemptKey]] = {}
@@ -44,7 +44,7 @@ class Recaller:
         self._recall_for_idle(now, wanted)
         return [Recall(worker, tuple(attempts)) for worker, attempts in wanted.items()]
 
-    def is_stalled(self, worker: Worker, now: float) -> bool:
+    def is_stalled(self, worker: KnownWorker, now: float) -> bool:
         """It is full, and has ended nothing for as long as all that waits there should take."""
         return worker.slots.by_tasks >= worker.slots.shared and now - worker.last_moved >= self._policy.look_ahead
 
@@ -62,7 +62,7 @@ class Recaller:
             if ready - {next(reversed(worker.held)).job}:
                 self._take_back(worker, worker.waiting, wanted)
 
-    def _count_surplus(self, worker: Worker) -> int:
+    def _count_surplus(self, worker: KnownWorker) -> int:
         """Slots' worth of tasks beyond the look-ahead, by the pace of the last job as it is known now."""
         last = next(reversed(worker.held))
         job = self._jobs.find(last.job)
@@ -98,7 +98,7 @@ class Recaller:
             idle.use(count)
             self._take_back(worker, count, wanted)
 
-    def _take_back(self, worker: Worker, count: int, wanted: dict[str, list[AttemptKey]]) -> None:
+    def _take_back(self, worker: KnownWorker, count: int, wanted: dict[str, list[AttemptKey]]) -> None:
         """Mark so many, those first that were given last."""
         chosen = list(islice(self._list_recallable(worker), max(0, count)))
         if chosen:
@@ -106,23 +106,23 @@ class Recaller:
             self._workers.settle(worker)
             wanted.setdefault(worker.info.id, []).extend(chosen)
 
-    def _list_recallable(self, worker: Worker) -> Iterator[AttemptKey]:
+    def _list_recallable(self, worker: KnownWorker) -> Iterator[AttemptKey]:
         return (attempt for attempt in reversed(worker.held) if self._may_recall(attempt, worker))
 
-    def _may_recall(self, attempt: AttemptKey, worker: Worker) -> bool:
+    def _may_recall(self, attempt: AttemptKey, worker: KnownWorker) -> bool:
         """What has begun stays, and what has a time: perhaps no other worker knows the time."""
         job = self._jobs.find(attempt.job)
         is_timed = job is not None and job.at is not None
         may_wait = not is_timed and attempt not in worker.begun
         return may_wait and attempt not in worker.recalled and self._owners.is_current(attempt, worker)
 
-    def _list_free(self, job: Job) -> Iterator[int]:
+    def _list_free(self, job: ActiveJob) -> Iterator[int]:
         """Slots for tasks of this job, worker by worker."""
         for worker in self._workers.spare.values():
             if job.suits(worker) and worker.free >= job.spec.slots:
                 yield worker.free
 
-    def _begins_soon(self, worker: Worker, job: Job, now: float) -> bool:
+    def _begins_soon(self, worker: KnownWorker, job: ActiveJob, now: float) -> bool:
         """True if all that waits there should begin before a recall is answered, by the pace of the last job.
 
         A worker that ends nothing in that time may be busy with a slow task, and is given no more time.

@@ -42,7 +42,7 @@ class TasksAdded(Struct, frozen=True):
     at: float
 
 
-class JobClosed(Struct, frozen=True):
+class OpenJobClosed(Struct, frozen=True):
     """An open job gets no more tasks."""
 
     job: JobId
@@ -104,7 +104,7 @@ class ResultsDropped(Struct, frozen=True):
 
 
 class JobForgotten(Struct, frozen=True):
-    """Nobody wants to know about this job any more."""
+    """A client had this job deleted."""
 
     job: JobId
 
@@ -114,7 +114,7 @@ Record = (
     | LinesDropped
     | JobAdded
     | TasksAdded
-    | JobClosed
+    | OpenJobClosed
     | Claimed
     | Began
     | Ended

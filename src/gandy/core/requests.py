@@ -319,7 +319,7 @@ class Done(_Answer, frozen=True):
     pass
 
 
-class Failure(_Answer, frozen=True):
+class RequestFailure(_Answer, frozen=True):
     """No, and why. The kind is a word for programs, the message a sentence for people."""
 
     kind: OptionalName  # not_found, bad_request, refused, closed, not_allowed, no_clock, store, gone, internal
@@ -396,7 +396,7 @@ class WorkerList(_Answer, frozen=True):
     rows: Annotated[tuple[WorkerRow, ...], Meta(max_length=MAX_PAGE)]
 
 
-class Status(_Answer, frozen=True):
+class ForemanStatus(_Answer, frozen=True):
     version: Text
     pid: Count
     uptime_seconds: Moment
@@ -496,7 +496,7 @@ class Invited(_Answer, frozen=True):
 
 Answer = (
     Done
-    | Failure
+    | RequestFailure
     | Submitted
     | JobFound
     | JobList
@@ -505,7 +505,7 @@ Answer = (
     | Retracted
     | Explained
     | WorkerList
-    | Status
+    | ForemanStatus
     | Time
     | Output
     | OutputPage
@@ -516,9 +516,9 @@ Answer = (
 )
 
 
-def make_failure(kind: str, message: str, retryable: bool = False) -> Failure:
+def make_failure(kind: str, message: str, retryable: bool = False) -> RequestFailure:
     """With a message that is short enough to be sent, whatever it repeats."""
-    return Failure(kind, message[:MAX_TEXT], retryable)
+    return RequestFailure(kind, message[:MAX_TEXT], retryable)
 
 
 def hide_values(answer: Answer) -> Answer:

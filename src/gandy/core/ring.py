@@ -1,7 +1,7 @@
-"""Whose turn it is among workers, as seed 002 has it. It knows neither slots nor commands.
+"""Whose turn it is among workers, as in the round-robin queue. It knows neither slots nor commands.
 
-The seed searches a table from the top, and puts every worker that it looks at to the bottom, busy or not. So nobody
-ever changes places: the table is a ring, and what moves is the place where the search begins.
+That queue searches a table from the top, and puts every worker that it looks at to the bottom, busy or not. So no
+worker ever changes places: the table is a ring, and what moves is the place where the search begins.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -14,8 +14,8 @@ STEP: Final = 1 << 20  # between two workers that register one after the other, 
 _by_place: Final = attrgetter("place")
 
 
-class Member(Protocol):
-    """Somebody in a ring."""
+class RingMember(Protocol):
+    """What has a place in a ring."""
 
     place: int
 
@@ -24,11 +24,11 @@ class Ring:
     """Turns are numbers: the next turn of a member is the first one behind `at` that fits its place."""
 
     def __init__(self) -> None:
-        self.at = -1  # the turn of whoever was used last
-        self._members: list[Member] = []  # by place
+        self.at = -1  # the turn of the member that was used last
+        self._members: list[RingMember] = []  # by place
 
-    def add(self, member: Member) -> bool:
-        """At the bottom of the table: all others have their turn first. Whether all turns are other ones now."""
+    def add(self, member: RingMember) -> bool:
+        """At the bottom of the table: all others have their turn first. True if all members were given new turns."""
         is_spread = self._find_room() < 2
         if is_spread:
             self._spread()
@@ -37,10 +37,10 @@ class Ring:
         insort(self._members, member, key=_by_place)
         return is_spread
 
-    def remove(self, member: Member) -> None:
+    def remove(self, member: RingMember) -> None:
         del self._members[bisect_left(self._members, member.place, key=_by_place)]
 
-    def tell_turn(self, member: Member) -> int:
+    def next_turn(self, member: RingMember) -> int:
         """The next turn of a member."""
         turn = self.at - self.at % SPAN + member.place
         return turn if turn > self.at else turn + SPAN
@@ -54,7 +54,7 @@ class Ring:
 
     def _spread(self) -> None:
         """Give all members new places, far from one another and in the same order."""
-        self._members.sort(key=self.tell_turn)
+        self._members.sort(key=self.next_turn)
         distance = SPAN // (len(self._members) + 2)
         for index, member in enumerate(self._members):
             member.place = (index + 1) * distance

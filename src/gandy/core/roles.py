@@ -22,7 +22,7 @@ class CrewRole(StrEnum):
     CLIENT = "client"
     WORKER = "worker"
     OBSERVER = "observer"  # a client that changes nothing
-    ANYBODY = "anybody"  # at a door without keys, which somebody asked for
+    ANYBODY = "anybody"  # at a door without keys, which the user asked for
 
 
 class Credentials(NamedTuple):
@@ -106,7 +106,7 @@ def may_ask(role: CrewRole, request: ask.Request) -> bool:
 
 
 def describe_who_may(request: ask.Request) -> str:
-    """For somebody who may not ask this: who may."""
+    """Which role may make this request, for a client that may not."""
     if CrewRole.CLIENT in PERMITS.get(type(request), frozenset()):
         return "a client's may, and 'gandy invite --client' on the foreman's machine gives one"
     return "only the foreman's own user may, on its machine"

@@ -68,7 +68,7 @@ def find_runs(tasks: Iterable[TaskNumber]) -> tuple[Run, ...]:
     """Numbers in order, where most follow one another."""
     firsts: list[TaskNumber] = []
     lasts: list[TaskNumber] = []
-    last = TaskNumber(-1)  # nobody follows this one
+    last = TaskNumber(-1)  # no task follows this one
     for task in tasks:
         if task != last + 1:
             firsts.append(task)

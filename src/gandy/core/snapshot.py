@@ -1,6 +1,6 @@
 """How a foreman that starts again takes up what its store tells."""
 
-from gandy.core.jobs import Job
+from gandy.core.jobs import ActiveJob
 from gandy.core.model import GIVEN_STATES, AttemptKey, TaskState
 from gandy.core.reactor import MAX_RETRY_PAUSE, Reactor
 from gandy.core.rows import Recovered, RecoveredJob, TaskRow
@@ -24,7 +24,7 @@ def restore_job(reactor: Reactor, found: RecoveredJob, others: set[JobId], now: 
             reactor.restore_attempt(AttemptKey(found.row.job, task.task, task.attempt), task.worker, now)
 
 
-def make_job(found: RecoveredJob, others: set[JobId], now: float) -> Job:
+def make_job(found: RecoveredJob, others: set[JobId], now: float) -> ActiveJob:
     """The job as it is kept in memory."""
     row = found.row
     tasks = TaskTable(row.spec.tasks)
@@ -35,7 +35,7 @@ def make_job(found: RecoveredJob, others: set[JobId], now: float) -> Job:
     for task in found.tasks:
         tasks.restore(task.task, task.state, task.attempt, Strikes(task.failures, task.crashes), _find_due(task, now))
     awaited = set(row.spec.after) & others
-    return Job(row.job, row.spec, tasks, row.submitted, row.held, row.state, awaited, is_open=row.spec.is_open)
+    return ActiveJob(row.job, row.spec, tasks, row.submitted, row.held, row.state, awaited, is_open=row.spec.is_open)
 
 
 def _find_due(task: TaskRow, now: float) -> float:

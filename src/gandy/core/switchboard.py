@@ -1,8 +1,9 @@
 """Calls on their way: which worker gets one, which ones wait, and whose result it is. No clock, no sockets, no values.
 
-Seed 002 with its weak places mended. A call goes to the next worker in turn that offers its command and has a free
-slot; a slot is taken when the call goes out, and returned when the worker says that the work has ended. What finds
-no slot waits, first come first served for each command, and goes out as soon as a slot is returned.
+The round-robin of docs/protocol/roundrobin.md with its weak places mended. A call goes to the next worker in turn that
+offers its command and has a free slot; a slot is taken when the call goes out, and returned when the worker says that
+the work has ended. What finds no slot waits, first come first served for each command, and goes out as soon as a slot
+is returned.
 
 This is the hot path: plain calls on plain data, frames in and frames out, and nothing is opened but the header.
 """
@@ -12,11 +13,11 @@ from math import inf
 from struct import Struct as Layout
 from typing import Final
 
-from gandy.core.calls import Call, Command, OnOut, Peer
+from gandy.core.calls import Call, OfferedCommand, OnOut, Peer
 from gandy.core.offers import Offers
 from gandy.core.sharing import Sharing
 from gandy.core.waiting import WaitingCalls
-from gandy.core.workers import Worker
+from gandy.core.workers import KnownWorker
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.limits import MAX_QUEUED_BYTES, MAX_QUEUED_CALLS
 from gandy.wire.calls import (
@@ -57,7 +58,7 @@ from gandy.wire.stream import MAGIC
 from gandy.wire.v2 import HEADER
 
 GRACE: Final = 6.0  # seconds that a command whose last worker left is still expected back; see the worker's pauses
-MAX_PATIENCE: Final = 3600.0  # seconds that patient calls wait where nobody offers their command
+MAX_PATIENCE: Final = 3600.0  # seconds that patient calls wait where no worker offers their command
 PATIENCE: Final = 0.02  # seconds that calls wait before tasks of jobs are asked to leave slots to them
 LAST_ID: Final = 0xFFFF_FFFF
 MAX_CREDIT: Final = 1 << 30  # bytes that may be granted in advance
@@ -98,9 +99,9 @@ class Switchboard:
         self._peers += 1
         return Peer(self._peers, on_out)
 
-    def tell_turn(self, peer: Peer) -> int:
+    def next_turn(self, peer: Peer) -> int:
         """When a worker is looked at, as a number: the least one is the next."""
-        return self._offers.tell_turn(peer)
+        return self._offers.next_turn(peer)
 
     def list_offers(self, worker: str) -> list[str]:
         peer = self._workers.get(worker)
@@ -250,17 +251,17 @@ class Switchboard:
             return
         if flags & (FAILED | REFUSED):
             raise RemoteProtocolError(f"call {seq} failed, and goes on", ErrorCode.BAD_STATE)
-        if call.credit <= 0:  # whoever has some left may send one frame more, however long
+        if call.credit <= 0:  # a worker that has some left may send one frame more, however long
             raise RemoteProtocolError(f"call {seq} has sent more than it may", ErrorCode.TOO_LONG)
         call.credit -= len(payload) + _COST
 
     def on_answer(self, peer: Peer, seq: int, flags: int, payload: bytes = b"") -> None:
-        """The caller has all that it gets. The slot stays taken until a RESULT with LAST, which is for nobody."""
+        """The caller has all that it gets. The slot stays taken until a RESULT with LAST, which no caller waits for."""
         call = peer.serves[seq]
         client, call.client = call.client, None
         if client is not None:
             del client.calls[call.client_id]
-            self._tell(client, RESULT, flags | LAST, call.client_id, 0, payload)
+            self._send_frame(client, RESULT, flags | LAST, call.client_id, 0, payload)
 
     def release(self, peer: Peer, seq: int) -> None:
         """The slots of a call are free, though its answer is still to come."""
@@ -295,7 +296,7 @@ class Switchboard:
         call.client_credit -= len(payload) + _COST
         call.is_complete = bool(subtype & LAST)
         if call.peer is not None:
-            self._tell(call.peer, BODY, subtype, call.id, 0, payload)
+            self._send_frame(call.peer, BODY, subtype, call.id, 0, payload)
         elif not self._waiting.extend(call, BODY, subtype, payload):
             self._leave(call, now)
             self._end(call, BUSY, f"calls that wait have {self._waiting.bytes:,} bytes already")
@@ -306,18 +307,18 @@ class Switchboard:
             call.client = None
 
     def _on_credit(self, peer: Peer, seq: int, count: int) -> None:
-        """From a client for its call, or from a worker for the arguments of one: nobody is both."""
+        """From a client for its call, or from a worker for the arguments of one: no peer is both."""
         call = peer.calls.get(seq)
         if call is not None and call.peer is not None:
             count = min(count, MAX_CREDIT - call.credit)
             call.credit += count
-            self._tell(call.peer, CREDIT, 0, call.id, count)
+            self._send_frame(call.peer, CREDIT, 0, call.id, count)
             return
         call = peer.serves.get(seq)
         if call is not None and call.client is not None:
             count = min(count, MAX_CREDIT - call.client_credit)
             call.client_credit += count
-            self._tell(call.client, CREDIT, 0, call.client_id, count)
+            self._send_frame(call.client, CREDIT, 0, call.client_id, count)
 
     def _on_cancel(self, client: Peer, seq: int, now: float) -> None:
         call = client.calls.pop(seq, None)
@@ -325,19 +326,21 @@ class Switchboard:
             self._abandon(call, now)
 
     def _abandon(self, call: Call, now: float) -> None:
-        """Nobody wants its result. The slot is free when the worker says so."""
+        """Its result is not wanted. The slot is free when the worker says so."""
         call.client = None
         if call.peer is None:
             self._leave(call, now)
         else:
-            self._tell(call.peer, CANCEL, 0, call.id)
+            self._send_frame(call.peer, CANCEL, 0, call.id)
 
-    def _tell(self, peer: Peer, kind: int, subtype: int, seq: int, padding: int = 0, payload: bytes = b"") -> None:
+    def _send_frame(
+        self, peer: Peer, kind: int, subtype: int, seq: int, padding: int = 0, payload: bytes = b""
+    ) -> None:
         self.touched.add(peer)
         peer.out.append(encode(kind, subtype, seq, padding, payload))
 
     def _refuse(self, client: Peer, seq: int, code: int, text: str) -> None:
-        self._tell(client, RESULT, LAST | REFUSED, seq, 0, encode_refusal(code, text))
+        self._send_frame(client, RESULT, LAST | REFUSED, seq, 0, encode_refusal(code, text))
 
     def _end(self, call: Call, code: int, text: str) -> None:
         """The call is over, and not because its worker said so."""
@@ -370,7 +373,7 @@ class Switchboard:
             name = command.name.decode(errors="replace")
             self._end(call, NO_CLOCK, f"no worker that offers {name} knows the shared time")
         else:
-            self._end(call, UNKNOWN, _tell_unknown(command.name))
+            self._end(call, UNKNOWN, _describe_unknown(command.name))
 
     # Those who wait
 
@@ -389,7 +392,7 @@ class Switchboard:
             self._drain(target, now)
 
     def _drain(self, peer: Peer, now: float) -> None:
-        """A worker may have free slots: whoever has waited longest gets them."""
+        """A worker may have free slots: the call that has waited longest gets them."""
         self._offers.line_up(peer)
         while self._waiting.count and (call := self._waiting.find(peer)) is not None:
             self._waiting.remove(call)
@@ -402,7 +405,7 @@ class Switchboard:
                 self._offers.use(peer)
             self._send(call, peer, payload, now)
             for kind, subtype, data in more:
-                self._tell(peer, kind, subtype, call.id, 0, data)
+                self._send_frame(peer, kind, subtype, call.id, 0, data)
 
     def on_room(self, worker: str, now: float) -> None:
         """Jobs have left slots of this worker."""
@@ -415,7 +418,7 @@ class Switchboard:
     def announce(self, peer: Peer, said: Announcement, now: float) -> None:
         """What a worker offers from now on, and what no more. A door may offer commands that have no slot yet."""
         if not peer.id:
-            raise RemoteProtocolError("an announcement of somebody who is no worker", ErrorCode.BAD_STATE)
+            raise RemoteProtocolError("an announcement of a peer that is no worker", ErrorCode.BAD_STATE)
         offers = {offer.name.encode(): offer.slots for offer in said.offers}
         for name in peer.offers.keys() - offers.keys():
             self._withdraw(peer, self._offers.commands[name], now)
@@ -427,13 +430,13 @@ class Switchboard:
             self._offers.add(peer, name, slots, now)
         self._drain(peer, now)
 
-    def _withdraw(self, peer: Peer, command: Command, now: float) -> None:
+    def _withdraw(self, peer: Peer, command: OfferedCommand, now: float) -> None:
         self._offers.withdraw(peer, command, now)
         for call in [call for call in peer.direct.values() if call.command is command]:
             self._waiting.remove(call)
             self._end(call, LOST, "its worker does not offer the command any more")
 
-    def on_worker(self, peer: Peer, worker: Worker) -> Peer | None:
+    def on_worker(self, peer: Peer, worker: KnownWorker) -> Peer | None:
         """A link turned out to be a worker's. Its announcement follows. Gives the link that it had before, if any."""
         before = self._workers.get(worker.info.id)
         if before is not None:
@@ -463,21 +466,21 @@ class Switchboard:
             del self._workers[peer.id]
             self._offers.remove_worker(peer)
 
-    def _add_unknown(self, client: Peer, flags: int, seq: int, payload: bytes, now: float) -> Command | None:
-        """Nobody offers it. Just after the start of a foreman, workers are still on their way."""
+    def _add_unknown(self, client: Peer, flags: int, seq: int, payload: bytes, now: float) -> OfferedCommand | None:
+        """No worker offers it. Just after the start of a foreman, workers are still on their way."""
         name, _ = read_name(payload)
         is_hopeless = now - self._opened >= GRACE and not flags & PATIENT
         if is_hopeless or len(self._offers.commands) >= self._waiting.max_calls:
             if not flags & CAST or flags & MORE:
-                self._refuse(client, seq, UNKNOWN, _tell_unknown(name))
+                self._refuse(client, seq, UNKNOWN, _describe_unknown(name))
             return None
-        command = self._offers.commands[name] = Command(name, now)
+        command = self._offers.commands[name] = OfferedCommand(name, now)
         return command
 
     # Time
 
     def on_time(self, now: float) -> None:
-        """Now and then: calls that wait too long, commands that nobody offers any more, slots to be shared."""
+        """Now and then: calls that wait too long, commands that no worker offers any more, slots to be shared."""
         for command in list(self._waiting.commands.values()):
             self._expire(command.queue, now)
         for peer in self._workers.values():
@@ -494,17 +497,17 @@ class Switchboard:
             self._end(call, EXPIRED, _LATE)
         return bool(late)
 
-    def _forget(self, command: Command, is_final: bool) -> None:
+    def _forget(self, command: OfferedCommand, is_final: bool) -> None:
         for call in [call for call in command.queue.values() if is_final or not call.flags & PATIENT]:
             self._waiting.remove(call)
-            self._end(call, UNKNOWN, _tell_unknown(command.name))
+            self._end(call, UNKNOWN, _describe_unknown(command.name))
         if not command.queue:
             del self._offers.commands[command.name]
 
     def share(self, now: float) -> None:
         """Calls that find no slot have tasks of jobs leave some, but never all that a task needs for long."""
         for peer in self._sharing.decide(self._workers.values(), now):
-            self._tell(peer, YIELD, 0, peer.slots.request.count, peer.slots.request.slots)
+            self._send_frame(peer, YIELD, 0, peer.slots.request.count, peer.slots.request.slots)
 
     def check(self) -> None:
         """What must hold after every step; for tests."""
@@ -535,5 +538,5 @@ class Switchboard:
             )
 
 
-def _tell_unknown(name: bytes) -> str:
+def _describe_unknown(name: bytes) -> str:
     return f"no worker offers the command {name.decode(errors='replace')}"

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from gandy.core.calls import Call, Command, Peer
+from gandy.core.calls import Call, OfferedCommand, Peer
 from gandy.wire.calls import CALL
 
 NEVER: Final = 0xFFFF_FFFF  # slots; more than any worker has
@@ -16,7 +16,7 @@ class WaitingCalls:
         self.max_bytes = max_bytes
         self.count = 0
         self.bytes = 0
-        self.commands: dict[bytes, Command] = {}  # those that calls wait for
+        self.commands: dict[bytes, OfferedCommand] = {}  # those that calls wait for
         self._order = 0
 
     def has_room(self, size: int) -> bool:

@@ -15,11 +15,11 @@ from gandy.core.records import (
     Claimed,
     Ended,
     JobAdded,
-    JobClosed,
     JobForgotten,
     JobSet,
     LinesAdded,
     LinesDropped,
+    OpenJobClosed,
     Record,
     TasksAdded,
     TasksSet,
@@ -86,7 +86,7 @@ def _keep_record(record: Record, new: Withdrawal) -> Record | None:
         case TasksSet(job, _, tasks) if tasks is not None:
             left = tuple(task for task in tasks if not new.covers(job, task))
             return replace(record, tasks=left) if left else None
-        case TasksSet(job) | JobSet(job) | JobClosed(job) | JobForgotten(job):
+        case TasksSet(job) | JobSet(job) | OpenJobClosed(job) | JobForgotten(job):
             return None if job in new.jobs else record
         case _:
             return record

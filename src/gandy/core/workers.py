@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from gandy.core.model import AttemptKey, TaskKey
 from gandy.core.slots import SlotAccount
 
-# What ids of workers begin with that came in by another door: nobody else may have such an id.
+# What ids of workers begin with that came in by another door: no other worker may have such an id.
 ROUND_ROBIN: Final = "roundrobin/"
 PING_PONG: Final = "pingpong/"
 
@@ -31,7 +31,7 @@ class WorkerInfo(Struct, frozen=True):
     reports_begun: bool = False  # what it begins; else all that it is given counts as begun at once
 
 
-def tell_name(worker: str) -> str:
+def worker_name(worker: str) -> str:
     """The name in a gandy worker's id, which is the name and a number for each start."""
     return worker.rpartition("-")[0] or worker
 
@@ -50,7 +50,7 @@ class Held(NamedTuple):
     work_us: int = 0  # microseconds of slots that it is expected to use, as far as they count for the look-ahead
 
 
-class Worker(Struct, eq=False):
+class KnownWorker(Struct, eq=False):
     """A worker and what it holds."""
 
     info: WorkerInfo
@@ -92,7 +92,7 @@ class Worker(Struct, eq=False):
 
     @property
     def waiting(self) -> int:
-        """Slots that what it holds lacks, as far as nobody has asked for it back."""
+        """Slots that what it holds lacks, as far as it was not asked for back."""
         return -self.slots.free_for_tasks - len(self.recalled)
 
     def list_suspects(self) -> list[AttemptKey]:
@@ -149,47 +149,47 @@ class Worker(Struct, eq=False):
 
 
 class WorkerTable:
-    """All workers by id, and for whoever gives out tasks: whose turn it is, and whose account changed."""
+    """All workers by id, and for the dispatcher: whose turn it is, and whose account changed."""
 
     def __init__(self) -> None:
-        self._workers: dict[str, Worker] = {}
-        self._turns: OrderedDict[str, Worker] = OrderedDict()  # with room, least recently used first
+        self._workers: dict[str, KnownWorker] = {}
+        self._turns: OrderedDict[str, KnownWorker] = OrderedDict()  # with room, least recently used first
         self._turn = 0  # that was given last
-        self._changed: dict[str, Worker] = {}  # since somebody looked
-        self.spare: dict[str, Worker] = {}  # with a slot that no task holds
-        self.laden: dict[str, Worker] = {}  # with more tasks than slots
-        self.refusing: dict[str, Worker] = {}  # that are asked again after a pause
+        self._changed: dict[str, KnownWorker] = {}  # since the dispatcher looked
+        self.spare: dict[str, KnownWorker] = {}  # with a slot that no task holds
+        self.laden: dict[str, KnownWorker] = {}  # with more tasks than slots
+        self.refusing: dict[str, KnownWorker] = {}  # that are asked again after a pause
 
-    def __iter__(self) -> Iterator[Worker]:
+    def __iter__(self) -> Iterator[KnownWorker]:
         return iter(self._workers.values())
 
     def __len__(self) -> int:
         return len(self._workers)
 
-    def find(self, worker: str) -> Worker | None:
+    def find(self, worker: str) -> KnownWorker | None:
         return self._workers.get(worker)
 
-    def add(self, worker: Worker) -> Worker:
+    def add(self, worker: KnownWorker) -> KnownWorker:
         self._workers[worker.info.id] = worker
         self.settle(worker)
         return worker
 
-    def remove(self, worker: Worker) -> None:
+    def remove(self, worker: KnownWorker) -> None:
         for table in (self._workers, self._turns, self._changed, self.spare, self.laden, self.refusing):
             table.pop(worker.info.id, None)
 
-    def pause(self, worker: Worker, until: float) -> None:
+    def pause(self, worker: KnownWorker, until: float) -> None:
         """The worker refused a task. `settle` follows."""
         worker.refusals += 1
         worker.ask_again_at = until
         self.refusing[worker.info.id] = worker
 
-    def resume(self, worker: Worker) -> None:
+    def resume(self, worker: KnownWorker) -> None:
         """The worker may be asked again. `settle` follows."""
         worker.ask_again_at = inf
         self.refusing.pop(worker.info.id, None)
 
-    def settle(self, worker: Worker) -> None:
+    def settle(self, worker: KnownWorker) -> None:
         """The worker's account changed: see whether it still has a turn."""
         name = worker.info.id
         self._changed[name] = worker
@@ -200,31 +200,31 @@ class WorkerTable:
         _keep(self.spare, worker, worker.slots.by_tasks < worker.slots.shared)
         _keep(self.laden, worker, worker.is_laden)
 
-    def use(self, worker: Worker) -> None:
+    def use(self, worker: KnownWorker) -> None:
         """It was this worker's turn; now it is the last in line."""
         self.settle(worker)
         if worker.info.id in self._turns:
             self._turns.move_to_end(worker.info.id)
             self._line_up(worker)
 
-    def _line_up(self, worker: Worker) -> None:
+    def _line_up(self, worker: KnownWorker) -> None:
         self._turn += 1
         worker.turn = self._turn
         self._turns[worker.info.id] = worker
 
-    def in_turn(self) -> list[Worker]:
+    def in_turn(self) -> list[KnownWorker]:
         """Those with room, free or to wait."""
         return list(self._turns.values())
 
-    def take_changed(self) -> list[Worker]:
+    def take_changed(self) -> list[KnownWorker]:
         """Those whose account changed since the last look: with a thousand workers, mostly one or two."""
         changed = list(self._changed.values())
         self._changed.clear()
         return changed
 
-    def sort_by_turn(self, workers: list[Worker]) -> list[Worker]:
+    def sort_by_turn(self, workers: list[KnownWorker]) -> list[KnownWorker]:
         """Of these, the ones with room, free or to wait, in turn."""
-        return sorted((worker for worker in workers if worker.info.id in self._turns), key=_tell_turn)
+        return sorted((worker for worker in workers if worker.info.id in self._turns), key=_get_turn)
 
     def check(self) -> None:
         """What must hold after every step; for tests."""
@@ -240,15 +240,15 @@ class WorkerTable:
             assert (worker.ask_again_at < inf) == (worker.info.id in self.refusing)
         tables = (self._turns, self._changed, self.spare, self.laden, self.refusing)
         assert all(worker in self._workers for table in tables for worker in table)
-        assert self.in_turn() == sorted(self._turns.values(), key=_tell_turn)
+        assert self.in_turn() == sorted(self._turns.values(), key=_get_turn)
 
 
-def _keep(table: dict[str, Worker], worker: Worker, belongs: bool) -> None:
+def _keep(table: dict[str, KnownWorker], worker: KnownWorker, belongs: bool) -> None:
     if belongs:
         table[worker.info.id] = worker
     else:
         table.pop(worker.info.id, None)
 
 
-def _tell_turn(worker: Worker) -> int:
+def _get_turn(worker: KnownWorker) -> int:
     return worker.turn

@@ -4,7 +4,7 @@ from collections import Counter, deque
 from typing import NamedTuple, Protocol
 
 from gandy.core.calls import Peer
-from gandy.core.workers import Worker, WorkerInfo
+from gandy.core.workers import KnownWorker, WorkerInfo
 
 
 class Outgoing(NamedTuple):
@@ -17,13 +17,13 @@ class Outgoing(NamedTuple):
 class WorkerRegistry(Protocol):
     """The worker table, as a door sees it."""
 
-    def add(self, info: WorkerInfo) -> Worker: ...
+    def add(self, info: WorkerInfo) -> KnownWorker: ...
 
     def remove(self, worker: str) -> None:
         """For good."""
         ...
 
-    def on_heard(self, worker: Worker) -> None:
+    def on_heard(self, worker: KnownWorker) -> None:
         """A message came from the worker."""
         ...
 

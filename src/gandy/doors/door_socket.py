@@ -6,11 +6,11 @@ from collections import Counter
 from typing import Final
 
 from gandy.config import Address
-from gandy.core.workers import Worker, WorkerInfo
+from gandy.core.workers import KnownWorker, WorkerInfo
 from gandy.doors.base import Door
 from gandy.doors.sockets.curve import ServerKeys
 from gandy.doors.sockets.router import Router
-from gandy.foreman.lane import Lane
+from gandy.foreman.call_timers import CallTimers
 from gandy.foreman.server import Server
 from gandy.net.links import STRANGER, Visitor
 
@@ -32,7 +32,7 @@ class ForemanRegistry:
     def __init__(self, server: Server) -> None:
         self._server = server
 
-    def add(self, info: WorkerInfo) -> Worker:
+    def add(self, info: WorkerInfo) -> KnownWorker:
         reactor = self._server.foreman.reactor
         self._server.decide(reactor.on_hello(info, (), self._server.now()))
         worker = reactor.workers.find(info.id)
@@ -44,18 +44,18 @@ class ForemanRegistry:
         self._server.decide(self._server.foreman.reactor.on_gone(worker, self._server.now()))
         log.info("worker %s is gone", worker)
 
-    def on_heard(self, worker: Worker) -> None:
+    def on_heard(self, worker: KnownWorker) -> None:
         worker.last_heard = self._server.clock.now()
 
 
 class DoorSocket:
     """Implements `lane.Gate`."""
 
-    def __init__(self, name: str, door: Door, router: Router, lane: Lane) -> None:
+    def __init__(self, name: str, door: Door, router: Router, lane: CallTimers) -> None:
         self._name = name
         self._door = door
         self._router = router
-        self._lane = lane
+        self._call_timers = lane
         self._loop = asyncio.get_running_loop()
         self._flush_is_due = False
         self._warned: Counter[str] = Counter()  # how many dropped messages the log knows of
@@ -66,15 +66,15 @@ class DoorSocket:
         router.on_connect = self._on_connect
 
     def _on_message(self, frames: list[bytes]) -> None:
-        self._door.on_message(frames, self._lane.begin())
+        self._door.on_message(frames, self._call_timers.begin())
         self._flush_soon()
 
     def _on_disconnect(self, routing_id: bytes) -> None:
-        self._door.on_disconnect(routing_id, self._lane.begin())
+        self._door.on_disconnect(routing_id, self._call_timers.begin())
         self._flush_soon()
 
     def _on_connect(self) -> None:
-        self._door.on_connect(self._lane.begin())
+        self._door.on_connect(self._call_timers.begin())
         self._flush_soon()
 
     def _flush_soon(self) -> None:
@@ -85,7 +85,7 @@ class DoorSocket:
 
     def _flush(self) -> None:
         self._flush_is_due = False
-        self._lane.flush()
+        self._call_timers.flush()
 
     def send(self, now: float) -> bool:
         outbox = self._door.outbox

@@ -20,7 +20,7 @@ OLD: Final = ".1"  # behind the name, for the one before
 MAX_BYTES: Final = 50_000_000  # then it becomes the old one, and the old one is gone
 MAX_REFUSALS: Final = 20  # that are written in one period
 PERIOD: Final = 10.0  # seconds
-MAX_TEXT: Final = 500  # characters of one value: nobody fills the file with a few entries
+MAX_TEXT: Final = 500  # characters of one value: a few entries must not fill the file
 
 SEVERAL: Final = Visitor("several", "several places")
 
@@ -49,7 +49,7 @@ class Audit:
         entry = {"time": round(time.time(), 3), "what": what, "who": who.name, "from": who.place}
         entry |= {name: value for name, value in (("as", who.role), ("key", who.key)) if value}
         told = {name: value[:MAX_TEXT] if isinstance(value, str) else value for name, value in (entry | about).items()}
-        # In ASCII: no name that a peer made up moves the cursor of whoever looks into the file.
+        # In ASCII: no name that a peer made up moves the cursor of a terminal that shows the file.
         line = json.dumps(told) + "\n"
         try:
             self._append(line.encode())

@@ -14,10 +14,10 @@ from gandy.config import SOCKET_NAME, Address, parse_address
 from gandy.core.policy import Policy
 from gandy.core.workers import WorkerInfo
 from gandy.errors import ConfigError
+from gandy.foreman.admission import Admission
 from gandy.foreman.audit import Audit
 from gandy.foreman.blobs import Blobs
 from gandy.foreman.doors import NATIVE_ONLY, NO_KEYS, Doors
-from gandy.foreman.porter import Porter
 from gandy.foreman.requests import Requests
 from gandy.foreman.server import KEEP_RESULTS, Server
 from gandy.interfaces import find_ip, is_local
@@ -65,7 +65,7 @@ def refuse_plain(doors: Doors, insecure: bool) -> None:
 
 
 class ForemanProgram:
-    """A foreman with its doors. `start` gives control back; `wait` ends when somebody wants it to stop."""
+    """A foreman with its doors. `start` returns when it is open; `wait` ends when a signal or a client stops it."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class ForemanProgram:
         self.has_failed = False
         self._lock: FileLock | None = None
         self._band: AsyncEnsemble | None = None
-        self._porter: Porter | None = None
+        self._admission: Admission | None = None
         self._warnings: list[str] = []
 
     def _note_worker(self, who: Visitor, worker: WorkerInfo, is_here: bool) -> None:
@@ -172,9 +172,9 @@ class ForemanProgram:
         )
         self.server.clock.join(self._band)
         Signpost(self._band, native, self.keys.fingerprint)
-        self.requests.keeper.ensemble = ensemble
-        if self._porter is not None:
-            self._porter.ensemble = ensemble
+        self.requests.key_requests.ensemble = ensemble
+        if self._admission is not None:
+            self._admission.ensemble = ensemble
         self._note_door(f"ensemble:{ensemble}", "everybody on the network" if self.is_insecure else None)
 
     async def _leave(self) -> None:
@@ -186,9 +186,9 @@ class ForemanProgram:
         if address.scheme != "tcp":
             await self._open_door(address)
             return
-        if self._porter is None:
-            self._porter = Porter(self.server, self.keys, self.audit, self.home)
-        await self._porter.listen(address)
+        if self._admission is None:
+            self._admission = Admission(self.server, self.keys, self.audit, self.home)
+        await self._admission.listen(address)
         self._note_door(str(address))
         self.requests.network.append(address)
 
@@ -200,7 +200,7 @@ class ForemanProgram:
     def warn(self) -> None:
         """Loudly, at each start, of every door without keys."""
         for each in self._warnings:
-            log.warning("%s: whoever reaches it can run commands as you", each)
+            log.warning("%s: everybody who reaches it can run commands as you", each)
 
     async def wait(self) -> None:
         await self.requests.should_stop.wait()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from gandy.limits import MAX_REQUESTS, MAX_WAITING_BYTES, MAX_WAITING_REQUESTS
-from gandy.net.links import Link
+from gandy.net.links import SocketLink
 from gandy.talk.events import ExtensionReceived
 
 Serve = Callable[[ExtensionReceived], Coroutine[Any, Any, None]]
@@ -15,7 +15,7 @@ Serve = Callable[[ExtensionReceived], Coroutine[Any, Any, None]]
 class RequestQueue:
     """`serve` begins what an answer ends, perhaps long after `serve` itself: say so with `on_answered`."""
 
-    def __init__(self, link: Link, serve: Serve) -> None:
+    def __init__(self, link: SocketLink, serve: Serve) -> None:
         self._link = link
         self._serve = serve
         self._under_way = 0
@@ -46,7 +46,7 @@ class RequestQueue:
             self._link.resume_reading()
 
     def cancel(self) -> None:
-        """The link is gone, and nobody waits for an answer."""
+        """The link is gone, and no answer is waited for."""
         self._waiting.clear()
         for task in self._tasks:
             task.cancel()

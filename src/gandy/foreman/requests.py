@@ -34,16 +34,15 @@ from gandy.core.withdrawal import Withdrawal
 from gandy.errors import RemoteProtocolError, StoreError
 from gandy.foreman.audit import Audit
 from gandy.foreman.blobs import Blobs
-from gandy.foreman.keeper import Keeper
-from gandy.foreman.news import News
+from gandy.foreman.followers import Followers
+from gandy.foreman.key_requests import KeyRequests
 from gandy.foreman.questions import ANSWERS, Questions
 from gandy.foreman.request_queue import RequestQueue
 from gandy.foreman.server import Server
 from gandy.interfaces import list_reachable
 from gandy.keys.foreman import ForemanKeys
 from gandy.limits import LAST_INTEGER
-from gandy.net.links import OWNER, Visitor
-from gandy.net.links import Link as NetLink
+from gandy.net.links import OWNER, SocketLink, Visitor
 from gandy.talk.events import ExtensionReceived
 
 log = logging.getLogger("gandy.foreman")
@@ -58,10 +57,10 @@ class Requests:
         self._server = server
         self._blobs = blobs
         self._audit = audit
-        self._news = News(server)
+        self._followers = Followers(server)
         self._questions = Questions(server)
         self.network: list[Address] = []  # where others come in with their keys
-        self.keeper = Keeper(server, keys, audit, self._list_reachable)
+        self.key_requests = KeyRequests(server, keys, audit, self._list_reachable)
         self.should_stop = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._queues: dict[Link, RequestQueue] = {}
@@ -86,7 +85,7 @@ class Requests:
             self._queues[link].on_answered()
 
     def on_commit(self, batch: Batch) -> None:
-        self._news.on_commit(batch)
+        self._followers.on_commit(batch)
 
     def on_withdrawal(self, new: Withdrawal) -> None:
         self._answers.intake.on_withdrawal(new)
@@ -99,7 +98,7 @@ class Requests:
         if queue is not None:
             queue.cancel()
         self._questions.on_gone(link)
-        self._news.on_gone(link)
+        self._followers.on_gone(link)
         self._server.decide(list(self._answers.intake.on_gone(link, self._server.now())))
 
     def on_time(self, now: float) -> None:
@@ -107,7 +106,7 @@ class Requests:
         self._server.decide(list(self._answers.intake.on_time(now)))
 
     async def close(self) -> None:
-        await self._news.close()
+        await self._followers.close()
         for queue in self._queues.values():
             queue.cancel()
         for task in list(self._tasks):
@@ -174,7 +173,7 @@ class Requests:
             case Note(what, about):
                 self._audit.note(what, _get_visitor(token[0]), **about)
             case Follow(job, results):
-                return await (self._news.listen(job, token) if results else self._news.watch(job, token))
+                return await (self._followers.listen(job, token) if results else self._followers.watch(job, token))
             case ReadSharedTime():
                 return server.clock.shared()
             case DrawIdentity():
@@ -182,7 +181,7 @@ class Requests:
             case KeepArguments(request):
                 await asyncio.to_thread(self._blobs.put, request.name, request.offset, request.data, request.is_last)
             case ManageKeys(about_keys):
-                return self.keeper.answer(about_keys, _get_visitor(token[0]))
+                return self.key_requests.answer(about_keys, _get_visitor(token[0]))
             case StopProgram(drain):
                 self._stop(drain)
             case _:
@@ -225,8 +224,8 @@ class Requests:
             self.on_answered(link)
 
 
-def _get_port(link: Link) -> NetLink:
-    assert isinstance(link.port, NetLink)
+def _get_port(link: Link) -> SocketLink:
+    assert isinstance(link.port, SocketLink)
     return link.port
 
 

@@ -22,13 +22,12 @@ from gandy.core.standing import Standing
 from gandy.core.withdrawal import Withdrawal
 from gandy.core.workers import WorkerInfo
 from gandy.errors import REFUSALS, RemoteProtocolError
+from gandy.foreman.call_timers import CallTimers
 from gandy.foreman.clock import ForemanClock
 from gandy.foreman.committer import Committer
 from gandy.foreman.dead_workers import DeadWorkers
-from gandy.foreman.lane import Lane
 from gandy.limits import MAX_PAYLOAD_BYTES, MAX_SILENT_LINKS
-from gandy.net.links import Link as NetLink
-from gandy.net.links import LinkOwner, Visitor, listen
+from gandy.net.links import LinkOwner, SocketLink, Visitor, listen
 from gandy.net.open_files import limit_by_files
 from gandy.store.base import Store
 from gandy.talk.events import ExtensionReceived
@@ -82,7 +81,7 @@ class Server:
             log.error("job %d cannot be read and is set aside: see 'gandy job show %d'", number, number)
         reactor = Reactor(self._policy, recovered.next_job, self.clock.boot)
         self.foreman = Foreman(reactor, self.clock.now(), _Watcher(self), limit_by_files(MAX_SILENT_LINKS))
-        self.lane = Lane(self.foreman)
+        self.call_timers = CallTimers(self.foreman)
         self.committer = Committer(self.foreman, self.store, self.standing, self.now)
         self.committer.on_reply = self._reply
         self.committer.on_commit = self.on_commit
@@ -105,7 +104,7 @@ class Server:
     async def listen(self, address: Address, owner: LinkOwner | None = None) -> None:
         """`owner`: of the links, where it is not this server but a door to it. Raises: ConfigError."""
         role = CrewRole.OWNER if address.scheme == "unix" else CrewRole.ANYBODY
-        await self.serve(address, lambda: NetLink(owner or self, role))
+        await self.serve(address, lambda: SocketLink(owner or self, role))
 
     async def serve(self, address: Address, make: Callable[[], asyncio.Protocol]) -> None:
         """Make links of what connects at this address. Raises: ConfigError."""
@@ -119,7 +118,7 @@ class Server:
         for task in self._tasks:
             task.cancel()
         if self._tasks:
-            self.lane.close()
+            self.call_timers.close()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._tasks:
             for link in list(self.foreman.links.values()):
@@ -129,7 +128,7 @@ class Server:
 
     # Links
 
-    def on_link(self, port: NetLink, side: Side | None = None) -> None:
+    def on_link(self, port: SocketLink, side: Side | None = None) -> None:
         """`side`: the conversation, where it is not that of the native wire."""
         if port.is_foreign:
             log.warning("another user tried to come in by the unix socket")
@@ -139,18 +138,18 @@ class Server:
         port.link = self.foreman.on_link(port, port.credentials, self.clock.now(), side)
         asyncio.get_running_loop().call_later(GREETING_PAUSE, self.foreman.greet, port.link)
 
-    def on_data(self, port: NetLink, data: bytes) -> None:
+    def on_data(self, port: SocketLink, data: bytes) -> None:
         link = port.link
         if link is None:  # of another user, which is about to be gone
             return
         self.foreman.on_data(link, data, self.now())
         while link.inbox:
             self.on_message(link, link.inbox.popleft())
-        self.lane.arm()
+        self.call_timers.arm()
         if self.foreman.has_work:
             self.wake()
 
-    def on_cut(self, port: NetLink) -> None:
+    def on_cut(self, port: SocketLink) -> None:
         link = port.link
         if link is None:
             return
@@ -272,5 +271,5 @@ class _Watcher:
 
 
 def _visitor(link: Link) -> Visitor:
-    assert isinstance(link.port, NetLink)
+    assert isinstance(link.port, SocketLink)
     return link.port.peer

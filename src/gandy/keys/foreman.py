@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from gandy.core.keyring import Invitation, Key, Keyring, RingState, tell_check
+from gandy.core.keyring import Invitation, Key, Keyring, RingState, hash_secret
 from gandy.core.roles import KEYED, CrewRole
 from gandy.errors import ConfigError, Rejected
 from gandy.keys.crew import CrewKeys, Membership, compute_fingerprint
@@ -110,7 +110,7 @@ class ForemanKeys:
             raise Rejected(f"an invitation cannot be for the role {role}")
         now = time.time()
         secret = secrets.token_bytes(SECRET_BYTES)
-        invitation = Invitation(secrets.token_hex(4), tell_check(secret), role, now + seconds, uses)
+        invitation = Invitation(secrets.token_hex(4), hash_secret(secret), role, now + seconds, uses)
         self.ring.invite(invitation, now)
         self.save()
         token = Token(invitation.id, secret, bytes.fromhex(self.fingerprint), addresses, role)

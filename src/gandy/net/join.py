@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from gandy.config import parse_address
-from gandy.core.keyring import MAX_NAME, make_proof, tell_check
+from gandy.core.keyring import MAX_NAME, hash_secret, make_proof
 from gandy.core.roles import CrewRole
 from gandy.errors import ConfigError, LinkError, NotAllowed, RemoteProtocolError
 from gandy.keys.certificates import Secret, make_secret
@@ -87,7 +87,7 @@ def _ask(address: str, token: Token, secret: Secret, name: str) -> tuple[Joined,
             certificate = tls.getpeercert(binary_form=True)
             if certificate is None or not is_pinned(certificate, token.fingerprint.hex()):
                 raise LinkError(f"what listens at {address} is not the foreman that made this token")
-            proof = make_proof(tell_check(token.secret), bind(token.fingerprint, secret.public))
+            proof = make_proof(hash_secret(token.secret), bind(token.fingerprint, secret.public))
             tls.sendall(encode_join(Join(token.invitation, proof, secret.public, name)))
             answer = decode_answer(_read(tls))
     except (OSError, ValueError, RemoteProtocolError) as error:  # ValueError: from the codec for host names

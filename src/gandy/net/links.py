@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from gandy.config import Address
 from gandy.core.keyring import Key
-from gandy.core.lobby import find_source
 from gandy.core.roles import Credentials, CrewRole
+from gandy.core.unknown_peers import find_source
 from gandy.errors import ConfigError
 from gandy.net.open_files import limit_by_files
 
 if TYPE_CHECKING:
-    from gandy.core.links import Link as CoreLink  # it would load the whole foreman into clients
+    from gandy.core.links import Link  # it would load the whole foreman into clients
 
 # Bytes that may wait in our memory for a peer that does not read. Beyond, the link is cut.
 MAX_UNSENT_BYTES = 64 * 1024 * 1024
@@ -34,7 +34,7 @@ LAST_WORD_PAUSE = 1.0  # seconds that a link has to take its last word
 _CREDENTIALS = struct.calcsize("3i")  # bytes: process, user, group
 
 
-STRANGER = "a stranger"  # what somebody is called whose name no key tells
+STRANGER = "a stranger"  # the name of a peer that showed no key
 
 
 class Visitor(NamedTuple):
@@ -55,14 +55,14 @@ OWNER = Visitor("owner", "this machine")
 class LinkOwner(Protocol):
     """What a link belongs to."""
 
-    def on_link(self, link: "Link") -> None: ...
+    def on_link(self, link: "SocketLink") -> None: ...
 
-    def on_data(self, link: "Link", data: bytes) -> None: ...
+    def on_data(self, link: "SocketLink", data: bytes) -> None: ...
 
-    def on_cut(self, link: "Link") -> None: ...
+    def on_cut(self, link: "SocketLink") -> None: ...
 
 
-class Link(asyncio.Protocol):
+class SocketLink(asyncio.Protocol):
     """One connection, whichever side opened it."""
 
     _count = 0
@@ -70,20 +70,20 @@ class Link(asyncio.Protocol):
 
     def __init__(self, owner: LinkOwner, role: CrewRole = CrewRole.OWNER, key: Key | None = None) -> None:
         """`role` and `key`: of the peer, where it is the one that connected."""
-        Link._count += 1
+        SocketLink._count += 1
         self.role = role
         self.key = key
-        self.name = f"link{Link._count}-{Link._life}"  # new in each process: plain peers are known by it
+        self.name = f"link{SocketLink._count}-{SocketLink._life}"  # new in each process: plain peers are known by it
         self._owner = owner
         self._transport: asyncio.Transport | None = None
-        self._place = "nowhere"  # until there is somebody
+        self._place = "nowhere"  # until there is a peer
         self.source = ""  # that its peer is counted for
         self.peer_pid: int | None = None  # the process at the other end of a unix socket, where the kernel tells
-        self.link: CoreLink | None = None  # what a foreman knows of it
+        self.link: Link | None = None  # what a foreman knows of it
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self._place = tell_place(transport)
+        self._place = format_place(transport)
         self.source = get_source(transport)
         self._transport.set_write_buffer_limits(0)  # what we write goes out now, and not at the end of the turn
         sock = transport.get_extra_info("socket")
@@ -154,8 +154,8 @@ class Link(asyncio.Protocol):
         return self._transport is not None and is_foreign(self._transport.get_extra_info("socket"))
 
 
-def tell_place(transport: asyncio.BaseTransport) -> str:
-    """Where somebody comes from, for people."""
+def format_place(transport: asyncio.BaseTransport) -> str:
+    """Where a peer connects from, for people."""
     name = transport.get_extra_info("peername")
     if not isinstance(name, tuple):
         return "this machine"

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from gandy.keys.session import TlsSession
-from gandy.net.links import get_source, tell_place
+from gandy.net.links import format_place, get_source
 
 HANDSHAKE_SECONDS: Final = 5.0
 
@@ -81,7 +81,7 @@ class TlsEnd(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._below = cast("asyncio.Transport", transport)
-        self.place = tell_place(transport)
+        self.place = format_place(transport)
         self.source = get_source(transport)
         if self._is_aborted or not self.on_strange_begin(self):
             self._below.abort()

@@ -23,7 +23,7 @@ class Store(Protocol):
     async def close(self) -> None: ...
 
     async def commit(self, records: Sequence[Record]) -> frozenset[AttemptKey]:
-        """Make these records durable, in order, all or none. Gives the claims that somebody else got first."""
+        """Make these records durable, in order, all or none. Gives the claims that another foreman got first."""
 
     async def prepare(self) -> None:
         """After a commit that failed: see to it that new work can be kept again.

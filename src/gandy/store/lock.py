@@ -12,7 +12,7 @@ class FileLock:
     """A lock on a file beside `path`, which tells who holds it. The file stays: removing it would let two in."""
 
     def __init__(self, path: Path) -> None:
-        """Raises: StoreError: somebody else has it, or the folder is not there."""
+        """Raises: StoreError: another process has it, or the folder is not there."""
         beside = path.with_name(path.name + ".lock")
         try:
             self._file = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

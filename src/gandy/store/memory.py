@@ -14,11 +14,11 @@ from gandy.core.records import (
     Claimed,
     Ended,
     JobAdded,
-    JobClosed,
     JobForgotten,
     JobSet,
     LinesAdded,
     LinesDropped,
+    OpenJobClosed,
     Record,
     ResultsDropped,
     TasksAdded,
@@ -129,7 +129,7 @@ class MemoryStore:
                 known.discard(record.job)
 
     def _apply(self, record: Record) -> list[AttemptKey]:
-        """Gives the attempts that somebody else claimed first."""
+        """Gives the attempts that another foreman claimed first."""
         match record:
             case Claimed():
                 return self._claim(record)
@@ -141,7 +141,7 @@ class MemoryStore:
                 self._add(record)
             case TasksAdded():
                 self._add_tasks(record)
-            case JobClosed(number, at):
+            case OpenJobClosed(number, at):
                 self._close(number, at)
             case LinesAdded() | LinesDropped():
                 self._set_upload(record)

@@ -20,7 +20,7 @@ from gandy.store import sqlite_write as write
 from gandy.store.base import JobRow, Recovered, RecoveredJob, TaskRow
 from gandy.store.lock import FileLock
 from gandy.store.place import PlacedFile
-from gandy.store.sqlite_commit import Committer
+from gandy.store.sqlite_commit import SqliteCommitter
 from gandy.store.sqlite_open import explained, open_reader, open_writer, reading
 
 P = ParamSpec("P")
@@ -91,9 +91,9 @@ class SqliteStore:
             self._held = held.pop_all()
         return Recovered(tuple(jobs), self._committer.next_job, tuple(unreadable), tuple(self._committer.problems))
 
-    def _look_at_file(self, place: PlacedFile) -> Committer:
+    def _look_at_file(self, place: PlacedFile) -> SqliteCommitter:
         with explained(self.path):
-            return Committer(self.path, place)
+            return SqliteCommitter(self.path, place)
 
     async def close(self) -> None:
         self._threads = None

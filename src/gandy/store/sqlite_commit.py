@@ -31,7 +31,7 @@ QUICK_CHECK: Final = "PRAGMA quick_check(1)"
 FULL_CHECK: Final = "PRAGMA integrity_check(1)"
 
 
-class Committer:
+class SqliteCommitter:
     """One for each open file."""
 
     def __init__(self, path: Path, place: PlacedFile) -> None:

@@ -81,7 +81,7 @@ WHERE last = (SELECT count(*) FROM tasks WHERE job = ?1)
 # The first task from a number on that has a row.
 FIND_ROW: Final = "SELECT min(task) FROM tasks WHERE job = ? AND task >= ?"
 
-# The end of an unbroken run of rows. Where it reaches the last task that matters, nobody needs to know how it goes on.
+# The end of an unbroken run of rows. Where it reaches the last task that matters, the rest is not looked at.
 FIND_RUN_END: Final = """
 SELECT task FROM tasks AS this WHERE job = ?1 AND task >= ?2
     AND (task >= ?3 OR NOT EXISTS (SELECT 1 FROM tasks WHERE job = ?1 AND task = this.task + 1))

@@ -133,7 +133,7 @@ CREATE TABLE last_commit (number INTEGER NOT NULL);
 INSERT INTO last_commit VALUES (0);
 """
 
-# Tasks that a worker has and has not begun are told from those that run. Of what ran by the old count nobody knows.
+# Tasks that a worker has and has not begun are told from those that run. For what ran by the old count it is not known.
 _ASSIGNED: Final = """
 CREATE TABLE jobs_anew (
     job INTEGER PRIMARY KEY AUTOINCREMENT,

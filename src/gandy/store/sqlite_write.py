@@ -19,11 +19,11 @@ from gandy.core.records import (
     Claimed,
     Ended,
     JobAdded,
-    JobClosed,
     JobForgotten,
     JobSet,
     LinesAdded,
     LinesDropped,
+    OpenJobClosed,
     Record,
     ResultsDropped,
     TasksAdded,
@@ -50,7 +50,7 @@ UPLOAD_LINES: Final = "INSERT INTO uploads (upload, first, packed) VALUES (?, ?,
 # They belong to a job now.
 TAKE_UPLOAD: Final = "INSERT INTO lines (job, first, packed) SELECT ?, first, packed FROM uploads WHERE upload = ?"
 
-# Nobody needs them any more.
+# They are not needed any more.
 DROP_UPLOAD: Final = "DELETE FROM uploads WHERE upload = ?"
 DROP_UPLOADS: Final = "DELETE FROM uploads"
 
@@ -162,14 +162,14 @@ def apply(db: sqlite3.Connection, records: Sequence[Record]) -> frozenset[Attemp
 
 
 def drop_uploads(db: sqlite3.Connection) -> None:
-    """A foreman starts: whoever sent lines to the last one sends them again."""
+    """A foreman starts: clients that sent lines to the last one send them again."""
     with transaction(db):
         db.execute(DROP_UPLOADS)
 
 
 @contextmanager
 def transaction(db: sqlite3.Connection) -> Iterator[None]:
-    # IMMEDIATE: a lock that somebody else holds shows before anything is done.
+    # IMMEDIATE: a lock that another process holds shows before anything is done.
     db.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -215,7 +215,7 @@ class _Batch:
                 self._add(record)
             case TasksAdded():
                 self._add_tasks(record)
-            case JobClosed(job, at):
+            case OpenJobClosed(job, at):
                 self._execute(CLOSE_JOB, (job,))
                 self._moved[job].at = at
             case LinesAdded(upload, first, lines):

@@ -1,4 +1,4 @@
-"""Requests and answers of one v2 link, seen from one side: seed 001, rules 4 (sequence numbers) and 5 (RESET).
+"""Requests and answers of one v2 link, seen from one side: docs/protocol/v2.md, rules 4 and 5.
 
 It owns order: who may speak, what waits, what is dropped and sent again. It refuses to know what a JOB is good for:
 that is for `worker` and `foreman`, which ask (`request`), answer (`answer`) and pull (`next_event`).
@@ -73,7 +73,7 @@ class Exchange:
         self._restart()
 
     def _restart(self) -> None:
-        """Seed 001, rule 5: "as if the connection was new". What was agreed on stays agreed."""
+        """v2.md, rule 5: the link is as new. What was agreed on stays agreed."""
         self._numbers = Numbers(self.role, self._last_number)
         self._outstanding: _Outstanding | None = None
         self._held: deque[tuple[int, Request]] = deque()  # theirs, waiting for their turn
@@ -183,7 +183,7 @@ class Exchange:
         del self._handling[ticket.seq]
 
     def greet(self) -> None:
-        """Say the seed's OK(0), for a worker that waits for it. Number 1, because 0 would look like HELLO's answer."""
+        """Say OK(0), for a worker that waits for it. Number 1, because 0 would look like HELLO's answer."""
         self._output += v2.encode(1, GREETING)
 
     def agree(self, extensions: Extension) -> None:
@@ -273,7 +273,7 @@ class Exchange:
         return Answered(asked.message, message)
 
     def _is_greeting(self, asked: _Outstanding | None, seq: int, message: Answer) -> bool:
-        """Seed 001, greeting: a side may open with OK(0). It answers nothing, whatever number it has."""
+        """v2.md, greeting: a side may open with OK(0). It answers nothing, whatever number it has."""
         if message != GREETING:
             return False
         if self.state is State.WELCOME and asked is not None and isinstance(asked.message, Hello):
@@ -285,7 +285,7 @@ class Exchange:
         """Rule 6: reissue after progress. Their queue is full only while they wait for us, so once we have answered
         all they asked, which `can_request` sees to, there is room."""
         is_ours_to_wait = self._has_answered or self._handling or self._held
-        if not is_ours_to_wait or isinstance(request, Hello):  # nobody may hold a HELLO
+        if not is_ours_to_wait or isinstance(request, Hello):  # a HELLO is never held back
             raise RemoteProtocolError("ERROR(overflow) from a peer that waits for nothing", ErrorCode.BAD_STATE)
         return Overflowed(request)
 
@@ -321,7 +321,7 @@ class Exchange:
         return None
 
     def _obey_without_reply(self, seq: int, message: Request) -> Requested | None:
-        """Rule 6a against rule 5c: above our RESET an immediate STOP is obeyed at once, and dropped without a reply."""
+        """Rule 4.6a against rule 5c: above our RESET an immediate STOP is obeyed at once, without a reply."""
         if not (isinstance(message, Stop) and message.is_immediate):
             return None
         self._take_step(self.role.other, Step(Stop))
@@ -385,7 +385,7 @@ class Exchange:
     def _find_step(self, sender: Role, step: Step) -> State:
         """The state that follows.
 
-        Raises: LocalProtocolError or RemoteProtocolError, whoever would break the law.
+        Raises: LocalProtocolError where we would break the law, RemoteProtocolError where the peer did.
         """
         try:
             return LAW[self.state, sender, step]

@@ -154,7 +154,7 @@ class ForemanSide:
         self._queue.append(Reset())
 
     def greet(self) -> None:
-        """Speak first, for a worker that follows seed 001 to the letter and waits for OK(0) before its HELLO."""
+        """Speak first, for a worker that follows v2.md to the letter and waits for OK(0) before its HELLO."""
         if self.state is State.GREETING:
             self._exchange.greet()
 

@@ -12,14 +12,14 @@ from gandy.wire.messages import Answer, Cancel, Error, Hello, Job, Message, Ok, 
 
 
 class Role(StrEnum):
-    """The two sides of a link. (Seed 000 calls them client and server.)"""
+    """The two sides of a link. (docs/protocol/v1.md: the original calls them client and server.)"""
 
     WORKER = "worker"
     FOREMAN = "foreman"
 
     @property
     def parity(self) -> int:
-        """Seed 001, rule 4.3: requests of workers are even, requests of the foreman are odd."""
+        """v2.md, rule 4.3: requests of workers are even, requests of the foreman are odd."""
         return 0 if self is Role.WORKER else 1
 
     @property
@@ -89,7 +89,7 @@ LAW: Final[Mapping[tuple[State, Role, Step], State]] = {
     (_OPEN, _FOREMAN, Step(Error, Update)): _OPEN,
     (_OPEN, _WORKER, Step(Reset)): _RESETTING,
     (_OPEN, _FOREMAN, Step(Reset)): _RESETTING,
-    # Seed 001, rule 5b: what was asked before the RESET is answered before the RESET is.
+    # v2.md, rule 5b: what was asked before the RESET is answered before the RESET is.
     (_RESETTING, _WORKER, Step(Hello)): _RESETTING,
     (_RESETTING, _FOREMAN, Step(Ok, Hello)): _RESETTING,
     (_RESETTING, _FOREMAN, Step(Error, Hello)): _RESETTING,

@@ -1,4 +1,4 @@
-"""Sequence numbers of one side of a link (seed 001, rule 4).
+"""Sequence numbers of one side of a link (docs/protocol/v2.md, rule 4).
 
 Numbers come in pairs, the even one for the worker and the odd one for the foreman. A new request takes our half of the
 first pair above everything sent and received, which is the original's choice too, so our bytes equal its bytes.
@@ -20,7 +20,7 @@ class Numbers:
 
     @property
     def is_worn_out(self) -> bool:
-        """Seed 001, rule 5: only a number for RESET is left."""
+        """v2.md, rule 5: only a number for RESET is left."""
         return self._next_pair >= self._last_pair
 
     def is_ours(self, seq: int) -> bool:

@@ -105,7 +105,7 @@ class WorkerSide:
         """Whether results have not been sent yet."""
         return bool(self._unsent)
 
-    def tell_room(self, ready: int) -> int:
+    def count_room(self, ready: int) -> int:
         """How many more results may come before they all must go: while so many tasks are ready here, they can wait.
 
         0: now. With each result there is one task less that is ready.
@@ -294,7 +294,7 @@ class WorkerSide:
         self._owes_hello = True
 
     def _take_back(self) -> None:
-        """The UPDATE did not arrive, or nobody knows: its task holds its slot again until the next try."""
+        """The UPDATE did not arrive, or that is not known: its task holds its slot again until the next try."""
         if self._reported is not None:
             self.slots.take((self._reported,))
             self._reported = None

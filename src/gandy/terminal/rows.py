@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from msgspec.structs import asdict
 
 from gandy.core.explain import describe_ending
-from gandy.core.requests import KeyRow, Status, WorkerRow
+from gandy.core.requests import ForemanStatus, KeyRow, WorkerRow
 from gandy.core.rows import JobRow, TaskRow
 from gandy.terminal.people import (
     format_age,
@@ -123,7 +123,7 @@ def worker_to_json(row: WorkerRow) -> dict[str, Any]:
     return asdict(row)
 
 
-def status_to_json(status: Status) -> dict[str, Any]:
+def status_to_json(status: ForemanStatus) -> dict[str, Any]:
     return asdict(status)
 
 
@@ -182,12 +182,12 @@ def worker_to_cells(row: WorkerRow) -> Sequence[str]:
     return row.name, state, slots, used, running, format_count(row.calls), silence, tags, commands, row.id
 
 
-def _format_tasks(status: Status) -> str:
+def _format_tasks(status: ForemanStatus) -> str:
     assigned = f"{format_count(status.assigned)} assigned, " if status.assigned else ""
     return f"{format_count(status.running)} running, {assigned}{format_count(status.waiting)} waiting"
 
 
-def status_to_fields(status: Status) -> list[tuple[str, str]]:
+def status_to_fields(status: ForemanStatus) -> list[tuple[str, str]]:
     return [
         ("foreman", f"version {status.version}, process {status.pid}"),
         ("up for", format_seconds(status.uptime_seconds)),

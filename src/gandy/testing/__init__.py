@@ -4,7 +4,7 @@ Nothing here opens a socket or reads a clock. Chance comes from a seed, so whate
 """
 
 from gandy.testing.ends import ForemanEnd, Ledger, WorkerEnd
-from gandy.testing.link import End, Link, Watcher
+from gandy.testing.link import End, SimulatedLink, Watcher
 from gandy.testing.referee import BrokenLaw, Referee
 from gandy.testing.simulation import Simulation
 from gandy.testing.transcript import Transcript
@@ -15,8 +15,8 @@ __all__ = [
     "End",
     "ForemanEnd",
     "Ledger",
-    "Link",
     "Referee",
+    "SimulatedLink",
     "Simulation",
     "Transcript",
     "Watcher",

@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from gandy.core.effects import Effect, Give, Reply
 from gandy.core.extensions import BEGUN, FOREMAN_OFFERS, WORKER_OFFERS, Begun, encode
-from gandy.core.foreman import Batch, Foreman, NoWatcher
+from gandy.core.foreman import Batch, Foreman, NoPeerLog
 from gandy.core.links import Link
 from gandy.core.model import AttemptKey, Cause, JobSpec, TaskKey
 from gandy.core.policy import Policy
@@ -111,7 +111,7 @@ class SimulatedForeman:
         run_sync(self._store.close())
 
     def connect(self, worker: "SimulatedWorker", watchers: tuple[Watcher, ...] = ()) -> WeatheredLink | None:
-        """A link to a worker, or None while nobody is there."""
+        """A link to a worker, or None while the foreman is down."""
         if not self.is_up:
             return None
         self._link_count += 1
@@ -204,8 +204,8 @@ class SimulatedForeman:
         self._simulation.call_later(delay, lambda: action() if life == self.life and self.is_up else None)
 
 
-class _NoRefusals(NoWatcher):
-    """Nobody in a simulated crew breaks the rules."""
+class _NoRefusals(NoPeerLog):
+    """No peer in a simulated crew breaks the rules."""
 
     def on_refused(self, link: Link, error: RemoteProtocolError) -> None:
         raise AssertionError(f"{link.name} is refused") from error

@@ -23,7 +23,7 @@ from gandy.wire.messages import Task, TaskPair, TaskResult
 
 
 def _ignore(_task: Task) -> None:
-    """Tasks end when somebody calls `WorkerEnd.end`."""
+    """Tasks end when the test calls `WorkerEnd.end`."""
 
 
 class WorkerEnd:

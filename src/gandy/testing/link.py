@@ -24,7 +24,7 @@ class Watcher(Protocol):
     def on_delivered(self, sender: Role, data: bytes) -> None: ...
 
 
-class Link:
+class SimulatedLink:
     """Holds what was sent and has not arrived; `deliver` moves it on by as many bytes as the caller likes."""
 
     def __init__(self, worker: End, foreman: End, watchers: Iterable[Watcher] = ()) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from gandy.talk.law import Role
-from gandy.testing.link import End, Link, Watcher
+from gandy.testing.link import End, SimulatedLink, Watcher
 from gandy.testing.simulation import Simulation
 
 
@@ -18,7 +18,7 @@ class Weather(Struct, frozen=True):
     cut: float = 0.0  # the link breaks when a packet arrives
 
 
-class WeatheredLink(Link):
+class WeatheredLink(SimulatedLink):
     """A link that delivers by itself: `flush`, and let the simulation run."""
 
     def __init__(

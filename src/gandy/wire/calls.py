@@ -1,7 +1,8 @@
 """Frames of the CALLS extension: calls of commands, their results, and who offers what. Opens no values.
 
-Calls are no requests in the sense of seed 001: each has a number of its own on each link (`seq`), any number may be
-under way, and they end in any order. Pieces of large arguments and results are sent as the other side grants credit.
+Calls are no requests in the sense of docs/protocol/v2.md: each has a number of its own on each link (`seq`), any number
+may be under way, and they end in any order. Pieces of large arguments and results are sent as the other
+side grants credit.
 """
 
 from collections.abc import Callable, Iterable
@@ -37,7 +38,7 @@ CALL: Final = 0x40  # caller to worker: a command, and the beginning of its argu
 BODY: Final = 0x41  # caller to worker: more of the arguments
 RESULT: Final = 0x42  # worker to caller: (a piece of) a value, or how the call ended without one
 CREDIT: Final = 0x43  # either way: so many bytes more may be sent, in the padding
-CANCEL: Final = 0x44  # caller to worker: nobody wants the result any more
+CANCEL: Final = 0x44  # caller to worker: the result is not wanted any more
 ANNOUNCE: Final = 0x45  # worker to foreman: what it offers from now on
 YIELD: Final = 0x46  # foreman to worker: slots that tasks of jobs should leave to calls, in the padding
 YIELDED: Final = 0x47  # worker to foreman: slots that they have left, in the padding
@@ -48,7 +49,7 @@ STREAM: Final = 2  # values are wanted as they come
 MORE: Final = 4  # arguments go on in BODY
 PICKLED: Final = 8  # arguments and values are pickles
 DIRECT: Final = 16  # for one worker only, whose id follows the command's name
-PATIENT: Final = 32  # it waits also where nobody offers the command
+PATIENT: Final = 32  # it waits also where no worker offers the command
 AT: Final = 64  # TIMED: it begins at a shared time, which follows the names as a double
 
 # Subtype of BODY and RESULT.
@@ -102,7 +103,7 @@ class Announcement(Struct, frozen=True, array_like=True):
     knows_time: bool = False
 
 
-class Failure(Struct, frozen=True, array_like=True):
+class CallFailure(Struct, frozen=True, array_like=True):
     """What a command raised. `pickled` only where the caller asked for pickles."""
 
     kind: Text
@@ -187,7 +188,7 @@ def decode_refusal(payload: bytes) -> tuple[int, str]:
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _announcements: Final = msgspec.msgpack.Decoder(Announcement)
-_failures: Final = msgspec.msgpack.Decoder(Failure)
+_failures: Final = msgspec.msgpack.Decoder(CallFailure)
 
 
 def encode_announcement(slots: int, reserved: int, offers: Iterable[Offer], knows_time: bool = False) -> bytes:
@@ -208,20 +209,20 @@ def decode_announcement(payload: bytes) -> Announcement:
     return said
 
 
-def encode_failure(failure: Failure) -> bytes:
+def encode_failure(failure: CallFailure) -> bytes:
     """Its texts may be no texts, as file names are often told in them, and of any length."""
     kind, message = (_make_text(text)[:MAX_TEXT] for text in (failure.kind, failure.message))
     trace = _make_text(failure.trace)[-MAX_TRACE:]  # it ends with what went wrong
-    return _encoder.encode(Failure(kind, message, trace, failure.pickled))
+    return _encoder.encode(CallFailure(kind, message, trace, failure.pickled))
 
 
 def _make_text(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()
 
 
-def decode_failure(payload: bytes) -> Failure:
+def decode_failure(payload: bytes) -> CallFailure:
     """Also of bytes that are none: then it says so."""
     try:
         return _failures.decode(payload)
     except BROKEN:
-        return Failure("Exception", "the command failed, and nobody can tell why")
+        return CallFailure("Exception", "the command failed, and gave no reason that can be read")

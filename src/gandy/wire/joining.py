@@ -1,4 +1,4 @@
-"""How a machine joins a crew: the token that somebody hands over, and one question and one answer inside TLS.
+"""How a machine joins a crew: the token that its owner hands over, and one question and one answer inside TLS.
 
 Both are msgpack behind their length, in four bytes. The ALPN name of the link says that this is spoken, and not v2.
 """

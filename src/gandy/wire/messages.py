@@ -54,7 +54,7 @@ class Status(IntEnum):
 
 
 class Extension(IntFlag):
-    """What gandy adds to seed 001. Each bit is offered in HELLO and agreed to in its OK, or not used at all."""
+    """What gandy adds to v2. Each bit is offered in HELLO and agreed to in its OK, or not used at all."""
 
     NONE = 0
     ATOMIC = 1  # a JOB is accepted whole or not at all; ERROR codes from 3 up are understood
@@ -209,7 +209,7 @@ class Hello(Struct, frozen=True, gc=False):
 
 
 class Job(Struct, frozen=True, gc=False):
-    """Tasks to start. `packed`: as they go into the payload, where somebody has made that already."""
+    """Tasks to start. `packed`: as they go into the payload, where that is made already."""
 
     tasks: tuple[Task, ...]
     packed: tuple[bytes, ...] = ()

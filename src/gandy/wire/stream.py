@@ -72,7 +72,7 @@ class Decoder(Generic[M]):
         self._buffer += data
 
     def pass_by(self, data: bytes, take: Callable[[bytes, int], int]) -> int:
-        """Let somebody else read data before it is received, if nothing is left of what was. Gives where it stopped."""
+        """Let `read` take data before it is received, if nothing is left of what was. Gives where it stopped."""
         if self._position != len(self._buffer):
             return 0
         at = take(data, 0)
@@ -80,7 +80,7 @@ class Decoder(Generic[M]):
         return at
 
     def take_with(self, take: Callable[[Payload, int], int]) -> None:
-        """Let somebody else read from the buffer: it is told where, and tells where it stopped, between two frames."""
+        """Let `read` take from the buffer: it gets where to begin, and gives where it stopped, between two frames."""
         self._position = take(self._buffer, self._position)
 
     def next_message(self) -> M | None:

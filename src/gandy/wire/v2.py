@@ -1,7 +1,7 @@
-"""The second generation, and gandy's native wire: a 16-byte header with a sequence number (seed 001).
+"""The second generation, and gandy's native wire: a 16-byte header with a sequence number.
 
-Seed 001 to the byte for its own types. Extensions use types from 0x20 up, which a decoder takes only after both
-sides announced them: the offer is in the padding of HELLO, the agreement in the padding of its OK.
+docs/protocol/v2.md to the byte for its own types. Extensions use types from 0x20 up, which a decoder takes only after
+both sides announced them: the offer is in the padding of HELLO, the agreement in the padding of its OK.
 """
 
 import struct
@@ -75,7 +75,7 @@ RESULTS: Final = 0x28
 RECORDED: Final = 0x29
 RECALL: Final = 0x2A
 
-# The high half of a padding that means extensions: "G?" asks and "G!" agrees. Other paddings are noise, as the seed
+# The high half of a padding that means extensions: "G?" asks and "G!" agrees. Other paddings are noise, as v2.md
 # leaves them unused, and a peer that only echoes our own padding has not agreed to anything.
 OFFER: Final = 0x3F47
 AGREEMENT: Final = 0x2147
@@ -131,7 +131,7 @@ def _open_rare(kind: int, subtype: int, padding: int, arg0: int, payload: Payloa
 
 def _open_hello(padding: int, payload: Payload) -> Hello:
     extensions = _extensions(padding, OFFER)
-    if not payload:  # seed 001: "if no jobs are currently running, arg0 == 0". It does not say how many processors.
+    if not payload:  # v2.md: where no task runs, arg0 is 0. It does not say how many processors there are.
         return Hello(0, (), extensions)
     hello = payloads.decode_hello(payload)
     return Hello(hello.num_procs, hello.running or (), extensions, hello.about)

@@ -15,7 +15,7 @@ from gandy.wire.calls import (
     REFUSED,
     RESULT,
     WHOLE,
-    Failure,
+    CallFailure,
     encode_failure,
     encode_refusal,
 )
@@ -60,15 +60,15 @@ class CallResults:
 
     def fail(self, call: RunningCall, error: BaseException) -> None:
         if call.is_cancelled:
-            failure = Failure("Cancelled", "the call was cancelled")
+            failure = CallFailure("Cancelled", "the call was cancelled")
         else:
             failure = make_failure(error, call.is_pickled)
         self.fail_with(call, failure)
 
-    def fail_with(self, call: RunningCall, failure: Failure) -> None:
+    def fail_with(self, call: RunningCall, failure: CallFailure) -> None:
         data = encode_failure(failure)
         if len(data) > MAX_PIECE_BYTES:
-            data = encode_failure(Failure(failure.kind, failure.message[:1000], failure.trace[-10_000:]))
+            data = encode_failure(CallFailure(failure.kind, failure.message[:1000], failure.trace[-10_000:]))
         self.end(call, LAST | FAILED, data)
 
     def refuse(self, call: RunningCall, code: int, text: str) -> None:
@@ -124,7 +124,7 @@ class CallResults:
             self._frames.send(RESULT, flags, call.number, 0, piece)
 
 
-def make_failure(error: BaseException, is_pickled: bool = False) -> Failure:
+def make_failure(error: BaseException, is_pickled: bool = False) -> CallFailure:
     """What the caller gets for an exception."""
     trace = format_error(error)
     pickled = b""
@@ -132,4 +132,4 @@ def make_failure(error: BaseException, is_pickled: bool = False) -> Failure:
         from gandy.functions import pack_error
 
         pickled = pack_error(error, trace)
-    return Failure(type(error).__name__, describe_error(error), trace, pickled)
+    return CallFailure(type(error).__name__, describe_error(error), trace, pickled)

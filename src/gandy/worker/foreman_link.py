@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from gandy.core.extensions import PING
 from gandy.errors import REFUSALS, LinkError, NotAllowed, RemoteProtocolError
-from gandy.net.links import Link
+from gandy.net.links import SocketLink
 from gandy.reach import Reach
 from gandy.talk.worker import WorkerSide
 from gandy.wire.messages import Extended, Extension
@@ -37,7 +37,7 @@ class ForemanLink:
     """Of one worker, on the current loop."""
 
     def __init__(self, reach: Reach, side: WorkerSide, calls: CallService, listener: ForemanListener) -> None:
-        self.link: Link | None = None  # while it stands
+        self.link: SocketLink | None = None  # while it stands
         self.is_welcome = False  # the foreman has answered HELLO
         self._reach = reach
         self._side = side
@@ -56,7 +56,7 @@ class ForemanLink:
         pause = MIN_PAUSE
         while True:
             try:
-                await self._reach.dial(lambda _address: Link(self))
+                await self._reach.dial(lambda _address: SocketLink(self))
             except LinkError as error:
                 if pause == MIN_PAUSE:
                     log.info("%s; trying again", error)
@@ -92,7 +92,7 @@ class ForemanLink:
 
     # What `Link` reports
 
-    def on_link(self, link: Link) -> None:
+    def on_link(self, link: SocketLink) -> None:
         self.link = link
         self._cut.clear()
         self.is_welcome = False
@@ -100,7 +100,7 @@ class ForemanLink:
         self._side.connect()
         self._listener.flush()
 
-    def on_data(self, link: Link, data: bytes) -> None:
+    def on_data(self, link: SocketLink, data: bytes) -> None:
         self._last_heard = time.monotonic()
         exchange = self._side.exchange
         # Calls are the hot path: those of commands that take no time are answered without being made into messages.
@@ -125,7 +125,7 @@ class ForemanLink:
             return
         self._listener.flush()
 
-    def on_cut(self, _link: Link) -> None:
+    def on_cut(self, _link: SocketLink) -> None:
         self.link = None
         self._side.disconnect()
         self._listener.on_cut()

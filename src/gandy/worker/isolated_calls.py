@@ -8,7 +8,7 @@ from gandy.errors import GandyError
 from gandy.functions import open_result, pack_task
 from gandy.functions.isolated import run
 from gandy.ids import JobId, TaskNumber
-from gandy.wire.calls import LOST, Failure
+from gandy.wire.calls import LOST, CallFailure
 from gandy.worker.call_results import CallResults
 from gandy.worker.order import Order, PythonOrder
 from gandy.worker.runner import Runner
@@ -67,4 +67,4 @@ class IsolatedCalls:
             kind, text = GandyError.__name__, f"its process died: {ending.note}"
         trace = ending.tail.decode(errors="replace")
         pickled = ending.result if call.is_pickled else b""
-        self._results.fail_with(call, Failure(kind, f"{kind}: {text}" if text else kind, trace, pickled))
+        self._results.fail_with(call, CallFailure(kind, f"{kind}: {text}" if text else kind, trace, pickled))

@@ -58,7 +58,7 @@ class ResultSender:
         self.save()
         may_hold, self.may_hold = self.may_hold, True
         # With fewer tasks ready than that, a slot could be idle before the foreman has the results and sends more.
-        room = self._side.tell_room(ready)
+        room = self._side.count_room(ready)
         if not may_hold or not room:
             self.flush_held()
             return

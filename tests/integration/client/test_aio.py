@@ -21,7 +21,6 @@ from gandy.core.requests import (
     Done,
     Explained,
     ExplainJob,
-    Failure,
     ForgetJobs,
     Forgotten,
     HoldJob,
@@ -38,6 +37,7 @@ from gandy.core.requests import (
     ReadOutputs,
     ReleaseJob,
     Request,
+    RequestFailure,
     RetryJob,
     ShowJob,
     StopForeman,
@@ -185,7 +185,7 @@ def test_output_of_many_tasks_comes_by_pages_and_the_rest_of_a_large_one_in_betw
             case ReadOutput(offset=1):
                 return [Output(b"cd", 2, is_last=False)]
             case _:
-                return [Failure("gone", "cut short")]
+                return [RequestFailure("gone", "cut short")]
 
     async def act(client: AsyncClient) -> None:
         rows = [row async for row in client.job(7).outputs()]
@@ -289,7 +289,7 @@ def test_refusal_is_an_exception_for_the_one_who_asked(tmp_path: Path) -> None:
             await client.job(7).hold()
         assert await client.job(7).status() == RUNNING.row
 
-    script = in_turn([Failure("not_found", "there is no job 7")], [Failure("refused", "no")], [RUNNING])
+    script = in_turn([RequestFailure("not_found", "there is no job 7")], [RequestFailure("refused", "no")], [RUNNING])
     talk(tmp_path, script, act)
 
 
@@ -323,7 +323,7 @@ def test_wait_for_no_job_is_told(tmp_path: Path) -> None:
         with pytest.raises(JobNotFound):
             await client.job(7).wait()
 
-    talk(tmp_path, always(Failure("not_found", "there is no job 7")), act)
+    talk(tmp_path, always(RequestFailure("not_found", "there is no job 7")), act)
 
 
 def test_wait_gives_up_after_the_timeout(tmp_path: Path) -> None:

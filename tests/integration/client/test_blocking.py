@@ -18,6 +18,7 @@ from gandy.core.requests import (
     Done,
     Explained,
     ExplainJob,
+    ForemanStatus,
     ForgetJobs,
     Forgotten,
     GetStatus,
@@ -30,7 +31,6 @@ from gandy.core.requests import (
     Output,
     ReadOutput,
     Request,
-    Status,
     StopForeman,
     StopWorker,
     Submit,
@@ -42,7 +42,7 @@ from gandy.core.requests import (
 from gandy.errors import JobTimeout, LinkError
 from gandy.ids import JobId
 
-STATUS = Status("1", 2, 3.0, "memory:", "", (), False, 0, 0, 0, 0, 0, 0)
+STATUS = ForemanStatus("1", 2, 3.0, "memory:", "", (), False, 0, 0, 0, 0, 0, 0)
 
 
 def answer(request: Request) -> list[Answer]:

@@ -261,21 +261,21 @@ class Peer:
             self.socket.setsockopt(zmq.CURVE_PUBLICKEY, pair.public)
             self.socket.setsockopt(zmq.CURVE_SECRETKEY, pair.secret)
         # Where the other side closes without a word, all that it can see is that it is disconnected.
-        self._news = self._context.socket(zmq.PAIR)
-        self._news.setsockopt(zmq.RCVHWM, 0)  # libzmq would wait for us to read, for ever
+        self._followers = self._context.socket(zmq.PAIR)
+        self._followers.setsockopt(zmq.RCVHWM, 0)  # libzmq would wait for us to read, for ever
         self.socket.monitor("inproc://news", self.FAILED | zmq.EVENT_DISCONNECTED)
-        self._news.connect("inproc://news")
+        self._followers.connect("inproc://news")
         self.socket.connect(str(router.address))
         self.socket.send(b"it is " + name)
 
     def close(self) -> None:
         self.socket.disable_monitor()
-        self._news.close(0)
+        self._followers.close(0)
         self.socket.close(0)
         self._context.term()
 
     async def until_refused(self) -> None:
-        assert await asyncio.to_thread(self._news.poll, int(DEADLINE * 1000))
+        assert await asyncio.to_thread(self._followers.poll, int(DEADLINE * 1000))
 
 
 @contextmanager

@@ -96,7 +96,7 @@ async def run(home: Path) -> None:
             await client.submit("true", tasks=2)
             await worker.hear(1)
             call = client.call("hum")
-            await until(lambda: program.server.lane.switchboard.queued == 1)
+            await until(lambda: program.server.call_timers.switchboard.queued == 1)
             store.gate.clear()
             store.reached.clear()
             beside = asyncio.create_task(client.submit("true", held=True))

@@ -15,7 +15,7 @@ from gandy.core.policy import Policy
 from gandy.core.requests import Answer, Request
 from gandy.core.roles import OFFERS, CrewRole
 from gandy.foreman.main import ForemanProgram, socket_address
-from gandy.net.links import Link
+from gandy.net.links import SocketLink
 from gandy.reach import Reach
 from gandy.wire import v2
 from gandy.wire.messages import About, Extended, Extension, Hello, Message
@@ -45,7 +45,7 @@ async def a_foreman(home: Path) -> AsyncIterator[ForemanProgram]:
 
 
 def _make_door(program: ForemanProgram, role: CrewRole) -> "Any":
-    return lambda: Link(program.server, role)
+    return lambda: SocketLink(program.server, role)
 
 
 @asynccontextmanager
@@ -74,7 +74,7 @@ class Peer:
         self.replies: defaultdict[int, list[bytes]] = defaultdict(list)
         self.messages: asyncio.Queue[tuple[int, Message]] = asyncio.Queue()  # without replies and events
         self.is_cut = False
-        self._news = asyncio.Event()
+        self._followers = asyncio.Event()
         self._listening = asyncio.create_task(self._listen())
         self._number = 0
 
@@ -119,8 +119,8 @@ class Peer:
         numbers = [self.send_request(payload) for payload in payloads]
         async with asyncio.timeout(PATIENCE):
             while not self.is_cut and not all(number in self.replies for number in numbers):
-                self._news.clear()
-                await self._news.wait()
+                self._followers.clear()
+                await self._followers.wait()
         assert not self.is_cut
         replies = [self.replies.pop(number) for number in numbers]
         assert not self.replies, "a request was answered twice"
@@ -130,8 +130,8 @@ class Peer:
         """Until each request up to this one has a reply, or the link is cut."""
         async with asyncio.timeout(PATIENCE):
             while not self.is_cut and len(self.replies) < last:
-                self._news.clear()
-                await self._news.wait()
+                self._followers.clear()
+                await self._followers.wait()
 
     async def hear(self) -> Message:
         """The next message that is no reply and no event."""
@@ -170,11 +170,11 @@ class Peer:
                 self._decoder.receive_data(data)
                 while (numbered := self._decoder.next_message()) is not None:
                     self._take(*numbered)
-                self._news.set()
+                self._followers.set()
         except ConnectionError:
             pass
         self.is_cut = True
-        self._news.set()
+        self._followers.set()
 
     def _take(self, seq: int, message: Message) -> None:
         if isinstance(message, Extended) and message.type == ask.REPLY:

@@ -42,7 +42,7 @@ def test_a_job_that_is_kept_can_be_read_again(tmp_path: Path, field: str, value:
         async with a_foreman(tmp_path):
             peer = await Peer.connect_client(tmp_path, CrewRole.CLIENT)
             answer = await peer.ask_bytes(encode_submit(**{field: value}))
-            assert isinstance(answer, ask.Failure | ask.Submitted), answer
+            assert isinstance(answer, ask.RequestFailure | ask.Submitted), answer
             assert isinstance(await peer.ask(ask.ListJobs()), ask.JobList)
             await peer.close()
         async with a_foreman(tmp_path) as program:
@@ -91,7 +91,7 @@ def test_reading_output_cuts_no_worker(tmp_path: Path, offset: int, limit: int) 
             peer = await Peer.connect_client(tmp_path, CrewRole.OBSERVER)
             fields = {"type": "ReadOutput", "job": 1, "task": 1, "offset": offset, "limit": limit}
             answer = await peer.ask_bytes(msgspec.msgpack.encode(fields))
-            assert isinstance(answer, ask.Failure | ask.Output)
+            assert isinstance(answer, ask.RequestFailure | ask.Output)
             assert [piece async for piece in client.job(1).output()] == [b"hello\n"]
             assert worker._link.link is link
             await peer.close()
@@ -255,7 +255,7 @@ def test_every_limit_is_answered_with_a_page(tmp_path: Path, kind: str, limit: i
                 assert len(answer.rows) <= 10_000
                 assert limit >= 0
             else:
-                assert isinstance(answer, ask.Failure)
+                assert isinstance(answer, ask.RequestFailure)
             await peer.close()
 
     run(test())
@@ -269,7 +269,7 @@ def test_numbers_beyond_what_a_store_keeps_are_answered(tmp_path: Path, number: 
             for kind in ("ShowJob", "CancelJob", "WatchJob", "ListResults", "ExplainJob", "ReadOutputs", "ForgetJobs"):
                 fields = {"jobs": [number]} if kind == "ForgetJobs" else {"job": number}
                 answer = await peer.ask_bytes(msgspec.msgpack.encode({"type": kind, **fields}))
-                assert isinstance(answer, ask.Failure), kind
+                assert isinstance(answer, ask.RequestFailure), kind
             await peer.close()
 
     run(test())
@@ -289,9 +289,9 @@ def test_a_request_whose_handling_fails_is_answered(
             program.server.store.find_job = fail  # type: ignore[method-assign, assignment]
             with caplog.at_level(logging.ERROR):
                 answer = await peer.ask(ask.ShowJob(JobId(1)))
-            assert isinstance(answer, ask.Failure)
+            assert isinstance(answer, ask.RequestFailure)
             assert answer.kind == "internal"
-            assert isinstance(await peer.ask(ask.GetStatus()), ask.Status)
+            assert isinstance(await peer.ask(ask.GetStatus()), ask.ForemanStatus)
             (record,) = [record for record in caplog.records if record.exc_info]
             assert record.exc_info is not None
             assert record.exc_info[1] is error
@@ -323,7 +323,7 @@ def test_an_endless_upload_of_lines_ends(tmp_path: Path, monkeypatch: pytest.Mon
         async with a_foreman(tmp_path):
             peer = await Peer.connect_client(tmp_path, CrewRole.CLIENT)
             assert isinstance(await peer.ask(ask.AddLines(1, ("a",) * 10)), ask.Done)
-            assert isinstance(await peer.ask(ask.AddLines(1, ("a",))), ask.Failure)
+            assert isinstance(await peer.ask(ask.AddLines(1, ("a",))), ask.RequestFailure)
             await peer.close()
 
     run(test())
@@ -373,7 +373,7 @@ def test_a_job_that_cannot_be_read_is_set_aside(tmp_path: Path) -> None:
 
 
 def test_events_have_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gandy.foreman.news.MAX_WATCHED", 3)
+    monkeypatch.setattr("gandy.foreman.followers.MAX_WATCHED", 3)
 
     async def test() -> None:
         async with a_foreman(tmp_path), a_client(tmp_path) as client:

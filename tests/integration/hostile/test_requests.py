@@ -49,7 +49,7 @@ async def attack(bystanders: Bystanders, home: Path, role: CrewRole, values: Ite
     while batch := list(islice(values, BATCH)):
         asking = asyncio.ensure_future(bystanders.ask())
         answers = await peer.ask_all(batch)
-        assert not [each for each in answers if isinstance(each, ask.Failure) and each.kind == "internal"]
+        assert not [each for each in answers if isinstance(each, ask.RequestFailure) and each.kind == "internal"]
         await asking
         sent += len(batch)
     await peer.close()

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from gandy.client.answers import AnswerFeed, OpenRequests
-from gandy.core.requests import Done, Failure, Submitted
+from gandy.core.requests import Done, RequestFailure, Submitted
 from gandy.errors import JobNotFound, LinkError
 from gandy.ids import JobId
 
@@ -51,7 +51,7 @@ def test_reply_settles_its_request_and_no_other() -> None:
     async def test() -> None:
         requests = OpenRequests()
         one, two = requests.add(1), requests.add(2)
-        requests.on_reply(2, Failure("not_found", "no job 7"))
+        requests.on_reply(2, RequestFailure("not_found", "no job 7"))
         requests.on_reply(3, Done())  # to a request that was given up
         with pytest.raises(JobNotFound, match="no job 7"):
             await two

@@ -13,7 +13,7 @@ from gandy.client.pending import Pending
 from gandy.client.simple import SWEEP_PERIOD, SimpleCalls
 from gandy.errors import CallFailed, LinkError, Rejected
 from gandy.wire import calls
-from gandy.wire.calls import CANCEL, FAILED, LAST, RESULT, WHOLE, Failure
+from gandy.wire.calls import CANCEL, FAILED, LAST, RESULT, WHOLE, CallFailure
 
 FIRST = 1  # number of a call on its link
 SHARED = 1000.0  # what the foreman says that the time is
@@ -55,7 +55,7 @@ def run(test: Any) -> list[dict[str, Any]]:
     return complaints
 
 
-FAILURE = calls.encode_failure(Failure("ValueError", "ValueError: no"))
+FAILURE = calls.encode_failure(CallFailure("ValueError", "ValueError: no"))
 
 
 def test_failure_of_a_cancelled_call_is_dropped_in_silence() -> None:

@@ -16,7 +16,18 @@ from gandy.client.conversation import (
     make_error,
 )
 from gandy.core.model import JobSpec
-from gandy.core.requests import EVENT, REPLY, REQUEST, Done, Failure, GetStatus, JobFound, ShowJob, Submit, encode
+from gandy.core.requests import (
+    EVENT,
+    REPLY,
+    REQUEST,
+    Done,
+    GetStatus,
+    JobFound,
+    RequestFailure,
+    ShowJob,
+    Submit,
+    encode,
+)
 from gandy.errors import (
     ConfigError,
     ErrorCode,
@@ -168,7 +179,7 @@ def test_request_that_is_too_long_is_not_sent() -> None:
     ],
 )
 def test_failure_becomes_an_exception(kind: str, expected: type[GandyError]) -> None:
-    error = make_error(Failure(kind, "no, because"))
+    error = make_error(RequestFailure(kind, "no, because"))
     assert type(error) is expected
     assert str(error) == "no, because"
 
@@ -176,4 +187,4 @@ def test_failure_becomes_an_exception(kind: str, expected: type[GandyError]) -> 
 @pytest.mark.parametrize("kind", ["store", "gone"])
 @pytest.mark.parametrize("retryable", [True, False])
 def test_foreman_says_whether_to_ask_again(kind: str, retryable: bool) -> None:
-    assert make_error(Failure(kind, "", retryable)).retryable is retryable
+    assert make_error(RequestFailure(kind, "", retryable)).retryable is retryable

@@ -3,7 +3,7 @@
 import pytest
 from tests.unit.core.played import OK, Played, a_spec, a_worker, an_eager_worker, ended, given, key, recalled
 
-from gandy.core.calls import Call, Command
+from gandy.core.calls import Call, OfferedCommand
 from gandy.core.model import Cause, Ending, TaskState
 from gandy.core.policy import Policy
 from gandy.core.workers import WorkerInfo
@@ -119,7 +119,7 @@ def test_slots_that_calls_have_are_not_waited_for_by_a_guess() -> None:
     crew = Played(a_worker("a", 2), policy=STRICT)
     worker = crew.reactor.workers.find("a")
     assert worker is not None
-    worker.slots.by_calls, worker.serves = 1, {0: Call(None, 0, Command(b"hum", 0.0))}
+    worker.slots.by_calls, worker.serves = 1, {0: Call(None, 0, OfferedCommand(b"hum", 0.0))}
     crew.submit(a_spec(1, slots=2, priority=5))
     crew.submit(a_spec(1))
     assert (crew.counts(1).waiting, crew.counts(2).waiting) == (1, 1)

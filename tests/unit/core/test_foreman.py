@@ -4,7 +4,7 @@ import pytest
 from tests.ports import PlayedPort
 
 from gandy.core.extensions import FOREMAN_OFFERS
-from gandy.core.foreman import HEARTBEAT_EXPIRY, Foreman, NoWatcher
+from gandy.core.foreman import HEARTBEAT_EXPIRY, Foreman, NoPeerLog
 from gandy.core.links import Link
 from gandy.core.policy import Policy
 from gandy.core.reactor import Reactor
@@ -22,7 +22,7 @@ WORKING = FOREMAN_OFFERS & ~Extension.CLIENT
 ASKING = Extension.ATOMIC | Extension.CLIENT | Extension.CALLS
 
 
-class Watcher(NoWatcher):
+class Watcher(NoPeerLog):
     def __init__(self) -> None:
         self.notes: list[str] = []
 
@@ -206,7 +206,7 @@ def test_nothing_is_sent_to_a_link_that_is_gone() -> None:
 
 def test_doors_are_heard_until_they_have_nothing_to_say() -> None:
     crew, gate = Crew(), Gate()
-    crew.foreman.gates.append(gate)
+    crew.foreman.doors.append(gate)
     gate.left = 2
     crew.foreman.on_call_time(5.0)
     assert gate.told == [("time", 5.0), ("send", 2, 5.0), ("send", 1, 5.0), ("send", 0, 5.0)]

@@ -1,41 +1,41 @@
-from gandy.core.jobs import Job, JobTable
+from gandy.core.jobs import ActiveJob, JobTable
 from gandy.core.model import JobSpec, JobState, TaskState
 from gandy.core.tasks import TaskTable
 from gandy.ids import JobId, TaskNumber
 
 
-def a_job(number: int = 1, tasks: int = 2, priority: int = 0, awaited: set[JobId] | None = None) -> Job:
+def a_job(number: int = 1, tasks: int = 2, priority: int = 0, awaited: set[JobId] | None = None) -> ActiveJob:
     spec = JobSpec(command="true", tasks=tasks, priority=priority)
-    return Job(JobId(number), spec, TaskTable(tasks), 0.0, False, awaited=awaited or set())
+    return ActiveJob(JobId(number), spec, TaskTable(tasks), 0.0, False, awaited=awaited or set())
 
 
-def end(job: Job, *states: TaskState) -> Job:
+def end(job: ActiveJob, *states: TaskState) -> ActiveJob:
     for number, state in enumerate(states, 1):
         job.tasks.end(TaskNumber(number), state)
     return job
 
 
 def test_the_state_of_a_job_follows_from_its_tasks() -> None:
-    assert a_job().tell_state() is JobState.WAITING
-    assert end(a_job(), TaskState.RUNNING).tell_state() is JobState.RUNNING
-    assert end(a_job(), TaskState.FINISHED).tell_state() is JobState.RUNNING
-    assert end(a_job(), TaskState.FINISHED, TaskState.FINISHED).tell_state() is JobState.FINISHED
-    assert end(a_job(), TaskState.FINISHED, TaskState.FAILED).tell_state() is JobState.FAILED
-    assert end(a_job(), TaskState.FINISHED, TaskState.CANCELLED).tell_state() is JobState.CANCELLED
-    assert end(a_job(), TaskState.FAILED, TaskState.CANCELLED).tell_state() is JobState.FAILED
+    assert a_job().compute_state() is JobState.WAITING
+    assert end(a_job(), TaskState.RUNNING).compute_state() is JobState.RUNNING
+    assert end(a_job(), TaskState.FINISHED).compute_state() is JobState.RUNNING
+    assert end(a_job(), TaskState.FINISHED, TaskState.FINISHED).compute_state() is JobState.FINISHED
+    assert end(a_job(), TaskState.FINISHED, TaskState.FAILED).compute_state() is JobState.FAILED
+    assert end(a_job(), TaskState.FINISHED, TaskState.CANCELLED).compute_state() is JobState.CANCELLED
+    assert end(a_job(), TaskState.FAILED, TaskState.CANCELLED).compute_state() is JobState.FAILED
 
 
 def test_a_job_that_was_cancelled_is_cancelled_whatever_its_tasks_did() -> None:
     job = end(a_job(), TaskState.FAILED, TaskState.CANCELLED)
     job.is_cancelled = True
-    assert job.tell_state() is JobState.CANCELLED
+    assert job.compute_state() is JobState.CANCELLED
 
 
 def test_a_held_job_is_paused_when_nothing_runs() -> None:
     job = a_job()
     job.held = True
-    assert job.tell_state() is JobState.PAUSED
-    assert end(job, TaskState.RUNNING).tell_state() is JobState.RUNNING
+    assert job.compute_state() is JobState.PAUSED
+    assert end(job, TaskState.RUNNING).compute_state() is JobState.RUNNING
 
 
 def test_jobs_stand_in_the_order_of_their_rank() -> None:

@@ -14,14 +14,14 @@ from gandy.core.keyring import (
     Keyring,
     NameTaken,
     RingState,
+    hash_secret,
     make_proof,
-    tell_check,
 )
 from gandy.core.roles import CrewRole
 from gandy.errors import ErrorCode, Rejected
 
 SECRET, BOUND = b"secret", b"what the proof is about"
-PROOF = make_proof(tell_check(SECRET), BOUND)
+PROOF = make_proof(hash_secret(SECRET), BOUND)
 
 
 def a_key(number: int = 1, name: str = "anna", made: float = 0.0, expires: float | None = None) -> Key:
@@ -29,7 +29,7 @@ def a_key(number: int = 1, name: str = "anna", made: float = 0.0, expires: float
 
 
 def an_invitation(name: str = "i1", uses: int = 1, expires: float = 10.0) -> Invitation:
-    return Invitation(name, tell_check(SECRET), CrewRole.WORKER, expires, uses)
+    return Invitation(name, hash_secret(SECRET), CrewRole.WORKER, expires, uses)
 
 
 def refuse(ring: Keyring, key: Key, now: float) -> KeyRefused:

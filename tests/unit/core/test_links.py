@@ -7,9 +7,9 @@ from tests.builders import a_job, a_pair
 from tests.crews import Frame
 from tests.ports import PlayedPort
 
-from gandy.core.effects import Acknowledge, Assignment, Dismiss, Give, Kill, Recall
+from gandy.core.effects import Acknowledge, Assignment, Dismiss, Give, KillAttempts, Recall
 from gandy.core.extensions import BEGUN, CAPACITY, FOREMAN_OFFERS, PING, PONG, Begun, Capacity, encode
-from gandy.core.foreman import Foreman, NoWatcher
+from gandy.core.foreman import Foreman, NoPeerLog
 from gandy.core.links import Link
 from gandy.core.model import AttemptKey, Cause, Counts, Input, JobSpec, PythonSpec, TaskState
 from gandy.core.policy import Policy
@@ -49,7 +49,7 @@ KEY = AttemptKey(JobId(1), TaskNumber(1), 1)
 ABOUT = About("id1", "anna", 2, ("gpu",))
 
 
-class Watcher(NoWatcher):
+class Watcher(NoPeerLog):
     """Notes why a peer is cut."""
 
     def __init__(self) -> None:
@@ -429,7 +429,7 @@ def test_kill_dismiss_and_pings_go_out() -> None:
     room.submit(tasks=2)
     room.said()
     room.hear(3, Ok(0, 2))
-    room.foreman.perform(Kill("id1", (KEY,)), {}, 1.0)
+    room.foreman.perform(KillAttempts("id1", (KEY,)), {}, 1.0)
     assert room.said() == [(5, Cancel((a_pair(1, 1),)))]
     room.hear(5, Ok(1))
     room.foreman.perform(Dismiss("id1", immediate=False), {}, 1.0)
@@ -502,8 +502,8 @@ def test_tasks_are_had_back_from_a_worker_that_lets_them_wait() -> None:
     assert message.type == v2.RECALL
 
 
-@pytest.mark.parametrize("word", [Kill, Recall])
-def test_what_was_meant_for_an_older_attempt_does_not_reach_a_newer_one(word: type[Kill | Recall]) -> None:
+@pytest.mark.parametrize("word", [KillAttempts, Recall])
+def test_what_was_meant_for_an_older_attempt_does_not_reach_a_newer_one(word: type[KillAttempts | Recall]) -> None:
     """It was decided before the older one was over, and is sent only once that is on disk."""
     room = a_gandy_room()
     room.submit()
@@ -541,7 +541,7 @@ def test_what_is_for_a_worker_that_is_gone_is_dropped() -> None:
     give = Give("id1", (Assignment(KEY, JobSpec(command="true")),))
     for send in (
         give,
-        Kill("id1", (KEY,)),
+        KillAttempts("id1", (KEY,)),
         Recall("id1", (KEY,)),
         Acknowledge("id1", (KEY,)),
         Dismiss("id1", immediate=True),
@@ -668,7 +668,7 @@ def test_a_v1_worker_works_too() -> None:
     room.feed("link", v1.encode(Ok(1)), 1.0)
     room.submit(tasks=2)
     room.foreman.flush()
-    room.foreman.perform(Kill("plain-link", (KEY,)), {}, 1.0)  # v1 has no word for it
+    room.foreman.perform(KillAttempts("plain-link", (KEY,)), {}, 1.0)  # v1 has no word for it
     assert room.foreman.links["link"].agreed is Extension.NONE
     room.feed("link", v1.encode(Update(TaskResult(KEY.job, KEY.task, True, "done"))), 1.0)
     (record, *_) = room.work()

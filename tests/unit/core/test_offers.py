@@ -4,7 +4,7 @@ from itertools import count
 
 from gandy.core.calls import Peer
 from gandy.core.offers import Offers
-from gandy.core.workers import Worker, WorkerInfo
+from gandy.core.workers import KnownWorker, WorkerInfo
 
 NAME = b"sum"
 numbers = count(1)
@@ -12,7 +12,7 @@ numbers = count(1)
 
 def a_worker(offers: Offers, slots: int = 1, knows_time: bool = False) -> Peer:
     peer = Peer(next(numbers))
-    peer.worker = Worker(WorkerInfo("w", "w", slots), connected=True)
+    peer.worker = KnownWorker(WorkerInfo("w", "w", slots), connected=True)
     peer.slots, peer.knows_time = peer.worker.slots, knows_time
     offers.add_worker(peer)
     offers.add(peer, NAME, 1, 0.0)

@@ -14,7 +14,7 @@ def test_requests_come_back_as_they_went() -> None:
 
 
 def test_answers_come_back_as_they_went() -> None:
-    answer = requests.Failure("not_found", "there is no job 7")
+    answer = requests.RequestFailure("not_found", "there is no job 7")
     assert requests.decode_answer(requests.encode(answer)) == answer
 
 

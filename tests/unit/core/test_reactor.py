@@ -19,12 +19,12 @@ from tests.unit.core.played import (
 )
 
 from gandy.core.dispatch import LEAD
-from gandy.core.effects import Acknowledge, Assignment, Dismiss, Give, Kill
+from gandy.core.effects import Acknowledge, Assignment, Dismiss, Give, KillAttempts
 from gandy.core.foreman import RECORDS
 from gandy.core.model import AttemptKey, Cause, Counts, Ending, JobSpec, JobState, TaskState
 from gandy.core.policy import Policy
 from gandy.core.reactor import MAX_REFUSAL_PAUSE, Reactor
-from gandy.core.records import Began, Claimed, Ended, JobAdded, JobClosed, JobSet, TasksAdded, TasksSet
+from gandy.core.records import Began, Claimed, Ended, JobAdded, JobSet, OpenJobClosed, TasksAdded, TasksSet
 from gandy.core.workers import WorkerInfo
 from gandy.ids import JobId, TaskNumber
 
@@ -125,14 +125,14 @@ def test_a_held_job_starts_nothing_until_it_is_released() -> None:
 
 def test_steps_that_come_together_are_one_for_whoever_gives_out_tasks() -> None:
     reactor = Reactor()
-    assert not reactor.is_stirred
+    assert not reactor.needs_dispatch
     effects = reactor.on_hello(a_worker(slots=3), [], 0.0)
     for _ in range(2):
         effects += reactor.submit(a_spec(1), 0.0)[1]
-    assert reactor.is_stirred
+    assert reactor.needs_dispatch
     assert given(effects) == {}
     assert given(reactor.dispatch(1.0)) == {"w": [key(job=1), key(job=2)]}
-    assert not reactor.is_stirred
+    assert not reactor.needs_dispatch
     reactor.check()
 
 
@@ -266,7 +266,7 @@ def test_a_late_worker_ends_its_old_attempt_before_it_gets_the_new_one() -> None
     crew.submit(a_spec(1))
     crew.reactor.on_gone("w", 1.0)
     effects = crew.seen(crew.reactor.on_hello(a_worker(slots=2), [key(1, 1)], 2.0))
-    assert effects == [Kill("w", (key(1, 1),))]
+    assert effects == [KillAttempts("w", (key(1, 1),))]
     effects = crew.end(key(1, 1), Ending(cause=Cause.CANCELLED), now=3.0)
     assert given(effects) == {"w": [key(1, 2)]}
 
@@ -316,7 +316,7 @@ def test_what_is_no_longer_its_own_is_not_sent_to_a_worker() -> None:
 def test_a_worker_is_told_to_end_what_is_not_its_own() -> None:
     crew = Played()
     effects = crew.seen(crew.reactor.on_hello(a_worker(), [key(7, 3)], 0.0))
-    assert effects == [Kill("w", (key(7, 3),))]
+    assert effects == [KillAttempts("w", (key(7, 3),))]
 
 
 def test_a_worker_that_refused_is_asked_again_after_a_pause_that_grows() -> None:
@@ -376,7 +376,7 @@ def test_a_lost_claim_neither_runs_nor_is_forgotten() -> None:
     crew.reactor.on_claims_lost([key(), key(9)])
     crew.reactor.check()
     assert crew.counts() == Counts(waiting=1)
-    assert not crew.reactor.is_stirred  # two foremen must not take turns in losing it
+    assert not crew.reactor.needs_dispatch  # two foremen must not take turns in losing it
 
 
 def test_a_draining_worker_gets_nothing_new() -> None:
@@ -616,7 +616,7 @@ def test_what_runs_is_killed_by_a_cancel_like_what_waits_on_a_worker() -> None:
     crew.reactor.on_begun("w", [key(1)], 1.0)
     effects = crew.seen(crew.reactor.cancel(ONE, None, 2.0))
     assert sorted(ended(effects)) == [(key(1), TaskState.CANCELLED), (key(2), TaskState.CANCELLED)]
-    assert {attempt for effect in effects if isinstance(effect, Kill) for attempt in effect.attempts} == {
+    assert {attempt for effect in effects if isinstance(effect, KillAttempts) for attempt in effect.attempts} == {
         key(1),
         key(2),
     }
@@ -675,7 +675,7 @@ def test_cancel_ends_waiting_tasks_at_once_and_kills_running_ones() -> None:
     effects = crew.seen(crew.reactor.cancel(ONE, None, 1.0))
     assert effects[0] == TasksSet(ONE, TaskState.CANCELLED, None, 1.0)
     assert ended(effects) == [(key(1), TaskState.CANCELLED)]
-    assert Kill("w", (key(1),)) in effects
+    assert KillAttempts("w", (key(1),)) in effects
     assert states(effects) == [JobState.CANCELLED]
 
 
@@ -876,7 +876,7 @@ def test_an_open_job_runs_what_is_added_and_ends_when_it_is_closed() -> None:
     assert given(crew.end(key(1))) == {"w": [key(3)]}
     crew.end(key(2))
     assert states(crew.end(key(3))) == []
-    assert crew.seen(crew.reactor.close(ONE, 2.0))[0] == JobClosed(ONE, 2.0)
+    assert crew.seen(crew.reactor.close(ONE, 2.0))[0] == OpenJobClosed(ONE, 2.0)
     assert crew.reactor.jobs.find(ONE) is None
     assert crew.reactor.close(ONE, 2.0) == []
 
@@ -914,7 +914,7 @@ def test_cancel_closes_an_open_job() -> None:
     an_open_job(crew)
     crew.reactor.add_tasks(ONE, TaskNumber(1), (b"a", b"b"), 1.0)
     effects = crew.seen(crew.reactor.cancel(ONE, None, 2.0))
-    assert effects[0] == JobClosed(ONE, 2.0)
+    assert effects[0] == OpenJobClosed(ONE, 2.0)
     assert states(effects) == [JobState.CANCELLED]
 
 
@@ -948,7 +948,7 @@ def test_people_do_things_at_a_time_of_day() -> None:
     crew.submit(a_spec(0, is_open=True))
     effects += crew.reactor.close(JobId(2), 1.0)
     records = [e for e in effects if type(e) in RECORDS]
-    assert {type(e) for e in records} >= {TasksAdded, JobSet, TasksSet, JobClosed, Ended}
+    assert {type(e) for e in records} >= {TasksAdded, JobSet, TasksSet, OpenJobClosed, Ended}
     assert {getattr(e, "at", None) for e in records} == {1001.0}
 
 
@@ -1082,7 +1082,7 @@ def test_what_a_worker_reports_besides_is_killed_as_ever() -> None:
     crew.submit(a_spec(1))
     crew.seen(crew.reactor.on_absent("first", 1.0))
     effects = crew.seen(crew.reactor.on_hello(a_worker("second"), [key(1), key(7, 3)], 2.0, ["first"]))
-    assert effects == [Kill("second", (key(7, 3),))]
+    assert effects == [KillAttempts("second", (key(7, 3),))]
 
 
 def test_former_workers_that_are_unknown_or_the_worker_itself_change_nothing() -> None:

@@ -13,8 +13,8 @@ class Member:
 
 def use(ring: Ring, members: list[Member]) -> Member:
     """The next one of these in turn."""
-    chosen = min(members, key=ring.tell_turn)
-    ring.at = ring.tell_turn(chosen)
+    chosen = min(members, key=ring.next_turn)
+    ring.at = ring.next_turn(chosen)
     return chosen
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from gandy.core.calls import Call, Command, Peer
+from gandy.core.calls import Call, OfferedCommand, Peer
 from gandy.core.model import AttemptKey
 from gandy.core.sharing import TURN, Sharing
 from gandy.core.waiting import WaitingCalls
-from gandy.core.workers import Held, Worker, WorkerInfo
+from gandy.core.workers import Held, KnownWorker, WorkerInfo
 from gandy.errors import RemoteProtocolError
 from gandy.ids import JobId, TaskNumber
 
@@ -19,9 +19,9 @@ class Shop:
     def __init__(self, slots: int) -> None:
         self.waiting = WaitingCalls(10, 1_000)
         self.sharing = Sharing(self.waiting)
-        command = Command(COMMAND, 0.0)
+        command = OfferedCommand(COMMAND, 0.0)
         self.peer = Peer(1)
-        self.peer.worker = Worker(WorkerInfo("w", "w", slots), connected=True)
+        self.peer.worker = KnownWorker(WorkerInfo("w", "w", slots), connected=True)
         self.peer.slots = self.peer.worker.slots
         for number in range(1, slots + 1):
             self.peer.worker.take(AttemptKey(JobId(1), TaskNumber(number), 1), Held(1))

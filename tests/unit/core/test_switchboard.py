@@ -1381,7 +1381,7 @@ def test_what_failed_does_not_go_on(flag: int) -> None:
 
 
 def test_only_workers_announce() -> None:
-    with pytest.raises(RemoteProtocolError, match="who is no worker") as caught:
+    with pytest.raises(RemoteProtocolError, match="that is no worker") as caught:
         Crew().client().say(calls.ANNOUNCE, payload=calls.encode_announcement(1, 0, []))
     assert caught.value.code is ErrorCode.BAD_STATE
 

@@ -1,26 +1,26 @@
 """Calls that wait: who is next, and how much may wait."""
 
-from gandy.core.calls import Call, Command, Peer
+from gandy.core.calls import Call, OfferedCommand, Peer
 from gandy.core.waiting import WaitingCalls
-from gandy.core.workers import Worker, WorkerInfo
+from gandy.core.workers import KnownWorker, WorkerInfo
 from gandy.wire.calls import BODY
 
 
-def a_worker(*commands: Command, slots: int = 1) -> Peer:
+def a_worker(*commands: OfferedCommand, slots: int = 1) -> Peer:
     peer = Peer(1)
-    peer.worker = Worker(WorkerInfo("w", "w", slots), connected=True)
+    peer.worker = KnownWorker(WorkerInfo("w", "w", slots), connected=True)
     peer.slots = peer.worker.slots
     for command in commands:
         command.offers[peer] = peer.offers[command.name] = 1
     return peer
 
 
-def a_call(command: Command) -> Call:
+def a_call(command: OfferedCommand) -> Call:
     return Call(None, 0, command)
 
 
 def test_who_came_first_is_next_whatever_it_asks_for() -> None:
-    one, other = Command(b"one", 0.0), Command(b"other", 0.0)
+    one, other = OfferedCommand(b"one", 0.0), OfferedCommand(b"other", 0.0)
     peer, waiting = a_worker(one, other), WaitingCalls(10, 1_000)
     first, second, third = a_call(other), a_call(one), a_call(one)
     waiting.add(first, b"1")
@@ -34,7 +34,7 @@ def test_who_came_first_is_next_whatever_it_asks_for() -> None:
 
 
 def test_nobody_is_next_where_no_slot_is_free() -> None:
-    command = Command(b"one", 0.0)
+    command = OfferedCommand(b"one", 0.0)
     peer, waiting = a_worker(command), WaitingCalls(10, 1_000)
     waiting.add(a_call(command), b"")
     peer.slots.by_calls = 1
@@ -44,7 +44,7 @@ def test_nobody_is_next_where_no_slot_is_free() -> None:
 
 
 def test_calls_and_their_bytes_are_limited() -> None:
-    command, waiting = Command(b"one", 0.0), WaitingCalls(2, 10)
+    command, waiting = OfferedCommand(b"one", 0.0), WaitingCalls(2, 10)
     call = a_call(command)
     assert waiting.has_room(10)
     assert not waiting.has_room(11)

@@ -1,5 +1,5 @@
 from gandy.core.model import AttemptKey
-from gandy.core.workers import Held, Worker, WorkerInfo, WorkerTable, tell_name
+from gandy.core.workers import Held, KnownWorker, WorkerInfo, WorkerTable, worker_name
 from gandy.ids import JobId, TaskNumber
 
 
@@ -10,11 +10,11 @@ def an_attempt(task: int) -> AttemptKey:
 def a_table(*names: str, slots: int = 2) -> WorkerTable:
     table = WorkerTable()
     for name in names:
-        table.add(Worker(WorkerInfo(name, name, slots), connected=True))
+        table.add(KnownWorker(WorkerInfo(name, name, slots), connected=True))
     return table
 
 
-def get(table: WorkerTable, name: str) -> Worker:
+def get(table: WorkerTable, name: str) -> KnownWorker:
     worker = table.find(name)
     assert worker is not None
     return worker
@@ -46,10 +46,10 @@ def test_a_full_worker_has_no_turn_until_a_slot_is_free() -> None:
 
 def test_absent_draining_and_refusing_workers_have_no_free_slot() -> None:
     info = WorkerInfo("a", "a", 4)
-    assert Worker(info, connected=False).free == 0
-    assert Worker(info, connected=True, draining=True).free == 0
-    assert Worker(info, connected=True, ask_again_at=1.0).free == 0
-    assert Worker(info, connected=True).free == 4
+    assert KnownWorker(info, connected=False).free == 0
+    assert KnownWorker(info, connected=True, draining=True).free == 0
+    assert KnownWorker(info, connected=True, ask_again_at=1.0).free == 0
+    assert KnownWorker(info, connected=True).free == 4
 
 
 def test_a_worker_can_leave() -> None:
@@ -60,8 +60,8 @@ def test_a_worker_can_leave() -> None:
 
 
 def test_a_name_is_in_the_id() -> None:
-    assert tell_name("big-hut-1f2e") == "big-hut"
-    assert tell_name("link1") == "link1"
+    assert worker_name("big-hut-1f2e") == "big-hut"
+    assert worker_name("link1") == "link1"
 
 
 def test_what_a_worker_has_no_slots_for_is_not_suspected() -> None:
@@ -93,7 +93,7 @@ def test_what_is_known_to_run_is_suspected_first_and_what_was_not_sent_never() -
 
 
 def test_on_a_worker_that_is_away_since_the_start_what_ran_is_suspected_or_the_oldest() -> None:
-    worker = Worker(WorkerInfo("a", "a", 0))
+    worker = KnownWorker(WorkerInfo("a", "a", 0))
     worker.take(an_attempt(1), Held(1))
     worker.take(an_attempt(2), Held(1))
     assert worker.list_suspects() == [an_attempt(1)]

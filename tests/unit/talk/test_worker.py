@@ -393,12 +393,12 @@ def test_results_that_are_held_go_out_together_later() -> None:
 def test_results_wait_only_while_twice_as_many_tasks_are_ready() -> None:
     worker = a_batching_worker()
     worker.end(a_result(1))
-    assert worker.tell_room(ready=3) == 1
-    assert worker.tell_room(ready=20) == 6
+    assert worker.count_room(ready=3) == 1
+    assert worker.count_room(ready=20) == 6
     worker.end(a_result(2))
-    assert worker.tell_room(ready=4) == 0
+    assert worker.count_room(ready=4) == 0
     assert batches(worker)
-    assert worker.tell_room(ready=1) == 1
+    assert worker.count_room(ready=1) == 1
 
 
 def test_large_results_go_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,13 +10,13 @@ from rich.console import Console
 from tests.unit.client.builders import NOW, a_row, a_task_row, a_worker_row
 
 from gandy.core.model import Cause, Counts, JobState, TaskState
-from gandy.core.requests import Status
+from gandy.core.requests import ForemanStatus
 from gandy.core.rows import TaskRow
 from gandy.ids import TaskNumber
 from gandy.terminal import rows, table
 from gandy.terminal.table import PAGE_ROWS, draw_fields, draw_table
 
-STATUS = Status("1.2", 34, 90.0, "memory:", "disk full", ("unix:/s",), True, 2, 8, 3, 1, 1_000, 3)
+STATUS = ForemanStatus("1.2", 34, 90.0, "memory:", "disk full", ("unix:/s",), True, 2, 8, 3, 1, 1_000, 3)
 
 
 def test_job_as_json() -> None:

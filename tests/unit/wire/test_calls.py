@@ -11,7 +11,7 @@ from tests.crews import Frame, read_all
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.limits import MAX_COMMAND_NAME, MAX_COMMANDS, MAX_OFFER_BYTES, MAX_PAYLOAD_BYTES, MAX_PIECE_BYTES, MAX_SLOTS
 from gandy.wire import calls, v2
-from gandy.wire.calls import Announcement, Failure, Offer
+from gandy.wire.calls import Announcement, CallFailure, Offer
 from gandy.wire.messages import Extended, Job
 from gandy.wire.payloads import encode as encode_payload
 from gandy.wire.stream import MAGIC
@@ -22,7 +22,7 @@ EVERY_FRAME = [
     Frame(calls.CALL, calls.AT, 9, 0, calls.encode_target("add") + calls.encode_time(1e9 + 0.25) + b"\x90"),
     Frame(calls.BODY, calls.LAST, 8, 0, b"more"),
     Frame(calls.RESULT, calls.WHOLE, 7, 0, b"\x03"),
-    Frame(calls.RESULT, calls.LAST | calls.FAILED, 7, 0, calls.encode_failure(Failure("ValueError", "no"))),
+    Frame(calls.RESULT, calls.LAST | calls.FAILED, 7, 0, calls.encode_failure(CallFailure("ValueError", "no"))),
     Frame(calls.CREDIT, 0, 8, 0xFFFF_FFFF),
     Frame(calls.CANCEL, 0, 0xFFFF_FFFF),
     Frame(calls.ANNOUNCE, 0, 0, 0, calls.encode_announcement(4, 1, [Offer("add", 2)])),
@@ -223,14 +223,16 @@ def test_a_refusal_can_be_made_and_read_whatever_is_in_it() -> None:
     assert calls.decode_refusal(b"") == (0, "")
 
 
-@pytest.mark.parametrize("failure", [Failure("ValueError", "no"), Failure("E", "größer", "Traceback", b"\x80pickle")])
-def test_a_failure_comes_back(failure: Failure) -> None:
+@pytest.mark.parametrize(
+    "failure", [CallFailure("ValueError", "no"), CallFailure("E", "größer", "Traceback", b"\x80pickle")]
+)
+def test_a_failure_comes_back(failure: CallFailure) -> None:
     assert calls.decode_failure(calls.encode_failure(failure)) == failure
 
 
 def test_a_failure_can_be_told_whatever_its_texts_are() -> None:
-    failure = Failure("E\udcff", "no file \udcfe", "in \ud800", b"\xff")
-    told = Failure("E\\udcff", "no file \\udcfe", "in \\ud800", b"\xff")
+    failure = CallFailure("E\udcff", "no file \udcfe", "in \ud800", b"\xff")
+    told = CallFailure("E\\udcff", "no file \\udcfe", "in \\ud800", b"\xff")
     assert calls.decode_failure(calls.encode_failure(failure)) == told
 
 
@@ -240,7 +242,9 @@ def test_a_failure_can_be_told_whatever_its_texts_are() -> None:
     ids=["nothing", "no msgpack", "too short", "no text", "numbers", "deep"],
 )
 def test_a_failure_that_is_none_is_still_a_failure(payload: bytes) -> None:
-    assert calls.decode_failure(payload) == Failure("Exception", "the command failed, and nobody can tell why")
+    assert calls.decode_failure(payload) == CallFailure(
+        "Exception", "the command failed, and gave no reason that can be read"
+    )
 
 
 # Announcements

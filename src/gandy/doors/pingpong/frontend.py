@@ -56,7 +56,7 @@ class FrontendThread(DealerThread):
     def _begin(self) -> None:
         self._send(self._side.start(time.monotonic()))
 
-    def _tell_deadline(self) -> float:
+    def _next_deadline(self) -> float:
         return self._side.next_deadline()
 
     def _turn(self) -> None:

@@ -24,7 +24,7 @@ from gandy.wire.calls import (
     REFUSED,
     RESULT,
     WINDOW_BYTES,
-    Failure,
+    CallFailure,
     encode_failure,
     encode_refusal,
     read_name,
@@ -148,7 +148,7 @@ class JobSlot:
 
     def fail(self, kind: str, text: str) -> None:
         assert self.call is not None
-        self._end(self.call.number, FAILED, encode_failure(Failure(kind, text)))
+        self._end(self.call.number, FAILED, encode_failure(CallFailure(kind, text)))
 
     def lose(self, number: int, why: str) -> None:
         self._end(number, REFUSED, encode_refusal(LOST, f"worker {self._worker} {why} while it had the call"))

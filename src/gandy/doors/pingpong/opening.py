@@ -31,7 +31,7 @@ class PingPongOpening(NamedTuple):
             raise ConfigError(str(error)) from None
         address = check_bind(self.url, curve=self.curve is not None, insecure=insecure)
         router = open_router(server, NAME, address, self.curve)
-        door = PingPongDoor(server.lane.switchboard, ForemanRegistry(server), self.command, self.expiry)
-        server.lane.add_gate(DoorSocket(NAME, door, router, server.lane))
+        door = PingPongDoor(server.call_timers.switchboard, ForemanRegistry(server), self.command, self.expiry)
+        server.call_timers.add_door(DoorSocket(NAME, door, router, server.call_timers))
         audience = describe_audience(address.host) if self.curve is None else None
         return OpenDoor(f"{router.address} ({NAME}: {self.command})", audience)

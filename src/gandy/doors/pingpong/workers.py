@@ -9,7 +9,7 @@ from typing import Final
 
 from gandy.core.calls import OnOut, Peer
 from gandy.core.switchboard import Switchboard
-from gandy.core.workers import PING_PONG, Worker, WorkerInfo
+from gandy.core.workers import PING_PONG, KnownWorker, WorkerInfo
 from gandy.doors.base import WorkerRegistry, name_peer
 from gandy.doors.pingpong.job_slot import HeldBytes, JobSlot
 from gandy.doors.pingpong.talk import BROKER_LAW, HAS_JOB, BrokerEvent, WorkerState
@@ -30,7 +30,7 @@ class BrokerWorker:
         self.routing_id = routing_id
         self.id = name_peer(PING_PONG, routing_id)
         self.state = WorkerState.ABSENT
-        self.account: Worker | None = None
+        self.account: KnownWorker | None = None
         self.slot: JobSlot | None = None  # as long as it is a peer of the switchboard
 
     @property

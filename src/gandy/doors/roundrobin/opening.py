@@ -36,9 +36,11 @@ class RoundRobinOpening(NamedTuple):
         address = check_bind(self.url, curve=self.curve is not None, insecure=insecure)
         router = open_router(server, NAME, address, self.curve)
         times = Times(expiry=self.expiry, call_limit=self.limit)
-        door = RoundRobinDoor(server.lane.switchboard, ForemanRegistry(server), CommandCodes(self.commands), times)
+        door = RoundRobinDoor(
+            server.call_timers.switchboard, ForemanRegistry(server), CommandCodes(self.commands), times
+        )
         file = WorkerFile(Path(home) / FILE_NAME, door.workers)
-        file.open(server.lane.begin())
+        file.open(server.call_timers.begin())
         server.on_stop.append(file.save)
         if address.host in ANYWHERE:
             log.warning(
@@ -46,6 +48,6 @@ class RoundRobinOpening(NamedTuple):
                 "let it listen at that one, not at %s",
                 address.host,
             )
-        server.lane.add_gate(DoorSocket(NAME, door, router, server.lane))
+        server.call_timers.add_door(DoorSocket(NAME, door, router, server.call_timers))
         audience = describe_audience(address.host) if self.curve is None else None
         return OpenDoor(f"{router.address} ({NAME})", audience)

@@ -108,7 +108,7 @@ class UplinkThread(DealerThread):
         with self._lock:
             self._uplink.on_socket(time.monotonic())
 
-    def _tell_deadline(self) -> float:
+    def _next_deadline(self) -> float:
         with self._lock:
             return self._uplink.next_deadline()
 

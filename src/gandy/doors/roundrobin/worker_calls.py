@@ -41,7 +41,7 @@ from gandy.wire.calls import (
     RESULT,
     STREAM,
     WHOLE,
-    Failure,
+    CallFailure,
     encode_failure,
     encode_refusal,
     read_name,
@@ -260,7 +260,7 @@ class WorkerCalls:
         elif message.args[:1] == (FAILED_STATUS,):
             text = b" ".join(message.args[1:]).decode(errors="replace") or "the worker failed"
             self.streams.pop(call.id, None)
-            self._complete(call.id, FAILED, encode_failure(Failure("Exception", text)))
+            self._complete(call.id, FAILED, encode_failure(CallFailure("Exception", text)))
         elif stream is not None:
             stream.renewed = now
             self.flows[call.id] = Flow(self._board, self._peer, call.id)
@@ -282,7 +282,7 @@ class WorkerCalls:
             stream.receive(frames[0] if frames else b"", flow)
         except (RemoteProtocolError, ValueError) as error:
             del self.streams[number]
-            failure = encode_failure(Failure("Exception", f"the stream is broken: {error}"))
+            failure = encode_failure(CallFailure("Exception", f"the stream is broken: {error}"))
             self._complete(number, FAILED, failure)
             return
         if stream.reader.is_finished:
@@ -308,7 +308,7 @@ class WorkerCalls:
 
     def _fail(self, number: int, kind: str, text: str) -> None:
         self.streams.pop(number, None)
-        self._end(number, FAILED, encode_failure(Failure(kind, text)))
+        self._end(number, FAILED, encode_failure(CallFailure(kind, text)))
 
     def _end(self, number: int, flags: int, payload: bytes = b"") -> None:
         """The slot is free."""

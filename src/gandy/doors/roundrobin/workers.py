@@ -9,7 +9,7 @@ from math import inf
 from typing import Final
 
 from gandy.core.calls import OnOut, Peer
-from gandy.core.workers import ROUND_ROBIN, Worker, WorkerInfo
+from gandy.core.workers import ROUND_ROBIN, KnownWorker, WorkerInfo
 from gandy.doors.base import Outgoing, WorkerRegistry, name_peer
 from gandy.doors.roundrobin.lost_workers import LostWorkers
 from gandy.doors.roundrobin.wire import PING, PONG, QueueMessage, encode
@@ -27,7 +27,7 @@ PAST: Final = 60.0  # seconds that a worker that came back may still send INCREM
 class RegisteredWorker:
     """One worker: its slots, its calls, and when it was heard."""
 
-    def __init__(self, routing_id: bytes, peer: Peer, account: Worker, calls: WorkerCalls, now: float) -> None:
+    def __init__(self, routing_id: bytes, peer: Peer, account: KnownWorker, calls: WorkerCalls, now: float) -> None:
         self.id = routing_id
         self.peer = peer
         self.account = account
@@ -70,7 +70,7 @@ class Workers:
     def list(self) -> list[tuple[bytes, int]]:
         """Registered workers with their free slots, in the order of their turns."""
         here = [worker for worker in self._workers.values() if not worker.is_leaving]
-        here.sort(key=lambda worker: self._board.tell_turn(worker.peer))
+        here.sort(key=lambda worker: self._board.next_turn(worker.peer))
         return [(worker.id, worker.free) for worker in here]
 
     def list_slots(self) -> dict[bytes, int]:

@@ -28,7 +28,7 @@ class Keys(Protocol):
 
 
 class DealerThread:
-    """One connection. Whoever derives from it sets itself up before this `__init__`, which opens the socket."""
+    """One connection. A subclass sets itself up before this `__init__`, which opens the socket."""
 
     name = "gandy-dealer"
     watched = 0  # events of the socket's monitor that `_on_change` wants
@@ -73,7 +73,7 @@ class DealerThread:
     def _begin(self) -> None:
         """Before the thread starts."""
 
-    def _tell_deadline(self) -> float:
+    def _next_deadline(self) -> float:
         """When there is something to do, if nothing happens before."""
         raise NotImplementedError
 
@@ -141,7 +141,7 @@ class DealerThread:
         self._context.term()  # waits until everything is sent, or the time for that is over
 
     def _wait(self) -> None:
-        rest = self._tell_deadline() - time.monotonic()
+        rest = self._next_deadline() - time.monotonic()
         self._poller.poll(int(max(0.0, min(rest, MAX_REST)) * 1000) + 1)
         self._thread.clear()
 

@@ -8,7 +8,7 @@ from gandy.errors import ConfigError
 from gandy.foreman.doors import NO_KEYS, OpenDoor
 from gandy.foreman.server import Server
 from gandy.net.exposure import describe_audience
-from gandy.net.links import Link
+from gandy.net.links import SocketLink
 
 
 class V1Opening(NamedTuple):
@@ -34,5 +34,5 @@ class _V1Links:
         self.on_data = server.on_data
         self.on_cut = server.on_cut
 
-    def on_link(self, link: Link) -> None:
+    def on_link(self, link: SocketLink) -> None:
         self._server.on_link(link, V1ForemanSide())

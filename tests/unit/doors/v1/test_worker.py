@@ -14,7 +14,7 @@ from gandy.talk.events import (
     ResultRefused,
     Start,
 )
-from gandy.testing import ForemanEnd, Ledger, Link, WorkerEnd
+from gandy.testing import ForemanEnd, Ledger, SimulatedLink, WorkerEnd
 from gandy.wire.messages import STOP_ALL, STOP_IMMEDIATELY, Error, Job, Ok, Stop, Update
 
 
@@ -134,7 +134,7 @@ def test_what_a_foreman_cannot_say_is_an_error() -> None:
 def test_a_crew_of_the_first_generation_does_its_work() -> None:
     ledger = Ledger(some_tasks(5))
     worker, foreman = WorkerEnd(V1WorkerSide(2)), ForemanEnd(V1ForemanSide(), ledger)
-    link = Link(worker, foreman)
+    link = SimulatedLink(worker, foreman)
     worker.connect()
     link.settle()
     while worker.running:

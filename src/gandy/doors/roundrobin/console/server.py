@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 from gandy.config import Address
 from gandy.core.foreman import Foreman
 from gandy.core.reactor import Reactor
-from gandy.core.workers import ROUND_ROBIN, Worker, WorkerInfo
+from gandy.core.workers import ROUND_ROBIN, KnownWorker, WorkerInfo
 from gandy.doors.base import name_peer
 from gandy.doors.door_socket import DoorSocket
 from gandy.doors.roundrobin.codes import CommandCodes
@@ -35,7 +35,7 @@ from gandy.doors.roundrobin.worker_calls import Times
 from gandy.doors.sockets.curve import ServerKeys
 from gandy.doors.sockets.router import Router
 from gandy.errors import RemoteProtocolError
-from gandy.foreman.lane import Lane
+from gandy.foreman.call_timers import CallTimers
 from gandy.net import loop
 from gandy.net.exposure import check_bind, describe_audience
 
@@ -79,13 +79,13 @@ class ServerConsole:
     async def _serve(self, address: Address, keys: ServerKeys | None) -> None:
         self._loop = asyncio.get_running_loop()
         self._should_stop = asyncio.Event()
-        lane = Lane(Foreman(Reactor(), self._loop.time()))
+        lane = CallTimers(Foreman(Reactor(), self._loop.time()))
         try:
             activity = ActivityLog(self._screen)
             router = WatchedRouter(address, keys, activity)
             self._address = router.address
             self._door = RoundRobinDoor(lane.switchboard, activity, CommandCodes(), Times())
-            lane.add_gate(DoorSocket("round-robin", self._door, router, lane))
+            lane.add_door(DoorSocket("round-robin", self._door, router, lane))
             activity.attach(router, self._door, lane)
         except Exception as error:  # noqa: BLE001 - the thread that waits for us raises any
             lane.close()
@@ -135,26 +135,26 @@ class ActivityLog:
         self.traffic = Traffic(screen, ROLE)
         self._leaving: set[str] = set()  # workers that said so
 
-    def attach(self, router: Router, door: RoundRobinDoor, lane: Lane) -> None:
+    def attach(self, router: Router, door: RoundRobinDoor, lane: CallTimers) -> None:
         """Look at each message before and after the door has handled it."""
         if self._screen.level < BASIC:
             return
         self._door = door
-        self._lane = lane
+        self._call_timers = lane
         self._pass_on = router.on_message
         router.on_message = self._on_message
 
     # The table of workers
 
-    def add(self, info: WorkerInfo) -> Worker:
-        return Worker(info, connected=True)
+    def add(self, info: WorkerInfo) -> KnownWorker:
+        return KnownWorker(info, connected=True)
 
     def remove(self, worker: str) -> None:
         word = "Deregistered" if worker in self._leaving else "Lost"
         self._leaving.discard(worker)
         self._log(f"{word} worker {worker.partition('/')[2]}")
 
-    def on_heard(self, worker: Worker) -> None:
+    def on_heard(self, worker: KnownWorker) -> None:
         """The console does not show it."""
 
     # Messages
@@ -163,7 +163,7 @@ class ActivityLog:
         self.traffic.on_in(frames[1:])
         workers, sender = self._door.workers, frames[0]
         message = _find_message(frames[1:])
-        was_here, queued = workers.has(sender), self._lane.switchboard.queued
+        was_here, queued = workers.has(sender), self._call_timers.switchboard.queued
         word = message.args[0] if message is not None and message.args else b""
         if word == DEREGISTER and was_here:
             self._leaving.add(name_peer(ROUND_ROBIN, sender))
@@ -174,12 +174,12 @@ class ActivityLog:
             self._log(f"Registered worker {format_address(sender)} with {slots} free slots")
         elif workers.has(sender) and not was_here:
             self._log(f"Found worker {format_address(sender)} again")
-        if self._lane.switchboard.queued > queued:
+        if self._call_timers.switchboard.queued > queued:
             self._log_queue()
 
     def _log_queue(self) -> None:
         reason = "WARNING - All workers busy." if self._door.workers.list() else "No workers registered."
-        length = self._lane.switchboard.queued
+        length = self._call_timers.switchboard.queued
         self._log(f"{reason} Message added to queue. Current queue length = {length}")
 
     def on_sent(self, frames: list[bytes]) -> None:

@@ -6,25 +6,25 @@ Their time is the loop's, which is the clock of `ForemanClock.now`.
 import asyncio
 from typing import Final, Protocol
 
-from gandy.core.foreman import Foreman, Gate
+from gandy.core.foreman import AttachedDoor, Foreman
 from gandy.core.switchboard import PATIENCE, Switchboard
 
 LOOK_PERIOD: Final = 1.0  # seconds between two looks at calls that wait and commands that are gone
 
 
-class ClosableGate(Gate, Protocol):
+class ClosableDoor(AttachedDoor, Protocol):
     """A door whose socket ends with the foreman."""
 
     def close(self) -> None: ...
 
 
-class Lane:
+class CallTimers:
     """One for each foreman."""
 
     def __init__(self, foreman: Foreman) -> None:
         self._foreman = foreman
         self._loop = asyncio.get_running_loop()
-        self._gates: list[ClosableGate] = []
+        self._doors: list[ClosableDoor] = []
         self._sharing: asyncio.TimerHandle | None = None
         self._is_closed = False
         self._looking = self._loop.call_later(LOOK_PERIOD, self._look)
@@ -38,12 +38,12 @@ class Lane:
         self._looking.cancel()
         if self._sharing is not None:
             self._sharing.cancel()
-        for gate in self._gates:
-            gate.close()
+        for door in self._doors:
+            door.close()
 
-    def add_gate(self, gate: ClosableGate) -> None:
-        self._gates.append(gate)
-        self._foreman.gates.append(gate)
+    def add_door(self, door: ClosableDoor) -> None:
+        self._doors.append(door)
+        self._foreman.doors.append(door)
 
     def begin(self) -> float:
         """A step of a door begins: the time of what comes now."""

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gandy.core.lobby import FORGIVEN, MAX_ADDRESSES, MAX_FAILURES, Failures, Lobby, find_source
+from gandy.core.unknown_peers import FORGIVEN, MAX_ADDRESSES, MAX_FAILURES, Failures, UnknownPeers, find_source
 
 
 class Peer:
@@ -15,7 +15,7 @@ class Peer:
         self.is_cut = True
 
 
-def enter(lobby: Lobby[Peer], count: int, source: str, now: float = 0.0) -> list[Peer]:
+def enter(lobby: UnknownPeers[Peer], count: int, source: str, now: float = 0.0) -> list[Peer]:
     peers = [Peer() for _ in range(count)]
     for peer in peers:
         lobby.enter(peer, source, now)
@@ -23,26 +23,26 @@ def enter(lobby: Lobby[Peer], count: int, source: str, now: float = 0.0) -> list
 
 
 def test_of_one_address_only_the_newest_stay() -> None:
-    peers = enter(Lobby(10, 5.0), 8, "a")
+    peers = enter(UnknownPeers(10, 5.0), 8, "a")
     assert [peer.is_cut for peer in peers] == [True] * 3 + [False] * 5
 
 
 def test_one_address_takes_no_room_from_another() -> None:
-    lobby: Lobby[Peer] = Lobby(10, 5.0)
+    lobby: UnknownPeers[Peer] = UnknownPeers(10, 5.0)
     (other,) = enter(lobby, 1, "b")
     enter(lobby, 100, "a")
     assert not other.is_cut
 
 
 def test_of_all_addresses_only_the_newest_stay() -> None:
-    lobby: Lobby[Peer] = Lobby(10, 5.0)
+    lobby: UnknownPeers[Peer] = UnknownPeers(10, 5.0)
     peers = [peer for number in range(15) for peer in enter(lobby, 1, str(number))]
     assert [peer.is_cut for peer in peers] == [True] * 5 + [False] * 10
     assert len(lobby) == 10
 
 
 def test_who_is_known_or_gone_is_not_counted_and_never_cut() -> None:
-    lobby: Lobby[Peer] = Lobby(2, 5.0)
+    lobby: UnknownPeers[Peer] = UnknownPeers(2, 5.0)
     (known,) = enter(lobby, 1, "a")
     assert known in lobby
     lobby.leave(known)
@@ -54,7 +54,7 @@ def test_who_is_known_or_gone_is_not_counted_and_never_cut() -> None:
 
 
 def test_the_clock_cuts_those_that_came_first() -> None:
-    lobby: Lobby[Peer] = Lobby(10, 5.0)
+    lobby: UnknownPeers[Peer] = UnknownPeers(10, 5.0)
     (first,), (second,) = enter(lobby, 1, "a", 0.0), enter(lobby, 1, "a", 3.0)
     lobby.expire(5.0)
     assert (first.is_cut, second.is_cut) == (True, False)
@@ -64,7 +64,7 @@ def test_the_clock_cuts_those_that_came_first() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans())), st.integers(1, 6))
 def test_there_are_never_too_many(steps: list[tuple[int, bool]], most: int) -> None:
-    lobby: Lobby[Peer] = Lobby(most, 5.0)
+    lobby: UnknownPeers[Peer] = UnknownPeers(most, 5.0)
     sources: dict[Peer, str] = {}
     for number, leaves in steps:
         (peer,) = enter(lobby, 1, str(number))

@@ -21,7 +21,7 @@ MAX_HOST: Final = 253  # characters, as in the DNS
 KeyRequest = ask.ListKeys | ask.MakeKey | ask.RevokeKey | ask.Invite
 
 
-class Keeper:
+class KeyRequests:
     """One for each foreman."""
 
     def __init__(
@@ -59,10 +59,10 @@ class Keeper:
 
     def _list(self) -> list[ask.KeyRow]:
         now = time.time()
-        rows = [self._tell_key(key, now) for key in self._keys.ring.list_keys()]
-        return rows + [_tell_invitation(each) for each in self._keys.ring.list_invitations(now)]
+        rows = [self._describe_key(key, now) for key in self._keys.ring.list_keys()]
+        return rows + [_describe_invitation(each) for each in self._keys.ring.list_invitations(now)]
 
-    def _tell_key(self, key: Key, now: float) -> ask.KeyRow:
+    def _describe_key(self, key: Key, now: float) -> ask.KeyRow:
         state = "good"
         if key.revoked is not None:
             state = "revoked"
@@ -81,7 +81,7 @@ class Keeper:
         for key in revoked:
             self._audit.note("revoked a key", who, revoked=key.id, name=key.name, role=key.role)
             self._server.foreman.cut_key(key.fingerprint)
-        return ask.KeyList(tuple(self._tell_key(self._keys.ring.get(key.fingerprint), now) for key in revoked))
+        return ask.KeyList(tuple(self._describe_key(self._keys.ring.get(key.fingerprint), now) for key in revoked))
 
     def _invite(self, request: ask.Invite, who: Visitor) -> ask.Invited:
         role, seconds, uses = _parse_role(request.role), request.seconds, request.uses
@@ -90,14 +90,14 @@ class Keeper:
         if not own:
             raise Refusal(
                 "refused",
-                "this foreman takes nobody from other machines: start it with --listen tcp://0.0.0.0:5429",
+                "this foreman takes no peers from other machines: start it with --listen tcp://0.0.0.0:5429",
             )
         token, invitation = self._keys.invite(role, seconds, uses, addresses)
         self._audit.note("invited", who, role=role, invitation=invitation.id, seconds=seconds, uses=uses)
         return ask.Invited(token, invitation.expires)
 
 
-def _tell_invitation(each: Invitation) -> ask.KeyRow:
+def _describe_invitation(each: Invitation) -> ask.KeyRow:
     return ask.KeyRow(each.id, "", each.role, "open", 0.0, each.expires, "invitation", 0, each.uses)
 
 
@@ -109,7 +109,7 @@ def _parse_addresses(texts: tuple[str, ...]) -> tuple[str, ...]:
         raise Rejected(str(error)) from None
     for each in found:
         if each.scheme != "tcp" or len(each.host) > MAX_HOST:
-            raise Rejected(f"nobody can join at {each}: write tcp://HOST:PORT")
+            raise Rejected(f"no machine can join at {each}: write tcp://HOST:PORT")
     return tuple(map(str, found))
 
 

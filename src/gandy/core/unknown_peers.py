@@ -21,67 +21,67 @@ FORGIVEN: Final = 5.0
 IPV6_PREFIX: Final = 64
 
 
-class Stranger(Protocol):
+class Abortable(Protocol):
     """A link."""
 
     def abort(self) -> None: ...
 
 
-S = TypeVar("S", bound=Stranger)
+S = TypeVar("S", bound=Abortable)
 
 
-class _Seat(NamedTuple):
+class _Entry(NamedTuple):
     source: str
     since: float
 
 
-class Lobby(Generic[S]):
-    """Links of strangers. Those that have to go are aborted, and forgotten at once: in a flood, many come before the
-    first of them is gone."""
+class UnknownPeers(Generic[S]):
+    """Their links. Those that have to go are aborted, and forgotten at once: in a flood, many come before the first of
+    them is gone."""
 
     def __init__(self, most: int, seconds: float) -> None:
         self.most = most
         self.most_each = max(1, most // 2)  # from one address, so that others find room
         self._seconds = seconds
-        self._seats: dict[S, _Seat] = {}  # the oldest first
+        self._entries: dict[S, _Entry] = {}  # the oldest first
         self._sources: dict[str, dict[S, None]] = {}
 
-    def __contains__(self, stranger: S) -> bool:
-        return stranger in self._seats
+    def __contains__(self, link: S) -> bool:
+        return link in self._entries
 
     def __len__(self) -> int:
-        return len(self._seats)
+        return len(self._entries)
 
-    def enter(self, stranger: S, source: str, now: float) -> None:
-        self._seats[stranger] = _Seat(source, now)
+    def enter(self, link: S, source: str, now: float) -> None:
+        self._entries[link] = _Entry(source, now)
         same = self._sources.setdefault(source, {})
-        same[stranger] = None
+        same[link] = None
         if len(same) > self.most_each:
             self._cut(next(iter(same)))
-        elif len(self._seats) > self.most:
-            self._cut(next(iter(self._seats)))
+        elif len(self._entries) > self.most:
+            self._cut(next(iter(self._entries)))
 
-    def leave(self, stranger: S) -> None:
+    def leave(self, link: S) -> None:
         """It is known now, or gone."""
-        seat = self._seats.pop(stranger, None)
-        if seat is None:
+        entry = self._entries.pop(link, None)
+        if entry is None:
             return
-        same = self._sources[seat.source]
-        del same[stranger]
+        same = self._sources[entry.source]
+        del same[link]
         if not same:
-            del self._sources[seat.source]
+            del self._sources[entry.source]
 
     def expire(self, now: float) -> None:
         """Cut those that have been here for too long."""
-        while self._seats:
-            first, seat = next(iter(self._seats.items()))
-            if now < seat.since + self._seconds:
+        while self._entries:
+            first, entry = next(iter(self._entries.items()))
+            if now < entry.since + self._seconds:
                 return
             self._cut(first)
 
-    def _cut(self, stranger: S) -> None:
-        self.leave(stranger)
-        stranger.abort()
+    def _cut(self, link: S) -> None:
+        self.leave(link)
+        link.abort()
 
 
 class _Score(NamedTuple):

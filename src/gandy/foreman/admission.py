@@ -1,7 +1,7 @@
-"""The porter: who comes over the network shows a key, or an invitation that becomes one, before a word is heard.
+"""Lets peers in from the network: each shows a key, or an invitation that becomes one, before a word is heard.
 
-A stranger may send a few kilobytes and has a few seconds. How many there may be is the lobby's affair. Nothing is read
-from disk or written to it for a peer that has proved nothing.
+A stranger may send a few kilobytes and has a few seconds. `core.unknown_peers` says how many there may be. Nothing is
+read from disk or written to it for a peer that has proved nothing.
 """
 
 import asyncio
@@ -13,8 +13,8 @@ from typing import Final
 
 from gandy.config import Address
 from gandy.core.keyring import KeyRefused, NameTaken
-from gandy.core.lobby import Failures, Lobby
 from gandy.core.roles import CrewRole, make_refusal
+from gandy.core.unknown_peers import Failures, UnknownPeers
 from gandy.errors import ConfigError, Rejected, RemoteProtocolError
 from gandy.foreman.audit import Audit
 from gandy.foreman.server import Server
@@ -22,7 +22,7 @@ from gandy.keys.crew import compute_fingerprint
 from gandy.keys.ensemble import note_shared, open_own_key
 from gandy.keys.foreman import ForemanKeys
 from gandy.limits import MAX_STRANGERS
-from gandy.net.links import STRANGER, Link, Visitor, get_source, tell_place
+from gandy.net.links import STRANGER, SocketLink, Visitor, format_place, get_source
 from gandy.net.open_files import limit_by_files
 from gandy.net.tls import HANDSHAKE_SECONDS, TlsEnd, TlsTransport
 from gandy.wire.joining import (
@@ -41,7 +41,7 @@ log = logging.getLogger("gandy.foreman")
 JOIN_SECONDS: Final = 5.0  # for the question, once the handshake is done
 
 
-class Porter:
+class Admission:
     """One for each foreman that listens on the network."""
 
     def __init__(self, server: Server, keys: ForemanKeys, audit: Audit, home: str) -> None:
@@ -52,8 +52,8 @@ class Porter:
         self._audit = audit
         self._context = keys.make_context()
         most = limit_by_files(MAX_STRANGERS)
-        self._strangers: Lobby[TlsEnd] = Lobby(most, HANDSHAKE_SECONDS)  # those have timers of their own
-        self._joining: Lobby[JoinLink] = Lobby(most, JOIN_SECONDS)
+        self._strangers: UnknownPeers[TlsEnd] = UnknownPeers(most, HANDSHAKE_SECONDS)  # those have timers of their own
+        self._joining: UnknownPeers[JoinLink] = UnknownPeers(most, JOIN_SECONDS)
         self._failures = Failures()
         self.ensemble = ""  # that the foreman is in, for those who join
 
@@ -90,7 +90,7 @@ class Porter:
 
     def _admit(self, transport: TlsTransport) -> asyncio.Protocol | None:
         """The handshake is done. Who has a key has proved so in it."""
-        where = tell_place(transport)
+        where = format_place(transport)
         if transport.session.protocol == ALPN_JOIN:
             source = get_source(transport)
             link = JoinLink(lambda data: self._join(data, where), lambda link: self._on_join_end(link, source))
@@ -106,7 +106,7 @@ class Porter:
             self._audit.note("refused", who, why=str(error))
             transport.write(make_refusal(error.code))
             return None
-        return Link(self._server, key.role, key)
+        return SocketLink(self._server, key.role, key)
 
     def _on_join_end(self, link: "JoinLink", source: str) -> None:
         self._joining.leave(link)
@@ -132,7 +132,7 @@ class Porter:
         key = keys.ring.get(compute_fingerprint(certificate))
         self._audit.note("joined", Visitor(key.name, where, key.role, key.id), invitation=invitation.id)
         log.info("%s joined from %s as %s", question.name, where, invitation.role)
-        if invitation.role is CrewRole.OBSERVER:  # whoever is on the bus can do more than look
+        if invitation.role is CrewRole.OBSERVER:  # a process on the bus can do more than look
             return Joined(certificate, question.name, invitation.role, self.ensemble)
         note_shared(self._home)
         return Joined(certificate, question.name, invitation.role, self.ensemble, ensemble_key)

@@ -13,13 +13,13 @@ from tests.e2e.forts import CLIENT_OFFERS
 from tests.free_ports import find_port
 
 from gandy.core import foreman as core_foreman
-from gandy.core import lobby
-from gandy.core.keyring import make_proof, tell_check
+from gandy.core import unknown_peers
+from gandy.core.keyring import hash_secret, make_proof
 from gandy.core.policy import Policy
 from gandy.core.roles import CrewRole
 from gandy.doors.v1.opening import V1Opening
 from gandy.errors import GandyError
-from gandy.foreman import porter, server
+from gandy.foreman import admission, server
 from gandy.foreman.doors import Doors
 from gandy.foreman.main import ForemanProgram
 from gandy.keys.certificates import make_secret
@@ -39,10 +39,10 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 @pytest.fixture(autouse=True)
 def _limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(porter, "MAX_STRANGERS", MOST)
+    monkeypatch.setattr(admission, "MAX_STRANGERS", MOST)
     monkeypatch.setattr(server, "MAX_SILENT_LINKS", MOST)
     monkeypatch.setattr(core_foreman, "HELLO_SECONDS", 600.0)
-    monkeypatch.setattr(porter, "JOIN_SECONDS", 600.0)
+    monkeypatch.setattr(admission, "JOIN_SECONDS", 600.0)
     monkeypatch.setattr(tls, "HANDSHAKE_SECONDS", 600.0)
 
 
@@ -206,8 +206,8 @@ def list_times(folder: Path) -> dict[str, int]:
 def test_an_address_that_proves_nothing_is_not_heard_for_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lobby, "MAX_FAILURES", 5)
-    monkeypatch.setattr(lobby, "FORGIVEN", 0.0)
+    monkeypatch.setattr(unknown_peers, "MAX_FAILURES", 5)
+    monkeypatch.setattr(unknown_peers, "FORGIVEN", 0.0)
 
     async def test() -> None:
         async with a_site(tmp_path) as site:
@@ -228,7 +228,7 @@ def test_a_newcomer_that_cannot_be_taken_costs_no_use(tmp_path: Path, changes: d
             token, invitation = site.keys.invite(CrewRole.WORKER, 60.0, 1, (f"tcp://127.0.0.1:{site.tcp}",))
             opened = joining.parse_token(token)
             public = changes.get("public_key", make_secret().public)
-            proof = make_proof(tell_check(opened.secret), joining.bind(opened.fingerprint, public))
+            proof = make_proof(hash_secret(opened.secret), joining.bind(opened.fingerprint, public))
             told = {"public_key": public, **changes}
             answer = await site.ask_to_join(invitation=invitation.id, proof=proof, **told)
             assert isinstance(answer, joining.JoinRefused)

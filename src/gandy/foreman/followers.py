@@ -16,9 +16,9 @@ from gandy.core.records import (
     Claimed,
     Ended,
     JobAdded,
-    JobClosed,
     JobForgotten,
     JobSet,
+    OpenJobClosed,
     Record,
     TasksAdded,
     TasksSet,
@@ -35,7 +35,7 @@ EVENT_PAUSE: Final = 0.1  # seconds between two events about how one job stands
 Token = tuple[Link, int]  # a client's link, and the number of its request
 
 
-class _Audience:
+class _Subscriptions:
     """Who listens to which job."""
 
     def __init__(self) -> None:
@@ -79,13 +79,13 @@ class _Audience:
         self._counts.pop(link, None)
 
 
-class News:
+class Followers:
     """One for each foreman."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._watchers = _Audience()  # of how jobs stand
-        self._listeners = _Audience()  # to results
+        self._watchers = _Subscriptions()  # of how jobs stand
+        self._listeners = _Subscriptions()  # to results
         self._stale: set[JobId] = set()  # watched jobs about which there is news
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -105,10 +105,10 @@ class News:
         if _is_silent(row):
             self._listeners.discard(job, token)
         else:
-            await self._tell_running(job, token)
+            await self._send_running(job, token)
         return row
 
-    async def _tell_running(self, job: JobId, token: Token) -> None:
+    async def _send_running(self, job: JobId, token: Token) -> None:
         """What has begun already."""
         after, running = TaskNumber(0), frozenset({TaskState.RUNNING})
         while rows := await self._server.store.list_tasks(job, running, MAX_PAGE, after):
@@ -117,10 +117,10 @@ class News:
 
     def on_commit(self, batch: Batch) -> None:
         if self._listeners:
-            self._tell_started(batch.records)
-            self._tell_results(batch.records)
+            self._send_started(batch.records)
+            self._send_results(batch.records)
         if self._watchers:
-            self._tell_changes(batch.records)
+            self._send_changes(batch.records)
 
     def on_gone(self, link: Link) -> None:
         self._watchers.forget_link(link)
@@ -133,33 +133,33 @@ class News:
 
     # How jobs stand
 
-    def _tell_changes(self, records: Sequence[Record]) -> None:
+    def _send_changes(self, records: Sequence[Record]) -> None:
         """At once of an end, and else not more often than people can look."""
         for record in records:
             for job in _jobs_of(record):
                 if job not in self._watchers:
                     continue
                 if isinstance(record, JobSet) and record.state in FINAL_JOB_STATES:
-                    self._spawn(self._tell_watchers(job, 0.0))
+                    self._spawn(self._send_to_watchers(job, 0.0))
                 elif job not in self._stale:
                     self._stale.add(job)
-                    self._spawn(self._tell_watchers(job, EVENT_PAUSE))
+                    self._spawn(self._send_to_watchers(job, EVENT_PAUSE))
 
-    async def _tell_watchers(self, job: JobId, pause: float) -> None:
+    async def _send_to_watchers(self, job: JobId, pause: float) -> None:
         await asyncio.sleep(pause)
         self._stale.discard(job)
         try:
             row = await self._server.store.find_job(job)
         except StoreError as error:
-            self._tell(job, ask.Failure("store", str(error), error.retryable))
+            self._send(job, ask.RequestFailure("store", str(error), error.retryable))
             self._watchers.forget_job(job)
             return
         if row is not None:
-            self._tell(job, ask.JobFound(row))
+            self._send(job, ask.JobFound(row))
         if row is None or row.state in FINAL_JOB_STATES:
             self._watchers.forget_job(job)
 
-    def _tell(self, job: JobId, news: ask.Answer) -> None:
+    def _send(self, job: JobId, news: ask.Answer) -> None:
         for link, seq in self._watchers[job]:
             self._server.tell(link, seq, news)
 
@@ -170,23 +170,23 @@ class News:
 
     # Results
 
-    def _tell_results(self, records: Sequence[Record]) -> None:
+    def _send_results(self, records: Sequence[Record]) -> None:
         news: dict[JobId, list[ask.ResultRow]] = {}
         final: list[JobId] = []
         for record in records:
             if isinstance(record, Ended):
                 if record.attempt.job in self._listeners and record.state in FINAL_STATES:
-                    news.setdefault(record.attempt.job, []).append(_tell_end(record))
+                    news.setdefault(record.attempt.job, []).append(_describe_end(record))
             elif isinstance(record, JobSet) and record.state in FINAL_JOB_STATES and record.job in self._listeners:
                 final.append(record.job)
         for job, rows in news.items():
             for part in split_results(rows):
-                self._tell_listeners(job, ask.Results(part, is_last=False))
+                self._send_to_listeners(job, ask.Results(part, is_last=False))
         for job in final:
-            self._tell_listeners(job, ask.Results((), is_last=True))
+            self._send_to_listeners(job, ask.Results((), is_last=True))
             self._listeners.forget_job(job)
 
-    def _tell_started(self, records: Sequence[Record]) -> None:
+    def _send_started(self, records: Sequence[Record]) -> None:
         started: dict[JobId, list[TaskNumber]] = {}
         for record in records:
             if isinstance(record, Began) or (isinstance(record, Claimed) and record.state is TaskState.RUNNING):
@@ -196,9 +196,9 @@ class News:
         for job, tasks in started.items():
             for begin in range(0, len(tasks), MAX_NAMED_TASKS):
                 part = tuple(tasks[begin : begin + MAX_NAMED_TASKS])
-                self._tell_listeners(job, ask.Results((), is_last=False, started=part))
+                self._send_to_listeners(job, ask.Results((), is_last=False, started=part))
 
-    def _tell_listeners(self, job: JobId, results: ask.Results) -> None:
+    def _send_to_listeners(self, job: JobId, results: ask.Results) -> None:
         for link, seq in self._listeners[job]:
             self._server.tell(link, seq, results)
 
@@ -208,7 +208,7 @@ def _is_silent(row: JobRow | None) -> bool:
     return row is None or row.state in FINAL_JOB_STATES or bool(row.problem)
 
 
-def _tell_end(record: Ended) -> ask.ResultRow:
+def _describe_end(record: Ended) -> ask.ResultRow:
     return describe_end(record.attempt.task, record.state, record.attempt.attempt, record.ending)
 
 
@@ -231,7 +231,7 @@ def _jobs_of(record: Record) -> Iterable[JobId]:
             return (attempt.job,)
         case Claimed(_, attempts) | Began(_, attempts):
             return {attempt.job for attempt in attempts}
-        case JobAdded(job) | TasksAdded(job) | JobClosed(job) | JobSet(job) | TasksSet(job) | JobForgotten(job):
+        case JobAdded(job) | TasksAdded(job) | OpenJobClosed(job) | JobSet(job) | TasksSet(job) | JobForgotten(job):
             return (job,)
         case _:
             return ()
