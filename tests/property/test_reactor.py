@@ -2,8 +2,9 @@
 
 What is decided is done only when the store has it; who gets what is decided only when a batch is taken. After each
 step all accounts are right, and where nothing has happened since the last decision, nothing waits that could run. No
-worker gets a task while one of higher rank waits that it could have had. A task runs only if its worker said so, or is
-one that cannot say so.
+worker gets a task while one of higher rank waits that it could have had. Where slots are gathered, others fill them
+only as long as something is in the way that was there before. A task runs only if its worker said so, or is one that
+cannot say so.
 """
 
 from collections.abc import Iterable
@@ -14,9 +15,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from msgspec.structs import replace
 
 from gandy.core.effects import Effect, Give, KillAttempts, Recall
+from gandy.core.gather import Place
 from gandy.core.jobs import ActiveJob
 from gandy.core.model import AttemptKey, Cause, Ending, JobSpec, TaskState
 from gandy.core.policy import Policy
+from gandy.core.queue import Rank
 from gandy.core.reactor import MAX_REFUSAL_PAUSE, Reactor
 from gandy.core.records import Began, Claimed, Ended
 from gandy.core.workers import WorkerInfo
@@ -24,10 +27,12 @@ from gandy.ids import JobId, TaskNumber
 
 MAX_WORKERS = 4
 
+QUICK = Ending(cause=Cause.EXIT, exit_code=0, started=0.0, ended=0.001)
+
 choices = st.integers(0, 59)
 endings = st.sampled_from(
     [
-        Ending(cause=Cause.EXIT, exit_code=0, started=0.0, ended=0.001),
+        QUICK,
         Ending(cause=Cause.EXIT, exit_code=1),
         Ending(cause=Cause.RETURNED),
     ]
@@ -48,6 +53,9 @@ class ReactorMachine(RuleBasedStateMachine):
         self.ended: set[AttemptKey] = set()
         self.retracted: set[tuple[JobId, TaskNumber]] = set()
         self.seen: dict[JobId, ActiveJob] = {}  # every job that was ever in memory
+        self.gathered: dict[
+            tuple[str, JobId], set[AttemptKey]
+        ] = {}  # what a worker had when it began to gather for a job
         self.steps = 0
         self.every = 1
 
@@ -122,6 +130,17 @@ class ReactorMachine(RuleBasedStateMachine):
             is_open=is_open,
             after=(self.choose_job(after),) if after % 3 == 0 and len(self.reactor.jobs) else (),
         )
+        self.take(self.reactor.submit(spec, self.now)[1])
+
+    @has_workers
+    @rule(choice=choices, count=st.integers(1, 3))
+    def submit_large(self, choice: int, count: int) -> None:
+        """Behind an array of which nothing is known but that some of its tasks are quick."""
+        worker = self.choose_worker(choice)
+        self.take(self.reactor.submit(JobSpec(command="true", tasks=30, retries=1), self.now)[1])
+        self.commit()
+        self.end(choice, count, True, QUICK)
+        spec = JobSpec(command="true", tasks=count, slots=self.infos[worker].slots, priority=1, retries=1)
         self.take(self.reactor.submit(spec, self.now)[1])
 
     @has_jobs
@@ -233,12 +252,12 @@ class ReactorMachine(RuleBasedStateMachine):
             self.take(self.reactor.on_begun(worker, [*attempts, *sorted(not_given)[:count]], self.now))
 
     @has_workers
-    @rule(choice=choices, count=st.integers(1, 3), ending=endings)
-    def end(self, choice: int, count: int, ending: Ending) -> None:
-        self.report(self.choose_worker(choice), count, ending)
+    @rule(choice=choices, count=st.integers(1, 3), is_newest=st.booleans(), ending=endings)
+    def end(self, choice: int, count: int, is_newest: bool, ending: Ending) -> None:
+        self.report(self.choose_worker(choice), count, ending, is_newest)
 
-    def report(self, worker: str, count: int, ending: Ending) -> None:
-        over = sorted(self.held[worker])[:count]
+    def report(self, worker: str, count: int, ending: Ending, is_newest: bool = False) -> None:
+        over = sorted(self.held[worker], reverse=is_newest)[:count]
         self.held[worker].difference_update(over)
         if over:
             self.take(self.reactor.on_results(worker, [(attempt, ending) for attempt in over], self.now))
@@ -298,8 +317,11 @@ class ReactorMachine(RuleBasedStateMachine):
 
     def commit(self) -> None:
         if self.reactor.needs_dispatch:
+            before = {worker.info.id: set(worker.held) for worker in self.reactor.workers}
             effects = self.reactor.dispatch(self.now)
-            self.check_rank([effect for effect in effects if isinstance(effect, Give)])
+            gifts = [effect for effect in effects if isinstance(effect, Give)]
+            self.check_rank(gifts)
+            self.check_gathering(gifts, before)
             self.take(effects)
         sends, self.sends = self.sends, []
         for send in sends:
@@ -323,6 +345,43 @@ class ReactorMachine(RuleBasedStateMachine):
                 is_kept_out = place is not None and place.goes_before(job)
                 if task is not None and job.rank < lowest and not is_kept_out:
                     assert worker.holds((job.id, task)), "rank decides, unless an older attempt is not over there"
+
+    def check_gathering(self, gifts: list[Give], before: dict[str, set[AttemptKey]]) -> None:
+        """Slots are given to a task of lower rank only if what was there before leaves too few for a large one."""
+        served = {given.attempt.job for gift in gifts for given in gift.assignments}
+        here = {(name, place.job) for name, place in self.reactor.gathering.items()}
+        self.gathered = {key: old for key, old in self.gathered.items() if self.still_gathers(*key, served, here)}
+        for key in here - self.gathered.keys():
+            self.gathered[key] = before[key[0]]
+        for gift in gifts:
+            place = self.reactor.gathering.get(gift.worker)
+            if place is not None and place.job not in served:
+                self.check_filling(gift, place, self.gathered[gift.worker, place.job])
+
+    def still_gathers(self, name: str, number: JobId, served: set[JobId], here: set[tuple[str, JobId]]) -> bool:
+        """Perhaps the place was not looked for this time. A job that got something, or was overtaken, waits anew."""
+        worker, job = self.reactor.workers.find(name), self.reactor.jobs.find(number)
+        if worker is None or job is None or number in served or not (worker.is_willing and job.suits(worker)):
+            return False
+        is_moved = any(place[0] == name or place[1] == number for place in here)
+        waits = job.may_start and job.tasks.waiting > 0
+        return (name, number) in here or (waits and not is_moved)
+
+    def check_filling(self, gift: Give, place: Place, old: set[AttemptKey]) -> None:
+        worker, job = self.reactor.workers.find(gift.worker), self.reactor.jobs.find(place.job)
+        assert worker is not None
+        assert job is not None
+        if all(self.rank_of(given.attempt) <= place.rank for given in gift.assignments):
+            return
+        suspects = [job.tasks.suspect_slots(task) for task in job.tasks.list_suspects(self.now)]
+        needed = min(worker.slots.shared, job.spec.slots if place.is_ordinary else max(job.spec.slots, suspects[0]))
+        kept = {attempt for attempt in worker.held if attempt in old or not self.is_lower(attempt, place.rank)}
+        in_the_way = sum(worker.held[attempt].slots for attempt in kept)
+        assert worker.slots.shared - in_the_way < needed, "what fills slots must not be waited for again and again"
+
+    def is_lower(self, attempt: AttemptKey, rank: Rank) -> bool:
+        job = self.reactor.jobs.find(attempt.job)
+        return job is None or job.rank > rank
 
     def rank_of(self, attempt: AttemptKey) -> tuple[int, JobId]:
         job = self.reactor.jobs.find(attempt.job)

@@ -42,7 +42,7 @@ class Dispatcher:
         self._owners = owners
         self._recaller = Recaller(policy, jobs, workers, owners)
         self._changed: list[KnownWorker] = []  # since the decision before the last one
-        self._gathering = Gathering(policy, jobs, workers, 0.0, {})
+        self._gathering = Gathering(policy, jobs, workers)
         self._now = 0.0  # of the decision that is being made
         self._given: Given = {}
         self.blocked_by_stale_attempt = False  # a worker could have had a task, but for an older attempt at it
@@ -50,13 +50,13 @@ class Dispatcher:
 
     @property
     def patient_until(self) -> float:
-        """When to look again at tasks that wait on a worker while another is idle."""
-        return self._recaller.patient_until
+        """When to look again at tasks that wait on a worker while another is idle, or at slots that calls had."""
+        return min(self._recaller.patient_until, self._gathering.patient_until)
 
     @property
     def next_look(self) -> float:
-        """When to look for workers that end nothing while tasks wait there."""
-        return self._recaller.next_look
+        """When to look for workers that end nothing while tasks wait there, or while slots are kept free."""
+        return min(self._recaller.next_look, self._gathering.next_look)
 
     @property
     def places(self) -> Mapping[str, Place]:
@@ -80,7 +80,7 @@ class Dispatcher:
         Unless `anew`, no task has become ready since the last time, so only workers whose account changed can get one.
         """
         self._now, self._given = now, {}
-        self._gathering = Gathering(self._policy, self._jobs, self._workers, now, self._gathering.places)
+        self._gathering.begin(now)
         self.blocked_by_stale_attempt = False
         self._changed = self._workers.take_changed()
         in_turn = self._workers.in_turn() if anew else self._workers.sort_by_turn(self._changed)

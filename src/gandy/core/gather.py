@@ -1,11 +1,10 @@
 """Where free slots are gathered for a task that needs several: its worker gets nothing of lower rank meanwhile.
 
 But for tasks that should be over before the last slot is free, or have slots that will not be needed: those fill what
-would be idle. Which worker gathers for whom is found anew for each decision, from what the workers hold and how long
-tasks of those jobs took lately.
+would be idle. They fill only while something is in the way that the worker held when the gathering began there, so the
+wait has a bound: until that is over, and then for the longest of those that filled the slots meanwhile.
 """
 
-from collections.abc import Mapping
 from math import inf
 from typing import Final, NamedTuple
 
@@ -16,6 +15,7 @@ from gandy.core.workers import Held, KnownWorker, WorkerTable
 from gandy.ids import JobId
 
 STAY: Final = 0.5  # a worker that gathered before is left only for one that is ready in half of the time
+SOON: Final = 0.02  # seconds until the next look at slots that calls had only for a moment
 
 
 class Wish(NamedTuple):
@@ -34,34 +34,64 @@ class Place(NamedTuple):
     rank: Rank
     is_ordinary: bool
     job: JobId
-    until: float  # when the slots should be free
+    until: float  # when the slots should be free, if nothing more is given out
     surplus: int  # slots that should be free then, and are not needed
+    since: float  # when it began here; what was given out later, and is of lower rank, only fills slots
+    asked: float  # when it began anywhere
+    lent_since: float | None  # calls have slots that are needed, and had at every decision from then on
 
     def goes_before(self, job: ActiveJob) -> bool:
         return (self.rank, self.is_ordinary) < (job.rank, True)
 
+    def may_move(self, now: float) -> bool:
+        """Another worker may gather instead.
+
+        Each stay is longer than all before it together, so they come to an end: at one that lasts until the slots are
+        there.
+        """
+        return now - self.since >= self.since - self.asked
+
 
 class Gathering:
-    """For one decision. Jobs `ask` in the order of their rank."""
+    """Jobs `ask` in the order of their rank, anew for each decision. Places stay until their tasks have begun."""
 
-    def __init__(
-        self,
-        policy: Policy,
-        jobs: JobTable,
-        workers: WorkerTable,
-        now: float,
-        before: Mapping[str, Place],
-    ) -> None:
-        """`before`: the places of the last decision, which are preferred."""
+    def __init__(self, policy: Policy, jobs: JobTable, workers: WorkerTable) -> None:
         self._policy = policy
         self._jobs = jobs
         self._workers = workers
-        self._now = now
-        self._before = before
+        self._now = 0.0
         self._wishes: list[Wish] = []  # for which no place was found yet
         self._asked: set[tuple[JobId, bool]] = set()
         self._counts: dict[Need | None, int] = {}  # tasks for which places were wanted
+        self._before: dict[str, Place] = {}  # of earlier decisions, as far as they were not looked for in this one
         self.places: dict[str, Place] = {}  # by worker, as far as they had to be found
+
+    def begin(self, now: float) -> None:
+        """A decision is to be made."""
+        self._now = now
+        if self._before or self.places:
+            places = self._before | self.places
+            self._before = {worker: place for worker, place in places.items() if self._is_wanted(place)}
+            self.places = {}
+        self._wishes.clear()
+        self._asked.clear()
+        self._counts.clear()
+
+    def _is_wanted(self, place: Place) -> bool:
+        job = self._jobs.find(place.job)
+        return job is not None and job.may_start and job.tasks.waiting > 0
+
+    @property
+    def next_look(self) -> float:
+        """When slots that are kept free may be given out, though nothing has ended: what is in the way takes long."""
+        return self._now + self._policy.look_ahead if self.places else inf
+
+    @property
+    def patient_until(self) -> float:
+        """When calls may have returned slots. They come and go, and do not say so here."""
+        lent = [place.lent_since for place in self.places.values() if place.lent_since is not None]
+        pauses = (max(SOON, (self._now - since) / 4) for since in lent)
+        return self._now + min(pauses, default=inf)
 
     def ask(self, job: ActiveJob, slots: int, count: int, *, is_ordinary: bool = True) -> bool:
         """Have slots gathered for so many tasks of a job. True if every worker gathers for jobs with this need."""
@@ -83,9 +113,15 @@ class Gathering:
 
     def on_taken(self, worker: KnownWorker, job: ActiveJob, slots: int) -> None:
         """The job has slots of this worker now."""
+        if not (self._asked or self._before):  # hot: mostly nothing is gathered
+            return
+        name = worker.info.id
         place = self._find_place(worker, job)
         if place is not None:
-            self.places[worker.info.id] = place._replace(surplus=max(0, place.surplus - slots))
+            self.places[name] = place._replace(surplus=max(0, place.surplus - slots))
+        for places in (self._before, self.places):
+            if name in places and places[name].job == job.id:  # what it gathers from now on is for the next task
+                places[name] = places[name]._replace(since=self._now, asked=self._now)
 
     def _find_place(self, worker: KnownWorker, job: ActiveJob) -> Place | None:
         """The place at this worker, if it is for a job of higher rank."""
@@ -103,29 +139,62 @@ class Gathering:
 
     def _find_places(self, wish: Wish) -> None:
         """The workers that should have the slots free first."""
+        before = self._take_before(wish)
         found = []
         for worker in self._workers:
-            if worker.is_willing and worker.info.id not in self.places and wish.job.suits(worker):
-                seconds, surplus = self._foresee(worker, min(wish.slots, worker.slots.shared))
-                is_old = worker.info.id in self._before and self._before[worker.info.id].job == wish.job.id
-                place = Place(wish.rank, wish.is_ordinary, wish.job.id, self._now + seconds, surplus)
-                found.append((seconds * STAY if is_old else seconds, -worker.free, worker.turn, worker.info.id, place))
-        for *_, worker_id, place in sorted(found)[: wish.tasks]:
-            self.places[worker_id] = place
+            name = worker.info.id
+            if worker.is_willing and name not in self.places and wish.job.suits(worker):
+                place = self._foresee(worker, wish, before.get(name))
+                seconds = place.until - self._now if place.lent_since is None else inf
+                if name in before:
+                    seconds = seconds * STAY if place.may_move(self._now) else -1.0
+                found.append((seconds, -worker.free, worker.turn, name, place))
+        chosen = {name: place for *_, name, place in sorted(found)[: wish.tasks]}
+        left = sorted(place.asked for name, place in before.items() if name not in chosen)
+        for name, place in chosen.items():
+            is_moved = name not in before and left
+            self.places[name] = place._replace(asked=left.pop(0)) if is_moved else place
 
-    def _foresee(self, worker: KnownWorker, slots: int) -> tuple[float, int]:
-        """Seconds until so many slots are free if nothing more is given out, and how many more are free then."""
-        free = worker.slots.free_for_tasks  # below 0 where tasks wait
-        rests = sorted((self._guess_rest(attempt.job, held), held.slots) for attempt, held in worker.held.items())
-        seconds = 0.0
-        for rest, freed in rests:
+    def _take_before(self, wish: Wish) -> dict[str, Place]:
+        """Where slots were gathered for this."""
+        key = (wish.job.id, wish.is_ordinary)
+        taken = {name: place for name, place in self._before.items() if (place.job, place.is_ordinary) == key}
+        for name in taken:
+            del self._before[name]
+        return taken
+
+    def _foresee(self, worker: KnownWorker, wish: Wish, before: Place | None) -> Place:
+        """When so many slots are free if nothing more is given out, as far as the tasks that fill them are in time.
+
+        What was given out since the gathering began, and is of lower rank, counts as over: were it waited for, it could
+        be filled beside, and so on for ever.
+        """
+        since, asked = (self._now, self._now) if before is None else (before.since, before.asked)
+        place = Place(wish.rank, wish.is_ordinary, wish.job.id, self._now, 0, since, asked, None)
+        slots = min(wish.slots, worker.slots.shared)
+        rests, filling = [], 0
+        for attempt, held in worker.held.items():
+            job = self._jobs.find(attempt.job)
+            if held.since >= since and (job is None or place.goes_before(job)):
+                filling += held.slots
+            else:
+                rests.append((self._guess_rest(job, held), held.slots))
+        free = worker.slots.free_for_tasks + filling  # below 0 where tasks wait
+        for rest, freed in sorted(rests):
             if free >= slots:
                 break
-            seconds, free = rest, free + freed
-        return (seconds, free - slots) if free >= slots else (inf, 0)  # calls have the others
+            place, free = place._replace(until=self._now + rest), free + freed
+        if free >= slots:
+            return place._replace(surplus=max(0, free - filling - slots))
+        return self._await_calls(place, before)
 
-    def _guess_rest(self, job: JobId, held: Held) -> float:
+    def _await_calls(self, place: Place, before: Place | None) -> Place:
+        """Calls have the slots that are needed, perhaps for as long again as they have had them."""
+        lent_since = self._now if before is None or before.lent_since is None else before.lent_since
+        until = max(place.until, self._now + (self._now - lent_since))
+        return place._replace(until=until, lent_since=lent_since)
+
+    def _guess_rest(self, job: ActiveJob | None, held: Held) -> float:
         """Seconds that an attempt still takes. One that takes longer than others may take as much longer again."""
-        found = self._jobs.find(job)
-        pace = self._policy.first_pace if found is None or found.pace is None else found.pace
+        pace = self._policy.first_pace if job is None or job.pace is None else job.pace
         return abs(pace - (self._now - held.since))

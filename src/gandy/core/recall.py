@@ -13,6 +13,7 @@ from gandy.core.jobs import ActiveJob, JobTable
 from gandy.core.model import AttemptKey
 from gandy.core.owners import Owners
 from gandy.core.policy import Policy
+from gandy.core.queue import Need, Rank
 from gandy.core.workers import KnownWorker, WorkerTable
 from gandy.ids import JobId
 
@@ -41,6 +42,7 @@ class Recaller:
         if now >= self._next_look:
             self._next_look = now + self._policy.look_ahead
             self._recall_from_stalled(now, wanted)
+            self._recall_late(now, wanted)
         self._recall_for_idle(now, wanted)
         return [Recall(worker, tuple(attempts)) for worker, attempts in wanted.items()]
 
@@ -61,6 +63,41 @@ class Recaller:
         for worker in stalled:
             if ready - {next(reversed(worker.held)).job}:
                 self._take_back(worker, worker.waiting, wanted)
+
+    def _recall_late(self, now: float, wanted: dict[str, list[AttemptKey]]) -> None:
+        """Tasks that should have begun by now wait no longer in the way of others of higher rank."""
+        waiting = self._list_first_waiting(now)
+        for worker in list(self._workers.laden.values()):
+            begun = set(worker.list_suspects())
+            first = next((attempt for attempt in worker.held if attempt not in begun), None)
+            if first is None:
+                continue
+            last_rank = self._find_rank(next(reversed(worker.held)))
+            highest = min([last_rank, *(job.rank for job in waiting if job.suits(worker))])
+            if highest == max(last_rank, self._find_rank(first)):
+                continue
+            late_at = worker.held[first].since + self._policy.look_ahead
+            if late_at > now:
+                self._next_look = min(self._next_look, late_at)
+                continue
+            lower = (attempt for attempt in self._list_recallable(worker) if self._find_rank(attempt) > highest)
+            self._mark(worker, list(islice(lower, max(0, worker.waiting))), wanted)
+
+    def _list_first_waiting(self, now: float) -> list[ActiveJob]:
+        """The first job with each need that could start a task now."""
+        given_up: set[Need | None] = set()
+        first = []
+        for job in self._jobs.in_order(given_up):
+            is_ready = job.tasks.find_ready(now) is not None or job.tasks.list_suspects(now)
+            if job.may_start and job.at is None and is_ready:
+                given_up.add(job.need)
+                first.append(job)
+        return first
+
+    def _find_rank(self, attempt: AttemptKey) -> Rank:
+        """An attempt of a job that is gone is about to be killed."""
+        job = self._jobs.find(attempt.job)
+        return (0, attempt.job) if job is None else job.rank
 
     def _count_surplus(self, worker: KnownWorker) -> int:
         """Slots' worth of tasks beyond the look-ahead, by the pace of the last job as it is known now."""
@@ -100,7 +137,9 @@ class Recaller:
 
     def _take_back(self, worker: KnownWorker, count: int, wanted: dict[str, list[AttemptKey]]) -> None:
         """Mark so many, those first that were given last."""
-        chosen = list(islice(self._list_recallable(worker), max(0, count)))
+        self._mark(worker, list(islice(self._list_recallable(worker), max(0, count))), wanted)
+
+    def _mark(self, worker: KnownWorker, chosen: list[AttemptKey], wanted: dict[str, list[AttemptKey]]) -> None:
         if chosen:
             worker.recalled.update(chosen)
             self._workers.settle(worker)

@@ -4,11 +4,12 @@ import pytest
 from tests.unit.core.played import OK, Played, a_spec, a_worker, an_eager_worker, ended, given, key, recalled
 
 from gandy.core.calls import Call, OfferedCommand
-from gandy.core.model import Cause, Ending, TaskState
+from gandy.core.model import AttemptKey, Cause, Ending, TaskState
 from gandy.core.policy import Policy
 from gandy.core.workers import WorkerInfo
 from gandy.ids import JobId, TaskNumber
 
+RETURNED = Ending(cause=Cause.RETURNED)
 STRICT = Policy(grace=10.0, look_ahead=0.5, first_pace=1.0)
 
 
@@ -125,6 +126,105 @@ def test_slots_that_calls_have_are_not_waited_for_by_a_guess() -> None:
     assert (crew.counts(1).waiting, crew.counts(2).waiting) == (1, 1)
 
 
+def a_crew_behind_a_slow_task() -> Played:
+    """One of many quick tasks takes long, on a worker of two slots, and a task that needs both waits since 1.3."""
+    crew = Played(a_worker(slots=2), policy=STRICT)
+    crew.submit(a_spec(1_000))
+    for task in range(3, 40):  # 1 and 2 were unequal, too
+        crew.end(key(task - 2 if task < 4 else task - 1), took(0.01), now=0.3 + task / 50)
+    assert held(crew) == [key(2), key(39)]
+    crew.submit(a_spec(1, slots=2, priority=5), now=1.3)
+    return crew
+
+
+def held(crew: Played, worker: str = "w") -> list[AttemptKey]:
+    found = crew.reactor.workers.find(worker)
+    assert found is not None
+    return list(found.held)
+
+
+def test_slots_are_filled_while_what_was_there_before_is_in_the_way() -> None:
+    crew = a_crew_behind_a_slow_task()
+    assert given(crew.end(key(39), took(0.01), now=1.4)) == {"w": [key(40)]}
+    assert given(crew.end(key(40), took(0.01), now=1.5)) == {"w": [key(41)]}
+
+
+def test_what_fills_slots_is_not_filled_beside() -> None:
+    crew = a_crew_behind_a_slow_task()
+    crew.end(key(39), took(0.01), now=1.4)
+    assert given(crew.end(key(2), took(2.0), now=2.0)) == {}, "40 takes long, too, and would be waited for with others"
+    assert given(crew.seen(crew.reactor.on_time(3.0))) == {}
+    assert given(crew.end(key(40), took(2.0), now=3.4)) == {"w": [key(job=2)]}
+
+
+def test_slots_that_are_kept_free_are_looked_at_again() -> None:
+    crew = Played(a_worker(slots=2), policy=STRICT)
+    crew.submit(a_spec(1, name="quick"))
+    crew.end(key(), took(1.0), now=1.0)
+    crew.submit(a_spec(1, name="slow"), now=1.0)
+    crew.submit(a_spec(1, slots=2, priority=5), now=1.01)
+    crew.reactor.jobs.find(JobId(2)).pace = 0.1  # type: ignore[union-attr]
+    crew.submit(a_spec(9, name="quick"), now=1.01)
+    crew.reactor.jobs.find(JobId(4)).pace = 0.2  # type: ignore[union-attr]
+    assert given(crew.seen(crew.reactor.on_time(1.1))) == {}, "the slow task should be over"
+    assert crew.reactor.next_deadline() == 1.6
+    assert given(crew.seen(crew.reactor.on_time(1.6))) == {"w": [key(job=4)]}, "it may take as long again"
+
+
+def test_gathering_does_not_move_to_and_fro() -> None:
+    """Each stay is at least as long as all before it together, however soon the other worker seems to be ready."""
+    crew = Played(a_worker("a", 2), a_worker("b", 2), policy=STRICT)
+    crew.submit(a_spec(4))
+    crew.submit(a_spec(1, slots=2, priority=5), now=0.1)
+    crew.submit(a_spec(9, name="low"), now=0.1)
+    crew.end(key(1), took(1.0), "a", 1.0)
+    crew.end(key(3), took(1.0), "b", 1.0)
+    moves, where = [], set(crew.reactor.gathering)
+    for step in range(1, 400):
+        now = 1.0 + step / 10
+        for worker in "ab":  # wherever it gathers, all seems to take longer than on the other
+            found = crew.reactor.workers.find(worker)
+            assert found is not None
+            for attempt, each in list(found.held.items()):
+                found.held[attempt] = each._replace(since=now - (30.0 if worker in where else 0.9))
+        crew.seen(crew.reactor.on_time(now))
+        if set(crew.reactor.gathering) != where:
+            moves.append(now)
+            where = set(crew.reactor.gathering)
+    assert 1 < len(moves) < 9
+
+
+def test_a_worker_that_joins_or_leaves_meanwhile_is_no_trouble() -> None:
+    crew = Played(a_worker("a", 2), policy=STRICT)
+    crew.submit(a_spec(50))
+    crew.submit(a_spec(1, slots=2, priority=5), now=0.1)
+    assert given(crew.end(key(1), took(0.3), "a", 0.3)) == {}
+    assert given(crew.seen(crew.reactor.on_hello(a_worker("b", 1), [], 0.4))) == {"b": [key(3)]}
+    crew.seen(crew.reactor.on_gone("a", 0.5))
+    assert given(crew.seen(crew.reactor.on_hello(a_worker("c", 2), [], 0.6))) == {"c": [key(job=2)]}
+
+
+def lend(crew: Played, count: int) -> None:
+    worker = crew.reactor.workers.find("w")
+    assert worker is not None
+    worker.slots.by_calls = count
+    worker.serves = {number: Call(None, 0, OfferedCommand(b"hum", 0.0)) for number in range(count)}
+
+
+def test_what_fills_slots_that_calls_have_for_a_moment_is_as_short() -> None:
+    crew = a_crew_behind_a_slow_task()
+    crew.end(key(39), took(0.01), now=1.4)
+    lend(crew, 1)
+    assert given(crew.end(key(2), took(2.0), now=2.0)) == {}
+    crew.reactor.jobs.find(JobId(1)).pace = 0.01  # type: ignore[union-attr]
+    assert given(crew.end(key(40), took(0.01), now=2.005)) == {}
+    assert crew.reactor.next_moment() == pytest.approx(2.025), "calls do not say that they are over"
+    assert given(crew.seen(crew.reactor.on_time(2.05))) == {"w": [key(41)]}, "they may take as long again"
+    crew.end(key(41), took(0.01), now=2.06)
+    lend(crew, 0)
+    assert given(crew.end(key(42), took(0.01), now=2.07)) == {"w": [key(job=2)]}
+
+
 # Workers that are slower than was thought
 
 
@@ -135,8 +235,46 @@ def test_what_waits_behind_a_slow_task_is_had_back_when_another_job_waits() -> N
     assert crew.reactor.next_deadline() == pytest.approx(2.1)
     wanted = recalled(crew.seen(crew.reactor.on_time(2.1)))["w"]
     assert len(wanted) == 4
-    crew.seen(crew.reactor.on_results("w", [(attempt, Ending(cause=Cause.RETURNED)) for attempt in wanted], 2.2))
+    crew.seen(crew.reactor.on_results("w", [(attempt, RETURNED) for attempt in wanted], 2.2))
     assert given(crew.end(key(oldest(crew)), took(1.5), now=2.5))["w"][0] == key(job=2)
+
+
+def test_what_should_have_begun_by_now_is_had_back_for_a_job_of_higher_rank() -> None:
+    """Though the worker ends a task now and then, so that it is not stalled."""
+    crew = a_busy_crew(0.1, an_eager_worker(ahead=100))
+    crew.submit(a_spec(1, priority=9), now=1.1)
+    assert recalled(crew.end(key(2), took(0.1), now=1.3)) == {}
+    assert crew.reactor.next_deadline() == pytest.approx(1.5)
+    assert recalled(crew.seen(crew.reactor.on_time(1.5)))["w"] == tuple(key(task) for task in (6, 5, 4))
+    crew.seen(crew.reactor.on_results("w", [(key(task), RETURNED) for task in (6, 5, 4)], 1.5))
+    assert given(crew.end(key(3), took(0.3), now=1.6))["w"][0] == key(job=2)
+
+
+def test_what_may_still_begin_in_time_is_looked_at_when_it_is_late() -> None:
+    crew = a_busy_crew(0.1, an_eager_worker(ahead=100))
+    for task in range(2, 6):  # of those that it got at 1.0, the last one runs now
+        crew.end(key(task), took(0.1), now=1.0 + task / 20)
+    crew.submit(a_spec(1, priority=9), now=1.3)
+    assert recalled(crew.seen(crew.reactor.on_time(1.5))) == {}
+    assert crew.reactor.next_deadline() == pytest.approx(1.6), "task 7 was given out at 1.1"
+    assert key(7) in recalled(crew.seen(crew.reactor.on_time(1.6)))["w"]
+
+
+def test_what_should_have_begun_by_now_stays_where_nothing_of_higher_rank_waits() -> None:
+    crew = a_busy_crew(0.1, an_eager_worker(ahead=100))
+    crew.submit(a_spec(1, priority=9, tags=("gpu",)), now=1.1)
+    crew.submit(a_spec(1, priority=9, at=100.0), now=1.1)
+    crew.submit(a_spec(1), now=1.1)
+    crew.end(key(2), took(0.1), now=1.3)
+    assert recalled(crew.seen(crew.reactor.on_time(1.5))) == {}
+
+
+def test_a_worker_that_has_no_slots_left_is_not_looked_at() -> None:
+    crew = a_busy_crew(0.1, an_eager_worker(ahead=100))
+    crew.reactor.on_capacity("w", 0, 0, "memory")
+    crew.submit(a_spec(1, priority=9), now=1.1)
+    crew.end(key(2), took(0.1), now=1.3)
+    assert recalled(crew.seen(crew.reactor.on_time(1.6))) == {}
 
 
 def test_a_worker_that_ends_nothing_gets_nothing_to_wait() -> None:
