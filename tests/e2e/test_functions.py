@@ -223,6 +223,17 @@ def test_task_that_waits_can_be_cancelled(client: gandy.Client, tmp_path: Path) 
         second.result(PATIENCE)
 
 
+def test_results_of_a_cancelled_call_raise_what_its_future_raises(client: gandy.Client) -> None:
+    """And not the error of asyncio, which no `except Exception` catches."""
+    functions = client.functions(limit=1)
+    futures = [functions.run(time.sleep, 60) for _ in range(2)]
+    client.job(futures[0].job).cancel()
+    with pytest.raises(CancelledError, match="task 1 was cancelled"):
+        list(client.job(futures[0].job).results())
+    with pytest.raises(CancelledError):
+        futures[0].result(PATIENCE)
+
+
 def test_what_a_function_prints_is_the_output_of_its_task(client: gandy.Client, crew: Crew) -> None:
     functions = client.functions(name="chatty")
     functions.run(print, "hello").result(PATIENCE)

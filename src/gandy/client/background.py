@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import aclosing
 from functools import wraps
 from inspect import signature
@@ -26,6 +27,8 @@ class BackgroundLoop:
         future = asyncio.run_coroutine_threadsafe(work, self.get_loop())
         try:
             return future.result()
+        except asyncio.CancelledError as error:  # made of the other one on the way here, and no Exception
+            raise CancelledError(*error.args) from None
         except BaseException:
             future.cancel()  # Ctrl-C here must end the work there
             raise

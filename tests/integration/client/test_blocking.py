@@ -2,7 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
+from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from tests.integration.client.pretend import PretendForeman, in_a_thread
 from tests.unit.client.builders import a_row, a_task_row, a_worker_row
 
 from gandy import Client
+from gandy.client.background import BackgroundLoop
 from gandy.core.model import JobState
 from gandy.core.requests import (
     Answer,
@@ -130,6 +132,29 @@ def test_watch_shows_changes(foreman: PretendForeman) -> None:
 def test_errors_come_through(foreman: PretendForeman) -> None:
     with Client(foreman.url) as client, pytest.raises(JobTimeout):
         client.job(8).wait(timeout=0.001)
+
+
+async def raise_cancelled() -> None:
+    raise CancelledError("task 1 was cancelled")
+
+
+async def yield_cancelled() -> AsyncGenerator[list[int], None]:
+    await raise_cancelled()
+    yield [1]
+
+
+def test_what_was_cancelled_raises_an_exception_whatever_verb_asked() -> None:
+    """The error of asyncio is none, and a program would end that catches every Exception."""
+    loop = BackgroundLoop()
+    for verb in (
+        lambda: loop.run(raise_cancelled()),
+        lambda: list(loop.iterate(yield_cancelled())),
+        lambda: list(loop.iterate_pages(yield_cancelled())),
+    ):
+        with pytest.raises(Exception, match="task 1 was cancelled") as caught:
+            verb()
+        assert caught.type is CancelledError
+    loop.close()
 
 
 def test_loop_that_is_left_half_way_leaves_nothing_behind(foreman: PretendForeman) -> None:
