@@ -397,7 +397,9 @@ class Foreman:
     def check(self) -> None:
         """What must hold after every step; for tests."""
         self.reactor.check()
-        self.switchboard.check()
+        self.switchboard.check_tables()
+        if not self.has_work and not self.is_paused:  # else what tasks left is about to be dealt out
+            self.switchboard.check_room()
         assert set(self._by_peer) == {link.peer.number for link in self.links.values()}
         assert set(self._by_worker.values()) | self._dirty <= set(self.links.values())
 
