@@ -25,6 +25,7 @@ from gandy.core.jobs import FINAL_JOB_STATES, Job, JobTable
 from gandy.core.model import AttemptKey, Cause, Ending, Input, JobSpec, JobState, TaskState
 from gandy.core.owners import Owners
 from gandy.core.policy import POLICY, Policy
+from gandy.core.queue import Need
 from gandy.core.records import Claimed, Ended, JobAdded, JobClosed, JobSet, TasksAdded, TasksSet
 from gandy.core.tasks import TaskTable
 from gandy.core.withdrawal import Withdrawal
@@ -59,6 +60,7 @@ class Reactor:
         self._owners = Owners()
         self._dispatcher = Dispatcher(policy, self.jobs, self.workers, self._owners)
         self.is_stirred = False  # something has happened since `dispatch`
+        self.unmet: set[Need | None] = set()  # needs of tasks that could start and found no slot when we looked last
         self._dispatched = -inf  # when we looked last for what may start
         self._has_more = True  # perhaps tasks may start now that could not when we looked
         self._next_again = inf  # when the first task may start that waits again, if it waits since we looked
@@ -307,6 +309,12 @@ class Reactor:
             self.workers.settle(found)
             self._stir()
 
+    def on_room(self, worker: Worker) -> None:
+        """Calls may have left slots of this worker."""
+        if any(need is not None and need.fits(worker) for need in self.unmet):
+            self.workers.settle(worker)
+            self.is_stirred = True
+
     def on_absent(self, worker: str, now: float) -> list[Effect]:
         """A worker's link is gone. It keeps its tasks for the grace period."""
         found = self.workers.find(worker)
@@ -456,6 +464,7 @@ class Reactor:
         self._dispatched = now
         gifts = self._dispatcher.give(now, anew=self._has_more or self._next_again <= now)
         self._has_more = self._dispatcher.is_unsettled
+        self.unmet = self._dispatcher.list_unmet()
         if self._next_again <= now:
             dues = (job.tasks.next_due() for job in self.jobs.delayed.values())
             self._next_again = min((due for due in dues if due is not None), default=inf)
