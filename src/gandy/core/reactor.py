@@ -281,6 +281,8 @@ class Reactor:
             worker.take(attempt, Held(1, now))
         if strange:
             effects.append(Kill(info.id, tuple(strange)))
+        if worker.draining:  # it may not have heard
+            effects.append(Dismiss(info.id, worker.dismissed))
         self.workers.settle(worker)
         self._stir()
         return effects

@@ -387,6 +387,14 @@ def test_a_draining_worker_gets_nothing_new() -> None:
     assert crew.reactor.drain("nobody") == []
 
 
+def test_a_draining_worker_that_lost_its_link_is_told_again_to_leave() -> None:
+    crew = Played(a_worker(slots=2))
+    crew.submit(a_spec(1))
+    crew.seen(crew.reactor.drain("w"))
+    crew.seen(crew.reactor.on_absent("w", 2.0))
+    assert crew.seen(crew.reactor.on_hello(a_worker(slots=2), [key()], 3.0)) == [Dismiss("w", immediate=False)]
+
+
 def test_a_stopped_worker_gives_its_tasks_back_without_blame() -> None:
     crew = Played(a_worker(slots=1))
     crew.submit(a_spec(1))
