@@ -463,8 +463,9 @@ class Reactor:
     def dispatch(self, now: float) -> list[Effect]:
         """Give what is ready to whom it is the turn of."""
         self.is_stirred = False
+        is_time = any(self._dispatched < self._dispatcher.due(job) <= now for job in self.jobs.timed.values())
         self._dispatched = now
-        gifts = self._dispatcher.give(now, anew=self._has_more or self._next_again <= now)
+        gifts = self._dispatcher.give(now, anew=self._has_more or self._next_again <= now or is_time)
         self._has_more = self._dispatcher.is_unsettled
         self.unmet = self._dispatcher.list_unmet()
         if self._next_again <= now:

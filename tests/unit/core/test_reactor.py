@@ -888,6 +888,17 @@ def a_timed_spec(tasks: int = 1, **changes: object) -> JobSpec:
     return a_spec(tasks, at=AT, clock_ahead=AHEAD, **changes)
 
 
+def test_tasks_whose_time_has_come_are_given_also_to_workers_to_which_nothing_happened() -> None:
+    played = a_timed_crew("v", slots=1)
+    played.reactor.on_hello(a_worker("w", 1), [], 0.0)  # which does not know the time
+    played.submit(a_timed_spec())
+    assert given(played.submit(a_spec(), now=1.0)) == {"v": [key(job=2)]}
+    assert given(played.submit(a_spec(), now=1.0)) == {"w": [key(job=3)]}
+    played.end(key(job=2), worker="v", now=2.0)
+    effects = played.end(key(job=3), worker="w", now=GIVEN_AT + 0.5)
+    assert given(effects) == {"v": [key()]}
+
+
 def test_tasks_with_a_time_are_given_shortly_before_it() -> None:
     played = a_timed_crew("w")
     assert given(played.submit(a_timed_spec(2))) == {}
