@@ -149,7 +149,6 @@ class Serving:
     def on_welcome(self) -> None:
         """The foreman takes announcements and has calls for us."""
         self._is_linked = True
-        self.wanted = self._yielded = 0
         self._announce()
         self.flush()
 
