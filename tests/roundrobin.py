@@ -14,6 +14,7 @@ from gandy.core.workers import KnownWorker, WorkerInfo
 from gandy.doors.base import Outgoing
 from gandy.doors.roundrobin.codes import CommandCodes
 from gandy.doors.roundrobin.door import RoundRobinDoor
+from gandy.doors.roundrobin.message_ids import MessageIds
 from gandy.doors.roundrobin.worker_calls import Times
 from gandy.limits import MAX_PIECE_BYTES
 from gandy.wire import calls
@@ -73,12 +74,12 @@ PROMPT = Times(ready_pause=0.0)  # a worker that has registered can be given cal
 class DoorHarness:
     """The door and all around it, long after the start. `settle` does what the foreman does after each step."""
 
-    def __init__(self, *codes: str, now: float = 100.0, times: Times = PROMPT) -> None:
+    def __init__(self, *codes: str, now: float = 100.0, times: Times = PROMPT, first_id: int = 0) -> None:
         self.now = now
         self.board = Switchboard(0.0)
         self.board.now = now
         self.registry = Table()
-        self.door = RoundRobinDoor(self.board, self.registry, CommandCodes(codes or CODES), times)
+        self.door = RoundRobinDoor(self.board, self.registry, CommandCodes(codes or CODES), times, MessageIds(first_id))
         self.undeliverable: set[bytes] = set()  # no peer is connected with such a routing id
         self.inboxes: dict[bytes, deque[PlainMessage]] = {}
         self.is_patient = False  # several messages come before anything goes out

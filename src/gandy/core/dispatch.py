@@ -68,6 +68,14 @@ class Dispatcher:
         """The next decision may concern workers whose account has not changed."""
         return self.blocked_by_stale_attempt or bool(self.places)
 
+    def list_unmet(self) -> set[Need | None]:
+        """What tasks need that could start, and found no slot at the last decision."""
+        unmet: set[Need | None] = set()
+        for job in self._jobs.in_order(unmet):
+            if self._may_start(job) and self._is_waiting(job):
+                unmet.add(job.need)
+        return unmet
+
     def due(self, job: ActiveJob) -> float:
         """When tasks of this job may go to workers, in our own time; `inf` while the shared time is not known."""
         if job.at is None:

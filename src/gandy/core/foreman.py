@@ -133,9 +133,14 @@ class Foreman:
             link.peer.worker.last_heard = now
         if link.exchange is not None and (taken := link.exchange.take_calls(data)):  # the short way
             self.flush_calls(now)
-            if taken == len(data):
-                return
-            data = data[taken:]
+            if taken < len(data):
+                self._hear(link, data[taken:], now)
+        else:
+            self._hear(link, data, now)
+        if self.reactor.unmet and link.peer.worker is not None:
+            self.reactor.on_room(link.peer.worker)
+
+    def _hear(self, link: Link, data: bytes, now: float) -> None:
         try:
             if not link.receive(data):
                 self._on_words(link, now)
@@ -257,7 +262,9 @@ class Foreman:
         self.flush_calls(now)
 
     def share_slots(self, now: float) -> None:
-        """Have tasks of jobs leave slots to calls that wait."""
+        """Have tasks of jobs leave slots to calls that wait, which do not wait for a store that takes long."""
+        if self.batch or self.reactor.needs_dispatch:
+            self._offer_room(now)
         self.switchboard.share(now)
         self.flush_calls(now)
 
@@ -397,7 +404,9 @@ class Foreman:
     def check(self) -> None:
         """What must hold after every step; for tests."""
         self.reactor.check()
-        self.switchboard.check()
+        self.switchboard.check_tables()
+        if not self.has_work and not self.is_paused:  # else what tasks left is about to be dealt out
+            self.switchboard.check_room()
         assert set(self._by_peer) == {link.peer.number for link in self.links.values()}
         assert set(self._by_worker.values()) | self._dirty <= set(self.links.values())
 

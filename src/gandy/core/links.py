@@ -125,6 +125,7 @@ class Link:
                     ended += self._on_reported(event, reactor)
                 else:
                     yield from self._on_former(event, former, reactor, now)
+                self._note_slots(reactor)
                 continue
             if ended:
                 yield from reactor.on_results(self.worker, ended, now)
@@ -256,6 +257,17 @@ class Link:
             ended.append((attempt, read_ending(result)))
         self._reports[ended[-1][0]] = event
         return ended
+
+    def _note_slots(self, reactor: Reactor) -> None:
+        """A v1 worker does not tell of slots that tasks of an earlier link hold. They are known when these end."""
+        known = reactor.workers.find(self.worker) if self.exchange is None else None
+        slots = self.side.slots.limit
+        if known is None or slots <= 0:
+            return
+        if known.draining:  # the STOP was for those that were known
+            self.side.stop_all()
+        elif known.info.slots < slots:
+            reactor.on_capacity(self.worker, slots, 0, "")
 
     def _find_former(self, result: TaskResult, reactor: Reactor) -> str | None:
         """The absent worker that this peer must be, where it tells the end of a task that it was not given here.

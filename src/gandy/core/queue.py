@@ -8,6 +8,7 @@ from bisect import bisect_left, insort
 from collections.abc import Container, Iterator
 from typing import NamedTuple
 
+from gandy.core.workers import KnownWorker
 from gandy.ids import JobId
 
 Rank = tuple[int, JobId]  # the lower goes first
@@ -19,6 +20,11 @@ class Need(NamedTuple):
     slots: int
     tags: tuple[str, ...]
     is_timed: bool
+
+    def fits(self, worker: KnownWorker) -> bool:
+        """True if the worker has it now."""
+        knows = worker.knows_time or not self.is_timed
+        return knows and self.slots <= worker.free and worker.info.tags.issuperset(self.tags)
 
 
 class JobQueue:

@@ -26,6 +26,7 @@ from gandy.core.jobs import FINAL_JOB_STATES, ActiveJob, JobTable
 from gandy.core.model import GIVEN_STATES, AttemptKey, Cause, Ending, Input, JobSpec, JobState, TaskState
 from gandy.core.owners import Owners
 from gandy.core.policy import POLICY, Policy
+from gandy.core.queue import Need
 from gandy.core.records import Began, Claimed, Ended, JobAdded, JobSet, OpenJobClosed, TasksAdded, TasksSet
 from gandy.core.tasks import TaskTable
 from gandy.core.withdrawal import Withdrawal
@@ -60,6 +61,7 @@ class Reactor:
         self._owners = Owners()
         self._dispatcher = Dispatcher(policy, self.jobs, self.workers, self._owners)
         self.needs_dispatch = False  # something has happened since `dispatch`
+        self.unmet: set[Need | None] = set()  # needs of tasks that could start and found no slot when we looked last
         self._dispatched = -inf  # when we looked last for what may start
         self._has_more = True  # perhaps tasks may start now that could not when we looked
         self._next_again = inf  # when the first task may start that waits again, if it waits since we looked
@@ -279,6 +281,8 @@ class Reactor:
             effects.append(KillAttempts(info.id, tuple(strange)))
         if not info.reports_begun:
             effects += self.on_begun(info.id, told, now)
+        if worker.draining:  # it may not have heard
+            effects.append(Dismiss(info.id, worker.dismissed))
         self.workers.settle(worker)
         self._request_dispatch()
         return effects
@@ -308,6 +312,12 @@ class Reactor:
             found.problem = problem
             self.workers.settle(found)
             self._request_dispatch()
+
+    def on_room(self, worker: KnownWorker) -> None:
+        """Calls may have left slots of this worker."""
+        if any(need is not None and need.fits(worker) for need in self.unmet):
+            self.workers.settle(worker)
+            self.needs_dispatch = True
 
     def on_absent(self, worker: str, now: float) -> list[Effect]:
         """A worker's link is gone. It keeps its tasks for the grace period."""
@@ -470,9 +480,11 @@ class Reactor:
     def dispatch(self, now: float) -> list[Effect]:
         """Give what is ready to whom it is the turn of."""
         self.needs_dispatch = False
+        is_time = any(self._dispatched < self._dispatcher.due(job) <= now for job in self.jobs.timed.values())
         self._dispatched = now
-        gifts = self._dispatcher.give(now, anew=self._has_more or self._next_again <= now)
+        gifts = self._dispatcher.give(now, anew=self._has_more or self._next_again <= now or is_time)
         self._has_more = self._dispatcher.is_unsettled
+        self.unmet = self._dispatcher.list_unmet()
         if self._next_again <= now:
             dues = (job.tasks.next_due() for job in self.jobs.delayed.values())
             self._next_again = min((due for due in dues if due is not None), default=inf)

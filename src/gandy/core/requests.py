@@ -319,7 +319,7 @@ class Done(_Answer, frozen=True):
     pass
 
 
-class RequestFailure(_Answer, frozen=True):
+class RequestFailure(_Answer, frozen=True, tag="Failure"):
     """No, and why. The kind is a word for programs, the message a sentence for people."""
 
     kind: OptionalName  # not_found, bad_request, refused, closed, not_allowed, no_clock, store, gone, internal
@@ -396,7 +396,7 @@ class WorkerList(_Answer, frozen=True):
     rows: Annotated[tuple[WorkerRow, ...], Meta(max_length=MAX_PAGE)]
 
 
-class ForemanStatus(_Answer, frozen=True):
+class ForemanStatus(_Answer, frozen=True, tag="Status"):
     version: Text
     pid: Count
     uptime_seconds: Moment

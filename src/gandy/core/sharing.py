@@ -41,13 +41,13 @@ class Sharing:
     def on_yielded(self, peer: Peer, asked_count: int, slots: int, now: float) -> bool:
         """Tasks have left so many slots. Whether that answers what was asked last. Raises: RemoteProtocolError."""
         account, request = peer.slots, peer.slots.request
-        if slots > account.shared:
+        if slots > max(account.most, account.shared):
             raise RemoteProtocolError("more slots are left to calls than there are", ErrorCode.BAD_PAYLOAD)
         if asked_count != request.count:
             return False
         if account.yielded < request.slots <= slots:
             request.since = now  # the turn of calls begins: a task may have taken long to leave
-        account.yielded = slots
+        account.yielded = min(slots, account.shared)  # it may have fewer since it was asked
         return True
 
     def on_cut(self, peer: Peer) -> None:

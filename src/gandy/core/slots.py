@@ -26,6 +26,7 @@ class SlotAccount(Struct, eq=False):
     by_calls: int = 0  # taken
     yielded: int = 0  # of the shared ones: tasks leave them to calls, as the worker said last
     request: YieldRequest = field(default_factory=YieldRequest)
+    most: int = 0  # shared slots that the worker ever told of, where it uses fewer now
 
     @property
     def total(self) -> int:
@@ -58,6 +59,9 @@ class SlotAccount(Struct, eq=False):
 
     def resize(self, shared: int) -> None:
         """The worker has so many slots for tasks now. What is left to calls, or to be left, is no more than that."""
+        if shared > self.shared:  # of the new ones, none was asked for
+            self.request.slots = min(self.request.slots, self.yielded)
+        self.most = max(self.most, self.shared, shared)
         self.shared = shared
         self.yielded = min(self.yielded, shared)
         self.request.slots = min(self.request.slots, shared)

@@ -510,6 +510,11 @@ class Switchboard:
             self._send_frame(peer, YIELD, 0, peer.slots.request.count, peer.slots.request.slots)
 
     def check(self) -> None:
+        """What must hold after every step in which no task ended; for tests."""
+        self.check_tables()
+        self.check_room()
+
+    def check_tables(self) -> None:
         """What must hold after every step; for tests."""
         self._offers.check()
         commands, waiting = self._offers.commands, self._waiting
@@ -530,6 +535,11 @@ class Switchboard:
             for number, call in peer.serves.items():
                 assert (call.peer, call.id) == (peer, number)
                 assert call.client is None or call.client.calls[call.client_id] is call
+
+    def check_room(self) -> None:
+        """What must hold unless tasks have left slots, which are for other tasks first; for tests."""
+        commands = self._offers.commands
+        for peer in self._workers.values():
             for name, slots in peer.offers.items():
                 assert not (commands[name].queue and peer.count_free() >= slots), "a slot is free and a call waits"
             first = next(iter(peer.direct.values()), None)

@@ -141,8 +141,15 @@ class SimMember:
 class EnsembleSim:
     """Members on simulated hosts. One seed is one run."""
 
-    def __init__(self, seed: int = 0, dialect: DialectName = "2016", faults: NetworkFaults | None = None) -> None:
-        self.sim = Simulation(seed)
+    def __init__(
+        self,
+        seed: int = 0,
+        dialect: DialectName = "2016",
+        faults: NetworkFaults | None = None,
+        simulation: Simulation | None = None,
+    ) -> None:
+        """`simulation`: one that others use too, instead of one of its own."""
+        self.sim = simulation or Simulation(seed)
         self.dialect = DIALECTS[dialect]
         self.network = SimNetwork(self.sim, faults or NetworkFaults())
         self.members = self.network.members  # those that are up

@@ -85,7 +85,6 @@ class CallService:
     def on_welcome(self) -> None:
         """The foreman takes announcements and has calls for us."""
         self._frames.is_open = True
-        self.slots.forget_request()
         self._announce()
         self._frames.flush()
 

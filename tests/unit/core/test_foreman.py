@@ -3,20 +3,24 @@
 import pytest
 from tests.ports import PlayedPort
 
+from gandy.core.effects import Give
 from gandy.core.extensions import FOREMAN_OFFERS
 from gandy.core.foreman import HEARTBEAT_EXPIRY, Foreman, NoPeerLog
 from gandy.core.links import Link
+from gandy.core.model import AttemptKey, Cause, Ending, JobSpec
 from gandy.core.policy import Policy
 from gandy.core.reactor import Reactor
+from gandy.core.reports import make_result
 from gandy.core.requests import REPLY
 from gandy.core.roles import Credentials, CrewRole, make_refusal
 from gandy.core.workers import WorkerInfo
 from gandy.doors.v1.foreman import V1ForemanSide
 from gandy.errors import ErrorCode, RemoteProtocolError
+from gandy.ids import JobId, TaskNumber
 from gandy.limits import HELLO_SECONDS
-from gandy.wire import calls, v2
+from gandy.wire import calls, payloads, v2
 from gandy.wire.calls import Offer
-from gandy.wire.messages import About, Extension, Hello, Message
+from gandy.wire.messages import About, Extended, Extension, Hello, Message
 
 WORKING = FOREMAN_OFFERS & ~Extension.CLIENT
 ASKING = Extension.ATOMIC | Extension.CLIENT | Extension.CALLS
@@ -267,3 +271,43 @@ def test_workers_are_looked_at_only_when_one_of_them_may_be_silent() -> None:
     worker.peer.worker.last_heard = -100.0
     crew.foreman.on_time(3.0)
     assert crew.ports["w"].ends == []
+
+
+def a_result(seq: int = 0) -> bytes:
+    return calls.encode(calls.RESULT, calls.LAST | calls.WHOLE, seq, 0, b"")
+
+
+def test_a_task_gets_the_slot_that_a_call_returns_without_waiting_for_the_clock() -> None:
+    crew = Crew()
+    worker, client = crew.worker("w", slots=1), crew.client("c")
+    crew.foreman.on_data(client, a_call(1), 2.0)
+    crew.foreman.batch.add(crew.foreman.reactor.submit(JobSpec(command="true"), 2.0)[1])
+    assert not any(isinstance(send, Give) for send in crew.foreman.take_batch(2.0).sends)
+    crew.foreman.on_data(client, a_call(2) + calls.encode(calls.CANCEL, 0, 2), 2.5)
+    assert not crew.foreman.has_work
+    crew.foreman.on_data(worker, a_result(), 3.0)
+    assert crew.foreman.has_work
+    assert any(isinstance(send, Give) for send in crew.foreman.take_batch(3.0).sends)
+    crew.foreman.check()
+
+
+def test_calls_do_not_wait_for_a_store_that_takes_long() -> None:
+    crew = Crew()
+    worker, client = crew.worker("w", slots=1), crew.client("c")
+    crew.foreman.batch.add(crew.foreman.reactor.submit(JobSpec(command="true"), 1.0)[1])
+    batch = crew.foreman.take_batch(1.0)
+    for send in batch.sends:
+        crew.foreman.perform(send, {}, 1.0)
+    crew.foreman.on_data(client, a_call(1), 2.0)
+    crew.foreman.flush()
+    crew.ports["w"].take()
+    result = make_result(AttemptKey(JobId(1), TaskNumber(1), 1), Ending(cause=Cause.EXIT, exit_code=0))
+    crew.foreman.on_data(worker, v2.encode(1, Extended(v2.RESULTS, payloads.encode([result]))), 3.0)
+    assert crew.foreman.batch.records, "the store is to know of it, and takes long"
+    assert crew.ports["w"].take() == b"", "the slot is for tasks first"
+    crew.foreman.share_slots(3.1)
+    assert crew.ports["w"].take() == a_call(0)
+    crew.foreman.take_batch(3.2)
+    crew.foreman.share_slots(3.3)
+    assert crew.ports["w"].take() == b""
+    crew.foreman.check()

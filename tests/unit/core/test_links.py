@@ -397,6 +397,29 @@ def test_a_first_generation_result_of_an_earlier_link_counts() -> None:
     assert side.data_to_send().endswith(v1.encode(Ok(2)))
 
 
+def test_a_first_generation_worker_has_its_slots_again_when_tasks_of_an_earlier_link_end() -> None:
+    room, tasks = a_plain_room_with_two_tasks()
+    room.connect("link2", V1ForemanSide())
+    room.feed("link2", v1.encode(Ok(1)), 3.0)
+    worker = room.foreman.reactor.workers.find("plain-link2")
+    assert worker is not None
+    assert worker.slots.shared == 1
+    room.feed("link2", v1.encode(Update(TaskResult(KEY.job, tasks[1].number, True, "done"))), 4.0)
+    assert worker.slots.shared == 2
+
+
+def test_a_first_generation_worker_that_is_to_leave_uses_no_slot_that_comes_back() -> None:
+    room, tasks = a_plain_room_with_two_tasks()
+    room.connect("link2", V1ForemanSide())
+    room.feed("link2", v1.encode(Ok(1)), 3.0)
+    room.foreman.batch.add(room.foreman.reactor.drain("plain-link2"))
+    room.work()
+    room.foreman.flush()
+    assert room.port.take().endswith(v1.encode(Stop(1)))
+    room.feed("link2", v1.encode(Update(TaskResult(KEY.job, tasks[1].number, True, "done"))), 4.0)
+    assert room.port.take() == v1.encode(Stop(1))
+
+
 def test_a_plain_peer_cannot_tell_of_what_a_named_worker_has() -> None:
     room = a_gandy_room()
     room.submit()

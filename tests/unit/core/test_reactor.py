@@ -387,6 +387,14 @@ def test_a_draining_worker_gets_nothing_new() -> None:
     assert crew.reactor.drain("nobody") == []
 
 
+def test_a_draining_worker_that_lost_its_link_is_told_again_to_leave() -> None:
+    crew = Played(a_worker(slots=2))
+    crew.submit(a_spec(1))
+    crew.seen(crew.reactor.drain("w"))
+    crew.seen(crew.reactor.on_absent("w", 2.0))
+    assert crew.seen(crew.reactor.on_hello(a_worker(slots=2), [key()], 3.0)) == [Dismiss("w", immediate=False)]
+
+
 def test_a_stopped_worker_gives_its_tasks_back_without_blame() -> None:
     crew = Played(a_worker(slots=1))
     crew.submit(a_spec(1))
@@ -970,6 +978,17 @@ def a_timed_crew(*names: str, slots: int = 2) -> Played:
 
 def a_timed_spec(tasks: int = 1, **changes: object) -> JobSpec:
     return a_spec(tasks, at=AT, clock_ahead=AHEAD, **changes)
+
+
+def test_tasks_whose_time_has_come_are_given_also_to_workers_to_which_nothing_happened() -> None:
+    played = a_timed_crew("v", slots=1)
+    played.reactor.on_hello(a_worker("w", 1), [], 0.0)  # which does not know the time
+    played.submit(a_timed_spec())
+    assert given(played.submit(a_spec(), now=1.0)) == {"v": [key(job=2)]}
+    assert given(played.submit(a_spec(), now=1.0)) == {"w": [key(job=3)]}
+    played.end(key(job=2), worker="v", now=2.0)
+    effects = played.end(key(job=3), worker="w", now=GIVEN_AT + 0.5)
+    assert given(effects) == {"v": [key()]}
 
 
 def test_tasks_with_a_time_are_given_shortly_before_it() -> None:

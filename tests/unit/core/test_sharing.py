@@ -53,6 +53,14 @@ def test_calls_and_tasks_take_turns_at_an_only_slot() -> None:
     assert shop.ask(10.0 + TURN * 2) == [1]
 
 
+def test_a_worker_that_uses_fewer_slots_by_now_may_leave_as_many_as_it_was_asked_for() -> None:
+    shop = Shop(slots=4)
+    assert shop.ask(0.0) == [2]
+    shop.peer.slots.resize(1)
+    assert shop.sharing.on_yielded(shop.peer, shop.peer.slots.request.count, 2, 1.0)
+    assert shop.peer.slots.yielded == 1
+
+
 def test_an_answer_to_an_earlier_question_is_none() -> None:
     shop = Shop(slots=2)
     shop.ask(0.0)

@@ -33,6 +33,14 @@ def test_a_worker_with_fewer_slots_leaves_no_more_than_it_has() -> None:
     assert (account.shared, account.yielded, account.request.slots) == (2, 2, 2)
 
 
+def test_slots_that_come_back_are_asked_for_again() -> None:
+    account = SlotAccount(shared=1, yielded=1)
+    account.request.slots = 2
+    account.resize(2)
+    assert (account.shared, account.yielded, account.request.slots) == (2, 1, 1)
+    assert account.most == 2
+
+
 def test_what_calls_had_is_forgotten_with_the_link_but_not_the_number_of_requests() -> None:
     account = SlotAccount(shared=2, reserved=1, by_tasks=1, by_calls=2, yielded=1)
     account.request.count = 7

@@ -39,10 +39,12 @@ MAX_PASSED: Final = 10_000  # requests from peer to peer whose response is to co
 class RoundRobinDoor:
     """One for each socket. Implements `Door`."""
 
-    def __init__(self, board: Switchboard, registry: WorkerRegistry, codes: CommandCodes, times: Times) -> None:
+    def __init__(
+        self, board: Switchboard, registry: WorkerRegistry, codes: CommandCodes, times: Times, ids: MessageIds
+    ) -> None:
         self.outbox: deque[Outgoing] = deque()
         self.clients = Clients(board, codes, self.on_out, lambda frames: self.outbox.append(Outgoing(frames)))
-        parts = DoorParts(board, codes, self.clients, self.outbox.append, MessageIds(), times)
+        parts = DoorParts(board, codes, self.clients, self.outbox.append, ids, times)
         self.workers = Workers(parts, registry, self.on_out)
         self.dropped: Counter[str] = self.workers.dropped
         # By the peer that is to respond, the hops back, and the id: how often. A client may use an id twice.

@@ -9,9 +9,10 @@ LAST_NUMBER: Final = 1_000_000_000  # of the original's counter; then it begins 
 class MessageIds:
     """All connections of a process may share one."""
 
-    def __init__(self) -> None:
-        self._short = count()
-        self._long = count()
+    def __init__(self, first: int = 0) -> None:
+        """`first`: of a server, a random number. A late response must not answer a request of the next server."""
+        self._short = count(first)
+        self._long = count(first)
 
     def take_short(self) -> bytes:
         return (next(self._short) % LAST_NUMBER).to_bytes(4, "little")

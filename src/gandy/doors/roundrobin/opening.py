@@ -1,12 +1,14 @@
 """Opens the round-robin door of a foreman."""
 
 import logging
+import secrets
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from gandy.doors.door_socket import DoorSocket, ForemanRegistry, open_router
 from gandy.doors.roundrobin.codes import CommandCodes
 from gandy.doors.roundrobin.door import RoundRobinDoor
+from gandy.doors.roundrobin.message_ids import LAST_NUMBER, MessageIds
 from gandy.doors.roundrobin.worker_calls import Times
 from gandy.doors.roundrobin.worker_file import FILE_NAME, WorkerFile
 from gandy.foreman.doors import OpenDoor
@@ -36,9 +38,8 @@ class RoundRobinOpening(NamedTuple):
         address = check_bind(self.url, curve=self.curve is not None, insecure=insecure)
         router = open_router(server, NAME, address, self.curve)
         times = Times(expiry=self.expiry, call_limit=self.limit)
-        door = RoundRobinDoor(
-            server.call_timers.switchboard, ForemanRegistry(server), CommandCodes(self.commands), times
-        )
+        codes, ids = CommandCodes(self.commands), MessageIds(secrets.randbelow(LAST_NUMBER))
+        door = RoundRobinDoor(server.foreman.switchboard, ForemanRegistry(server), codes, times, ids)
         file = WorkerFile(Path(home) / FILE_NAME, door.workers)
         file.open(server.call_timers.begin())
         server.on_stop.append(file.save)

@@ -824,3 +824,18 @@ def test_a_value_that_is_asked_for_as_a_stream_is_its_only_one(harness: DoorHarn
     worker.finish(worker.take_one(), b"y")
     assert native.results() == [(1, b"y")]
     harness.check_empty()
+
+
+def test_a_late_response_does_not_answer_a_call_of_the_next_foreman() -> None:
+    """Each foreman begins its ids somewhere else. Found by the simulator: one call got the value of another."""
+    before, after = DoorHarness(first_id=0), DoorHarness(first_id=500)
+    before.worker()
+    before.native_client().call(1, "copy", b"old")
+    old = before.inboxes[b"w"].pop()
+    worker, client = after.worker(), after.native_client()
+    client.call(1, "copy", b"new")
+    message = worker.take_one()
+    worker.respond(old, b"old")
+    assert client.results() == []
+    worker.respond(message, b"new")
+    assert client.results() == [(1, b"new")]

@@ -20,6 +20,7 @@ from gandy.doors.roundrobin.console.screen import BASIC, Screen, show_text
 from gandy.doors.roundrobin.console.shell import ConsoleCommand
 from gandy.doors.roundrobin.console.traffic import Traffic, format_address
 from gandy.doors.roundrobin.door import RoundRobinDoor
+from gandy.doors.roundrobin.message_ids import MessageIds
 from gandy.doors.roundrobin.wire import (
     DEREGISTER,
     EXEC,
@@ -84,7 +85,7 @@ class ServerConsole:
             activity = ActivityLog(self._screen)
             router = WatchedRouter(address, keys, activity)
             self._address = router.address
-            self._door = RoundRobinDoor(lane.switchboard, activity, CommandCodes(), Times())
+            self._door = RoundRobinDoor(lane.switchboard, activity, CommandCodes(), Times(), MessageIds())
             lane.add_door(DoorSocket("round-robin", self._door, router, lane))
             activity.attach(router, self._door, lane)
         except Exception as error:  # noqa: BLE001 - the thread that waits for us raises any

@@ -1,0 +1,32 @@
+"""What every part of a simulated crew has: its own stream of chance, and things to do later unless it dies before.
+
+Each actor draws from a stream of its own, so that nothing that happens to one depends on the order in which the
+foreman speaks to several in the same step.
+"""
+
+from collections.abc import Callable
+from random import Random
+
+from gandy.testing.simulation import Simulation
+
+
+class Actor:
+    """`life` counts starts: what an earlier life wanted to do later is not done."""
+
+    def __init__(self, simulation: Simulation, name: str) -> None:
+        self.simulation = simulation
+        self.name = name
+        self.random = Random(f"{simulation.seed} {name}")
+        self.life = 0
+        self.is_up = False
+
+    def start(self) -> None:
+        """Begin a new life."""
+        raise NotImplementedError
+
+    def call_later(self, delay: float, action: Callable[[], None]) -> None:
+        life = self.life
+        self.simulation.call_later(delay, lambda: action() if life == self.life and self.is_up else None)
+
+    def happens(self, chance: float) -> bool:
+        return chance > 0 and self.random.random() < chance

@@ -1,0 +1,176 @@
+"""A whole crew on simulated time: foreman, disk, network, workers of every kind, clients and doors, from one seed.
+
+Bad luck lasts a few seconds. Then the weather clears, and all work must end; the laws hold at every moment.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterable
+from random import Random
+from typing import Final
+
+from tests.sim import pingpong_peers
+from tests.sim.clients import JobClient
+from tests.sim.disk import Disk
+from tests.sim.doors import SimulatedGate
+from tests.sim.foreman import ForemanProgram
+from tests.sim.laws import BrokenLaw, Law, Laws
+from tests.sim.network import Network
+from tests.sim.overseer import Overseer
+from tests.sim.pingpong_peers import PingPongProcess
+from tests.sim.plan import CLEAR, HORIZON, Plan, draw_plan
+from tests.sim.referee import GreetedReferee
+from tests.sim.roundrobin_peers import RoundRobinClient, RoundRobinMemory, RoundRobinWorker
+from tests.sim.shared_clock import Clock, NoClock, SharedTime
+from tests.sim.trouble import Trouble
+from tests.sim.wishes import COMMANDS, Wishes
+from tests.sim.workers import FirstGenerationWorker, GandyWorker, PlainWorker, WorkerMachine
+
+from gandy.core.policy import Policy
+from gandy.testing.ensemble_network import NetworkFaults
+from gandy.testing.referee import BrokenLaw as BrokenProtocol
+from gandy.testing.simulation import Simulation
+
+SEEDS: Final = int(os.environ.get("GANDY_SIM_SEEDS", "1000"))
+MAX_SECONDS: Final = 150.0  # by then all work must have ended
+TICK: Final = 0.1  # seconds between two looks at the crew while there is trouble
+CALM_TICK: Final = 0.5  # and afterwards
+AIR: Final = NetworkFaults(max_delay=0.002)  # between members of the ensemble
+
+
+class Crew:
+    """`run` it, and every law was kept or `BrokenLaw` is raised."""
+
+    def __init__(
+        self, seed: int, plan: Plan | None = None, program_class: type[ForemanProgram] = ForemanProgram
+    ) -> None:
+        self.plan = plan = plan or draw_plan(seed)
+        self.simulation = Simulation(seed)
+        self.random = Random(f"{seed} crew")
+        self.laws = Laws()
+        self.network = Network(self.simulation, plan.weather)
+        if plan.is_watched:
+            self.network.watch = lambda: (GreetedReferee(),)
+        self.disk = Disk(self.laws, plan.max_commit, plan.disk_error, seed)
+        self._shared_time = SharedTime(self.simulation, AIR) if plan.has_clock else None
+        self.program = self._make_program(program_class)
+        self._add_doors()
+        self.workers = list(self._make_workers())
+        self.clients = [self._make_client(number) for number in range(plan.clients)]
+        self.wishes = Wishes(self)
+        self._trouble = Trouble(self)
+        self._overseer = Overseer(self)
+        self.is_done = False
+        self._start()
+
+    def _start(self) -> None:
+        if self._shared_time is not None:
+            self._shared_time.wait()
+        self._began = self.simulation.now
+        self.program.start()
+        for actor in (*self.workers, *self.clients, *self.roundrobin, *self.roundrobin_clients, *self.pingpong):
+            actor.start()
+        self.wishes.give()
+        self.simulation.call_later(TICK, self._tick)
+
+    # Who is there
+
+    def _make_program(self, program_class: type[ForemanProgram]) -> ForemanProgram:
+        # A crash limit that is never reached: here a crash is bad luck, and not the task's fault.
+        plan = self.plan
+        policy = Policy(grace=plan.grace, crash_limit=1_000, look_ahead=plan.look_ahead)
+        program = program_class(self.simulation, self.network, self.disk, self.laws, policy, self._make_clock())
+        program.may_reboot = not plan.has_clock  # else only the wall clock could tell when jobs with a time begin
+        program.after_step = self._check_step
+        return program
+
+    def _make_clock(self) -> Clock:
+        return NoClock() if self._shared_time is None else self._shared_time.add()
+
+    def _make_workers(self) -> Iterable[WorkerMachine]:
+        plan, program = self.plan, self.program
+        sim, laws, luck = self.simulation, self.laws, plan.luck
+        for number in range(plan.gandy):
+            slots = self.random.choice([1, 1, 2, 4])
+            commands = COMMANDS if plan.calls else ()
+            yield GandyWorker(sim, program, laws, f"gandy{number}", slots, luck, commands, self._make_clock())
+        for number in range(plan.plain):
+            yield PlainWorker(sim, program, laws, f"plain{number}", self.random.randint(1, 3), luck)
+        for number in range(plan.first_generation):
+            yield FirstGenerationWorker(sim, program, laws, f"first{number}", self.random.randint(1, 3), luck)
+
+    def _make_client(self, number: int) -> JobClient:
+        clock = self.workers[0].clock if self.workers and isinstance(self.workers[0], GandyWorker) else NoClock()
+        return JobClient(self.simulation, self.program, self.laws, f"client{number}", clock)
+
+    def _add_doors(self) -> None:
+        sim, laws, plan, program = self.simulation, self.laws, self.plan, self.program
+        self.roundrobin: list[RoundRobinWorker] = []
+        self.roundrobin_clients: list[RoundRobinClient] = []
+        self.pingpong: list[PingPongProcess] = []
+        self.doors: list[SimulatedGate] = []
+        if plan.roundrobin:
+            gate = SimulatedGate(program, laws, "round-robin", RoundRobinMemory().make_door)
+            self.doors.append(gate)
+            for number in range(plan.roundrobin):
+                self.roundrobin.append(RoundRobinWorker(sim, gate, laws, f"rr{number}", plan.drops))
+            self.roundrobin_clients.append(RoundRobinClient(sim, gate, laws, "rrclient"))
+            # The others may have been dismissed, and the original then waits for somebody to start it again.
+            last = RoundRobinWorker(sim, gate, laws, "rr last", 0.0)
+            sim.call_later(CLEAR, last.start)
+        if plan.pingpong:
+            gate = SimulatedGate(program, laws, "ping-pong", pingpong_peers.make_door)
+            self.doors.append(gate)
+            self.pingpong += [PingPongProcess(sim, gate, laws, f"pp{number}") for number in range(plan.pingpong)]
+
+    # Running
+
+    @property
+    def _elapsed(self) -> float:
+        return self.simulation.now - self._began
+
+    def _check_step(self) -> None:
+        self.laws.check_tables(self.program.foreman)
+        for gate in self.doors:
+            gate.check()
+
+    def _tick(self) -> None:
+        is_clear = self._elapsed >= CLEAR
+        if is_clear:
+            self._trouble.clear_up()
+        else:
+            self._trouble.strike()
+        if not self.program.is_up:
+            self.program.start()
+        self._overseer.look()
+        self.is_done = self._elapsed > HORIZON and not self._overseer.find_unended()
+        if not self.is_done:
+            self.simulation.call_later(CALM_TICK if is_clear else TICK, self._tick)
+
+    def run(self) -> None:
+        """Raises: BrokenLaw."""
+        try:
+            self._run()
+        except BrokenProtocol as error:
+            raise BrokenLaw(Law.PROTOCOL, f"seed {self.simulation.seed}: {error}") from error
+        except BrokenLaw as broken:
+            broken.add_note(f"seed {self.simulation.seed} at {self.simulation.now:.3f} s")
+            raise
+
+    def _run(self) -> None:
+        while not self.is_done:
+            if self._elapsed > MAX_SECONDS:
+                raise BrokenLaw(Law.ENDS, self._overseer.find_unended())
+            self.simulation.step()
+        self._check_step()
+        self._overseer.check_end()
+
+
+def run_seeds(seeds: Iterable[int]) -> Counter[str]:
+    """Gives what was seen, in all of them together. Raises: BrokenLaw."""
+    seen: Counter[str] = Counter()
+    for seed in seeds:
+        crew = Crew(seed)
+        crew.run()
+        seen.update(crew.laws.seen)
+    return seen

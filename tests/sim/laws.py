@@ -1,0 +1,198 @@
+"""What must hold in a crew, whatever happens to it. The laws see peers, the wire and the disk from outside.
+
+Only `TABLES` asks the foreman itself, whose tables must agree after every step.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Final
+
+from msgspec import Struct
+
+from gandy.core.foreman import HEARTBEAT_EXPIRY, Foreman
+from gandy.core.model import FINAL_STATES, AttemptKey, TaskKey, TaskState
+from gandy.core.records import Claimed, Ended, JobAdded, Record
+from gandy.ids import JobId
+
+CLOCK_ERROR: Final = 0.005  # seconds by which shared clocks may differ in these networks
+MAX_TRIES: Final = 5  # of a repeatable call of a round-robin client whose workers are lost
+
+
+class Law(StrEnum):
+    """Names for people, and for the tests of foremen that break one."""
+
+    TABLES = "the foreman's tables agree with one another"
+    STORE_FIRST = "no peer knows what the store does not"
+    KEPT = "an acknowledged job is kept, and a refused one is not there"
+    ONCE = "a result is recorded once, and what finished does not run again"
+    SLOTS = "a worker runs no more than it has slots for"
+    ANSWERED = "each call ends once at its client, with its own result or a reason"
+    BEGUN = "a call begins on one worker at most"
+    ENDS = "all work ends when the weather has cleared"
+    IDLE = "no worker stays idle while a task that suits it waits"
+    WAITING = "no call waits while a slot that it could have is free"
+    RANK = "no task begins while one of higher rank could have had its worker"
+    PROTOCOL = "no peer breaks the protocol, and none is refused"
+    SILENCE = "no worker is cut for silence that spoke"
+    TIME = "nothing begins before its time"
+    PATIENCE = "the foreman waits for nothing longer than it says"
+
+
+class BrokenLaw(AssertionError):
+    """Something happened that never may."""
+
+    def __init__(self, law: Law, text: str) -> None:
+        super().__init__(f"{law}: {text}")
+        self.law = law
+
+
+def require(condition: bool, law: Law, text: object) -> None:
+    """Raises: BrokenLaw."""
+    if not condition:
+        raise BrokenLaw(law, str(text))
+
+
+class CallNote(Struct):
+    """A call that some client made."""
+
+    command: str
+    is_repeatable: bool = False
+    begun: int = 0
+
+
+class Laws:
+    """All that was seen of one crew."""
+
+    def __init__(self) -> None:
+        self.jobs: set[JobId] = set()  # that the store has
+        self.claimed: dict[AttemptKey, str] = {}  # by worker
+        self.ended: dict[AttemptKey, TaskState] = {}
+        self.finished: set[TaskKey] = set()
+        self.started: set[AttemptKey] = set()
+        self.retried: set[JobId] = set()
+        self.dismissed: set[str] = set()  # ids of workers that were to stop at once: what they had is tried again
+        self.excused: set[JobId] = set()  # jobs that clients cancelled: what finished meanwhile may run again
+        self.times: dict[str, float] = {}  # the shared times at which jobs may begin, by name
+        self.begun_at: dict[str, list[float]] = {}  # true times, at which tasks of these began
+        self.failures: Counter[TaskKey] = Counter()  # attempts that failed by themselves
+        self.calls: dict[bytes, CallNote] = {}  # by token
+        self.seen: Counter[str] = Counter()  # what has happened, so that tests know what they have tried
+        self._successes: dict[TaskKey, str] = {}  # with the worker of the last one
+
+    # The foreman
+
+    def check_tables(self, foreman: Foreman) -> None:
+        try:
+            foreman.check()
+        except AssertionError as error:
+            raise BrokenLaw(Law.TABLES, repr(error)) from error
+
+    def on_silent(self, worker: str, silence: float) -> None:
+        require(silence >= HEARTBEAT_EXPIRY, Law.SILENCE, f"{worker} spoke {silence:.3f} s ago")
+        self.seen["silent"] += 1
+
+    # The disk
+
+    def on_commit(self, records: Sequence[Record], lost: frozenset[AttemptKey]) -> None:
+        for record in records:
+            match record:
+                case JobAdded(job):
+                    self.jobs.add(job)
+                case Claimed(worker, attempts):
+                    for attempt in attempts:
+                        if attempt not in lost:
+                            self._on_claimed(worker, attempt)
+                case Ended():
+                    self._on_ended(record)
+                case _:
+                    pass
+
+    def _on_claimed(self, worker: str, attempt: AttemptKey) -> None:
+        require(attempt not in self.claimed, Law.ONCE, f"{attempt} is claimed again")
+        require(attempt.task_key not in self.finished, Law.ONCE, f"{attempt} begins, and the task has finished")
+        self.claimed[attempt] = worker
+
+    def _on_ended(self, record: Ended) -> None:
+        attempt = record.attempt
+        require(attempt in self.claimed, Law.STORE_FIRST, f"{attempt} ends, and was never claimed")
+        require(attempt not in self.ended, Law.ONCE, f"{attempt} ends again")
+        self.ended[attempt] = record.state
+        self.seen[f"task {record.ending.cause.name}"] += 1
+        self.failures[attempt.task_key] += record.ending.exit_code == 1
+        if record.state is TaskState.FINISHED:
+            self.finished.add(attempt.task_key)
+
+    # Workers
+
+    def on_started(self, worker: str, attempt: AttemptKey) -> None:
+        """A worker that knows attempts begins one."""
+        require(attempt in self.claimed, Law.STORE_FIRST, f"{worker} begins {attempt}")
+        require(attempt not in self.started, Law.ONCE, f"{attempt} begins again on {worker}")
+        self.started.add(attempt)
+
+    def on_timed(self, name: str, shared: float | None, now: float) -> None:
+        """The first attempt at a task of a job with a time begins, says a worker's shared clock."""
+        at = self.times.get(name)
+        if at is not None:
+            require(shared is not None and shared >= at - CLOCK_ERROR, Law.TIME, f"{name} begins at {shared} for {at}")
+            self.begun_at.setdefault(name, []).append(now)
+            self.seen["timed task"] += 1
+
+    def check_line(self, task: int, line: str | None) -> None:
+        require(line is None or line == f"line {task}", Law.KEPT, f"task {task} has the line {line!r}")
+
+    def on_success(self, worker: str, attempt: AttemptKey) -> None:
+        """A worker has written down that a task went well, and comes back in time whatever happens to it."""
+        task = attempt.task_key
+        before = self._successes.get(task)
+        if before is not None and before not in self.dismissed:
+            require(attempt.job in self.excused, Law.ONCE, f"{attempt} ran on {worker}, and the task had gone well")
+        self._successes[task] = worker
+
+    def on_acknowledged(self, worker: str, attempt: AttemptKey) -> None:
+        require(attempt in self.ended, Law.STORE_FIRST, f"{worker} hears that {attempt} is safe")
+
+    def check_slots(self, worker: str, busy: int, slots: int) -> None:
+        require(busy <= slots, Law.SLOTS, f"{worker} runs {busy} in {slots} slots")
+
+    def on_begun(self, worker: str, token: bytes, command: str) -> None:
+        """A call begins on a worker."""
+        note = self.calls.get(token)
+        require(note is not None, Law.BEGUN, f"{worker} got a call that no client made: {token!r}")
+        assert note is not None
+        require(note.command == command, Law.BEGUN, f"{worker} got {token!r} as {command}, and it is {note.command}")
+        note.begun += 1
+        most = MAX_TRIES if note.is_repeatable else 1
+        require(note.begun <= most, Law.BEGUN, f"{token!r} begins again on {worker}")
+
+    # Clients
+
+    def make_token(self, command: str, is_repeatable: bool = False) -> bytes:
+        token = b"%d" % (len(self.calls) + 1)
+        self.calls[token] = CallNote(command, is_repeatable)
+        return token
+
+    def on_submitted(self, job: JobId) -> None:
+        require(job in self.jobs, Law.STORE_FIRST, f"a client hears of job {job}")
+
+    def check_attempts(self, job: JobId, tasks: Iterable[TaskKey], retries: int) -> None:
+        """At the end, by what the disk saw: attempts follow one another, and only the last one is final."""
+        by_task: dict[TaskKey, list[AttemptKey]] = {}
+        for attempt in sorted(self.claimed):
+            by_task.setdefault(attempt.task_key, []).append(attempt)
+        is_plain = job not in self.excused | self.retried
+        for task in tasks:
+            attempts = by_task.get(task, [])
+            self._check_order(task, attempts, is_plain)
+            if attempts and is_plain and self.ended[attempts[-1]] is TaskState.FAILED:
+                require(self.failures[task] == retries + 1, Law.ONCE, f"{task} failed {self.failures[task]} times")
+
+    def _check_order(self, task: TaskKey, attempts: list[AttemptKey], is_plain: bool) -> None:
+        if attempts:
+            numbers = [attempt.attempt for attempt in attempts]
+            require(numbers == list(range(1, len(numbers) + 1)), Law.ONCE, f"{task} has the attempts {numbers}")
+            unended = [attempt for attempt in attempts if attempt not in self.ended]
+            require(not unended, Law.ENDS, f"{unended} never ended")
+            early = [attempt for attempt in attempts[:-1] if self.ended[attempt] in FINAL_STATES]
+            require(not early or not is_plain, Law.ONCE, f"{early} are final, and others follow")

@@ -1,0 +1,202 @@
+"""The network of a simulated crew: byte links that delay, tear, go dead in one direction and break.
+
+It owns what is under way. Neither end notices a break at once, nor at the same moment as the other.
+"""
+
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Final, Protocol
+from zlib import crc32
+
+from msgspec import Struct
+
+from gandy.talk.law import Role
+from gandy.testing.link import Watcher
+from gandy.testing.simulation import Simulation
+
+KEEPALIVE: Final = 25.0  # seconds until the kernel notices a link that is dead in some direction
+MAX_NOTICE: Final = 0.02  # seconds until an end notices a link that is broken in the ordinary way
+
+
+class Weather(Struct, frozen=True):
+    """What the network does. Times are in seconds, the others are chances from 0 to 1."""
+
+    min_delay: float = 0.0002
+    max_delay: float = 0.005
+    tear: float = 0.3  # a packet arrives in two pieces
+    cut: float = 0.0  # the link breaks when a packet arrives
+    deaf: float = 0.0  # of a break, that the link goes dead in one or both directions and nothing is said
+
+
+class End(Protocol):
+    """What is at either end of a link."""
+
+    def receive_data(self, data: bytes) -> None: ...
+
+    def on_cut(self) -> None: ...
+
+
+class LinkOwner(Protocol):
+    """A peer that has one link after another."""
+
+    end: "LinkEnd | None"
+
+    def on_data(self, data: bytes) -> None: ...
+
+    def on_link_cut(self) -> None: ...
+
+
+class LinkEnd:
+    """The peer's end of one of its links. What comes by an older link is not heard. Implements `End`."""
+
+    def __init__(self, owner: LinkOwner) -> None:
+        self._owner = owner
+        self.wire: Wire
+
+    def receive_data(self, data: bytes) -> None:
+        if self._owner.end is self:
+            self._owner.on_data(data)
+
+    def on_cut(self) -> None:
+        if self._owner.end is self:
+            self._owner.end = None
+            self._owner.on_link_cut()
+
+
+class _Socket:
+    """One end, and what it has written that has not arrived."""
+
+    def __init__(self, end: End, role: Role) -> None:
+        self.end = end
+        self.role = role
+        self.other: _Socket
+        self.is_open = True
+        self.data = bytearray()
+        self.is_moving = False
+        self.is_dead = False  # what is written goes nowhere
+
+
+class Network:
+    """Makes links. `transcript`, if there is one, gets a line for everything that arrives."""
+
+    def __init__(self, simulation: Simulation, weather: Weather) -> None:
+        self.simulation = simulation
+        self.weather = weather
+        self.transcript: list[str] | None = None
+        self.watch: Callable[[], Iterable[Watcher]] = lambda: ()  # makes the watchers of a v2 link
+        self._count = 0
+
+    def connect(self, peer: End, foreman: End, is_watched: bool = True) -> "Wire":
+        self._count += 1
+        return Wire(self, f"wire{self._count}", peer, foreman, tuple(self.watch()) if is_watched else ())
+
+    def note(self, text: str) -> None:
+        if self.transcript is not None:
+            self.transcript.append(f"{self.simulation.now:.9f} {text}")
+
+
+class Wire:
+    """One TCP connection between a peer and the foreman."""
+
+    def __init__(self, network: Network, name: str, peer: End, foreman: End, watchers: tuple[Watcher, ...]) -> None:
+        self.name = name
+        self._network = network
+        self._simulation = network.simulation
+        self._random = Random(f"{network.simulation.seed} {name}")
+        self._watchers = watchers
+        self._peer = _Socket(peer, Role.WORKER)
+        self._foreman = _Socket(foreman, Role.FOREMAN)
+        self._peer.other, self._foreman.other = self._foreman, self._peer
+        self._is_broken = False
+        self.heard = network.simulation.now  # when the foreman got the last bytes
+
+    def write_up(self, data: bytes) -> None:
+        self._write(self._peer, data)
+
+    def write_down(self, data: bytes) -> None:
+        self._write(self._foreman, data)
+
+    def _write(self, sender: _Socket, data: bytes) -> None:
+        if not data or not sender.is_open or self._is_broken:
+            return
+        for watcher in self._watchers:
+            watcher.on_sent(sender.role, data)
+        if sender.is_dead:
+            return
+        sender.data += data
+        if not sender.is_moving:
+            self._move(sender)
+
+    def _move(self, sender: _Socket) -> None:
+        sender.is_moving = True
+        weather = self._network.weather
+        delay = weather.min_delay + (weather.max_delay - weather.min_delay) * self._random.random()
+        self._simulation.call_later(delay, lambda: self._arrive(sender))
+
+    def _arrive(self, sender: _Socket) -> None:
+        sender.is_moving = False
+        if self._is_broken or sender.is_dead or not sender.other.is_open:
+            return
+        weather, chance = self._network.weather, self._random
+        if weather.cut and chance.random() < weather.cut:
+            self.fail()
+            return
+        count = len(sender.data)
+        if chance.random() < weather.tear:
+            count = chance.randint(1, count)
+        data = bytes(sender.data[:count])
+        del sender.data[:count]
+        if sender.data:
+            self._move(sender)
+        self._deliver(sender, data)
+
+    def _deliver(self, sender: _Socket, data: bytes) -> None:
+        if sender is self._peer:
+            self.heard = self._simulation.now
+        if self._network.transcript is not None:
+            self._network.note(f"{self.name} {sender.role.value} {len(data)} {crc32(data):08x}")
+        for watcher in self._watchers:
+            watcher.on_delivered(sender.role, data)
+        sender.other.end.receive_data(data)
+
+    def fail(self) -> None:
+        """Break, or go dead in some direction so that only silence tells of it."""
+        if self._random.random() >= self._network.weather.deaf:
+            self.cut()
+            return
+        up, down = self._peer, self._foreman
+        for sender in self._random.choice(((up,), (down,), (up, down))):
+            sender.is_dead = True
+            sender.data.clear()
+        self._simulation.call_later(KEEPALIVE, self.cut)
+
+    def cut(self) -> None:
+        """What is in flight is lost. Each end notices a moment later."""
+        if not self._is_broken:
+            self._is_broken = True
+            for socket in (self._peer, self._foreman):
+                self._hang_up_later(socket, self._random.random() * MAX_NOTICE)
+
+    def abort(self, by_foreman: bool) -> None:
+        """One end gives the link up. The other end notices, unless the link is dead in that direction."""
+        socket = self._foreman if by_foreman else self._peer
+        if socket.is_open:
+            socket.is_open = False
+            self._simulation.call_later(0.0, socket.end.on_cut)
+            self._hang_up_later(socket.other, KEEPALIVE if socket.is_dead else self._random.random() * MAX_NOTICE)
+
+    def close(self, by_foreman: bool) -> None:
+        """The same, behind what was written."""
+        socket = self._foreman if by_foreman else self._peer
+        if socket.data and not socket.is_dead and not self._is_broken and socket.other.is_open:
+            self._simulation.call_later(self._network.weather.max_delay, lambda: self.close(by_foreman))
+        else:
+            self.abort(by_foreman)
+
+    def _hang_up_later(self, socket: _Socket, delay: float) -> None:
+        self._simulation.call_later(delay, lambda: self._hang_up(socket))
+
+    def _hang_up(self, socket: _Socket) -> None:
+        if socket.is_open:
+            socket.is_open = False
+            socket.end.on_cut()

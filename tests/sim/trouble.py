@@ -1,0 +1,115 @@
+"""What goes wrong in a simulated crew for a few seconds, and what operators put right when it is over."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from tests.sim.network import Weather
+from tests.sim.pingpong_peers import PingPongProcess
+from tests.sim.roundrobin_peers import RoundRobinWorker
+from tests.sim.workers import GandyWorker, WorkerMachine
+
+from gandy.core import requests as ask
+from gandy.talk.foreman import ForemanSide
+from gandy.wire.messages import Reset
+
+if TYPE_CHECKING:
+    from tests.sim.crew import Crew
+
+STEPS: Final = (-86_400.0, -3_600.0, -1.0, 1.0, 3_600.0, 86_400.0)  # seconds of the wall clock
+
+Blow = Callable[[], None]
+
+
+class Trouble:
+    """Strikes at random, as its plan says."""
+
+    def __init__(self, crew: "Crew") -> None:
+        self._crew = crew
+        self._plan = crew.plan
+        self._random = crew.random
+
+    def _happens(self, chance: float) -> bool:
+        return self._random.random() < chance
+
+    def strike(self) -> None:
+        crew, plan = self._crew, self._plan
+        if self._happens(plan.steps):
+            crew.program.wall_ahead += self._random.choice(STEPS)
+        if self._happens(plan.crash) and crew.program.is_up:
+            crew.laws.seen["foreman crash"] += 1
+            crew.program.crash()
+        if self._happens(plan.full_disk):
+            crew.disk.is_full = not crew.disk.is_full
+        if plan.trouble:
+            self._strike_peers(plan.trouble)
+
+    def _strike_peers(self, chance: float) -> None:
+        crew = self._crew
+        for worker in crew.workers:
+            if worker.is_up and self._happens(chance):
+                self._random.choice(self._list_blows(worker))()
+        for client in crew.clients:
+            if self._happens(chance / 3):
+                client.cut()
+        for process in crew.roundrobin:
+            if process.is_up and self._happens(chance / 2):
+                self._random.choice(_list_roundrobin_blows(process))()
+        for peer in crew.pingpong:
+            if peer.is_up and self._happens(chance / 2):
+                self._random.choice(_list_pingpong_blows(peer))()
+        for asker in crew.roundrobin_clients:
+            if asker.is_up and self._happens(chance / 4):
+                asker.vanish()
+
+    def _list_blows(self, worker: WorkerMachine) -> list[Blow]:
+        blows: list[Blow] = [worker.restart, worker.cut]
+        if isinstance(worker, GandyWorker):
+            slots = self._random.randint(0, worker.slots)
+            blows += [worker.reset, worker.calls.announce, lambda: worker.change_capacity(slots)]
+        if worker.end is not None:
+            blows += [self._reset_all, worker.end.wire.fail]
+        return blows
+
+    def _reset_all(self) -> None:
+        """The foreman begins sequence numbers anew."""
+        program = self._crew.program
+        for link in program.foreman.links.values() if program.is_up else ():
+            if isinstance(link.side, ForemanSide) and link.side.exchange.can_request(Reset()):
+                link.side.reset()
+                link.flush()
+
+    # Afterwards
+
+    def clear_up(self) -> None:
+        """Nothing stays held or open or short of memory."""
+        crew = self._crew
+        crew.network.weather = Weather(max_delay=self._plan.weather.max_delay)
+        crew.disk.is_full, crew.disk.error = False, 0.0
+        for peer in crew.roundrobin:
+            peer.drops = 0.0
+        for worker in crew.workers:
+            if isinstance(worker, GandyWorker) and worker.is_up and worker.tasks.allowed < worker.slots:
+                worker.change_capacity(worker.slots)
+        if crew.program.is_up:
+            self._release_jobs()
+
+    def _release_jobs(self) -> None:
+        """Users release what they hold. The foreman closes the jobs of clients that lost the answer."""
+        program, now = self._crew.program, self._crew.program.now
+        reactor = program.foreman.reactor
+        owners = {job: client for client in self._crew.clients for job in client.list_jobs()}
+        for job in list(reactor.jobs):
+            owner = owners.get(job.id)
+            if owner is not None and job.held and not owner.is_waiting:
+                owner.change(ask.ReleaseJob(job.id))
+            elif owner is None and (job.held or job.is_open):
+                program.decide([*reactor.release(job.id, now), *reactor.close(job.id, now)])
+        program.pump()
+
+
+def _list_roundrobin_blows(peer: RoundRobinWorker) -> list[Blow]:
+    return [peer.restart, peer.hang, peer.lose_line]
+
+
+def _list_pingpong_blows(peer: PingPongProcess) -> list[Blow]:
+    return [peer.restart, peer.line.cut]

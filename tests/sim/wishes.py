@@ -1,0 +1,124 @@
+"""What the clients of a simulated crew want: jobs and calls of every kind, and what users do to jobs and workers."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from tests.roundrobin import COPY, FEED, ONCE
+from tests.sim import pingpong_peers
+from tests.sim.clients import JobClient, OpenJob
+from tests.sim.plan import HORIZON
+from tests.sim.roundrobin_peers import NAMES
+from tests.sim.workers import GandyWorker
+
+from gandy.core import requests as ask
+from gandy.core.model import JobSpec
+from gandy.ids import TaskNumber
+
+if TYPE_CHECKING:
+    from tests.sim.crew import Crew
+
+COMMANDS: Final = (*NAMES.values(), "wide")  # of gandy workers
+
+Wish = Callable[[JobClient], None]
+
+
+class Wishes:
+    """Of all clients, within the first seconds."""
+
+    def __init__(self, crew: "Crew") -> None:
+        self._crew = crew
+        self._plan = crew.plan
+        self.open_jobs: list[OpenJob] = []
+        commands = COMMANDS if crew.plan.gandy else tuple(NAMES.values()) if crew.roundrobin else ()
+        self._commands = [*commands, *(pingpong_peers.COMMAND for _ in crew.pingpong[:1])]
+
+    def give(self) -> None:
+        for client in self._crew.clients:
+            for wish in self._list_wishes():
+                delay = client.random.uniform(0.0, HORIZON) * client.random.choice([0.1, 1.0])
+                client.call_later(delay, lambda wish=wish, client=client: wish(client))  # type: ignore[misc]
+        for asker in self._crew.roundrobin_clients:
+            for _ in range(self._plan.calls):
+                code = asker.random.choice((COPY, ONCE, FEED))
+                delay = asker.random.uniform(0.0, HORIZON)
+                self._crew.simulation.call_later(delay, lambda code=code, asker=asker: asker.ask(code))  # type: ignore[misc]
+
+    def _list_wishes(self) -> list[Wish]:
+        plan = self._plan
+        wishes: list[Wish] = []
+        if self._crew.workers:
+            wishes += [self._submit] * plan.jobs
+            wishes += [self._open_job] * (plan.jobs > 1)
+            wishes += [self._interfere] * (0 if plan.is_calm else plan.jobs)
+        if self._commands:
+            wishes += [self._call] * plan.calls
+        return wishes
+
+    def _submit(self, client: JobClient) -> None:
+        chance, known = client.random, client.list_jobs()
+        most = max(worker.slots for worker in self._crew.workers)
+        shared = client.clock.read() if chance.random() < 0.5 else None
+        spec = JobSpec(
+            command="true",
+            tasks=chance.randint(1, self._plan.tasks),
+            retries=chance.randint(0, 2),
+            retry_pause=0.05,
+            slots=chance.choice([1, 1, most]) if shared is None else 1,
+            priority=chance.choice([0, 0, 5]),
+            limit=chance.choice([None, None, 1]),
+            held=chance.random() < 0.1,
+            after=(chance.choice(known),) if known and chance.random() < 0.2 else (),
+            at=None if shared is None else shared + chance.choice([0.2, 2.5]),
+        )
+        has_lines = chance.random() < 0.2
+        client.submit(spec, tuple(f"line {number + 1}" for number in range(spec.tasks)) if has_lines else ())
+
+    def _open_job(self, client: JobClient) -> None:
+        job = OpenJob(client, client.random.randint(1, 8))
+        self.open_jobs.append(job)
+        job.begin()
+
+    def _interfere(self, client: JobClient) -> None:
+        """What a user does to jobs and workers."""
+        chance, jobs = client.random, client.list_jobs()
+        if not jobs:
+            return
+        job = chance.choice(jobs)
+        match chance.randrange(8):
+            case 0:
+                client.cancel(job)
+            case 1:
+                client.cancel(job, (TaskNumber(1), TaskNumber(3)))
+            case 2 | 3:
+                client.retry(job)
+            case 4:
+                client.change(ask.HoldJob(job))
+            case 5:
+                client.change(ask.ReleaseJob(job))
+            case _:
+                workers = sorted(worker.info.id for worker in self._crew.program.foreman.reactor.workers)
+                if workers:
+                    client.stop_worker(chance.choice(workers), immediate=chance.random() < 0.5)
+
+    def _call(self, client: JobClient) -> None:
+        if not client.is_welcome:
+            return
+        chance = client.random
+        if self._plan.is_calm:
+            client.call(chance.choice(self._commands))
+            return
+        number = client.call(
+            chance.choice(self._commands),
+            is_cast=chance.random() < 0.15,
+            worker=self._choose_worker(client),
+            in_seconds=chance.choice([0.1, 0.5]) if chance.random() < 0.2 else None,
+            left_ms=chance.choice((0, 0, 0, 300)),
+            is_large=chance.random() < 0.1,
+        )
+        if chance.random() < 0.15:
+            client.call_later(chance.choice((0.0, 0.02, 0.3)), lambda: client.give_up(number))
+
+    def _choose_worker(self, client: JobClient) -> str:
+        """Mostly any of them."""
+        named = [worker.id for worker in self._crew.workers if isinstance(worker, GandyWorker)]
+        return client.random.choice(named) if named and client.random.random() < 0.15 else ""
