@@ -5,8 +5,10 @@ for another order of events.
 """
 
 import os
+import shlex
 import signal
 import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -15,7 +17,7 @@ from random import Random
 from typing import NamedTuple
 
 import pytest
-from tests.e2e.crew import PATIENCE, Crew
+from tests.e2e.crew import GANDY, PATIENCE, Crew
 from tests.e2e.members import Member, Site, a_site
 from tests.processes import find_busy, is_alive, list_descendants
 from tests.waiting import until
@@ -232,7 +234,10 @@ def test_timeout_leaves_no_grandchildren(crew: Crew, tmp_path: Path) -> None:
 
 # A child in a session of its own, with a child of its own; both write their numbers to a file.
 RUNAWAY = "setsid sh -c 'sleep 600 & echo $! >> {path}; echo $$ >> {path}; wait' & "
-RUNAWAYS = pytest.mark.parametrize("runaway", [RUNAWAY, f"env -i {RUNAWAY}"], ids=["setsid", "env"])
+IMPOSTOR = RUNAWAY.replace("wait'", "wait; : python -m gandy.worker.recovery'")  # which no watchdog runs
+RUNAWAYS = pytest.mark.parametrize(
+    "runaway", [RUNAWAY, f"env -i {RUNAWAY}", IMPOSTOR], ids=["setsid", "env", "impostor"]
+)
 
 
 @RUNAWAYS
@@ -298,6 +303,19 @@ def test_what_left_the_session_of_a_task_dies_with_its_worker(
         if not with_guardian:
             os.kill(next(iter(worker.killed)), signal.SIGKILL)
         until(lambda: not any(map(is_alive, read_pids(path))))
+
+
+@pytest.mark.parametrize("with_guardian", [True, False])
+def test_tasks_of_a_worker_that_is_a_task_die_with_it(crew: Crew, tmp_path: Path, with_guardian: bool) -> None:
+    """They have its label, and not that of the task. Its own watchdog, which is no part of the task, kills them."""
+    path = tmp_path / "pids"
+    worker = f"{GANDY} worker run --name inner --tag inner"
+    program = "import gandy; gandy.Worker(name='inner', tags=('inner',)).run()"
+    job = crew.submit(worker if with_guardian else shlex.join([sys.executable, "-c", program]))
+    crew.submit("--tag", "inner", RUNAWAY.format(path=path) + "wait")
+    until(lambda: len(read_pids(path)) == 2)
+    crew.run("job", "cancel", job)
+    until(lambda: not any(map(is_alive, read_pids(path))))
 
 
 def _run_away(path: str) -> None:

@@ -1,8 +1,8 @@
 """`{task}` and `{line}` in a command: where they may stand, and what a worker runs instead.
 
 A line is data, whatever is in it. No shell ever reads it as part of its text: in a shell line it comes out of a
-variable, in an argument vector it is an argument or a part of one. Where the program would read that argument as code
-again, as after `sh -c`, `{line}` is refused. Other braces are left alone.
+variable, in an argument vector it is an argument or a part of one. Where the program is known to read that argument as
+code again, as after `sh -c`, `{line}` is refused. Other braces are left alone.
 """
 
 import re
@@ -45,8 +45,29 @@ JOINING: Final = _list_names("eval ssh autossh mosh rsh remsh dsh pdsh clush wat
 LAUNCHERS: Final = _list_names("su runuser sg flock script")
 
 VERSION: Final = re.compile(r"[-.\d]+$")  # python3.11
-CODE_OPTION: Final = re.compile(r"-\w*[ceE]|--?(?:[Cc]ommand|eval|expression|execute)")
-GLUED_CODE: Final = re.compile(r"-\w*[ceE]|--?(?:command|eval|expression|execute)=")
+CODE_OPTION: Final = r"-\w*[ceE]|--?(?:[Cc]ommand|eval|expression|execute)"
+
+# The same for programs that have others: those that are common. No list of them can be complete.
+VIM: Final = r"-c|--cmd|\+"
+EMACS: Final = r"-e|--?(?:eval|execute)"
+TAR: Final = (
+    r"-\w*[IF]|--(?:to-command|checkpoint-action|use-compress-program|info-script|new-volume-script|rmt-command"
+    r"|rsh-command)"
+)
+CODE_OPTIONS: Final = {
+    "deno": rf"{CODE_OPTION}|eval",
+    **dict.fromkeys(("gdb", "rust-gdb"), r"--?(?:init-)?(?:ex|iex|eval-command)"),
+    **dict.fromkeys(("lldb", "rust-lldb"), r"-[oOk]|--one-line[\w-]*"),
+    **dict.fromkeys(("vim", "vi", "view", "vimdiff", "gvim", "nvim", "ex"), VIM),
+    **dict.fromkeys(("emacs", "emacsclient"), EMACS),
+    **dict.fromkeys(("octave", "octave-cli"), "--eval"),
+    **dict.fromkeys(("tar", "gtar", "bsdtar"), TAR),
+    **dict.fromkeys(("ghc", "ghci", "runghc"), r"-e"),
+    "matlab": r"-(?:batch|r)",
+    "nix-shell": r"--(?:run|command)",
+    "rsync": r"-\w*e|--rsh|--rsync-path",
+}
+OPTIONED: Final = frozenset(CODE_OPTIONS) - SCRIPTED
 
 # Beside {line} in one word, these make it look like code of some language; $name is the shell's own.
 CODE_SIGN: Final = re.compile(r"[\s'\"\\`;&|<>()]|\$(?!\w+|\{\w+\}|\(\))")
@@ -109,18 +130,20 @@ class _Program:
     def __init__(self, name: str, kind: frozenset[str]) -> None:
         self.name = name
         self._kind = kind
+        self._code_option = CODE_OPTIONS.get(name, CODE_OPTION)
         self._wants_code = False  # an option said that the next operand is code
         self._has_operand = False
         self._options_ended = False
 
     @property
-    def is_launcher(self) -> bool:
-        return self._kind is LAUNCHERS
+    def takes_any_operand(self) -> bool:
+        """Also a program with code of its own."""
+        return self._kind in (LAUNCHERS, OPTIONED)
 
     def read(self, word: str) -> None:
         if word == "--":
             self._options_ended = True
-        elif CODE_OPTION.fullmatch(word):
+        elif re.fullmatch(self._code_option, word):
             self._wants_code = True
         elif not word.startswith(("-", "+")):
             self._has_operand = True
@@ -131,9 +154,9 @@ class _Program:
         begins_free = word.startswith(("{line}", "-", "+"))  # so that the line itself may be an option
         if self._kind is JOINING:
             raise UnclearShellLine(f"{self.name} reads its arguments as code, and would run what the line says")
-        if self._wants_code or GLUED_CODE.match(word):
+        if self._wants_code or self._has_glued_code(word):
             raise UnclearShellLine(self._explain_code())
-        if self._has_operand or self.is_launcher:
+        if self._has_operand or self.takes_any_operand:
             return
         if self._kind is PROGRAMMED:
             raise UnclearShellLine(f"{self.name} reads its first argument as code, and would run what the line says")
@@ -142,6 +165,11 @@ class _Program:
                 f"{self.name} takes options here, and a line that begins with '-' would be one: "
                 f"write ./{{line}} or -- {{line}}"
             )
+
+    def _has_glued_code(self, word: str) -> bool:
+        """-eCODE, --eval=CODE or +CODE."""
+        option = f"(?:{self._code_option})=" if word.startswith("--") else self._code_option
+        return word.startswith(("-", "+")) and re.match(option, word) is not None
 
     def _explain_code(self) -> str:
         said = f"{self.name} would run the line as code"
@@ -157,7 +185,7 @@ def _check_words(words: Iterable[str]) -> None:
                 raise UnclearShellLine(f"some programs would run {word!r} as code: let {{line}} be a word of its own")
             if program is not None:
                 program.check(word)
-        found = _find_program(word) if program is None or program.is_launcher else None
+        found = _find_program(word) if program is None or program.takes_any_operand else None
         if found is not None:
             program = found
         elif program is not None:
@@ -166,7 +194,7 @@ def _check_words(words: Iterable[str]) -> None:
 
 def _find_program(word: str) -> _Program | None:
     name = VERSION.sub("", word.rpartition("/")[2])
-    for kind in (SCRIPTED, PROGRAMMED, JOINING, LAUNCHERS):
+    for kind in (SCRIPTED, PROGRAMMED, JOINING, LAUNCHERS, OPTIONED):
         if name in kind:
             return _Program(name, kind)
     return None

@@ -6,6 +6,7 @@ reaps it (`strays` kills it), and if the second dies, ends what is left and then
 """
 
 import ctypes
+import mmap
 import os
 import resource
 import signal
@@ -16,12 +17,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NoReturn
 
-from gandy.worker.watchdog import RECOVERY
-
 GUARDIAN_DIED: Final = signal.SIGUSR1  # the kernel sends it to the worker; without a handler the worker dies of it
 FORWARDED: Final = (signal.SIGINT, signal.SIGTERM)
 HANDLED: Final = {*FORWARDED, signal.SIGTSTP}  # by the guardian
 _SET_PDEATHSIG, _SET_CHILD_SUBREAPER = 1, 36  # for prctl, on every Linux
+PID_BYTES: Final = 4
 ORPHAN_SECONDS: Final = 20.0  # until orphans are left to process 1: what does not die of SIGKILL hangs in the kernel
 ORPHAN_PAUSE: Final = 0.005  # seconds between two looks at them
 
@@ -32,6 +32,7 @@ class _Guarded:
     """Whether this process has a guardian; set in the child."""
 
     by: int | None = None
+    shared: mmap.mmap | None = None  # memory of guardian and worker, and of nothing that they start: the watchdog's pid
 
 
 def guard() -> None:
@@ -43,6 +44,7 @@ def guard() -> None:
     guardian = os.getpid()
     others = frozenset(list_children(guardian))  # of the program that exec replaced by this one: `tee`, perhaps
     signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)  # until there are handlers for them
+    _Guarded.shared = mmap.mmap(-1, PID_BYTES)
     worker = os.fork()
     if worker:
         _wait(worker, others)  # never returns: from here on we are the worker
@@ -63,6 +65,12 @@ def find_guardian() -> int | None:
 def find_visible_pid() -> int:
     """The process that users know as this worker."""
     return _Guarded.by or os.getpid()
+
+
+def spare(pid: int) -> None:
+    """The watchdog of this worker. If the worker dies, its guardian lets it do its work."""
+    if _Guarded.shared is not None:
+        _Guarded.shared[:] = pid.to_bytes(PID_BYTES, "little")
 
 
 def list_children(pid: int) -> list[int]:
@@ -96,6 +104,7 @@ def _pause(worker: int) -> None:
 def _end_orphans(others: Collection[int]) -> None:
     """Kill what a dead worker left, but let its watchdog do its work."""
     deadline = time.monotonic() + ORPHAN_SECONDS
+    watchdog = int.from_bytes(_Guarded.shared or b"", "little")
     while time.monotonic() < deadline:
         with suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
@@ -103,18 +112,9 @@ def _end_orphans(others: Collection[int]) -> None:
         children = set(list_children(os.getpid())).difference(others)
         if not children:
             return
-        for pid in children:
-            if not is_watchdog(pid):
-                _send(pid, signal.SIGKILL)
+        for pid in children - {watchdog}:
+            _send(pid, signal.SIGKILL)
         time.sleep(ORPHAN_PAUSE)
-
-
-def is_watchdog(pid: int) -> bool:
-    """Whether a process watches a worker, or tidies up after one."""
-    try:
-        return RECOVERY.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return False
 
 
 def _send(pid: int, number: int) -> None:

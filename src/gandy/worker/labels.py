@@ -35,6 +35,14 @@ def set_label(label: int) -> None:
     resource.setrlimit(LIMIT, (label, resource.RLIM_INFINITY))
 
 
+def take_off(pid: int) -> None:
+    """Let another process have none, whatever it inherited."""
+    try:
+        resource.prlimit(pid, LIMIT, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    except OSError:  # it is dead; or the user has set a limit, so that nothing here has a label
+        return
+
+
 def read_label(pid: int) -> int | None:
     """None: there is no such process, or it is another user's."""
     try:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gandy.core.model import AttemptKey
-from gandy.worker.guardian import find_guardian, is_watchdog, list_children
+from gandy.worker.guardian import find_guardian, list_children
 from gandy.worker.labels import MARK_NAME, is_label_of, make_label, read_label
 from gandy.worker.proc import list_processes, lives
 from gandy.worker.table import NO_ATTEMPT
@@ -94,8 +94,6 @@ def _find_label_in_environment(mark: int, pid: int) -> int | None:
 def _kill(strays: Iterable[Stray]) -> set[int]:
     killed = set()
     for stray in strays:
-        if is_watchdog(stray.pid):  # of a worker that ran inside a task: it kills that worker's tasks, and then ends
-            continue
         with suppress(ProcessLookupError, PermissionError):
             os.kill(stray.pid, signal.SIGKILL)
             killed.add(stray.pid)

@@ -12,16 +12,17 @@ from pathlib import Path
 from typing import Final
 
 from gandy.files import write_all
+from gandy.worker.guardian import spare
+from gandy.worker.labels import MARK_NAME, take_off
 from gandy.worker.order import inherited_environment
 
-RECOVERY: Final = "gandy.worker.recovery"
-SCRIPT: Final = f"""
+SCRIPT: Final = """
 read -r word
 [ -z "$word" ] || exit 0
 while read -r group _; do
     case $group in ''|*[!0-9]*) ;; *) kill -s KILL -- "-$group" ;; esac
 done <&3
-exec "$0" -P -m {RECOVERY} "$1"
+exec "$0" -P -m gandy.worker.recovery "$1"
 """
 LOCK: Final = 4  # the descriptor of the lock, in the watchdog
 
@@ -33,6 +34,9 @@ class Watchdog:
         reading, self._pipe = os.pipe()
         try:
             self.pid = self._spawn(reading, folder, table, lock)
+            # Where the worker runs in a task of another one, the watchdog must not look like a part of that task.
+            take_off(self.pid)
+            spare(self.pid)
         finally:
             os.close(reading)
 
@@ -40,7 +44,7 @@ class Watchdog:
         return os.posix_spawn(
             "/bin/sh",
             ["sh", "-c", SCRIPT, sys.executable, str(folder.absolute())],
-            inherited_environment(os.environ),
+            {name: value for name, value in inherited_environment(os.environ).items() if name != MARK_NAME},
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, reading, 0),
                 (os.POSIX_SPAWN_DUP2, lock, LOCK),  # not before: `reading` may have that number
@@ -57,3 +61,4 @@ class Watchdog:
             write_all(self._pipe, b"done\n")
         os.close(self._pipe)
         os.waitpid(self.pid, 0)
+        spare(0)

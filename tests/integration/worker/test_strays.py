@@ -16,13 +16,14 @@ from tests.processes import is_alive
 
 from gandy.core.model import AttemptKey
 from gandy.worker.labels import LIMIT, MARK_NAME, make_label
-from gandy.worker.strays import Strays
+from gandy.worker.strays import Strays, list_marked
 from gandy.worker.table import NO_ATTEMPT
-from gandy.worker.watchdog import RECOVERY
+from gandy.worker.watchdog import Watchdog
 
 # Tests run beside one another, and every process of the machine is looked at. Labels have the upper bits only.
 MARK = os.getpid() << 40
 OTHER_MARK = MARK + (1 << 39)
+NUMBERS = ("GANDY_JOB", "GANDY_TASK", "GANDY_ATTEMPT")
 
 
 Process = subprocess.Popen[bytes]
@@ -32,8 +33,7 @@ Starter = Callable[..., AbstractContextManager[Process]]
 @contextmanager
 def a_process(attempt: AttemptKey, *words: str, mark: int = MARK) -> Iterator[Process]:
     """With the environment of what a worker starts."""
-    names = ("GANDY_JOB", "GANDY_TASK", "GANDY_ATTEMPT")
-    numbers = {name: str(number) for name, number in zip(names, attempt, strict=True) if attempt != NO_ATTEMPT}
+    numbers = {name: str(number) for name, number in zip(NUMBERS, attempt, strict=True) if attempt != NO_ATTEMPT}
     with _start({**os.environ, **numbers, MARK_NAME: str(mark)}, *words) as process:
         yield process
 
@@ -89,10 +89,29 @@ def test_one_that_does_not_die_is_waited_for_by_its_own_task_only(monkeypatch: p
         assert not strays.kill(an_attempt(1))
 
 
-def test_the_watchdog_of_a_worker_inside_a_task_is_left_alone() -> None:
-    with a_process(an_attempt(1), "sh", "-c", f"read -r word; : {RECOVERY}") as watchdog:
-        assert not Strays(MARK).kill(an_attempt(1))
-        assert watchdog.poll() is None
+def test_nothing_that_a_task_says_makes_it_a_watchdog() -> None:
+    with a_process(an_attempt(1), "sh", "-c", "read -r word; : python -m gandy.worker.recovery") as impostor:
+        assert Strays(MARK).kill(an_attempt(1))
+        assert impostor.wait(20) == -signal.SIGKILL
+
+
+def test_the_watchdog_of_a_worker_inside_a_task_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The task's own label and environment are those of this process."""
+    attempt = an_attempt(1)
+    for name, number in zip((*NUMBERS, MARK_NAME), (*attempt, MARK), strict=True):
+        monkeypatch.setenv(name, str(number))
+    before = resource.getrlimit(LIMIT)
+    table = tmp_path / "running"
+    table.touch()
+    lock = os.open(tmp_path, os.O_RDONLY)
+    try:
+        resource.setrlimit(LIMIT, (make_label(MARK, *attempt), before[1]))
+        watchdog = Watchdog(tmp_path, table, lock)
+    finally:
+        resource.setrlimit(LIMIT, before)
+    assert not list(list_marked(MARK, [watchdog.pid]))
+    watchdog.close()
+    os.close(lock)
 
 
 def _find_self() -> int:
@@ -102,7 +121,7 @@ def _find_self() -> int:
 def test_slot_processes_of_a_worker_inside_a_task_do_not_look_like_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("GANDY_JOB", "GANDY_TASK", "GANDY_ATTEMPT"):
+    for name in NUMBERS:
         monkeypatch.setenv(name, "1")
 
     async def go() -> None:

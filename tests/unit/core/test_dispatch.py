@@ -368,3 +368,14 @@ def test_a_suspect_waits_until_an_older_attempt_at_it_is_over() -> None:
     crew.seen(crew.reactor.on_hello(a_worker("b", 2), [key(1, 2)], 2.0))  # it was not dead after all
     assert crew.counts().waiting == 1
     assert given(crew.end(key(1, 2), OK, "b", 3.0)) == {"b": [key(1, 3)]}
+
+
+def test_nothing_is_late_on_a_worker_that_says_it_runs_everything() -> None:
+    crew = Played(an_eager_worker("a", slots=1, ahead=2))
+    crew.submit(a_spec(3))
+    worker = crew.reactor.workers.find("a")
+    assert worker is not None
+    assert worker.is_laden
+    crew.reactor.on_begun("a", list(worker.held), 1.0)
+    crew.submit(a_spec(1, priority=9))
+    assert recalled(crew.seen(crew.reactor.on_time(10.0))) == {}
