@@ -369,6 +369,22 @@ def test_what_left_the_session_of_a_finished_call_dies_too(
         until(lambda: not any(map(is_alive, read_pids(path))))
 
 
+def _go_away_and_raise(leave: Callable[[str], None], path: str) -> None:
+    _go_away_and_return(leave, path)
+    raise ValueError("no luck")
+
+
+@LEAVING
+def test_what_left_the_session_of_a_call_that_raised_is_dead_before_that_is_told(
+    crew: Crew, tmp_path: Path, leave: Callable[[str], None]
+) -> None:
+    path = tmp_path / "pids"
+    with Client(f"unix:{crew.home}/foreman.sock") as client:
+        with pytest.raises(ValueError, match="no luck"):
+            client.run(_go_away_and_raise, leave, str(path)).result(PATIENCE)
+        assert [is_alive(pid) for pid in read_pids(path)] == [False, False]
+
+
 def test_interrupt_of_up_leaves_no_process(tmp_path: Path) -> None:
     crew = Crew(tmp_path)
     path = tmp_path / "pids"

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from gandy.core.model import AttemptKey
 from gandy.worker.answer_polling import AnswerPolling
-from gandy.worker.frames import HAS_CHILDREN, MAX_BODY_BYTES, SHORT, Answer
+from gandy.worker.frames import HAS_CHILDREN, MAX_BODY_BYTES, RAISED, SHORT, Answer
 from gandy.worker.idle_processes import IdleProcesses
 from gandy.worker.order import PythonOrder
 from gandy.worker.output import OutputFolder
@@ -170,7 +170,8 @@ class SlotPool:
 
     def on_answer(self, process: SlotProcess, task: RunningTask, answer: Answer) -> None:
         assert task.order.python is not None
-        can_stay = not (task.order.python.fresh or answer.flags & (HAS_CHILDREN | SHORT))
+        process.group.has_failed = answer.kind == RAISED
+        can_stay = not (task.order.python.fresh or answer.flags & (HAS_CHILDREN | SHORT) or _has_strays(process))
         if not can_stay:
             self._open.pop(process, None)
             self._return(process.take_back())
@@ -237,6 +238,11 @@ class SlotPool:
     def _rest(self, process: SlotProcess) -> None:
         self._open.pop(process, None)  # it runs nothing that a task could wait behind
         self.idle.add(process)
+
+
+def _has_strays(process: SlotProcess) -> bool:
+    """True if a task that failed has left something: its process ends, and it is reported when all of that is dead."""
+    return process.group.has_failed and process.group.kill_strays_quickly()
 
 
 def _read_code(task: RunningTask) -> str:

@@ -126,6 +126,7 @@ class ProcessGroup:
         self.pgid = pgid  # also the number of its first process
         self.attempt = attempt  # that it runs for; of a slot process, the last one
         self.row = row  # of the table
+        self.has_failed = False  # whatever its exit code says: of a slot process, the last task
         self.keeps_row = False  # if set, its user removes the row, and not we when the group is gone
         self._groups = groups
         self._on_exit = on_exit
@@ -141,6 +142,11 @@ class ProcessGroup:
             self._grace.cancel()
             self._grace = None
         signal_group(self.pgid, signal.SIGKILL)
+
+    def kill_strays_quickly(self) -> bool:
+        """Kill what has left the group, unless it takes long to find. True while any of it lives."""
+        strays = self._groups.strays
+        return strays.is_quick and strays.kill(self.attempt)
 
     def cancel_timers(self) -> None:
         for timer in (self._grace, self._settling):
@@ -176,7 +182,7 @@ class ProcessGroup:
 
     def _has_strays(self) -> bool:
         """Kill what has left the group, if the attempt may be tried again: the next one must not run beside it."""
-        may_be_tried_again = self.exit_code != 0 or self._grace is not None
+        may_be_tried_again = self.exit_code != 0 or self._grace is not None or self.has_failed
         return may_be_tried_again and self._groups.strays.kill(self.attempt)
 
     def _finish(self) -> None:
