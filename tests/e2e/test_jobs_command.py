@@ -48,8 +48,9 @@ def test_more_lines_than_fit_a_frame_are_one_job(crew: Crew) -> None:
     assert crew.run("job", "output", job, "--task", "18000").stdout == b"18000x\n"
 
 
-def test_task_that_uses_too_much_memory_is_killed(crew: Crew) -> None:
-    greedy = f"{sys.executable} -c 'held = bytearray(400_000_000); import time; time.sleep(600)'"
+@pytest.mark.parametrize("leave", ["", "setsid -w ", "env -i setsid -w "], ids=["group", "session", "daemon"])
+def test_task_that_uses_too_much_memory_is_killed(crew: Crew, leave: str) -> None:
+    greedy = f"{leave}{sys.executable} -c 'held = bytearray(400_000_000); import time; time.sleep(600)'"
     job = crew.submit("--memory", "300M", greedy)
     crew.run("job", "wait", job, code=1)
     told = crew.run("job", "explain", job).stdout

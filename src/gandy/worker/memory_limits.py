@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
+from itertools import chain
 from typing import Final
 
 from gandy.core.model import Cause
 from gandy.worker.proc import list_members, read_memory
 from gandy.worker.running_task import RunningTask
+from gandy.worker.strays import Strays
 
 LOOK_PERIOD: Final = 0.25  # seconds between two looks at the memory of tasks that have a limit
 
@@ -14,9 +16,10 @@ LOOK_PERIOD: Final = 0.25  # seconds between two looks at the memory of tasks th
 class MemoryLimits:
     """Of one worker, on the current loop. One timer serves all tasks, and none runs while no task has a limit."""
 
-    def __init__(self, kill: Callable[..., bool]) -> None:
-        """`kill`: see `Runner.kill`."""
+    def __init__(self, kill: Callable[..., bool], strays: Strays) -> None:
+        """`kill`: see `Runner.kill`. `strays`: finds what has left the group of its task."""
         self._kill = kill
+        self._strays = strays
         self._tasks: list[RunningTask] = []
         self._timer: asyncio.TimerHandle | None = None
 
@@ -39,8 +42,10 @@ class MemoryLimits:
         if not self._tasks:
             return
         members = list_members()
+        everything = chain.from_iterable(members.values())
+        labelled = self._strays.find_labelled([task.attempt for task in self._tasks], everything)
         for task in self._tasks:
-            used = sum(map(read_memory, members.get(task.group.pgid, ())))
+            used = sum(map(read_memory, labelled[task.attempt].union(members.get(task.group.pgid, ()))))
             limit = task.order.memory or 0
             if used > limit:
                 note = f"{used:,} bytes, and {limit:,} is its limit"

@@ -71,7 +71,7 @@ class Runner:
         self._groups = ProcessGroups(self.folder.table, grace)
         self.pool = SlotPool(self, self._groups, self._spawner, self.outputs, preload)
         self._endings = Endings()
-        self._memory = MemoryLimits(self.kill)
+        self._memory = MemoryLimits(self.kill, self._groups.strays)
         # A task behind another one may have begun, and we have not heard of it yet.
         self._groups.keep_sweeping(lambda: (*self._tasks, *self.pool.behind))
 

@@ -49,6 +49,13 @@ class Strays:
             self._dying[attempt] = dying
         return bool(dying)
 
+    def find_labelled(self, attempts: Iterable[AttemptKey], candidates: Iterable[int]) -> dict[AttemptKey, set[int]]:
+        """Processes of each attempt, in its group or not. None where processes are not labelled."""
+        pids: dict[int | None, set[int]] = {}
+        for pid in candidates:
+            pids.setdefault(read_label(pid), set()).add(pid)
+        return {attempt: pids.get(make_label(self._mark, *attempt), set()) for attempt in attempts}
+
     def forget(self, attempt: AttemptKey) -> None:
         """Do not wait any longer for those that were killed and do not die."""
         self._dying.pop(attempt, None)
