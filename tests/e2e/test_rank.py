@@ -8,7 +8,10 @@ from tests.e2e.crew import Crew
 SLOTS = 4
 
 
-@pytest.mark.parametrize("work", [("true",), ("sleep", "0.1")])
+UNEQUAL = "[ $((GANDY_TASK % 7)) != 0 ] || sleep 1"
+
+
+@pytest.mark.parametrize("work", [("true",), ("sleep", "0.1"), ("sh", "-c", UNEQUAL)])
 def test_priority_and_large_tasks_do_not_wait_for_an_endless_array(work: tuple[str, ...], tmp_path: Path) -> None:
     crew = Crew(tmp_path)
     with crew.running("up", "--slots", str(SLOTS)):
