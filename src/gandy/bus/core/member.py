@@ -200,7 +200,11 @@ class Member:
             case ClockRequest() as request:
                 self._clock.on_request(request, now)
             case ClockReply() as reply:
-                if self._clock.on_reply(reply, now):
-                    self.dropped["for a time that is over"] += self._local.clear_held()
+                self._on_clock_reply(reply, now)
             case _:
                 self.dropped["no such control message"] += 1
+
+    def _on_clock_reply(self, reply: ClockReply, now: float) -> None:
+        has_new_time = self._clock.on_reply(reply, now)
+        if has_new_time:
+            self.dropped["for a time that is over"] += self._local.clear_held()
