@@ -25,7 +25,7 @@ def test_exit_code_is_told(tmp_path: Path, code: int, cwd: str) -> None:
 
 
 def test_program_that_the_shell_misses_is_an_ordinary_exit(tmp_path: Path) -> None:
-    ending, _ = run_one(tmp_path, "no-such-program-here")
+    ending, _ = run_one(tmp_path, "PATH=/bin; no-such-program-here")
     assert (ending.cause, ending.exit_code) == (Cause.EXIT, 127)
     assert b"not found" in ending.tail
 
