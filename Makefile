@@ -35,6 +35,7 @@ check: $(VENV)/.dev
 	@$(BIN)/ruff format --check --quiet . || { echo "not formatted: run 'make format'"; exit 1; }
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/mypy --no-error-summary --config-file tests/mypy.toml
 	@$(BIN)/lint-imports --no-cache > $(VENV)/bands.log || { cat $(VENV)/bands.log; exit 1; }
 	@$(BIN)/codespell
 	@$(BIN)/python -m tools.build_docs --check
