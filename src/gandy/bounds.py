@@ -9,6 +9,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
+from gandy import moments
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import (
     LAST_INTEGER,
@@ -53,6 +54,8 @@ ExitCode = Annotated[int, Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 Slots = Annotated[int, Meta(ge=0, le=MAX_SLOTS)]
 Seconds = Annotated[float, Meta(ge=0, le=MAX_SECONDS)]
 Moment = Annotated[float, Meta(ge=-MAX_SECONDS, le=MAX_SECONDS)]  # also the difference of two clocks
+WallMoment = Annotated[moments.Wall, Meta(ge=-MAX_SECONDS, le=MAX_SECONDS)]
+SharedMoment = Annotated[moments.Shared, Meta(ge=-MAX_SECONDS, le=MAX_SECONDS)]
 
 # Texts.
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME, pattern=PRINTABLE)]

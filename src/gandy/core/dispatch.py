@@ -7,7 +7,6 @@ more places to wait there, so the next slot that is free is for the job. Tasks o
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
-from math import inf
 from typing import Final
 
 from msgspec.structs import replace
@@ -23,6 +22,7 @@ from gandy.core.recall import Recaller
 from gandy.core.tasks import NO_STRIKES
 from gandy.core.workers import Held, KnownWorker, WorkerTable
 from gandy.ids import TaskNumber
+from gandy.moments import LONG_AGO, NEVER, Monotonic
 
 MIN_PACE_US: Final = 1  # microseconds; no task is quicker
 LEAD: Final = 2.0  # seconds before its time that a task goes to its worker, which keeps a slot for it
@@ -43,18 +43,18 @@ class Dispatcher:
         self._recaller = Recaller(policy, jobs, workers, owners)
         self._changed: list[KnownWorker] = []  # since the decision before the last one
         self._gathering = Gathering(policy, jobs, workers)
-        self._now = 0.0  # of the decision that is being made
+        self._now = Monotonic(0.0)  # of the decision that is being made
         self._given: Given = {}
         self.blocked_by_stale_attempt = False  # a worker could have had a task, but for an older attempt at it
         self.clock_ahead: float | None = None  # of the shared time before ours, where it is known
 
     @property
-    def patient_until(self) -> float:
+    def patient_until(self) -> Monotonic:
         """When to look again at tasks that wait on a worker while another is idle, or at slots that calls had."""
         return min(self._recaller.patient_until, self._gathering.patient_until)
 
     @property
-    def next_look(self) -> float:
+    def next_look(self) -> Monotonic:
         """When to look for workers that end nothing while tasks wait there, or while slots are kept free."""
         return min(self._recaller.next_look, self._gathering.next_look)
 
@@ -76,13 +76,13 @@ class Dispatcher:
                 unmet.add(job.need)
         return unmet
 
-    def due(self, job: ActiveJob) -> float:
-        """When tasks of this job may go to workers, in our own time; `inf` while the shared time is not known."""
+    def due(self, job: ActiveJob) -> Monotonic:
+        """When tasks of this job may go to workers, in our own time; `NEVER` while the shared time is not known."""
         if job.at is None:
-            return -inf
-        return inf if self.clock_ahead is None else job.at - self.clock_ahead - LEAD
+            return LONG_AGO
+        return NEVER if self.clock_ahead is None else job.find_start(self.clock_ahead) - LEAD
 
-    def give(self, now: float, *, anew: bool) -> list[Give]:
+    def give(self, now: Monotonic, *, anew: bool) -> list[Give]:
         """All that fits.
 
         Unless `anew`, no task has become ready since the last time, so only workers whose account changed can get one.
@@ -97,11 +97,11 @@ class Dispatcher:
         self._fill_ahead(in_turn)
         return [Give(worker, tuple(assignments)) for worker, assignments in self._given.items()]
 
-    def recall(self, now: float) -> list[Recall]:
+    def recall(self, now: Monotonic) -> list[Recall]:
         """What waits on workers, and should not wait there any longer; call it after `give`."""
         return self._recaller.recall(now, self._changed)
 
-    def check(self, now: float) -> None:
+    def check(self, now: Monotonic) -> None:
         """What must hold when all was given out: nothing waits that could run."""
         for job in self._jobs:
             task = job.tasks.find_ready(now) if job.may_start and self.due(job) <= now else None

@@ -1,11 +1,11 @@
 """Why a task does not run, or how it died, in sentences."""
 
 from collections.abc import Iterable
-from math import inf
 from typing import TYPE_CHECKING, Final, assert_never
 
 from gandy.core.model import Cause, Ending, TaskState
 from gandy.core.rows import TaskRow
+from gandy.moments import NEVER, Monotonic
 
 if TYPE_CHECKING:  # commands that tell how a task died start without a reactor
     from gandy.core.jobs import ActiveJob
@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # commands that tell how a task died start without a reactor
 MAX_REFUSALS: Final = 5  # workers that are named; a crew may have a thousand
 
 
-def explain_waiting(reactor: "Reactor", job: "ActiveJob", now: float) -> list[str]:
+def explain_waiting(reactor: "Reactor", job: "ActiveJob", now: Monotonic) -> list[str]:
     """All that keeps the waiting tasks of a job from starting now."""
     reasons = []
     if job.held:
@@ -31,14 +31,14 @@ def explain_waiting(reactor: "Reactor", job: "ActiveJob", now: float) -> list[st
     if job.at is not None and reactor.clock_ahead is None:
         reasons.append("It waits for its time, and the foreman does not know the shared time.")
     elif job.at is not None and reactor.clock_ahead is not None:
-        left = job.at - reactor.clock_ahead - now
+        left = job.find_start(reactor.clock_ahead) - now
         reasons.append(f"It waits for its time, in {left:.1f} s." if left > 0 else f"Its time was {-left:.1f} s ago.")
     if job.held or job.awaited:
         return reasons
     return [*reasons, *_explain_suspects(job, now), *_explain_workers(reactor, job, now)]
 
 
-def _explain_workers(reactor: "Reactor", job: "ActiveJob", now: float) -> list[str]:
+def _explain_workers(reactor: "Reactor", job: "ActiveJob", now: Monotonic) -> list[str]:
     here = [worker for worker in reactor.workers if worker.connected and not worker.draining]
     if not here:
         return ["No worker is connected; start one with 'gandy worker run'."]
@@ -55,11 +55,11 @@ def _explain_workers(reactor: "Reactor", job: "ActiveJob", now: float) -> list[s
     return short[:MAX_REFUSALS] + (_explain_slots(reactor, job, able, now) if able else [])
 
 
-def _explain_slots(reactor: "Reactor", job: "ActiveJob", able: "list[KnownWorker]", now: float) -> list[str]:
+def _explain_slots(reactor: "Reactor", job: "ActiveJob", able: "list[KnownWorker]", now: Monotonic) -> list[str]:
     large = max(worker.slots.shared for worker in able)
     if large < job.spec.slots:
         return [f"Each task needs {job.spec.slots} slots, and the largest worker that could take it has {large}."]
-    willing = [worker for worker in able if worker.ask_again_at == inf]
+    willing = [worker for worker in able if worker.ask_again_at == NEVER]
     if not willing:
         return [_explain_refusal(worker, now) for worker in able[:MAX_REFUSALS]]
     able = willing
@@ -74,7 +74,7 @@ def _explain_slots(reactor: "Reactor", job: "ActiveJob", able: "list[KnownWorker
     return []
 
 
-def _explain_suspects(job: "ActiveJob", now: float) -> list[str]:
+def _explain_suspects(job: "ActiveJob", now: Monotonic) -> list[str]:
     suspects = job.tasks.list_suspects(now)
     if not suspects:
         return []
@@ -84,7 +84,7 @@ def _explain_suspects(job: "ActiveJob", now: float) -> list[str]:
     return [f"Task {task} was lost with {crashes} workers. {wait}"]
 
 
-def _explain_refusal(worker: "KnownWorker", now: float) -> str:
+def _explain_refusal(worker: "KnownWorker", now: Monotonic) -> str:
     wait = max(0.0, worker.ask_again_at - now)
     return f"Worker {worker.info.name} refused the last task that it was given; it is asked again in {wait:.1f} s."
 

@@ -13,6 +13,7 @@ from gandy.core.policy import Policy
 from gandy.core.queue import Need, Rank
 from gandy.core.workers import Held, KnownWorker, WorkerTable
 from gandy.ids import JobId
+from gandy.moments import NEVER, Monotonic
 
 STAY: Final = 0.5  # a worker that gathered before is left only for one that is ready in half of the time
 SOON: Final = 0.02  # seconds until the next look at slots that calls had only for a moment
@@ -34,16 +35,16 @@ class Place(NamedTuple):
     rank: Rank
     is_ordinary: bool
     job: JobId
-    until: float  # when the slots should be free, if nothing more is given out
+    until: Monotonic  # when the slots should be free, if nothing more is given out
     surplus: int  # slots that should be free then, and are not needed
-    since: float  # when it began here; what was given out later, and is of lower rank, only fills slots
-    asked: float  # when it began anywhere
-    lent_since: float | None  # calls have slots that are needed, and had at every decision from then on
+    since: Monotonic  # when it began here; what was given out later, and is of lower rank, only fills slots
+    asked: Monotonic  # when it began anywhere
+    lent_since: Monotonic | None  # calls have slots that are needed, and had at every decision from then on
 
     def goes_before(self, job: ActiveJob) -> bool:
         return (self.rank, self.is_ordinary) < (job.rank, True)
 
-    def may_move(self, now: float) -> bool:
+    def may_move(self, now: Monotonic) -> bool:
         """Another worker may gather instead.
 
         Each stay is longer than all before it together, so they come to an end: at one that lasts until the slots are
@@ -59,14 +60,14 @@ class Gathering:
         self._policy = policy
         self._jobs = jobs
         self._workers = workers
-        self._now = 0.0
+        self._now = Monotonic(0.0)
         self._wishes: list[Wish] = []  # for which no place was found yet
         self._asked: set[tuple[JobId, bool]] = set()
         self._counts: dict[Need | None, int] = {}  # tasks for which places were wanted
         self._before: dict[str, Place] = {}  # of earlier decisions, as far as they were not looked for in this one
         self.places: dict[str, Place] = {}  # by worker, as far as they had to be found
 
-    def begin(self, now: float) -> None:
+    def begin(self, now: Monotonic) -> None:
         """A decision is to be made."""
         self._now = now
         if self._before or self.places:
@@ -82,12 +83,12 @@ class Gathering:
         return job is not None and job.may_start and job.tasks.waiting > 0
 
     @property
-    def next_look(self) -> float:
+    def next_look(self) -> Monotonic:
         """When slots that are kept free may be given out, though nothing has ended: what is in the way takes long."""
-        return self._now + self._policy.look_ahead if self.places else inf
+        return self._now + self._policy.look_ahead if self.places else NEVER
 
     @property
-    def patient_until(self) -> float:
+    def patient_until(self) -> Monotonic:
         """When calls may have returned slots. They come and go, and do not say so here."""
         lent = [place.lent_since for place in self.places.values() if place.lent_since is not None]
         pauses = (max(SOON, (self._now - since) / 4) for since in lent)

@@ -10,6 +10,7 @@ from gandy.core.queue import JobQueue, Need, Rank
 from gandy.core.tasks import TaskTable
 from gandy.core.workers import KnownWorker
 from gandy.ids import JobId, TaskNumber
+from gandy.moments import Monotonic, Shared, Wall
 
 PACE_MEMORY: Final = 8  # tasks; older ones are forgotten by and by
 RESTART: Final = 10.0  # seconds; a shared time that moves by more, seen from our own, has begun anew
@@ -21,14 +22,14 @@ class ActiveJob(Struct, eq=False):
     id: JobId
     spec: JobSpec
     tasks: TaskTable
-    submitted: float  # the time of day
+    submitted: Wall
     held: bool
     state: JobState = JobState.WAITING  # as recorded last
     awaited: set[JobId] = set()  # jobs that must finish first
     is_cancelled: bool = False
     is_open: bool = False  # may get more tasks
     pace: float | None = None  # how many seconds a task takes, lately
-    at: float | None = None  # the shared time at which tasks begin
+    at: Shared | None = None  # the shared time at which tasks begin
     clock_ahead: float = 0.0  # of the shared time before the reactor's, when that was told
 
     def __post_init__(self) -> None:
@@ -39,6 +40,11 @@ class ActiveJob(Struct, eq=False):
         if self.at is not None and abs(ahead - self.clock_ahead) > RESTART:
             self.at += ahead - self.clock_ahead
             self.clock_ahead = ahead
+
+    def find_start(self, ahead: float) -> Monotonic:
+        """When its tasks begin by the foreman's own clock, if the shared one is so many seconds ahead of that."""
+        assert self.at is not None, "the job has a time"
+        return Monotonic(float(self.at) - ahead)
 
     def observe(self, ending: Ending) -> None:
         """Learn from an attempt that ended by itself."""

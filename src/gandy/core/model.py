@@ -25,11 +25,13 @@ from gandy.bounds import (
     Result,
     Seconds,
     Shared,
+    SharedMoment,
     ShellLine,
     Tags,
     Tail,
     TaskIndex,
     Text,
+    WallMoment,
     Words,
 )
 from gandy.ids import JobId, TaskNumber
@@ -111,7 +113,7 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     python: PythonSpec | None = None  # then the command is only for people to read
     memory: Positive | None = None  # bytes that an attempt may use
     is_open: bool = False  # tasks may still be added; until it is closed, the job does not end
-    at: Moment | None = None  # the shared time at which its tasks begin
+    at: SharedMoment | None = None  # the shared time at which its tasks begin
     clock_ahead: Moment = 0.0  # of the shared time before the foreman's wall clock, when the job came
     boot: OptionalName = ""  # of the foreman's machine then
     boot_ahead: Moment = 0.0  # of the shared time before that machine's monotonic clock, which means nothing after it
@@ -141,8 +143,8 @@ class Ending(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cause: Cause
     exit_code: ExitCode | None = None
     signal: ExitCode | None = None
-    started: Moment | None = None  # by the worker's clock
-    ended: Moment | None = None
+    started: WallMoment | None = None  # by the worker's clock
+    ended: WallMoment | None = None
     peak_memory_bytes: Count | None = None
     tail: Tail = b""  # the last words on standard error
     note: Text = ""  # who ended it, or why it could not start

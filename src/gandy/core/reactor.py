@@ -8,7 +8,6 @@ time of day, which may step and decides nothing.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from math import inf
 from typing import Final
 
 from msgspec.structs import replace
@@ -32,6 +31,7 @@ from gandy.core.tasks import TaskTable
 from gandy.core.withdrawal import Withdrawal
 from gandy.core.workers import Held, KnownWorker, WorkerInfo, WorkerTable
 from gandy.ids import JobId, TaskNumber
+from gandy.moments import LONG_AGO, NEVER, Monotonic, Wall
 
 MAX_RETRY_PAUSE: Final = 300.0  # seconds; a pause doubles until here
 FIRST_REFUSAL_PAUSE: Final = 0.02  # seconds; the original frees a processor a moment after it reported a result
@@ -62,9 +62,9 @@ class Reactor:
         self._dispatcher = Dispatcher(policy, self.jobs, self.workers, self._owners)
         self.needs_dispatch = False  # something has happened since `dispatch`
         self.unmet: set[Need | None] = set()  # needs of tasks that could start and found no slot when we looked last
-        self._dispatched = -inf  # when we looked last for what may start
+        self._dispatched = LONG_AGO  # when we looked last for what may start
         self._has_more = True  # perhaps tasks may start now that could not when we looked
-        self._next_again = inf  # when the first task may start that waits again, if it waits since we looked
+        self._next_again = NEVER  # when the first task may start that waits again, if it waits since we looked
 
     # Beginning again
 
@@ -73,7 +73,7 @@ class Reactor:
         self._add_job(job)
         self._next_job = JobId(max(self._next_job, job.id + 1))
 
-    def restore_attempt(self, attempt: AttemptKey, worker: str, now: float) -> None:
+    def restore_attempt(self, attempt: AttemptKey, worker: str, now: Monotonic) -> None:
         """An attempt that a worker had when the foreman stopped: it has the grace period to come back with it."""
         job = self.jobs.find(attempt.job)
         assert job is not None
@@ -90,7 +90,7 @@ class Reactor:
     def submit(
         self,
         spec: JobSpec,
-        now: float,
+        now: Monotonic,
         lines: tuple[str, ...] = (),
         past: Mapping[JobId, JobState] | None = None,
         upload: int = 0,
@@ -109,7 +109,7 @@ class Reactor:
         self._request_dispatch()
         return number, effects + self._settle_job(job, now)
 
-    def add_tasks(self, number: JobId, first: TaskNumber, inputs: tuple[Input, ...], now: float) -> list[Effect]:
+    def add_tasks(self, number: JobId, first: TaskNumber, inputs: tuple[Input, ...], now: Monotonic) -> list[Effect]:
         """Give an open job more tasks, numbered from `first`. Those that it has already came twice, and are skipped."""
         job = self.jobs.find(number)
         if job is None or not job.is_open or first > job.tasks.count + 1:
@@ -123,7 +123,7 @@ class Reactor:
         self._request_dispatch()
         return [record]
 
-    def close(self, number: JobId, now: float) -> list[Effect]:
+    def close(self, number: JobId, now: Monotonic) -> list[Effect]:
         """An open job gets no more tasks, and ends with its last one."""
         job = self.jobs.find(number)
         if job is None or not job.is_open:
@@ -131,14 +131,14 @@ class Reactor:
         job.is_open = False
         return [OpenJobClosed(number, self._stamp(now)), *self._settle_job(job, now)]
 
-    def hold(self, number: JobId, now: float) -> list[Effect]:
+    def hold(self, number: JobId, now: Monotonic) -> list[Effect]:
         """Start no more tasks of this job; what runs goes on."""
         return self._set_held(number, True, now)
 
-    def release(self, number: JobId, now: float) -> list[Effect]:
+    def release(self, number: JobId, now: Monotonic) -> list[Effect]:
         return self._set_held(number, False, now)
 
-    def cancel(self, number: JobId, tasks: Iterable[TaskNumber] | None, now: float) -> list[Effect]:
+    def cancel(self, number: JobId, tasks: Iterable[TaskNumber] | None, now: Monotonic) -> list[Effect]:
         """End a whole job, or some of its tasks."""
         job = self.jobs.find(number)
         if job is None:
@@ -146,16 +146,16 @@ class Reactor:
         self._request_dispatch()
         return self._cancel_tasks(job, tasks, now) + self._settle_job(job, now)
 
-    def retry(self, number: JobId, tasks: Iterable[TaskNumber] | None, now: float) -> list[Effect]:
+    def retry(self, number: JobId, tasks: Iterable[TaskNumber] | None, now: Monotonic) -> list[Effect]:
         """Let tasks that failed or were cancelled wait again. No effects: nothing is to be retried."""
         job = self.jobs.find(number)
         return [] if job is None else self._retry(job, tasks, now)
 
-    def revive(self, job: ActiveJob, tasks: Iterable[TaskNumber] | None, now: float) -> list[Effect]:
+    def revive(self, job: ActiveJob, tasks: Iterable[TaskNumber] | None, now: Monotonic) -> list[Effect]:
         """Do the same for a final job, as the store has it. It stays out of memory if there is nothing to retry."""
         return self._retry(job, tasks, now)
 
-    def _retry(self, job: ActiveJob, tasks: Iterable[TaskNumber] | None, now: float) -> list[Effect]:
+    def _retry(self, job: ActiveJob, tasks: Iterable[TaskNumber] | None, now: Monotonic) -> list[Effect]:
         unlucky = (TaskState.FAILED, TaskState.CANCELLED)
         wanted = list(job.tasks.in_states(*unlucky)) if tasks is None else tasks
         chosen = tuple(t for t in dict.fromkeys(wanted) if t in job.tasks and job.tasks.state(t) in unlucky)
@@ -172,7 +172,7 @@ class Reactor:
         return [record, *self._settle_job(job, now)]
 
     def retract(
-        self, number: JobId, tasks: Iterable[TaskNumber], now: float
+        self, number: JobId, tasks: Iterable[TaskNumber], now: Monotonic
     ) -> tuple[tuple[TaskNumber, ...], list[Effect]]:
         """Cancel those of the tasks that no worker has. Gives them, and the effects."""
         job = self.jobs.find(number)
@@ -228,7 +228,7 @@ class Reactor:
         """Whether this is what a task runs as now."""
         return self._owners.find(attempt) is not None
 
-    def withdraw(self, new: Withdrawal, now: float) -> list[Effect]:
+    def withdraw(self, new: Withdrawal, now: Monotonic) -> list[Effect]:
         """The store could not keep this work, and no peer has heard of it: it never was. Jobs' numbers are used up."""
         for attempt, worker in new.claims.items():
             self._withdraw_claim(attempt, worker)
@@ -257,7 +257,7 @@ class Reactor:
     # Workers
 
     def on_hello(
-        self, info: WorkerInfo, held: Iterable[AttemptKey], now: float, former: Iterable[str] = ()
+        self, info: WorkerInfo, held: Iterable[AttemptKey], now: Monotonic, former: Iterable[str] = ()
     ) -> list[Effect]:
         """A worker is here, or here again, and tells what it holds. It keeps what is still its own.
 
@@ -287,7 +287,7 @@ class Reactor:
         self._request_dispatch()
         return effects
 
-    def _succeed(self, name: str, worker: KnownWorker, told: set[AttemptKey], now: float) -> list[Effect]:
+    def _succeed(self, name: str, worker: KnownWorker, told: set[AttemptKey], now: Monotonic) -> list[Effect]:
         """Move the attempts that a worker reports from a former one to it. What the former one held besides is lost."""
         former = self.workers.find(name)
         if former is None or former is worker:
@@ -319,7 +319,7 @@ class Reactor:
             self.workers.settle(worker)
             self.needs_dispatch = True
 
-    def on_absent(self, worker: str, now: float) -> list[Effect]:
+    def on_absent(self, worker: str, now: Monotonic) -> list[Effect]:
         """A worker's link is gone. It keeps its tasks for the grace period."""
         found = self.workers.find(worker)
         if found is None or not found.connected:
@@ -329,12 +329,12 @@ class Reactor:
         self.workers.settle(found)
         return self._forget_worker(found, now) if found.dismissed or not found.held else []
 
-    def on_gone(self, worker: str, now: float) -> list[Effect]:
+    def on_gone(self, worker: str, now: Monotonic) -> list[Effect]:
         """A worker is known to be dead, or has left for good: what it held is lost."""
         found = self.workers.find(worker)
         return [] if found is None else self._forget_worker(found, now)
 
-    def on_given(self, worker: str, attempts: Iterable[AttemptKey], now: float) -> list[AttemptKey]:
+    def on_given(self, worker: str, attempts: Iterable[AttemptKey], now: Monotonic) -> list[AttemptKey]:
         """The time has come to send these to a worker. Gives those that are still its own."""
         found = self.workers.find(worker)
         if found is None:
@@ -349,7 +349,7 @@ class Reactor:
             self.workers.settle(found)
         return current
 
-    def on_begun(self, worker: str, attempts: Iterable[AttemptKey], now: float) -> list[Effect]:
+    def on_begun(self, worker: str, attempts: Iterable[AttemptKey], now: Monotonic) -> list[Effect]:
         """A worker runs these attempts, it says. Of what it does not have, or ran before, nothing is recorded."""
         found = self.workers.find(worker)
         if found is None:
@@ -364,7 +364,7 @@ class Reactor:
             self._get_job(attempt.job).tasks.begin(attempt.task)
         return [Began(worker, current, self._stamp(now))] if current else []
 
-    def on_refused(self, worker: str, attempts: Iterable[AttemptKey], now: float) -> list[Effect]:
+    def on_refused(self, worker: str, attempts: Iterable[AttemptKey], now: Monotonic) -> list[Effect]:
         """A worker has not started these attempts. It is asked again when a task ends there, or after a pause.
 
         A worker that refuses while it runs nothing may never speak again, so the pause must end by itself.
@@ -390,7 +390,7 @@ class Reactor:
                 self._has_more = True
 
     def on_results(
-        self, worker: str, ended: Sequence[tuple[AttemptKey, Ending]], now: float, reporter: str = ""
+        self, worker: str, ended: Sequence[tuple[AttemptKey, Ending]], now: Monotonic, reporter: str = ""
     ) -> list[Effect]:
         """Attempts ended, says their worker. `reporter`: what it is called on the link that it says so on."""
         thanks = Acknowledge(reporter or worker, tuple(attempt for attempt, _ in ended))
@@ -425,7 +425,7 @@ class Reactor:
 
     # Time
 
-    def next_deadline(self) -> float | None:
+    def next_deadline(self) -> Monotonic | None:
         """When `on_time` should be called next, if nothing else happens."""
         deadlines = [worker.absent_since + self.policy.grace for worker in self.workers if not worker.connected]
         deadlines += [worker.ask_again_at for worker in self.workers.refusing.values()]
@@ -433,13 +433,13 @@ class Reactor:
             deadlines += self._list_dues()
         return min(deadlines, default=None)
 
-    def _list_dues(self) -> Iterator[float]:
+    def _list_dues(self) -> Iterator[Monotonic]:
         """When `dispatch` can do more than the last time. What was due then waits for a slot."""
         dues = [job.tasks.next_due() for job in self.jobs.delayed.values() if job.may_start]
         dues += map(self._dispatcher.due, self.jobs.timed.values())
         dues.append(self._dispatcher.next_look)
-        yield from (due for due in dues if due is not None and self._dispatched < due < inf)
-        if self._dispatcher.patient_until < inf:
+        yield from (due for due in dues if due is not None and self._dispatched < due < NEVER)
+        if self._dispatcher.patient_until < NEVER:
             yield self._dispatcher.patient_until
 
     @property
@@ -454,15 +454,15 @@ class Reactor:
             for job in self.jobs.timed.values():
                 job.on_clock(ahead)
 
-    def next_moment(self) -> float:
-        """When `on_time` should be called even if that is within milliseconds. `inf`: no such deadline.
+    def next_moment(self) -> Monotonic:
+        """When `on_time` should be called even if that is within milliseconds. `NEVER`: no such deadline.
 
         Tasks may wait on a worker while another is idle, or a worker that refused a task is to be asked again.
         """
         pauses = (worker.ask_again_at for worker in self.workers.refusing.values())
-        return min(self._dispatcher.patient_until, min(pauses, default=inf))
+        return min(self._dispatcher.patient_until, min(pauses, default=NEVER))
 
-    def on_time(self, now: float) -> list[Effect]:
+    def on_time(self, now: Monotonic) -> list[Effect]:
         """Pauses end, and so does patience with absent workers."""
         effects: list[Effect] = []
         for worker in [w for w in self.workers if not w.connected and w.absent_since + self.policy.grace <= now]:
@@ -477,7 +477,7 @@ class Reactor:
         """Any worker might get a task now."""
         self.needs_dispatch = self._has_more = True
 
-    def dispatch(self, now: float) -> list[Effect]:
+    def dispatch(self, now: Monotonic) -> list[Effect]:
         """Give what is ready to whom it is the turn of."""
         self.needs_dispatch = False
         is_time = any(self._dispatched < self._dispatcher.due(job) <= now for job in self.jobs.timed.values())
@@ -487,7 +487,7 @@ class Reactor:
         self.unmet = self._dispatcher.list_unmet()
         if self._next_again <= now:
             dues = (job.tasks.next_due() for job in self.jobs.delayed.values())
-            self._next_again = min((due for due in dues if due is not None), default=inf)
+            self._next_again = min((due for due in dues if due is not None), default=NEVER)
         at = self._stamp(now)
         claims = [self._make_claim(gift, at) for gift in gifts]
         started = sorted({attempt.job for claim in claims for attempt in claim.attempts})
@@ -510,11 +510,11 @@ class Reactor:
 
     # Inside
 
-    def _stamp(self, now: float) -> float:
+    def _stamp(self, now: Monotonic) -> Wall:
         """The time of day, for a record."""
-        return now + self.wall_ahead
+        return Wall(float(now) + self.wall_ahead)
 
-    def _make_claim(self, gift: Give, at: float) -> Claimed:
+    def _make_claim(self, gift: Give, at: Wall) -> Claimed:
         worker = self.workers.find(gift.worker)
         assert worker is not None, "it got them just now"
         state = TaskState.ASSIGNED if worker.info.reports_begun else TaskState.RUNNING
@@ -541,7 +541,7 @@ class Reactor:
             worker.refusals = 0
             self.workers.resume(worker)
 
-    def _return(self, worker: KnownWorker, attempts: Iterable[AttemptKey], now: float) -> list[Effect]:
+    def _return(self, worker: KnownWorker, attempts: Iterable[AttemptKey], now: Monotonic) -> list[Effect]:
         """These never began there. Their tasks wait again; the numbers of attempts are used up, for the fence."""
         effects: list[Effect] = []
         for attempt in attempts:
@@ -552,7 +552,7 @@ class Reactor:
         self.workers.settle(worker)
         return effects
 
-    def _end(self, attempt: AttemptKey, ending: Ending, now: float, blame: Blame = Blame.ALONE) -> Ended:
+    def _end(self, attempt: AttemptKey, ending: Ending, now: Monotonic, blame: Blame = Blame.ALONE) -> Ended:
         """The current attempt of a task ended: decide where the task goes, and record both.
 
         Its slots stay taken until the worker says that it is over, or is gone itself. The job's own state is another
@@ -572,27 +572,27 @@ class Reactor:
         # Another task may start; or more may wait on each worker now, and not only on the one that told the pace.
         is_paced_now = not had_pace and job.pace is not None and job.tasks.waiting > 0
         self._has_more = self._has_more or job.spec.limit is not None or is_paced_now
-        due_at = self._stamp(due) if state is TaskState.WAITING else 0.0
+        due_at = self._stamp(due) if state is TaskState.WAITING else Wall(0.0)
         return Ended(attempt, ending, state, self._stamp(now), due_at, *job.tasks.strikes(attempt.task), before)
 
     def _decide(
-        self, job: ActiveJob, attempt: AttemptKey, ending: Ending, now: float, blame: Blame
-    ) -> tuple[TaskState, float]:
+        self, job: ActiveJob, attempt: AttemptKey, ending: Ending, now: Monotonic, blame: Blame
+    ) -> tuple[TaskState, Monotonic]:
         """The state that an ending leads to, and when the task may start again."""
         if ending.is_success:
-            return TaskState.FINISHED, 0.0
+            return TaskState.FINISHED, NEVER
         if job.is_cancelled or ending.cause is Cause.CANCELLED:
-            return TaskState.CANCELLED, 0.0
+            return TaskState.CANCELLED, NEVER
         if ending.cause in (Cause.WORKER_STOPPED, Cause.RETURNED) or blame is Blame.NONE:
             return TaskState.WAITING, now
         is_crash = ending.cause is Cause.WORKER_LOST
         failures, crashes = job.tasks.strike(attempt.task, is_crash)
         if failures > job.spec.retries or (crashes >= self.policy.crash_limit and blame is Blame.ALONE):
-            return TaskState.FAILED, 0.0
+            return TaskState.FAILED, NEVER
         pause = 0.0 if is_crash else min(MAX_RETRY_PAUSE, job.spec.retry_pause * 2 ** min(failures - 1, 20))
         return TaskState.WAITING, now + pause
 
-    def _cancel_tasks(self, job: ActiveJob, tasks: Iterable[TaskNumber] | None, now: float) -> list[Effect]:
+    def _cancel_tasks(self, job: ActiveJob, tasks: Iterable[TaskNumber] | None, now: Monotonic) -> list[Effect]:
         """Waiting tasks are cancelled at once; those that workers have are killed and counted as cancelled."""
         chosen = None if tasks is None else [task for task in dict.fromkeys(tasks) if task in job.tasks]
         effects: list[Effect] = []
@@ -613,7 +613,7 @@ class Reactor:
                 effects.append(TasksSet(job.id, TaskState.CANCELLED, waiting, self._stamp(now)))
         return effects + self._kill(job, given, now)
 
-    def _kill(self, job: ActiveJob, tasks: list[TaskNumber], now: float) -> list[Effect]:
+    def _kill(self, job: ActiveJob, tasks: list[TaskNumber], now: Monotonic) -> list[Effect]:
         kills: dict[str, list[AttemptKey]] = {}
         effects: list[Effect] = []
         for task in tasks:
@@ -624,7 +624,7 @@ class Reactor:
             effects.append(self._end(attempt, Ending(cause=Cause.CANCELLED, note="cancelled"), now))
         return [*effects, *(KillAttempts(worker, tuple(attempts)) for worker, attempts in kills.items())]
 
-    def _set_held(self, number: JobId, held: bool, now: float) -> list[Effect]:
+    def _set_held(self, number: JobId, held: bool, now: Monotonic) -> list[Effect]:
         job = self.jobs.find(number)
         if job is None or job.held == held:
             return []
@@ -635,7 +635,7 @@ class Reactor:
         self._request_dispatch()
         return [record]
 
-    def _settle_job(self, job: ActiveJob, now: float) -> list[Effect]:
+    def _settle_job(self, job: ActiveJob, now: Monotonic) -> list[Effect]:
         """Record and tell a job's new state, if it has one; a final job leaves the memory."""
         state = job.compute_state()
         if self.jobs.find(job.id) is None:
@@ -651,7 +651,7 @@ class Reactor:
                 effects += self._on_dependency(dependent, job, now)
         return effects
 
-    def _on_dependency(self, job: ActiveJob, finished: ActiveJob, now: float) -> list[Effect]:
+    def _on_dependency(self, job: ActiveJob, finished: ActiveJob, now: Monotonic) -> list[Effect]:
         job.awaited.discard(finished.id)
         if finished.state is JobState.FINISHED:
             self.jobs.settle(job)
@@ -659,7 +659,7 @@ class Reactor:
             return []
         return self._cancel_tasks(job, None, now) + self._settle_job(job, now)
 
-    def _forget_worker(self, worker: KnownWorker, now: float) -> list[Effect]:
+    def _forget_worker(self, worker: KnownWorker, now: Monotonic) -> list[Effect]:
         self.workers.remove(worker)
         self._request_dispatch()
         ending = Ending(cause=Cause.WORKER_LOST, note=f"worker {worker.info.name} was lost")

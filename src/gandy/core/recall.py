@@ -5,7 +5,6 @@ Or because the worker is slower than was thought when it got them: what waits th
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from math import inf
 from typing import Final
 
 from gandy.core.effects import Recall
@@ -16,6 +15,7 @@ from gandy.core.policy import Policy
 from gandy.core.queue import Need, Rank
 from gandy.core.workers import KnownWorker, WorkerTable
 from gandy.ids import JobId
+from gandy.moments import LONG_AGO, NEVER, Monotonic
 
 SOON: Final = 0.02  # seconds; what should begin within this time is not worth having back
 SURPLUS: Final = 2  # times the look-ahead: more work than this is had back, so that a changing pace costs little
@@ -29,12 +29,12 @@ class Recaller:
         self._jobs = jobs
         self._workers = workers
         self._owners = owners
-        self._next_look = -inf  # for workers that end nothing
-        self.patient_until = inf  # when to look again at what was not worth having back
+        self._next_look = LONG_AGO  # for workers that end nothing
+        self.patient_until = NEVER  # when to look again at what was not worth having back
 
-    def recall(self, now: float, changed: Iterable[KnownWorker]) -> list[Recall]:
+    def recall(self, now: Monotonic, changed: Iterable[KnownWorker]) -> list[Recall]:
         """`changed`: workers whose account changed since the last time."""
-        self.patient_until = inf
+        self.patient_until = NEVER
         wanted: dict[str, list[AttemptKey]] = {}
         for worker in changed:
             if worker.info.id in self._workers.laden:
@@ -46,16 +46,16 @@ class Recaller:
         self._recall_for_idle(now, wanted)
         return [Recall(worker, tuple(attempts)) for worker, attempts in wanted.items()]
 
-    def is_stalled(self, worker: KnownWorker, now: float) -> bool:
+    def is_stalled(self, worker: KnownWorker, now: Monotonic) -> bool:
         """It is full, and has ended nothing for as long as all that waits there should take."""
         return worker.slots.by_tasks >= worker.slots.shared and now - worker.last_moved >= self._policy.look_ahead
 
     @property
-    def next_look(self) -> float:
+    def next_look(self) -> Monotonic:
         """When to look for workers that end nothing while tasks wait there."""
-        return self._next_look if self._workers.laden else inf
+        return self._next_look if self._workers.laden else NEVER
 
-    def _recall_from_stalled(self, now: float, wanted: dict[str, list[AttemptKey]]) -> None:
+    def _recall_from_stalled(self, now: Monotonic, wanted: dict[str, list[AttemptKey]]) -> None:
         """Tasks of one job should not wait behind a slow task while those of another could begin in their stead."""
         stalled = [worker for worker in self._workers.laden.values() if self.is_stalled(worker, now)]
         waiting = (job.id for job in self._jobs.in_order() if job.may_start and job.tasks.find_ready(now) is not None)
@@ -64,7 +64,7 @@ class Recaller:
             if ready - {next(reversed(worker.held)).job}:
                 self._take_back(worker, worker.waiting, wanted)
 
-    def _recall_late(self, now: float, wanted: dict[str, list[AttemptKey]]) -> None:
+    def _recall_late(self, now: Monotonic, wanted: dict[str, list[AttemptKey]]) -> None:
         """Tasks that should have begun by now wait no longer in the way of others of higher rank."""
         waiting = self._list_first_waiting(now)
         for worker in list(self._workers.laden.values()):
@@ -83,7 +83,7 @@ class Recaller:
             lower = (attempt for attempt in self._list_recallable(worker) if self._find_rank(attempt) > highest)
             self._mark(worker, list(islice(lower, max(0, worker.waiting))), wanted)
 
-    def _list_first_waiting(self, now: float) -> list[ActiveJob]:
+    def _list_first_waiting(self, now: Monotonic) -> list[ActiveJob]:
         """The first job with each need that could start a task now."""
         given_up: set[Need | None] = set()
         first = []
@@ -109,7 +109,7 @@ class Recaller:
         places = worker.slots.shared * self._policy.look_ahead / pace
         return worker.waiting - int(places) if worker.waiting > SURPLUS * places + worker.slots.shared else 0
 
-    def _recall_for_idle(self, now: float, wanted: dict[str, list[AttemptKey]]) -> None:
+    def _recall_for_idle(self, now: Monotonic, wanted: dict[str, list[AttemptKey]]) -> None:
         """Where a worker is idle while tasks wait on another, have them back; those that have begun go on.
 
         Half of them, if that is more than the idle slots: one by one, each would cost a way there and back.
@@ -161,7 +161,7 @@ class Recaller:
             if job.suits(worker) and worker.free >= job.spec.slots:
                 yield worker.free
 
-    def _begins_soon(self, worker: KnownWorker, job: ActiveJob, now: float) -> bool:
+    def _begins_soon(self, worker: KnownWorker, job: ActiveJob, now: Monotonic) -> bool:
         """True if all that waits there should begin before a recall is answered, by the pace of the last job.
 
         A worker that ends nothing in that time may be busy with a slow task, and is given no more time.

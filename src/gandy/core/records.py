@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from gandy.core.model import AttemptKey, Ending, Input, JobSpec, JobState, TaskState
 from gandy.ids import JobId, TaskNumber
+from gandy.moments import Wall
 
 
 class LinesAdded(Struct, frozen=True):
@@ -28,7 +29,7 @@ class JobAdded(Struct, frozen=True):
 
     job: JobId
     spec: JobSpec
-    at: float
+    at: Wall
     lines: tuple[str, ...] = ()
     upload: int = 0  # 0: none
 
@@ -39,14 +40,14 @@ class TasksAdded(Struct, frozen=True):
     job: JobId
     first: TaskNumber
     inputs: tuple[Input, ...]
-    at: float
+    at: Wall
 
 
 class OpenJobClosed(Struct, frozen=True):
     """An open job gets no more tasks."""
 
     job: JobId
-    at: float
+    at: Wall
 
 
 class Claimed(Struct, frozen=True):
@@ -54,7 +55,7 @@ class Claimed(Struct, frozen=True):
 
     worker: str
     attempts: tuple[AttemptKey, ...]
-    at: float
+    at: Wall
     state: TaskState = TaskState.ASSIGNED  # RUNNING, where the worker does not report what it begins
 
 
@@ -63,7 +64,7 @@ class Began(Struct, frozen=True):
 
     worker: str
     attempts: tuple[AttemptKey, ...]
-    at: float
+    at: Wall
 
 
 class Ended(Struct, frozen=True):
@@ -72,8 +73,8 @@ class Ended(Struct, frozen=True):
     attempt: AttemptKey
     ending: Ending
     state: TaskState
-    at: float
-    due: float = 0.0
+    at: Wall
+    due: Wall = Wall(0.0)
     failures: int = 0  # attempts at this task that failed by themselves
     crashes: int = 0  # attempts at this task that were lost with their worker
     before: TaskState = TaskState.ASSIGNED  # the attempt's own state; RUNNING, if its worker had said that it began
@@ -85,7 +86,7 @@ class TasksSet(Struct, frozen=True):
     job: JobId
     state: TaskState
     tasks: tuple[TaskNumber, ...] | None
-    at: float
+    at: Wall
 
 
 class JobSet(Struct, frozen=True):
@@ -94,13 +95,13 @@ class JobSet(Struct, frozen=True):
     job: JobId
     state: JobState
     held: bool
-    at: float
+    at: Wall
 
 
 class ResultsDropped(Struct, frozen=True):
     """Values of functions that ended before this time are no longer kept."""
 
-    before: float
+    before: Wall
 
 
 class JobForgotten(Struct, frozen=True):

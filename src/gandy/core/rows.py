@@ -6,10 +6,11 @@ from typing import Final, TypeVar
 
 from msgspec import Struct
 
-from gandy.bounds import AttemptNumber, Count, JobNumber, Moment, TaskIndex, Text
+from gandy.bounds import AttemptNumber, Count, JobNumber, TaskIndex, Text, WallMoment
 from gandy.core.model import Counts, Ending, JobSpec, JobState, TaskState
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import MAX_PAGE_BYTES
+from gandy.moments import Wall
 
 T = TypeVar("T")
 
@@ -26,9 +27,9 @@ class TaskRow(Struct, frozen=True):
     state: TaskState
     attempt: AttemptNumber  # 0: never started
     worker: Text = ""
-    claimed: Moment | None = None
-    ended: Moment | None = None
-    due: Moment = 0.0  # when it may start again, if it waits: so long after its end
+    claimed: WallMoment | None = None
+    ended: WallMoment | None = None
+    due: WallMoment = Wall(0.0)  # when it may start again, if it waits: so long after its end
     failures: Count = 0
     crashes: Count = 0
     ending: Ending | None = None
@@ -41,8 +42,8 @@ class JobRow(Struct, frozen=True):
     spec: JobSpec
     state: JobState
     held: bool
-    submitted: Moment
-    changed: Moment
+    submitted: WallMoment
+    changed: WallMoment
     counts: Counts
     problem: Text = ""  # why the job cannot be read; then it is as it was, and its spec is none
 

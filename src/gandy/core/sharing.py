@@ -10,6 +10,7 @@ from typing import Final
 from gandy.core.calls import Peer
 from gandy.core.waiting import WaitingCalls
 from gandy.errors import ErrorCode, RemoteProtocolError
+from gandy.moments import Monotonic
 
 TURN: Final = 1.0  # seconds that calls may keep the only slot of a worker from tasks that wait for it, and back
 LAST_COUNT: Final = 0xFFFF_FFFF
@@ -22,7 +23,7 @@ class Sharing:
         self.asked: set[Peer] = set()
         self._waiting = waiting
 
-    def decide(self, workers: Iterable[Peer], now: float) -> list[Peer]:
+    def decide(self, workers: Iterable[Peer], now: Monotonic) -> list[Peer]:
         """Gives the workers whose request is another now, and who are to be told so."""
         wanted = self._find_wanted(workers)
         told = []
@@ -38,7 +39,7 @@ class Sharing:
                 told.append(self._ask(peer, count, now))
         return told
 
-    def on_yielded(self, peer: Peer, asked_count: int, slots: int, now: float) -> bool:
+    def on_yielded(self, peer: Peer, asked_count: int, slots: int, now: Monotonic) -> bool:
         """Tasks have left so many slots. Whether that answers what was asked last. Raises: RemoteProtocolError."""
         account, request = peer.slots, peer.slots.request
         if slots > max(account.most, account.shared):
@@ -66,7 +67,7 @@ class Sharing:
                 wanted[peer] = max(slots, wanted.get(peer, 0))
         return wanted
 
-    def _ask(self, peer: Peer, slots: int, now: float) -> Peer:
+    def _ask(self, peer: Peer, slots: int, now: Monotonic) -> Peer:
         request = peer.slots.request
         request.slots, request.since = slots, now
         if slots:

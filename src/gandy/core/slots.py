@@ -4,16 +4,17 @@ There is one for each worker, whichever door it came in by. Tasks and calls are 
 """
 
 from collections.abc import Iterable
-from math import inf
 
 from msgspec import Struct, field
+
+from gandy.moments import LONG_AGO, Monotonic
 
 
 class YieldRequest(Struct, eq=False):
     """Slots that tasks were asked to leave to calls. `count` numbers the requests: an answer names the one it is to."""
 
     slots: int = 0
-    since: float = -inf  # when it was made, or answered, or taken back
+    since: Monotonic = LONG_AGO  # when it was made, or answered, or taken back
     count: int = 0
 
 

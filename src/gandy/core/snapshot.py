@@ -6,9 +6,10 @@ from gandy.core.reactor import MAX_RETRY_PAUSE, Reactor
 from gandy.core.rows import Recovered, RecoveredJob, TaskRow
 from gandy.core.tasks import Strikes, TaskTable
 from gandy.ids import JobId
+from gandy.moments import Monotonic
 
 
-def restore(reactor: Reactor, recovered: Recovered, now: float) -> None:
+def restore(reactor: Reactor, recovered: Recovered, now: Monotonic) -> None:
     """Take up everything; what workers had has the grace period to show itself."""
     # Jobs that wait for a job that cannot be read go on waiting: it is not known whether that one finished.
     numbers = {found.row.job for found in recovered.jobs} | set(recovered.unreadable)
@@ -16,7 +17,7 @@ def restore(reactor: Reactor, recovered: Recovered, now: float) -> None:
         restore_job(reactor, found, numbers, now)
 
 
-def restore_job(reactor: Reactor, found: RecoveredJob, others: set[JobId], now: float) -> None:
+def restore_job(reactor: Reactor, found: RecoveredJob, others: set[JobId], now: Monotonic) -> None:
     """Take up one job. `others` are jobs that are not final either, for those it waits for."""
     reactor.restore_job(make_job(found, others, now))
     for task in found.tasks:
@@ -24,7 +25,7 @@ def restore_job(reactor: Reactor, found: RecoveredJob, others: set[JobId], now: 
             reactor.restore_attempt(AttemptKey(found.row.job, task.task, task.attempt), task.worker, now)
 
 
-def make_job(found: RecoveredJob, others: set[JobId], now: float) -> ActiveJob:
+def make_job(found: RecoveredJob, others: set[JobId], now: Monotonic) -> ActiveJob:
     """The job as it is kept in memory."""
     row = found.row
     tasks = TaskTable(row.spec.tasks)
@@ -38,7 +39,7 @@ def make_job(found: RecoveredJob, others: set[JobId], now: float) -> ActiveJob:
     return ActiveJob(row.job, row.spec, tasks, row.submitted, row.held, row.state, awaited, is_open=row.spec.is_open)
 
 
-def _find_due(task: TaskRow, now: float) -> float:
+def _find_due(task: TaskRow, now: Monotonic) -> Monotonic:
     """When a task that waits may start. Its pause begins anew.
 
     How much of the pause has passed, only the wall clock could say, which may have been stepped meanwhile.

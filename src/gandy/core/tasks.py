@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from gandy.core.model import Counts, TaskState
 from gandy.ids import TaskNumber
+from gandy.moments import LONG_AGO, Monotonic
 
 
 class Strikes(NamedTuple):
@@ -32,9 +33,11 @@ class TaskTable:
         self._many: dict[TaskNumber, int] = {}  # attempts of tasks that have so many
         self._strikes: dict[TaskNumber, Strikes] = {}  # of tasks that have any
         self._fresh = 1  # all tasks below have been looked at; above, those that wait have never run
-        self._due: dict[TaskNumber, float] = {}  # tasks that wait again, and when they may start
-        self._again: list[tuple[float, TaskNumber]] = []  # the same as a heap, which may hold stale entries
-        self._suspects: dict[TaskNumber, float] = {}  # that may have killed workers and wait, and when they may start
+        self._due: dict[TaskNumber, Monotonic] = {}  # tasks that wait again, and when they may start
+        self._again: list[tuple[Monotonic, TaskNumber]] = []  # the same as a heap, which may hold stale entries
+        self._suspects: dict[
+            TaskNumber, Monotonic
+        ] = {}  # that wait and may have killed workers, and when they may start
         self._totals = [0] * len(TaskState)
         self._totals[TaskState.WAITING] = count
 
@@ -93,7 +96,7 @@ class TaskTable:
     def strikes(self, task: TaskNumber) -> Strikes:
         return self._strikes.get(task, NO_STRIKES)
 
-    def restore(self, task: TaskNumber, state: TaskState, attempts: int, strikes: Strikes, due: float) -> None:
+    def restore(self, task: TaskNumber, state: TaskState, attempts: int, strikes: Strikes, due: Monotonic) -> None:
         """Put a task where a store says it stands."""
         self._set_attempts(task, attempts)
         if strikes != NO_STRIKES:
@@ -111,7 +114,7 @@ class TaskTable:
         self._states[first : last + 1] = bytes([TaskState.FINISHED]) * count
         self._attempts[first : last + 1] = bytes([1]) * count
 
-    def find_ready(self, now: float) -> TaskNumber | None:
+    def find_ready(self, now: Monotonic) -> TaskNumber | None:
         """The task that starts next: one that waits again and is due, else the first that never ran."""
         due = self._next_again()
         if due is not None and due <= now:
@@ -120,7 +123,7 @@ class TaskTable:
             self._fresh += 1
         return TaskNumber(self._fresh) if self._fresh <= self.count else None
 
-    def list_suspects(self, now: float) -> list[TaskNumber]:
+    def list_suspects(self, now: Monotonic) -> list[TaskNumber]:
         """Tasks that may have killed their workers, and may start now."""
         return [task for task, due in self._suspects.items() if due <= now]
 
@@ -128,12 +131,12 @@ class TaskTable:
         """How many slots a suspect takes, if its worker has so many: with each crash it has fewer neighbours."""
         return int(SUSPECT_GROWTH ** (self.strikes(task).crashes - SUSPECT_CRASHES + 1))
 
-    def next_due(self) -> float | None:
+    def next_due(self) -> Monotonic | None:
         """When the first of the tasks that wait again may start."""
         again = self._next_again()
         return min(self._suspects.values() if again is None else (again, *self._suspects.values()), default=None)
 
-    def _next_again(self) -> float | None:
+    def _next_again(self) -> Monotonic | None:
         while self._again and self._due.get(self._again[0][1]) != self._again[0][0]:
             heapq.heappop(self._again)
         return self._again[0][0] if self._again else None
@@ -152,12 +155,12 @@ class TaskTable:
     def unstart(self, task: TaskNumber) -> None:
         """The attempt never reached a worker, so it never was."""
         self._set_attempts(task, self.attempts(task) - 1)
-        self.wait(task, 0.0)
+        self.wait(task, LONG_AGO)
 
     def end(self, task: TaskNumber, state: TaskState) -> None:
         self._move(task, state)
 
-    def wait(self, task: TaskNumber, due: float) -> None:
+    def wait(self, task: TaskNumber, due: Monotonic) -> None:
         """The task waits again, until this time at least."""
         self._move(task, TaskState.WAITING)
         if self.strikes(task).crashes >= SUSPECT_CRASHES:

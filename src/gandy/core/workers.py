@@ -5,13 +5,13 @@ One account of slots for every kind of work. The order of use is the least recen
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from math import inf
 from typing import Final, NamedTuple, Protocol
 
 from msgspec import Struct, field
 
 from gandy.core.model import AttemptKey, TaskKey
 from gandy.core.slots import SlotAccount
+from gandy.moments import NEVER, Monotonic
 
 # What ids of workers begin with that came in by another door: no other worker may have such an id.
 ROUND_ROBIN: Final = "roundrobin/"
@@ -46,7 +46,7 @@ class Held(NamedTuple):
     """What one attempt takes of its worker."""
 
     slots: int
-    since: float = 0.0  # when it was given out
+    since: Monotonic = Monotonic(0.0)  # when it was given out
     work_us: int = 0  # microseconds of slots that it is expected to use, as far as they count for the look-ahead
 
 
@@ -58,12 +58,12 @@ class KnownWorker(Struct, eq=False):
     draining: bool = False  # gets nothing new
     dismissed: bool = False  # was told to leave at once; what it held is not lost by accident
     refusals: int = 0  # in a row, of tasks that we thought it had a slot for
-    ask_again_at: float = inf  # where it refused the last task; until then it gets nothing new
+    ask_again_at: Monotonic = NEVER  # where it refused the last task; until then it gets nothing new
     problem: str = ""  # what it is short of, and so uses fewer slots than it has
     knows_time: bool = False  # the shared one, and so it can begin tasks at a time
-    absent_since: float = 0.0  # where it is not connected
-    last_heard: float = 0.0
-    last_moved: float = 0.0  # when it was given tasks, or ended some
+    absent_since: Monotonic = Monotonic(0.0)  # where it is not connected
+    last_heard: Monotonic = Monotonic(0.0)
+    last_moved: Monotonic = Monotonic(0.0)  # when it was given tasks, or ended some
     slots: SlotAccount = field(default_factory=SlotAccount)
     work_us: int = 0  # microseconds of slots that all it holds is expected to use
     turn: int = 0  # the lower, the longer ago it was used
@@ -121,7 +121,7 @@ class KnownWorker(Struct, eq=False):
 
     @property
     def is_willing(self) -> bool:
-        return self.connected and not self.draining and self.ask_again_at == inf
+        return self.connected and not self.draining and self.ask_again_at == NEVER
 
     def holds(self, task: TaskKey) -> bool:
         """Whether it has an attempt at this task, perhaps one that is about to be killed."""
@@ -178,7 +178,7 @@ class WorkerTable:
         for table in (self._workers, self._turns, self._changed, self.spare, self.laden, self.refusing):
             table.pop(worker.info.id, None)
 
-    def pause(self, worker: KnownWorker, until: float) -> None:
+    def pause(self, worker: KnownWorker, until: Monotonic) -> None:
         """The worker refused a task. `settle` follows."""
         worker.refusals += 1
         worker.ask_again_at = until
@@ -186,7 +186,7 @@ class WorkerTable:
 
     def resume(self, worker: KnownWorker) -> None:
         """The worker may be asked again. `settle` follows."""
-        worker.ask_again_at = inf
+        worker.ask_again_at = NEVER
         self.refusing.pop(worker.info.id, None)
 
     def settle(self, worker: KnownWorker) -> None:
@@ -237,7 +237,7 @@ class WorkerTable:
             assert (worker.slots.by_tasks < worker.slots.shared) == (worker.info.id in self.spare)
             assert worker.is_laden == (worker.info.id in self.laden)
             assert worker.ungiven | worker.recalled | worker.begun <= set(worker.held)
-            assert (worker.ask_again_at < inf) == (worker.info.id in self.refusing)
+            assert (worker.ask_again_at < NEVER) == (worker.info.id in self.refusing)
         tables = (self._turns, self._changed, self.spare, self.laden, self.refusing)
         assert all(worker in self._workers for table in tables for worker in table)
         assert self.in_turn() == sorted(self._turns.values(), key=_get_turn)

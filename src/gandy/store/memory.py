@@ -28,6 +28,7 @@ from gandy.core.rows import find_runs, is_plain, take_page, weigh_job, weigh_tas
 from gandy.errors import StoreError
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import MAX_PAGE
+from gandy.moments import Wall
 from gandy.store.base import JobRow, Recovered, RecoveredJob, TaskRow
 from gandy.store.law import FINAL_JOB_STATES, MEANT_BY_ALL, check, first_state
 
@@ -44,7 +45,7 @@ class _Result(Struct, frozen=True):
     """What a function gave back, in which attempt and when."""
 
     attempt: int
-    at: float
+    at: Wall
     value: bytes
 
 
@@ -53,8 +54,8 @@ class _Job(Struct):
     lines: list[Input]
     state: JobState
     held: bool
-    submitted: float
-    changed: float
+    submitted: Wall
+    changed: Wall
     counts: list[int]  # by state
     fresh: TaskState = TaskState.WAITING  # the state of every task that is not kept below
     kept: dict[TaskNumber, _Kept] = field(default_factory=dict)
@@ -177,7 +178,7 @@ class MemoryStore:
             job.counts[TaskState.WAITING] += count
             job.changed = record.at
 
-    def _close(self, number: JobId, at: float) -> None:
+    def _close(self, number: JobId, at: Wall) -> None:
         job = self._jobs.get(number)
         if job is not None:
             job.spec = replace(job.spec, is_open=False)
@@ -253,7 +254,7 @@ class MemoryStore:
         if job is not None:
             job.state, job.held, job.changed = record.state, record.held, record.at
 
-    def _drop_results(self, before: float) -> None:
+    def _drop_results(self, before: Wall) -> None:
         for job in self._jobs.values():
             job.results = {task: result for task, result in job.results.items() if result.at >= before}
 
@@ -339,4 +340,4 @@ def _set_one(job: _Job, task: TaskNumber, record: TasksSet) -> None:
 
 def _decided(row: TaskRow, state: TaskState) -> TaskRow:
     """What people decide opens a new account of failures."""
-    return replace(row, state=state, due=0.0, failures=0, crashes=0)
+    return replace(row, state=state, due=Wall(0.0), failures=0, crashes=0)

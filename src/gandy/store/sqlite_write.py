@@ -30,6 +30,7 @@ from gandy.core.records import (
     TasksSet,
 )
 from gandy.ids import JobId, TaskNumber
+from gandy.moments import Wall
 from gandy.store.law import MEANT_BY_ALL, check, first_state
 from gandy.store.sqlite_lines import pack_lines
 
@@ -192,7 +193,7 @@ class _Moved:
 
     def __init__(self) -> None:
         self.counts = [0] * len(TaskState)
-        self.at: float | None = None
+        self.at: Wall | None = None
 
 
 class _Batch:
@@ -347,7 +348,7 @@ class _Batch:
 
 def _make_claim(
     attempts: tuple[AttemptKey, ...], record: Claimed
-) -> tuple[JobId, TaskNumber, TaskNumber, str, float, TaskState]:
+) -> tuple[JobId, TaskNumber, TaskNumber, str, Wall, TaskState]:
     return attempts[0].job, attempts[0].task, attempts[-1].task, record.worker, record.at, record.state
 
 

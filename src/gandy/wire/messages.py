@@ -25,10 +25,12 @@ from gandy.bounds import (
     Result,
     Seconds,
     Shared,
+    SharedMoment,
     Slots,
     Tags,
     Tail,
     Text,
+    WallMoment,
     WireEnvironment,
     WireText,
     WireWords,
@@ -105,7 +107,7 @@ class Orders(Struct, frozen=True, gc=False, omit_defaults=True):
     slots: Annotated[int, Meta(ge=1, le=MAX_SLOTS)] = 1
     memory: Positive | None = None
     python: PythonOrders | None = None
-    at: Seconds | None = None  # the shared time at which it begins; only for a worker that says that it knows it
+    at: SharedMoment | None = None  # the shared time at which it begins; only for a worker that says that it knows it
     identity: Count = 0  # of the job, whose number may be given again
 
 
@@ -134,8 +136,8 @@ class Report(Struct, frozen=True, gc=False, omit_defaults=True):
     cause: Count
     exit_code: ExitCode | None = None
     signal: ExitCode | None = None
-    started: Seconds | None = None
-    ended: Seconds | None = None
+    started: WallMoment | None = None
+    ended: WallMoment | None = None
     peak_memory_bytes: Count | None = None
     tail: Tail = b""
     note: Text = ""
