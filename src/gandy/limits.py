@@ -153,3 +153,8 @@ MAX_KEY_BYTES: Final = 8_192
 
 # Jobs whose shared part (the pickled function) a worker must remember: the foreman sends it once for each.
 MAX_TOLD: Final = 1_000
+
+# Jobs
+
+# Characters of a shell line with {line}. Linux takes no longer argument, and reading one costs a microsecond each.
+MAX_SHELL_LINE: Final = 131_071

@@ -20,7 +20,7 @@ from gandy.core.jobs import ActiveJob
 from gandy.core.model import AttemptKey, Cause, Ending, JobSpec, TaskState
 from gandy.core.policy import Policy
 from gandy.core.queue import Rank
-from gandy.core.reactor import MAX_REFUSAL_PAUSE, Reactor
+from gandy.core.reactor import LONGEST_REFUSAL_PAUSE, Reactor
 from gandy.core.records import Began, Claimed, Ended
 from gandy.core.workers import WorkerInfo
 from gandy.ids import JobId, TaskNumber
@@ -293,7 +293,7 @@ class ReactorMachine(RuleBasedStateMachine):
     @invariant()
     def no_refusal_lasts(self) -> None:
         """A worker that refused is asked again, whatever it says or does not say."""
-        latest = self.now + MAX_REFUSAL_PAUSE
+        latest = self.now + LONGEST_REFUSAL_PAUSE
         assert all(worker.ask_again_at <= latest for worker in self.reactor.workers.refusing.values())
 
     @invariant()

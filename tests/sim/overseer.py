@@ -8,7 +8,7 @@ from tests.sim.laws import Law, require
 from tests.sim.roundrobin_peers import find_unended
 
 from gandy.core.jobs import FINAL_JOB_STATES
-from gandy.core.reactor import MAX_REFUSAL_PAUSE
+from gandy.core.reactor import LONGEST_REFUSAL_PAUSE
 from gandy.core.workers import PING_PONG
 from gandy.doors.roundrobin.door import RoundRobinDoor
 from gandy.ids import TaskNumber
@@ -16,7 +16,7 @@ from gandy.ids import TaskNumber
 if TYPE_CHECKING:
     from tests.sim.crew import Crew
 
-MAX_IDLE: Final = MAX_REFUSAL_PAUSE + 1.0  # seconds: the pause after refusals, and what a commit takes
+MAX_IDLE: Final = LONGEST_REFUSAL_PAUSE + 1.0  # seconds: the pause after refusals, and what a commit takes
 MAX_LOOKS: Final = 3  # at which a call waits while a slot is free
 
 
@@ -64,7 +64,7 @@ class Overseer:
     def _check_patience(self) -> None:
         """A foreman that mixes up its clocks waits for hours."""
         plan, deadline = self._crew.plan, self._program.foreman.reactor.next_deadline()
-        most = max(plan.grace, plan.look_ahead, MAX_REFUSAL_PAUSE) + 0.01  # nothing here has a longer time
+        most = max(plan.grace, plan.look_ahead, LONGEST_REFUSAL_PAUSE) + 0.01  # nothing here has a longer time
         left = 0.0 if deadline is None else deadline - self._program.now
         require(left <= most, Law.PATIENCE, f"for {left:.3f} s")
 

@@ -11,7 +11,7 @@ from gandy.core.effects import Effect
 from gandy.core.jobs import FINAL_JOB_STATES
 from gandy.core.model import AttemptKey, JobSpec, TaskKey, TaskState
 from gandy.core.policy import Policy
-from gandy.core.reactor import MAX_REFUSAL_PAUSE
+from gandy.core.reactor import LONGEST_REFUSAL_PAUSE
 from gandy.core.records import Record
 from gandy.ids import JobId, TaskNumber
 from gandy.store.memory import MemoryStore
@@ -20,11 +20,11 @@ from gandy.testing.crew import Asked, Luck, SimulatedForeman, SimulatedWorker, r
 
 SEEDS = int(os.environ.get("GANDY_SIM_SEEDS", "1000"))
 MAX_SECONDS = 300.0  # of simulated time: by then every crew must be done
-MAX_IDLE = MAX_REFUSAL_PAUSE + 1.0  # seconds: the pause after refusals, and what a disk with errors takes
+MAX_IDLE = LONGEST_REFUSAL_PAUSE + 1.0  # seconds: the pause after refusals, and what a disk with errors takes
 GRACE = 1.0  # seconds
 LOOK_AHEAD = 10.0  # seconds; so long that tasks wait on workers
 MAX_DEADLINE = (
-    max(GRACE, MAX_REFUSAL_PAUSE, LOOK_AHEAD) + 1e-6
+    max(GRACE, LONGEST_REFUSAL_PAUSE, LOOK_AHEAD) + 1e-6
 )  # seconds; a foreman waits for nothing longer. Sums are not exact.
 
 

@@ -24,7 +24,7 @@ from gandy.core.workers import Held, KnownWorker, WorkerTable
 from gandy.ids import TaskNumber
 from gandy.moments import LONG_AGO, NEVER, Monotonic
 
-MIN_PACE_US: Final = 1  # microseconds; no task is quicker
+SHORTEST_PACE_US: Final = 1  # microseconds; no task is quicker
 LEAD: Final = 2.0  # seconds before its time that a task goes to its worker, which keeps a slot for it
 
 Space = Callable[[KnownWorker, ActiveJob], int]
@@ -275,7 +275,7 @@ class Dispatcher:
 
     def _pace_us(self, job: ActiveJob) -> int:
         pace = self._policy.first_pace if job.pace is None else job.pace
-        return max(MIN_PACE_US, int(pace * 1e6))
+        return max(SHORTEST_PACE_US, int(pace * 1e6))
 
 
 def _count_free(worker: KnownWorker, _job: ActiveJob) -> int:

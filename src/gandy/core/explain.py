@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # commands that tell how a task died start without a reactor
     from gandy.core.reactor import Reactor
     from gandy.core.workers import KnownWorker
 
-MAX_REFUSALS: Final = 5  # workers that are named; a crew may have a thousand
+NAMED_WORKERS: Final = 5  # workers that are named; a crew may have a thousand
 
 
 def explain_waiting(reactor: "Reactor", job: "ActiveJob", now: Monotonic) -> list[str]:
@@ -52,7 +52,7 @@ def _explain_workers(reactor: "Reactor", job: "ActiveJob", now: Monotonic) -> li
             return ["No worker that could take it knows the shared time; start one with 'gandy worker run --ensemble'."]
     short = [f"Worker {worker.info.name} is short of {worker.problem}." for worker in able if worker.problem]
     able = [worker for worker in able if not worker.problem]
-    return short[:MAX_REFUSALS] + (_explain_slots(reactor, job, able, now) if able else [])
+    return short[:NAMED_WORKERS] + (_explain_slots(reactor, job, able, now) if able else [])
 
 
 def _explain_slots(reactor: "Reactor", job: "ActiveJob", able: "list[KnownWorker]", now: Monotonic) -> list[str]:
@@ -61,7 +61,7 @@ def _explain_slots(reactor: "Reactor", job: "ActiveJob", able: "list[KnownWorker
         return [f"Each task needs {job.spec.slots} slots, and the largest worker that could take it has {large}."]
     willing = [worker for worker in able if worker.ask_again_at == NEVER]
     if not willing:
-        return [_explain_refusal(worker, now) for worker in able[:MAX_REFUSALS]]
+        return [_explain_refusal(worker, now) for worker in able[:NAMED_WORKERS]]
     able = willing
     if all(worker.free < job.spec.slots for worker in able):
         used, slots = sum(worker.slots.busy_with_tasks for worker in able), sum(worker.slots.shared for worker in able)

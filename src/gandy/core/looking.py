@@ -9,7 +9,7 @@ from gandy.core.foreman import Foreman
 from gandy.core.model import Cause, Ending, JobState, TaskState
 from gandy.core.outputs import Outputs
 from gandy.core.refusal import Refusal
-from gandy.core.rows import MAX_CHARACTER_BYTES, ROW_BYTES, JobRow, TaskRow, take_page
+from gandy.core.rows import CHARACTER_BYTES, ROW_BYTES, JobRow, TaskRow, take_page
 from gandy.core.standing import Standing
 from gandy.core.steps import Follow, Look, ReadSharedTime, Steps
 from gandy.core.switchboard import Switchboard
@@ -175,7 +175,7 @@ def _get_id(worker: KnownWorker) -> str:
 
 
 def _weigh_worker(row: ask.WorkerRow) -> int:
-    return ROW_BYTES + MAX_CHARACTER_BYTES * sum(map(len, (row.id, row.name, *row.tags, *row.commands)))
+    return ROW_BYTES + CHARACTER_BYTES * sum(map(len, (row.id, row.name, *row.tags, *row.commands)))
 
 
 def _describe_worker(worker: KnownWorker, board: Switchboard, now: float) -> ask.WorkerRow:

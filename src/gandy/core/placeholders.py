@@ -13,9 +13,7 @@ from typing import Final
 from gandy.core.model import Command
 from gandy.core.shell_text import LINE, UnclearShellLine, read_commands
 from gandy.errors import ConfigError
-
-# Characters of a shell line with {line}. Linux takes no longer argument, and reading one costs a microsecond each.
-MAX_SHELL_LINE: Final = 131_071
+from gandy.limits import MAX_SHELL_LINE
 
 # Out of the variable, and quoted: a shell never reads it as code, splits it or looks for files by it. Where something
 # took the variable away, the shell stops rather than go on without the line.

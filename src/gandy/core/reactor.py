@@ -33,9 +33,9 @@ from gandy.core.workers import Held, KnownWorker, WorkerInfo, WorkerTable
 from gandy.ids import JobId, TaskNumber
 from gandy.moments import LONG_AGO, NEVER, Monotonic, Wall
 
-MAX_RETRY_PAUSE: Final = 300.0  # seconds; a pause doubles until here
+LONGEST_RETRY_PAUSE: Final = 300.0  # seconds; a pause doubles until here
 FIRST_REFUSAL_PAUSE: Final = 0.02  # seconds; the original frees a processor a moment after it reported a result
-MAX_REFUSAL_PAUSE: Final = 5.0  # seconds; the longest that a free worker goes without a task that waits
+LONGEST_REFUSAL_PAUSE: Final = 5.0  # seconds; the longest that a free worker goes without a task that waits
 FIRST_JOB: Final = JobId(1)
 
 
@@ -373,7 +373,7 @@ class Reactor:
         if found is None:
             return []
         pause = FIRST_REFUSAL_PAUSE * 2 ** min(found.refusals, 20)
-        self.workers.pause(found, now + min(MAX_REFUSAL_PAUSE, pause))
+        self.workers.pause(found, now + min(LONGEST_REFUSAL_PAUSE, pause))
         self._request_dispatch()
         return self._return(found, attempts, now)
 
@@ -589,7 +589,7 @@ class Reactor:
         failures, crashes = job.tasks.strike(attempt.task, is_crash)
         if failures > job.spec.retries or (crashes >= self.policy.crash_limit and blame is Blame.ALONE):
             return TaskState.FAILED, NEVER
-        pause = 0.0 if is_crash else min(MAX_RETRY_PAUSE, job.spec.retry_pause * 2 ** min(failures - 1, 20))
+        pause = 0.0 if is_crash else min(LONGEST_RETRY_PAUSE, job.spec.retry_pause * 2 ** min(failures - 1, 20))
         return TaskState.WAITING, now + pause
 
     def _cancel_tasks(self, job: ActiveJob, tasks: Iterable[TaskNumber] | None, now: Monotonic) -> list[Effect]:

@@ -15,7 +15,7 @@ from gandy.moments import Wall
 T = TypeVar("T")
 
 ROW_BYTES: Final = 300  # of a row, beside its texts
-MAX_CHARACTER_BYTES: Final = 4  # of one character in UTF-8
+CHARACTER_BYTES: Final = 4  # of one character in UTF-8, at most
 
 Run = tuple[TaskNumber, TaskNumber]  # the first and the last of tasks whose numbers follow one another
 
@@ -104,7 +104,7 @@ def weigh_task(row: TaskRow) -> int:
     ending = row.ending
     if ending is None:
         return ROW_BYTES
-    return ROW_BYTES + len(ending.tail) + len(ending.result) + MAX_CHARACTER_BYTES * len(ending.note)
+    return ROW_BYTES + len(ending.tail) + len(ending.result) + CHARACTER_BYTES * len(ending.note)
 
 
 def weigh_job(row: JobRow) -> int:
@@ -112,4 +112,4 @@ def weigh_job(row: JobRow) -> int:
     spec = row.spec
     words = (spec.command,) if isinstance(spec.command, str) else spec.command
     texts = (*words, *spec.env, *spec.env.values(), *spec.tags, spec.cwd, spec.name)
-    return ROW_BYTES + MAX_CHARACTER_BYTES * sum(map(len, texts)) + 9 * len(spec.after)
+    return ROW_BYTES + CHARACTER_BYTES * sum(map(len, texts)) + 9 * len(spec.after)

@@ -2,7 +2,7 @@
 
 from gandy.core.jobs import ActiveJob
 from gandy.core.model import GIVEN_STATES, AttemptKey, TaskState
-from gandy.core.reactor import MAX_RETRY_PAUSE, Reactor
+from gandy.core.reactor import LONGEST_RETRY_PAUSE, Reactor
 from gandy.core.rows import Recovered, RecoveredJob, TaskRow
 from gandy.core.tasks import Strikes, TaskTable
 from gandy.ids import JobId
@@ -44,5 +44,5 @@ def _find_due(task: TaskRow, now: Monotonic) -> Monotonic:
 
     How much of the pause has passed, only the wall clock could say, which may have been stepped meanwhile.
     """
-    pause = 0.0 if task.ended is None else min(task.due - task.ended, MAX_RETRY_PAUSE)
+    pause = 0.0 if task.ended is None else min(task.due - task.ended, LONGEST_RETRY_PAUSE)
     return now + max(0.0, pause)

@@ -5,7 +5,7 @@ from typing import Final
 from gandy.core.calls import Call, OfferedCommand, Peer
 from gandy.wire.calls import CALL
 
-NEVER: Final = 0xFFFF_FFFF  # slots; more than any worker has
+TOO_MANY: Final = 0xFFFF_FFFF  # slots; more than any worker has
 
 
 class WaitingCalls:
@@ -70,7 +70,7 @@ class WaitingCalls:
         names = peer.offers if len(peer.offers) < len(self.commands) else self.commands
         for name in names:
             command = self.commands.get(name)
-            if command is None or command.offers.get(peer, NEVER) > free:
+            if command is None or command.offers.get(peer, TOO_MANY) > free:
                 continue
             call = next(iter(command.queue.values()))
             if found is None or call.order < found.order:

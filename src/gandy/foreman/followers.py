@@ -24,7 +24,7 @@ from gandy.core.records import (
     TasksSet,
 )
 from gandy.core.refusal import Refusal
-from gandy.core.rows import MAX_CHARACTER_BYTES, ROW_BYTES, JobRow
+from gandy.core.rows import CHARACTER_BYTES, ROW_BYTES, JobRow
 from gandy.errors import StoreError
 from gandy.foreman.server import Server
 from gandy.ids import JobId, TaskNumber
@@ -216,7 +216,7 @@ def split_results(rows: Sequence[ask.ResultRow]) -> Iterator[tuple[ask.ResultRow
     """In parts that fit an event each."""
     begin = size = 0
     for place, row in enumerate(rows):
-        weight = len(row.result) + len(row.tail) + MAX_CHARACTER_BYTES * len(row.note) + ROW_BYTES
+        weight = len(row.result) + len(row.tail) + CHARACTER_BYTES * len(row.note) + ROW_BYTES
         if place > begin and (size + weight > MAX_PAGE_BYTES or place - begin == MAX_PAGE):
             yield tuple(rows[begin:place])
             begin, size = place, 0

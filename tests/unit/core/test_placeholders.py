@@ -5,8 +5,9 @@ import re
 import pytest
 
 from gandy.core.model import Command
-from gandy.core.placeholders import MAX_SHELL_LINE, check_command, fill, needs_filling
+from gandy.core.placeholders import check_command, fill, needs_filling
 from gandy.errors import ConfigError
+from gandy.limits import MAX_SHELL_LINE
 
 GOOD: list[Command] = [
     "wc -w {line}",

@@ -23,7 +23,7 @@ from gandy.core.effects import Acknowledge, Assignment, Dismiss, Give, KillAttem
 from gandy.core.foreman import RECORDS
 from gandy.core.model import AttemptKey, Cause, Counts, Ending, JobSpec, JobState, TaskState
 from gandy.core.policy import Policy
-from gandy.core.reactor import MAX_REFUSAL_PAUSE, Reactor
+from gandy.core.reactor import LONGEST_REFUSAL_PAUSE, Reactor
 from gandy.core.records import Began, Claimed, Ended, JobAdded, JobSet, OpenJobClosed, TasksAdded, TasksSet
 from gandy.core.workers import WorkerInfo
 from gandy.ids import JobId, TaskNumber
@@ -334,7 +334,7 @@ def test_a_worker_that_refused_is_asked_again_after_a_pause_that_grows() -> None
         now = deadline
         assert given(crew.seen(crew.reactor.on_time(now))) == {"w": [key(1, attempt + 1)]}
     assert pauses[:3] == pytest.approx([0.02, 0.04, 0.08])
-    assert pauses[-1] == MAX_REFUSAL_PAUSE
+    assert pauses[-1] == LONGEST_REFUSAL_PAUSE
     assert crew.reactor.next_moment() == inf
     assert crew.reactor.on_refused("nobody", [key(9)], 2.0) == []
 

@@ -2,7 +2,7 @@ import pytest
 
 from gandy.core.model import AttemptKey, Counts, JobSpec, JobState, TaskState
 from gandy.core.policy import Policy
-from gandy.core.reactor import MAX_RETRY_PAUSE, Reactor
+from gandy.core.reactor import LONGEST_RETRY_PAUSE, Reactor
 from gandy.core.records import Began
 from gandy.core.rows import JobRow, Recovered, RecoveredJob, TaskRow, find_runs
 from gandy.core.snapshot import restore
@@ -53,7 +53,7 @@ def test_what_a_plain_worker_comes_back_with_runs() -> None:
         (1_000.0, 1_000.0, 0.0),  # it was lost with its worker
         (1_000.0, 0.0, 0.0),  # people let it wait again
         (None, 0.0, 0.0),
-        (1_000.0, 87_400.0, MAX_RETRY_PAUSE),  # nothing pauses for so long; something is wrong in there
+        (1_000.0, 87_400.0, LONGEST_RETRY_PAUSE),  # nothing pauses for so long; something is wrong in there
     ],
 )
 def test_a_pause_begins_anew_with_the_foreman_whatever_the_time_of_day(
