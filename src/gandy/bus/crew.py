@@ -8,16 +8,17 @@ import os
 import random
 import re
 import secrets
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 from gandy.bus.ensemble import Bus, Ensemble
+from gandy.clocks import read_monotonic
 from gandy.config import NETWORK, Address, parse_address
 from gandy.errors import AddressError, ConfigError, LinkError
 from gandy.interfaces import ANY, ANY_IPV4
+from gandy.moments import LONG_AGO
 
 log = logging.getLogger("gandy.bus")
 
@@ -85,7 +86,7 @@ class Search:
         timeout: float = PATIENCE,
     ) -> None:
         """`band`: of a caller that takes part already, since a machine has few discovery ports. Raises: ConfigError."""
-        self._deadline = time.monotonic() + timeout
+        self._deadline = read_monotonic() + timeout
         self._news: SimpleQueue[None] = SimpleQueue()
         self._is_guest = band is not None
         self._band = Ensemble(name, insecure=insecure) if band is None else band
@@ -113,7 +114,7 @@ class Search:
             if fresh:
                 self._known.update(fresh[:MAX_PER_PROCESS])
                 return fresh[:MAX_PER_PROCESS]
-            left = self._deadline - time.monotonic()
+            left = self._deadline - read_monotonic()
             if left <= 0:  # after a last look: a false foreman that makes us wait must not use up the time
                 break
             with suppress(Empty):
@@ -152,7 +153,7 @@ class _Questions:
         self._insecure = insecure
         self._answers: list[tuple[Any, ...]] = []
         self._service = f"seek-{secrets.token_hex(8)}"
-        self._asked_at = 0.0
+        self._asked_at = LONG_AGO
         band.service(self._service).add(self._on_answer, "/here")
 
     def close(self) -> None:
@@ -164,8 +165,8 @@ class _Questions:
             self._news.put(None)
 
     def list_places(self) -> list[Address]:
-        if time.monotonic() - self._asked_at >= ASK_PERIOD and self._ask():
-            self._asked_at = time.monotonic()
+        if read_monotonic() - self._asked_at >= ASK_PERIOD and self._ask():
+            self._asked_at = read_monotonic()
         return [place for answer in list(self._answers) for place in choose_places(answer, self._insecure)]
 
     def explain(self) -> str:

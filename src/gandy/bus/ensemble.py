@@ -23,10 +23,12 @@ from gandy.bus.osc.incoming import OscIn
 from gandy.bus.osc.outgoing import OscOut
 from gandy.bus.wire.control import MAX_APP
 from gandy.bus.wire.dialects import DIALECTS, DialectName
+from gandy.clocks import read_monotonic
 from gandy.config import find_home
 from gandy.errors import ConfigError, NoClock
 from gandy.interfaces import find_ip
 from gandy.keys.ensemble import KEY_BYTES, open_ensemble_key, parse_ensemble_key
+from gandy.moments import Monotonic, Shared
 
 if TYPE_CHECKING:
     from gandy.bus.io.privacy import Privacy
@@ -158,7 +160,7 @@ class Bus:
 
         Raises: UnknownService, NoClock, AddressError; ValueError, where values do not fit the types.
         """
-        self.engine.send(address, values, types, at, reliable)
+        self.engine.send(address, values, types, None if at is None else Shared(at), reliable)
 
     def status(self, service: str) -> Status:
         """How a service can be reached, if at all."""
@@ -169,7 +171,7 @@ class Bus:
         clock = self.engine.member.time.clock
         if not clock.is_set:
             raise NoClock("the shared time is not known yet")
-        return clock.read(time.monotonic())
+        return float(clock.read(read_monotonic()))
 
     @property
     def is_synced(self) -> bool:
@@ -289,7 +291,7 @@ class Ensemble(Bus):
         Raises: NoClock, NotScheduled.
         """
         handler = Handler(None, function)
-        handle = self.engine.ask(lambda member, now: member.call_at(at, handler, now))
+        handle = self.engine.ask(lambda member, now: member.call_at(Shared(at), handler, now))
         return lambda: self.engine.ask(lambda member, _now: member.cancel(handle))
 
     def _on_news(self, news: News) -> None:
@@ -306,10 +308,10 @@ def make_handler(function: Callable[..., Any], types: str | None, *, takes_messa
 
 
 def make_message(delivery: Delivery) -> Message:
-    return Message(delivery.address, delivery.types, delivery.args, delivery.time)
+    return Message(delivery.address, delivery.types, delivery.args, float(delivery.time))
 
 
-def _list_neighbours(member: Member, _now: float) -> list[Neighbour]:
+def _list_neighbours(member: Member, _now: Monotonic) -> list[Neighbour]:
     return [
         Neighbour(process.name, process.state, tuple(sorted(process.services)))
         for process in sorted(member.processes.values(), key=lambda process: process.name)

@@ -5,6 +5,7 @@ from typing import NamedTuple, Protocol
 
 from gandy.core.calls import Peer
 from gandy.core.workers import KnownWorker, WorkerInfo
+from gandy.moments import Monotonic
 
 
 class Outgoing(NamedTuple):
@@ -34,27 +35,27 @@ class Door(Protocol):
     outbox: deque[Outgoing]
     dropped: Counter[str]  # messages that could not be used, by reason
 
-    def on_message(self, frames: list[bytes], now: float) -> None:
+    def on_message(self, frames: list[bytes], now: Monotonic) -> None:
         """From a peer; the first frame is its routing id. Never raises: invalid messages are counted and dropped."""
         ...
 
-    def on_undelivered(self, outgoing: Outgoing, now: float) -> None:
+    def on_undelivered(self, outgoing: Outgoing, now: Monotonic) -> None:
         """The peer is not connected, or does not read any more."""
         ...
 
-    def on_disconnect(self, routing_id: bytes, now: float) -> None:
+    def on_disconnect(self, routing_id: bytes, now: Monotonic) -> None:
         """The peer may have lost its connection: find out."""
         ...
 
-    def on_connect(self, now: float) -> None:
+    def on_connect(self, now: Monotonic) -> None:
         """A peer connected. It may be a worker that we lost."""
         ...
 
-    def on_out(self, peer: Peer, data: bytes, now: float) -> None:
+    def on_out(self, peer: Peer, data: bytes, now: Monotonic) -> None:
         """From the switchboard to one of the door's peers: whole frames of the CALLS extension."""
         ...
 
-    def on_dismiss(self, worker: str, immediate: bool, now: float) -> None:
+    def on_dismiss(self, worker: str, immediate: bool, now: Monotonic) -> None:
         """Let a worker go, when it has ended what it has, or now."""
         ...
 
@@ -62,7 +63,7 @@ class Door(Protocol):
         """The foreman stops. `outbox` has the last messages."""
         ...
 
-    def on_time(self, now: float) -> None:
+    def on_time(self, now: Monotonic) -> None:
         """Every half second or so."""
         ...
 

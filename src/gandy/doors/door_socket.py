@@ -12,6 +12,7 @@ from gandy.doors.sockets.curve import ServerKeys
 from gandy.doors.sockets.router import Router
 from gandy.foreman.call_timers import CallTimers
 from gandy.foreman.server import Server
+from gandy.moments import LONG_AGO, Monotonic
 from gandy.net.links import STRANGER, Visitor
 
 log = logging.getLogger("gandy.foreman")
@@ -59,7 +60,7 @@ class DoorSocket:
         self._loop = asyncio.get_running_loop()
         self._flush_is_due = False
         self._warned: Counter[str] = Counter()  # how many dropped messages the log knows of
-        self._warned_at = 0.0
+        self._warned_at = LONG_AGO
         self._refused = 0
         router.on_message = self._on_message
         router.on_disconnect = self._on_disconnect
@@ -87,7 +88,7 @@ class DoorSocket:
         self._flush_is_due = False
         self._call_timers.flush()
 
-    def send(self, now: float) -> bool:
+    def send(self, now: Monotonic) -> bool:
         outbox = self._door.outbox
         if not outbox:
             return False
@@ -97,7 +98,7 @@ class DoorSocket:
                 self._door.on_undelivered(outgoing, now)
         return True
 
-    def on_time(self, now: float) -> None:
+    def on_time(self, now: Monotonic) -> None:
         self._door.on_time(now)
         if self._router.refused != self._refused:
             log.warning(
@@ -110,7 +111,7 @@ class DoorSocket:
             text = ", ".join(f"{count} times {reason}" for reason, count in sorted(news.items()))
             log.warning("the %s door dropped messages: %s", self._name, text)
 
-    def dismiss(self, worker: str, immediate: bool, now: float) -> None:
+    def dismiss(self, worker: str, immediate: bool, now: Monotonic) -> None:
         self._door.on_dismiss(worker, immediate, now)
 
     def close(self) -> None:

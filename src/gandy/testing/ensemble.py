@@ -7,6 +7,7 @@ from gandy.bus.core.coercion import Handler
 from gandy.bus.core.effects import Broadcast, Connect, Cut, Datagram, Effect, News, Write
 from gandy.bus.core.member import Delivery, Endpoints, Member
 from gandy.bus.wire.dialects import DIALECTS, DialectName
+from gandy.moments import Monotonic, Shared
 from gandy.testing.ensemble_network import Host, NetworkFaults, SimNetwork, TcpEnd
 from gandy.testing.simulation import Simulation
 
@@ -33,14 +34,14 @@ class SimMember:
         self.member: Member
 
     @property
-    def now(self) -> float:
+    def now(self) -> Monotonic:
         """Its local time."""
-        return self._offset + self.network.now * self._rate
+        return Monotonic(self._offset + self.network.now * self._rate)
 
     @property
     def shared(self) -> float:
         """The shared time by its clock, which goes on when the member has gone."""
-        return self.member.time.clock.read(self.now)
+        return float(self.member.time.clock.read(self.now))
 
     def on(self, service: str, path: str = "", types: str | None = None) -> None:
         """Keep the messages to a service."""
@@ -48,7 +49,9 @@ class SimMember:
         self.flush()
 
     def send(self, address: str, *values: Any, at: float | None = None, is_reliable: bool = True) -> None:
-        self.member.outbox.send(address, values, self.now, at=at, is_reliable=is_reliable)
+        self.member.outbox.send(
+            address, values, self.now, at=None if at is None else Shared(at), is_reliable=is_reliable
+        )
         self.flush()
 
     # What happens to it
@@ -102,7 +105,7 @@ class SimMember:
             self.heard += [(self.network.now, delivery) for delivery in member.deliveries]
             member.news.clear()
             member.deliveries.clear()
-        due = max((member.next_deadline() - self._offset) / self._rate + SLACK, self.network.now)
+        due = max((float(member.next_deadline()) - self._offset) / self._rate + SLACK, self.network.now)
         if self.is_up and due < self._wakes_at:
             self._wakes_at = due
             self.network.call_later(due - self.network.now, lambda: self.wake(due))
@@ -192,7 +195,7 @@ class EnsembleSim:
         drift = chance.uniform(-49e-6, 49e-6) if drift is None else drift
         member = SimMember(self.network, host, place, chance.uniform(0.0, 1e5), drift)
         member.may_lead = may_lead
-        beginning = chance.random()
+        beginning = Shared(chance.random())
         member.member = Member(
             app, self.dialect, place, member.now, may_lead=may_lead, peers=tuple(peers), beginning=beginning
         )

@@ -11,6 +11,7 @@ from math import inf, nextafter
 from typing import Final, NamedTuple
 
 from gandy.errors import LocalProtocolError
+from gandy.moments import LONG_AGO, NEVER, Monotonic, Shared
 
 # Seconds per second, between our clock and the leader's: each of two crystals is off by at most 50 ppm.
 DRIFT: Final = 100e-6
@@ -26,6 +27,8 @@ MAX_OUTSTANDING: Final = 8  # requests that may still be answered; the original 
 MAX_SERIAL: Final = 0x7FFF_FFFF  # it travels as an int32
 START_PERIOD: Final = 0.5  # seconds; the longest pause between two requests until there are enough replies
 FREE_RUN: Final = 1000.0  # seconds without a leader until the time is too wrong: by 0.1 s, at DRIFT
+
+ZERO: Final = Shared(0.0)
 
 Plan = tuple[tuple[float, float], ...]  # (seconds since the leader was found, period until then)
 
@@ -47,16 +50,26 @@ class Correction(Enum):
 class _Line(NamedTuple):
     """Shared time from a local time on: first at `rate`, from `until` on at the rate of local time."""
 
-    local: float
-    shared: float
+    local: Monotonic
+    shared: Shared
     rate: float = 1.0
-    until: float = -inf
+    until: Monotonic = LONG_AGO
 
-    def read(self, local: float) -> float:
+    def read(self, local: Monotonic) -> Shared:
         # A thread that read the local clock before the line began gets its first point.
         passed = max(local - self.local, 0.0)
         slewed = min(passed, max(self.until - self.local, 0.0))
         return self.shared + slewed * self.rate + (passed - slewed)
+
+
+def compute_offset(shared: Shared, local: Monotonic) -> float:
+    """Seconds from local to shared time."""
+    return float(shared) - float(local)
+
+
+def add_offset(local: Monotonic, offset: float) -> Shared:
+    """The shared time at a local time, which is ahead of it by so many seconds."""
+    return Shared(float(local) + offset)
 
 
 class SharedClock:
@@ -69,15 +82,15 @@ class SharedClock:
     def is_set(self) -> bool:
         return self._line is not None
 
-    def read(self, local: float) -> float:
+    def read(self, local: Monotonic) -> Shared:
         """The shared time. Raises: LocalProtocolError, where the clock was never set."""
         return self._get_line().read(local)
 
-    def offset_at(self, local: float) -> float:
+    def offset_at(self, local: Monotonic) -> float:
         """The shared time minus the local one."""
-        return self.read(local) - local
+        return compute_offset(self.read(local), local)
 
-    def local_time_of(self, shared: float) -> float:
+    def local_time_of(self, shared: Shared) -> Monotonic:
         """The first local time at which the clock, if nothing changes, shows this shared time."""
         line = self._get_line()
         if shared <= line.shared:
@@ -89,23 +102,24 @@ class SharedClock:
             local = line.local + (shared - line.shared) / line.rate
         # Rounding must not make it too early: a timer would wake up, find nothing to do, and sleep for no time.
         while (missing := shared - line.read(local)) > 0:
-            local = max(local + missing, nextafter(local, inf))
+            local = max(local + missing, Monotonic(nextafter(float(local), inf)))
         return local
 
-    def set(self, shared: float, local: float) -> None:
+    def set(self, shared: Shared, local: Monotonic) -> None:
         """Whatever it was before."""
         self._line = _Line(local, shared)
 
-    def settle(self, local: float) -> None:
+    def settle(self, local: Monotonic) -> None:
         """Stop slewing, because we lead now: whatever the clock shows is right."""
         self.set(self.read(local), local)
 
-    def steer(self, offset: float, local: float) -> Correction:
+    def steer(self, offset: float, local: Monotonic) -> Correction:
         """Bring it to an offset from local time without running backwards."""
         here = self.read(local)
-        advance = local + offset - here
+        wanted = add_offset(local, offset)
+        advance = wanted - here
         if advance > MAX_SLEW or advance < -MAX_STILL:
-            self.set(local + offset, local)
+            self.set(wanted, local)
             return Correction.JUMP if advance > 0 else Correction.RESTART
         if advance < -MAX_SLEW:
             self._line = _Line(local, here, 0.0, local - advance)
@@ -125,9 +139,9 @@ class Bracket(NamedTuple):
 
     low: float
     high: float
-    at: float
+    at: Monotonic
 
-    def age(self, now: float, drift: float) -> "Bracket":
+    def age(self, now: Monotonic, drift: float) -> "Bracket":
         """The same at a later time: wider, because clocks drift."""
         spread = drift * (now - self.at)
         return Bracket(self.low - spread, self.high + spread, now)
@@ -163,36 +177,36 @@ class ClockFollower:
         self._drift = drift
         self._needed = needed_replies
         self._serial = 0
-        self._sent: dict[int, float] = {}  # when each request was sent, by serial number
-        self._found_at = inf
-        self._ping_at = inf
+        self._sent: dict[int, Monotonic] = {}  # when each request was sent, by serial number
+        self._found_at = NEVER
+        self._ping_at = NEVER
         self._replies = 0  # of this leader
         self._trips: deque[float] = deque(maxlen=NEEDED_REPLIES)
         self._heard: Bracket | None = None  # by the replies of this leader
         self._trusted: Bracket | None = None  # in use: an older leader's, until this one has replied often enough
-        self._good_until = -inf
+        self._good_until = LONG_AGO
 
     @property
     def round_trip(self) -> float | None:
         """The shortest of the last five."""
         return min(self._trips, default=None)
 
-    def on_leader_found(self, now: float) -> None:
+    def on_leader_found(self, now: Monotonic) -> None:
         """There is a new leader. Until it has replied often enough, the clock goes on as before."""
         self._forget(now)
         if self._clock.is_set and self._trusted is None:  # we led, so our clock was right by definition
             offset = self._clock.offset_at(now)
             self._trust(Bracket(offset, offset, now), now)
 
-    def on_leader_lost(self, now: float) -> None:
+    def on_leader_lost(self, now: Monotonic) -> None:
         """The clock runs by itself now, and counts as synchronised for FREE_RUN seconds after the last reply."""
         self._forget(now)
-        self._ping_at = inf
+        self._ping_at = NEVER
 
-    def next_deadline(self) -> float:
+    def next_deadline(self) -> Monotonic:
         return self._ping_at
 
-    def on_time(self, now: float) -> list[int]:
+    def on_time(self, now: Monotonic) -> list[int]:
         """Serial numbers of requests to send at once."""
         if now < self._ping_at:
             return []
@@ -203,18 +217,19 @@ class ClockFollower:
             del self._sent[next(iter(self._sent))]
         return [self._serial]
 
-    def on_reply(self, serial: int, time: float, now: float) -> Correction | None:
+    def on_reply(self, serial: int, time: Shared, now: Monotonic) -> Correction | None:
         """How the clock was corrected. None: the reply does not count, or more are needed.
 
         After SET we are synchronised, and the other processes must be told.
         """
-        sent = self._sent.pop(serial, inf)
-        if now < sent or not 0 <= time <= MAX_TIME:
+        sent = self._sent.pop(serial, NEVER)
+        if now < sent or not 0 <= float(time) <= MAX_TIME:
             self.strays += 1
             return None
         self._trips.append(now - sent)
         # At some moment since we asked, the leader's clock showed `time`.
-        said = Bracket(time - now - RESOLUTION, time - sent + RESOLUTION, sent).age(now, self._drift)
+        low, high = compute_offset(time, now) - RESOLUTION, compute_offset(time, sent) + RESOLUTION
+        said = Bracket(low, high, sent).age(now, self._drift)
         self._heard = self._combine(said)
         self._replies += 1
         if self._replies < self._needed:
@@ -222,10 +237,10 @@ class ClockFollower:
         self._trust(self._heard, now)
         return self._steer(self._heard.middle, now)
 
-    def is_synchronised(self, now: float) -> bool:
+    def is_synchronised(self, now: Monotonic) -> bool:
         return now <= self._good_until
 
-    def max_error(self, now: float) -> float:
+    def max_error(self, now: Monotonic) -> float:
         """The clock is wrong by no more than this, with what is still to be slewed. `inf`: it may be anything.
 
         It covers the leader whose time we use, and a new one from its first reply on.
@@ -236,7 +251,7 @@ class ClockFollower:
         known = (self._trusted, self._heard or self._trusted)
         return max(bracket.age(now, self._drift).max_distance(offset) for bracket in known)
 
-    def _forget(self, now: float) -> None:
+    def _forget(self, now: Monotonic) -> None:
         """Replies of one leader say nothing about the next. Serial numbers go on, so late ones are strays."""
         self._sent.clear()
         self._trips.clear()
@@ -244,7 +259,7 @@ class ClockFollower:
         self._replies = 0
         self._found_at = self._ping_at = now
 
-    def _choose_period(self, now: float) -> float:
+    def _choose_period(self, now: Monotonic) -> float:
         age = now - self._found_at
         period = next((period for until, period in self._plan if age < until), self._plan[-1][1])
         return period if self._replies >= self._needed else min(period, START_PERIOD)
@@ -258,14 +273,14 @@ class ClockFollower:
             self.contradictions += 1
         return both or said
 
-    def _trust(self, bracket: Bracket, now: float) -> None:
+    def _trust(self, bracket: Bracket, now: Monotonic) -> None:
         self._trusted = bracket
         self._good_until = now + FREE_RUN
 
-    def _steer(self, offset: float, now: float) -> Correction:
+    def _steer(self, offset: float, now: Monotonic) -> Correction:
         if self._clock.is_set:
             return self._clock.steer(offset, now)
-        self._clock.set(now + offset, now)
+        self._clock.set(add_offset(now, offset), now)
         return Correction.SET
 
 
@@ -276,7 +291,7 @@ class ClockLeader:
     was started, so there it is what has passed of that second.
     """
 
-    def __init__(self, clock: SharedClock, now: float, beginning: float = 0.0) -> None:
+    def __init__(self, clock: SharedClock, now: Monotonic, beginning: Shared = ZERO) -> None:
         self.requests = 0
         self._clock = clock
         if clock.is_set:
@@ -284,7 +299,7 @@ class ClockLeader:
         else:
             clock.set(beginning, now)
 
-    def on_request(self, now: float) -> float:
+    def on_request(self, now: Monotonic) -> Shared:
         """The time to reply. Read the local clock after the request came: the followers' bounds rest on that."""
         self.requests += 1
         return self._clock.read(now)
@@ -346,7 +361,7 @@ def choose_leader(candidates: Iterable[str]) -> str:
 class LeaderChoice:
     """Decides which process a member follows, or that it leads: only a member with `clock="lead"` may."""
 
-    def __init__(self, name: str, may_lead: bool, now: float, patience: float = PATIENCE) -> None:
+    def __init__(self, name: str, may_lead: bool, now: Monotonic, patience: float = PATIENCE) -> None:
         self.state = Lead.STANDING_BY
         self.leader: str | None = None  # perhaps ourselves
         self._name = name
@@ -355,13 +370,13 @@ class LeaderChoice:
         self._rivals: frozenset[str] = frozenset()
         self._offer_at = self._compute_turn(now, 0)
 
-    def next_deadline(self) -> float:
+    def next_deadline(self) -> Monotonic:
         return self._offer_at
 
-    def on_time(self, now: float) -> tuple[LeadAct, ...]:
+    def on_time(self, now: Monotonic) -> tuple[LeadAct, ...]:
         return self._move(LeadEvent.PATIENCE, self._name) if now >= self._offer_at else ()
 
-    def on_offers(self, others: Iterable[str], now: float, greater_names: int = 0) -> tuple[LeadAct, ...]:
+    def on_offers(self, others: Iterable[str], now: Monotonic, greater_names: int = 0) -> tuple[LeadAct, ...]:
         """All other processes that offer `_cs` now, after any of them came or went.
 
         `greater_names`: how many known processes have a greater name than ours. They may offer before us.
@@ -385,12 +400,12 @@ class LeaderChoice:
             return self._move(LeadEvent.BEATEN, first)
         return self._move(LeadEvent.RIVAL, self._name)
 
-    def _compute_turn(self, now: float, greater_names: int) -> float:
-        return now + self._patience + TURN * min(greater_names, MAX_TURNS) if self._may_lead else inf
+    def _compute_turn(self, now: Monotonic, greater_names: int) -> Monotonic:
+        return now + self._patience + TURN * min(greater_names, MAX_TURNS) if self._may_lead else NEVER
 
     def _move(self, event: LeadEvent, leader: str | None) -> tuple[LeadAct, ...]:
         self.state, acts = LEAD_LAW[self.state, event]
         self.leader = leader
         if self.state is not Lead.STANDING_BY:
-            self._offer_at = inf
+            self._offer_at = NEVER
         return acts

@@ -18,6 +18,7 @@ from gandy.bus.wire.control import (
     make_clock_request,
 )
 from gandy.bus.wire.dialects import CLOCK_SERVICE, Dialect
+from gandy.moments import Monotonic
 
 
 class ClockExchange:
@@ -47,7 +48,7 @@ class ClockExchange:
 
     # The leader
 
-    def choose_leader(self, now: float) -> None:
+    def choose_leader(self, now: Monotonic) -> None:
         """After a process began or ceased to offer the clock."""
         processes = self._links.processes
         others = [process.name for process in processes.values() if CLOCK_SERVICE in process.services]
@@ -55,7 +56,7 @@ class ClockExchange:
         before = self._time.leader or self._name
         self._act(self._time.on_offers(others, greater, now), before)
 
-    def on_time(self, now: float) -> None:
+    def on_time(self, now: Monotonic) -> None:
         others_know = any(process.state is ProcessState.OK for process in self._links.processes.values())
         self._act(self._time.on_time(now, others_know), self._name)
         for serial in self._time.follower.on_time(now):
@@ -97,7 +98,7 @@ class ClockExchange:
             data = encode_clock_request(make_clock_request(serial, self._name), self._dialect)
             self._output.effects.append(Datagram(leader.ip, leader.udp_port, data))
 
-    def on_request(self, request: ClockRequest, now: float) -> None:
+    def on_request(self, request: ClockRequest, now: Monotonic) -> None:
         time = self._time.on_request(now)
         asker = self._links.processes.get(request.reply_to[1:].partition("/")[0])
         if time is None or asker is None or not asker.is_here:
@@ -107,7 +108,7 @@ class ClockExchange:
         data = encode_clock_reply(ClockReply(request.serial, time), request, self._dialect)
         self._output.effects.append(Datagram(asker.ip, asker.udp_port, data))
 
-    def on_reply(self, reply: ClockReply, now: float) -> bool:
+    def on_reply(self, reply: ClockReply, now: Monotonic) -> bool:
         """True if the shared time jumped back: times that were agreed on before mean nothing now."""
         heard = self._time.on_reply(reply.serial, reply.time, now)
         if heard.jump:

@@ -5,6 +5,7 @@ from typing import Final
 
 from gandy.bus.core.effects import Broadcast, Datagram
 from gandy.bus.wire.dialects import DISCOVERY_INTERVAL, LOCAL_SERVICE, Dialect, grow_interval
+from gandy.moments import Monotonic
 
 LOCALHOST: Final = "127.0.0.1"
 
@@ -34,7 +35,9 @@ def sending_time(messages: int = FIRST_MESSAGES) -> float:
 class Announcer:
     """Sends one and the same message, to one port at a time."""
 
-    def __init__(self, dialect: Dialect, own_port: int, has_network: bool, peers: Sequence[str], now: float) -> None:
+    def __init__(
+        self, dialect: Dialect, own_port: int, has_network: bool, peers: Sequence[str], now: Monotonic
+    ) -> None:
         """`peers` are hosts that broadcasts do not reach."""
         self._ports = dialect.list_targets(own_port)
         # Once to the other ports too: else an old process at a later port is found only by its own messages, of which
@@ -47,7 +50,7 @@ class Announcer:
         self._interval = DISCOVERY_INTERVAL
         self.due = now
 
-    def on_time(self, data: bytes, now: float) -> Iterator[Datagram | Broadcast]:
+    def on_time(self, data: bytes, now: Monotonic) -> Iterator[Datagram | Broadcast]:
         """What to send now."""
         if now < self.due:
             return

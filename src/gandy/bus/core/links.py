@@ -5,7 +5,6 @@ Only the first message of a link is understood here; the owner of the links reac
 
 from collections.abc import Callable
 from functools import lru_cache
-from math import inf
 from typing import Final, NamedTuple
 
 from gandy.bus.core.discovery import LOCALHOST
@@ -15,6 +14,7 @@ from gandy.bus.wire.control import Discovery, Init, decode_discovery, decode_ini
 from gandy.bus.wire.dialects import Dialect
 from gandy.bus.wire.messages import MAX_BUS_MESSAGE, Order
 from gandy.errors import RemoteProtocolError
+from gandy.moments import NEVER, Monotonic
 
 MAX_CONNECTING: Final = 64  # connections that are being made: a host that announces thousands only wants us to try them
 MAX_STRANGERS: Final = 256  # links that have not identified themselves
@@ -44,11 +44,11 @@ class Endpoints(NamedTuple):
 class Reactions(NamedTuple):
     """What the owner of the links does."""
 
-    greet: Callable[[Process, float], None]  # introduce us: the link is there
+    greet: Callable[[Process, Monotonic], None]  # introduce us: the link is there
     on_found: Callable[[Process], None]  # its init message has come
     repeat: Callable[[bytes, Order], bool]  # True if the message went where an earlier one with its head went
-    on_message: Callable[[bytes, Order, Process, float], None]  # for all others; raises: RemoteProtocolError
-    on_lost: Callable[[Process, float], None]  # one that was found
+    on_message: Callable[[bytes, Order, Process, Monotonic], None]  # for all others; raises: RemoteProtocolError
+    on_lost: Callable[[Process, Monotonic], None]  # one that was found
 
 
 class Links:
@@ -79,7 +79,7 @@ class Links:
 
     # Discovery
 
-    def on_discovery(self, data: bytes, ip: str, now: float) -> None:
+    def on_discovery(self, data: bytes, ip: str, now: Monotonic) -> None:
         """docs/protocol/bus.md, rules 6 and 7. Raises: RemoteProtocolError."""
         decode = _decode_cached if len(data) <= MAX_DISCOVERY else decode_discovery
         message = decode(data, self._dialect)
@@ -92,7 +92,7 @@ class Links:
         else:
             self._output.effects.append(Datagram(message.ip, message.discovery_port, self.discovery))
 
-    def _connect(self, message: Discovery, now: float) -> None:
+    def _connect(self, message: Discovery, now: Monotonic) -> None:
         connecting = sum(1 for link in self._waiting.values() if link.process is not None)
         if connecting >= MAX_CONNECTING or len(self.processes) >= MAX_PROCESSES:
             self._output.dropped["too many processes"] += 1  # they will announce themselves again
@@ -109,7 +109,7 @@ class Links:
 
     # Links
 
-    def on_accept(self, now: float) -> int:
+    def on_accept(self, now: Monotonic) -> int:
         """If there are too many strangers, the one that has waited longest is cut: honest processes speak at once."""
         strangers = [link.number for link in self._waiting.values() if link.process is None]
         if len(strangers) >= MAX_STRANGERS:
@@ -117,20 +117,20 @@ class Links:
             self._cut(strangers[0], now)
         return self._add(now).number
 
-    def _add(self, now: float, process: Process | None = None) -> PeerLink:
+    def _add(self, now: Monotonic, process: Process | None = None) -> PeerLink:
         self._next += 1
         link = self._links[self._next] = self._waiting[self._next] = PeerLink(self._next, MAX_INIT, now, process)
         if process is not None:
             process.link = link.number
         return link
 
-    def on_connected(self, number: int, now: float) -> None:
+    def on_connected(self, number: int, now: Monotonic) -> None:
         link = self._links.get(number)
         if link is not None and link.process is not None and link.process.state is ProcessState.CONNECTING:
             link.process.move(ProcessState.CONNECTED, now)
             self._react.greet(link.process, now)
 
-    def on_data(self, number: int, data: bytes, now: float) -> bool:
+    def on_data(self, number: int, data: bytes, now: Monotonic) -> bool:
         """True if all messages went where earlier ones with their heads went. Never raises: nonsense cuts the link."""
         link = self._links.get(number)
         if link is None:
@@ -153,7 +153,7 @@ class Links:
             are_known = False
         return are_known
 
-    def _on_init(self, link: PeerLink, init: Init, now: float) -> None:
+    def _on_init(self, link: PeerLink, init: Init, now: Monotonic) -> None:
         is_accepted = link.process is None
         process = self._identify(link, init, now)
         if process is None:
@@ -170,7 +170,7 @@ class Links:
         if is_accepted:
             self._react.greet(process, now)
 
-    def _identify(self, link: PeerLink, init: Init, now: float) -> Process | None:
+    def _identify(self, link: PeerLink, init: Init, now: Monotonic) -> Process | None:
         """The process at the other end; None if it cannot be the one that it claims to be."""
         if link.process is not None:
             return link.process if link.process.name == init.process else None
@@ -183,7 +183,7 @@ class Links:
         process.link, link.process = link.number, process
         return process
 
-    def on_cut(self, number: int, now: float) -> None:
+    def on_cut(self, number: int, now: Monotonic) -> None:
         """A link ended, or was never made. Discovery goes on, so its process may come back."""
         link = self._links.pop(number, None)
         self._waiting.pop(number, None)
@@ -193,14 +193,14 @@ class Links:
             if process.is_here:
                 self._react.on_lost(process, now)
 
-    def _cut(self, number: int, now: float) -> None:
+    def _cut(self, number: int, now: Monotonic) -> None:
         self._output.effects.append(Cut(number))
         self.on_cut(number, now)
 
-    def next_deadline(self) -> float:
-        return next((link.since + PATIENCE for link in self._waiting.values()), inf)
+    def next_deadline(self) -> Monotonic:
+        return next((link.since + PATIENCE for link in self._waiting.values()), NEVER)
 
-    def on_time(self, now: float) -> None:
+    def on_time(self, now: Monotonic) -> None:
         while self.next_deadline() <= now:
             self._cut(next(iter(self._waiting)), now)
 

@@ -5,7 +5,6 @@ head goes too, without a search, until a handler is added or removed.
 """
 
 from collections import Counter, deque
-from math import inf
 from typing import Final, NamedTuple
 
 from msgspec import Struct
@@ -17,8 +16,9 @@ from gandy.bus.core.schedule import Handle, Schedule
 from gandy.bus.core.timekeeper import Timekeeper
 from gandy.bus.wire.control import is_name, is_process
 from gandy.bus.wire.dialects import CLOCK_SERVICE, LOCAL_SERVICE
-from gandy.bus.wire.messages import AT_ONCE, Elements, Order, Reading, decode, find_args, find_reading, peek
+from gandy.bus.wire.messages import AT_ONCE, UNTIMED, Elements, Order, Reading, decode, find_args, find_reading, peek
 from gandy.errors import ConfigError, NotScheduled, RemoteProtocolError
+from gandy.moments import NEVER, Monotonic, Shared
 
 MAX_DELIVERIES: Final = 100_000  # waiting for handlers; then our own program may not add to them
 MAX_ROUTES: Final = 1_024  # remembered; peers choose them, so they are few, and all are forgotten at once
@@ -31,7 +31,7 @@ class Delivery(Struct, frozen=True):
 
     handler: Handler
     args: Args  # converted for the handler
-    time: float
+    time: Shared
     address: str = ""  # empty for a timer
     types: str = ""  # as sent
 
@@ -52,7 +52,7 @@ class Route(NamedTuple):
 class RawMessage(NamedTuple):
     """A message or a bundle whose contents are not decoded yet."""
 
-    time: float
+    time: Shared
     address: str
     data: bytes
     order: Order
@@ -108,26 +108,26 @@ class LocalServices:
         route = self._routes.get((data[:begin], order))
         if route is None:
             return False
-        self._follow(route, 0.0, data, begin)
+        self._follow(route, AT_ONCE, data, begin)
         return True
 
-    def receive(self, message: RawMessage, now: float) -> None:
+    def receive(self, message: RawMessage, now: Monotonic) -> None:
         """From another process. Raises: RemoteProtocolError."""
         if message.address[0] == "#":
             decode(message.data, message.order)  # nothing of a bundle is delivered unless all of it can be decoded
         self._maybe_take(message, now)
-        if message.time > 0.0 or message.address[0] == "#":
+        if message.time > AT_ONCE or message.address[0] == "#":
             self.release(now)
 
-    def accept(self, message: RawMessage, now: float) -> None:
+    def accept(self, message: RawMessage, now: Monotonic) -> None:
         """From our own program, which sends no bundles. Raises: NotScheduled."""
         if len(self.deliveries) >= MAX_DELIVERIES:
             raise NotScheduled(f"{MAX_DELIVERIES:,} messages wait for their handlers already", retryable=True)
         self._take(message, now)
-        if message.time > 0.0:
+        if message.time > AT_ONCE:
             self.release(now)
 
-    def call_at(self, time: float, handler: Handler, now: float) -> Handle:
+    def call_at(self, time: Shared, handler: Handler, now: Monotonic) -> Handle:
         """Raises: NotScheduled."""
         return self._held.add(time, handler, self._time.clock.read(now))
 
@@ -140,12 +140,12 @@ class LocalServices:
         self._held.clear()
         return count
 
-    def next_deadline(self) -> float:
+    def next_deadline(self) -> Monotonic:
         """In local time."""
         due = self._held.next_deadline()
-        return self._time.clock.local_time_of(due) if due != inf else inf
+        return self._time.clock.local_time_of(due) if self._held else NEVER
 
-    def release(self, now: float) -> None:
+    def release(self, now: Monotonic) -> None:
         """Deliver what is due, one time after the other: a bundle may hold messages that come before the next one."""
         if not len(self._held):
             return
@@ -157,22 +157,22 @@ class LocalServices:
                 else:
                     self._deliver(held, now)
 
-    def _maybe_take(self, message: RawMessage, now: float) -> None:
+    def _maybe_take(self, message: RawMessage, now: Monotonic) -> None:
         try:
             self._take(message, now)
         except NotScheduled as error:
             self._dropped["too many timed messages" if error.retryable else "too far ahead"] += 1
 
-    def _take(self, message: RawMessage, now: float) -> None:
+    def _take(self, message: RawMessage, now: Monotonic) -> None:
         """Rule 17: timed messages wait, even late ones: others may be due before them. Raises: NotScheduled."""
-        if message.time <= 0.0:
+        if message.time <= AT_ONCE:
             self._deliver(message, now)
         elif not self._time.is_synced(now):
             self._dropped["timed, and the time is not known"] += 1
         else:
             self._held.add(message.time, message, self._time.clock.read(now), len(message.data))
 
-    def _deliver(self, message: RawMessage, now: float) -> None:
+    def _deliver(self, message: RawMessage, now: Monotonic) -> None:
         if message.address[0] != "#":
             self._dispatch(message)
             return
@@ -198,7 +198,7 @@ class LocalServices:
             self._dropped["nonsense"] += 1
             return
         route = Route(address, reading, handlers)
-        if data.startswith(AT_ONCE) and begin <= MAX_HEAD and len(handlers) <= MAX_ROUTED:
+        if data.startswith(UNTIMED) and begin <= MAX_HEAD and len(handlers) <= MAX_ROUTED:
             self._remember(route, data[:begin], order)
         self._follow(route, time, data, begin)
 
@@ -207,7 +207,7 @@ class LocalServices:
             self._routes.clear()
         self._routes[head, order] = route
 
-    def _follow(self, route: Route, time: float, data: bytes, begin: int) -> None:
+    def _follow(self, route: Route, time: Shared, data: bytes, begin: int) -> None:
         address, reading, handlers = route
         types = reading.types
         try:

@@ -28,8 +28,9 @@ from gandy.bus.wire.control import (
     encode_init,
 )
 from gandy.bus.wire.dialects import CLOCK_SERVICE, LOCAL_SERVICE, Dialect
-from gandy.bus.wire.messages import MAX_DATAGRAM, BusMessage, Order, decode_message, peek
+from gandy.bus.wire.messages import AT_ONCE, MAX_DATAGRAM, BusMessage, Order, decode_message, peek
 from gandy.errors import RemoteProtocolError
+from gandy.moments import Monotonic, Shared
 
 __all__ = ["Delivery", "Endpoints", "Member"]
 
@@ -42,11 +43,11 @@ class Member:
         app: str,
         dialect: Dialect,
         place: Endpoints,
-        now: float,
+        now: Monotonic,
         *,
         may_lead: bool = False,
         peers: Sequence[str] = (),
-        beginning: float = 0.0,
+        beginning: Shared = AT_ONCE,
         first_patience: float = 0.0,
         max_datagram: int = MAX_DATAGRAM,
     ) -> None:
@@ -85,7 +86,7 @@ class Member:
         if self._local.remove_service(name):
             self.services.withdraw(name)
 
-    def call_at(self, time: float, handler: Handler, now: float) -> Handle:
+    def call_at(self, time: Shared, handler: Handler, now: Monotonic) -> Handle:
         """A timer of our own, on the same schedule. Raises: NoClock, NotScheduled."""
         self.outbox.check_time(time, None, now)
         return self._local.call_at(time, handler, now)
@@ -94,7 +95,7 @@ class Member:
         """True if the timer was still waiting."""
         return self._local.cancel(handle)
 
-    def get_status(self, service: str, now: float) -> Status:
+    def get_status(self, service: str, now: Monotonic) -> Status:
         provider = self.services.find(service)
         if provider is None:
             return Status.UNKNOWN
@@ -114,7 +115,7 @@ class Member:
 
     # What happens
 
-    def on_datagram(self, data: bytes, ip: str, now: float) -> bool:
+    def on_datagram(self, data: bytes, ip: str, now: Monotonic) -> bool:
         """At either of our UDP ports. True if nothing but deliveries came of it. Never raises.
 
         The sender's `ip` is needed for discovery, and for all messages while there are `links.foreign`.
@@ -131,28 +132,28 @@ class Member:
             self.dropped["nonsense"] += 1
         return False
 
-    def on_accept(self, now: float) -> int:
+    def on_accept(self, now: Monotonic) -> int:
         """A connection to us was made. Returns the number of the link."""
         return self.links.on_accept(now)
 
-    def on_connected(self, link: int, now: float) -> None:
+    def on_connected(self, link: int, now: Monotonic) -> None:
         """A connection that we wanted was made."""
         self.links.on_connected(link, now)
 
-    def on_data(self, link: int, data: bytes, now: float) -> bool:
+    def on_data(self, link: int, data: bytes, now: Monotonic) -> bool:
         """Bytes of a link. True if nothing but deliveries came of them. Never raises: nonsense cuts the link."""
         return self.links.on_data(link, data, now)
 
-    def on_cut(self, link: int, now: float) -> None:
+    def on_cut(self, link: int, now: Monotonic) -> None:
         """A link ended, or was never made."""
         self.links.on_cut(link, now)
 
-    def next_deadline(self) -> float:
+    def next_deadline(self) -> Monotonic:
         """When `on_time` should be called next, in local time."""
         links, held = self.links.next_deadline(), self._local.next_deadline()
         return min(self._announcer.due, self.time.next_deadline(), links, held)
 
-    def on_time(self, now: float) -> None:
+    def on_time(self, now: Monotonic) -> None:
         self.effects.extend(self._announcer.on_time(self.links.discovery, now))
         self.links.on_time(now)
         self._clock.on_time(now)
@@ -160,7 +161,7 @@ class Member:
 
     # Processes
 
-    def _greet(self, process: Process, now: float) -> None:
+    def _greet(self, process: Process, now: Monotonic) -> None:
         """docs/protocol/bus.md, rule 9: init, services, and whether we know the time."""
         place, is_synced = self.place, self.time.is_synced(now)
         init = Init(place.ip, place.tcp_port, place.udp_port, is_synced, order=self.dialect.order)
@@ -171,7 +172,7 @@ class Member:
     def _on_found(self, process: Process) -> None:
         self.news.append(ProcessFound(process.name))
 
-    def _on_lost(self, process: Process, now: float) -> None:
+    def _on_lost(self, process: Process, now: Monotonic) -> None:
         self.services.on_lost(process)
         self.news.append(ProcessLost(process.name))
         if CLOCK_SERVICE in process.services:
@@ -179,7 +180,7 @@ class Member:
 
     # Messages
 
-    def _on_message(self, data: bytes, order: Order, process: Process | None, now: float) -> None:
+    def _on_message(self, data: bytes, order: Order, process: Process | None, now: Monotonic) -> None:
         """`process`: its sender, if it came over a link. Raises: RemoteProtocolError."""
         time, address, at = peek(data, order)
         service = address[1:].partition("/")[0]
@@ -190,7 +191,7 @@ class Member:
         else:
             self.dropped["no such service here"] += 1
 
-    def _on_control(self, message: BusMessage, process: Process | None, now: float) -> None:
+    def _on_control(self, message: BusMessage, process: Process | None, now: Monotonic) -> None:
         match decode_control(message, self.dialect):
             case Services() as services if process is not None and services.process == process.name:
                 if self.services.on_services(process, services):
@@ -204,7 +205,7 @@ class Member:
             case _:
                 self.dropped["no such control message"] += 1
 
-    def _on_clock_reply(self, reply: ClockReply, now: float) -> None:
+    def _on_clock_reply(self, reply: ClockReply, now: Monotonic) -> None:
         has_new_time = self._clock.on_reply(reply, now)
         if has_new_time:
             self.dropped["for a time that is over"] += self._local.clear_held()

@@ -14,8 +14,9 @@ from gandy.bus.core.local_services import LocalServices, RawMessage
 from gandy.bus.core.processes import Process, ProcessState
 from gandy.bus.core.schedule import HORIZON
 from gandy.bus.core.timekeeper import Timekeeper
-from gandy.bus.wire.messages import Draft, Order, draft, frame, infer_types, peek
+from gandy.bus.wire.messages import AT_ONCE, Draft, Order, draft, frame, infer_types, peek
 from gandy.errors import AddressError, NoClock, NotScheduled, UnknownService
+from gandy.moments import Monotonic, Shared
 
 MAX_DRAFTS: Final = 1_024  # kept; all are forgotten at once
 MAX_DRAFTED: Final = 32  # types of one of them
@@ -49,17 +50,17 @@ class Outbox:
         self,
         address: str,
         values: Sequence[Any],
-        now: float,
+        now: Monotonic,
         *,
         types: str | None = None,
-        at: float | None = None,
+        at: Shared | None = None,
         is_reliable: bool = True,
     ) -> None:
         """Raises: UnknownService, NoClock, AddressError, NotScheduled; ValueError, where values do not fit types."""
         if types is None:
             types = infer_types(values)
         service, draft = self._drafts.get((address, types)) or self._draft(address, types)
-        data = draft.encode(at or 0.0, values)
+        data = draft.encode(at or AT_ONCE, values)
         if not is_reliable and len(data) > self._max_datagram:
             raise ValueError(f"{len(data):,} bytes do not fit a datagram: send it reliably")
         process = self._find_target(service)
@@ -68,13 +69,13 @@ class Outbox:
         if (
             process is None
         ):  # treated like a message from another process, so that the same mistakes have the same effect
-            self._local.accept(RawMessage(at or 0.0, address, data, self._order, peek(data, self._order)[2]), now)
+            self._local.accept(RawMessage(at or AT_ONCE, address, data, self._order, peek(data, self._order)[2]), now)
         elif is_reliable:
             self._effects.append(Write(process.link, frame(data)))
         else:
             self._effects.append(Datagram(process.ip, process.udp_port, data))
 
-    def check_time(self, at: float, process: Process | None, now: float) -> None:
+    def check_time(self, at: Shared, process: Process | None, now: Monotonic) -> None:
         """Raises: NoClock, NotScheduled."""
         if not self._time.is_synced(now):
             raise NoClock("the shared time is not known yet: wait until it is, or send without a time")

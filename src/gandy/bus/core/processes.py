@@ -9,6 +9,7 @@ from enum import IntEnum
 from typing import Final
 
 from gandy.bus.wire.messages import Framer, Order
+from gandy.moments import Monotonic
 
 MAX_PROCESSES: Final = 2_000  # in the table; a host that announces more only wants to fill it
 MAX_SERVICES: Final = 1_000  # of one process
@@ -41,7 +42,7 @@ class Status(IntEnum):
 class Process:
     """Another member."""
 
-    def __init__(self, name: str, ip: str, tcp_port: int, now: float) -> None:
+    def __init__(self, name: str, ip: str, tcp_port: int, now: Monotonic) -> None:
         self.name = name
         self.ip = ip
         self.tcp_port = tcp_port
@@ -54,7 +55,7 @@ class Process:
         self.services: dict[str, None] = {}  # in the order of its announcements, so that runs can be repeated
         self.knows_our_state = False  # we told it that we know the time, which cannot be taken back
 
-    def move(self, state: ProcessState, now: float) -> None:
+    def move(self, state: ProcessState, now: Monotonic) -> None:
         if state is not self.state:
             self.state, self.since = state, now
             self.is_here = state >= ProcessState.NO_CLOCK
@@ -63,7 +64,7 @@ class Process:
 class PeerLink:
     """A TCP connection. `process` is None until an accepted one has identified itself."""
 
-    def __init__(self, number: int, limit: int, now: float, process: Process | None = None) -> None:
+    def __init__(self, number: int, limit: int, now: Monotonic, process: Process | None = None) -> None:
         self.number = number
         self.framer = Framer(limit)
         self.since = now

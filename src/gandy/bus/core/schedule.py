@@ -8,6 +8,7 @@ from math import inf
 from typing import Final, Generic, NewType, TypeVar
 
 from gandy.errors import NotScheduled
+from gandy.moments import Shared
 
 MAX_COUNT: Final = 100_000  # entries; any process of the ensemble can send timed messages
 MAX_BYTES: Final = 64 * 1024 * 1024  # of all entries, by the sizes that `add` is given
@@ -26,13 +27,13 @@ class Schedule(Generic[T]):
         self._max_bytes = max_bytes
         self._bytes = 0
         self._added = 0
-        self._heap: list[tuple[float, Handle]] = []  # with cancelled entries, but no more of them than of others
+        self._heap: list[tuple[Shared, Handle]] = []  # with cancelled entries, but no more of them than of others
         self._items: dict[Handle, tuple[T, int]] = {}
 
     def __len__(self) -> int:
         return len(self._items)
 
-    def add(self, time: float, item: T, now: float, size: int = 0) -> Handle:
+    def add(self, time: Shared, item: T, now: Shared, size: int = 0) -> Handle:
         """An item that is late is due at once. `size`: its bytes. Raises: NotScheduled."""
         if not time - now <= self._horizon:  # NaN fails this test too
             raise NotScheduled(f"{time - now:.3f} s ahead is too far: at most {self._horizon:g} s", retryable=False)
@@ -57,11 +58,11 @@ class Schedule(Generic[T]):
             self._tidy()
         return is_there
 
-    def next_deadline(self) -> float:
+    def next_deadline(self) -> Shared:
         """The shared time at which `pop_due` is due. `inf`: nothing waits."""
-        return self._heap[0][0] if self._heap else inf
+        return self._heap[0][0] if self._heap else Shared(inf)
 
-    def pop_due(self, now: float) -> list[tuple[float, T]]:
+    def pop_due(self, now: Shared) -> list[tuple[Shared, T]]:
         """The items that are due, each with its time, in order."""
         due = []
         while self._heap and self._heap[0][0] <= now:

@@ -1,10 +1,10 @@
 """What a member knows of the shared time, and whether it leads the clock or which process it follows."""
 
 from collections.abc import Iterable
-from math import inf
 from typing import NamedTuple, assert_never
 
 from gandy.bus.core.clock import ClockFollower, ClockLeader, Correction, LeadAct, LeaderChoice, SharedClock
+from gandy.moments import LONG_AGO, Monotonic, Shared
 
 
 class Heard(NamedTuple):
@@ -21,8 +21,8 @@ class Timekeeper:
         self,
         name: str,
         may_lead: bool,
-        beginning: float,
-        now: float,
+        beginning: Shared,
+        now: Monotonic,
         patience: float = 0.0,
         first_patience: float = 0.0,
     ) -> None:
@@ -35,7 +35,7 @@ class Timekeeper:
         self._started = now
         self._patience = patience
         self._first_patience = first_patience
-        self._not_before = -inf
+        self._not_before = LONG_AGO
         self._is_settled = False  # the clock shows this leader's time, not an earlier one's
 
     @property
@@ -47,35 +47,35 @@ class Timekeeper:
     def leads(self) -> bool:
         return self._leads is not None
 
-    def is_synced(self, now: float) -> bool:
+    def is_synced(self, now: Monotonic) -> bool:
         return self.leads or self.follower.is_synchronised(now)
 
-    def max_error(self, now: float) -> float:
+    def max_error(self, now: Monotonic) -> float:
         """The shared time is wrong by no more than this. `inf`: it may be anything."""
         return 0.0 if self.leads else self.follower.max_error(now)
 
-    def on_offers(self, others: Iterable[str], greater_names: int, now: float) -> tuple[LeadAct, ...]:
+    def on_offers(self, others: Iterable[str], greater_names: int, now: Monotonic) -> tuple[LeadAct, ...]:
         """After another process began or ceased to offer the clock."""
         return self._act(self._choice.on_offers(others, now, greater_names), now)
 
-    def on_time(self, now: float, others_know: bool = False) -> tuple[LeadAct, ...]:
+    def on_time(self, now: Monotonic, others_know: bool = False) -> tuple[LeadAct, ...]:
         """`others_know`: processes that we met know the shared time from a leader that we have not met.
 
         A new time of ours would compete with theirs. So we wait longer, and begin one only if no leader was found by
         then. Where discovery messages may be lost, we wait a little in any case.
         """
         patience = self._patience if others_know else self._first_patience
-        self._not_before = -inf if self.clock.is_set else self._started + patience
+        self._not_before = LONG_AGO if self.clock.is_set else self._started + patience
         return self._act(self._choice.on_time(now), now) if now >= self._not_before else ()
 
-    def next_deadline(self) -> float:
+    def next_deadline(self) -> Monotonic:
         return min(max(self._choice.next_deadline(), self._not_before), self.follower.next_deadline())
 
-    def on_request(self, now: float) -> float | None:
+    def on_request(self, now: Monotonic) -> Shared | None:
         """The time to reply, if we lead."""
         return None if self._leads is None else self._leads.on_request(now)
 
-    def on_reply(self, serial: int, time: float, now: float) -> Heard:
+    def on_reply(self, serial: int, time: Shared, now: Monotonic) -> Heard:
         before = self.clock.read(now) if self.clock.is_set else time
         correction = None if self.leads else self.follower.on_reply(serial, time, now)
         if correction is None:
@@ -84,12 +84,12 @@ class Timekeeper:
         has_jumped = correction in (Correction.JUMP, Correction.RESTART)
         return Heard(not was_settled, self.clock.read(now) - before if has_jumped else 0.0)
 
-    def _act(self, acts: tuple[LeadAct, ...], now: float) -> tuple[LeadAct, ...]:
+    def _act(self, acts: tuple[LeadAct, ...], now: Monotonic) -> tuple[LeadAct, ...]:
         for act in acts:
             match act:
                 case LeadAct.OFFER:
                     self.follower.on_leader_lost(now)
-                    self._leads = ClockLeader(self.clock, now, self._beginning + now - self._started)
+                    self._leads = ClockLeader(self.clock, now, self._beginning + (now - self._started))
                 case LeadAct.WITHDRAW:
                     self._leads = None
                     self.follower = ClockFollower(self.clock)  # the old one knows only what leaders before us said

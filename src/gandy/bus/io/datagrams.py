@@ -1,7 +1,6 @@
 """Reads and sends the datagrams of a member. Those of a private ensemble are sealed and opened here."""
 
 import logging
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -9,6 +8,8 @@ from gandy.bus.core.effects import Datagram
 from gandy.bus.core.member import Member
 from gandy.bus.io.sockets import MAX_DATAGRAM_BYTES, MAX_READS, MAX_WAITING, Sockets
 from gandy.bus.io.spinning import SpinPolicy
+from gandy.clocks import read_monotonic
+from gandy.moments import LONG_AGO
 
 if TYPE_CHECKING:
     from gandy.bus.io.privacy import Privacy
@@ -29,7 +30,7 @@ class Datagrams:
         self._spin = spin
         self._privacy = privacy
         self._is_burst = False  # datagrams follow one another at once
-        self._read_at = 0.0
+        self._read_at = LONG_AGO
 
     def read(self, _event: int) -> bool:
         """True if more than deliveries came of it."""
@@ -44,7 +45,7 @@ class Datagrams:
                     data, (ip, _) = sock.recvfrom(MAX_DATAGRAM_BYTES)
                 else:  # formatting the sender's address takes longer than reading the message
                     data = sock.recv(MAX_DATAGRAM_BYTES)
-                now = time.monotonic()
+                now = read_monotonic()
                 if self._privacy is not None:
                     data = self._privacy.open(data)
                 if data:  # strangers must not keep us spinning
@@ -53,7 +54,7 @@ class Datagrams:
                     result = True
                 read += 1
         except OSError:
-            now = time.monotonic()  # nothing is left; or ICMP says that an earlier datagram could not be delivered
+            now = read_monotonic()  # nothing is left; or ICMP says that an earlier datagram could not be delivered
         self._is_burst = read > 1 or now - self._read_at < BURST_GAP
         self._read_at = now
         return result
@@ -64,7 +65,7 @@ class Datagrams:
                 data, (ip, _) = self._sockets.discovery.recvfrom(MAX_DATAGRAM_BYTES)
                 if self._privacy is not None:
                     data = self._privacy.open(data)
-                self._member.on_datagram(data, ip, time.monotonic())
+                self._member.on_datagram(data, ip, read_monotonic())
         return True
 
     def send(self, datagram: Datagram) -> None:

@@ -7,7 +7,6 @@ thread or where `post` puts them, and never while the engine is locked. The sock
 import logging
 import os
 import select
-import time
 from collections.abc import Callable
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,7 +21,9 @@ from gandy.bus.io.sockets import Sockets
 from gandy.bus.io.tcp import TcpLinks
 from gandy.bus.wire.dialects import Dialect
 from gandy.bus.wire.messages import MAX_DATAGRAM
+from gandy.clocks import read_monotonic, read_wall
 from gandy.errors import LinkError
+from gandy.moments import LONG_AGO, Monotonic, Shared
 from gandy.poll_thread import PollThread
 
 if TYPE_CHECKING:
@@ -54,17 +55,16 @@ class Engine:
         self.post: Callable[[Delivery], None] = run_delivery
         self.lock = RLock()
         self._is_closing = False
-        self._wakes_at = 0.0
+        self._wakes_at = LONG_AGO
         self._sockets = sockets = Sockets(dialect, ip)
-        now = time.time()
         self.member = Member(
             app,
             dialect,
             sockets.place,
-            time.monotonic(),
+            read_monotonic(),
             may_lead=may_lead,
             peers=peers,
-            beginning=now if unix_time else now % 1.0,  # the original counts from the whole second of its start
+            beginning=_choose_beginning(unix_time),
             first_patience=0.0 if ip == LOCALHOST else sending_time(),
             max_datagram=MAX_DATAGRAM - (0 if privacy is None else privacy.overhead),
         )
@@ -95,7 +95,7 @@ class Engine:
     def is_closed(self) -> bool:
         return self._is_closing
 
-    def ask(self, act: Callable[[Member, float], T]) -> T:
+    def ask(self, act: Callable[[Member, Monotonic], T]) -> T:
         """Call `act` with the member and the time, from any thread; effects are performed at once.
 
         Raises: LinkError, where the engine is closed; and what `act` raises.
@@ -103,20 +103,20 @@ class Engine:
         with self.lock:
             if self._is_closing:
                 raise LinkError("this process has left the ensemble")
-            result = act(self.member, time.monotonic())
+            result = act(self.member, read_monotonic())
             self._perform()
             self._maybe_wake()
         return result
 
     def send(
-        self, address: str, values: tuple[Any, ...], types: str | None, at: float | None, is_reliable: bool
+        self, address: str, values: tuple[Any, ...], types: str | None, at: Shared | None, is_reliable: bool
     ) -> None:
         """The same as `ask`, but faster. Raises: see `Outbox.send`; LinkError, where the engine is closed."""
         with self.lock:
             if self._is_closing:
                 raise LinkError("this process has left the ensemble")
             member = self.member
-            member.outbox.send(address, values, time.monotonic(), types=types, at=at, is_reliable=is_reliable)
+            member.outbox.send(address, values, read_monotonic(), types=types, at=at, is_reliable=is_reliable)
             if member.effects:
                 self._perform()
                 if not member.news:  # as nearly always: our own thread has nothing to do
@@ -144,11 +144,11 @@ class Engine:
     def _turn(self) -> None:
         member = self.member
         # Handlers may have caused news and deliveries, for which the thread is not woken.
-        events = self._poller.wait(0.0 if member.news or member.deliveries else self._wakes_at)
+        events = self._poller.wait(LONG_AGO if member.news or member.deliveries else self._wakes_at)
         with self.lock:
             if self._is_closing:
                 return
-            if self._poller.react(events) or time.monotonic() >= self._wakes_at:
+            if self._poller.react(events) or read_monotonic() >= self._wakes_at:
                 self._catch_up()
         if member.news or member.deliveries:
             self._hand_out()
@@ -158,7 +158,7 @@ class Engine:
         return True
 
     def _catch_up(self) -> None:
-        member, now = self.member, time.monotonic()
+        member, now = self.member, read_monotonic()
         if now >= self._wakes_at:
             member.on_time(now)
             self._links.maybe_accept_again()
@@ -211,6 +211,12 @@ class Engine:
                 self._links.drop(link)
             case Cut():
                 pass  # `TcpLinks.leave` closes it when everything is sent
+
+
+def _choose_beginning(unix_time: bool) -> Shared:
+    """The shared time now, if we lead first. The original counts from the whole second of its start."""
+    wall = float(read_wall())
+    return Shared(wall if unix_time else wall % 1.0)
 
 
 def run_delivery(delivery: Delivery) -> None:

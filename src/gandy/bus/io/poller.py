@@ -2,11 +2,12 @@
 
 import os
 import select
-import time
 from collections.abc import Callable
 from typing import Final, Protocol, TypeAlias
 
 from gandy.bus.io.spinning import SpinPolicy
+from gandy.clocks import read_monotonic
+from gandy.moments import Monotonic
 
 MAX_EVENTS: Final = 64  # of one poll; Python allocates memory for so many
 MAX_WAIT: Final = 60.0  # seconds
@@ -44,25 +45,24 @@ class Poller:
     def close(self) -> None:
         self._epoll.close()
 
-    def wait(self, until: float) -> Events:
+    def wait(self, until: Monotonic) -> Events:
         """What is ready. It may be nothing, also before `until`."""
-        seconds = until - time.monotonic()
-        if self.spin.until and seconds > 0:
-            if events := self._spin(until):
+        seconds = until - read_monotonic()
+        if self.spin.until is not None and seconds > 0:
+            if events := self._spin(min(self.spin.until, until)):
                 return events
-            seconds = until - time.monotonic()
+            seconds = until - read_monotonic()
         if seconds >= FINE:
             return self._epoll.poll(min(seconds - FINE / 2, MAX_WAIT), MAX_EVENTS)
         if seconds > 0:
             select.select((self._epoll,), (), (), seconds)
         return self._epoll.poll(0, MAX_EVENTS)
 
-    def _spin(self, until: float) -> Events:
+    def _spin(self, until: Monotonic) -> Events:
         spin, poll = self.spin, self._epoll.poll
-        until = min(spin.until, until)
         while not (events := poll(0, MAX_EVENTS)):
             os.sched_yield()  # the process that is to answer may need this processor
-            if (now := time.monotonic()) >= until:
+            if (now := read_monotonic()) >= until:
                 spin.on_missed(now)
                 return events
         spin.on_caught()

@@ -9,7 +9,6 @@ import os
 import secrets
 import ssl
 import struct
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -27,8 +26,10 @@ from cryptography.x509.oid import NameOID
 
 from gandy.bus.core.discovery import is_discovery
 from gandy.bus.core.links import Endpoints
+from gandy.clocks import read_monotonic
 from gandy.keys.ensemble import KEY_BYTES
 from gandy.keys.session import NO_CHECK_TIME, TlsSession
+from gandy.moments import LONG_AGO, Monotonic
 
 MARK_BYTES: Final = 16
 NONCE_BYTES: Final = 12
@@ -86,12 +87,12 @@ class Privacy:
 
     overhead = OVERHEAD
 
-    def __init__(self, key: bytes, name: str, read_clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, key: bytes, name: str, read_clock: Callable[[], Monotonic] = read_monotonic) -> None:
         self._key = key
         self._name = name
         self._discovery = ChaCha20Poly1305(self._derive("discovery"))
         self._peers: dict[bytes, PrivatePeer] = {}  # by their marks
-        self._departed: OrderedDict[bytes, tuple[float, PrivatePeer]] = OrderedDict()  # with the time of their end
+        self._departed: OrderedDict[bytes, tuple[Monotonic, PrivatePeer]] = OrderedDict()  # with the time of their end
         self._read_clock = read_clock
         self._places: dict[tuple[str, int], PrivatePeer] = {}
         self._client_context, self._server_context = self._make_contexts()
@@ -166,7 +167,7 @@ class Privacy:
 
     def _find_departed(self, mark: bytes) -> PrivatePeer | None:
         """A process that sends and leaves: the end of its link may be seen before its last datagram."""
-        then, peer = self._departed.get(mark, (0.0, None))
+        then, peer = self._departed.get(mark, (LONG_AGO, None))
         return peer if peer is not None and self._read_clock() - then < LINGER else None
 
     # TLS

@@ -7,6 +7,8 @@ spin for a while: at most a hundredth of a processor is wasted.
 
 from typing import Final
 
+from gandy.moments import LONG_AGO, Monotonic
+
 SOON: Final = 0.001  # seconds between two messages that may be a dialogue
 MOMENT: Final = 0.0004  # seconds to spin
 MAX_MISSES: Final = 3  # spins without a message, one after the other
@@ -14,29 +16,29 @@ REST: Final = 0.1  # seconds without spinning after that
 
 
 class SpinPolicy:
-    """When one thread spins. `until`: it spins until this time; 0.0 while it sleeps."""
+    """When one thread spins. `until`: it spins until then; None while it sleeps."""
 
     def __init__(self, is_allowed: bool) -> None:
         """Forbid it on a machine with one processor: there a spinning reader keeps the sender from sending."""
-        self.until = 0.0
+        self.until: Monotonic | None = None
         self._is_allowed = is_allowed
-        self._last_message = 0.0
+        self._last_message = LONG_AGO
         self._misses = 0
-        self._rests_until = 0.0
+        self._rests_until = LONG_AGO
 
-    def on_message(self, now: float) -> None:
+    def on_message(self, now: Monotonic) -> None:
         if now - self._last_message < SOON and self._is_allowed and now >= self._rests_until:
             self.until = now + MOMENT
         self._last_message = now
 
     def on_caught(self) -> None:
         """A message came while it was spinning."""
-        self.until = 0.0
+        self.until = None
         self._misses = 0
 
-    def on_missed(self, now: float) -> None:
+    def on_missed(self, now: Monotonic) -> None:
         """It stopped spinning before a message came."""
-        self.until = 0.0
+        self.until = None
         self._misses += 1
         if self._misses >= MAX_MISSES:
             self._misses = 0

@@ -6,7 +6,6 @@ In a private ensemble each of them speaks TLS, and the member hears of a connect
 import logging
 import select
 import socket
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from errno import EAGAIN, EINPROGRESS, EMFILE, ENFILE, EWOULDBLOCK
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from gandy.bus.core.member import Member
 from gandy.bus.io.poller import Poller
 from gandy.bus.io.sockets import MAX_READS, MAX_WAITING, READ_BYTES, Sockets, set_up_link
+from gandy.clocks import read_monotonic
 
 if TYPE_CHECKING:
     from gandy.bus.io.privacy import Privacy, PrivateSession
@@ -66,7 +66,7 @@ class TcpLinks:
                     self._is_full = True
                     self._poller.modify(self._server, 0)
                 break
-            self._add(self._member.on_accept(time.monotonic()), sock, is_open=True)
+            self._add(self._member.on_accept(read_monotonic()), sock, is_open=True)
         return True
 
     def maybe_accept_again(self) -> None:
@@ -80,7 +80,7 @@ class TcpLinks:
         set_up_link(sock)
         if sock.connect_ex((ip, port)) not in (0, EINPROGRESS):
             sock.close()
-            self._member.on_cut(number, time.monotonic())
+            self._member.on_cut(number, read_monotonic())
             return
         self._add(number, sock, is_open=False)
 
@@ -113,7 +113,7 @@ class TcpLinks:
 
     def _lose(self, link: TcpLink) -> None:
         self.drop(link.number)
-        self._member.on_cut(link.number, time.monotonic())
+        self._member.on_cut(link.number, read_monotonic())
 
     # Reading
 
@@ -137,7 +137,7 @@ class TcpLinks:
         link.is_open = True
         self._watch(link)
         if link.session is None:
-            self._member.on_connected(link.number, time.monotonic())
+            self._member.on_connected(link.number, read_monotonic())
         else:  # the member must not greet a peer before it has shown the key
             link.is_unreported = True
             self._put(link, link.session.begin())
@@ -155,10 +155,10 @@ class TcpLinks:
                 self._lose(link)
                 return True
             if link.session is None or link.session.is_known:  # strangers must not keep us spinning
-                self._poller.spin.on_message(time.monotonic())
+                self._poller.spin.on_message(read_monotonic())
             if link.session is not None:
                 result |= self._read_private(link, link.session, data)
-            elif not self._member.on_data(link.number, data, time.monotonic()):
+            elif not self._member.on_data(link.number, data, read_monotonic()):
                 result = True
             if len(data) < READ_BYTES or len(self._member.deliveries) >= MAX_WAITING:
                 break
@@ -171,8 +171,8 @@ class TcpLinks:
                 if link.is_unreported and session.is_known:
                     link.is_unreported = False
                     result = True
-                    member.on_connected(link.number, time.monotonic())
-                if plain and not member.on_data(link.number, plain, time.monotonic()):
+                    member.on_connected(link.number, read_monotonic())
+                if plain and not member.on_data(link.number, plain, read_monotonic()):
                     result = True
         except (OSError, ValueError) as error:  # OpenSSL's errors are OSErrors; it may want to send an alert
             log.debug("a link is cut: %s", error)
@@ -228,8 +228,8 @@ class TcpLinks:
         self._wait_for_peers(lambda: bool(self._links), FAREWELL_SECONDS)
 
     def _wait_for_peers(self, is_needed: Callable[[], bool], seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        while is_needed() and time.monotonic() < deadline:
+        deadline = read_monotonic() + seconds
+        while is_needed() and read_monotonic() < deadline:
             self._poller.react(self._poller.wait(deadline))
 
     def _on_last(self, link: TcpLink, event: int) -> bool:

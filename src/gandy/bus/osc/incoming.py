@@ -1,7 +1,6 @@
 """From OSC programs to a service of the bus, whichever process offers it."""
 
 import socket
-import time
 from functools import partial
 from selectors import EVENT_READ
 from typing import Final
@@ -13,8 +12,10 @@ from gandy.bus.osc.streams import SlipFramer, make_framer
 from gandy.bus.osc.thread import OscBridge, OscThread, find_host
 from gandy.bus.osc.values import Clocks, from_osc
 from gandy.bus.wire import osc
-from gandy.bus.wire.messages import Framer
+from gandy.bus.wire.messages import AT_ONCE, Framer
+from gandy.clocks import read_wall
 from gandy.errors import ConfigError, LinkError, NoClock, NotScheduled, RemoteProtocolError, UnknownService
+from gandy.moments import Monotonic, Wall
 
 MAX_CONNECTIONS: Final = 64  # to one port; each may make us keep MAX_BYTES
 BACKLOG: Final = 16
@@ -98,29 +99,29 @@ class OscIn(OscBridge):
             return
         self._thread.engine.ask(partial(self._deliver, element))
 
-    def _deliver(self, element: osc.OscMessage | osc.OscBundle, member: Member, now: float) -> None:
+    def _deliver(self, element: osc.OscMessage | osc.OscBundle, member: Member, now: Monotonic) -> None:
         shared = member.time.clock.read(now) if member.time.is_synced(now) else None
-        self._open(element, 0.0, Clocks(time.time(), shared), member, now)
+        self._open(element, Wall(0.0), Clocks(read_wall(), shared), member, now)
 
     def _open(
-        self, element: osc.OscMessage | osc.OscBundle, due: float, clocks: Clocks, member: Member, now: float
+        self, element: osc.OscMessage | osc.OscBundle, due: Wall, clocks: Clocks, member: Member, now: Monotonic
     ) -> None:
-        """`due`: by the wall clock; 0.0 is at once. A bundle within another is never due before that one."""
+        """`due`: 0.0 is at once. A bundle within another is never due before that one."""
         if isinstance(element, osc.OscMessage):
             self._send(element, due, clocks, member, now)
             return
-        due = max(due, osc.tag_to_seconds(element.time))
+        due = max(due, osc.tag_to_wall(element.time))
         for inner in element.elements:
             self._open(inner, due, clocks, member, now)
 
-    def _send(self, message: osc.OscMessage, due: float, clocks: Clocks, member: Member, now: float) -> None:
+    def _send(self, message: osc.OscMessage, due: Wall, clocks: Clocks, member: Member, now: Monotonic) -> None:
         address = f"/{self.service}{message.address if message.address != '/' else ''}"
         try:
-            types, args = from_osc(*message[1:], lambda tag: clocks.to_shared(osc.tag_to_seconds(tag)))
+            types, args = from_osc(*message[1:], lambda tag: clocks.to_shared(osc.tag_to_wall(tag)))
             send = partial(member.outbox.send, address, args, now, types=types)
             try:
                 at = clocks.to_shared(due)
-                send(at=at if at > 0.0 else None)  # the shared time has no moments before 0
+                send(at=at if at > AT_ONCE else None)  # the shared time has no moments before 0
             except NoClock:
                 if due > clocks.wall:
                     raise

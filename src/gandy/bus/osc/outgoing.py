@@ -1,11 +1,9 @@
 """From a service of ours to an OSC program. It sends no bundles."""
 
 import socket
-import time
 from contextlib import suppress
 from errno import EINPROGRESS
 from functools import partial
-from math import inf
 from selectors import EVENT_READ, EVENT_WRITE
 from typing import Final
 
@@ -17,7 +15,9 @@ from gandy.bus.osc.thread import OscBridge, OscThread, find_host
 from gandy.bus.osc.values import Clocks, to_osc
 from gandy.bus.wire import osc
 from gandy.bus.wire.messages import MAX_DATAGRAM, frame
+from gandy.clocks import read_monotonic, read_wall
 from gandy.errors import ConfigError, LinkError, NoClock
+from gandy.moments import LONG_AGO, NEVER, Monotonic, Shared
 
 MAX_UNSENT_BYTES: Final = 8 * 1024 * 1024  # for a program that does not read; beyond, it is cut
 
@@ -62,10 +62,10 @@ class OscOut(OscBridge):
         else:
             self._send(data)
 
-    def _to_tag(self, shared: float) -> int:
-        clock, now = self._thread.engine.member.time.clock, time.monotonic()
-        clocks = Clocks(time.time(), clock.read(now) if clock.is_set else None)
-        return osc.seconds_to_tag(clocks.to_wall(shared))
+    def _to_tag(self, shared: Shared) -> int:
+        clock, now = self._thread.engine.member.time.clock, read_monotonic()
+        clocks = Clocks(read_wall(), clock.read(now) if clock.is_set else None)
+        return osc.wall_to_tag(clocks.to_wall(shared))
 
     def _connect(self) -> None:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -84,7 +84,7 @@ class OscOut(OscBridge):
             self._drop("it could not be sent")
 
 
-def _offer(service: str, handler: Handler, member: Member, now: float) -> None:
+def _offer(service: str, handler: Handler, member: Member, now: Monotonic) -> None:
     ours = (Status.LOCAL, Status.LOCAL_NOTIME, Status.TO_OSC, Status.TO_OSC_NOTIME)
     if member.get_status(service, now) in ours:
         raise ConfigError(f"this process offers the service {service} already")
@@ -98,18 +98,18 @@ class OscTcpOut(OscOut):
         self._link: socket.socket | None = None
         self._is_open = False
         self._unsent = bytearray()
-        self._retry_at = 0.0
+        self._retry_at = LONG_AGO
         self._open()
 
     def _disconnect(self) -> None:
         with self._thread.lock:
             self._thread.lock.wait_for(lambda: not self._unsent, LINGER_SECONDS)
             self._lose()
-            self._retry_at = inf
+            self._retry_at = NEVER
 
     def _send(self, data: bytes) -> None:
         with self._thread.lock:
-            if self._link is None and time.monotonic() >= self._retry_at:
+            if self._link is None and read_monotonic() >= self._retry_at:
                 self._open()
             if self._link is None:
                 self._drop("there is no connection")
@@ -173,5 +173,5 @@ class OscTcpOut(OscOut):
         self._link = None
         self._is_open = False
         self._unsent.clear()
-        self._retry_at = time.monotonic() + RETRY_SECONDS
+        self._retry_at = read_monotonic() + RETRY_SECONDS
         self._thread.lock.notify_all()

@@ -4,11 +4,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from gandy.bus.wire.messages import AT_ONCE
 from gandy.bus.wire.types import CODES, Item, parse_types
 from gandy.errors import NoClock
+from gandy.moments import Shared, Wall
 
 
-def to_osc(types: str, args: tuple[Any, ...], to_tag: Callable[[float], int]) -> tuple[str, tuple[Any, ...]]:
+def to_osc(types: str, args: tuple[Any, ...], to_tag: Callable[[Shared], int]) -> tuple[str, tuple[Any, ...]]:
     """Types and values of the bus as OSC has them. `to_tag`: from a shared time to a time tag, and may raise."""
     if not _ONLY_BUS.intersection(types):
         return types, args
@@ -16,7 +18,7 @@ def to_osc(types: str, args: tuple[Any, ...], to_tag: Callable[[float], int]) ->
     return codes, tuple(values)
 
 
-def from_osc(types: str, args: tuple[Any, ...], to_shared: Callable[[int], float]) -> tuple[str, tuple[Any, ...]]:
+def from_osc(types: str, args: tuple[Any, ...], to_shared: Callable[[int], Shared]) -> tuple[str, tuple[Any, ...]]:
     """The other way round. `to_shared`: from a time tag to a shared time, and may raise."""
     if not _ONLY_OSC.intersection(types):
         return types, args
@@ -44,7 +46,7 @@ def _convert_all(items: tuple[Item, ...], values: Any, convert: Convert) -> tupl
     return "".join(codes), converted
 
 
-def _to_osc(to_tag: Callable[[float], int], code: str, value: Any) -> tuple[str, Any]:
+def _to_osc(to_tag: Callable[[Shared], int], code: str, value: Any) -> tuple[str, Any]:
     if code == "B":
         return "T" if value else "F", value
     if code == "t":
@@ -54,7 +56,7 @@ def _to_osc(to_tag: Callable[[float], int], code: str, value: Any) -> tuple[str,
     return code, value
 
 
-def _from_osc(to_shared: Callable[[int], float], code: str, value: Any) -> tuple[str, Any]:
+def _from_osc(to_shared: Callable[[int], Shared], code: str, value: Any) -> tuple[str, Any]:
     if code == "r":  # red, green, blue, alpha
         return "b", value
     return code, to_shared(value) if code == "t" else value
@@ -63,18 +65,18 @@ def _from_osc(to_shared: Callable[[int], float], code: str, value: Any) -> tuple
 class Clocks(NamedTuple):
     """The wall clock, which OSC uses, and the shared clock at the same instant."""
 
-    wall: float
-    shared: float | None  # None: it is not known
+    wall: Wall
+    shared: Shared | None  # None: it is not known
 
-    def to_shared(self, wall: float) -> float:
+    def to_shared(self, wall: Wall) -> Shared:
         """0.0 is at once for both. Raises: NoClock."""
-        return wall and self._get_shared() + (wall - self.wall)
+        return self._get_shared() + (wall - self.wall) if wall else AT_ONCE
 
-    def to_wall(self, shared: float) -> float:
+    def to_wall(self, shared: Shared) -> Wall:
         """Raises: NoClock."""
-        return shared and self.wall + (shared - self._get_shared())
+        return self.wall + (shared - self._get_shared()) if shared else Wall(0.0)
 
-    def _get_shared(self) -> float:
+    def _get_shared(self) -> Shared:
         if self.shared is None:
             raise NoClock("the shared time is not known yet")
         return self.shared

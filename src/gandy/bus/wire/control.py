@@ -10,8 +10,9 @@ from typing import Any, Final, NamedTuple
 from msgspec import Struct
 
 from gandy.bus.wire.dialects import CLOCK_SERVICE, LOCAL_SERVICE, Dialect, Shape
-from gandy.bus.wire.messages import BusMessage, Order, decode_message, encode_message
+from gandy.bus.wire.messages import AT_ONCE, BusMessage, Order, decode_message, encode_message
 from gandy.errors import ErrorCode, RemoteProtocolError
+from gandy.moments import Shared
 
 MAX_NAME: Final = 64  # bytes of a service's name: the original compares no more
 MAX_APP: Final = 255  # bytes of an ensemble's name
@@ -92,7 +93,7 @@ class ClockReply(Struct, frozen=True):
     """The time of the process that leads the clock."""
 
     serial: int
-    time: float
+    time: Shared
 
 
 Control = Services | ClockSynced | ClockRequest | ClockReply
@@ -127,7 +128,7 @@ def encode_services(services: Services, peer: str, dialect: Dialect) -> list[byt
     if dialect.removes_by_services:
         rows += [(name, False, "") for name in services.removed]
     else:
-        removals = [BusMessage(0.0, f"!{peer}/sd", "ss", (services.process, name)) for name in services.removed]
+        removals = [BusMessage(AT_ONCE, f"!{peer}/sd", "ss", (services.process, name)) for name in services.removed]
     if dialect.has_taps:
         rows += [(tapper, True, tappee) for tapper, tappee in services.taps]
         rows += [(tapper, False, tappee) for tapper, tappee in services.untaps]
@@ -136,22 +137,22 @@ def encode_services(services: Services, peer: str, dialect: Dialect) -> list[byt
 
 
 def encode_clock_synced(synced: ClockSynced, peer: str, dialect: Dialect) -> bytes:
-    return encode_message(BusMessage(0.0, f"!{peer}/cs/cs", "s", (synced.process,)), dialect.order)
+    return encode_message(BusMessage(AT_ONCE, f"!{peer}/cs/cs", "s", (synced.process,)), dialect.order)
 
 
 def encode_clock_request(request: ClockRequest, dialect: Dialect) -> bytes:
-    message = BusMessage(0.0, f"!{CLOCK_SERVICE}/get", "is", (request.serial, request.reply_to))
+    message = BusMessage(AT_ONCE, f"!{CLOCK_SERVICE}/get", "is", (request.serial, request.reply_to))
     return encode_message(message, dialect.order)
 
 
 def encode_clock_reply(reply: ClockReply, request: ClockRequest, dialect: Dialect) -> bytes:
-    return encode_message(BusMessage(0.0, request.reply_address, "it", (reply.serial, reply.time)), dialect.order)
+    return encode_message(BusMessage(AT_ONCE, request.reply_address, "it", (reply.serial, reply.time)), dialect.order)
 
 
 def _encode_shape(address: str, content: Discovery | Init, shape: Shape, dialect: Dialect) -> bytes:
     flag = FLAGS[dialect.order]
     args = tuple(flag if field == "order" else getattr(content, field) for field in shape.fields)
-    return encode_message(BusMessage(0.0, address, shape.types, args), dialect.order)
+    return encode_message(BusMessage(AT_ONCE, address, shape.types, args), dialect.order)
 
 
 def _make_services(process: str, rows: Iterable[tuple[str, bool, str]], peer: str, dialect: Dialect) -> BusMessage:
@@ -159,7 +160,7 @@ def _make_services(process: str, rows: Iterable[tuple[str, bool, str]], peer: st
     for row in rows:
         types += dialect.service_types if row[1] else dialect.service_types.replace("T", "F")
         args += row[: len(dialect.service_types)]  # type: ignore[arg-type]
-    return BusMessage(0.0, f"!{peer}/sv", types, tuple(args))
+    return BusMessage(AT_ONCE, f"!{peer}/sv", types, tuple(args))
 
 
 # Decoding. Raises: RemoteProtocolError.

@@ -19,6 +19,7 @@ import msgspec
 from gandy.bus.wire.types import INFINITUM, infer_types
 from gandy.bus.wire.values import Codec, Order, Reading, Writing, write_text
 from gandy.errors import ErrorCode, RemoteProtocolError
+from gandy.moments import Shared
 
 __all__ = ["INFINITUM", "Order", "Reading", "infer_types"]  # for modules that need no more than messages
 
@@ -33,13 +34,14 @@ _CODECS: Final[Mapping[Order, Codec]] = {"<": Codec("<"), ">": Codec(">")}
 _TIMES: Final[Mapping[Order, Struct]] = {"<": Struct("<d"), ">": Struct(">d")}
 _SIZES: Final[Mapping[Order, Struct]] = {"<": Struct("<I"), ">": Struct(">I")}
 _TIME_BYTES: Final = 8
-AT_ONCE: Final = bytes(_TIME_BYTES)  # the time 0.0 in either order
+AT_ONCE: Final = Shared(0.0)
+UNTIMED: Final = bytes(_TIME_BYTES)  # AT_ONCE in either order
 
 
 class BusMessage(NamedTuple):
-    """Typed values for an address. `time` is in seconds of the shared clock; 0.0 is at once."""
+    """Typed values for an address."""
 
-    time: float
+    time: Shared
     address: str
     types: str = ""
     args: tuple[Any, ...] = ()
@@ -48,12 +50,12 @@ class BusMessage(NamedTuple):
 class BusBundle(NamedTuple):
     """Messages for a service at one time. Each of them has a time of its own too."""
 
-    time: float
+    time: Shared
     service: str
     elements: tuple["BusMessage | BusBundle", ...] = ()
 
 
-def make_message(address: str, values: Sequence[Any], types: str | None = None, time: float = 0.0) -> BusMessage:
+def make_message(address: str, values: Sequence[Any], types: str | None = None, time: Shared = AT_ONCE) -> BusMessage:
     """Types are inferred if none are given. Raises: ValueError."""
     return BusMessage(time, address, infer_types(values) if types is None else types, tuple(values))
 
@@ -76,14 +78,14 @@ class Draft(msgspec.Struct, frozen=True):
     begin: bytes  # of an untimed message: its time, and the head
     pack: Callable[..., bytes] | None  # of all arguments, if they are nothing but numbers
 
-    def encode(self, time: float, args: Sequence[Any]) -> bytes:
+    def encode(self, time: Shared, args: Sequence[Any]) -> bytes:
         """Raises: ValueError, for what cannot be encoded."""
         if self.pack is not None and not time:
             try:
                 return self.begin + self.pack(*args)
             except (struct.error, OverflowError, TypeError):
                 pass  # the slow way below explains what does not fit
-        when = _encode_time(time, self.order) if time else AT_ONCE
+        when = _encode_time(time, self.order) if time else UNTIMED
         data = when + self.head + _CODECS[self.order].write(self.writing, args)
         if len(data) > MAX_BUS_MESSAGE:
             raise ValueError(f"a message of {len(data):,} bytes, the limit is {MAX_BUS_MESSAGE:,}")
@@ -95,7 +97,7 @@ def draft(address: str, types: str, order: Order) -> Draft:
     writing = _CODECS[order].find_writing(types)
     head = _encode_address(address) + writing.head
     pack = None if writing.numbers is None else writing.numbers.pack
-    return Draft(head, order, writing, AT_ONCE + head, pack)
+    return Draft(head, order, writing, UNTIMED + head, pack)
 
 
 def decode_message(data: bytes, order: Order) -> BusMessage:
@@ -107,7 +109,7 @@ def decode_message(data: bytes, order: Order) -> BusMessage:
     return BusMessage(time, address, types, args)
 
 
-def peek(data: bytes, order: Order) -> tuple[float, str, int]:
+def peek(data: bytes, order: Order) -> tuple[Shared, str, int]:
     """Time, address, and where the types begin, for `decode_args`; of a bundle, its elements.
 
     Raises: RemoteProtocolError.
@@ -136,7 +138,7 @@ def find_args(data: bytes) -> int:
     return data.find(0, data.find(0, _TIME_BYTES) + 4 & -4) + 4 & -4
 
 
-def _encode_time(time: float, order: Order) -> bytes:
+def _encode_time(time: Shared, order: Order) -> bytes:
     if not isfinite(time):
         raise ValueError(f"a message cannot be for the time {time}")
     return _TIMES[order].pack(time)

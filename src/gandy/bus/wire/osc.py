@@ -15,6 +15,7 @@ from gandy.bus.wire.messages import MAX_ADDRESS, MAX_BUNDLE_DEPTH, MAX_BUS_MESSA
 from gandy.bus.wire.types import CODES, infer_types
 from gandy.bus.wire.values import NUMBERS, Codec, write_text
 from gandy.errors import ErrorCode, RemoteProtocolError
+from gandy.moments import Wall
 
 IMMEDIATELY: Final = 1  # the time tag for at once
 
@@ -118,8 +119,9 @@ def _decode_message(data: bytes) -> OscMessage:
 # Time tags
 
 
-def seconds_to_tag(seconds: float) -> int:
+def wall_to_tag(wall: Wall) -> int:
     """A time tag for seconds since 1970; 0.0 is at once, as on the bus. Raises: ValueError."""
+    seconds = float(wall)
     if seconds == 0.0:
         return IMMEDIATELY
     if not _FIRST_SECOND <= seconds < _LAST_SECOND + 1:
@@ -130,11 +132,11 @@ def seconds_to_tag(seconds: float) -> int:
     )  # a little less than 0 has a fraction of 1
 
 
-def tag_to_seconds(tag: int) -> float:
+def tag_to_wall(tag: int) -> Wall:
     """The other way round. The tag 0 means at once too: no program means 1900."""
     if tag <= IMMEDIATELY:
-        return 0.0
+        return Wall(0.0)
     seconds = (tag >> 32) - _EPOCH
     if seconds < _FIRST_SECOND:
         seconds += _ERA
-    return seconds + (tag & _ERA - 1) / _ERA
+    return Wall(seconds + (tag & _ERA - 1) / _ERA)

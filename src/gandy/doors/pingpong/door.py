@@ -25,6 +25,7 @@ from gandy.doors.pingpong.wire import (
 )
 from gandy.doors.pingpong.workers import BrokerWorker, BrokerWorkers
 from gandy.errors import RemoteProtocolError
+from gandy.moments import Monotonic
 from gandy.wire.calls import BODY, CALL, CANCEL, CREDIT, read_frames
 
 EXPIRY: Final = 10.0  # seconds; WORKER_EXPIRE_SECONDS: ten PINGs that did not come
@@ -46,7 +47,7 @@ class PingPongDoor:
 
     # From workers
 
-    def on_message(self, frames: list[bytes], now: float) -> None:
+    def on_message(self, frames: list[bytes], now: Monotonic) -> None:
         if not frames:
             self.dropped[INVALID] += 1
             return
@@ -69,7 +70,7 @@ class PingPongDoor:
             case _:
                 assert_never(message)
 
-    def _on_ready(self, routing_id: bytes, now: float) -> None:
+    def _on_ready(self, routing_id: bytes, now: Monotonic) -> None:
         worker = self._find_or_add(routing_id)
         if worker is None:
             return
@@ -85,7 +86,7 @@ class PingPongDoor:
             self.workers.admit(worker)
             self._send(worker, Pong())
 
-    def _on_ping(self, routing_id: bytes, count: bytes | None, now: float) -> None:
+    def _on_ping(self, routing_id: bytes, count: bytes | None, now: Monotonic) -> None:
         worker = self._find_or_add(routing_id)
         if worker is None:
             return
@@ -101,7 +102,7 @@ class PingPongDoor:
             self.dropped[TOO_MANY] += 1
         return worker
 
-    def _on_result(self, worker: BrokerWorker | None, data: bytes, now: float) -> None:
+    def _on_result(self, worker: BrokerWorker | None, data: bytes, now: Monotonic) -> None:
         if worker is None or worker.state not in HAS_JOB:
             is_unknown = worker is None or worker.state is WorkerState.ABSENT
             self._drop(worker, UNKNOWN_WORKER if is_unknown else NO_JOB, now)
@@ -111,7 +112,7 @@ class PingPongDoor:
         slot.finish(call, data)
         self.workers.maybe_forget(worker, now)
 
-    def _on_invalid(self, worker: BrokerWorker | None, frames: list[bytes], fault: str, now: float) -> None:
+    def _on_invalid(self, worker: BrokerWorker | None, frames: list[bytes], fault: str, now: Monotonic) -> None:
         """If it can only be the answer to a job, the caller gets a failure: no other answer will come."""
         if worker is None or worker.state not in HAS_JOB or not is_answer(frames):
             self._drop(worker, INVALID, now)
@@ -121,12 +122,12 @@ class PingPongDoor:
         slot.fail("ValueError", f"the answer of worker {worker.id} is no result: {fault}")
         self.workers.maybe_forget(worker, now)
 
-    def _end_job(self, worker: BrokerWorker, now: float) -> None:
+    def _end_job(self, worker: BrokerWorker, now: Monotonic) -> None:
         self.workers.move(worker, BrokerEvent.RESULT, now)
         if worker.state is WorkerState.GOING:
             self._send(worker, Exit())
 
-    def _drop(self, worker: BrokerWorker | None, reason: str, now: float) -> None:
+    def _drop(self, worker: BrokerWorker | None, reason: str, now: Monotonic) -> None:
         self.dropped[reason] += 1
         if worker is not None and worker.state is not WorkerState.ABSENT:
             self.workers.move(worker, BrokerEvent.NOISE, now)
@@ -139,18 +140,18 @@ class PingPongDoor:
     def close(self) -> None:
         """Workers stay, and look for the next broker."""
 
-    def on_time(self, now: float) -> None:
+    def on_time(self, now: Monotonic) -> None:
         for worker in self.workers.take_expired(now):
             self.workers.move(worker, BrokerEvent.EXPIRED, now)
             if worker.state is WorkerState.ABSENT:
                 self._part(worker, now, "was not heard for too long")
 
-    def on_disconnect(self, routing_id: bytes, now: float) -> None:  # noqa: ARG002 - the same for all doors
+    def on_disconnect(self, routing_id: bytes, now: Monotonic) -> None:  # noqa: ARG002 - the same for all doors
         worker = self.workers.find(routing_id)
         if worker is not None:
             self._send(worker, Pong())  # it asks for nothing, and cannot be delivered if the worker is gone
 
-    def on_undelivered(self, outgoing: Outgoing, now: float) -> None:
+    def on_undelivered(self, outgoing: Outgoing, now: Monotonic) -> None:
         worker = self.workers.find(outgoing.frames[0])
         if worker is not None and worker.state is not WorkerState.ABSENT:
             undelivered = outgoing.call
@@ -168,10 +169,10 @@ class PingPongDoor:
                 return True
         return False
 
-    def on_connect(self, now: float) -> None:
+    def on_connect(self, now: Monotonic) -> None:
         """A worker that connects says READY or PING."""
 
-    def on_dismiss(self, worker: str, immediate: bool, now: float) -> None:
+    def on_dismiss(self, worker: str, immediate: bool, now: Monotonic) -> None:
         found = self.workers.find_by_id(worker)
         if found is None or found.has_left:
             return
@@ -182,7 +183,7 @@ class PingPongDoor:
         self._send(found, Exit())
         self._part(found, now, "was told to leave")
 
-    def _part(self, worker: BrokerWorker, now: float, why: str, undelivered: int = -1) -> None:
+    def _part(self, worker: BrokerWorker, now: Monotonic, why: str, undelivered: int = -1) -> None:
         self.workers.withdraw(worker)
         if worker.slot is not None:
             worker.slot.vacate(why, undelivered)
@@ -190,7 +191,7 @@ class PingPongDoor:
 
     # From the switchboard
 
-    def on_out(self, peer: Peer, data: bytes, now: float) -> None:
+    def on_out(self, peer: Peer, data: bytes, now: Monotonic) -> None:
         worker = self.workers.find_by_peer(peer)
         if worker is None:
             return
@@ -212,7 +213,7 @@ class PingPongDoor:
 
         read_frames(data, 0, on_frame)
 
-    def _maybe_give(self, worker: BrokerWorker, job: bytes | None, now: float) -> None:
+    def _maybe_give(self, worker: BrokerWorker, job: bytes | None, now: Monotonic) -> None:
         if job is not None:
             _, call = _get_call(worker)
             self.workers.move(worker, BrokerEvent.JOB, now)

@@ -5,7 +5,6 @@ run in the thread of the frontend.
 """
 
 import logging
-import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,10 +12,12 @@ from typing import Final
 
 import zmq
 
+from gandy.clocks import read_monotonic
 from gandy.doors.pingpong.talk import PingPongWorker, Turn
 from gandy.doors.pingpong.wire import MAX_BODY_BYTES, Exit, PingPongJob
 from gandy.doors.sockets.dealer import DealerThread, Keys
 from gandy.errors import RemoteProtocolError
+from gandy.moments import Monotonic
 
 log = logging.getLogger("gandy.doors.sockets")
 
@@ -54,22 +55,22 @@ class FrontendThread(DealerThread):
         socket.setsockopt(zmq.MAXMSGSIZE, 2 * MAX_BODY_BYTES)
 
     def _begin(self) -> None:
-        self._send(self._side.start(time.monotonic()))
+        self._send(self._side.start(read_monotonic()))
 
-    def _next_deadline(self) -> float:
+    def _next_deadline(self) -> Monotonic:
         return self._side.next_deadline()
 
     def _turn(self) -> None:
         self._receive_all()
         self._read_monitor()
         self._send_results()
-        self._take(self._side.on_time(time.monotonic()))
+        self._take(self._side.on_time(read_monotonic()))
 
     def _finish(self) -> None:
         self._send_results()
 
     def _on_change(self) -> None:
-        self._take(self._side.on_disconnect(time.monotonic()))
+        self._take(self._side.on_disconnect(read_monotonic()))
 
     def _take(self, turn: Turn) -> None:
         if turn.is_renewed:
@@ -90,7 +91,7 @@ class FrontendThread(DealerThread):
             except zmq.Again:
                 return
             try:
-                message = self._side.on_frames(frames, time.monotonic())
+                message = self._side.on_frames(frames, read_monotonic())
             except RemoteProtocolError as error:
                 log.warning("%s sent an invalid message: %s", self.url, error)
                 continue
@@ -104,7 +105,7 @@ class FrontendThread(DealerThread):
 
     def _send_results(self) -> None:
         while self._results:
-            frames = self._side.result(self._results.popleft(), time.monotonic())
+            frames = self._side.result(self._results.popleft(), read_monotonic())
             if frames is not None:
                 self._send(frames)
             self._handle(self._side.next_job())

@@ -7,7 +7,6 @@ broker does with jobs is in `gandy.doors.pingpong.door`.
 from collections import deque
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from math import inf
 from typing import Final, NamedTuple, assert_never
 
 from gandy.doors.pingpong.wire import (
@@ -24,6 +23,7 @@ from gandy.doors.pingpong.wire import (
     explain_unsendable,
 )
 from gandy.errors import LocalProtocolError
+from gandy.moments import NEVER, Monotonic
 
 BROKER_TIMEOUT: Final = 2.5  # seconds of one period without a message from the broker
 N_TIMEOUTS: Final = 3  # such periods, one after the other, and the broker is taken for gone
@@ -178,20 +178,20 @@ class PingPongWorker:
         self._n_timeouts = n_timeouts
         self._ping_period = ping_period
         self._waiting: deque[PingPongJob] = deque()
-        self._ping_at = inf
-        self._period_ends = inf
+        self._ping_at = NEVER
+        self._period_ends = NEVER
         self._missed = 0  # periods without a message
 
-    def start(self, now: float) -> list[bytes]:
+    def start(self, now: Monotonic) -> list[bytes]:
         """Frames for the new frontend. Raises: LocalProtocolError, where it has begun already."""
         self._move(WorkerEvent.START)
         return self._begin(now)
 
-    def next_deadline(self) -> float:
+    def next_deadline(self) -> Monotonic:
         """When `on_time` is due. `inf`: not before something else happens."""
         return min(self._ping_at, self._period_ends)
 
-    def on_time(self, now: float) -> Turn:
+    def on_time(self, now: Monotonic) -> Turn:
         if now >= self._period_ends:
             # However late this is, it counts as one period: what the broker said meanwhile may not be read yet.
             self._missed += 1
@@ -204,15 +204,15 @@ class PingPongWorker:
         self.pings += 1
         return Turn(messages=(encode(Ping(b"%d" % self.pings if self._counts else None)),))
 
-    def on_disconnect(self, now: float) -> Turn:
+    def on_disconnect(self, now: Monotonic) -> Turn:
         """The frontend has lost its connection, where that can be seen: no need to wait for silence.
 
         A frontend that connects again by itself would bring the result of an old job to a broker that may have given
         the worker another one.
         """
-        return Turn() if self.next_deadline() == inf else self._renew(now)
+        return Turn() if self.next_deadline() == NEVER else self._renew(now)
 
-    def on_frames(self, frames: Sequence[bytes], now: float) -> PingPongJob | Exit | None:
+    def on_frames(self, frames: Sequence[bytes], now: Monotonic) -> PingPongJob | Exit | None:
         """From the broker. A job is to be begun now; one that has to wait comes out of `next_job`.
 
         Raises: RemoteProtocolError. Drop the message and go on: it is a sign of life all the same.
@@ -254,7 +254,7 @@ class PingPongWorker:
         self._move(WorkerEvent.JOB)
         return self._waiting.popleft()
 
-    def result(self, data: bytes, now: float) -> list[bytes] | None:
+    def result(self, data: bytes, now: Monotonic) -> list[bytes] | None:
         """The job has ended. Gives what is to be sent: its result, or, where its frontend is gone, READY.
 
         Raises: LocalProtocolError, where there was no job.
@@ -271,7 +271,7 @@ class PingPongWorker:
         # A broker that knows the new frontend has given it a job already: READY would mean that there is none.
         return None if self._waiting else ready
 
-    def _renew(self, now: float) -> Turn:
+    def _renew(self, now: Monotonic) -> Turn:
         """Close the frontend, make a new one, and then send READY (rule 5). A worker that is busy does not send it."""
         self._move(WorkerEvent.EXPIRED)
         self.renewals += 1
@@ -282,14 +282,14 @@ class PingPongWorker:
             return Turn(is_renewed=True)
         return Turn(is_renewed=True, messages=(self._begin(now),))
 
-    def _begin(self, now: float) -> list[bytes]:
+    def _begin(self, now: Monotonic) -> list[bytes]:
         self._missed = 0
         self._period_ends = now + self._broker_timeout
         self._ping_at = now + self._ping_period
         return encode(Ready())
 
     def _rest(self) -> None:
-        self._ping_at = self._period_ends = inf
+        self._ping_at = self._period_ends = NEVER
 
     def _move(self, event: WorkerEvent) -> None:
         after = WORKER_LAW.get((self.state, event))

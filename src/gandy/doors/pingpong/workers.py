@@ -13,6 +13,7 @@ from gandy.core.workers import PING_PONG, KnownWorker, WorkerInfo
 from gandy.doors.base import WorkerRegistry, name_peer
 from gandy.doors.pingpong.job_slot import HeldBytes, JobSlot
 from gandy.doors.pingpong.talk import BROKER_LAW, HAS_JOB, BrokerEvent, WorkerState
+from gandy.moments import Monotonic
 from gandy.wire.calls import ANNOUNCE, Offer, encode_announcement
 
 MAX_WORKERS: Final = 10_000  # every peer that connects can add one
@@ -53,7 +54,7 @@ class BrokerWorkers:
         self._workers: dict[bytes, BrokerWorker] = {}
         self._by_id: dict[str, BrokerWorker] = {}
         self._by_peer: dict[Peer, BrokerWorker] = {}
-        self._expires: OrderedDict[bytes, float] = OrderedDict()  # routing ids, the next one first
+        self._expires: OrderedDict[bytes, Monotonic] = OrderedDict()  # routing ids, the next one first
 
     @property
     def peers(self) -> list[Peer]:
@@ -76,7 +77,7 @@ class BrokerWorkers:
             self._by_id[worker.id] = worker
         return worker
 
-    def move(self, worker: BrokerWorker, event: BrokerEvent, now: float) -> None:
+    def move(self, worker: BrokerWorker, event: BrokerEvent, now: Monotonic) -> None:
         worker.state = BROKER_LAW[worker.state, event]
         if event in _RENEWING:
             self._expires[worker.routing_id] = now + self._expiry
@@ -84,7 +85,7 @@ class BrokerWorkers:
         elif event is BrokerEvent.GONE:
             self._expires.pop(worker.routing_id, None)
 
-    def take_expired(self, now: float) -> Iterator[BrokerWorker]:
+    def take_expired(self, now: Monotonic) -> Iterator[BrokerWorker]:
         while self._expires and next(iter(self._expires.values())) <= now:
             routing_id, _ = self._expires.popitem(last=False)
             yield self._workers[routing_id]
@@ -112,7 +113,7 @@ class BrokerWorkers:
     def _announce(self, peer: Peer, offers: list[Offer]) -> None:
         self._board.on_frame(peer, ANNOUNCE, 0, 0, 0, encode_announcement(1, 1, offers))
 
-    def maybe_forget(self, worker: BrokerWorker, now: float) -> None:
+    def maybe_forget(self, worker: BrokerWorker, now: Monotonic) -> None:
         """A worker that has left is removed once its last result is delivered."""
         if not worker.has_left or (worker.slot is not None and worker.slot.call is not None):
             return

@@ -9,6 +9,7 @@ from gandy.doors.roundrobin.served_stream import ServedStream
 from gandy.doors.roundrobin.streams import ABORT, parse_lease
 from gandy.doors.roundrobin.wire import FAILURE, SUCCESS, QueueMessage, encode_status
 from gandy.doors.values import decode_value, encode_payload
+from gandy.moments import Monotonic
 from gandy.wire.calls import FRAME_COST, LAST, WHOLE, WINDOW_BYTES
 
 MAX_STREAM_WAIT: Final = 1.0  # seconds that a reader of a stream waits for a full packet
@@ -17,7 +18,7 @@ MAX_STREAM_WAIT: Final = 1.0  # seconds that a reader of a stream waits for a fu
 class ClientStream(ServedStream):
     """The stream of one request."""
 
-    def __init__(self, request: ClientRequest, handle: bytes, now: float) -> None:
+    def __init__(self, request: ClientRequest, handle: bytes, now: Monotonic) -> None:
         super().__init__(request.message, handle)
         self.request = request
         self.asked_at = now
@@ -36,7 +37,7 @@ class ClientStreams:
     def __len__(self) -> int:
         return len(self._streams)
 
-    def write(self, request: ClientRequest, flags: int, payload: bytes, now: float) -> None:
+    def write(self, request: ClientRequest, flags: int, payload: bytes, now: Monotonic) -> None:
         """A piece of a value of the stream. Raises: ValueError, if the value cannot be written to it."""
         stream = self._find(request) or self._add(request, now)
         if payload:
@@ -57,7 +58,7 @@ class ClientStreams:
     def _find(self, request: ClientRequest) -> ClientStream | None:
         return None if request.stream is None else self._streams[request.stream.writer.handle]
 
-    def _add(self, request: ClientRequest, now: float) -> ClientStream:
+    def _add(self, request: ClientRequest, now: Monotonic) -> ClientStream:
         self._handles += 1
         stream = request.stream = ClientStream(request, self._handles.to_bytes(8, "little"), now)
         self._streams[stream.writer.handle] = stream
@@ -77,7 +78,7 @@ class ClientStreams:
             del self._streams[request.stream.writer.handle]
             request.stream = None
 
-    def on_more(self, message: QueueMessage, now: float) -> None:
+    def on_more(self, message: QueueMessage, now: Monotonic) -> None:
         """MQS_MORE: host id, handle, and whether to go on."""
         stream = self._streams.get(message.args[2]) if len(message.args) > 3 else None
         if stream is None or stream.request.sender != message.path[-1]:
@@ -92,7 +93,7 @@ class ClientStreams:
         stream.asked, stream.asked_at = message, now
         self._send(stream)
 
-    def on_ongoing(self, message: QueueMessage, now: float) -> None:
+    def on_ongoing(self, message: QueueMessage, now: Monotonic) -> None:
         """A client still wants the streams of its host id."""
         wanted = (message.path[-1], message.args[1]) if len(message.args) > 1 else (b"", b"")
         found = [stream for stream in self._streams.values() if (stream.request.sender, stream.host_id) == wanted]
@@ -100,7 +101,7 @@ class ClientStreams:
             stream.renewed = now
         self._responder.answer(message, encode_status(SUCCESS if found else FAILURE))
 
-    def on_time(self, now: float) -> None:
+    def on_time(self, now: Monotonic) -> None:
         """Drop streams whose readers are silent, and send packets that are not full to readers that have waited."""
         for stream in list(self._streams.values()):
             if now - stream.renewed >= parse_lease(stream.host_id) and stream.asked is None:

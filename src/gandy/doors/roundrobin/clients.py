@@ -16,6 +16,7 @@ from gandy.doors.roundrobin.client_streams import ClientStreams
 from gandy.doors.roundrobin.codes import CommandCodes, format_code
 from gandy.doors.roundrobin.wire import QueueMessage
 from gandy.doors.values import decode_value, encode_payload
+from gandy.moments import Monotonic
 from gandy.wire.calls import CREDIT, FAILED, FRAME_COST, LAST, LOST, REFUSED, RESULT, decode_failure, decode_refusal
 
 MAX_CLIENTS: Final = 10_000  # with requests under way
@@ -92,7 +93,7 @@ class Clients:
         request.client.under_way.add(number)
         request.submit(number)
 
-    def on_gone(self, routing_id: bytes, now: float) -> None:
+    def on_gone(self, routing_id: bytes, now: Monotonic) -> None:
         """A client has no connection any more: its requests are cancelled. Its messages without response go on."""
         client = self._clients.pop(routing_id, None)
         if client is None:
@@ -115,7 +116,7 @@ class Clients:
 
     # From the switchboard
 
-    def on_frame(self, kind: int, flags: int, number: int, argument: int, payload: bytes, now: float) -> None:
+    def on_frame(self, kind: int, flags: int, number: int, argument: int, payload: bytes, now: Monotonic) -> None:
         request = self._requests.get(number)
         if request is None:
             return
@@ -124,7 +125,7 @@ class Clients:
         elif kind == RESULT:
             self._on_result(request, flags, payload, now)
 
-    def _on_result(self, request: ClientRequest, flags: int, payload: bytes, now: float) -> None:
+    def _on_result(self, request: ClientRequest, flags: int, payload: bytes, now: Monotonic) -> None:
         if flags & REFUSED:
             self._on_refusal(request, *decode_refusal(payload))
         elif flags & FAILED:

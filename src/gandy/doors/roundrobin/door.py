@@ -31,6 +31,7 @@ from gandy.doors.roundrobin.wire import (
 from gandy.doors.roundrobin.worker_calls import DoorParts, Times
 from gandy.doors.roundrobin.workers import Workers
 from gandy.errors import RemoteProtocolError
+from gandy.moments import Monotonic
 from gandy.wire.calls import read_frames
 
 MAX_PASSED: Final = 10_000  # requests from peer to peer whose response is to come; the oldest are forgotten
@@ -52,7 +53,7 @@ class RoundRobinDoor:
 
     # From peers
 
-    def on_message(self, frames: list[bytes], now: float) -> None:
+    def on_message(self, frames: list[bytes], now: Monotonic) -> None:
         sender = frames[0]
         try:
             message = decode(frames[1:])
@@ -72,12 +73,12 @@ class RoundRobinDoor:
         elif message.command in (EXEC, TRACKEXEC):
             self._on_request(sender, message, now)
 
-    def _on_response(self, sender: bytes, message: QueueMessage, now: float) -> None:
+    def _on_response(self, sender: bytes, message: QueueMessage, now: Monotonic) -> None:
         bare = message._replace(path=message.path[:-1])
         if not self.workers.on_response(sender, bare, now):
             self.dropped["response to nothing"] += 1
 
-    def _on_request(self, sender: bytes, message: QueueMessage, now: float) -> None:
+    def _on_request(self, sender: bytes, message: QueueMessage, now: Monotonic) -> None:
         if not message.args:
             self.dropped["no command"] += 1
             return
@@ -97,7 +98,7 @@ class RoundRobinDoor:
             case _:
                 self.clients.on_request(message)
 
-    def _on_register(self, sender: bytes, message: QueueMessage, now: float) -> None:
+    def _on_register(self, sender: bytes, message: QueueMessage, now: Monotonic) -> None:
         slots = parse_count(message.args[1]) if len(message.args) > 1 else 0
         if self.workers.register(sender, slots, now):
             self._confirm(message)
@@ -108,7 +109,7 @@ class RoundRobinDoor:
         if message.command == TRACKEXEC:
             self.outbox.append(Outgoing(encode(make_reply(message))))
 
-    def _pass_on(self, sender: bytes, message: QueueMessage, now: float) -> None:
+    def _pass_on(self, sender: bytes, message: QueueMessage, now: Monotonic) -> None:
         """From peer to peer. A response must answer a request that was passed on to this peer."""
         if message.command == RESPONSE:
             bare = message._replace(path=message.path[:-1])
@@ -131,7 +132,7 @@ class RoundRobinDoor:
 
     # From the socket
 
-    def on_undelivered(self, outgoing: Outgoing, now: float) -> None:
+    def on_undelivered(self, outgoing: Outgoing, now: Monotonic) -> None:
         routing_id = outgoing.frames[0]
         if self.workers.has(routing_id):
             lost = [outgoing, *(other for other in self.outbox if other.frames[0] == routing_id)]
@@ -141,16 +142,16 @@ class RoundRobinDoor:
             self.workers.lose(routing_id, [other.call for other in lost if other.call >= 0], now)
         self.clients.on_gone(routing_id, now)
 
-    def on_disconnect(self, routing_id: bytes, now: float) -> None:  # noqa: ARG002 - the same for all doors
+    def on_disconnect(self, routing_id: bytes, now: Monotonic) -> None:  # noqa: ARG002 - the same for all doors
         if self.workers.has(routing_id) or self.clients.has(routing_id):
             self.workers.ask(routing_id)
 
-    def on_connect(self, now: float) -> None:  # noqa: ARG002
+    def on_connect(self, now: Monotonic) -> None:  # noqa: ARG002
         self.workers.on_connect()
 
     # From the foreman
 
-    def on_out(self, peer: Peer, data: bytes, now: float) -> None:
+    def on_out(self, peer: Peer, data: bytes, now: Monotonic) -> None:
         calls = self.workers.find_calls(peer)
 
         def on_frame(kind: int, flags: int, number: int, argument: int, payload: bytes) -> None:
@@ -161,13 +162,13 @@ class RoundRobinDoor:
 
         read_frames(data, 0, on_frame)
 
-    def on_dismiss(self, worker: str, immediate: bool, now: float) -> None:
+    def on_dismiss(self, worker: str, immediate: bool, now: Monotonic) -> None:
         self.workers.dismiss(worker, immediate, now)
 
     def close(self) -> None:
         self.clients.close()
 
-    def on_time(self, now: float) -> None:
+    def on_time(self, now: Monotonic) -> None:
         self.workers.on_time(now)
         self.clients.streams.on_time(now)
 

@@ -1,11 +1,11 @@
 """Whether a round-robin server answers: the first PING of a socket, PINGs after silence, and when to try again."""
 
 from enum import Enum, auto
-from math import inf
 from typing import Final
 
 from gandy.doors.roundrobin.message_ids import MessageIds
 from gandy.doors.roundrobin.wire import PING, QueueMessage
+from gandy.moments import NEVER, Monotonic
 
 GREETING_TIMEOUT: Final = 10.0  # seconds for the PONG to our first PING, as in the original
 PAUSE: Final = 2.0  # seconds between two tries, as in the original
@@ -26,28 +26,28 @@ class Beat(Enum):
 class Heartbeat:
     """Of one connection, over all its sockets."""
 
-    def __init__(self, now: float, ids: MessageIds) -> None:
-        self.since: float | None = now  # when the silence began; None while the server answers
+    def __init__(self, now: Monotonic, ids: MessageIds) -> None:
+        self.since: Monotonic | None = now  # when the silence began; None while the server answers
         self.is_greeting = False  # the first PING of the socket is not answered yet
         self._ids = ids
         self._greeting = b""  # id of that PING
-        self._try_at = inf  # when the greeting fails, or the next try begins
+        self._try_at = NEVER  # when the greeting fails, or the next try begins
         self._heard_at = now
-        self._asked_at: float | None = None  # the first PING since then
+        self._asked_at: Monotonic | None = None  # the first PING since then
         self._pinged_at = now
 
     @property
     def is_connected(self) -> bool:
         return self.since is None
 
-    def next_deadline(self) -> float:
+    def next_deadline(self) -> Monotonic:
         if not self.is_connected:
             return self._try_at
         if self._asked_at is None:
             return self._heard_at + HEARTBEAT_PERIOD
         return min(self._pinged_at + HEARTBEAT_PERIOD, self._asked_at + HEARTBEAT_EXPIRY - HEARTBEAT_PERIOD)
 
-    def greet(self, now: float) -> QueueMessage:
+    def greet(self, now: Monotonic) -> QueueMessage:
         """The first message over a new socket."""
         self.is_greeting = True
         self._try_at = now + GREETING_TIMEOUT
@@ -60,7 +60,7 @@ class Heartbeat:
     def make_ping(self) -> QueueMessage:
         return QueueMessage(PING, self._ids.take_long())
 
-    def on_heard(self, now: float) -> None:
+    def on_heard(self, now: Monotonic) -> None:
         self._heard_at = now
         self._asked_at = None
 
@@ -69,25 +69,25 @@ class Heartbeat:
         if not self.is_greeting or number != self._greeting:
             return False
         self.is_greeting = False
-        self._try_at = inf
+        self._try_at = NEVER
         self.since = None
         return True
 
-    def on_time(self, now: float) -> Beat:
+    def on_time(self, now: Monotonic) -> Beat:
         if self.is_connected:
             return self._check_silence(now)
         if now < self._try_at:
             return Beat.NOTHING
         was_greeting, self.is_greeting = self.is_greeting, False
-        self._try_at = now + PAUSE if was_greeting else inf
+        self._try_at = now + PAUSE if was_greeting else NEVER
         return Beat.UNANSWERED if was_greeting else Beat.TRY_AGAIN
 
-    def _check_silence(self, now: float) -> Beat:
+    def _check_silence(self, now: Monotonic) -> Beat:
         # A process that was stopped for a while must not take its own silence for the server's: it asks first.
         if self._asked_at is not None and now - self._asked_at >= HEARTBEAT_EXPIRY - HEARTBEAT_PERIOD:
             self.since = self._heard_at
             self._asked_at = None
-            self._try_at = inf
+            self._try_at = NEVER
             return Beat.LOST
         if now - (self._heard_at if self._asked_at is None else self._pinged_at) < HEARTBEAT_PERIOD:
             return Beat.NOTHING

@@ -3,6 +3,8 @@
 from collections import OrderedDict
 from typing import Final
 
+from gandy.moments import Monotonic
+
 MAX_LOST: Final = 1_000  # the oldest are forgotten
 REMEMBER: Final = 600.0  # seconds
 
@@ -11,7 +13,7 @@ class LostWorkers:
     """Routing ids of lost workers with their slots, oldest first."""
 
     def __init__(self) -> None:
-        self._lost: OrderedDict[bytes, tuple[int, float]] = OrderedDict()  # slots, and when it was lost
+        self._lost: OrderedDict[bytes, tuple[int, Monotonic]] = OrderedDict()  # slots, and when it was lost
 
     def __len__(self) -> int:
         return len(self._lost)
@@ -22,7 +24,7 @@ class LostWorkers:
     def list_slots(self) -> dict[bytes, int]:
         return {routing_id: slots for routing_id, (slots, _) in self._lost.items()}
 
-    def add(self, routing_id: bytes, slots: int, now: float) -> None:
+    def add(self, routing_id: bytes, slots: int, now: Monotonic) -> None:
         self._lost[routing_id] = (slots, now)
         if len(self._lost) > MAX_LOST:
             self._lost.popitem(last=False)
@@ -33,6 +35,6 @@ class LostWorkers:
     def discard(self, routing_id: bytes) -> None:
         self._lost.pop(routing_id, None)
 
-    def expire(self, now: float) -> None:
+    def expire(self, now: Monotonic) -> None:
         for routing_id in [key for key, (_, since) in self._lost.items() if now - since >= REMEMBER]:
             del self._lost[routing_id]

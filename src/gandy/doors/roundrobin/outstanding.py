@@ -6,7 +6,8 @@ say which call it is for (roundrobin.md, rule 5). Knows neither messages nor val
 
 from collections import deque
 from itertools import takewhile
-from math import inf
+
+from gandy.moments import LONG_AGO, Monotonic
 
 Key = tuple[tuple[bytes, ...], bytes]  # where a response goes, and its id
 
@@ -14,22 +15,22 @@ Key = tuple[tuple[bytes, ...], bytes]  # where a response goes, and its id
 class OutstandingCalls:
     """By the numbers that the switchboard has for them."""
 
-    def __init__(self, now: float) -> None:
+    def __init__(self, now: Monotonic) -> None:
         self.unanswered: dict[int, Key] = {}  # the response is to come
         self.casts: deque[int] = deque()  # only the INCREMENT is to come
         self.answered: deque[int] = deque()  # the INCREMENT is to come
         self.released: set[int] = set()  # unanswered, and an INCREMENT has come
         self.returned: set[int] = set()  # the INCREMENT has come, and the caller has not read everything
-        self.uncertain_until = -inf  # before then, an INCREMENT may be for a call that is not here any more
+        self.uncertain_until = LONG_AGO  # before then, an INCREMENT may be for a call that is not here any more
         self._incremented_at = now
         self._by_key: dict[Key, deque[int]] = {}  # unanswered calls: a client may use an id twice
-        self._touched: dict[int, float] = {}  # when the worker last heard or said something about each, oldest first
+        self._touched: dict[int, Monotonic] = {}  # when the worker last heard or said something about it, oldest first
 
     def list_begun(self) -> set[int]:
         """Calls that were sent to the worker."""
         return {*self.unanswered, *self.casts, *self.answered, *self.returned}
 
-    def begin(self, number: int, key: Key, is_cast: bool, now: float) -> None:
+    def begin(self, number: int, key: Key, is_cast: bool, now: Monotonic) -> None:
         self._touched[number] = now
         if is_cast:
             self.casts.append(number)
@@ -50,7 +51,7 @@ class OutstandingCalls:
         self.forget_response(number)
         return number
 
-    def take_incremented(self, now: float) -> int | None:
+    def take_incremented(self, now: Monotonic) -> int | None:
         """An INCREMENT came: the call that it ends, an answered one or else a cast. None, if there is neither."""
         self._incremented_at = now
         if self.answered:
@@ -64,7 +65,7 @@ class OutstandingCalls:
             self.released.add(oldest)
         return oldest
 
-    def list_given_up(self, now: float, pause: float) -> list[int]:
+    def list_given_up(self, now: Monotonic, pause: float) -> list[int]:
         """Calls whose slots came back so long ago that no response will come.
 
         While any other INCREMENT is to come, it is not known which of the calls have ended.
@@ -73,12 +74,12 @@ class OutstandingCalls:
         is_over = is_idle and now >= self.uncertain_until and now - self._incremented_at >= pause
         return list(self.released) if is_over else []
 
-    def touch(self, number: int, now: float) -> None:
+    def touch(self, number: int, now: Monotonic) -> None:
         """The worker heard or said something about this call."""
         del self._touched[number]
         self._touched[number] = now
 
-    def list_untouched(self, since: float) -> list[int]:
+    def list_untouched(self, since: Monotonic) -> list[int]:
         return [number for number, _ in takewhile(lambda item: item[1] <= since, self._touched.items())]
 
     def drop(self, number: int) -> None:

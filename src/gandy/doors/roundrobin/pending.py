@@ -1,7 +1,8 @@
 """A client's requests that wait for a response, and when each of them expires."""
 
 from heapq import heappop, heappush
-from math import inf
+
+from gandy.moments import NEVER, Monotonic
 
 
 class PendingRequests:
@@ -9,15 +10,15 @@ class PendingRequests:
 
     def __init__(self) -> None:
         self._ids: dict[bytes, None] = {}  # oldest first
-        self._expiries: list[tuple[float, bytes]] = []  # a heap; may also have requests that are answered
+        self._expiries: list[tuple[Monotonic, bytes]] = []  # a heap; may also have requests that are answered
 
     def __contains__(self, number: bytes) -> bool:
         return number in self._ids
 
-    def next_deadline(self) -> float:
-        return self._expiries[0][0] if self._expiries else inf
+    def next_deadline(self) -> Monotonic:
+        return self._expiries[0][0] if self._expiries else NEVER
 
-    def add(self, number: bytes, expires_at: float) -> None:
+    def add(self, number: bytes, expires_at: Monotonic) -> None:
         self._ids[number] = None
         heappush(self._expiries, (expires_at, number))
 
@@ -27,7 +28,7 @@ class PendingRequests:
         self._ids.pop(number, None)
         return is_pending
 
-    def take_expired(self, now: float) -> list[bytes]:
+    def take_expired(self, now: Monotonic) -> list[bytes]:
         expired = []
         while self._expiries and self._expiries[0][0] <= now:
             _, number = heappop(self._expiries)

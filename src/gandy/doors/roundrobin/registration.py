@@ -1,11 +1,11 @@
 """A worker's registration at a round-robin server: its slots, which of them are taken, and what the server knows."""
 
 from itertools import count
-from math import inf
 from typing import Final
 
 from gandy.doors.roundrobin.message_ids import MessageIds
 from gandy.doors.roundrobin.wire import DEREGISTER, EXEC, INCREMENT, PING, REGISTER, TRACKEXEC, QueueMessage
+from gandy.moments import NEVER, Monotonic
 
 REGISTER_TIMEOUT: Final = 5.0  # seconds for the response to a REGISTER, as in the original
 REGISTER_DELAY: Final = 0.5  # seconds behind an INCREMENT: the original may work on both at once, in any order
@@ -18,7 +18,7 @@ class Registration:
 
     def __init__(self, ids: MessageIds) -> None:
         self.is_worker = False  # it registered once
-        self.register_at = inf  # when REGISTER is due, again
+        self.register_at = NEVER  # when REGISTER is due, again
         self._ids = ids
         self._slots: int | None = None  # to be registered; None: take no dispatches
         self._id = b""  # of the last REGISTER, until it is answered
@@ -46,7 +46,7 @@ class Registration:
         """It knows nothing of what runs here."""
         self._old = set(self._running)
 
-    def register(self, now: float) -> QueueMessage:
+    def register(self, now: Monotonic) -> QueueMessage:
         """A REGISTER that is repeated keeps its id: an answer to the first one is good too."""
         self._id = self._id or self._ids.take_short()
         self.register_at = now + REGISTER_TIMEOUT
@@ -58,7 +58,7 @@ class Registration:
     def confirm(self) -> None:
         """The server has registered us."""
         self._id = b""
-        self.register_at = inf
+        self.register_at = NEVER
 
     def close(self) -> tuple[QueueMessage, QueueMessage]:
         """DEREGISTER, and a PING whose answer shows that the server has read it."""
@@ -85,7 +85,7 @@ class Registration:
     def finish(self, ticket: int) -> None:
         self._running.discard(ticket)
 
-    def increment(self, ticket: int, now: float) -> QueueMessage:
+    def increment(self, ticket: int, now: Monotonic) -> QueueMessage:
         """Return the slot of a dispatch."""
         if ticket in self._old:
             # The original counts the INCREMENT of a call that it does not know, a gandy server does not. A REGISTER

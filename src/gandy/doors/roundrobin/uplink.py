@@ -32,6 +32,7 @@ from gandy.doors.roundrobin.wire import (
     make_reply,
 )
 from gandy.errors import RemoteProtocolError
+from gandy.moments import Monotonic
 
 CONTROL: Final = frozenset((INCREMENT, REGISTER, DEREGISTER))
 
@@ -43,7 +44,7 @@ class Connected(Struct, frozen=True):
 class Unreachable(Struct, frozen=True):
     """The server has been silent since then. We go on trying."""
 
-    since: float
+    since: Monotonic
 
 
 class Renew(Struct, frozen=True):
@@ -99,7 +100,7 @@ Event = Connected | Unreachable | Renew | ToWorker | Response | Expired
 class Uplink:
     """One connection to a server, for a worker, a client, or both."""
 
-    def __init__(self, now: float, ids: MessageIds | None = None) -> None:
+    def __init__(self, now: Monotonic, ids: MessageIds | None = None) -> None:
         self.outbox: deque[QueueMessage] = deque()
         self.events: deque[Event] = deque()
         self.dropped = 0  # invalid messages
@@ -110,7 +111,7 @@ class Uplink:
         self._held: list[QueueMessage] = []  # until there is a server
 
     @property
-    def since(self) -> float | None:
+    def since(self) -> Monotonic | None:
         """When the server became silent; None while it answers."""
         return self._heartbeat.since
 
@@ -123,19 +124,19 @@ class Uplink:
         """Slots that nothing runs in."""
         return self._registration.free
 
-    def next_deadline(self) -> float:
+    def next_deadline(self) -> Monotonic:
         """When `on_time` has something to do. `inf` means never."""
         deadline = min(self._heartbeat.next_deadline(), self._requests.next_deadline())
         return min(deadline, self._registration.register_at) if self.is_connected else deadline
 
     # The connection
 
-    def on_socket(self, now: float) -> None:
+    def on_socket(self, now: Monotonic) -> None:
         """There is a new socket, with a new routing id."""
         self.outbox.clear()  # it was for the server behind the old socket
         self.outbox.append(self._heartbeat.greet(now))
 
-    def on_reconnected(self, now: float) -> None:
+    def on_reconnected(self, now: Monotonic) -> None:
         """The same socket has a new connection. Its server may be a new one, which knows no worker."""
         if self._heartbeat.is_greeting:
             self.outbox.append(self._heartbeat.repeat_greeting())  # the first may be lost
@@ -143,7 +144,7 @@ class Uplink:
             self._registration.on_new_server()
             self.outbox.append(self._registration.register(now))
 
-    def on_time(self, now: float) -> None:
+    def on_time(self, now: Monotonic) -> None:
         """Read what has come in first."""
         match self._heartbeat.on_time(now):
             case Beat.PING:
@@ -175,7 +176,7 @@ class Uplink:
         self._end_goodbye()
         self.events.append(Renew())
 
-    def _on_connected(self, now: float) -> None:
+    def _on_connected(self, now: Monotonic) -> None:
         self.events.append(Connected())
         self._registration.on_new_server()
         if self._registration.is_wanted:
@@ -194,7 +195,7 @@ class Uplink:
 
     # Messages from the server
 
-    def on_frames(self, frames: Sequence[bytes], now: float) -> None:
+    def on_frames(self, frames: Sequence[bytes], now: Monotonic) -> None:
         """A message as it comes from the socket. Never raises: invalid messages are counted and dropped."""
         self._heartbeat.on_heard(now)
         try:
@@ -202,7 +203,7 @@ class Uplink:
         except RemoteProtocolError:
             self.dropped += 1
 
-    def _on_message(self, message: QueueMessage, now: float) -> None:
+    def _on_message(self, message: QueueMessage, now: Monotonic) -> None:
         command = message.command
         if command == PING:
             self.outbox.append(make_reply(message, PONG))
@@ -215,7 +216,7 @@ class Uplink:
         else:
             self.dropped += 1  # we send no request whose way is to be tracked
 
-    def _on_pong(self, number: bytes, now: float) -> None:
+    def _on_pong(self, number: bytes, now: Monotonic) -> None:
         if self._heartbeat.on_pong(number):
             self._on_connected(now)
         elif self._registration.is_goodbye(number):
@@ -239,7 +240,7 @@ class Uplink:
         self.outbox.append(self._heartbeat.make_ping())
         self.events.append(RegisterConfirmed())
 
-    def _on_dispatch(self, message: QueueMessage, now: float) -> None:
+    def _on_dispatch(self, message: QueueMessage, now: Monotonic) -> None:
         if message.args[:1] in ((MQS_MORE,), (ONGOING,)):
             self.events.append(StreamRequested(message))
             return
@@ -251,7 +252,7 @@ class Uplink:
 
     # Workers
 
-    def register(self, slots: int, now: float) -> None:
+    def register(self, slots: int, now: Monotonic) -> None:
         """Take so many dispatches at once from now on, from this server and those that come after it."""
         self._registration.open(slots)
         if self.is_connected:
@@ -269,7 +270,7 @@ class Uplink:
         if self._registration.end_goodbye():
             self.events.append(Deregistered())
 
-    def finish(self, ticket: int, now: float, response: QueueMessage | None = None) -> None:
+    def finish(self, ticket: int, now: Monotonic, response: QueueMessage | None = None) -> None:
         """The slot is free again, and then the response goes out.
 
         In this order: the client of a response may send its next message at once. If that overtakes the INCREMENT,
@@ -287,7 +288,7 @@ class Uplink:
         self,
         command: bytes,
         *args: bytes,
-        now: float,
+        now: Monotonic,
         timeout: float,
         track: bool = True,
         to: tuple[bytes, ...] = (),

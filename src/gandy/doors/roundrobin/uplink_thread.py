@@ -6,18 +6,19 @@ is called in the thread of the connection.
 
 import logging
 import random
-import time
 from collections.abc import Callable
 from threading import Lock
 from typing import Final
 
 import zmq
 
+from gandy.clocks import read_monotonic
 from gandy.doors.roundrobin.message_ids import MessageIds
 from gandy.doors.roundrobin.uplink import Event, Renew, Uplink
 from gandy.doors.roundrobin.wire import QueueMessage, encode
 from gandy.doors.sockets.dealer import DealerThread, Keys
 from gandy.limits import MAX_VALUE_BYTES
+from gandy.moments import Monotonic
 
 log = logging.getLogger("gandy.doors.sockets")
 
@@ -44,7 +45,7 @@ class UplinkThread(DealerThread):
         self.on_out: OnFrames = _ignore  # each message that the socket took
         self._on_events = on_events
         self._lock = Lock()
-        self._uplink = Uplink(time.monotonic(), ids)
+        self._uplink = Uplink(read_monotonic(), ids)
         self._renew_is_due = False
         super().__init__(url, keys)
 
@@ -58,7 +59,7 @@ class UplinkThread(DealerThread):
     def silent_seconds(self) -> float:
         """How long the server has not answered; 0 while it does."""
         since = self._uplink.since
-        return 0.0 if since is None else time.monotonic() - since
+        return 0.0 if since is None else read_monotonic() - since
 
     def send(self, message: QueueMessage) -> None:
         with self._lock:
@@ -67,7 +68,7 @@ class UplinkThread(DealerThread):
 
     def register(self, slots: int) -> None:
         with self._lock:
-            self._uplink.register(slots, time.monotonic())
+            self._uplink.register(slots, read_monotonic())
         self._wake()
 
     def deregister(self) -> None:
@@ -77,7 +78,7 @@ class UplinkThread(DealerThread):
 
     def finish(self, ticket: int, response: QueueMessage | None = None) -> None:
         with self._lock:
-            self._uplink.finish(ticket, time.monotonic(), response)
+            self._uplink.finish(ticket, read_monotonic(), response)
         self._wake()
 
     def request(
@@ -85,7 +86,7 @@ class UplinkThread(DealerThread):
     ) -> bytes:
         """Returns the id. `on_events` may get its Response before this returns."""
         with self._lock:
-            now = time.monotonic()
+            now = read_monotonic()
             number = self._uplink.request(command, *args, now=now, timeout=timeout, track=track, to=to)
         self._wake()
         return number
@@ -106,9 +107,9 @@ class UplinkThread(DealerThread):
         self._had_connection = False
         self._is_stuck = False
         with self._lock:
-            self._uplink.on_socket(time.monotonic())
+            self._uplink.on_socket(read_monotonic())
 
-    def _next_deadline(self) -> float:
+    def _next_deadline(self) -> Monotonic:
         with self._lock:
             return self._uplink.next_deadline()
 
@@ -116,7 +117,7 @@ class UplinkThread(DealerThread):
         self._read_monitor()
         self._receive_all()
         with self._lock:
-            self._uplink.on_time(time.monotonic())
+            self._uplink.on_time(read_monotonic())
         self._send_all()
         self._report()
         if self._renew_is_due:
@@ -131,11 +132,11 @@ class UplinkThread(DealerThread):
     def _on_change(self) -> None:
         if self._had_connection:
             with self._lock:
-                self._uplink.on_reconnected(time.monotonic())
+                self._uplink.on_reconnected(read_monotonic())
         self._had_connection = True
 
     def _receive_all(self) -> None:
-        now = time.monotonic()
+        now = read_monotonic()
         for _ in range(MAX_AT_ONCE if not self._is_stuck else 0):
             try:
                 frames = self._socket.recv_multipart(zmq.NOBLOCK)

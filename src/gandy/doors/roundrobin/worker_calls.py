@@ -24,6 +24,7 @@ from gandy.doors.roundrobin.wire import EXEC, MQS_MORE, ONGOING, TRACKEXEC, Queu
 from gandy.doors.roundrobin.wire import FAILED as FAILED_STATUS
 from gandy.doors.values import decode_args, encode_payload
 from gandy.errors import RemoteProtocolError
+from gandy.moments import LONG_AGO, Monotonic
 from gandy.wire.calls import (
     BODY,
     BUSY,
@@ -86,7 +87,7 @@ class WorkerStream:
         self.reader = StreamReader()
         self.host = host
         self.asked = b""  # the id of our request for the next packet
-        self.renewed = 0.0
+        self.renewed = LONG_AGO
         self._whole = bytearray() if is_wanted_whole else None
 
     def receive(self, packet: bytes, flow: Flow) -> None:
@@ -109,7 +110,7 @@ class WorkerStream:
 class WorkerCalls:
     """One for each registered worker, whose peer at the switchboard is `peer`."""
 
-    def __init__(self, routing_id: bytes, peer: Peer, parts: DoorParts, now: float) -> None:
+    def __init__(self, routing_id: bytes, peer: Peer, parts: DoorParts, now: Monotonic) -> None:
         self.outstanding = OutstandingCalls(now)
         self.is_closed = False  # it gets no more calls
         self.bodies: dict[int, bytearray] = {}  # arguments that are not complete
@@ -219,7 +220,7 @@ class WorkerCalls:
 
     # From the worker
 
-    def on_increment(self, now: float) -> bool:
+    def on_increment(self, now: Monotonic) -> bool:
         """False, if no call has a slot that this could return."""
         ended = self.outstanding.take_incremented(now)
         if ended is None:
@@ -233,7 +234,7 @@ class WorkerCalls:
             self._end(ended, 0)
         return True
 
-    def on_response(self, message: QueueMessage, now: float) -> bool:
+    def on_response(self, message: QueueMessage, now: Monotonic) -> bool:
         """False, if it answers nothing that this worker has."""
         for number, stream in self.streams.items():
             if stream.asked and (message.to, message.id) == ((), stream.asked):
@@ -248,7 +249,7 @@ class WorkerCalls:
         self._on_answer(self._peer.serves[answered], message, now)
         return True
 
-    def _on_answer(self, call: Call, message: QueueMessage, now: float) -> None:
+    def _on_answer(self, call: Call, message: QueueMessage, now: Monotonic) -> None:
         request = self._parts.clients.find(call)
         stream = self.streams.get(call.id)
         if request is not None:
@@ -329,7 +330,7 @@ class WorkerCalls:
             request.is_undelivered = True
         self._end(number, REFUSED, encode_refusal(BUSY, "its worker was gone, and has not begun it"))
 
-    def on_time(self, now: float) -> None:
+    def on_time(self, now: Monotonic) -> None:
         for number in self.outstanding.list_given_up(now, UNANSWERED_PAUSE):
             self.outstanding.forget_response(number)
             self._fail(number, "RuntimeError", "its worker ended it without an answer")
@@ -340,7 +341,7 @@ class WorkerCalls:
                 stream.renewed = now
                 self._ask(ONGOING, stream.host)
 
-    def _give_up(self, number: int, now: float) -> None:
+    def _give_up(self, number: int, now: Monotonic) -> None:
         """The worker has said nothing about this call for too long: its caller gets a failure, and the slot is free.
 
         Should the worker still have it, its INCREMENT will seem to be for another call, which must not end by that.

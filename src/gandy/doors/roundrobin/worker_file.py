@@ -14,6 +14,7 @@ from typing import Final
 
 from gandy.doors.roundrobin.lost_workers import MAX_LOST
 from gandy.doors.roundrobin.workers import Workers
+from gandy.moments import Monotonic
 
 FILE_NAME: Final = "roundrobin.json"
 SAVE_PAUSE: Final = 0.5  # seconds from a change until it is written, with all that follow
@@ -29,7 +30,7 @@ class WorkerFile:
         self._workers = workers
         self._saving: asyncio.TimerHandle | None = None
 
-    def open(self, now: float) -> None:
+    def open(self, now: Monotonic) -> None:
         for routing_id, slots in self._load().items():
             self._workers.lost.add(routing_id, slots, now)
         self._workers.on_change = self._save_soon

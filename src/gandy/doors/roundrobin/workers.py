@@ -5,7 +5,6 @@ What a worker does with its calls is in `worker_calls`; a worker that is lost is
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
-from math import inf
 from typing import Final
 
 from gandy.core.calls import OnOut, Peer
@@ -15,6 +14,7 @@ from gandy.doors.roundrobin.lost_workers import LostWorkers
 from gandy.doors.roundrobin.wire import PING, PONG, QueueMessage, encode
 from gandy.doors.roundrobin.worker_calls import DoorParts, WorkerCalls
 from gandy.limits import MAX_SLOTS
+from gandy.moments import LONG_AGO, NEVER, Monotonic
 from gandy.wire.calls import Announcement, Offer
 
 MAX_WORKERS: Final = 10_000
@@ -27,16 +27,16 @@ PAST: Final = 60.0  # seconds that a worker that came back may still send INCREM
 class RegisteredWorker:
     """One worker: its slots, its calls, and when it was heard."""
 
-    def __init__(self, routing_id: bytes, peer: Peer, account: KnownWorker, calls: WorkerCalls, now: float) -> None:
+    def __init__(self, routing_id: bytes, peer: Peer, account: KnownWorker, calls: WorkerCalls, now: Monotonic) -> None:
         self.id = routing_id
         self.peer = peer
         self.account = account
         self.calls = calls
         self.slots = 0  # as it said
-        self.ready_at = -inf  # when it can be given calls
+        self.ready_at = LONG_AGO  # when it can be given calls
         self.heard = now
         self.asked = now
-        self.asked_since = inf  # the first question since it was heard
+        self.asked_since = NEVER  # the first question since it was heard
         self.answers_pings = False
 
     @property
@@ -47,7 +47,7 @@ class RegisteredWorker:
     @property
     def free(self) -> int:
         """Slots that it can take calls in now, or as soon as it is ready."""
-        return self.peer.count_free() if self.ready_at == -inf else self.slots
+        return self.peer.count_free() if self.ready_at == LONG_AGO else self.slots
 
 
 class Workers:
@@ -87,7 +87,7 @@ class Workers:
 
     # Registration
 
-    def register(self, routing_id: bytes, slots: int, now: float, is_ready: bool = False) -> bool:
+    def register(self, routing_id: bytes, slots: int, now: Monotonic, is_ready: bool = False) -> bool:
         """So many slots are free from now on. False, if the table is full.
 
         With `is_ready`, the worker did not just start, and can be given calls at once.
@@ -107,7 +107,7 @@ class Workers:
         self.on_change()
         return True
 
-    def _add(self, routing_id: bytes, now: float) -> RegisteredWorker:
+    def _add(self, routing_id: bytes, now: Monotonic) -> RegisteredWorker:
         peer = self._board.add_peer(self._on_out)
         name = name_peer(ROUND_ROBIN, routing_id)
         account = self._registry.add(WorkerInfo(name, name.partition("/")[2], 0))
@@ -126,13 +126,13 @@ class Workers:
 
         A worker that is not ready offers its commands, so that calls wait for it, and has no slot.
         """
-        slots = 0 if worker.is_leaving or worker.ready_at > -inf else worker.slots
+        slots = 0 if worker.is_leaving or worker.ready_at > LONG_AGO else worker.slots
         total = min(slots + worker.peer.slots.by_calls, MAX_SLOTS)
         is_offering = not worker.is_leaving and (total or worker.slots)
         offers = tuple(Offer(entry.name) for entry in self._parts.codes) if is_offering else ()
         self._board.announce(worker.peer, Announcement(total, total, offers), self._board.now)
 
-    def deregister(self, routing_id: bytes, now: float) -> None:
+    def deregister(self, routing_id: bytes, now: Monotonic) -> None:
         """It gets no more calls; those that it has may still be answered."""
         self.lost.discard(routing_id)
         worker = self._workers.get(routing_id)
@@ -142,7 +142,7 @@ class Workers:
             self.on_change()
             self._maybe_remove(worker, now)
 
-    def dismiss(self, name: str, immediate: bool, now: float) -> None:
+    def dismiss(self, name: str, immediate: bool, now: Monotonic) -> None:
         """The protocol cannot dismiss a worker: it just gets no more calls until it registers again."""
         worker = next((worker for worker in self._workers.values() if worker.account.info.id == name), None)
         if worker is not None and immediate:
@@ -150,18 +150,18 @@ class Workers:
         elif worker is not None:
             self.deregister(worker.id, now)
 
-    def lose(self, routing_id: bytes, undelivered: Iterable[int], now: float) -> None:
+    def lose(self, routing_id: bytes, undelivered: Iterable[int], now: Monotonic) -> None:
         """It is gone, and these calls have not reached it. Should it speak again, it is registered again."""
         worker = self._workers[routing_id]
         if not worker.is_leaving:
             self.lost.add(routing_id, worker.slots, now)
         self._remove(worker, now, undelivered)
 
-    def _maybe_remove(self, worker: RegisteredWorker, now: float) -> None:
+    def _maybe_remove(self, worker: RegisteredWorker, now: Monotonic) -> None:
         if worker.is_leaving and not worker.peer.serves:
             self._remove(worker, now)
 
-    def _remove(self, worker: RegisteredWorker, now: float, undelivered: Iterable[int] = ()) -> None:
+    def _remove(self, worker: RegisteredWorker, now: Monotonic, undelivered: Iterable[int] = ()) -> None:
         """Calls that it has begun are lost. The others go to other workers."""
         worker.calls.is_closed = True
         self._announce(worker)  # first, or it would be given the calls that it refuses
@@ -173,7 +173,7 @@ class Workers:
 
     # What a worker says about its calls
 
-    def on_increment(self, routing_id: bytes, now: float) -> None:
+    def on_increment(self, routing_id: bytes, now: Monotonic) -> None:
         worker = self._workers.get(routing_id)
         if worker is None:
             return
@@ -181,19 +181,19 @@ class Workers:
             self.dropped["INCREMENT"] += 1
         self._maybe_remove(worker, now)
 
-    def on_response(self, routing_id: bytes, message: QueueMessage, now: float) -> bool:
+    def on_response(self, routing_id: bytes, message: QueueMessage, now: Monotonic) -> bool:
         """False, if it answers nothing that this worker has."""
         worker = self._workers.get(routing_id)
         return worker is not None and worker.calls.on_response(message, now)
 
     # Liveness
 
-    def on_heard(self, routing_id: bytes, command: bytes, now: float) -> None:
+    def on_heard(self, routing_id: bytes, command: bytes, now: Monotonic) -> None:
         """A message came from a peer, worker or not."""
         is_ping = command in (PING, PONG)
         worker = self._workers.get(routing_id)
         if worker is not None:
-            worker.heard, worker.asked_since = now, inf
+            worker.heard, worker.asked_since = now, NEVER
             worker.answers_pings = worker.answers_pings or is_ping
             self._registry.on_heard(worker.account)
             if command == PING:  # gandy's workers send it when they have the response to REGISTER
@@ -203,7 +203,7 @@ class Workers:
             if len(self._pingers) > MAX_WORKERS:
                 self._pingers.popitem(last=False)
 
-    def restore(self, routing_id: bytes, now: float) -> None:
+    def restore(self, routing_id: bytes, now: Monotonic) -> None:
         """A peer speaks, and not about its registration: if it is a lost worker, it is registered again."""
         slots = self.lost.find_slots(routing_id)
         if slots is not None:
@@ -217,7 +217,7 @@ class Workers:
         """It may be a lost worker: all of those are asked at the next `on_time`."""
         self._has_newcomers = True
 
-    def on_time(self, now: float) -> None:
+    def on_time(self, now: Monotonic) -> None:
         if self._has_newcomers:
             self._has_newcomers = False
             for routing_id in self.lost.list_slots():
@@ -236,11 +236,11 @@ class Workers:
             self._maybe_remove(worker, now)
 
     def _make_ready(self, worker: RegisteredWorker) -> None:
-        if worker.ready_at > -inf:
-            worker.ready_at = -inf
+        if worker.ready_at > LONG_AGO:
+            worker.ready_at = LONG_AGO
             self._announce(worker)
 
-    def _maybe_ask(self, worker: RegisteredWorker, now: float) -> None:
+    def _maybe_ask(self, worker: RegisteredWorker, now: Monotonic) -> None:
         silence = now - worker.heard - (0.0 if worker.peer.serves else IDLE)
         if silence >= self._times.expiry * QUIET and now - worker.asked >= self._times.expiry * ASK_PERIOD:
             worker.asked = now

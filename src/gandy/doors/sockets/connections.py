@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from gandy.moments import Monotonic
+
 # Seconds between the notice of a lost connection and our hint. libzmq writes the notice a moment before the last
 # messages of that connection, and a result that came before the end counts: it goes first.
 GRACE: Final = 0.02
@@ -15,7 +17,7 @@ MAX_PEERS: Final = 100_000  # whose connection is known; for others there are no
 class _LostConnection:
     """A connection that ended, and the peers that may have been at its other end."""
 
-    def __init__(self, since: float, peers: set[bytes]) -> None:
+    def __init__(self, since: Monotonic, peers: set[bytes]) -> None:
         self.since = since
         self.peers = peers
 
@@ -38,7 +40,7 @@ class Connections:
     def are_settled(self) -> bool:
         return not self._lost
 
-    def note(self, peer: bytes, number: int, now: float) -> bool:
+    def note(self, peer: bytes, number: int, now: Monotonic) -> bool:
         """A peer speaks over another connection than before. True, if it had one before."""
         before = self.numbers.get(peer)
         if before is None and len(self.numbers) >= MAX_PEERS:
@@ -52,7 +54,7 @@ class Connections:
         self.lose(before, now)  # libzmq gives no notice where a new connection took the place of the old one
         return True
 
-    def lose(self, number: int, now: float) -> None:
+    def lose(self, number: int, now: Monotonic) -> None:
         """A connection is gone."""
         peers = self._peers.pop(number, set())
         for peer in peers:
@@ -63,7 +65,7 @@ class Connections:
         if peers:
             self._before[number] = peers
 
-    def settle(self, now: float, *, is_drained: bool) -> set[bytes]:
+    def settle(self, now: Monotonic, *, is_drained: bool) -> set[bytes]:
         """The peers of lost connections, when all their messages were read, or after PATIENCE."""
         peers: set[bytes] = set()
         for number, lost in list(self._lost.items()):

@@ -11,7 +11,9 @@ from typing import Any, Final, Protocol
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
+from gandy.clocks import read_monotonic
 from gandy.errors import ConfigError
+from gandy.moments import Monotonic
 from gandy.poll_thread import PollThread
 
 log = logging.getLogger("gandy.doors.sockets")
@@ -73,7 +75,7 @@ class DealerThread:
     def _begin(self) -> None:
         """Before the thread starts."""
 
-    def _next_deadline(self) -> float:
+    def _next_deadline(self) -> Monotonic:
         """When there is something to do, if nothing happens before."""
         raise NotImplementedError
 
@@ -141,7 +143,7 @@ class DealerThread:
         self._context.term()  # waits until everything is sent, or the time for that is over
 
     def _wait(self) -> None:
-        rest = self._next_deadline() - time.monotonic()
+        rest = self._next_deadline() - read_monotonic()
         self._poller.poll(int(max(0.0, min(rest, MAX_REST)) * 1000) + 1)
         self._thread.clear()
 

@@ -9,6 +9,7 @@ import zmq
 
 from gandy.doors.sockets.connections import GRACE, Connections
 from gandy.doors.sockets.reader import Socket, SocketReader
+from gandy.moments import Monotonic
 
 ADDRESS: Final = "inproc://monitor"
 MAX_NOTICES: Final = 200  # that are read in one go, before others on the loop have their turn
@@ -69,7 +70,7 @@ class ConnectionMonitor:
         while self._read_notices():  # the notice that an older connection of this number is gone was written before
             pass
         self._notice_reader.wake()
-        if self._connections.note(peer, number, self._loop.time()):
+        if self._connections.note(peer, number, Monotonic(self._loop.time())):
             self._settle_later()
 
     def _read(self) -> bool:
@@ -88,7 +89,7 @@ class ConnectionMonitor:
             except zmq.Again:
                 return False
             if kind == _DISCONNECTED:
-                self._connections.lose(value, self._loop.time())
+                self._connections.lose(value, Monotonic(self._loop.time()))
                 self._settle_later()
             elif kind == _CONNECTED:
                 self._has_newcomers = True
@@ -108,7 +109,7 @@ class ConnectionMonitor:
 
     def _report_gone(self) -> None:
         self._catch_up()
-        peers = self._connections.settle(self._loop.time(), is_drained=self._reader.is_drained)
+        peers = self._connections.settle(Monotonic(self._loop.time()), is_drained=self._reader.is_drained)
         if not self._connections.are_settled:
             self._settle_later()
         for peer in peers:

@@ -6,7 +6,7 @@ import pytest
 
 from gandy.bus.wire import osc
 from gandy.bus.wire.messages import MAX_ADDRESS, MAX_BUNDLE_DEPTH, MAX_BUS_MESSAGE, MAX_ELEMENTS, Framer, frame
-from gandy.bus.wire.osc import IMMEDIATELY, OscBundle, OscMessage, decode, encode, seconds_to_tag, tag_to_seconds
+from gandy.bus.wire.osc import IMMEDIATELY, OscBundle, OscMessage, decode, encode, tag_to_wall, wall_to_tag
 from gandy.bus.wire.types import INFINITUM
 from gandy.errors import ErrorCode, RemoteProtocolError
 
@@ -169,16 +169,16 @@ def test_message_that_is_too_long_is_refused() -> None:
     ],
 )
 def test_time_tags(seconds: float, tag: int) -> None:
-    assert seconds_to_tag(seconds) == tag
-    assert tag_to_seconds(tag) == seconds
+    assert wall_to_tag(seconds) == tag
+    assert tag_to_wall(tag) == seconds
 
 
 def test_at_once_is_a_tag_of_its_own() -> None:
-    assert seconds_to_tag(0.0) == IMMEDIATELY == 1
-    assert tag_to_seconds(IMMEDIATELY) == tag_to_seconds(0) == 0.0
+    assert wall_to_tag(0.0) == IMMEDIATELY == 1
+    assert tag_to_wall(IMMEDIATELY) == tag_to_wall(0) == 0.0
 
 
 @pytest.mark.parametrize("seconds", [-1e10, -61_505_153.0, 4_233_462_144.0, 1e300, float("nan"), float("inf")])
 def test_times_that_have_no_tag(seconds: float) -> None:
     with pytest.raises(ValueError):
-        seconds_to_tag(seconds)
+        wall_to_tag(seconds)

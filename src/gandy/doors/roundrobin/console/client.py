@@ -1,11 +1,11 @@
 """`gandy console client`: requests to a round-robin server by hand, one or many, and their results."""
 
-import time
 from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Event as Flag
 from typing import Final
 
+from gandy.clocks import read_monotonic
 from gandy.doors.roundrobin.console.connection import ConsoleConnection
 from gandy.doors.roundrobin.console.requests import Bulk, ConsoleRequest, End, Failed, PingRequest, StreamRequest, check
 from gandy.doors.roundrobin.console.screen import BASIC, Screen
@@ -108,14 +108,14 @@ class ClientConsole:
 
     def _wait_for(self, request: ConsoleRequest, timeout: float) -> None:
         """Raises: Failed."""
-        deadline = time.monotonic() + timeout
+        deadline = read_monotonic() + timeout
         self._connect(timeout)
-        number: bytes | None = request.begin(self._connection, deadline - time.monotonic())
+        number: bytes | None = request.begin(self._connection, deadline - read_monotonic())
         try:
             while number is not None:
                 end = self._wait(timeout)
                 if end.id == number:  # else it belongs to a request that was interrupted
-                    number = request.go_on(self._connection, check(end), deadline - time.monotonic())
+                    number = request.go_on(self._connection, check(end), deadline - read_monotonic())
         finally:
             if number is not None:
                 self._connection.forget(number)

@@ -5,11 +5,13 @@ They interrupt nothing else: an exception in the middle of other code could leav
 
 import signal
 import sys
-import time
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from threading import Event
 from typing import Any, Final, TypeVar
+
+from gandy.clocks import read_monotonic
+from gandy.moments import Monotonic
 
 STEP: Final = 0.1  # seconds of a wait between two checks for signals
 
@@ -63,9 +65,9 @@ SIGNALS: Final = Signals()  # there is one process
 
 def wait_for(flag: Event, seconds: float) -> bool:
     """True, if it was set in time. Raises: KeyboardInterrupt, SystemExit."""
-    deadline = time.monotonic() + seconds
+    deadline = read_monotonic() + seconds
     while not flag.wait(_get_step(deadline)):
-        if time.monotonic() >= deadline:
+        if read_monotonic() >= deadline:
             return False
         SIGNALS.check()
     return True
@@ -73,15 +75,15 @@ def wait_for(flag: Event, seconds: float) -> bool:
 
 def take(queue: SimpleQueue[T], seconds: float) -> T | None:
     """The next one, if it comes in time. Raises: KeyboardInterrupt, SystemExit."""
-    deadline = time.monotonic() + seconds
+    deadline = read_monotonic() + seconds
     while True:
         SIGNALS.check()
         try:
             return queue.get(timeout=_get_step(deadline))
         except Empty:
-            if time.monotonic() >= deadline:
+            if read_monotonic() >= deadline:
                 return None
 
 
-def _get_step(deadline: float) -> float:
-    return max(0.0, min(STEP, deadline - time.monotonic()))
+def _get_step(deadline: Monotonic) -> float:
+    return max(0.0, min(STEP, deadline - read_monotonic()))

@@ -2,10 +2,10 @@
 
 import random
 import secrets
-import time
 from threading import Event as Flag
 from typing import Final
 
+from gandy.clocks import read_monotonic
 from gandy.doors.roundrobin.codes import format_code
 from gandy.doors.roundrobin.console.connection import ConsoleConnection
 from gandy.doors.roundrobin.console.screen import BASIC, Screen
@@ -193,12 +193,12 @@ class WorkerConsole:
             self._start_children()
 
     def _start_children(self) -> None:
-        deadline = time.monotonic() + self._bulk_timeout
+        deadline = read_monotonic() + self._bulk_timeout
         for _ in range(CHILDREN):
             self._children.append(self._make())
             self._children[-1].begin()
         for number, child in enumerate(self._children, start=1):
-            if not child.wait(deadline - time.monotonic()):
+            if not child.wait(deadline - read_monotonic()):
                 self._screen.complain(
                     f"{ROLE}: #{number:05d} could not register within {self._bulk_timeout:g} s; all are shut down"
                 )
@@ -221,11 +221,11 @@ class WorkerConsole:
 
     def _dismiss(self, workers: list[ConsoleWorker], seconds: float) -> None:
         """All of them at once: then it takes no longer than one."""
-        deadline = time.monotonic() + seconds
+        deadline = read_monotonic() + seconds
         leaving = [worker for worker in workers if worker.is_registered]
         for worker in leaving:
             worker.leave()
         for worker in leaving:
-            worker.wait_gone(deadline - time.monotonic())
+            worker.wait_gone(deadline - read_monotonic())
         for worker in workers:
             worker.close()
