@@ -5,16 +5,17 @@ python -m bench.hands ADDRESS WORKERS
 
 import asyncio
 import sys
-import time
 from typing import Final
 
 from msgspec import UNSET
 
+from gandy.clocks import read_wall
 from gandy.config import parse_address
 from gandy.core.extensions import PING
 from gandy.core.model import Cause
 from gandy.functions.tag import PYTHON_TAG
 from gandy.functions.tasks import pack_value
+from gandy.moments import Wall
 from gandy.net import loop
 from gandy.net.links import SocketLink
 from gandy.net.open_files import allow_many_files
@@ -46,7 +47,7 @@ class Hand:
         self._side.receive_data(data)
         while (event := self._side.next_event()) is not None:
             if isinstance(event, Start):
-                now = time.time()
+                now = read_wall()
                 for task in event.tasks:
                     self._side.end(end_at_once(task, now))
         self._flush(link)
@@ -63,7 +64,7 @@ class Hand:
         link.write(self._side.data_to_send())
 
 
-def end_at_once(task: Task, now: float) -> TaskResult:
+def end_at_once(task: Task, now: Wall) -> TaskResult:
     orders = task.orders
     assert orders is not UNSET, "the foreman is gandy's"
     value = NOTHING if orders.python is not None else b""

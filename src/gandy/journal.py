@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from gandy.bounds import BROKEN
+from gandy.clocks import read_monotonic
 from gandy.files import write_all
 from gandy.limits import MAX_BATCH, MAX_FORMER
 from gandy.processes import is_dead
@@ -190,9 +191,9 @@ def lock_folder(folder: Path, owner: int | None = None) -> int | None:
     worker holds the lock, it is waited for: it is about to end.
     """
     descriptor = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    deadline = time.monotonic() + WATCHDOG_SECONDS
+    deadline = read_monotonic() + WATCHDOG_SECONDS
     while not _try_lock(descriptor, fcntl.LOCK_EX):
-        if not _is_abandoned(descriptor) or time.monotonic() > deadline:
+        if not _is_abandoned(descriptor) or read_monotonic() > deadline:
             os.close(descriptor)
             return None
         time.sleep(0.01)

@@ -15,6 +15,7 @@ from gandy.client.simple import SimpleCalls
 from gandy.errors import GandyError, LinkError, Rejected
 from gandy.functions.values import encode_value
 from gandy.limits import MAX_PIECE_BYTES, MAX_VALUE_BYTES
+from gandy.moments import Shared
 from gandy.wire.calls import (
     AT,
     BODY,
@@ -160,7 +161,7 @@ class Caller:
                 raise ValueError(f"{options.at} is no time")
             call.at = options.at
             call.flags |= AT
-            call.target += encode_time(options.at)
+            call.target += encode_time(Shared(options.at))
 
     def open(self) -> None:
         """After `close`."""

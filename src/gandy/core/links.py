@@ -23,6 +23,7 @@ from gandy.core.workers import PING_PONG, ROUND_ROBIN, WorkerInfo
 from gandy.errors import ErrorCode, LocalProtocolError
 from gandy.ids import JobId
 from gandy.limits import MAX_TOLD
+from gandy.moments import Shared
 from gandy.talk.events import ExtensionReceived, ForemanEvent, Greeted, Refused, Reported, Requested
 from gandy.talk.foreman import Fault
 from gandy.talk.packing import Unsendable
@@ -382,6 +383,6 @@ def _make_orders(attempt: AttemptKey, spec: JobSpec, given: Input | None, is_tol
         spec.slots,
         spec.memory,
         python,
-        spec.at,
+        None if spec.at is None else Shared(float(spec.at)),
         spec.identity,
     )

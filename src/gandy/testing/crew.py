@@ -21,6 +21,7 @@ from gandy.core.snapshot import restore
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.ids import JobId
 from gandy.limits import MAX_FORMER
+from gandy.moments import Wall
 from gandy.store.base import Store
 from gandy.talk.events import Acknowledged, Kill, Leave, Recalled, Start, Welcomed
 from gandy.talk.foreman import ForemanSide
@@ -414,8 +415,8 @@ class SimulatedWorker:
             return
         report: Report | UnsetType = UNSET
         if task.orders is not UNSET:
-            started = None if seconds is None else 0.0
-            report = Report(task.orders.attempt, int(cause), exit_code, started=started, ended=seconds)
+            started, ended = (None, None) if seconds is None else (Wall(0.0), Wall(seconds))
+            report = Report(task.orders.attempt, int(cause), exit_code, started=started, ended=ended)
         result = TaskResult(pair.job_id, pair.task, exit_code == 0, "", None, report)
         if not self._is_plain:
             self._disk[pair] = result

@@ -26,6 +26,7 @@ from gandy.limits import (
     MAX_TRACE,
     MAX_VALUE_BYTES,
 )
+from gandy.moments import Shared
 from gandy.wire.messages import Extension
 from gandy.wire.stream import MAGIC
 from gandy.wire.v2 import EXTENSION_TYPES, HEADER
@@ -165,14 +166,14 @@ def read_name(payload: bytes, at: int = 0) -> tuple[bytes, int]:
     return payload[at + 1 : end], end
 
 
-def encode_time(at: float) -> bytes:
+def encode_time(at: Shared) -> bytes:
     return _TIME.pack(at)
 
 
-def read_time(payload: bytes, at: int) -> tuple[float, int]:
+def read_time(payload: bytes, at: int) -> tuple[Shared, int]:
     """The shared time of a call, and where it ends. Raises: RemoteProtocolError."""
     end = at + _TIME.size
-    time: float = _TIME.unpack_from(payload, at)[0] if end <= len(payload) else inf
+    time: Shared = _TIME.unpack_from(payload, at)[0] if end <= len(payload) else Shared(inf)
     if not isfinite(time):
         raise RemoteProtocolError("a call without the time that it should have", ErrorCode.BAD_PAYLOAD)
     return time, end

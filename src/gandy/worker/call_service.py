@@ -11,6 +11,7 @@ from typing import Any, Final
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.functions.values import decode_args, encode_value
 from gandy.limits import MAX_VALUE_BYTES
+from gandy.moments import Shared
 from gandy.wire.calls import (
     ANNOUNCE,
     AT,
@@ -156,7 +157,7 @@ class CallService:
         name, at = read_name(payload)
         if flags & DIRECT:
             _, at = read_name(payload, at)
-        time: float | None = None
+        time: Shared | None = None
         if flags & AT:
             time, at = read_time(payload, at)
         command = self._commands.find(name)
@@ -228,7 +229,7 @@ class CallService:
         else:
             self._hold(call, call.at, start)
 
-    def _hold(self, call: RunningCall, at: float, start: Callable[[], None]) -> None:
+    def _hold(self, call: RunningCall, at: Shared, start: Callable[[], None]) -> None:
         """Keep its slots until its time, or refuse it: a client that calls several workers wants none of them late."""
         self.clock.update()
         if not self.clock.is_known:

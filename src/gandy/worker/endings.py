@@ -1,11 +1,11 @@
 """Decides how a task ended, from the exit of its process or the answer of its slot process. Reports nothing."""
 
 import signal
-import time
 from typing import Final
 
 from msgspec.structs import replace
 
+from gandy.clocks import read_wall
 from gandy.core.model import Cause, Ending
 from gandy.worker.frames import RAISED, REFUSED, SHORT, Answer
 from gandy.worker.oom import OomCounter
@@ -76,7 +76,7 @@ def read_answer(answer: Answer) -> Ending:
     note, result, peak = answer.note, answer.body, answer.peak_memory_bytes
     if answer.kind == REFUSED:
         cause = Cause.RETURNED if answer.flags & SHORT else Cause.NOT_STARTED
-        return Ending(cause=cause, ended=time.time(), peak_memory_bytes=peak, note=note, result=result)
+        return Ending(cause=cause, ended=read_wall(), peak_memory_bytes=peak, note=note, result=result)
     cause, exit_code = (Cause.RAISED, None) if answer.kind == RAISED else (Cause.EXIT, 0)
     return Ending(
         cause=cause,

@@ -5,12 +5,13 @@ meaningless, and then the call or task that waits for it learns that it cannot b
 """
 
 import asyncio
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from gandy.clocks import read_monotonic
 from gandy.errors import GandyError
+from gandy.moments import Shared
 
 if TYPE_CHECKING:
     from gandy.bus import Ensemble
@@ -25,7 +26,7 @@ OnLost = Callable[[str], None]
 class TimedStart:
     """Calls `act` once at its time, or `on_lost` with a reason, unless it is cancelled."""
 
-    def __init__(self, ensemble: "Ensemble", at: float, act: Callable[[], None], on_lost: OnLost) -> None:
+    def __init__(self, ensemble: "Ensemble", at: Shared, act: Callable[[], None], on_lost: OnLost) -> None:
         self._ensemble = ensemble
         self._at = at
         self._act = act
@@ -48,7 +49,7 @@ class TimedStart:
         try:
             left = self._compute_seconds_left()
             if left <= NEAR and self._cancel_wake is None:
-                self._cancel_wake = self._ensemble.call_at(self._at, self._wake)
+                self._cancel_wake = self._ensemble.call_at(float(self._at), self._wake)
         except GandyError as error:
             self.cancel()
             self._on_lost(str(error))
@@ -58,8 +59,8 @@ class TimedStart:
 
     def _compute_seconds_left(self) -> float:
         """Raises: GandyError."""
-        now = self._ensemble.now()
-        offset = now - time.monotonic()
+        now = Shared(self._ensemble.now())
+        offset = float(now) - float(read_monotonic())
         before, self._offset = self._offset, offset
         if before is not None and abs(offset - before) > RESTART:
             raise GandyError("the shared time has begun anew, so its time means nothing now")
@@ -109,12 +110,12 @@ class EnsembleClock:
         except GandyError:
             return False
 
-    def seconds_since(self, at: float) -> float:
+    def seconds_since(self, at: Shared) -> float:
         """How long ago this moment of shared time was; negative where it is still to come. Raises: NoClock."""
         assert self._ensemble is not None
-        return self._ensemble.now() - at
+        return Shared(self._ensemble.now()) - at
 
-    def call_at(self, at: float, act: Callable[[], None], on_lost: OnLost) -> TimedStart:
+    def call_at(self, at: Shared, act: Callable[[], None], on_lost: OnLost) -> TimedStart:
         """Neither function is called from within this."""
         assert self._ensemble is not None
         return TimedStart(self._ensemble, at, act, on_lost)

@@ -3,11 +3,12 @@
 import asyncio
 import logging
 import random
-import time
 from typing import Final, Protocol
 
+from gandy.clocks import read_monotonic
 from gandy.core.extensions import PING
 from gandy.errors import REFUSALS, LinkError, NotAllowed, RemoteProtocolError
+from gandy.moments import LONG_AGO
 from gandy.net.links import SocketLink
 from gandy.reach import Reach
 from gandy.talk.worker import WorkerSide
@@ -45,7 +46,7 @@ class ForemanLink:
         self._listener = listener
         self._refusal: NotAllowed | None = None  # of our key, for good
         self._cut = asyncio.Event()
-        self._last_heard = 0.0  # monotonic time
+        self._last_heard = LONG_AGO
 
     def agreed(self, extension: Extension) -> bool:
         """Whether there is a link, and both sides agreed to the extension."""
@@ -77,7 +78,7 @@ class ForemanLink:
             self._calls.clock.update()
             if self.link is None or not self.agreed(Extension.HEARTBEAT):
                 continue
-            if time.monotonic() - self._last_heard > HEARTBEAT_EXPIRY:
+            if read_monotonic() - self._last_heard > HEARTBEAT_EXPIRY:
                 log.warning("the foreman has been silent for %.0f s; connecting again", HEARTBEAT_EXPIRY)
                 self.link.abort()
                 continue
@@ -96,12 +97,12 @@ class ForemanLink:
         self.link = link
         self._cut.clear()
         self.is_welcome = False
-        self._last_heard = time.monotonic()
+        self._last_heard = read_monotonic()
         self._side.connect()
         self._listener.flush()
 
     def on_data(self, link: SocketLink, data: bytes) -> None:
-        self._last_heard = time.monotonic()
+        self._last_heard = read_monotonic()
         exchange = self._side.exchange
         # Calls are the hot path: those of commands that take no time are answered without being made into messages.
         taken = exchange.take_calls(data)

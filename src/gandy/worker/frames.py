@@ -10,6 +10,8 @@ import struct
 from collections import deque
 from typing import Final, NamedTuple
 
+from gandy.moments import Wall
+
 DESCRIPTOR: Final = 3  # of the link, in the slot process
 BOX: Final = 4  # the descriptor of its box there, which never blocks
 MAX_BOX_BYTES: Final = 1 << 13  # of an assignment that goes there
@@ -31,6 +33,7 @@ SHORT: Final = 8  # with REFUSED: for want of something that any task needs, and
 
 ASSIGNMENT: Final = struct.Struct("<QQqIQQ")  # number, task, attempt, bytes of: setting, what the job shares, input
 ANSWER: Final = struct.Struct("<BBIQQdd")  # kind, flags, bytes of note, of body, peak memory or 0, when it ran
+NO_TIME: Final = Wall(0.0)  # of an answer that is about no run
 
 
 class Setting(NamedTuple):
@@ -53,8 +56,8 @@ class Answer(NamedTuple):
     note: str = ""
     body: bytes = b""
     peak_memory_bytes: int | None = None
-    started: float = 0.0
-    ended: float = 0.0
+    started: Wall = NO_TIME
+    ended: Wall = NO_TIME
 
 
 class FrameError(Exception):
@@ -81,7 +84,13 @@ def read_number(assignment: bytes) -> int:
 
 
 def encode_answer(
-    kind: int, flags: int, note: str, body: bytes, peak_memory_bytes: int = 0, started: float = 0.0, ended: float = 0.0
+    kind: int,
+    flags: int,
+    note: str,
+    body: bytes,
+    peak_memory_bytes: int = 0,
+    started: Wall = NO_TIME,
+    ended: Wall = NO_TIME,
 ) -> bytes:
     """Encode what goes before the body."""
     text = note.encode(errors="backslashreplace")[:MAX_NOTE_BYTES]

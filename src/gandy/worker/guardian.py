@@ -17,6 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NoReturn
 
+from gandy.clocks import read_monotonic
+
 GUARDIAN_DIED: Final = signal.SIGUSR1  # the kernel sends it to the worker; without a handler the worker dies of it
 FORWARDED: Final = (signal.SIGINT, signal.SIGTERM)
 HANDLED: Final = {*FORWARDED, signal.SIGTSTP}  # by the guardian
@@ -103,9 +105,9 @@ def _pause(worker: int) -> None:
 
 def _end_orphans(others: Collection[int]) -> None:
     """Kill what a dead worker left, but let its watchdog do its work."""
-    deadline = time.monotonic() + ORPHAN_SECONDS
+    deadline = read_monotonic() + ORPHAN_SECONDS
     watchdog = int.from_bytes(_Guarded.shared or b"", "little")
-    while time.monotonic() < deadline:
+    while read_monotonic() < deadline:
         with suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass

@@ -3,6 +3,8 @@
 import asyncio
 from typing import Final
 
+from gandy.clocks import read_monotonic
+from gandy.moments import Monotonic
 from gandy.worker.slot_process import SlotProcess
 
 IDLE_SECONDS: Final = 300.0  # that an unused process is kept: users think between two calls
@@ -13,14 +15,14 @@ class IdleProcesses:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._since: dict[SlotProcess, float] = {}  # loop time; the one used last at the end
+        self._since: dict[SlotProcess, Monotonic] = {}  # the one used last at the end
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
         return len(self._since)
 
     def add(self, process: SlotProcess) -> None:
-        self._since[process] = self._loop.time()
+        self._since[process] = read_monotonic()
         if self._timer is None:
             self._timer = self._loop.call_later(IDLE_SECONDS, self._retire_unused)
 
@@ -51,11 +53,11 @@ class IdleProcesses:
 
     def _retire_unused(self) -> None:
         self._timer = None
-        limit = self._loop.time() - IDLE_SECONDS
+        limit = read_monotonic() - IDLE_SECONDS
         while self._since:
             process, since = next(iter(self._since.items()))
             if since > limit:
-                self._timer = self._loop.call_at(since + IDLE_SECONDS, self._retire_unused)
+                self._timer = self._loop.call_at(float(since) + IDLE_SECONDS, self._retire_unused)
                 return
             del self._since[process]
             process.retire()

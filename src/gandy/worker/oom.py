@@ -2,11 +2,13 @@
 
 import os
 import re
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
+
+from gandy.clocks import read_monotonic
+from gandy.moments import LONG_AGO
 
 COUNT: Final = re.compile(rb"^oom_kill (\d+)$", re.MULTILINE)
 RECENT: Final = 1.0  # seconds; tasks that start together share a reading
@@ -19,11 +21,11 @@ class OomCounter:
     def __init__(self, root: Path = Path("/")) -> None:
         self._descriptor = _find_counter(root)
         self._recent: int | None = None
-        self._read_at = -RECENT
+        self._read_at = LONG_AGO
 
     def read_recent(self) -> int | None:
         """The counter, as it was a moment ago."""
-        now = time.monotonic()
+        now = read_monotonic()
         if now - self._read_at > RECENT:
             self._recent, self._read_at = self.read(), now
         return self._recent

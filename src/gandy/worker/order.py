@@ -7,6 +7,7 @@ from msgspec import UNSET, Struct
 
 from gandy.core.model import AttemptKey, Command
 from gandy.core.placeholders import fill
+from gandy.moments import Shared
 from gandy.wire.messages import Task
 from gandy.worker.restart import TOKEN
 
@@ -34,7 +35,7 @@ class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
     timeout: float | None = None
     memory: int | None = None  # bytes that it may use
     python: PythonOrder | None = None  # then there is no command to run
-    at: float | None = None  # shared time at which it begins
+    at: Shared | None = None  # when it begins
     identity: int = 0  # of the job
     log_folder: str = ""  # where its output goes; empty: it is kept for gandy's clients
 

@@ -7,10 +7,10 @@ the worker between short tasks; none waits long behind a long one.
 
 import asyncio
 import logging
-import time
 from contextlib import suppress
 from typing import Final, Protocol
 
+from gandy.clocks import read_monotonic
 from gandy.core.model import AttemptKey
 from gandy.worker.answer_polling import AnswerPolling
 from gandy.worker.frames import HAS_CHILDREN, MAX_BODY_BYTES, RAISED, SHORT, Answer
@@ -117,7 +117,7 @@ class SlotPool:
     def begins_soon(self, task: RunningTask) -> bool:
         """Whether all tasks before it are likely to be short: the last one that ended in its process was."""
         process = task.process
-        return process.is_brisk and time.monotonic() - process.busy_since < SOON_SECONDS
+        return process.is_brisk and read_monotonic() - process.busy_since < SOON_SECONDS
 
     def take_back(self, task: RunningTask) -> None:
         """Take back all that waits in the process of this task. What is not returned then has begun."""
@@ -227,7 +227,7 @@ class SlotPool:
     def _look_behind(self) -> None:
         """Take back what has waited for too long. One timer serves all processes."""
         self._looking = None
-        limit = time.monotonic() - BEHIND_SECONDS
+        limit = read_monotonic() - BEHIND_SECONDS
         for process in [process for process in self._processes if process.queue.following]:
             if process.busy_since < limit:
                 self._open.pop(process, None)

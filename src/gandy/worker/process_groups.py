@@ -8,11 +8,12 @@ import asyncio
 import os
 import resource
 import signal
-import time
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from gandy.clocks import read_monotonic
 from gandy.core.model import AttemptKey
+from gandy.moments import NEVER, Monotonic
 from gandy.worker.proc import ask_to_end, is_dead, is_gone, reap_orphans, signal_group
 from gandy.worker.reaper import Reaper
 from gandy.worker.spawn import make_start_error
@@ -106,13 +107,13 @@ class ProcessGroups:
 class ProcessGroup:
     """The processes of one task, or a slot process with its children."""
 
-    ended: float | None = None  # monotonic time when its first process ended
+    ended: Monotonic | None = None  # when its first process ended
     exit_code = 0  # once it has ended; below zero: a signal
     peak_memory_bytes: int | None = None
     note = ""
     _grace: asyncio.TimerHandle | None = None  # while it has time to end by itself
     _settling: asyncio.TimerHandle | None = None  # while its first process is dead and others are not
-    _give_up_at = 0.0  # in the loop's time: until then we wait for the rest of the group to die
+    _give_up_at = NEVER  # until then we wait for the rest of the group to die
 
     def __init__(
         self,
@@ -159,21 +160,21 @@ class ProcessGroup:
             # Before the wait: until the first process has been waited for, no other group can get its number.
             signal_group(self.pgid, signal.SIGKILL)
         _pid, status, usage = os.wait4(self.pgid, 0)
-        self.ended = time.monotonic()
+        self.ended = read_monotonic()
         self.exit_code = os.waitstatus_to_exitcode(status)
         self.peak_memory_bytes = self._groups.memory.read_peak(usage)
         self._on_exit()
         if is_gone(self.pgid) and not self._has_strays():
             self._finish()
         else:
-            self._give_up_at = self._groups.loop.time() + self._groups.grace + SETTLE_SECONDS
+            self._give_up_at = read_monotonic() + self._groups.grace + SETTLE_SECONDS
             self._settle()
 
     def _settle(self, pause: float = SETTLE_PAUSE) -> None:
         if is_dead(self.pgid) and not self._has_strays():
             reap_orphans(self.pgid)
             self._finish()
-        elif self._groups.loop.time() > self._give_up_at:
+        elif read_monotonic() > self._give_up_at:
             self.note = "some of its processes do not die"
             self._groups.strays.forget(self.attempt)
             self._finish()

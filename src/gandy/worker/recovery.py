@@ -15,6 +15,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from gandy.clocks import read_monotonic
 from gandy.core.model import Cause
 from gandy.core.reports import make_result, read_attempt, read_ending, read_identity
 from gandy.errors import GandyError
@@ -73,8 +74,8 @@ def _give_back_stopped(result: TaskResult) -> TaskResult:
 
 def sweep(found: Rows) -> None:
     """Kill what a dead worker left running, also what left its process group: it has the worker's mark."""
-    deadline = time.monotonic() + SWEEP_SECONDS
-    while found.mark and (pids := _list_marked(found.mark)) and time.monotonic() < deadline:
+    deadline = read_monotonic() + SWEEP_SECONDS
+    while found.mark and (pids := _list_marked(found.mark)) and read_monotonic() < deadline:
         members = list_members()
         groups = {row.group for row in found.rows if row.ending is None and set(pids) & set(members.get(row.group, ()))}
         for group in groups:

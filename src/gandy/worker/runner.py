@@ -14,6 +14,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from gandy.clocks import read_monotonic, read_wall
 from gandy.core.model import AttemptKey, Cause, Ending
 from gandy.worker.endings import Endings, read_answer
 from gandy.worker.finished_tasks import FinishedTasks
@@ -94,7 +95,7 @@ class Runner:
             self._begin(task)
         except NotStartedError as error:
             cause = Cause.RETURNED if isinstance(error, ShortageError) else Cause.NOT_STARTED
-            ending = Ending(cause=cause, ended=time.time(), note=str(error))
+            ending = Ending(cause=cause, ended=read_wall(), note=str(error))
             self._groups.loop.call_soon(self._end_unstarted, order, ending)
             return
         if not self._tasks:
@@ -180,8 +181,8 @@ class Runner:
         self.pool.hear_all()
         self._groups.look()
         self._groups.kill_now()
-        deadline = time.monotonic() + KILL_SECONDS
-        while self._tasks and time.monotonic() < deadline:
+        deadline = read_monotonic() + KILL_SECONDS
+        while self._tasks and read_monotonic() < deadline:
             time.sleep(0.001)
             self.pool.hear_all()
             self._groups.look()

@@ -3,6 +3,7 @@
 import asyncio
 from threading import Condition
 
+from gandy.moments import Shared
 from gandy.wire.calls import PICKLED, WINDOW_BYTES
 from gandy.worker.commands import Command
 from gandy.worker.ensemble_clock import TimedStart
@@ -37,7 +38,7 @@ class RunningCall:
         self.flags = flags
         self.command = command
         self.slots = slots
-        self.at: float | None = None  # shared time at which it begins
+        self.at: Shared | None = None  # when it begins
         self.held: TimedStart | None = None  # until then
         self.is_cancelled = False
         self.is_over = False

@@ -1,10 +1,11 @@
 """One attempt at a task that runs on this worker, as a shell task or in a slot process. A record: it does nothing."""
 
 import asyncio
-import time
 from typing import TYPE_CHECKING
 
+from gandy.clocks import read_monotonic, read_wall
 from gandy.core.model import Cause, Ending
+from gandy.moments import Monotonic, Wall
 from gandy.worker.order import Order
 from gandy.worker.output import OutputFiles
 from gandy.worker.process_groups import ProcessGroup
@@ -21,8 +22,8 @@ class RunningTask:
     process: "SlotProcess"  # of a function task: where it runs, or waits
     is_behind = False  # a function task that waits in a slot process behind another one
     is_silent = False  # it printed nothing and the next task has its files already; or it has a log file of its own
-    started: float | None = None  # wall time
-    _began = 0.0  # monotonic time
+    started: Wall | None = None
+    _began: Monotonic  # the same moment; set with `started`
     cause: Cause | None = None  # why it ends, as soon as that is decided: by a kill, or by how it ended
     note = ""  # of a kill: who or what asked for it
     ending: Ending | None = None  # once it has ended; never set if it was killed because its worker dies
@@ -34,15 +35,15 @@ class RunningTask:
         self.oom_count = oom_count  # when it started
 
     def note_begin(self) -> None:
-        self.started, self._began = time.time(), time.monotonic()
+        self.started, self._began = read_wall(), read_monotonic()
 
     def has_run(self, seconds: float) -> bool:
         """True if it began at least so many seconds ago."""
-        return self.started is not None and time.monotonic() - self._began >= seconds
+        return self.started is not None and read_monotonic() - self._began >= seconds
 
-    def compute_ended(self, moment: float) -> float:
-        """Wall time at a moment of monotonic time: as long after `started` as it ran, however the wall clock moved."""
-        return time.time() if self.started is None else self.started + moment - self._began
+    def compute_ended(self, moment: Monotonic) -> Wall:
+        """Wall time at this moment: as long after `started` as it ran, however the wall clock moved."""
+        return read_wall() if self.started is None else self.started + (moment - self._began)
 
     def end(self, ending: Ending) -> None:
         self.ending, self.cause = ending, ending.cause

@@ -10,11 +10,11 @@ import gc
 import os
 import select
 import sys
-import time
 from collections import OrderedDict
 from contextlib import suppress
 from importlib import import_module
 
+from gandy.clocks import read_monotonic, read_wall
 from gandy.files import write_all
 from gandy.functions import Function, describe_error, format_error, open_function, open_task, pack_error, pack_value
 from gandy.worker.frames import (
@@ -26,6 +26,7 @@ from gandy.worker.frames import (
     MAX_BODY_BYTES,
     MAX_BOX_BYTES,
     MEASURES,
+    NO_TIME,
     PRINTED,
     RAISED,
     READY,
@@ -55,7 +56,7 @@ class Slot:
         self._environment = TaskEnvironment()
         self._output = SlotOutput(output)
         self._memory = TaskMemory()
-        self._wall, self._now = time.time, time.monotonic  # even if a function replaces them
+        self._read_wall, self._read_monotonic = read_wall, read_monotonic  # even if a function replaces them
         # If preloaded modules have started processes, those of a task cannot be told from them.
         self._watches_children = not has_children()
 
@@ -76,7 +77,7 @@ class Slot:
         return self._setting
 
     def _assign(self, setting: Setting, task: int, attempt: int, packed: bytearray) -> None:
-        started = ended = 0.0
+        started = ended = NO_TIME
         flags = 0
         try:
             self._output.open()
@@ -93,9 +94,9 @@ class Slot:
         else:
             self._output.begin()
             self._memory.begin()
-            started, began = self._wall(), self._now()
+            started, began = self._read_wall(), self._read_monotonic()
             kind, note, body = self._run(setting, packed)
-            ended = started + self._now() - began  # the wall clock may have stepped
+            ended = started + (self._read_monotonic() - began)  # the wall clock may have stepped
             has_printed = self._output.end()
         flags |= PRINTED if has_printed else 0
         self._environment.leave()

@@ -6,6 +6,8 @@ shortage doubles the pause, so a worker that stays short gives few tasks back.
 
 from typing import Final
 
+from gandy.moments import LONG_AGO, Monotonic
+
 FIRST_PAUSE: Final = 0.25  # seconds; many shortages are over when the next task ends
 LAST_PAUSE: Final = 30.0  # seconds; a user who has repaired the machine waits no longer than this
 CALM_SECONDS: Final = 60.0  # without a shortage, after which the next pause is a first one again
@@ -18,7 +20,7 @@ ENOUGH: Final = 1.25
 
 
 class SlotLimit:
-    """One for each worker. `now` is monotonic time, in seconds."""
+    """One for each worker."""
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
@@ -27,9 +29,9 @@ class SlotLimit:
         self._disk_problem = ""
         self._step = 1
         self._pause = 0.0
-        self._next_look = 0.0
+        self._next_look = LONG_AGO
         self._has_tried = True  # to use more slots, since the last pause began
-        self._last_shortage = 0.0
+        self._last_shortage = LONG_AGO
 
     @property
     def slots(self) -> int:
@@ -42,11 +44,11 @@ class SlotLimit:
         return self._disk_problem or self._problem
 
     @property
-    def next_look(self) -> float | None:
+    def next_look(self) -> Monotonic | None:
         """When `on_time` should be called."""
         return self._next_look if self._problem else None
 
-    def on_shortage(self, problem: str, busy: int, now: float) -> None:
+    def on_shortage(self, problem: str, busy: int, now: Monotonic) -> None:
         """A task could not be started while this many slots were busy."""
         if now - self._last_shortage > CALM_SECONDS:
             self._pause = 0.0
@@ -59,7 +61,7 @@ class SlotLimit:
         self._limit = min(self._limit, busy)
         self._step = 1
 
-    def on_time(self, now: float) -> None:
+    def on_time(self, now: Monotonic) -> None:
         """Use more after a pause without a shortage. After one more pause with all slots, the shortage is over."""
         if not self._problem or now < self._next_look:
             return

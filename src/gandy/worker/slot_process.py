@@ -1,11 +1,12 @@
 """One slot process, as its worker sees it: from its start to its exit. Decides nothing about endings."""
 
 import socket
-import time
 from contextlib import ExitStack
 from typing import Final, Protocol
 
+from gandy.clocks import read_monotonic
 from gandy.core.model import Cause
+from gandy.moments import LONG_AGO
 from gandy.worker.assignment_box import AssignmentBox
 from gandy.worker.frames import MEASURES, PRINTED, READY, SHORT, Answer
 from gandy.worker.order import PythonOrder
@@ -48,7 +49,7 @@ class SlotProcess:
         preload: tuple[str, ...],
     ) -> None:
         self.task: RunningTask | None = None  # that it runs, or was started for
-        self.busy_since = 0.0  # monotonic time since when it runs its task
+        self.busy_since = LONG_AGO  # when it began its task
         self.is_brisk = False  # its last task took next to no time
         self.is_ready = False
         self.is_ending = False
@@ -98,7 +99,7 @@ class SlotProcess:
     def take(self, task: RunningTask) -> None:
         """Run it as soon as the process is ready."""
         self.task = task
-        self.busy_since = time.monotonic()
+        self.busy_since = read_monotonic()
         task.process = self
         task.group = self.group
         self.group.attempt = task.attempt

@@ -14,6 +14,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from gandy.core.model import AttemptKey, Cause, Ending
+from gandy.moments import Shared
 from gandy.worker.call_slots import CallSlots
 from gandy.worker.ensemble_clock import EnsembleClock, TimedStart
 from gandy.worker.order import Order
@@ -147,7 +148,7 @@ class TaskScheduler:
 
     # Tasks with a time
 
-    def _hold(self, order: Order, at: float) -> None:
+    def _hold(self, order: Order, at: Shared) -> None:
         """Keep its slots until its time. If that is over, it begins now: a job is better late than never."""
         attempt = order.attempt
         self._clock.update()
@@ -163,7 +164,7 @@ class TaskScheduler:
             with suppress(NotStartedError):  # then it ends with that, at its time
                 self._runner.pool.warm(len(self._taken))
 
-    def _start_held(self, order: Order, at: float) -> None:
+    def _start_held(self, order: Order, at: Shared) -> None:
         self._held.pop(order.attempt, None)
         self._runner.start(order)
         late = self._clock.seconds_since(at)

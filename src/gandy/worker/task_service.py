@@ -5,12 +5,12 @@ slots and that isolated ones run in its runner.
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Iterable
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from gandy.clocks import read_wall
 from gandy.core.extensions import Fetch
 from gandy.core.model import AttemptKey, Cause, Ending
 from gandy.errors import GandyError
@@ -105,7 +105,7 @@ class TaskService:
             python = await self.inputs.complete(attempt.job, order.python)
         except GandyError as error:
             del self._fetching[attempt]
-            self._report(attempt, Ending(cause=Cause.NOT_STARTED, ended=time.time(), note=str(error)))
+            self._report(attempt, Ending(cause=Cause.NOT_STARTED, ended=read_wall(), note=str(error)))
             self.results.flush()
             return
         del self._fetching[attempt]

@@ -3,12 +3,12 @@
 import asyncio
 import logging
 import os
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from gandy.clocks import read_monotonic
 from gandy.worker.slot_limit import SlotLimit
 from gandy.worker.task_scheduler import TaskScheduler
 
@@ -32,7 +32,7 @@ class Throttle:
 
     def on_shortage(self, problem: str) -> None:
         """Something could not be done: the worker is short of this."""
-        self._limit.on_shortage(problem, self._scheduler.busy, time.monotonic())
+        self._limit.on_shortage(problem, self._scheduler.busy, read_monotonic())
         self._apply()
         if self._recovering is None:
             self._wait_to_recover()
@@ -51,11 +51,11 @@ class Throttle:
     def _wait_to_recover(self) -> None:
         self._recovering = None
         if self._limit.next_look is not None:
-            pause = max(0.0, self._limit.next_look - time.monotonic())
+            pause = max(0.0, self._limit.next_look - read_monotonic())
             self._recovering = asyncio.get_running_loop().call_later(pause, self._recover)
 
     def _recover(self) -> None:
-        self._limit.on_time(time.monotonic())
+        self._limit.on_time(read_monotonic())
         self._apply()
         self._wait_to_recover()
 

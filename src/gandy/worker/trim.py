@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from gandy.moments import Wall
 from gandy.worker.output import OutputFolder
 
 log = logging.getLogger("gandy.worker")
@@ -47,7 +48,7 @@ async def _run_in_thread(act: Callable[..., int], *args: object) -> int:
 class Weight(NamedTuple):
     """A kept file, or a folder of them: when it was last written to, and its bytes."""
 
-    changed: float
+    changed: Wall
     size: int
     path: Path
 
@@ -76,7 +77,7 @@ def trim(folder: Path, max_bytes: int) -> int:
 
 def _weigh_shard(path: Path) -> Weight:
     files = list(_list_files(path))
-    return Weight(max((file.changed for file in files), default=0.0), sum(file.size for file in files), path)
+    return Weight(max((file.changed for file in files), default=Wall(0.0)), sum(file.size for file in files), path)
 
 
 def _list_files(shard: Path) -> Iterator[Weight]:
@@ -84,7 +85,7 @@ def _list_files(shard: Path) -> Iterator[Weight]:
         for entry in os.scandir(shard):
             with suppress(FileNotFoundError):
                 status = entry.stat(follow_symlinks=False)
-                yield Weight(status.st_mtime, status.st_size, Path(entry.path))
+                yield Weight(Wall(status.st_mtime), status.st_size, Path(entry.path))
 
 
 def _list_shards(folder: Path) -> list[Path]:

@@ -2,10 +2,12 @@ import tracemalloc
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from tests.builders import a_task
 
 from gandy.bounds import BROKEN
 from gandy.wire import payloads
+from gandy.wire.messages import Orders
 
 
 def nested(**changes: object) -> dict[str, object]:
@@ -40,6 +42,12 @@ def test_hello_takes_nested_flat_and_absent_tasks() -> None:
 def test_unknown_keys_are_skipped() -> None:
     assert payloads.decode_tasks(pack([nested(Colour="red")])) == (a_task(),)
     assert payloads.decode_tasks(pack([flat(Colour="red")])) == (a_task(),)
+
+
+def test_a_task_may_begin_at_a_shared_time_below_zero() -> None:
+    """Where the shared time began anew at zero, the time of a job that is late lies before that."""
+    task = replace(a_task(), orders=Orders(1, at=-3.5))
+    assert payloads.decode_tasks(payloads.encode((task,))) == (task,)
 
 
 def test_a_result_may_leave_out_new_job() -> None:
