@@ -20,6 +20,7 @@ from gandy.core.standing import Standing
 from gandy.core.steps import (
     Ask,
     Commit,
+    CompareClocks,
     Decide,
     DrawIdentity,
     Follow,
@@ -28,7 +29,6 @@ from gandy.core.steps import (
     ManageKeys,
     Note,
     Question,
-    ReadSharedTime,
     Step,
     StopProgram,
 )
@@ -117,8 +117,8 @@ class ServedForeman:
                 self.notes.append((what, dict(about)))
             case Follow(job):
                 return run_sync(self.store.find_job(job))
-            case ReadSharedTime():
-                return self._read_shared_time()
+            case CompareClocks():
+                return self._compare_clocks()
             case KeepArguments(request):
                 self.kept.append(request)
             case ManageKeys(request):
@@ -127,10 +127,10 @@ class ServedForeman:
                 self.stops.append(drain)
         return None
 
-    def _read_shared_time(self) -> float:
+    def _compare_clocks(self) -> float:
         if self.shared is None:
             raise Refusal("no_clock", "there is no shared time")
-        return self.shared
+        return self.shared - self.now
 
     def pump(self) -> None:
         """Commit what was decided, and do it."""

@@ -15,6 +15,7 @@ from bench.processes import cpu_seconds, running
 from gandy.core.calls import Peer
 from gandy.core.switchboard import Switchboard
 from gandy.core.workers import KnownWorker, WorkerInfo
+from gandy.moments import Monotonic
 from gandy.wire.calls import ANNOUNCE, CALL, LAST, RESULT, WHOLE, Offer, encode_announcement, encode_target
 from gandy.wire.v2 import HEADER
 
@@ -27,7 +28,7 @@ def dispatching(workers: int) -> Callable[[], int]:
     """All calls wait before the first worker is free, and each returned slot gives out the next."""
 
     def run() -> int:
-        board, client = Switchboard(), Peer(0)
+        board, client = Switchboard(Monotonic(0.0)), Peer(0)
         crew = [_add_worker(board, number) for number in range(workers)]
         for number in range(CALLS):
             board.on_frame(client, CALL, 0, number, 0, BODY)

@@ -312,7 +312,7 @@ def test_only_a_worker_that_falls_silent_is_cut_off_when_the_wall_clock_steps(
             assert await reader.readexactly(16)
             while sum(row.connected for row in await client.workers()) < 2:
                 await asyncio.sleep(0)
-            monkeypatch.setattr("time.time", lambda: wall() + step)
+            monkeypatch.setattr("gandy.foreman.clock.read_wall", lambda: wall() + step)
             assert max(row.silent_seconds for row in await client.workers()) < MAX_SILENCE
             while await reader.read(100):
                 pass

@@ -2,13 +2,13 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from math import inf
 from typing import Final
 
 from msgspec import Struct
 
 from gandy.core.slots import SlotAccount
 from gandy.core.workers import KnownWorker
+from gandy.moments import NEVER, Monotonic
 from gandy.wire.calls import WINDOW_BYTES
 
 NO_SLOTS: Final = SlotAccount()  # of a link that is no worker's; nothing is counted in it
@@ -56,7 +56,7 @@ class Peer:
         return 0 if self.worker is None or self.worker.draining else self.slots.free_for_calls
 
 
-OnOut = Callable[[Peer, bytes, float], None]  # what is to be said to a peer: whole frames, at a time
+OnOut = Callable[[Peer, bytes, Monotonic], None]  # what is to be said to a peer: whole frames, at a time
 
 
 class OfferedCommand:
@@ -64,7 +64,7 @@ class OfferedCommand:
 
     __slots__ = ("gone_since", "heap", "name", "offers", "queue", "stale")
 
-    def __init__(self, name: bytes, now: float) -> None:
+    def __init__(self, name: bytes, now: Monotonic) -> None:
         self.name = name
         self.offers: dict[Peer, int] = {}
         self.heap: list[tuple[int, int, Peer]] = []  # workers that may have a free slot, by their turn
@@ -80,7 +80,7 @@ class Call(Struct, eq=False):
     client_id: int
     command: OfferedCommand
     flags: int = 0
-    deadline: float = inf
+    deadline: Monotonic = NEVER
     peer: Peer | None = None  # the worker, once it has the call
     id: int = 0  # there
     slots: int = 1

@@ -20,6 +20,7 @@ from gandy.core.withdrawal import Withdrawal, find_new_work, keep_records, keep_
 from gandy.core.workers import WorkerInfo
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.limits import HELLO_SECONDS, MAX_SILENT_LINKS
+from gandy.moments import LONG_AGO, Monotonic, Wall
 from gandy.talk.foreman import ForemanSide
 from gandy.talk.side import Side
 from gandy.wire.messages import Extension
@@ -49,13 +50,13 @@ class Batch:
 class AttachedDoor(Protocol):
     """A door of another protocol with its socket: its peers are in the switchboard, and have no link here."""
 
-    def send(self, now: float) -> bool:
+    def send(self, now: Monotonic) -> bool:
         """Send what the door has to say. True if there was something."""
         ...
 
-    def on_time(self, now: float) -> None: ...
+    def on_time(self, now: Monotonic) -> None: ...
 
-    def dismiss(self, worker: str, immediate: bool, now: float) -> None: ...
+    def dismiss(self, worker: str, immediate: bool, now: Monotonic) -> None: ...
 
 
 class PeerLog(Protocol):
@@ -94,7 +95,7 @@ class Foreman:
     """Links come and go; reactor and switchboard stay. Effects collect in `batch` until the program takes it."""
 
     def __init__(
-        self, reactor: Reactor, now: float, peer_log: PeerLog | None = None, max_silent: int = MAX_SILENT_LINKS
+        self, reactor: Reactor, now: Monotonic, peer_log: PeerLog | None = None, max_silent: int = MAX_SILENT_LINKS
     ) -> None:
         self.reactor = reactor
         self.switchboard = Switchboard(now)
@@ -107,11 +108,11 @@ class Foreman:
         self._dirty: set[Link] = set()  # that may have something to send
         self._by_worker: dict[str, Link] = {}
         self._by_peer: dict[int, Link] = {}  # by the number of the peer in the switchboard
-        self._next_silence = 0.0  # when the first worker may have been silent for too long
+        self._next_silence = LONG_AGO  # when the first worker may have been silent for too long
 
     # Links
 
-    def on_link(self, port: Port, who: Credentials, now: float, side: Side | None = None) -> Link:
+    def on_link(self, port: Port, who: Credentials, now: Monotonic, side: Side | None = None) -> Link:
         """A peer connected. `side`: the conversation, where it is not that of the native wire."""
         side = side or ForemanSide(offers=OFFERS[who.role], admits=partial(admits, who.role))
         link = self.links[port.name] = Link(port, side, self.switchboard.add_peer(), who)
@@ -125,7 +126,7 @@ class Foreman:
         self._silent.enter(port, port.source, now)
         return link
 
-    def on_data(self, link: Link, data: bytes, now: float) -> None:
+    def on_data(self, link: Link, data: bytes, now: Monotonic) -> None:
         """Bytes came. What needs no commit is answered at once. A peer that breaks a rule hears which, and is cut."""
         switchboard = self.switchboard
         switchboard.now = now
@@ -140,7 +141,7 @@ class Foreman:
         if self.reactor.unmet and link.peer.worker is not None:
             self.reactor.on_room(link.peer.worker)
 
-    def _hear(self, link: Link, data: bytes, now: float) -> None:
+    def _hear(self, link: Link, data: bytes, now: Monotonic) -> None:
         try:
             if not link.receive(data):
                 self._on_words(link, now)
@@ -148,7 +149,7 @@ class Foreman:
             self._refuse(link, error)
         self.flush_calls(now)
 
-    def _on_words(self, link: Link, now: float) -> None:
+    def _on_words(self, link: Link, now: Monotonic) -> None:
         """More than calls came. Raises: RemoteProtocolError."""
         self.batch.add(link.pull(self.reactor, now))
         self._by_worker[link.worker] = link
@@ -176,7 +177,7 @@ class Foreman:
         link.flush()
         link.port.close()
 
-    def on_cut(self, link: Link, now: float) -> None:
+    def on_cut(self, link: Link, now: Monotonic) -> None:
         del self.links[link.name], self._by_peer[link.peer.number]
         self._silent.leave(link.port)
         self._dirty.discard(link)
@@ -201,7 +202,7 @@ class Foreman:
         for link in self.list_links(key):
             link.port.dismiss(make_refusal(ErrorCode.REVOKED_KEY))
 
-    def cut_expired(self, wall: float) -> None:
+    def cut_expired(self, wall: Wall) -> None:
         """Keys are good until a time of day."""
         for link in list(self.links.values()):
             if link.who.expires is not None and wall >= link.who.expires:
@@ -228,13 +229,13 @@ class Foreman:
             link.flush()
         self._dirty.clear()
 
-    def flush_calls(self, now: float) -> None:
+    def flush_calls(self, now: Monotonic) -> None:
         """Write all frames of calls. What a door sends may reach no peer, and then there is more to be said."""
         self._write_calls(now)
         while self.doors and sum(door.send(now) for door in self.doors):
             self._write_calls(now)
 
-    def _write_calls(self, now: float) -> None:
+    def _write_calls(self, now: Monotonic) -> None:
         touched = self.switchboard.touched
         while touched:
             peer = touched.pop()
@@ -247,13 +248,13 @@ class Foreman:
 
     # Time
 
-    def on_time(self, now: float) -> None:
+    def on_time(self, now: Monotonic) -> None:
         """Pauses that end, workers that stay away, peers that are silent."""
         self.batch.add(self.reactor.on_time(now))
         self._silent.expire(now)
         self._cut_silent(now)
 
-    def on_call_time(self, now: float) -> None:
+    def on_call_time(self, now: Monotonic) -> None:
         """Now and then: calls that wait too long, commands that no worker offers any more."""
         self.switchboard.now = now
         self.switchboard.on_time(now)
@@ -261,14 +262,14 @@ class Foreman:
             door.on_time(now)
         self.flush_calls(now)
 
-    def share_slots(self, now: float) -> None:
+    def share_slots(self, now: Monotonic) -> None:
         """Have tasks of jobs leave slots to calls that wait, which do not wait for a store that takes long."""
         if self.batch or self.reactor.needs_dispatch:
             self._offer_room(now)
         self.switchboard.share(now)
         self.flush_calls(now)
 
-    def _cut_silent(self, now: float) -> None:
+    def _cut_silent(self, now: Monotonic) -> None:
         if now < self._next_silence:  # a look at a thousand workers takes milliseconds
             return
         self._next_silence = now + HEARTBEAT_EXPIRY
@@ -293,7 +294,7 @@ class Foreman:
     def _may_dispatch(self) -> bool:
         return self.reactor.needs_dispatch and not self.is_paused
 
-    def take_batch(self, now: float) -> Batch:
+    def take_batch(self, now: Monotonic) -> Batch:
         """What has happened since the last one, and which worker gets which task now."""
         if self._may_dispatch:
             self.batch.add(self.reactor.dispatch(now))
@@ -301,7 +302,7 @@ class Foreman:
         self._offer_room(now)
         return taken
 
-    def _offer_room(self, now: float) -> None:
+    def _offer_room(self, now: Monotonic) -> None:
         """Calls that wait get the slots that tasks did not take. What ends from now on is for tasks first."""
         is_wanted = self.switchboard.queued > 0
         for link in self.links.values():
@@ -309,7 +310,7 @@ class Foreman:
                 self.switchboard.on_room(link.peer.id, now)
         self.flush_calls(now)
 
-    def on_commit_failed(self, batch: Batch, now: float) -> Withdrawal:
+    def on_commit_failed(self, batch: Batch, now: Monotonic) -> Withdrawal:
         """The store could not keep this batch. Take all new work out of it, and out of what was decided since.
 
         The rest is in `batch`, to be committed again. Tell the clients that asked for the new work that none was taken.
@@ -326,12 +327,12 @@ class Foreman:
             batch.add(self.reactor.withdraw(new, now))
         return new
 
-    def on_store_ready(self, now: float) -> None:
+    def on_store_ready(self, now: Monotonic) -> None:
         """The store can keep new work again."""
         self.is_paused = False
         self.on_time(now)
 
-    def perform(self, send: Send, inputs: Inputs, now: float) -> None:
+    def perform(self, send: Send, inputs: Inputs, now: Monotonic) -> None:
         """Do what the store now knows about. What is for a worker that is gone is dropped: HELLO will tell."""
         match send:
             case Give(worker, assignments):
@@ -352,14 +353,14 @@ class Foreman:
             case _:
                 assert_never(send)
 
-    def _hear_more(self, link: Link, now: float) -> None:
+    def _hear_more(self, link: Link, now: Monotonic) -> None:
         """A worker that is answered may have said more."""
         try:
             self.batch.add(link.pull(self.reactor, now))
         except RemoteProtocolError as error:
             self._refuse(link, error)
 
-    def _dismiss(self, worker: str, immediate: bool, now: float) -> None:
+    def _dismiss(self, worker: str, immediate: bool, now: Monotonic) -> None:
         if (link := self._open_link(worker)) is not None:
             link.dismiss(immediate)
             return
@@ -367,7 +368,7 @@ class Foreman:
             door.dismiss(worker, immediate, now)
         self.flush_calls(now)
 
-    def _give(self, worker: str, assignments: tuple[Assignment, ...], inputs: Inputs, now: float) -> None:
+    def _give(self, worker: str, assignments: tuple[Assignment, ...], inputs: Inputs, now: Monotonic) -> None:
         current = self.reactor.on_given(worker, [assignment.attempt for assignment in assignments], now)
         if len(current) < len(assignments):
             kept = set(current)
@@ -381,7 +382,9 @@ class Foreman:
         if refused:
             self.batch.add(self.reactor.on_refused(worker, refused, now))
 
-    def fail_unreadable(self, sends: Iterable[Send], unreadable: Mapping[AttemptKey, str], now: float) -> list[Send]:
+    def fail_unreadable(
+        self, sends: Iterable[Send], unreadable: Mapping[AttemptKey, str], now: Monotonic
+    ) -> list[Send]:
         """Some attempts have inputs that the store cannot read, and why: they end. Gives what is left to send."""
         left: list[Send] = []
         for send in sends:

@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gandy.core import requests as ask
+from gandy.core.clocks import compute_shared
 from gandy.core.effects import Effect
 from gandy.core.foreman import Foreman
 from gandy.core.jobs import ActiveJob
@@ -18,11 +19,12 @@ from gandy.core.records import LinesAdded, LinesDropped
 from gandy.core.refusal import Refusal
 from gandy.core.rows import JobRow
 from gandy.core.standing import Standing
-from gandy.core.steps import Commit, DrawIdentity, Look, ReadSharedTime, Steps
+from gandy.core.steps import Commit, CompareClocks, DrawIdentity, Look, Steps
 from gandy.core.withdrawal import Withdrawal
 from gandy.errors import ConfigError
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import MAX_SPEC_BYTES, MAX_TASKS
+from gandy.moments import Monotonic, Shared
 
 MAX_UPLOADS: Final = 16  # jobs whose lines one client sends in parts at the same time
 MAX_LATE: Final = 1.0  # seconds that the time of a job may be over when it comes: it may have been long on its way
@@ -49,20 +51,20 @@ class Intake:
     def __init__(self, foreman: Foreman, standing: Standing) -> None:
         self._foreman = foreman
         self._standing = standing
-        self._orphans: list[tuple[float, JobId, Link | None]] = []  # when they are closed, the first one first
+        self._orphans: list[tuple[Monotonic, JobId, Link | None]] = []  # when they are closed, the first one first
         self._uploads: dict[tuple[Link, int], Upload] = {}  # by link, and the client's number
         self._upload_count = 0
         self._owners: dict[JobId, Link | None] = {}  # of open jobs: the link over which tasks come
 
     def submit(self, request: ask.Submit, link: Link) -> Steps[tuple[JobId, list[Effect]]]:
         self._refuse_in_trouble()
-        shared = (yield ReadSharedTime()) if request.spec.at is not None else 0.0
+        shared_ahead: float = 0.0 if request.spec.at is None else (yield CompareClocks())
         identity = yield DrawIdentity()
         past = yield from self._find_past(request.spec.after)
         upload = self._find_upload(link, request)
         spec = _check_spec(request.spec, len(request.lines) or upload.count)
         if spec.at is not None:
-            spec = self._check_time(spec, spec.at, shared)
+            spec = self._check_time(spec, spec.at, shared_ahead)
         self._uploads.pop((link, request.upload), None)
         spec = replace(spec, identity=identity)
         number, effects = self._foreman.reactor.submit(spec, self._standing.now, request.lines, past, upload.number)
@@ -70,15 +72,16 @@ class Intake:
             self._owners[number] = link
         return number, effects
 
-    def _check_time(self, spec: JobSpec, at: float, shared: float) -> JobSpec:
+    def _check_time(self, spec: JobSpec, at: Shared, ahead: float) -> JobSpec:
+        """`ahead`: how far the shared time is ahead of `now`."""
+        shared = compute_shared(self._standing.now, ahead)
         if not at >= shared - MAX_LATE:
-            raise Refusal("refused", f"the time of the job was {shared - at:,.1f} s ago: it is {shared:.1f} now")
+            raise Refusal("refused", f"the time of the job was {shared - at:,.1f} s ago: it is {float(shared):.1f} now")
         if at - shared > MAX_WAIT:
             raise Refusal("refused", "the time of the job is more than ten years ahead")
-        reactor, now = self._foreman.reactor, self._standing.now
-        reactor.on_clock(shared - now)
-        clock_ahead = shared - now - reactor.wall_ahead
-        return replace(spec, clock_ahead=clock_ahead, boot=reactor.boot, boot_ahead=shared - now)
+        reactor = self._foreman.reactor
+        reactor.on_clock(ahead)
+        return replace(spec, clock_ahead=ahead - reactor.wall_ahead, boot=reactor.boot, boot_ahead=ahead)
 
     def add_lines(self, request: ask.AddLines, link: Link) -> list[Effect]:
         self._refuse_in_trouble()
@@ -109,7 +112,7 @@ class Intake:
         self._owners.pop(job, None)
         return self._foreman.reactor.close(job, self._standing.now)
 
-    def on_start(self, now: float) -> None:
+    def on_start(self, now: Monotonic) -> None:
         """Clients of the last foreman may find their way back to this one."""
         for job in self._foreman.reactor.jobs:
             if job.is_open:
@@ -124,13 +127,13 @@ class Intake:
         for job in new.jobs:
             self._owners.pop(job, None)
 
-    def on_gone(self, link: Link | None, now: float) -> Iterator[Effect]:
+    def on_gone(self, link: Link | None, now: Monotonic) -> Iterator[Effect]:
         """What the client sent of a job that it did not submit is dropped; its open jobs wait for it a while."""
         for key in [key for key in self._uploads if key[0] is link]:
             yield LinesDropped(self._uploads.pop(key).number)
         self._orphans += [(now + ORPHAN_GRACE, job, link) for job, owner in self._owners.items() if owner is link]
 
-    def on_time(self, now: float) -> Iterator[Effect]:
+    def on_time(self, now: Monotonic) -> Iterator[Effect]:
         """Close the open jobs whose clients did not come back."""
         while self._orphans and self._orphans[0][0] <= now:
             _, job, owner = self._orphans.pop(0)

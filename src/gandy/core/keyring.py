@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from gandy.core.roles import CrewRole
 from gandy.errors import ErrorCode, Rejected
+from gandy.moments import Wall
 
 MAX_KEYS: Final = 10_000  # each is a few hundred bytes, in memory and on disk
 MAX_INVITATIONS: Final = 1_000  # that are open
@@ -30,10 +31,10 @@ class Key(Struct, frozen=True, omit_defaults=True):
     fingerprint: str  # SHA-256 of its certificate, hexadecimal
     name: str
     role: CrewRole
-    made: float
+    made: Wall
     origin: str  # how it came to be: for people
-    expires: float | None = None
-    revoked: float | None = None
+    expires: Wall | None = None
+    revoked: Wall | None = None
 
     @property
     def id(self) -> str:
@@ -47,7 +48,7 @@ class Invitation(Struct, frozen=True, omit_defaults=True):
     id: str
     check: bytes  # what the secret makes: see `tell_check`
     role: CrewRole
-    expires: float
+    expires: Wall
     uses: int  # that are left
 
 
@@ -84,7 +85,7 @@ class Keyring:
 
     # Keys
 
-    def check(self, fingerprint: str, now: float) -> Key:
+    def check(self, fingerprint: str, now: Wall) -> Key:
         """Raises: KeyRefused."""
         key = self._keys.get(fingerprint)
         if key is None:
@@ -102,7 +103,7 @@ class Keyring:
             self._drop_one(key.made)
         self._keys[key.fingerprint] = key
 
-    def check_name(self, name: str, now: float) -> None:
+    def check_name(self, name: str, now: Wall) -> None:
         """Whether a new key may have this name. Raises: Rejected, NameTaken."""
         if not 0 < len(name) <= MAX_NAME or not name.isprintable():
             raise Rejected(f"a key's name has 1 to {MAX_NAME} printable characters")
@@ -115,7 +116,7 @@ class Keyring:
                     f"the name {name} is taken, by key {key.id}: take another one, or 'gandy key revoke {key.id}' first"
                 )
 
-    def revoke(self, wanted: str, now: float) -> list[Key]:
+    def revoke(self, wanted: str, now: Wall) -> list[Key]:
         """By name, by id or by fingerprint; an invitation by its id. Those that were good until now.
 
         Raises: Rejected, where there is none.
@@ -136,7 +137,7 @@ class Keyring:
     def list_keys(self) -> list[Key]:
         return sorted(self._keys.values(), key=lambda key: key.made)
 
-    def _drop_one(self, now: float) -> None:
+    def _drop_one(self, now: Wall) -> None:
         """The one that has not been good for longest. Who is unknown is refused as well: only the reason is lost.
 
         Raises: Rejected, where all are good.
@@ -148,7 +149,7 @@ class Keyring:
 
     # Invitations
 
-    def invite(self, invitation: Invitation, now: float) -> None:
+    def invite(self, invitation: Invitation, now: Wall) -> None:
         """Raises: Rejected."""
         self._drop_expired(now)
         if len(self._invitations) >= MAX_INVITATIONS:
@@ -157,11 +158,11 @@ class Keyring:
             raise Rejected(f"an invitation is open for at most {MAX_TTL / 86_400:.0f} days and {MAX_USES} uses")
         self._invitations[invitation.id] = invitation
 
-    def list_invitations(self, now: float) -> list[Invitation]:
+    def list_invitations(self, now: Wall) -> list[Invitation]:
         self._drop_expired(now)
         return sorted(self._invitations.values(), key=lambda each: each.expires)
 
-    def redeem(self, wanted: str, proof: bytes, bound: bytes, now: float) -> Invitation:
+    def redeem(self, wanted: str, proof: bytes, bound: bytes, now: Wall) -> Invitation:
         """One use of it, with the same proof as `check_proof`. Raises: Rejected."""
         found = self.check_proof(wanted, proof, bound, now)
         if found.uses > 1:
@@ -170,7 +171,7 @@ class Keyring:
             del self._invitations[wanted]
         return found
 
-    def check_proof(self, wanted: str, proof: bytes, bound: bytes, now: float) -> Invitation:
+    def check_proof(self, wanted: str, proof: bytes, bound: bytes, now: Wall) -> Invitation:
         """The invitation, where its proof is right. `bound` is what that is about: it proves nothing elsewhere.
 
         Raises: Rejected, with one reason for all: a peer that guesses learns nothing.
@@ -182,15 +183,15 @@ class Keyring:
             raise Rejected("the invitation is not good: it was used, has expired or was revoked; ask for another one")
         return found
 
-    def _drop_expired(self, now: float) -> None:
+    def _drop_expired(self, now: Wall) -> None:
         for each in list(self._invitations.values()):
             if now >= each.expires:
                 del self._invitations[each.id]
 
 
-def _get_end(key: Key) -> float:
+def _get_end(key: Key) -> Wall:
     """When it is no longer good, or was not."""
-    return min(inf if end is None else end for end in (key.revoked, key.expires))
+    return min(Wall(inf) if end is None else end for end in (key.revoked, key.expires))
 
 
 def hash_secret(secret: bytes) -> bytes:

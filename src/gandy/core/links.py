@@ -23,7 +23,7 @@ from gandy.core.workers import PING_PONG, ROUND_ROBIN, WorkerInfo
 from gandy.errors import ErrorCode, LocalProtocolError
 from gandy.ids import JobId
 from gandy.limits import MAX_TOLD
-from gandy.moments import Shared
+from gandy.moments import Monotonic
 from gandy.talk.events import ExtensionReceived, ForemanEvent, Greeted, Refused, Reported, Requested
 from gandy.talk.foreman import Fault
 from gandy.talk.packing import Unsendable
@@ -113,7 +113,7 @@ class Link:
         self.side.receive_data(data)
         return False
 
-    def pull(self, reactor: Reactor, now: float) -> Iterator[Effect]:
+    def pull(self, reactor: Reactor, now: Monotonic) -> Iterator[Effect]:
         """What came of it before an error stays decided.
 
         Raises: RemoteProtocolError. Close the link.
@@ -224,7 +224,7 @@ class Link:
         else:
             self.side.stop_all()
 
-    def _on_event(self, event: ForemanEvent, reactor: Reactor, now: float) -> list[Effect]:
+    def _on_event(self, event: ForemanEvent, reactor: Reactor, now: Monotonic) -> list[Effect]:
         match event:
             case Greeted():
                 return self._on_greeted(event, reactor, now)
@@ -285,13 +285,13 @@ class Link:
         is_plain = absent is not None and absent.startswith(NAMELESS)
         return absent if absent is not None and is_plain and self._may_be(absent, reactor) else None
 
-    def _on_former(self, event: Reported, former: str, reactor: Reactor, now: float) -> list[Effect]:
+    def _on_former(self, event: Reported, former: str, reactor: Reactor, now: Monotonic) -> list[Effect]:
         (result,) = event.results  # plain peers tell one at a time
         attempt = reactor.current_attempt(result.job_id, result.task)
         self._reports[attempt] = event
         return reactor.on_results(former, [(attempt, read_ending(result))], now, self.worker)
 
-    def _on_greeted(self, event: Greeted, reactor: Reactor, now: float) -> list[Effect]:
+    def _on_greeted(self, event: Greeted, reactor: Reactor, now: Monotonic) -> list[Effect]:
         if Extension.CLIENT in event.extensions and event.about is UNSET:
             self.is_client = True
             return []
@@ -383,6 +383,6 @@ def _make_orders(attempt: AttemptKey, spec: JobSpec, given: Input | None, is_tol
         spec.slots,
         spec.memory,
         python,
-        None if spec.at is None else Shared(float(spec.at)),
+        spec.at,
         spec.identity,
     )

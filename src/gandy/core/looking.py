@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Final, TypeVar, assert_never
 
 from gandy.core import requests as ask
+from gandy.core.clocks import compute_shared
 from gandy.core.explain import explain_ends, explain_waiting
 from gandy.core.foreman import Foreman
 from gandy.core.model import Cause, Ending, JobState, TaskState
@@ -11,11 +12,12 @@ from gandy.core.outputs import Outputs
 from gandy.core.refusal import Refusal
 from gandy.core.rows import CHARACTER_BYTES, ROW_BYTES, JobRow, TaskRow, take_page
 from gandy.core.standing import Standing
-from gandy.core.steps import Follow, Look, ReadSharedTime, Steps
+from gandy.core.steps import CompareClocks, Follow, Look, Steps
 from gandy.core.switchboard import Switchboard
 from gandy.core.workers import KnownWorker
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import MAX_PAGE, MAX_TEXT
+from gandy.moments import Monotonic
 
 RESULTS_PAGE: Final = 500  # results in one answer, at most
 FEW_FAILURES: Final = 5  # that an explanation names
@@ -55,7 +57,8 @@ class Looking:
             case ask.GetStatus():
                 return self._make_status()
             case ask.GetTime():
-                return ask.Time((yield ReadSharedTime()))
+                ahead: float = yield CompareClocks()
+                return ask.Time(compute_shared(self._standing.now, ahead))
             case _:
                 raise Refusal("bad_request", f"this foreman cannot {type(request).__name__}")
 
@@ -178,7 +181,7 @@ def _weigh_worker(row: ask.WorkerRow) -> int:
     return ROW_BYTES + CHARACTER_BYTES * sum(map(len, (row.id, row.name, *row.tags, *row.commands)))
 
 
-def _describe_worker(worker: KnownWorker, board: Switchboard, now: float) -> ask.WorkerRow:
+def _describe_worker(worker: KnownWorker, board: Switchboard, now: Monotonic) -> ask.WorkerRow:
     return ask.WorkerRow(
         id=worker.info.id,
         name=worker.info.name,

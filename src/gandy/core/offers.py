@@ -5,6 +5,7 @@ from operator import itemgetter
 
 from gandy.core.calls import OfferedCommand, Peer
 from gandy.core.ring import SPAN, Ring
+from gandy.moments import Monotonic
 
 
 class Offers:
@@ -69,7 +70,7 @@ class Offers:
         """All that it offered is withdrawn already."""
         self._ring.remove(peer)
 
-    def add(self, peer: Peer, name: bytes, slots: int, now: float) -> None:
+    def add(self, peer: Peer, name: bytes, slots: int, now: Monotonic) -> None:
         """The worker offers a command, with so many slots for a call; perhaps it did so before. `line_up` follows."""
         command = self.commands.get(name)
         if command is None:
@@ -81,7 +82,7 @@ class Offers:
         elif is_new:
             peer.missing.add(command)
 
-    def withdraw(self, peer: Peer, command: OfferedCommand, now: float) -> None:
+    def withdraw(self, peer: Peer, command: OfferedCommand, now: Monotonic) -> None:
         del command.offers[peer]
         if command in peer.missing:
             peer.missing.discard(command)

@@ -18,7 +18,6 @@ from gandy.bounds import (
     JobNumber,
     KeyData,
     Lines,
-    Moment,
     Name,
     NamedTasks,
     OptionalName,
@@ -26,9 +25,11 @@ from gandy.bounds import (
     PieceData,
     Result,
     Seconds,
+    SharedMoment,
     Tail,
     TaskIndex,
     Text,
+    WallMoment,
     describe,
 )
 from gandy.core.model import Cause, JobSpec, JobState, TaskState
@@ -399,7 +400,7 @@ class WorkerList(_Answer, frozen=True):
 class ForemanStatus(_Answer, frozen=True, tag="Status"):
     version: Text
     pid: Count
-    uptime_seconds: Moment
+    uptime_seconds: Seconds
     store: Text
     trouble: Text  # what the store complains about, or nothing
     listening: Places
@@ -418,7 +419,7 @@ class ForemanStatus(_Answer, frozen=True, tag="Status"):
 class Time(_Answer, frozen=True):
     """What the shared time was when the foreman answered."""
 
-    shared: Moment
+    shared: SharedMoment
 
 
 class Output(_Answer, frozen=True):
@@ -468,8 +469,8 @@ class KeyRow(Struct, frozen=True):
     name: Text
     role: Text
     state: Text  # good, revoked, expired; or, of an invitation, open
-    made: Moment
-    expires: Moment | None
+    made: WallMoment
+    expires: WallMoment | None
     origin: Text
     links: Count  # that are open now
     uses: Count = 0  # of an invitation, that are left
@@ -491,7 +492,7 @@ class KeyMade(_Answer, frozen=True):
 
 class Invited(_Answer, frozen=True):
     token: Text
-    expires: Moment
+    expires: WallMoment
 
 
 Answer = (

@@ -9,6 +9,7 @@ from msgspec import UNSET
 from gandy.core import requests as ask
 from gandy.core.extensions import FOREMAN_OFFERS, WORKER_OFFERS
 from gandy.errors import ErrorCode, RemoteProtocolError
+from gandy.moments import Wall
 from gandy.talk.law import Role
 from gandy.wire import v2
 from gandy.wire.calls import ANNOUNCE, CALL, OnFrame
@@ -30,7 +31,7 @@ class Credentials(NamedTuple):
 
     role: CrewRole = CrewRole.OWNER
     key: str = CrewRole.OWNER
-    expires: float | None = None  # time of day
+    expires: Wall | None = None
 
 
 # Those that keys are made for.

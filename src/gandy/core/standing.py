@@ -3,6 +3,7 @@
 from msgspec import Struct, field
 
 from gandy.ids import JobId
+from gandy.moments import Monotonic
 
 
 class Standing(Struct, eq=False):
@@ -11,8 +12,8 @@ class Standing(Struct, eq=False):
     version: str = ""
     pid: int = 0
     store: str = ""
-    started: float = 0.0
-    now: float = 0.0  # of the step of a request that is taken; the program sets it before each
+    started: Monotonic = Monotonic(0.0)
+    now: Monotonic = Monotonic(0.0)  # of the step of a request that is taken; the program sets it before each
     trouble: str = ""  # what the store complains about; while it does, no new work is taken
     is_stuck: bool = False  # not even results and cancels can be recorded
     unreadable: set[JobId] = field(default_factory=set)  # jobs that were set aside at the start

@@ -89,8 +89,8 @@ class Follow(Struct, frozen=True):
     results: bool
 
 
-class ReadSharedTime(Struct, frozen=True):
-    """Gives the shared time. Raises: Refusal, where it is not known."""
+class CompareClocks(Struct, frozen=True):
+    """Gives how far the shared time is ahead of ours. Raises: Refusal, where it is not known."""
 
 
 class DrawIdentity(Struct, frozen=True):
@@ -122,7 +122,7 @@ Step = (
     | Ask
     | Note
     | Follow
-    | ReadSharedTime
+    | CompareClocks
     | DrawIdentity
     | KeepArguments
     | ManageKeys

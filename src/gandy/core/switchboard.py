@@ -9,7 +9,6 @@ This is the hot path: plain calls on plain data, frames in and frames out, and n
 """
 
 from collections import OrderedDict
-from math import inf
 from struct import Struct as Layout
 from typing import Final
 
@@ -20,6 +19,7 @@ from gandy.core.waiting import WaitingCalls
 from gandy.core.workers import KnownWorker
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.limits import MAX_QUEUED_BYTES, MAX_QUEUED_CALLS
+from gandy.moments import NEVER, Monotonic
 from gandy.wire.calls import (
     ANNOUNCE,
     AT,
@@ -76,7 +76,7 @@ _LATE: Final = "its time was over before a slot was free"
 class Switchboard:
     """All calls of one foreman. Whatever is in `touched` after a step has something to send."""
 
-    def __init__(self, now: float = 0.0, max_queued: int = MAX_QUEUED_CALLS, max_bytes: int = MAX_QUEUED_BYTES) -> None:
+    def __init__(self, now: Monotonic, max_queued: int = MAX_QUEUED_CALLS, max_bytes: int = MAX_QUEUED_BYTES) -> None:
         self.touched: set[Peer] = set()
         self.now = now  # of the frames that come; a step is short
         self._opened = now
@@ -181,7 +181,7 @@ class Switchboard:
         else:
             self._on_rare(peer, kind, subtype, seq, padding, payload, self.now)
 
-    def _on_call(self, client: Peer, flags: int, seq: int, age_ms: int, payload: bytes, now: float) -> None:
+    def _on_call(self, client: Peer, flags: int, seq: int, age_ms: int, payload: bytes, now: Monotonic) -> None:
         end = payload[0] + 1 if payload else 0
         name = payload[1:end]
         command = self._offers.commands.get(name)
@@ -194,7 +194,7 @@ class Switchboard:
             worker, end = read_name(payload, end) if flags & DIRECT else (b"", end)
             if flags & AT:
                 read_time(payload, end)
-        call = Call(client, seq, command, flags, now + age_ms * 0.001 if age_ms else inf)
+        call = Call(client, seq, command, flags, now + age_ms * 0.001 if age_ms else NEVER)
         if flags & CAST and not flags & MORE:
             call.client = None
         elif seq in client.calls:
@@ -210,9 +210,9 @@ class Switchboard:
         else:
             self._send(call, peer, payload, now)
 
-    def _send(self, call: Call, peer: Peer, payload: bytes, now: float) -> None:
+    def _send(self, call: Call, peer: Peer, payload: bytes, now: Monotonic) -> None:
         number = self._assign(call, peer)
-        left = 0 if call.deadline == inf else max(1, int((call.deadline - now) * 1000))
+        left = 0 if call.deadline == NEVER else max(1, int((call.deadline - now) * 1000))
         out = peer.out
         if not out:
             self.touched.add(peer)
@@ -230,7 +230,7 @@ class Switchboard:
         peer.slots.by_calls += call.slots
         return number
 
-    def _on_result(self, peer: Peer, flags: int, seq: int, payload: bytes, now: float) -> None:
+    def _on_result(self, peer: Peer, flags: int, seq: int, payload: bytes, now: Monotonic) -> None:
         call = peer.serves.get(seq)
         if call is None:
             raise RemoteProtocolError(f"a result of call {seq}, which is not under way", ErrorCode.BAD_SEQ)
@@ -270,7 +270,9 @@ class Switchboard:
         call.slots = 0
         self._drain(peer, self.now)
 
-    def _on_rare(self, peer: Peer, kind: int, subtype: int, seq: int, padding: int, payload: bytes, now: float) -> None:
+    def _on_rare(
+        self, peer: Peer, kind: int, subtype: int, seq: int, padding: int, payload: bytes, now: Monotonic
+    ) -> None:
         if kind == BODY:
             self._on_body(peer, subtype, seq, payload, now)
         elif kind == CREDIT:
@@ -285,7 +287,7 @@ class Switchboard:
         else:
             raise RemoteProtocolError(f"unknown message type 0x{kind:02x}", ErrorCode.UNKNOWN_TYPE)
 
-    def _on_body(self, client: Peer, subtype: int, seq: int, payload: bytes, now: float) -> None:
+    def _on_body(self, client: Peer, subtype: int, seq: int, payload: bytes, now: Monotonic) -> None:
         call = client.calls.get(seq)
         if call is None:
             return  # it is over already, and the client is about to hear of it
@@ -320,12 +322,12 @@ class Switchboard:
             call.client_credit += count
             self._send_frame(call.client, CREDIT, 0, call.client_id, count)
 
-    def _on_cancel(self, client: Peer, seq: int, now: float) -> None:
+    def _on_cancel(self, client: Peer, seq: int, now: Monotonic) -> None:
         call = client.calls.pop(seq, None)
         if call is not None:
             self._abandon(call, now)
 
-    def _abandon(self, call: Call, now: float) -> None:
+    def _abandon(self, call: Call, now: Monotonic) -> None:
         """Its result is not wanted. The slot is free when the worker says so."""
         call.client = None
         if call.peer is None:
@@ -352,7 +354,7 @@ class Switchboard:
 
     # Who gets a call
 
-    def _on_direct(self, call: Call, worker: str, payload: bytes, now: float) -> None:
+    def _on_direct(self, call: Call, worker: str, payload: bytes, now: Monotonic) -> None:
         peer = self._workers.get(worker)
         if peer is None or call.command.name not in peer.offers:
             self._end(call, LOST, f"worker {worker} is not here, or does not offer it any more")
@@ -363,7 +365,7 @@ class Switchboard:
         else:
             self._send(call, peer, payload, now)
 
-    def _on_timed(self, call: Call, payload: bytes, now: float) -> None:
+    def _on_timed(self, call: Call, payload: bytes, now: Monotonic) -> None:
         """It has a worker from the beginning: one that knows the time, and has a free slot if any of these has."""
         command = call.command
         peer = self._offers.find_timely(command)
@@ -384,14 +386,14 @@ class Switchboard:
             name = call.command.name.decode(errors="replace")
             self._end(call, BUSY, f"{self._waiting.count:,} calls wait already, and no slot is free for {name}")
 
-    def _leave(self, call: Call, now: float) -> None:
+    def _leave(self, call: Call, now: Monotonic) -> None:
         """It waits no longer, and gets no slot. Those behind it may need fewer slots than it did."""
         target = call.target
         self._waiting.remove(call)
         if target is not None:
             self._drain(target, now)
 
-    def _drain(self, peer: Peer, now: float) -> None:
+    def _drain(self, peer: Peer, now: Monotonic) -> None:
         """A worker may have free slots: the call that has waited longest gets them."""
         self._offers.line_up(peer)
         while self._waiting.count and (call := self._waiting.find(peer)) is not None:
@@ -407,7 +409,7 @@ class Switchboard:
             for kind, subtype, data in more:
                 self._send_frame(peer, kind, subtype, call.id, 0, data)
 
-    def on_room(self, worker: str, now: float) -> None:
+    def on_room(self, worker: str, now: Monotonic) -> None:
         """Jobs have left slots of this worker."""
         peer = self._workers.get(worker)
         if peer is not None and (self._waiting.count or peer.missing):
@@ -415,7 +417,7 @@ class Switchboard:
 
     # Who is here
 
-    def announce(self, peer: Peer, said: Announcement, now: float) -> None:
+    def announce(self, peer: Peer, said: Announcement, now: Monotonic) -> None:
         """What a worker offers from now on, and what no more. A door may offer commands that have no slot yet."""
         if not peer.id:
             raise RemoteProtocolError("an announcement of a peer that is no worker", ErrorCode.BAD_STATE)
@@ -430,7 +432,7 @@ class Switchboard:
             self._offers.add(peer, name, slots, now)
         self._drain(peer, now)
 
-    def _withdraw(self, peer: Peer, command: OfferedCommand, now: float) -> None:
+    def _withdraw(self, peer: Peer, command: OfferedCommand, now: Monotonic) -> None:
         self._offers.withdraw(peer, command, now)
         for call in [call for call in peer.direct.values() if call.command is command]:
             self._waiting.remove(call)
@@ -448,7 +450,7 @@ class Switchboard:
         self._offers.add_worker(peer)
         return before
 
-    def on_cut(self, peer: Peer, now: float) -> None:
+    def on_cut(self, peer: Peer, now: Monotonic) -> None:
         """The link is gone: calls that it made are not wanted, and those that it ran are lost."""
         while peer.calls:
             self._abandon(peer.calls.popitem()[1], now)
@@ -466,7 +468,7 @@ class Switchboard:
             del self._workers[peer.id]
             self._offers.remove_worker(peer)
 
-    def _add_unknown(self, client: Peer, flags: int, seq: int, payload: bytes, now: float) -> OfferedCommand | None:
+    def _add_unknown(self, client: Peer, flags: int, seq: int, payload: bytes, now: Monotonic) -> OfferedCommand | None:
         """No worker offers it. Just after the start of a foreman, workers are still on their way."""
         name, _ = read_name(payload)
         is_hopeless = now - self._opened >= GRACE and not flags & PATIENT
@@ -479,7 +481,7 @@ class Switchboard:
 
     # Time
 
-    def on_time(self, now: float) -> None:
+    def on_time(self, now: Monotonic) -> None:
         """Now and then: calls that wait too long, commands that no worker offers any more, slots to be shared."""
         for command in list(self._waiting.commands.values()):
             self._expire(command.queue, now)
@@ -490,7 +492,7 @@ class Switchboard:
             if now - command.gone_since >= GRACE:
                 self._forget(command, is_final=now - command.gone_since >= MAX_PATIENCE)
 
-    def _expire(self, queue: OrderedDict[int, Call], now: float) -> bool:
+    def _expire(self, queue: OrderedDict[int, Call], now: Monotonic) -> bool:
         late = [call for call in queue.values() if call.deadline <= now]
         for call in late:
             self._waiting.remove(call)
@@ -504,7 +506,7 @@ class Switchboard:
         if not command.queue:
             del self._offers.commands[command.name]
 
-    def share(self, now: float) -> None:
+    def share(self, now: Monotonic) -> None:
         """Calls that find no slot have tasks of jobs leave some, but never all that a task needs for long."""
         for peer in self._sharing.decide(self._workers.values(), now):
             self._send_frame(peer, YIELD, 0, peer.slots.request.count, peer.slots.request.slots)

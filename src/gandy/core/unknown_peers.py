@@ -7,6 +7,8 @@ while. Seconds are those of a clock that never jumps.
 from ipaddress import IPv6Address, ip_address
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
+from gandy.moments import Monotonic
+
 MAX_ADDRESSES: Final = (
     10_000  # whose failures are counted, a hundred bytes each; then the one that failed longest ago goes
 )
@@ -32,7 +34,7 @@ S = TypeVar("S", bound=Abortable)
 
 class _Entry(NamedTuple):
     source: str
-    since: float
+    since: Monotonic
 
 
 class UnknownPeers(Generic[S]):
@@ -52,7 +54,7 @@ class UnknownPeers(Generic[S]):
     def __len__(self) -> int:
         return len(self._entries)
 
-    def enter(self, link: S, source: str, now: float) -> None:
+    def enter(self, link: S, source: str, now: Monotonic) -> None:
         self._entries[link] = _Entry(source, now)
         same = self._sources.setdefault(source, {})
         same[link] = None
@@ -71,7 +73,7 @@ class UnknownPeers(Generic[S]):
         if not same:
             del self._sources[entry.source]
 
-    def expire(self, now: float) -> None:
+    def expire(self, now: Monotonic) -> None:
         """Cut those that have been here for too long."""
         while self._entries:
             first, entry = next(iter(self._entries.items()))
@@ -86,7 +88,7 @@ class UnknownPeers(Generic[S]):
 
 class _Score(NamedTuple):
     failures: float
-    at: float
+    at: Monotonic
 
 
 class Failures:
@@ -95,7 +97,7 @@ class Failures:
     def __init__(self) -> None:
         self._scores: dict[str, _Score] = {}  # the one that failed longest ago first
 
-    def note(self, source: str, now: float) -> bool:
+    def note(self, source: str, now: Monotonic) -> bool:
         """Count one. True if it is one too many, and the last one was not."""
         before = self._count(source, now)
         self._scores.pop(source, None)
@@ -105,10 +107,10 @@ class Failures:
         self._scores[source] = _Score(min(before + 1.0, MAX_FAILURES), now)
         return before < MAX_FAILURES <= before + 1.0
 
-    def is_heard(self, source: str, now: float) -> bool:
+    def is_heard(self, source: str, now: Monotonic) -> bool:
         return self._count(source, now) <= MAX_FAILURES - 1.0
 
-    def _count(self, source: str, now: float) -> float:
+    def _count(self, source: str, now: Monotonic) -> float:
         found = self._scores.get(source)
         return 0.0 if found is None else max(0.0, found.failures - FORGIVEN * (now - found.at))
 

@@ -7,10 +7,10 @@ read from disk or written to it for a peer that has proved nothing.
 import asyncio
 import logging
 import ssl
-import time
 from collections.abc import Callable
 from typing import Final
 
+from gandy.clocks import read_monotonic, read_wall
 from gandy.config import Address
 from gandy.core.keyring import KeyRefused, NameTaken
 from gandy.core.roles import CrewRole, make_refusal
@@ -69,7 +69,7 @@ class Admission:
         return end
 
     def _begin(self, end: TlsEnd) -> bool:
-        now = asyncio.get_running_loop().time()
+        now = read_monotonic()
         if not self._failures.is_heard(end.source, now):
             return False
         self._strangers.enter(end, end.source, now)
@@ -85,7 +85,7 @@ class Admission:
 
     def _on_failure(self, source: str) -> None:
         """A peer of this address had us work for nothing."""
-        if self._failures.note(source, asyncio.get_running_loop().time()):
+        if self._failures.note(source, read_monotonic()):
             log.warning("peers at %s failed to come in too often; for a while, few of them are heard", source)
 
     def _admit(self, transport: TlsTransport) -> asyncio.Protocol | None:
@@ -94,12 +94,12 @@ class Admission:
         if transport.session.protocol == ALPN_JOIN:
             source = get_source(transport)
             link = JoinLink(lambda data: self._join(data, where), lambda link: self._on_join_end(link, source))
-            self._joining.enter(link, source, asyncio.get_running_loop().time())
+            self._joining.enter(link, source, read_monotonic())
             return link
         certificate = transport.session.certificate
         fingerprint = "" if certificate is None else compute_fingerprint(certificate)
         try:
-            key = self._keys.ring.check(fingerprint, time.time())
+            key = self._keys.ring.check(fingerprint, read_wall())
         except KeyRefused as error:
             bad = error.key
             who = Visitor(STRANGER, where) if bad is None else Visitor(bad.name, where, bad.role, bad.id)
@@ -117,7 +117,7 @@ class Admission:
         """Raises: RemoteProtocolError; ConfigError and OSError, where keys cannot be kept."""
         question = decode_join(data)
         keys, bound = self._keys, bind(bytes.fromhex(self._keys.fingerprint), question.public_key)
-        proof = question.invitation, question.proof, bound, time.time()
+        proof = question.invitation, question.proof, bound, read_wall()
         try:
             keys.ring.check_proof(*proof)  # first: a peer without one learns nothing and has nothing done for it
             keys.check_newcomer(question.public_key, question.name)

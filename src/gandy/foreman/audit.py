@@ -6,11 +6,11 @@ It never holds a secret, a shell line or a value of an environment. A flood of r
 import json
 import logging
 import os
-import time
-from math import inf
 from pathlib import Path
 from typing import Final
 
+from gandy.clocks import read_monotonic, read_wall
+from gandy.moments import LONG_AGO, Monotonic
 from gandy.net.links import Visitor
 
 log = logging.getLogger("gandy.foreman")
@@ -33,12 +33,12 @@ class Audit:
         self._max_bytes = max_bytes
         self._file: int | None = None
         self._is_torn = False  # the last line was not written to its end
-        self._period_began = -inf  # in monotonic time
+        self._period_began = LONG_AGO  # in monotonic time
         self._refusals = 0
 
     def note(self, what: str, who: Visitor, **about: object) -> None:
         """A full disk stops no work: what cannot be written is in the log."""
-        if what != "refused" or self._may_note_refusal(time.monotonic()):
+        if what != "refused" or self._may_note_refusal(read_monotonic()):
             self._write(what, who, about)
 
     def close(self) -> None:
@@ -46,7 +46,7 @@ class Audit:
         self._close_file()
 
     def _write(self, what: str, who: Visitor, about: dict[str, object]) -> None:
-        entry = {"time": round(time.time(), 3), "what": what, "who": who.name, "from": who.place}
+        entry = {"time": round(float(read_wall()), 3), "what": what, "who": who.name, "from": who.place}
         entry |= {name: value for name, value in (("as", who.role), ("key", who.key)) if value}
         told = {name: value[:MAX_TEXT] if isinstance(value, str) else value for name, value in (entry | about).items()}
         # In ASCII: no name that a peer made up moves the cursor of a terminal that shows the file.
@@ -74,7 +74,7 @@ class Audit:
             os.close(self._file)
             self._file = None
 
-    def _may_note_refusal(self, now: float) -> bool:
+    def _may_note_refusal(self, now: Monotonic) -> bool:
         if now - self._period_began >= PERIOD:
             self._note_refusals()
             self._period_began = now

@@ -10,6 +10,7 @@ from typing import Final
 from gandy.core.refusal import Refusal
 from gandy.errors import StoreError
 from gandy.files import write_all
+from gandy.moments import Wall
 
 NAME: Final = re.compile(r"[0-9a-f]{32}")
 MAX_BYTES: Final = 2 << 30  # of one; a slot process takes no more
@@ -62,7 +63,7 @@ class Blobs:
         except OSError:
             raise Refusal("not_found", "the arguments of this call are no longer kept") from None
 
-    def drop(self, seconds: float, find_oldest: Callable[[float], float]) -> None:
+    def drop(self, seconds: float, find_oldest: Callable[[float], Wall]) -> None:
         """Remove what no one has put or read for so long. What cannot be removed stays until the next time.
 
         `find_oldest` gives the time of day before which everything is older than so many seconds.
@@ -71,7 +72,7 @@ class Blobs:
         with suppress(OSError):  # there is no such folder yet
             for path in self._folder.iterdir():
                 with suppress(OSError):
-                    if path.stat().st_mtime < (oldest_part if path.suffix == PART else oldest):
+                    if Wall(path.stat().st_mtime) < (oldest_part if path.suffix == PART else oldest):
                         path.unlink()
 
     def _find(self, name: str) -> Path:

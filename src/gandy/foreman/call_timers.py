@@ -6,8 +6,10 @@ Their time is the loop's, which is the clock of `ForemanClock.now`.
 import asyncio
 from typing import Final, Protocol
 
+from gandy.clocks import read_monotonic
 from gandy.core.foreman import AttachedDoor, Foreman
 from gandy.core.switchboard import PATIENCE, Switchboard
+from gandy.moments import Monotonic
 
 LOOK_PERIOD: Final = 1.0  # seconds between two looks at calls that wait and commands that are gone
 
@@ -45,14 +47,14 @@ class CallTimers:
         self._doors.append(door)
         self._foreman.doors.append(door)
 
-    def begin(self) -> float:
+    def begin(self) -> Monotonic:
         """A step of a door begins: the time of what comes now."""
-        now = self.switchboard.now = self._loop.time()
+        now = self.switchboard.now = read_monotonic()
         return now
 
     def flush(self) -> None:
         """A step of a door ends."""
-        self._foreman.flush_calls(self._loop.time())
+        self._foreman.flush_calls(read_monotonic())
         self.arm()
 
     def arm(self) -> None:
@@ -62,10 +64,10 @@ class CallTimers:
 
     def _share(self) -> None:
         self._sharing = None
-        self._foreman.share_slots(self._loop.time())
+        self._foreman.share_slots(read_monotonic())
         self.arm()
 
     def _look(self) -> None:
-        self._foreman.on_call_time(self._loop.time())
+        self._foreman.on_call_time(read_monotonic())
         self.arm()
         self._looking = self._loop.call_later(LOOK_PERIOD, self._look)

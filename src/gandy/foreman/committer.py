@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
+from gandy.clocks import read_monotonic
 from gandy.core.effects import Effect, Reply, Send
 from gandy.core.foreman import Batch, Foreman
 from gandy.core.model import AttemptKey
@@ -13,6 +14,7 @@ from gandy.core.standing import Standing
 from gandy.core.withdrawal import Withdrawal
 from gandy.errors import StoreError
 from gandy.foreman.inputs import InputCache
+from gandy.moments import LONG_AGO, Monotonic
 from gandy.store.base import Store
 
 log = logging.getLogger("gandy.foreman")
@@ -25,7 +27,7 @@ STORE_RETRY: Final = 1.0  # seconds between tries of a commit that failed, and b
 class Committer:
     """One for each foreman. `run` and `mend` are its two loops."""
 
-    def __init__(self, foreman: Foreman, store: Store, standing: Standing, now: Callable[[], float]) -> None:
+    def __init__(self, foreman: Foreman, store: Store, standing: Standing, now: Callable[[], Monotonic]) -> None:
         self.on_commit: Callable[[Batch], None] = lambda _batch: None
         self.on_reply: Callable[[Reply], None] = lambda _reply: None
         self.on_withdrawal: Callable[[Withdrawal], None] = lambda _new: None
@@ -53,14 +55,13 @@ class Committer:
 
     async def run(self, after: Callable[[], Any]) -> None:
         """Everything that was decided since the last group was written is the next group. `after` follows each."""
-        loop = asyncio.get_running_loop()
-        next_commit = 0.0
+        next_commit = LONG_AGO
         while True:
             await self._work.wait()
-            await asyncio.sleep(next_commit - loop.time())
+            await asyncio.sleep(next_commit - read_monotonic())
             self._work.clear()
             batch = self._foreman.take_batch(self._now())
-            next_commit = loop.time() + (COMMIT_INTERVAL if len(batch.records) > FEW_RECORDS else 0.0)
+            next_commit = read_monotonic() + (COMMIT_INTERVAL if len(batch.records) > FEW_RECORDS else 0.0)
             lost = await self._commit(batch)
             await self._perform(batch, lost)
             self._foreman.flush()

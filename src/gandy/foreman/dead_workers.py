@@ -8,6 +8,7 @@ from gandy.core.effects import Effect
 from gandy.core.reactor import Reactor
 from gandy.core.reports import read_attempt, read_ending, read_identity
 from gandy.journal import read_abandoned
+from gandy.moments import Monotonic
 from gandy.processes import is_dead
 
 # Seconds between two looks at whether a worker's process is gone, and its watchdog has written down what ended.
@@ -18,7 +19,7 @@ MAX_PAUSE: Final = 1.0
 class DeadWorkers:
     """Looks after workers whose link ended. Links end before their process does."""
 
-    def __init__(self, reactor: Reactor, now: Callable[[], float], decide: Callable[[list[Effect]], None]) -> None:
+    def __init__(self, reactor: Reactor, now: Callable[[], Monotonic], decide: Callable[[list[Effect]], None]) -> None:
         self._reactor = reactor
         self._now = now
         self._decide = decide

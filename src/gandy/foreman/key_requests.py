@@ -1,9 +1,9 @@
 """Keys, as the owner of a foreman asks for them: listed, made, revoked, and invitations."""
 
-import time
 from collections.abc import Callable
 from typing import Final
 
+from gandy.clocks import read_wall
 from gandy.config import parse_address
 from gandy.core import requests as ask
 from gandy.core.keyring import Invitation, Key
@@ -14,6 +14,7 @@ from gandy.foreman.audit import Audit
 from gandy.foreman.server import Server
 from gandy.keys.crew import compute_fingerprint
 from gandy.keys.foreman import ForemanKeys
+from gandy.moments import Wall
 from gandy.net.links import Visitor
 
 MAX_HOST: Final = 253  # characters, as in the DNS
@@ -58,11 +59,11 @@ class KeyRequests:
                 return self._invite(request, who)
 
     def _list(self) -> list[ask.KeyRow]:
-        now = time.time()
+        now = read_wall()
         rows = [self._describe_key(key, now) for key in self._keys.ring.list_keys()]
         return rows + [_describe_invitation(each) for each in self._keys.ring.list_invitations(now)]
 
-    def _describe_key(self, key: Key, now: float) -> ask.KeyRow:
+    def _describe_key(self, key: Key, now: Wall) -> ask.KeyRow:
         state = "good"
         if key.revoked is not None:
             state = "revoked"
@@ -72,7 +73,7 @@ class KeyRequests:
         return ask.KeyRow(key.id, key.name, key.role, state, key.made, key.expires, key.origin, links)
 
     def _revoke(self, wanted: str, who: Visitor) -> ask.KeyList:
-        now = time.time()
+        now = read_wall()
         is_invitation = any(each.id == wanted for each in self._keys.ring.list_invitations(now))
         revoked = self._keys.ring.revoke(wanted, now)
         self._keys.save()
@@ -98,7 +99,7 @@ class KeyRequests:
 
 
 def _describe_invitation(each: Invitation) -> ask.KeyRow:
-    return ask.KeyRow(each.id, "", each.role, "open", 0.0, each.expires, "invitation", 0, each.uses)
+    return ask.KeyRow(each.id, "", each.role, "open", Wall(0.0), each.expires, "invitation", 0, each.uses)
 
 
 def _parse_addresses(texts: tuple[str, ...]) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from gandy.core.refusal import Refusal
 from gandy.core.steps import (
     Ask,
     Commit,
+    CompareClocks,
     Decide,
     DrawIdentity,
     Follow,
@@ -25,7 +26,6 @@ from gandy.core.steps import (
     Look,
     ManageKeys,
     Note,
-    ReadSharedTime,
     Step,
     Steps,
     StopProgram,
@@ -42,6 +42,7 @@ from gandy.foreman.server import Server
 from gandy.interfaces import list_reachable
 from gandy.keys.foreman import ForemanKeys
 from gandy.limits import LAST_INTEGER
+from gandy.moments import Monotonic
 from gandy.net.links import OWNER, SocketLink, Visitor
 from gandy.talk.events import ExtensionReceived
 
@@ -101,7 +102,7 @@ class Requests:
         self._followers.on_gone(link)
         self._server.decide(list(self._answers.intake.on_gone(link, self._server.now())))
 
-    def on_time(self, now: float) -> None:
+    def on_time(self, now: Monotonic) -> None:
         self._server.standing.now = now
         self._server.decide(list(self._answers.intake.on_time(now)))
 
@@ -174,8 +175,8 @@ class Requests:
                 self._audit.note(what, _get_visitor(token[0]), **about)
             case Follow(job, results):
                 return await (self._followers.listen(job, token) if results else self._followers.watch(job, token))
-            case ReadSharedTime():
-                return server.clock.shared()
+            case CompareClocks():
+                return server.clock.get_shared_ahead()
             case DrawIdentity():
                 return secrets.randbelow(LAST_INTEGER) + 1
             case KeepArguments(request):

@@ -27,6 +27,7 @@ from gandy.foreman.clock import ForemanClock
 from gandy.foreman.committer import Committer
 from gandy.foreman.dead_workers import DeadWorkers
 from gandy.limits import MAX_PAYLOAD_BYTES, MAX_SILENT_LINKS
+from gandy.moments import Monotonic
 from gandy.net.links import LinkOwner, SocketLink, Visitor, listen
 from gandy.net.open_files import limit_by_files
 from gandy.store.base import Store
@@ -51,7 +52,7 @@ class Server:
         self.on_commit: Callable[[Batch], None] = lambda _batch: None
         self.on_withdrawal: Callable[[Withdrawal], None] = lambda _new: None
         self.on_message: Callable[[Link, ExtensionReceived], None] = lambda _link, _message: None
-        self.on_time: Callable[[float], None] = lambda _now: None
+        self.on_time: Callable[[Monotonic], None] = lambda _now: None
         self.on_failure: Callable[[], None] = lambda: None
         self.on_problems: Callable[[tuple[str, ...]], None] = lambda _problems: None
         self.on_gone: Callable[[Link], None] = lambda _link: None
@@ -206,7 +207,7 @@ class Server:
 
     # Time
 
-    def now(self) -> float:
+    def now(self) -> Monotonic:
         """When an event happens, for the reactor, which hears along with it what the wall clock shows."""
         self.foreman.reactor.wall_ahead = self.clock.read_wall_ahead()
         return self.clock.now()
@@ -217,7 +218,7 @@ class Server:
             deadline = self.foreman.reactor.next_deadline()
             wait = MAX_SLEEP if deadline is None else deadline - self.clock.now()
             await asyncio.sleep(min(MAX_SLEEP, max(0.01, wait)))
-            self.foreman.reactor.on_clock(self.clock.find_ahead())
+            self.foreman.reactor.on_clock(self.clock.find_shared_ahead())
             self._on_time()
             self.foreman.cut_expired(self.clock.wall())
 

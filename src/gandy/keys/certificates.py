@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from gandy.errors import Rejected
+from gandy.moments import Wall
 
 CURVE: Final = ec.SECP256R1()  # fast, and known to every TLS library
 BEGINNING: Final = datetime(2020, 1, 1, tzinfo=UTC)  # a new key must be valid for a peer whose clock is wrong
@@ -46,10 +47,10 @@ def make_identity(pem: bytes) -> bytes:
     return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.DER)
 
 
-def sign(identity: bytes, pem: bytes, public: bytes, name: str, expires: float | None) -> bytes:
+def sign(identity: bytes, pem: bytes, public: bytes, name: str, expires: Wall | None) -> bytes:
     """A certificate, DER, for a peer's public key. Raises: Rejected."""
     key = load_public(public)
-    if expires is not None and not BEGINNING.timestamp() < expires < END.timestamp() - 86_400.0:
+    if expires is not None and not BEGINNING.timestamp() < float(expires) < END.timestamp() - 86_400.0:
         raise Rejected("a key cannot be valid for so long")
     issuer = x509.load_der_x509_certificate(identity).subject
     builder = _begin(_make_name(name), key, expires).issuer_name(issuer)
@@ -70,8 +71,10 @@ def load_public(public: bytes) -> ec.EllipticCurvePublicKey:
     return key
 
 
-def _begin(subject: x509.Name, public: ec.EllipticCurvePublicKey, expires: float | None) -> x509.CertificateBuilder:
-    end = END if expires is None else datetime.fromtimestamp(expires, UTC) + timedelta(days=1)  # the keyring is exact
+def _begin(subject: x509.Name, public: ec.EllipticCurvePublicKey, expires: Wall | None) -> x509.CertificateBuilder:
+    end = (
+        END if expires is None else datetime.fromtimestamp(float(expires), UTC) + timedelta(days=1)
+    )  # the keyring is exact
     serial = x509.random_serial_number()
     builder = x509.CertificateBuilder().subject_name(subject).public_key(public).serial_number(serial)
     return builder.not_valid_before(BEGINNING).not_valid_after(end)

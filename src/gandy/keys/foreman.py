@@ -2,12 +2,12 @@
 
 import secrets
 import ssl
-import time
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from gandy.clocks import read_wall
 from gandy.core.keyring import Invitation, Key, Keyring, RingState, hash_secret
 from gandy.core.roles import KEYED, CrewRole
 from gandy.errors import ConfigError, Rejected
@@ -85,7 +85,7 @@ class ForemanKeys:
         """Check whether `add` would take it. Raises: Rejected."""
         from gandy.keys.certificates import load_public
 
-        self.ring.check_name(name, time.time())
+        self.ring.check_name(name, read_wall())
         load_public(public)
 
     def add(self, public: bytes, name: str, role: CrewRole, origin: str, seconds: float | None = None) -> bytes:
@@ -97,7 +97,7 @@ class ForemanKeys:
     def _sign(self, public: bytes, name: str, role: CrewRole, origin: str, seconds: float | None = None) -> bytes:
         from gandy.keys.certificates import sign
 
-        now = time.time()
+        now = read_wall()
         self.ring.check_name(name, now)
         expires = None if seconds is None else now + seconds
         certificate = sign(self.identity, self._pem, public, name, expires)
@@ -108,7 +108,7 @@ class ForemanKeys:
         """A token. Raises: Rejected."""
         if role not in KEYED:
             raise Rejected(f"an invitation cannot be for the role {role}")
-        now = time.time()
+        now = read_wall()
         secret = secrets.token_bytes(SECRET_BYTES)
         invitation = Invitation(secrets.token_hex(4), hash_secret(secret), role, now + seconds, uses)
         self.ring.invite(invitation, now)

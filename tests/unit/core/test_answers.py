@@ -11,7 +11,7 @@ from gandy.core.records import LinesDropped
 from gandy.core.refusal import Refusal
 from gandy.core.roles import CrewRole
 from gandy.core.rows import JobRow
-from gandy.core.steps import Commit, Question, Step
+from gandy.core.steps import Commit, Look, Question, Step
 from gandy.core.withdrawal import Withdrawal
 from gandy.errors import RemoteProtocolError, StoreError
 from gandy.ids import JobId, TaskNumber
@@ -106,6 +106,22 @@ def test_a_time_must_be_known_near_and_not_over(crew: ServedForeman) -> None:
     spec = crew.ask(ask.ShowJob(crew.ask(ask.Submit(at)).job)).row.spec
     assert (spec.boot_ahead, spec.clock_ahead) == (800.0, 900.0 - 5_100.0)
     assert crew.ask(ask.GetTime()) == ask.Time(900.0)
+
+
+def test_what_a_slow_store_takes_does_not_move_the_shared_clock(crew: ServedForeman) -> None:
+    crew.worker()
+    first = submit(crew)
+    crew.end(first)
+    crew.shared = 900.0
+
+    def pass_time(step: Step) -> None:
+        if isinstance(step, Commit | Look):
+            crew.now += 20.0
+
+    crew.before_step = pass_time
+    job = crew.ask(ask.Submit(JobSpec(command="true", at=1_000.0, after=(first,)))).job
+    assert crew.ask(ask.ShowJob(job)).row.spec.boot_ahead == 800.0
+    assert crew.foreman.reactor.clock_ahead == 800.0
 
 
 def test_lines_may_come_in_parts_before_their_job(crew: ServedForeman) -> None:

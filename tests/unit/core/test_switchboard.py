@@ -1407,7 +1407,7 @@ def test_other_kinds_are_unknown(kind: int) -> None:
 
 
 def test_a_switchboard_where_nothing_happens_needs_no_ticks() -> None:
-    board = Switchboard()
+    board = Switchboard(0.0)
     board.on_time(1.0)
     board.share(1.0)
     board.check()

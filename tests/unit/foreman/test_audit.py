@@ -79,7 +79,7 @@ def test_a_flood_of_refusals_is_counted_and_other_entries_are_not(
     tmp_path: Path, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [1000.0]
-    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("gandy.foreman.audit.read_monotonic", lambda: clock[0])
     audit = Audit(str(tmp_path))
     for _ in range(1000):
         audit.note("refused", STRANGER, why="unknown_key")
@@ -97,8 +97,8 @@ def test_refusals_are_counted_for_as_long_when_the_wall_clock_steps(
     tmp_path: Path, path: Path, monkeypatch: pytest.MonkeyPatch, step: float
 ) -> None:
     clock, wall = [1000.0], [5000.0]
-    monkeypatch.setattr("time.monotonic", lambda: clock[0])
-    monkeypatch.setattr("time.time", lambda: wall[0])
+    monkeypatch.setattr("gandy.foreman.audit.read_monotonic", lambda: clock[0])
+    monkeypatch.setattr("gandy.foreman.audit.read_wall", lambda: wall[0])
     audit = Audit(str(tmp_path))
     for _ in range(100):
         audit.note("refused", STRANGER, why="unknown_key")
@@ -118,7 +118,7 @@ def test_refusals_that_are_counted_as_the_file_is_full_do_not_push_the_old_one_o
     tmp_path: Path, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [1000.0]
-    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("gandy.foreman.audit.read_monotonic", lambda: clock[0])
     audit = Audit(str(tmp_path), max_bytes=100)
     audit.note("submitted", ANNA, job=1)
     for _ in range(100):

@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from threading import Thread
 from typing import Final, TypeVar
 
+from gandy.clocks import read_monotonic
 from gandy.config import Address
 from gandy.core.foreman import Foreman
 from gandy.core.reactor import Reactor
@@ -80,7 +81,7 @@ class ServerConsole:
     async def _serve(self, address: Address, keys: ServerKeys | None) -> None:
         self._loop = asyncio.get_running_loop()
         self._should_stop = asyncio.Event()
-        lane = CallTimers(Foreman(Reactor(), self._loop.time()))
+        lane = CallTimers(Foreman(Reactor(), read_monotonic()))
         try:
             activity = ActivityLog(self._screen)
             router = WatchedRouter(address, keys, activity)
