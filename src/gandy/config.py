@@ -13,7 +13,7 @@ SOCKET_NAME: Final = "foreman.sock"  # in the foreman's home
 NETWORK: Final = ("tcp", "plain")
 
 # Bytes. The kernel's own limit for the path of a unix socket, less its final zero.
-MAX_SOCKET_PATH: Final = 107
+LONGEST_SOCKET_PATH: Final = 107
 
 
 class Address(NamedTuple):
@@ -73,8 +73,8 @@ def _parse_ensemble(name: str) -> Address:
 def _parse_unix(path: str) -> Address:
     if not path:
         raise ConfigError("unix: needs a path")
-    if len(path.encode()) > MAX_SOCKET_PATH:
+    if len(path.encode()) > LONGEST_SOCKET_PATH:
         raise ConfigError(
-            f"the socket path {path} is longer than {MAX_SOCKET_PATH} bytes; set GANDY_HOME to a shorter folder"
+            f"the socket path {path} is longer than {LONGEST_SOCKET_PATH} bytes; set GANDY_HOME to a shorter folder"
         )
     return Address("unix", path)

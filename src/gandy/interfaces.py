@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Final
 
 from gandy.config import Address
+from gandy.limits import MAX_TOKEN_IPV4, MAX_TOKEN_IPV6
 
 SIOCGIFADDR: Final = 0x8915  # Linux: the address of an interface
 ANY_IPV4: Final = "0.0.0.0"  # noqa: S104 - a foreman that listens at all of them
 ANY: Final = "::"  # IPv6 and IPv4
-MAX_IPV4: Final = 3  # in a token: trying one that cannot be reached takes seconds
-MAX_IPV6: Final = 2
 
 INET6: Final = Path("/proc/net/if_inet6")  # Linux. A line: address, interface, prefix, scope, flags, name
 GLOBAL_SCOPE: Final = 0
@@ -60,9 +59,9 @@ def list_reachable(address: Address) -> list[Address]:
     """The addresses at which other machines reach a listener at this one."""
     if address.host not in (ANY_IPV4, ANY):
         return [address]
-    names = list(list_ips())[:MAX_IPV4]
+    names = list(list_ips())[:MAX_TOKEN_IPV4]
     if address.host == ANY:
-        names += list(list_ipv6())[:MAX_IPV6]
+        names += list(list_ipv6())[:MAX_TOKEN_IPV6]
     own = socket.gethostname()
     if own != "localhost":  # as on every machine
         names.append(own)

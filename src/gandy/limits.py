@@ -158,3 +158,85 @@ MAX_TOLD: Final = 1_000
 
 # Characters of a shell line with {line}. Linux takes no longer argument, and reading one costs a microsecond each.
 MAX_SHELL_LINE: Final = 131_071
+
+# Calls
+
+# Seconds that patient calls wait where no worker offers their command: a crew may be started in any order.
+MAX_PATIENCE: Final = 3600.0
+
+# Bytes that a client or a worker may grant in advance: the sum must not overflow, and no value is longer.
+MAX_CREDIT: Final = 1 << 30
+
+# Keys and invitations
+
+# Keys of one foreman: each is a few hundred bytes, in memory and on disk.
+MAX_KEYS: Final = 10_000
+
+# Characters of a key's name: certificates have room for so many.
+MAX_KEY_NAME: Final = 64
+
+# Invitations that are open, the seconds that one may be open, and the keys that one may become.
+MAX_INVITATIONS: Final = 1_000
+MAX_INVITATION_SECONDS: Final = 366 * 86_400.0
+MAX_INVITATION_USES: Final = 10_000
+
+# Addresses that a request for an invitation names: a machine that joins tries one after the other.
+MAX_TOKEN_ADDRESSES: Final = 8
+
+# Addresses of this machine in a token, by kind: trying one that cannot be reached takes seconds.
+MAX_TOKEN_IPV4: Final = 3
+MAX_TOKEN_IPV6: Final = 2
+
+# Addresses that a peer remembers of a foreman that moves about.
+MAX_FOREMAN_ADDRESSES: Final = 8
+
+# Characters of a host name, as in the DNS.
+MAX_HOST: Final = 253
+
+# Peers that have not shown a key
+
+# Bytes that a peer may send before its TLS handshake is done; ours need 2 KB.
+MAX_STRANGE_BYTES: Final = 16 * 1024
+
+# Addresses whose failures are counted, a hundred bytes each; then the one that failed longest ago is dropped.
+MAX_COUNTED_SOURCES: Final = 10_000
+
+# Failures of one address before it is not heard: a whole crew behind one address may have old keys, once.
+MAX_FAILURES: Final = 200
+
+# Links and requests
+
+# Bytes that may wait in our memory for a peer that does not read. Beyond, the link is cut.
+MAX_UNSENT_BYTES: Final = 64 * 1024 * 1024
+
+# Jobs whose lines one client sends in parts at the same time.
+MAX_UPLOADS: Final = 16
+
+# Seconds by which the time of a job may be over when it comes: it may have been on its way for long.
+MAX_LATE_SECONDS: Final = 1.0
+
+# Seconds from now to the time of a job: more is a mistake.
+MAX_WAIT_SECONDS: Final = 10 * 365 * 86_400.0
+
+# States that a list is asked for: more than there are.
+MAX_STATES: Final = 16
+
+# Bytes of output in one piece, and workers that are asked for one page: the part of each is worth the round trip.
+MAX_OUTPUT_PIECE: Final = 1 << 20
+MAX_KEEPERS: Final = 64
+
+# What a foreman keeps
+
+# Bytes of the audit before it becomes the old one, and the old one is deleted.
+MAX_AUDIT_BYTES: Final = 50_000_000
+
+# Refusals that the audit writes in one period, and characters of one value: a few entries must not fill the file.
+MAX_AUDIT_REFUSALS: Final = 20
+MAX_AUDIT_TEXT: Final = 500
+
+# Bytes of large arguments: a slot process takes no more.
+MAX_ARGUMENTS_BYTES: Final = 2 << 30
+
+# Bytes of inputs that were read before they are needed, and of those that were just added: most are given out next.
+MAX_CACHED_INPUT_BYTES: Final = 32_000_000
+MAX_NEW_INPUT_BYTES: Final = 16_000_000

@@ -36,8 +36,7 @@ from gandy.errors import ConfigError, ErrorCode, NotAllowed
 from gandy.ids import JobId, TaskNumber
 from gandy.keys.certificates import make_identity, make_secret, sign
 from gandy.keys.crew import CrewKeys, Membership
-from gandy.keys.session import MAX_STRANGE_BYTES
-from gandy.limits import MAX_STRANGERS
+from gandy.limits import MAX_STRANGE_BYTES, MAX_STRANGERS
 from gandy.wire import calls, joining, v2
 from gandy.wire.joining import ALPN_JOIN, Joined, JoinRefused
 from gandy.wire.messages import About, Extended, Extension, Hello, Ok, Reset, TaskResult, Update

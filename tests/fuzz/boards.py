@@ -10,9 +10,9 @@ from tests.crews import ClientSeat, Crew, Frame, Seat, WorkerSeat
 from tests.fuzz.talks import Choices, cut
 
 from gandy.core.sharing import TURN
-from gandy.core.switchboard import GRACE, LAST_ID, MAX_PATIENCE
+from gandy.core.switchboard import GRACE, LAST_ID
 from gandy.errors import RemoteProtocolError
-from gandy.limits import MAX_PIECE_BYTES
+from gandy.limits import MAX_PATIENCE, MAX_PIECE_BYTES
 from gandy.wire import calls
 from gandy.wire.calls import Offer
 

@@ -27,10 +27,11 @@ from gandy.core.records import Claimed, JobAdded, JobSet, LinesAdded, Record, Ta
 from gandy.core.refusal import Refusal
 from gandy.errors import ConfigError, GandyError, JobNotFound, Rejected, StoreError
 from gandy.foreman import committer, inputs
-from gandy.foreman.blobs import MAX_BYTES, PART_SECONDS, Blobs
+from gandy.foreman.blobs import PART_SECONDS, Blobs
 from gandy.foreman.doors import Doors
 from gandy.foreman.main import ForemanProgram, socket_address
 from gandy.ids import JobId, TaskNumber
+from gandy.limits import MAX_ARGUMENTS_BYTES, MAX_UPLOADS
 from gandy.reach import Reach
 from gandy.store.base import JobRow
 from gandy.store.memory import MemoryStore
@@ -399,7 +400,7 @@ def test_lines_in_parts_have_limits(home: Path) -> None:
         async with a_foreman(home), a_client(home) as client:
             with pytest.raises(Rejected, match="length <= 1000000"):
                 await client.connection.ask(ask.AddLines(1, ("long" * 250_001,)), ask.Done)
-            for upload in range(1, intake.MAX_UPLOADS + 1):
+            for upload in range(1, MAX_UPLOADS + 1):
                 await client.connection.ask(ask.AddLines(upload, ("a",)), ask.Done)
             with pytest.raises(Rejected, match="at a time"):
                 await client.connection.ask(ask.AddLines(99, ("a",)), ask.Done)
@@ -593,7 +594,7 @@ def test_large_arguments_are_files_that_only_their_names_open(tmp_path: Path) ->
         with pytest.raises(Refusal, match="not the name"):
             blobs.read(wrong, 0, 1)
     with pytest.raises(Refusal, match="may have"):
-        blobs.put(name, MAX_BYTES, b"x", is_last=True)
+        blobs.put(name, MAX_ARGUMENTS_BYTES, b"x", is_last=True)
     (tmp_path / "arguments" / "folder").mkdir()  # cannot be removed like a file, and must not stop the rest
     blobs.drop(3_600.0, find_oldest)
     assert blobs.read(name, 0, 9) == b"abcde"
@@ -683,7 +684,7 @@ def test_a_write_that_stops_half_way_leaves_no_large_argument(tmp_path: Path) ->
 
 
 def test_inputs_of_a_job_that_never_runs_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inputs, "MAX_NEW_BYTES", 10)
+    monkeypatch.setattr(inputs, "MAX_NEW_INPUT_BYTES", 10)
     cache = inputs.InputCache(MemoryStore())
     spec = JobSpec(command="f", has_lines=True)
 

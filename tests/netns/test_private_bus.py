@@ -27,7 +27,7 @@ from gandy.bus.wire.control import Discovery, encode_discovery
 from gandy.bus.wire.dialects import DIALECTS
 from gandy.errors import UnknownService
 from gandy.keys.crew import make_client_context
-from gandy.keys.session import MAX_STRANGE_BYTES
+from gandy.limits import MAX_STRANGE_BYTES
 
 KEY: Final = "6b" * 32
 OTHER_KEY: Final = "6f" * 32

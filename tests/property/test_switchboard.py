@@ -15,10 +15,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.crews import Frame, feed
 
 from gandy.core.sharing import TURN
-from gandy.core.switchboard import GRACE, MAX_CREDIT, Switchboard
+from gandy.core.switchboard import GRACE, Switchboard
 from gandy.core.workers import KnownWorker, WorkerInfo
 from gandy.errors import RemoteProtocolError
-from gandy.limits import MAX_PIECE_BYTES
+from gandy.limits import MAX_CREDIT, MAX_PIECE_BYTES
 from gandy.wire import calls
 from gandy.wire.calls import BUSY, CAST, DIRECT, EXPIRED, FRAME_COST, LAST, LOST, MORE, REFUSED, UNKNOWN, Offer
 

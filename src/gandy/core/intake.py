@@ -23,12 +23,9 @@ from gandy.core.steps import Commit, CompareClocks, DrawIdentity, Look, Steps
 from gandy.core.withdrawal import Withdrawal
 from gandy.errors import ConfigError
 from gandy.ids import JobId, TaskNumber
-from gandy.limits import MAX_SPEC_BYTES, MAX_TASKS
+from gandy.limits import MAX_LATE_SECONDS, MAX_SPEC_BYTES, MAX_TASKS, MAX_UPLOADS, MAX_WAIT_SECONDS
 from gandy.moments import Monotonic, Shared
 
-MAX_UPLOADS: Final = 16  # jobs whose lines one client sends in parts at the same time
-MAX_LATE: Final = 1.0  # seconds that the time of a job may be over when it comes: it may have been long on its way
-MAX_WAIT: Final = 10 * 365 * 86_400.0  # seconds from now to the time of a job: more is a mistake
 ORPHAN_GRACE: Final = 60.0  # seconds that an open job waits for a client that is gone
 
 
@@ -75,9 +72,9 @@ class Intake:
     def _check_time(self, spec: JobSpec, at: Shared, ahead: float) -> JobSpec:
         """`ahead`: how far the shared time is ahead of `now`."""
         shared = compute_shared(self._standing.now, ahead)
-        if not at >= shared - MAX_LATE:
+        if not at >= shared - MAX_LATE_SECONDS:
             raise Refusal("refused", f"the time of the job was {shared - at:,.1f} s ago: it is {float(shared):.1f} now")
-        if at - shared > MAX_WAIT:
+        if at - shared > MAX_WAIT_SECONDS:
             raise Refusal("refused", "the time of the job is more than ten years ahead")
         reactor = self._foreman.reactor
         reactor.on_clock(ahead)

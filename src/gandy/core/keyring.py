@@ -13,13 +13,8 @@ from msgspec.structs import replace
 
 from gandy.core.roles import CrewRole
 from gandy.errors import ErrorCode, Rejected
+from gandy.limits import MAX_INVITATION_SECONDS, MAX_INVITATION_USES, MAX_INVITATIONS, MAX_KEY_NAME, MAX_KEYS
 from gandy.moments import Wall
-
-MAX_KEYS: Final = 10_000  # each is a few hundred bytes, in memory and on disk
-MAX_INVITATIONS: Final = 1_000  # that are open
-MAX_TTL: Final = 366 * 86_400.0  # seconds that an invitation may be open
-MAX_USES: Final = 10_000
-MAX_NAME: Final = 64  # characters
 
 # What the audit calls peers without a key, and several at once. A key with such a name could pass for one of them.
 RESERVED: Final = frozenset({"owner", "anybody", "a stranger", "several"})
@@ -105,8 +100,8 @@ class Keyring:
 
     def check_name(self, name: str, now: Wall) -> None:
         """Whether a new key may have this name. Raises: Rejected, NameTaken."""
-        if not 0 < len(name) <= MAX_NAME or not name.isprintable():
-            raise Rejected(f"a key's name has 1 to {MAX_NAME} printable characters")
+        if not 0 < len(name) <= MAX_KEY_NAME or not name.isprintable():
+            raise Rejected(f"a key's name has 1 to {MAX_KEY_NAME} printable characters")
         plain = name.strip().casefold()
         if plain in RESERVED:
             raise Rejected(f"no key can be called {name}: gandy itself calls others so")
@@ -154,8 +149,10 @@ class Keyring:
         self._drop_expired(now)
         if len(self._invitations) >= MAX_INVITATIONS:
             raise Rejected(f"{MAX_INVITATIONS} invitations are open already; revoke some")
-        if not now < invitation.expires <= now + MAX_TTL or not 1 <= invitation.uses <= MAX_USES:
-            raise Rejected(f"an invitation is open for at most {MAX_TTL / 86_400:.0f} days and {MAX_USES} uses")
+        is_short = now < invitation.expires <= now + MAX_INVITATION_SECONDS
+        if not is_short or not 1 <= invitation.uses <= MAX_INVITATION_USES:
+            days = MAX_INVITATION_SECONDS / 86_400
+            raise Rejected(f"an invitation is open for at most {days:.0f} days and {MAX_INVITATION_USES} uses")
         self._invitations[invitation.id] = invitation
 
     def list_invitations(self, now: Wall) -> list[Invitation]:

@@ -14,12 +14,10 @@ from gandy.core.steps import Ask, Look, Question, Steps
 from gandy.core.workers import worker_name
 from gandy.errors import RemoteProtocolError
 from gandy.ids import TaskNumber
-from gandy.limits import MAX_OUTPUTS, MAX_OUTPUTS_BYTES, MAX_TEXT
+from gandy.limits import MAX_KEEPERS, MAX_OUTPUT_PIECE, MAX_OUTPUTS, MAX_OUTPUTS_BYTES, MAX_TEXT
 from gandy.wire.messages import Extension
 
 PIECE_TIMEOUT: Final = 10.0  # seconds that a worker has to send output
-MAX_PIECE: Final = 1 << 20  # bytes of output in one piece
-MAX_KEEPERS: Final = 64  # workers that are asked for one page: the part of each is worth the way
 
 Answers = dict[TaskNumber, Piece | Refusal]
 
@@ -47,8 +45,8 @@ class Outputs:
         link = self._find_keeper(row.worker)
         if link is None or Extension.OUTPUT not in link.agreed:
             return _read_without_worker(request, row, is_here=link is not None)
-        place = (request.job, request.task, row.attempt, request.stream, request.offset, min(request.limit, MAX_PIECE))
-        read = Read(*place, job.spec.identity)
+        size = min(request.limit, MAX_OUTPUT_PIECE)
+        read = Read(number, wanted, attempt, request.stream, request.offset, size, job.spec.identity)
         (answer,) = yield Ask((Question(link, READ, encode(read)),), PIECE_TIMEOUT)
         if answer is None:
             raise _refuse_for_silence(row.worker)

@@ -45,8 +45,10 @@ from gandy.limits import (
     MAX_PAGE,
     MAX_READ_BYTES,
     MAX_RETRACTED,
+    MAX_STATES,
     MAX_TAGS,
     MAX_TEXT,
+    MAX_TOKEN_ADDRESSES,
 )
 
 # Types of the CLIENT extension.
@@ -54,8 +56,6 @@ REQUEST: Final = 0x30
 REPLY: Final = 0x31
 EVENT: Final = 0x32  # carries the number of the request that asked for events
 
-MAX_STATES: Final = 16  # that a list is asked for: more than there are
-MAX_ADDRESSES: Final = 8  # that a token names
 
 Limit = Annotated[int, Meta(ge=0, le=LAST_INTEGER)]  # of rows; no answer has more than `MAX_PAGE`
 RetractedTasks = Annotated[tuple[TaskIndex, ...], Meta(max_length=MAX_RETRACTED)]
@@ -275,7 +275,7 @@ class Invite(_Request, frozen=True):
     seconds: Seconds
     uses: Count = 1
     # Those that the token names; else where this foreman can be reached, as far as it knows.
-    addresses: Annotated[tuple[Text, ...], Meta(max_length=MAX_ADDRESSES)] = ()
+    addresses: Annotated[tuple[Text, ...], Meta(max_length=MAX_TOKEN_ADDRESSES)] = ()
 
 
 Request = (

@@ -18,7 +18,7 @@ from gandy.core.sharing import Sharing
 from gandy.core.waiting import WaitingCalls
 from gandy.core.workers import KnownWorker
 from gandy.errors import ErrorCode, RemoteProtocolError
-from gandy.limits import MAX_QUEUED_BYTES, MAX_QUEUED_CALLS
+from gandy.limits import MAX_CREDIT, MAX_PATIENCE, MAX_QUEUED_BYTES, MAX_QUEUED_CALLS
 from gandy.moments import NEVER, Monotonic
 from gandy.wire.calls import (
     ANNOUNCE,
@@ -58,10 +58,8 @@ from gandy.wire.stream import MAGIC
 from gandy.wire.v2 import HEADER
 
 GRACE: Final = 6.0  # seconds that a command whose last worker left is still expected back; see the worker's pauses
-MAX_PATIENCE: Final = 3600.0  # seconds that patient calls wait where no worker offers their command
 PATIENCE: Final = 0.02  # seconds that calls wait before tasks of jobs are asked to leave slots to them
 LAST_ID: Final = 0xFFFF_FFFF
-MAX_CREDIT: Final = 1 << 30  # bytes that may be granted in advance
 
 _HEAD: Final = HEADER.size
 _SEQ_AT: Final = 4  # in a header

@@ -7,14 +7,8 @@ while. Seconds are those of a clock that never jumps.
 from ipaddress import IPv6Address, ip_address
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
+from gandy.limits import MAX_COUNTED_SOURCES, MAX_FAILURES
 from gandy.moments import Monotonic
-
-MAX_ADDRESSES: Final = (
-    10_000  # whose failures are counted, a hundred bytes each; then the one that failed longest ago goes
-)
-
-# Failures of one address before it is not heard: a whole crew behind one address may have old keys, once.
-MAX_FAILURES: Final = 200
 
 # Failures that are forgiven in a second. A handshake costs a foreman a millisecond: half a percent of a core.
 FORGIVEN: Final = 5.0
@@ -101,7 +95,7 @@ class Failures:
         """Count one. True if it is one too many, and the last one was not."""
         before = self._count(source, now)
         self._scores.pop(source, None)
-        if len(self._scores) >= MAX_ADDRESSES:
+        if len(self._scores) >= MAX_COUNTED_SOURCES:
             del self._scores[next(iter(self._scores))]
         # It does not grow any further, so that an address is heard again soon after it has stopped.
         self._scores[source] = _Score(min(before + 1.0, MAX_FAILURES), now)

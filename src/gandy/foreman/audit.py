@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from gandy.clocks import read_monotonic, read_wall
+from gandy.limits import MAX_AUDIT_BYTES, MAX_AUDIT_REFUSALS, MAX_AUDIT_TEXT
 from gandy.moments import LONG_AGO, Monotonic
 from gandy.net.links import Visitor
 
@@ -17,10 +18,7 @@ log = logging.getLogger("gandy.foreman")
 
 NAME: Final = "audit.jsonl"
 OLD: Final = ".1"  # behind the name, for the one before
-MAX_BYTES: Final = 50_000_000  # then it becomes the old one, and the old one is gone
-MAX_REFUSALS: Final = 20  # that are written in one period
 PERIOD: Final = 10.0  # seconds
-MAX_TEXT: Final = 500  # characters of one value: a few entries must not fill the file
 
 SEVERAL: Final = Visitor("several", "several places")
 
@@ -28,7 +26,7 @@ SEVERAL: Final = Visitor("several", "several places")
 class Audit:
     """One for each foreman. The words of `note` are its verbs; what else is told has the names that people see."""
 
-    def __init__(self, home: str, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, home: str, max_bytes: int = MAX_AUDIT_BYTES) -> None:
         self._path = Path(home) / NAME
         self._max_bytes = max_bytes
         self._file: int | None = None
@@ -48,7 +46,8 @@ class Audit:
     def _write(self, what: str, who: Visitor, about: dict[str, object]) -> None:
         entry = {"time": round(float(read_wall()), 3), "what": what, "who": who.name, "from": who.place}
         entry |= {name: value for name, value in (("as", who.role), ("key", who.key)) if value}
-        told = {name: value[:MAX_TEXT] if isinstance(value, str) else value for name, value in (entry | about).items()}
+        entries = (entry | about).items()
+        told = {name: value[:MAX_AUDIT_TEXT] if isinstance(value, str) else value for name, value in entries}
         # In ASCII: no name that a peer made up moves the cursor of a terminal that shows the file.
         line = json.dumps(told) + "\n"
         try:
@@ -79,10 +78,10 @@ class Audit:
             self._note_refusals()
             self._period_began = now
         self._refusals += 1
-        return self._refusals <= MAX_REFUSALS
+        return self._refusals <= MAX_AUDIT_REFUSALS
 
     def _note_refusals(self) -> None:
         """How many there were beyond those that were written."""
-        more, self._refusals = self._refusals - MAX_REFUSALS, 0
+        more, self._refusals = self._refusals - MAX_AUDIT_REFUSALS, 0
         if more > 0:
             self._write("refused", SEVERAL, {"count": more, "seconds": PERIOD})

@@ -10,11 +10,10 @@ from typing import Final
 from gandy.core.refusal import Refusal
 from gandy.errors import StoreError
 from gandy.files import write_all
+from gandy.limits import MAX_ARGUMENTS_BYTES, MAX_READ_BYTES
 from gandy.moments import Wall
 
 NAME: Final = re.compile(r"[0-9a-f]{32}")
-MAX_BYTES: Final = 2 << 30  # of one; a slot process takes no more
-MAX_PIECE: Final = 4 << 20  # bytes that are read at once
 PART: Final = ".part"  # behind the name, until the last piece has come
 PART_SECONDS: Final = 3_600.0  # for the next piece; then its client is gone
 
@@ -34,8 +33,8 @@ class Blobs:
         Raises: Refusal, StoreError.
         """
         path = self._find(name)
-        if not 0 <= offset <= MAX_BYTES - len(data):
-            raise Refusal("refused", f"the arguments of one call may have {MAX_BYTES:,} bytes")
+        if not 0 <= offset <= MAX_ARGUMENTS_BYTES - len(data):
+            raise Refusal("refused", f"the arguments of one call may have {MAX_ARGUMENTS_BYTES:,} bytes")
         part = path.with_suffix(PART)
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
@@ -57,7 +56,7 @@ class Blobs:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 os.utime(descriptor)  # it is still needed
-                return os.pread(descriptor, min(max(0, limit), MAX_PIECE), max(0, offset))
+                return os.pread(descriptor, min(max(0, limit), MAX_READ_BYTES), max(0, offset))
             finally:
                 os.close(descriptor)
         except OSError:

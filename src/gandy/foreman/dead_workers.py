@@ -12,8 +12,8 @@ from gandy.moments import Monotonic
 from gandy.processes import is_dead
 
 # Seconds between two looks at whether a worker's process is gone, and its watchdog has written down what ended.
-MIN_PAUSE: Final = 0.05
-MAX_PAUSE: Final = 1.0
+FIRST_PAUSE: Final = 0.05
+LONGEST_PAUSE: Final = 1.0
 
 
 class DeadWorkers:
@@ -24,14 +24,14 @@ class DeadWorkers:
         self._now = now
         self._decide = decide
 
-    def watch(self, worker: str, pid: int, pause: float = MIN_PAUSE) -> None:
+    def watch(self, worker: str, pid: int, pause: float = FIRST_PAUSE) -> None:
         """Until the process is gone, or the worker is here again or forgotten."""
         found = self._reactor.workers.find(worker)
         if found is None or found.connected:
             return
         left = read_abandoned(found.info.folder) if is_dead(pid) else None
         if left is None:
-            later = min(MAX_PAUSE, 1.2 * pause)
+            later = min(LONGEST_PAUSE, 1.2 * pause)
             asyncio.get_running_loop().call_later(pause, self.watch, worker, pid, later)
             return
         now = self._now()

@@ -8,11 +8,10 @@ from gandy.core.model import AttemptKey, Input, TaskKey
 from gandy.core.records import Record, TasksAdded
 from gandy.errors import StoreError
 from gandy.ids import TaskNumber
+from gandy.limits import MAX_CACHED_INPUT_BYTES, MAX_NEW_INPUT_BYTES
 from gandy.store.base import Store
 
 CHUNK = 200  # read at once; each may have up to a quarter of a megabyte
-MAX_BYTES = 32_000_000  # of what was read before it was needed
-MAX_NEW_BYTES = 16_000_000  # of tasks that were just added, and are likely to be given out before anybody else looks
 
 
 class InputCache:
@@ -32,7 +31,7 @@ class InputCache:
                 for task, given in enumerate(record.inputs, record.first):
                     self._new[record.job, TaskNumber(task)] = given
                     self._new_bytes += len(given)
-        while self._new_bytes > MAX_NEW_BYTES:  # the oldest may be of a job that was cancelled
+        while self._new_bytes > MAX_NEW_INPUT_BYTES:  # the oldest may be of a job that was cancelled
             self._new_bytes -= len(self._new.pop(next(iter(self._new))))
 
     async def find(self, sends: Iterable[Send]) -> tuple[dict[AttemptKey, Input], dict[AttemptKey, str]]:
@@ -64,7 +63,7 @@ class InputCache:
             found = await self._store.read_lines(attempt.job, TaskNumber(chunk * CHUNK + 1), CHUNK)
             self._bytes += _weigh(found) - _weigh(self._chunks.pop(key, []))
             self._chunks[key] = found
-            while self._bytes > MAX_BYTES and len(self._chunks) > 1:
+            while self._bytes > MAX_CACHED_INPUT_BYTES and len(self._chunks) > 1:
                 self._bytes -= _weigh(self._chunks.popitem(last=False)[1])
         self._chunks.move_to_end(key)
         if place >= len(self._chunks[key]):

@@ -1,7 +1,6 @@
 """Keys, as the owner of a foreman asks for them: listed, made, revoked, and invitations."""
 
 from collections.abc import Callable
-from typing import Final
 
 from gandy.clocks import read_wall
 from gandy.config import parse_address
@@ -14,10 +13,9 @@ from gandy.foreman.audit import Audit
 from gandy.foreman.server import Server
 from gandy.keys.crew import compute_fingerprint
 from gandy.keys.foreman import ForemanKeys
+from gandy.limits import MAX_HOST
 from gandy.moments import Wall
 from gandy.net.links import Visitor
-
-MAX_HOST: Final = 253  # characters, as in the DNS
 
 KeyRequest = ask.ListKeys | ask.MakeKey | ask.RevokeKey | ask.Invite
 

@@ -39,7 +39,7 @@ log = logging.getLogger("gandy.foreman")
 GREETING_PAUSE = 0.5  # seconds until a worker that waits for the foreman's OK(0) gets it
 KEEP_RESULTS = 30 * 86_400.0  # seconds that values of functions are kept, unless the user says otherwise
 DROP_PERIOD = 600.0  # seconds between two looks for those that are too old
-MAX_SLEEP = 1.0  # seconds of the clock loop between two looks
+LONGEST_SLEEP = 1.0  # seconds of the clock loop between two looks
 
 
 class Server:
@@ -216,8 +216,8 @@ class Server:
         """Once in a while: all that is due."""
         while True:
             deadline = self.foreman.reactor.next_deadline()
-            wait = MAX_SLEEP if deadline is None else deadline - self.clock.now()
-            await asyncio.sleep(min(MAX_SLEEP, max(0.01, wait)))
+            wait = LONGEST_SLEEP if deadline is None else deadline - self.clock.now()
+            await asyncio.sleep(min(LONGEST_SLEEP, max(0.01, wait)))
             self.foreman.reactor.on_clock(self.clock.find_shared_ahead())
             self._on_time()
             self.foreman.cut_expired(self.clock.wall())
@@ -226,7 +226,7 @@ class Server:
         """Call `on_time` for what is due within a second, in time. The clock loop, which may sleep, does the rest."""
         wait = max(SOON, self.foreman.reactor.next_moment() - self.clock.now())
         loop = asyncio.get_running_loop()
-        if wait < MAX_SLEEP and (self._look is None or loop.time() + wait < self._look.when()):
+        if wait < LONGEST_SLEEP and (self._look is None or loop.time() + wait < self._look.when()):
             if self._look is not None:
                 self._look.cancel()
             self._look = loop.call_later(wait, self._look_again)

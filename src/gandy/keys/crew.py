@@ -20,14 +20,13 @@ from gandy.keys.ensemble import CREW_FOLDER, save_ensemble_key
 from gandy.keys.ensemble import NAME as ENSEMBLE
 from gandy.keys.files import alone, make_folder, refuse_readable, refuse_writable, replace
 from gandy.keys.session import NO_CHECK_TIME
+from gandy.limits import MAX_FOREMAN_ADDRESSES
 
 CREW: Final = CREW_FOLDER  # that `gandy join` writes
 CERTIFICATE: Final = "peer.pem"
 SECRET: Final = "peer.key"  # noqa: S105 - the name of a file
 FOREMAN: Final = "foreman.pem"
 ABOUT: Final = "crew.json"
-
-MAX_ADDRESSES: Final = 8  # of a foreman that moves about
 
 
 class Membership(Struct, frozen=True, omit_defaults=True):
@@ -110,7 +109,8 @@ class CrewKeys:
     def remember(self, address: str) -> None:
         """Put the foreman's present address first; on disk too, if that is possible at once."""
         others = tuple(other for other in self.about.addresses if other != address)
-        before, self.about = self.about, structs.replace(self.about, addresses=(address, *others)[:MAX_ADDRESSES])
+        addresses = (address, *others)[:MAX_FOREMAN_ADDRESSES]
+        before, self.about = self.about, structs.replace(self.about, addresses=addresses)
         with suppress(ConfigError, OSError), alone(self.folder, waits=False):
             found = CrewKeys.find(self.folder)
             if found is not None and found.about == before:  # else another process joined, left, or was faster

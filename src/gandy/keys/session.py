@@ -6,7 +6,8 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Any, Final
 
-MAX_STRANGE_BYTES: Final = 16 * 1024  # that a peer may send before its handshake is done; ours need 2 KB
+from gandy.limits import MAX_STRANGE_BYTES
+
 READ_BYTES: Final = 16 * 1024  # what a record holds at most: more is never given at once
 NO_CHECK_TIME: Final = ssl.VerifyFlags(0x200000)  # OpenSSL's X509_V_FLAG_NO_CHECK_TIME: our clock may be wrong
 

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Final
 
 from gandy.config import parse_address
-from gandy.core.keyring import MAX_NAME, hash_secret, make_proof
+from gandy.core.keyring import hash_secret, make_proof
 from gandy.core.roles import CrewRole
 from gandy.errors import ConfigError, LinkError, NotAllowed, RemoteProtocolError
 from gandy.keys.certificates import Secret, make_secret
 from gandy.keys.crew import CREW, CrewKeys, Membership, is_pinned, make_client_context
+from gandy.limits import MAX_KEY_NAME
 from gandy.wire.joining import (
     ALPN_JOIN,
     MAX_BYTES,
@@ -66,12 +67,12 @@ def _ask_by_name(address: str, token: Token, secret: Secret, name: str | None) -
     """If another key has this machine's name, it gets a suffix; a name that the user chose does not."""
     host = socket.gethostname()
     try:
-        return _ask(address, token, secret, name or host[:MAX_NAME])
+        return _ask(address, token, secret, name or host[:MAX_KEY_NAME])
     except NameTakenThere:
         if name is not None:
             raise
         ending = f"-{secrets.token_hex(3)}"
-        return _ask(address, token, secret, host[: MAX_NAME - len(ending)] + ending)
+        return _ask(address, token, secret, host[: MAX_KEY_NAME - len(ending)] + ending)
 
 
 def _ask(address: str, token: Token, secret: Secret, name: str) -> tuple[Joined, bytes]:

@@ -14,13 +14,11 @@ from gandy.core.keyring import Key
 from gandy.core.roles import Credentials, CrewRole
 from gandy.core.unknown_peers import find_source
 from gandy.errors import ConfigError
+from gandy.limits import MAX_UNSENT_BYTES
 from gandy.net.open_files import limit_by_files
 
 if TYPE_CHECKING:
     from gandy.core.links import Link  # it would load the whole foreman into clients
-
-# Bytes that may wait in our memory for a peer that does not read. Beyond, the link is cut.
-MAX_UNSENT_BYTES = 64 * 1024 * 1024
 
 # Bytes that are handled in one go. What follows from them is written then, so that a peer has something to do while we
 # handle the next: in lock-step, three processes are no faster than one.

@@ -13,7 +13,7 @@ import pytest
 from gandy.core.roles import CrewRole
 from gandy.keys.crew import CrewKeys, make_client_context
 from gandy.keys.foreman import ForemanKeys
-from gandy.keys.session import MAX_STRANGE_BYTES
+from gandy.limits import MAX_STRANGE_BYTES
 from gandy.net import tls
 from gandy.net.tls import NotAdmitted, TlsEnd, TlsTransport
 

@@ -4,10 +4,6 @@ import pytest
 
 from gandy.core import keyring
 from gandy.core.keyring import (
-    MAX_INVITATIONS,
-    MAX_NAME,
-    MAX_TTL,
-    MAX_USES,
     Invitation,
     Key,
     KeyRefused,
@@ -19,6 +15,7 @@ from gandy.core.keyring import (
 )
 from gandy.core.roles import CrewRole
 from gandy.errors import ErrorCode, Rejected
+from gandy.limits import MAX_INVITATION_SECONDS, MAX_INVITATION_USES, MAX_INVITATIONS, MAX_KEY_NAME
 
 SECRET, BOUND = b"secret", b"what the proof is about"
 PROOF = make_proof(hash_secret(SECRET), BOUND)
@@ -56,7 +53,7 @@ def test_a_key_that_is_not_good_is_refused_and_told_why() -> None:
     assert (lost.code, lost.key) == (ErrorCode.REVOKED_KEY, ring.get(a_key(2).fingerprint))
 
 
-@pytest.mark.parametrize("name", ["", "x" * (MAX_NAME + 1), "a\nb", "\x1b[2J", "\x9b2J", "\u202egnp"])
+@pytest.mark.parametrize("name", ["", "x" * (MAX_KEY_NAME + 1), "a\nb", "\x1b[2J", "\x9b2J", "\u202egnp"])
 def test_a_name_that_a_terminal_would_obey_is_refused(name: str) -> None:
     with pytest.raises(Rejected, match="printable"):
         Keyring().add(a_key(name=name))
@@ -170,7 +167,14 @@ def test_an_invitation_is_revoked_by_its_id() -> None:
 
 @pytest.mark.parametrize(
     ("expires", "uses"),
-    [(1.0, 1), (1.1 + MAX_TTL, 1), (float("nan"), 1), (float("inf"), 1), (2.0, 0), (2.0, MAX_USES + 1)],
+    [
+        (1.0, 1),
+        (1.1 + MAX_INVITATION_SECONDS, 1),
+        (float("nan"), 1),
+        (float("inf"), 1),
+        (2.0, 0),
+        (2.0, MAX_INVITATION_USES + 1),
+    ],
 )
 def test_an_invitation_has_limits(expires: float, uses: int) -> None:
     with pytest.raises(Rejected, match="at most 366 days"):

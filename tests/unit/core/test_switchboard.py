@@ -5,11 +5,11 @@ from tests.crews import ClientSeat, Crew, Frame, WorkerSeat
 
 from gandy.core.model import AttemptKey
 from gandy.core.sharing import TURN
-from gandy.core.switchboard import GRACE, LAST_ID, MAX_CREDIT, MAX_PATIENCE, Switchboard
+from gandy.core.switchboard import GRACE, LAST_ID, Switchboard
 from gandy.core.workers import Held, WorkerInfo
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.ids import JobId, TaskNumber
-from gandy.limits import MAX_PIECE_BYTES
+from gandy.limits import MAX_CREDIT, MAX_PATIENCE, MAX_PIECE_BYTES
 from gandy.wire import calls
 from gandy.wire.calls import BUSY, EXPIRED, FRAME_COST, LOST, MORE, NO_CLOCK, UNKNOWN, WINDOW_BYTES, Offer
 

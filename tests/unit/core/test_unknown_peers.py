@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gandy.core.unknown_peers import FORGIVEN, MAX_ADDRESSES, MAX_FAILURES, Failures, UnknownPeers, find_source
+from gandy.core.unknown_peers import FORGIVEN, Failures, UnknownPeers, find_source
+from gandy.limits import MAX_COUNTED_SOURCES, MAX_FAILURES
 
 
 class Peer:
@@ -96,7 +97,7 @@ def test_failures_of_so_many_addresses_are_counted() -> None:
     failures = Failures()
     for _ in range(MAX_FAILURES):
         failures.note("first", 0.0)
-    for number in range(MAX_ADDRESSES):
+    for number in range(MAX_COUNTED_SOURCES):
         failures.note(str(number), 0.0)
     assert failures.is_heard("first", 0.0)
 

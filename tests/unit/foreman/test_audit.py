@@ -9,6 +9,7 @@ import pytest
 
 from gandy.foreman import audit as subject
 from gandy.foreman.audit import Audit
+from gandy.limits import MAX_AUDIT_REFUSALS
 from gandy.net.links import Visitor
 
 ANNA = Visitor("anna", "10.0.0.5:4711", "client", "4f1c93a0b2d1")
@@ -84,12 +85,12 @@ def test_a_flood_of_refusals_is_counted_and_other_entries_are_not(
     for _ in range(1000):
         audit.note("refused", STRANGER, why="unknown_key")
     audit.note("submitted", ANNA)
-    assert len(read(path)) == subject.MAX_REFUSALS + 1
+    assert len(read(path)) == MAX_AUDIT_REFUSALS + 1
     clock[0] += subject.PERIOD
     audit.note("refused", STRANGER, why="unknown_key")
-    assert [entry.get("count") for entry in read(path)[-2:]] == [1000 - subject.MAX_REFUSALS, None]
+    assert [entry.get("count") for entry in read(path)[-2:]] == [1000 - MAX_AUDIT_REFUSALS, None]
     audit.close()
-    assert len(read(path)) == subject.MAX_REFUSALS + 3
+    assert len(read(path)) == MAX_AUDIT_REFUSALS + 3
 
 
 @pytest.mark.parametrize("step", [86_400.0, -86_400.0])
@@ -105,12 +106,12 @@ def test_refusals_are_counted_for_as_long_when_the_wall_clock_steps(
     wall[0] += step
     for _ in range(100):
         audit.note("refused", STRANGER, why="unknown_key")
-    assert len(read(path)) == subject.MAX_REFUSALS, "the period has not ended"
+    assert len(read(path)) == MAX_AUDIT_REFUSALS, "the period has not ended"
     clock[0] += subject.PERIOD
     audit.note("refused", STRANGER, why="unknown_key")
     audit.close()
     last = read(path)[-2:]
-    assert [entry.get("count") for entry in last] == [200 - subject.MAX_REFUSALS, None]
+    assert [entry.get("count") for entry in last] == [200 - MAX_AUDIT_REFUSALS, None]
     assert [entry["time"] for entry in last] == [5000.0 + step] * 2
 
 
