@@ -32,9 +32,9 @@ NAME: Final = "results"
 LOCK_NAME: Final = "lock"
 TABLE_NAME: Final = "running"  # of the file that says what runs; a worker that leaves nothing behind removes it
 # Bytes after which the file is rewritten with only what is not acknowledged: every few thousand tasks of a busy worker.
-MAX_BYTES: Final = 1_000_000
+REWRITE_BYTES: Final = 1_000_000
 # Bytes of acknowledged results that may stay in the file behind its end. More are cut off, which costs ten writes.
-MAX_STALE_BYTES: Final = 16_384
+STALE_BYTES: Final = 16_384
 
 WATCHDOG_SECONDS: Final = 20.0  # until a dead worker's watchdog has tidied up; usually it takes a fraction of a second
 
@@ -97,7 +97,7 @@ class Journal:
         self.is_behind = False
         if self._end == self._start:
             return
-        if self._end > self._start + MAX_STALE_BYTES:
+        if self._end > self._start + STALE_BYTES:
             os.ftruncate(self._file, self._start)
         self._end = self._start
         # Old records may follow the next one in the file: a reader stops where the generation changes.
@@ -120,7 +120,7 @@ class Journal:
         self.close()
         self.is_behind = False
         self._file, self._start, self._end = file, len(head), len(head) + len(body)
-        self._limit = max(MAX_BYTES, 2 * self._end)
+        self._limit = max(REWRITE_BYTES, 2 * self._end)
 
     def compact(self, packed: Sequence[bytes]) -> None:
         """`rewrite`; if that fails, warn."""

@@ -240,3 +240,38 @@ MAX_ARGUMENTS_BYTES: Final = 2 << 30
 # Bytes of inputs that were read before they are needed, and of those that were just added: most are given out next.
 MAX_CACHED_INPUT_BYTES: Final = 32_000_000
 MAX_NEW_INPUT_BYTES: Final = 16_000_000
+# Workers and what they run
+
+# Bytes of one frame of a call: two names with their lengths, a time, and a piece of arguments or of a value.
+MAX_CALL_PAYLOAD: Final = 2 * (MAX_COMMAND_NAME + 1) + 8 + MAX_PIECE_BYTES
+
+# Characters of a token, and bytes of a question or an answer about joining: strangers send them.
+MAX_TOKEN: Final = 4_096
+MAX_JOIN_BYTES: Final = 4_096
+
+# Bytes of a pickle that a slot process gets or gives: they are held in memory, and more belongs in a file.
+MAX_PICKLE_BYTES: Final = 2 << 30
+
+# Bytes of the note with which a slot process says how a task ended.
+MAX_NOTE_BYTES: Final = 1 << 16
+
+# Characters in which an exception is described: they go into tables, on one line.
+MAX_ERROR_LINE: Final = 500
+
+# Causes of an exception that are sent as objects. The printed traceback has all of them.
+MAX_CAUSES: Final = 10
+
+# Steps to the part of a value that cannot be pickled. A longer path would explain nothing.
+MAX_CULPRIT_DEPTH: Final = 8
+
+# Bytes of output in one piece: other tasks wait while a worker reads it.
+MAX_OUTPUT_PIECE_BYTES: Final = 1 << 20
+
+# Bytes of output that a worker keeps, unless its user gives another number.
+MAX_OUTPUT_BYTES: Final = 10_000_000_000
+
+# Shell tasks that have ended and are not yet reported: each has files in the folder of running tasks until then.
+MAX_UNREPORTED: Final = 32
+
+# The greatest number behind the name of a log where there are older ones, as in the original.
+MAX_LOG_NUMBER: Final = 10_000

@@ -9,7 +9,7 @@ import pytest
 from gandy.core.model import AttemptKey, Cause, Ending
 from gandy.core.reports import make_result
 from gandy.ids import JobId, TaskNumber
-from gandy.journal import MAX_BYTES, MAX_STALE_BYTES, NAME, Journal, Left, lock_folder, read_abandoned, read_left
+from gandy.journal import NAME, REWRITE_BYTES, STALE_BYTES, Journal, Left, lock_folder, read_abandoned, read_left
 from gandy.limits import MAX_BATCH, MAX_FORMER
 from gandy.wire import payloads
 from gandy.wire.messages import TaskResult
@@ -78,9 +78,9 @@ def test_what_is_left_behind_the_end_is_bounded(tmp_path: Path) -> None:
     journal = Journal(tmp_path, ["w-1"], [])
     for task in range(1, 2000):
         journal.add(pack(a_result(task)))
-    assert (tmp_path / NAME).stat().st_size > MAX_STALE_BYTES
+    assert (tmp_path / NAME).stat().st_size > STALE_BYTES
     journal.forget()
-    assert (tmp_path / NAME).stat().st_size < MAX_STALE_BYTES
+    assert (tmp_path / NAME).stat().st_size < STALE_BYTES
     assert list_left(tmp_path) == []
     journal.close()
 
@@ -91,7 +91,7 @@ def test_a_busy_worker_does_not_fill_the_disk(tmp_path: Path) -> None:
         journal.add(pack(a_result(task, "x" * 50_000)))
         if journal.is_large:
             journal.compact(pack(a_result(task)))
-        assert (tmp_path / NAME).stat().st_size < MAX_BYTES + 100_000
+        assert (tmp_path / NAME).stat().st_size < REWRITE_BYTES + 100_000
     assert list_left(tmp_path)[-1] == 99
     journal.close()
 

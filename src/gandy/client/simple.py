@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from gandy.errors import GandyError
 from gandy.functions.values import decode_value
-from gandy.limits import LAST_NUMBER
-from gandy.wire.calls import CANCEL, MAX_CALL_PAYLOAD, PLAIN_CALL, PLAIN_HEADER, PLAIN_RESULT, encode
+from gandy.limits import LAST_NUMBER, MAX_CALL_PAYLOAD
+from gandy.wire.calls import CANCEL, PLAIN_CALL, PLAIN_HEADER, PLAIN_RESULT, encode
 
 SWEEP_PERIOD: Final = 0.05  # seconds between two looks for simple calls that were cancelled
 

@@ -18,7 +18,7 @@ from gandy.core.sharing import Sharing
 from gandy.core.waiting import WaitingCalls
 from gandy.core.workers import KnownWorker
 from gandy.errors import ErrorCode, RemoteProtocolError
-from gandy.limits import MAX_CREDIT, MAX_PATIENCE, MAX_QUEUED_BYTES, MAX_QUEUED_CALLS
+from gandy.limits import MAX_CALL_PAYLOAD, MAX_CREDIT, MAX_PATIENCE, MAX_QUEUED_BYTES, MAX_QUEUED_CALLS
 from gandy.moments import NEVER, Monotonic
 from gandy.wire.calls import (
     ANNOUNCE,
@@ -35,7 +35,6 @@ from gandy.wire.calls import (
     FRAME_COST,
     LAST,
     LOST,
-    MAX_CALL_PAYLOAD,
     MORE,
     NO_CLOCK,
     PATIENT,

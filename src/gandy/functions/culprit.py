@@ -2,19 +2,18 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FunctionType
-from typing import Any, Final
+from typing import Any
 
 from gandy.functions.errors import NotPicklable
 from gandy.functions.packing import dump_by_value
-
-MAX_DEPTH: Final = 8  # deeper than that, the path would explain nothing
+from gandy.limits import MAX_CULPRIT_DEPTH
 
 
 def blame(parts: Sequence[tuple[str, Any]], error: Exception) -> NotPicklable:
     """Make an error that names the first part that cannot be pickled, and what in it cannot."""
     where, value = next(((where, value) for where, value in parts if not can_be_pickled(value)), parts[-1])
     path: list[str] = []
-    while len(path) < MAX_DEPTH and (step := find_step(value)) is not None:
+    while len(path) < MAX_CULPRIT_DEPTH and (step := find_step(value)) is not None:
         path.append(step[0])
         value = step[1]
     inside = f" inside {', '.join(path)}" if path else ""

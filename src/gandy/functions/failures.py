@@ -5,9 +5,8 @@ from typing import Final, NamedTuple
 
 from gandy.functions.errors import RemoteError, RemoteTraceback
 from gandy.functions.packing import PROTOCOL, pack, unpack
+from gandy.limits import MAX_CAUSES, MAX_ERROR_LINE
 
-MAX_NOTE: Final = 500  # characters of a description, which goes into tables and on one line
-MAX_CAUSES: Final = 10  # of an exception that are sent as objects; the printed traceback has all of them
 OURS: Final = __file__.removesuffix("functions/failures.py")  # files of gandy itself
 
 
@@ -45,7 +44,7 @@ def describe_error(error: BaseException) -> str:
     text = " ".join(_read_text(error).split())
     name = type(error).__qualname__
     line = f"{name}: {text}" if text else name
-    return line if len(line) <= MAX_NOTE else f"{line[: MAX_NOTE - 1]}…"
+    return line if len(line) <= MAX_ERROR_LINE else f"{line[: MAX_ERROR_LINE - 1]}…"
 
 
 def format_error(error: BaseException) -> str:

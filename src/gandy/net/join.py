@@ -12,10 +12,9 @@ from gandy.core.roles import CrewRole
 from gandy.errors import ConfigError, LinkError, NotAllowed, RemoteProtocolError
 from gandy.keys.certificates import Secret, make_secret
 from gandy.keys.crew import CREW, CrewKeys, Membership, is_pinned, make_client_context
-from gandy.limits import MAX_KEY_NAME
+from gandy.limits import MAX_JOIN_BYTES, MAX_KEY_NAME
 from gandy.wire.joining import (
     ALPN_JOIN,
-    MAX_BYTES,
     Join,
     Joined,
     JoinReader,
@@ -100,7 +99,7 @@ def _ask(address: str, token: Token, secret: Secret, name: str) -> tuple[Joined,
 
 def _read(tls: ssl.SSLSocket) -> bytes:
     reader = JoinReader()
-    while data := tls.recv(MAX_BYTES):
+    while data := tls.recv(MAX_JOIN_BYTES):
         if (message := reader.receive(data)) is not None:
             return message
     raise ConnectionError("the link was closed without an answer")

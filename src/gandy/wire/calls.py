@@ -16,11 +16,11 @@ from msgspec import Meta, Struct
 from gandy.bounds import BROKEN, CommandName, Slots, Text, describe
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.limits import (
+    MAX_CALL_PAYLOAD,
     MAX_COMMAND_NAME,
     MAX_COMMANDS,
     MAX_OFFER_BYTES,
     MAX_PAYLOAD_BYTES,
-    MAX_PIECE_BYTES,
     MAX_SLOTS,
     MAX_TEXT,
     MAX_TRACE,
@@ -82,7 +82,6 @@ _pack: Final = HEADER.pack
 _unpack_from: Final = HEADER.unpack_from
 _HEAD: Final = HEADER.size
 _TIME: Final = Layout("<d")
-MAX_CALL_PAYLOAD: Final = 2 * (MAX_COMMAND_NAME + 1) + _TIME.size + MAX_PIECE_BYTES
 
 
 class Offer(NamedTuple):

@@ -12,13 +12,12 @@ from msgspec import Meta, Struct
 
 from gandy.bounds import BROKEN, KeyData, OptionalName, Text, describe
 from gandy.errors import ConfigError, ErrorCode, RemoteProtocolError
+from gandy.limits import MAX_JOIN_BYTES, MAX_TOKEN
 
 ALPN_JOIN: Final = "gandy-join"
 ALPN_NATIVE: Final = "gandy"
 
 PREFIX: Final = "gandy1-"
-MAX_TOKEN: Final = 4_096  # characters
-MAX_BYTES: Final = 4_096  # of a question or an answer
 _LENGTH: Final = 4
 
 # A proof, a secret or a fingerprint: each is made by a hash, or as long as one.
@@ -115,8 +114,8 @@ class JoinReader:
         if len(self._data) < _LENGTH:
             return None
         length = int.from_bytes(self._data[:_LENGTH], "big")
-        if length > MAX_BYTES or len(self._data) > _LENGTH + length:
-            raise RemoteProtocolError(f"more than {MAX_BYTES} bytes about joining", ErrorCode.TOO_LONG)
+        if length > MAX_JOIN_BYTES or len(self._data) > _LENGTH + length:
+            raise RemoteProtocolError(f"more than {MAX_JOIN_BYTES} bytes about joining", ErrorCode.TOO_LONG)
         return bytes(self._data[_LENGTH:]) if len(self._data) == _LENGTH + length else None
 
 

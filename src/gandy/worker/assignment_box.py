@@ -6,7 +6,7 @@ So a process goes on with the next task without waiting for its worker.
 import socket
 from contextlib import suppress
 
-from gandy.worker.frames import MAX_BOX_BYTES
+from gandy.worker.frames import BOX_BYTES
 
 
 class AssignmentBox:
@@ -33,7 +33,7 @@ class AssignmentBox:
         """What the slot process has not taken, the oldest first."""
         packets = []
         with suppress(BlockingIOError):
-            while packet := self._out.recv(MAX_BOX_BYTES):
+            while packet := self._out.recv(BOX_BYTES):
                 packets.append(packet)
         return packets
 

@@ -12,7 +12,7 @@ from gandy.limits import MAX_BEGUN
 from gandy.worker.isolated_calls import NO_JOB
 from gandy.worker.runner import Runner
 
-MIN_SECONDS: Final = 0.1  # that a task has run before it is reported
+REPORTED_SECONDS: Final = 0.1  # that a task has run before it is reported
 PERIOD: Final = 0.105  # seconds between two reports; a loop may call some milliseconds too early
 
 
@@ -54,7 +54,7 @@ class BegunReporter:
         self._timer = None
         running = [attempt for attempt in self._runner.running if attempt.job != NO_JOB]
         self._told.intersection_update(running)
-        new = [each for each in running if each not in self._told and self._runner.has_run(each, MIN_SECONDS)]
+        new = [each for each in running if each not in self._told and self._runner.has_run(each, REPORTED_SECONDS)]
         if new and self._report_ends():
             for first in range(0, len(new), MAX_BEGUN):
                 self._send(new[first : first + MAX_BEGUN])

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.functions.values import decode_args, encode_value
-from gandy.limits import MAX_VALUE_BYTES
+from gandy.limits import MAX_CALL_PAYLOAD, MAX_VALUE_BYTES
 from gandy.moments import Shared
 from gandy.wire.calls import (
     ANNOUNCE,
@@ -25,7 +25,6 @@ from gandy.wire.calls import (
     FAILED,
     FRAME_COST,
     LAST,
-    MAX_CALL_PAYLOAD,
     MORE,
     NO_CLOCK,
     PICKLED,

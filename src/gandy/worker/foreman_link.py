@@ -17,7 +17,8 @@ from gandy.worker.call_service import CallService
 
 log = logging.getLogger("gandy.worker")
 
-MIN_PAUSE, MAX_PAUSE = 0.05, 5.0  # seconds between two tries to reach the foreman; it doubles. See `Policy.grace`.
+FIRST_PAUSE: Final = 0.05  # seconds before the next try to reach the foreman; it doubles
+LONGEST_PAUSE: Final = 5.0  # seconds; see `Policy.grace`
 HEARTBEAT_PERIOD: Final = 5.0  # seconds between two PINGs
 HEARTBEAT_EXPIRY: Final = 15.0  # seconds without a byte from the foreman, after which the link is taken for dead
 
@@ -54,21 +55,21 @@ class ForemanLink:
 
     async def keep(self) -> None:
         """Have a link for as long as this runs. Raises: NotAllowed."""
-        pause = MIN_PAUSE
+        pause = FIRST_PAUSE
         while True:
             try:
                 await self._reach.dial(lambda _address: SocketLink(self))
             except LinkError as error:
-                if pause == MIN_PAUSE:
+                if pause == FIRST_PAUSE:
                     log.info("%s; trying again", error)
             else:
                 await self._cut.wait()
                 if self._refusal is not None:
                     raise self._refusal
                 if self.is_welcome:
-                    pause = MIN_PAUSE
+                    pause = FIRST_PAUSE
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - so that not all come back at once
-            pause = min(MAX_PAUSE, pause * 2)
+            pause = min(LONGEST_PAUSE, pause * 2)
 
     async def keep_beating(self) -> None:
         """Send a PING now and then, and cut a link that has been silent for too long."""

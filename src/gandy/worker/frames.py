@@ -10,16 +10,13 @@ import struct
 from collections import deque
 from typing import Final, NamedTuple
 
+from gandy.limits import MAX_NOTE_BYTES, MAX_PICKLE_BYTES
 from gandy.moments import Wall
 
 DESCRIPTOR: Final = 3  # of the link, in the slot process
 BOX: Final = 4  # the descriptor of its box there, which never blocks
-MAX_BOX_BYTES: Final = 1 << 13  # of an assignment that goes there
+BOX_BYTES: Final = 1 << 13  # of an assignment that goes there
 KEPT_JOBS: Final = 4  # whose shared function a slot process keeps, and the worker knows that it does
-
-# Bytes of an input, of what a job shares, or of a result. They are held in memory: more belongs into a file.
-MAX_BODY_BYTES: Final = 2 << 30
-MAX_NOTE_BYTES: Final = 1 << 16
 
 READY: Final = 0
 VALUE: Final = 1  # the body is what the function returned
@@ -121,7 +118,7 @@ class AnswerReader:
             data = self._begun + data
         while len(data) - at >= ANSWER.size:
             kind, flags, note_bytes, body_bytes, peak, started, ended = ANSWER.unpack_from(data, at)
-            if kind > REFUSED or note_bytes > MAX_NOTE_BYTES or body_bytes > MAX_BODY_BYTES:
+            if kind > REFUSED or note_bytes > MAX_NOTE_BYTES or body_bytes > MAX_PICKLE_BYTES:
                 raise FrameError("said something that makes no sense")
             body_at = at + ANSWER.size + note_bytes
             if len(data) < body_at:

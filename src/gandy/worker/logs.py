@@ -4,12 +4,10 @@ A foreman may have any command run here, so the folder is its to choose. The nam
 """
 
 import os
-from typing import Final
 
+from gandy.limits import MAX_LOG_NUMBER
 from gandy.worker.output import FLAGS, OutputFiles
 from gandy.worker.spawn import NotStartedError, make_start_error
-
-MAX_NUMBER: Final = 10_000  # behind the name of a log, where there are older ones; as in the original
 
 
 def open_log(folder: str, job_name: str, task: int) -> OutputFiles:
@@ -18,7 +16,7 @@ def open_log(folder: str, job_name: str, task: int) -> OutputFiles:
     Raises: NotStartedError, ShortageError.
     """
     start = os.path.join(os.path.abspath(folder), f"{job_name.replace('/', '_')}_{task}")  # noqa: PTH100, PTH118
-    for number in range(MAX_NUMBER + 1):
+    for number in range(MAX_LOG_NUMBER + 1):
         path = f"{start}-{number}.log" if number else f"{start}.log"
         try:
             os.close(os.open(path, FLAGS | os.O_EXCL | os.O_CLOEXEC, 0o666))
@@ -29,4 +27,4 @@ def open_log(folder: str, job_name: str, task: int) -> OutputFiles:
         except ValueError as error:  # a zero byte, or text that has no UTF-8 form
             raise NotStartedError(f"error opening log: {error}") from error
         return OutputFiles(path, path, is_ours=False)
-    raise NotStartedError(f"error opening log: there are {MAX_NUMBER:,} logs of {start} already")
+    raise NotStartedError(f"error opening log: there are {MAX_LOG_NUMBER:,} logs of {start} already")

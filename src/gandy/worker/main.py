@@ -36,7 +36,7 @@ from gandy.worker.shortage import find_shortage
 log = logging.getLogger("gandy.worker")
 
 OUTPUT_NAME = "output"
-MIN_JOIN_PAUSE, MAX_JOIN_PAUSE = 1.0, 30.0  # seconds between two tries to join; it doubles
+FIRST_JOIN_PAUSE, LONGEST_JOIN_PAUSE = 1.0, 30.0  # seconds between two tries to join; it doubles
 
 # Tasks that wait on the worker for each slot, so that no slot is idle while its last result is on its way.
 # If another worker is idle, the foreman takes them back.
@@ -95,14 +95,14 @@ def find_work(foreman: str | None, insecure: bool) -> Reach:
 
 def wait_for_work(foreman: str | None, insecure: bool) -> Reach:
     """The same, but wait for the foreman that GANDY_TOKEN names. Raises: ConfigError, NotAllowed."""
-    pause = MIN_JOIN_PAUSE
+    pause = FIRST_JOIN_PAUSE
     while True:
         try:
             return find_work(foreman, insecure)
         except LinkError as error:
             log.info("%s; trying again in %.0f s", error, pause)
             time.sleep(pause)
-            pause = min(MAX_JOIN_PAUSE, 2 * pause)
+            pause = min(LONGEST_JOIN_PAUSE, 2 * pause)
 
 
 def warn(places: str) -> None:

@@ -2,18 +2,15 @@
 the link: calls and tasks go on."""
 
 import logging
-from typing import Final
 
 from gandy.core.extensions import Piece, Pieces, decode_read, decode_read_many, make_problem
 from gandy.core.model import AttemptKey
 from gandy.errors import RemoteProtocolError
-from gandy.limits import MAX_OUTPUTS_BYTES
+from gandy.limits import MAX_OUTPUT_PIECE_BYTES, MAX_OUTPUTS_BYTES
 from gandy.worker.output import Stream
 from gandy.worker.runner import Runner
 
 log = logging.getLogger("gandy.worker")
-
-MAX_READ: Final = 1 << 20  # bytes of output in one piece
 
 
 class OutputService:
@@ -28,7 +25,7 @@ class OutputService:
         except RemoteProtocolError as error:
             return make_problem(str(error))
         attempt = AttemptKey(read.job, read.task, read.attempt)
-        return self._read(attempt, read.stream, read.offset, min(read.limit, MAX_READ), read.identity)
+        return self._read(attempt, read.stream, read.offset, min(read.limit, MAX_OUTPUT_PIECE_BYTES), read.identity)
 
     def read_pieces(self, payload: bytes) -> Pieces:
         """The beginnings of the first outputs, as many as fit; none where the question makes no sense."""

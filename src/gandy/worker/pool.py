@@ -12,8 +12,9 @@ from typing import Final, Protocol
 
 from gandy.clocks import read_monotonic
 from gandy.core.model import AttemptKey
+from gandy.limits import MAX_PICKLE_BYTES
 from gandy.worker.answer_polling import AnswerPolling
-from gandy.worker.frames import HAS_CHILDREN, MAX_BODY_BYTES, RAISED, SHORT, Answer
+from gandy.worker.frames import HAS_CHILDREN, RAISED, SHORT, Answer
 from gandy.worker.idle_processes import IdleProcesses
 from gandy.worker.order import PythonOrder
 from gandy.worker.output import OutputFolder
@@ -24,8 +25,8 @@ from gandy.worker.spawn import NotStartedError, Spawner
 
 log = logging.getLogger("gandy.worker")
 
-MAX_BEHIND: Final = 8  # tasks that wait behind one
-MAX_BRISK_BEHIND: Final = 64  # where tasks take next to no time, so that a process has some milliseconds of work
+TASKS_BEHIND: Final = 8  # tasks that wait behind one
+BRISK_TASKS_BEHIND: Final = 64  # where tasks take next to no time, so that a process has some milliseconds of work
 SOON_SECONDS: Final = 0.002  # a task that has run for less than this may still turn out to be short
 BEHIND_SECONDS: Final = 0.05  # that a task may wait behind another one; then it is taken back for another slot
 
@@ -86,8 +87,8 @@ class SlotPool:
     def run(self, task: RunningTask, python: PythonOrder) -> None:
         """Raises: NotStartedError."""
         size = max(len(python.input), len(python.shared))
-        if size > MAX_BODY_BYTES:
-            raise NotStartedError(f"cannot run: a task may have {MAX_BODY_BYTES:,} bytes, not {size:,}")
+        if size > MAX_PICKLE_BYTES:
+            raise NotStartedError(f"cannot run: a task may have {MAX_PICKLE_BYTES:,} bytes, not {size:,}")
         code = _read_code(task)
         while (idle := self.idle.take(python.fresh, code)) is not None:
             with suppress(OSError):  # it has died, which the reaper has not noticed yet: take the next one
@@ -251,8 +252,8 @@ def _read_code(task: RunningTask) -> str:
 
 
 def _max_behind(process: SlotProcess) -> int:
-    return MAX_BRISK_BEHIND if process.is_brisk else MAX_BEHIND
+    return BRISK_TASKS_BEHIND if process.is_brisk else TASKS_BEHIND
 
 
 def _has_many_short_tasks(process: SlotProcess) -> bool:
-    return process.is_brisk and len(process.queue.following) >= MAX_BEHIND
+    return process.is_brisk and len(process.queue.following) >= TASKS_BEHIND

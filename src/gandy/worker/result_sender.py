@@ -10,12 +10,12 @@ from typing import Final
 from gandy.core.model import AttemptKey, Ending
 from gandy.core.reports import make_result
 from gandy.journal import Journal
+from gandy.limits import MAX_UNREPORTED
 from gandy.talk.worker import WorkerSide
 from gandy.worker.finished_tasks import FinishedTasks
 from gandy.worker.foreman_link import ForemanLink
 
 HOLD_SECONDS: Final = 0.05  # that a result may wait for others
-MAX_OVER: Final = 32  # shell tasks that are over and not yet reported; each has files open to its name until then
 
 
 class ResultSender:
@@ -64,7 +64,7 @@ class ResultSender:
             return
         if self._holding is None:
             self._holding = asyncio.get_running_loop().call_later(HOLD_SECONDS, self.flush_held)
-        self.allowance = min(room, MAX_OVER)
+        self.allowance = min(room, MAX_UNREPORTED)
 
     def flush_held(self) -> None:
         """Send the results of all tasks that are over now."""

@@ -35,7 +35,7 @@ from gandy.core.extensions import (
 )
 from gandy.core.model import AttemptKey, Cause
 from gandy.errors import RemoteProtocolError
-from gandy.limits import MAX_PROBLEM
+from gandy.limits import MAX_OUTPUT_BYTES, MAX_PROBLEM
 from gandy.reach import Reach
 from gandy.talk.events import (
     ExtensionReceived,
@@ -54,7 +54,7 @@ from gandy.worker.commands import Commands
 from gandy.worker.foreman_link import ForemanLink
 from gandy.worker.output_service import OutputService
 from gandy.worker.task_service import TaskService
-from gandy.worker.trim import MAX_OUTPUT_BYTES, keep_trimmed
+from gandy.worker.trim import keep_trimmed
 from gandy.worker.worker_folder import WorkerFolder
 
 if TYPE_CHECKING:

@@ -17,14 +17,14 @@ from importlib import import_module
 from gandy.clocks import read_monotonic, read_wall
 from gandy.files import write_all
 from gandy.functions import Function, describe_error, format_error, open_function, open_task, pack_error, pack_value
+from gandy.limits import MAX_PICKLE_BYTES
 from gandy.worker.frames import (
     ASSIGNMENT,
     BOX,
+    BOX_BYTES,
     DESCRIPTOR,
     HAS_CHILDREN,
     KEPT_JOBS,
-    MAX_BODY_BYTES,
-    MAX_BOX_BYTES,
     MEASURES,
     NO_TIME,
     PRINTED,
@@ -38,9 +38,9 @@ from gandy.worker.frames import (
     encode_answer,
 )
 from gandy.worker.shortage import find_shortage
-from gandy.worker.slot_environment import MIN_MEASURED_SECONDS, SlotOutput, TaskEnvironment, TaskMemory, has_children
+from gandy.worker.slot_environment import MEASURED_SECONDS, SlotOutput, TaskEnvironment, TaskMemory, has_children
 
-BUFFER_BYTES = 2 * MAX_BOX_BYTES  # more than an ordinary assignment has
+BUFFER_BYTES = 2 * BOX_BYTES  # more than an ordinary assignment has
 
 Outcome = tuple[int, str, bytes]  # kind, note and body of an answer
 
@@ -103,7 +103,7 @@ class Slot:
         if self._watches_children and has_children():
             flags |= HAS_CHILDREN
             self._reader.ignores_box = True  # the worker will end this process
-        peak = self._memory.read() if ended - started > MIN_MEASURED_SECONDS else 0
+        peak = self._memory.read() if ended - started > MEASURED_SECONDS else 0
         _send(encode_answer(kind, flags, note, body, peak, started, ended), body)
 
     def _run(self, setting: Setting, packed: bytearray) -> Outcome:
@@ -115,8 +115,8 @@ class Slot:
             value, function = task.run(), task.function
             del task  # frees its arguments before there are two copies of the result
             body = pack_value(value, function)
-            if len(body) > MAX_BODY_BYTES:
-                raise ValueError(f"a result may have {MAX_BODY_BYTES:,} bytes, not {len(body):,}: use a file")
+            if len(body) > MAX_PICKLE_BYTES:
+                raise ValueError(f"a result may have {MAX_PICKLE_BYTES:,} bytes, not {len(body):,}: use a file")
         except BaseException as error:  # noqa: BLE001 - also SystemExit: the process stays, and the caller gets it
             trace = format_error(error)
             self._output.print_error(trace)

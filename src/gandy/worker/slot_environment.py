@@ -18,9 +18,9 @@ from gandy.worker.labels import MARK_NAME, can_label, make_label, set_label
 # As in gandy.worker.output, which would import far more than this process needs.
 FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 RESET_PEAK: Final = b"5"  # to /proc/PID/clear_refs: the peak of the memory becomes what is used now
-MIN_MEASURED_SECONDS: Final = 0.001  # reading the peak memory of a shorter task costs more than it is worth
+MEASURED_SECONDS: Final = 0.001  # from which on the peak memory of a task is read: for a shorter one it costs too much
 
-MAX_DIGITS: Final = 20  # of a number of 64 bits
+NUMBER_DIGITS: Final = 20  # of a number of 64 bits
 
 LIBC: Final = ctypes.PyDLL(None)
 
@@ -40,7 +40,7 @@ class EnvironmentNumber:
 
     def __init__(self, name: str) -> None:
         self._name = name.encode()
-        self._text = ctypes.create_string_buffer(len(name) + MAX_DIGITS + 2)
+        self._text = ctypes.create_string_buffer(len(name) + NUMBER_DIGITS + 2)
 
     def set(self, value: int) -> None:
         digits = b"%d" % value

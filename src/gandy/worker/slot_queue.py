@@ -8,8 +8,8 @@ from collections import OrderedDict
 from gandy.ids import JobId
 from gandy.worker.assignment_box import AssignmentBox
 from gandy.worker.frames import (
+    BOX_BYTES,
     KEPT_JOBS,
-    MAX_BOX_BYTES,
     Setting,
     encode_assignment,
     encode_setting,
@@ -68,12 +68,12 @@ class SlotQueue:
         self._box.close()
 
     def _put(self, task: RunningTask, python: PythonOrder) -> bool:
-        if len(python.input) > MAX_BOX_BYTES:
+        if len(python.input) > BOX_BYTES:
             return False
         if python.shared and not self._has_just_used(task.attempt.job, python.shared):
             return False
         data = self._encode(task.order, python, b"") + python.input
-        return len(data) <= MAX_BOX_BYTES and self._box.put(data)
+        return len(data) <= BOX_BYTES and self._box.put(data)
 
     def _send(self, task: RunningTask, python: PythonOrder) -> None:
         job, shared = task.attempt.job, python.shared

@@ -44,8 +44,8 @@ RESTORED: Final = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
 OF_ATTEMPT: Final = frozenset({"GANDY_JOB", "GANDY_TASK", "GANDY_ATTEMPT"})
 OWN: Final = ("GANDY_TASK", "GANDY_ATTEMPT", "GANDY_LINE")  # of each task; the last may be missing
 
-MAX_KEPT: Final = 1_000  # entries of a cache with small values
-MAX_PLANS: Final = 32  # each has a whole environment, and we do not learn when a job is over
+CACHED_VALUES: Final = 1_000  # entries of a cache with small values
+CACHED_PLANS: Final = 32  # each has a whole environment, and we do not learn when a job is over
 
 
 Limits = tuple[int, int]  # the soft one and the hard one
@@ -191,13 +191,13 @@ class Spawner:
         return process.pid
 
     def _keep_plan(self, order: Order) -> "_Plan":
-        if len(self._plans) >= MAX_PLANS:
+        if len(self._plans) >= CACHED_PLANS:
             self._plans.clear()
         plan = self._plans[order.attempt.job] = _Plan(self._base, order)
         return plan
 
     def _keep_actions(self, files: OutputFiles, cwd: str) -> Actions:
-        if len(self._actions) >= MAX_KEPT:
+        if len(self._actions) >= CACHED_VALUES:
             self._drop_actions()
         actions = self._actions[files, cwd] = self._make_actions(files, cwd)
         return actions
@@ -309,7 +309,7 @@ def _find_program(name: str, path: str) -> bytes:
     found = shutil.which(name, path=path)
     if found is None:
         raise FileNotFoundError(errno.ENOENT, "no such program", name)
-    if len(_programs) >= MAX_KEPT:
+    if len(_programs) >= CACHED_VALUES:
         _programs.clear()
     _programs[name, path] = program = encode(found)
     return program

@@ -23,7 +23,7 @@ from gandy.worker.running_task import RunningTask
 from gandy.worker.spawn import NotStartedError
 
 LOOK_SECONDS: Final = 0.002  # until we look whether a task has begun that seemed about to, while a slot is free
-MIN_LATENESS: Final = 0.05  # seconds after its time that a task began, from which on its ending says so
+NOTED_LATENESS: Final = 0.05  # seconds after its time that a task began, from which on its ending says so
 
 
 class TaskScheduler:
@@ -168,7 +168,7 @@ class TaskScheduler:
         self._held.pop(order.attempt, None)
         self._runner.start(order)
         late = self._clock.seconds_since(at)
-        if late > MIN_LATENESS:
+        if late > NOTED_LATENESS:
             self._late[order.attempt] = late
 
     def _on_time_lost(self, attempt: AttemptKey) -> None:

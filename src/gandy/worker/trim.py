@@ -14,7 +14,6 @@ from gandy.worker.output import OutputFolder
 
 log = logging.getLogger("gandy.worker")
 
-MAX_OUTPUT_BYTES: Final = 10_000_000_000  # of output that a worker keeps, unless its user says otherwise
 TRIMMED: Final = 0.9  # of this is left when there was too much output, so that the next trimming is far away
 LOOK_PERIOD: Final = 10.0  # seconds between two looks at how much output there is
 

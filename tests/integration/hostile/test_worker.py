@@ -114,8 +114,8 @@ def list_payloads(name: str) -> Iterator[bytes]:
 
 @pytest.mark.parametrize("name", MESSAGES)
 def test_a_worker_outlives_a_hostile_foreman(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(foreman_link, "MIN_PAUSE", 0.001)
-    monkeypatch.setattr(foreman_link, "MAX_PAUSE", 0.001)
+    monkeypatch.setattr(foreman_link, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(foreman_link, "LONGEST_PAUSE", 0.001)
 
     async def test() -> None:
         foreman = HostileForeman()

@@ -46,7 +46,7 @@ def test_tasks_behind_others_end_in_order_in_the_same_process(tmp_path: Path, mo
     async def go(bench: FunctionBench) -> None:
         pid = await bench.value(functions.who)
         first = bench.start(functions.who)
-        orders = [a_task(functions.who, task=task) for task in range(100, 100 + pool.MAX_BEHIND)]
+        orders = [a_task(functions.who, task=task) for task in range(100, 100 + pool.TASKS_BEHIND)]
         assert all(map(bench.runner.put_behind, orders))
         assert not bench.runner.put_behind(a_task(functions.who, task=99))
         endings = [await first, *[await bench.bench.ending_of(order.attempt) for order in orders]]
@@ -68,7 +68,7 @@ def test_answers_of_short_tasks_are_heard_while_a_long_one_runs(
     async def go(bench: FunctionBench) -> None:
         await bench.value(functions.nothing)
         first = bench.start(functions.nothing)
-        orders = [a_task(functions.echo, task, task=task) for task in range(100, 100 + 3 * pool.MAX_BEHIND)]
+        orders = [a_task(functions.echo, task, task=task) for task in range(100, 100 + 3 * pool.TASKS_BEHIND)]
         long = a_task(functions.doze, str(tmp_path / "pid"), task=99)
         assert all(map(bench.runner.put_behind, [*orders, long]))
         await first
@@ -86,7 +86,7 @@ def test_few_tasks_wait_behind_one_that_is_not_short(tmp_path: Path, monkeypatch
         await bench.value(functions.nothing)
         bench.start(functions.doze, str(tmp_path / "pid"))
         taken = [bench.runner.put_behind(a_task(functions.nothing, task=task)) for task in range(100, 200)]
-        assert len(taken) - taken.count(None) == pool.MAX_BEHIND
+        assert len(taken) - taken.count(None) == pool.TASKS_BEHIND
 
     run_with_bench(tmp_path, go, grace=0.1)
 

@@ -9,7 +9,15 @@ from tests.builders import a_task
 from tests.crews import Frame, read_all
 
 from gandy.errors import ErrorCode, RemoteProtocolError
-from gandy.limits import MAX_COMMAND_NAME, MAX_COMMANDS, MAX_OFFER_BYTES, MAX_PAYLOAD_BYTES, MAX_PIECE_BYTES, MAX_SLOTS
+from gandy.limits import (
+    MAX_CALL_PAYLOAD,
+    MAX_COMMAND_NAME,
+    MAX_COMMANDS,
+    MAX_OFFER_BYTES,
+    MAX_PAYLOAD_BYTES,
+    MAX_PIECE_BYTES,
+    MAX_SLOTS,
+)
 from gandy.wire import calls, v2
 from gandy.wire.calls import Announcement, CallFailure, Offer
 from gandy.wire.messages import Extended, Job
@@ -117,9 +125,9 @@ def test_whatever_is_no_call_stops_it(other: bytes) -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind in calls.KINDS if kind != calls.ANNOUNCE])
 def test_a_piece_that_claims_too_much_is_refused_from_its_header(kind: int) -> None:
-    assert read(claim(kind, calls.MAX_CALL_PAYLOAD)) == ([], 0)
+    assert read(claim(kind, MAX_CALL_PAYLOAD)) == ([], 0)
     with pytest.raises(RemoteProtocolError, match="claims") as caught:
-        read(claim(kind, calls.MAX_CALL_PAYLOAD + 1))
+        read(claim(kind, MAX_CALL_PAYLOAD + 1))
     assert caught.value.code is ErrorCode.TOO_LONG
 
 

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gandy.errors import ConfigError, ErrorCode, RemoteProtocolError
+from gandy.limits import MAX_JOIN_BYTES, MAX_TOKEN
 from gandy.wire.joining import (
-    MAX_BYTES,
-    MAX_TOKEN,
     PREFIX,
     Join,
     Joined,
@@ -103,7 +102,9 @@ def test_a_question_may_come_byte_by_byte() -> None:
     assert heard[-1] == data[4:]
 
 
-@pytest.mark.parametrize("data", [b"\xff\xff\xff\xff", (MAX_BYTES + 1).to_bytes(4, "big"), b"\0\0\0\1ab", bytes(9)])
+@pytest.mark.parametrize(
+    "data", [b"\xff\xff\xff\xff", (MAX_JOIN_BYTES + 1).to_bytes(4, "big"), b"\0\0\0\1ab", bytes(9)]
+)
 def test_too_much_is_refused_before_it_is_there(data: bytes) -> None:
     with pytest.raises(RemoteProtocolError) as caught:
         JoinReader().receive(data)

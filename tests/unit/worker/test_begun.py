@@ -90,11 +90,11 @@ def test_what_has_run_for_a_while_is_reported_once_and_together() -> None:
 
 def test_what_ends_soon_or_has_not_begun_is_not_reported() -> None:
     async def test(link: Link) -> None:
-        link.runner.start(key(1), seconds=begun.MIN_SECONDS / 2)
+        link.runner.start(key(1), seconds=begun.REPORTED_SECONDS / 2)
         link.runner.start(key(2), seconds=0.0)
         assert await link.wait() == []
         assert link.is_looking
-        link.runner.seconds = {key(2): begun.MIN_SECONDS}
+        link.runner.seconds = {key(2): begun.REPORTED_SECONDS}
         assert await link.wait() == [[key(2)]]
         link.runner.seconds.clear()
         link.runner.start(key(3))

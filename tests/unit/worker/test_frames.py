@@ -2,6 +2,7 @@
 
 import pytest
 
+from gandy.limits import MAX_NOTE_BYTES, MAX_PICKLE_BYTES
 from gandy.worker import frames
 from gandy.worker.frames import ANSWER, ASSIGNMENT, Answer, AnswerReader, FrameError, Setting
 
@@ -43,8 +44,8 @@ def test_answer_is_there_as_soon_as_its_last_byte() -> None:
     "data",
     [
         ANSWER.pack(9, 0, 0, 0, 0, 0, 0),
-        ANSWER.pack(frames.VALUE, 0, frames.MAX_NOTE_BYTES + 1, 0, 0, 0, 0),
-        ANSWER.pack(frames.VALUE, 0, 0, frames.MAX_BODY_BYTES + 1, 0, 0, 0),
+        ANSWER.pack(frames.VALUE, 0, MAX_NOTE_BYTES + 1, 0, 0, 0, 0),
+        ANSWER.pack(frames.VALUE, 0, 0, MAX_PICKLE_BYTES + 1, 0, 0, 0),
         encode(ANSWERS[1]) + b"more than it was asked for" * 2,
     ],
 )
@@ -58,7 +59,7 @@ def test_note_has_a_limit_and_may_be_no_text() -> None:
     reader.receive_data(frames.encode_answer(frames.VALUE, 0, "x" * 100_000, b""))
     reader.receive_data(frames.encode_answer(frames.VALUE, 0, "\udcff", b""))
     long, strange = reader.answers
-    assert len(long.note) == frames.MAX_NOTE_BYTES
+    assert len(long.note) == MAX_NOTE_BYTES
     assert strange.note == "\\udcff"
 
 

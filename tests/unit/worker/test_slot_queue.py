@@ -7,7 +7,7 @@ import pytest
 from gandy.core.model import AttemptKey
 from gandy.ids import JobId, TaskNumber
 from gandy.worker.assignment_box import AssignmentBox
-from gandy.worker.frames import ASSIGNMENT, KEPT_JOBS, MAX_BOX_BYTES
+from gandy.worker.frames import ASSIGNMENT, BOX_BYTES, KEPT_JOBS
 from gandy.worker.order import Order, PythonOrder
 from gandy.worker.running_task import RunningTask
 from gandy.worker.slot_channel import SlotChannel
@@ -72,7 +72,7 @@ def test_a_short_task_goes_through_the_box_and_others_may_follow_it() -> None:
     assert sending.queue.can_be_followed
 
 
-@pytest.mark.parametrize("options", [{"size": MAX_BOX_BYTES}, {"fresh": True}, {"shared": b"function"}])
+@pytest.mark.parametrize("options", [{"size": BOX_BYTES}, {"fresh": True}, {"shared": b"function"}])
 def test_other_tasks_go_over_the_link_and_nothing_follows_them(options: dict[str, int]) -> None:
     sending = Sending()
     sending.begin(**options)  # type: ignore[arg-type]
