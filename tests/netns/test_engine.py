@@ -18,8 +18,8 @@ from gandy.errors import LinkError
 def test_datagrams_that_come_while_too_much_waits_are_read_later(
     host: Namespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(datagrams, "MAX_WAITING", 10)
-    monkeypatch.setattr(tcp, "MAX_WAITING", 10)
+    monkeypatch.setattr(datagrams, "MAX_WAITING_DELIVERIES", 10)
+    monkeypatch.setattr(tcp, "MAX_WAITING_DELIVERIES", 10)
     heard, may_go_on, is_held = Queue[int](), Event(), Event()
     with host.inside(), Ensemble(APP) as reader, Ensemble(APP) as sender:
 

@@ -12,7 +12,8 @@ from tests.netns.traps import Trap, a_trap, a_unix_trap
 from tests.waiting import until
 
 from gandy.bus import Ensemble
-from gandy.bus.crew import MAX_PER_PROCESS, Search, Signpost, name_service
+from gandy.bus.crew import Search, Signpost, name_service
+from gandy.bus.limits import MAX_ADDRESSES_PER_PROCESS
 from gandy.config import parse_address
 from gandy.keys.foreman import ForemanKeys
 
@@ -137,7 +138,7 @@ def test_a_process_that_names_too_many_addresses_does_not_hide_our_foreman(host:
             liar.service(f"{name_service(OURS)}-10.0.0.2:{port}").offer()
         liar.service(f"{name_service(OURS)}-nonsense:").offer()
         with closing(Search(BAND, OURS)) as search:
-            assert len(find(search, ours)) <= MAX_PER_PROCESS + 1
+            assert len(find(search, ours)) <= MAX_ADDRESSES_PER_PROCESS + 1
 
 
 def test_a_false_foreman_that_makes_us_wait_does_not_hide_ours(host: Namespace) -> None:

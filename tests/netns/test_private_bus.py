@@ -23,6 +23,7 @@ from gandy.bus.core.discovery import LOCALHOST
 from gandy.bus.core.effects import ServiceFound, ServiceLost
 from gandy.bus.io import tcp
 from gandy.bus.io.privacy import Privacy
+from gandy.bus.limits import MAX_STRANGERS
 from gandy.bus.wire.control import Discovery, encode_discovery
 from gandy.bus.wire.dialects import DIALECTS
 from gandy.errors import UnknownService
@@ -211,7 +212,7 @@ def test_of_many_half_open_links_few_are_kept(pair: Pair, monkeypatch: pytest.Mo
 def test_a_flood_of_links_keeps_no_member_out(host: Namespace, pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(links, "PATIENCE", 600.0)
     # Both ends of each link, for two members, are here.
-    with many_files(4 * links.MAX_STRANGERS, 200) as files, ExitStack() as stack:
+    with many_files(4 * MAX_STRANGERS, 200) as files, ExitStack() as stack:
         for _ in range(files // 4):
             for member in pair:
                 stack.enter_context(dial(member)).sendall(b"\x16")

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from tests.fuzz import bus as fuzz
 from tests.strategies import cut_into_pieces
 
+from gandy.bus.limits import MAX_BUNDLE_DEPTH
 from gandy.bus.wire import control as bus_control
 from gandy.bus.wire import osc
 from gandy.bus.wire.control import ClockReply, ClockRequest, ClockSynced, Discovery, Init, Services, Tap
 from gandy.bus.wire.dialects import DIALECTS, Dialect
 from gandy.bus.wire.messages import (
-    MAX_BUNDLE_DEPTH,
     BusBundle,
     BusMessage,
     Framer,

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from gandy.bus.core.clock import (
     DRIFT,
+    LARGEST_SLEW,
     LEAD_LAW,
-    MAX_SLEW,
-    MAX_STILL,
+    LONGEST_STILL,
     PLAN,
     ClockFollower,
     Correction,
@@ -223,7 +223,9 @@ def test_the_bound_is_never_smaller_than_the_error_and_time_never_runs_backwards
     networks,
     crystals,
     st.lists(
-        st.tuples(st.floats(-2 * MAX_STILL, 2 * MAX_STILL), shares, shares, st.floats(0, 5)), min_size=1, max_size=3
+        st.tuples(st.floats(-2 * LONGEST_STILL, 2 * LONGEST_STILL), shares, shares, st.floats(0, 5)),
+        min_size=1,
+        max_size=3,
     ),
     plans,
     st.integers(0, 2**32),
@@ -252,8 +254,8 @@ def test_the_bound_holds_also_while_leaders_change(
             watch.look(world, *([] if is_trusted else [old]), *([world.leader] if is_heard else []))
 
 
-@given(networks, crystals, st.floats(-MAX_STILL, MAX_STILL), st.integers(0, 2**32))
-@example(Network(spread(0, 0, 0), spread(0, 0, 0)), Crystal(0.0), -MAX_SLEW, 0)
+@given(networks, crystals, st.floats(-LONGEST_STILL, LONGEST_STILL), st.integers(0, 2**32))
+@example(Network(spread(0, 0, 0), spread(0, 0, 0)), Crystal(0.0), -LARGEST_SLEW, 0)
 def test_it_converges_wherever_it_was(network: Network, crystal: Crystal, wrong: float, seed: int) -> None:
     clock = SharedClock()
     clock.set(crystal.read(0.0) + wrong, 0.0)

@@ -10,9 +10,9 @@ from tests.ensembles import START, listen, make_member
 
 from gandy.bus.core.coercion import Handler
 from gandy.bus.core.effects import Connect, Cut, Datagram, Write
-from gandy.bus.core.links import MAX_CONNECTING, MAX_STRANGERS
 from gandy.bus.core.member import Member
-from gandy.bus.core.processes import MAX_SERVICES, ProcessState
+from gandy.bus.core.processes import ProcessState
+from gandy.bus.limits import MAX_CONNECTING, MAX_SERVICES, MAX_STRANGERS
 from gandy.bus.wire.control import (
     ClockReply,
     ClockRequest,

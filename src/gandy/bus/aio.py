@@ -13,10 +13,10 @@ from gandy.bus.core.effects import News
 from gandy.bus.core.member import Delivery
 from gandy.bus.core.processes import Status
 from gandy.bus.ensemble import SPIN, Bus
+from gandy.bus.limits import MAX_UNFINISHED_DELIVERIES
 
 log = logging.getLogger("gandy.bus")
 
-MAX_WAITING: Final = 1_000  # deliveries that the loop has not begun, and coroutines that have not ended
 SLICE: Final = 0.5  # seconds between two looks at a clock that may be corrected meanwhile
 
 
@@ -103,7 +103,7 @@ class AsyncEnsemble(Bus):
     def _post(self, delivery: Delivery) -> None:
         """In the engine's thread, which waits while handlers are too far behind: so nothing more is read."""
         with self._room:
-            self._room.wait_for(lambda: self._waiting < MAX_WAITING or self._is_leaving)
+            self._room.wait_for(lambda: self._waiting < MAX_UNFINISHED_DELIVERIES or self._is_leaving)
             self._waiting += 1
         if not self._call(self._run, delivery):
             self._make_room()

@@ -14,6 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 from gandy.bus.ensemble import Bus, Ensemble
+from gandy.bus.limits import MAX_ADDRESSES_PER_PROCESS, MAX_SEARCH_ANSWERS, MAX_SEARCHED_ADDRESSES
 from gandy.clocks import read_monotonic
 from gandy.config import NETWORK, Address, parse_address
 from gandy.errors import AddressError, ConfigError, LinkError
@@ -26,9 +27,6 @@ SERVICE: Final = "foreman"
 PIN_DIGITS: Final = 16  # of a fingerprint, in the name of a service, which may have 64 bytes in all
 ASK_PERIOD: Final = 0.5  # seconds between two questions
 PATIENCE: Final = 6.0  # seconds; discovery has tried every port three times by then
-MAX_PER_PROCESS: Final = 4  # addresses that one process, or one answer, may name
-MAX_PLACES: Final = 16  # in one search; more would only keep us busy
-MAX_ANSWERS: Final = 100  # in one search
 
 _FOREMEN: Final = re.compile(rf"{SERVICE}(-[0-9a-f]{{{PIN_DIGITS}}})?")
 
@@ -109,11 +107,11 @@ class Search:
 
     def find_more(self) -> list[Address]:
         """Wait for addresses that were not known before, a few at a time. None when the time is up."""
-        while len(self._known) < MAX_PLACES:
+        while len(self._known) < MAX_SEARCHED_ADDRESSES:
             fresh = [each for each in dict.fromkeys(self._source.list_places()) if each not in self._known]
             if fresh:
-                self._known.update(fresh[:MAX_PER_PROCESS])
-                return fresh[:MAX_PER_PROCESS]
+                self._known.update(fresh[:MAX_ADDRESSES_PER_PROCESS])
+                return fresh[:MAX_ADDRESSES_PER_PROCESS]
             left = self._deadline - read_monotonic()
             if left <= 0:  # after a last look: a false foreman that makes us wait must not use up the time
                 break
@@ -141,7 +139,7 @@ class _Names:
 
     def _list_of(self, services: Sequence[str]) -> list[Address]:
         names = [name.removeprefix(self._prefix) for name in services if name.startswith(self._prefix)]
-        return list(_parse([f"tcp://{name}" for name in names[:MAX_PER_PROCESS]]))
+        return list(_parse([f"tcp://{name}" for name in names[:MAX_ADDRESSES_PER_PROCESS]]))
 
 
 class _Questions:
@@ -160,7 +158,7 @@ class _Questions:
         self._band.service(self._service).close()
 
     def _on_answer(self, *addresses: Any) -> None:
-        if len(self._answers) < MAX_ANSWERS:
+        if len(self._answers) < MAX_SEARCH_ANSWERS:
             self._answers.append(addresses)
             self._news.put(None)
 
@@ -177,7 +175,7 @@ class _Questions:
     def _ask(self) -> bool:
         """False if there is no foreman to ask."""
         names = sorted(name for name in self._band.services() if _FOREMEN.fullmatch(name))
-        for name in names[:MAX_PLACES]:
+        for name in names[:MAX_SEARCHED_ADDRESSES]:
             with suppress(AddressError):  # it is not connected yet, or has just gone
                 self._band.send(f"!{name}/where", f"!{self._service}/here")
         return bool(names)
@@ -185,7 +183,7 @@ class _Questions:
 
 def choose_places(answer: Sequence[Any], insecure: bool) -> list[Address]:
     """The addresses of an answer that we may try: on this machine its unix socket, else where it listens."""
-    places = list(_parse([each for each in answer[:MAX_PER_PROCESS] if isinstance(each, str)]))
+    places = list(_parse([each for each in answer[:MAX_ADDRESSES_PER_PROCESS] if isinstance(each, str)]))
     near = [each for each in places if each.scheme == "unix" and os.access(each.host, os.W_OK)]
     far = [each for each in places if each.scheme in NETWORK]
     return near + [each for each in far if each.scheme == "tcp" or insecure] or far

@@ -18,10 +18,10 @@ from gandy.bus.core.member import Delivery, Member
 from gandy.bus.core.processes import Status
 from gandy.bus.events import Message, Neighbour
 from gandy.bus.io.engine import Engine, run_delivery
+from gandy.bus.limits import MAX_ENSEMBLE_NAME, MAX_UNHEARD
 from gandy.bus.osc import Osc
 from gandy.bus.osc.incoming import OscIn
 from gandy.bus.osc.outgoing import OscOut
-from gandy.bus.wire.control import MAX_APP
 from gandy.bus.wire.dialects import DIALECTS, DialectName
 from gandy.clocks import read_monotonic
 from gandy.config import find_home
@@ -38,7 +38,6 @@ log = logging.getLogger("gandy.bus")
 F = TypeVar("F", bound=Callable[..., Any])
 Clock = Literal["follow", "lead"]
 
-MAX_UNHEARD: Final = 1_000  # news kept for the first listener; a program may never listen
 SPIN: Final = 0.0005  # seconds; sleeping is not more precise than this
 SLICE: Final = 0.5  # seconds between two looks at a clock that may be corrected meanwhile
 
@@ -117,8 +116,8 @@ class Bus:
             raise ConfigError(f"{dialect!r} is no dialect of the bus: {', '.join(DIALECTS)}")
         if clock not in ("follow", "lead"):
             raise ConfigError(f"a clock can follow or lead, not {clock!r}")
-        if not name.isprintable() or not 0 < len(name.encode()) <= MAX_APP:
-            raise ConfigError(f"an ensemble has a name of 1 to {MAX_APP} bytes")
+        if not name.isprintable() or not 0 < len(name.encode()) <= MAX_ENSEMBLE_NAME:
+            raise ConfigError(f"an ensemble has a name of 1 to {MAX_ENSEMBLE_NAME} bytes")
         post = self._prepare()
         self.name = name
         own, privacy = _choose_access(name, ip, key, insecure, has_peers=bool(peers))

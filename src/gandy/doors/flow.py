@@ -9,7 +9,6 @@ from gandy.doors.values import encode_value
 from gandy.limits import MAX_PIECE_BYTES
 from gandy.wire.calls import FRAME_COST, RESULT, WHOLE, WINDOW_BYTES
 
-MAX_FLOW_BYTES: Final = 16 * 1024 * 1024  # of one value: a door keeps it whole, until its caller reads it
 CHUNK: Final = MAX_PIECE_BYTES // 2  # bytes of a stream in one value
 
 

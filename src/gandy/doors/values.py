@@ -4,8 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
-MAX_FRAMES: Final = 1000  # of a message: a list of a million empty ones is no request
-MAX_PAYLOAD_FRAMES: Final = MAX_FRAMES - 20  # of a value: the rest is for addresses
+from gandy.doors.limits import MAX_PAYLOAD_FRAMES
 
 encode_value: Final = msgspec.msgpack.Encoder().encode
 

@@ -47,7 +47,7 @@ def test_a_listener_that_fails_does_not_stop_the_others() -> None:
 
 def test_while_a_loop_is_behind_nothing_more_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine waits for coroutines: what comes by TCP waits with its sender, and all of it comes in the end."""
-    monkeypatch.setattr(aio, "MAX_WAITING", 5)
+    monkeypatch.setattr(aio, "MAX_UNFINISHED_DELIVERIES", 5)
     name, sent, most = make_name(), 2_000, 0
 
     async def listen() -> list[int]:
@@ -90,7 +90,7 @@ def test_while_a_loop_is_behind_nothing_more_is_read(monkeypatch: pytest.MonkeyP
 
 
 def test_an_ensemble_whose_loop_is_stuck_can_be_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aio, "MAX_WAITING", 1)
+    monkeypatch.setattr(aio, "MAX_UNFINISHED_DELIVERIES", 1)
 
     async def leave() -> None:
         band = AsyncEnsemble(make_name())

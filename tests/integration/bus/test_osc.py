@@ -27,10 +27,11 @@ from tests.own_network import own_network
 from tests.waiting import PATIENCE, until
 
 from gandy.bus import INFINITUM, AsyncEnsemble, Ensemble, Message, Status
+from gandy.bus.limits import MAX_OSC_BYTES
 from gandy.bus.osc import incoming as osc_in
 from gandy.bus.osc import outgoing as osc_out
 from gandy.bus.osc import thread as osc_thread
-from gandy.bus.osc.streams import END, MAX_BYTES
+from gandy.bus.osc.streams import END
 from gandy.bus.wire import osc
 from gandy.bus.wire.messages import frame
 from gandy.errors import ConfigError, LinkError, NoClock
@@ -329,7 +330,7 @@ def test_nonsense_in_a_frame_is_no_reason_to_cut(silent: Ensemble) -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [struct.pack(">I", MAX_BYTES + 1), END + b"x" * (MAX_BYTES + 1)],
+    [struct.pack(">I", MAX_OSC_BYTES + 1), END + b"x" * (MAX_OSC_BYTES + 1)],
     ids=["length", "slip"],
 )
 def test_endless_message_is_cut(silent: Ensemble, data: bytes) -> None:
@@ -342,7 +343,7 @@ def test_endless_message_is_cut(silent: Ensemble, data: bytes) -> None:
 
 
 def test_connections_are_few(silent: Ensemble, monkeypatch: pytest.MonkeyPatch, clients: Clients) -> None:
-    monkeypatch.setattr(osc_in, "MAX_CONNECTIONS", 2)
+    monkeypatch.setattr(osc_in, "MAX_OSC_CONNECTIONS", 2)
     kitchen = Service(silent)
     door = silent.osc_in("kitchen", 0, tcp=True)
     peers = []
@@ -361,7 +362,7 @@ def test_connections_are_few(silent: Ensemble, monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_handlers_that_are_behind_slow_the_sender_down(silent: Ensemble, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(osc_thread, "MAX_WAITING", 100)
+    monkeypatch.setattr(osc_thread, "MAX_WAITING_DELIVERIES", 100)
     goes_on, count = Event(), 2_000
     got: list[int] = []
 
@@ -500,7 +501,7 @@ def try_to_send(band: Ensemble, got: "Queue[Any]") -> bool:
 
 
 def test_program_that_does_not_read_is_cut(silent: Ensemble, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(osc_out, "MAX_UNSENT_BYTES", 1 << 20)
+    monkeypatch.setattr(osc_out, "MAX_OSC_UNSENT_BYTES", 1 << 20)
     with socket.create_server((HOST, 0)) as server:
         door = silent.osc_out("far", HOST, server.getsockname()[1], tcp=True)
         peer, _ = server.accept()

@@ -16,9 +16,8 @@ import uvloop
 import zmq
 
 from gandy.config import Address
+from gandy.doors.limits import MAX_FRAMES, MAX_UNSENT_BYTES
 from gandy.doors.sockets.router import TURN_MESSAGES, Router
-from gandy.doors.sockets.unsent import MAX_UNSENT_BYTES
-from gandy.doors.values import MAX_FRAMES
 from gandy.errors import ConfigError
 
 DEADLINE = 30.0  # seconds; far more than anything here takes on a busy machine

@@ -9,14 +9,15 @@ from collections.abc import Callable, Iterator
 from typing import Final, Generic, TypeVar
 
 from gandy.bus.core.patterns import Pattern, compile_pattern, has_pattern
+from gandy.bus.limits import (
+    MAX_HANDLER_PATH,
+    MAX_HANDLERS,
+    MAX_HANDLERS_AT_PATH,
+    MAX_PATH_DEPTH,
+    MAX_PATH_NAME,
+    MAX_SEARCH_STEPS,
+)
 from gandy.errors import ConfigError
-
-MAX_PATH: Final = 900  # characters; with its service it must fit an address
-MAX_NAME: Final = 255  # characters of one name in it, which bounds the cost of matching it
-MAX_DEPTH: Final = 64  # names in a path
-MAX_AT_PATH: Final = 1_000  # handlers at one path: adding one copies the others
-MAX_HANDLERS: Final = 1_000_000  # of one service: a program that adds them without end gets an error
-MAX_STEPS: Final = 2_000_000  # names compared for one message, weighted by the cost of the pattern: half a second
 
 _RESERVED: Final = frozenset("*?[]{}\0")
 
@@ -39,7 +40,7 @@ def check_path(path: str) -> str:
         raise ConfigError(f"the path {path!r} must begin with / (or with !, which means the same here)")
     if _RESERVED.intersection(path):
         raise ConfigError(f"the path {path!r} has pattern characters: senders may use patterns, handlers may not")
-    if len(path) > MAX_PATH or len(names) > MAX_DEPTH or len(max(names, key=len)) > MAX_NAME:
+    if len(path) > MAX_HANDLER_PATH or len(names) > MAX_PATH_DEPTH or len(max(names, key=len)) > MAX_PATH_NAME:
         raise ConfigError(f"the path {path[:40]!r}... is too long")
     if len(path) > 1 and "" in names:
         raise ConfigError(f"the path {path!r} has an empty name: write single slashes, and none at the end")
@@ -78,7 +79,7 @@ class AddressTree(Generic[H]):
         self,
         on_change: Callable[[], None] = lambda: None,
         max_handlers: int = MAX_HANDLERS,
-        max_steps: int = MAX_STEPS,
+        max_steps: int = MAX_SEARCH_STEPS,
     ) -> None:
         self.refused = 0
         self._on_change = on_change
@@ -97,8 +98,8 @@ class AddressTree(Generic[H]):
         if self._count >= self._max_handlers:
             raise ConfigError(f"a service has at most {self._max_handlers:,} handlers: remove some")
         handlers = self._whole.get(path, ())
-        if len(handlers) >= MAX_AT_PATH:
-            raise ConfigError(f"a path has at most {MAX_AT_PATH:,} handlers, and /{path} has them")
+        if len(handlers) >= MAX_HANDLERS_AT_PATH:
+            raise ConfigError(f"a path has at most {MAX_HANDLERS_AT_PATH:,} handlers, and /{path} has them")
         self._put(path, (*handlers, handler))
         self._count += 1
 

@@ -10,21 +10,20 @@ from enum import Enum
 from math import inf, nextafter
 from typing import Final, NamedTuple
 
+from gandy.bus.limits import MAX_CLOCK_REQUESTS, MAX_SHARED_TIME
 from gandy.errors import LocalProtocolError
 from gandy.moments import LONG_AGO, NEVER, Monotonic, Shared
 
 # Seconds per second, between our clock and the leader's: each of two crystals is off by at most 50 ppm.
 DRIFT: Final = 100e-6
-RESOLUTION: Final = 1e-6  # seconds; the original sends whole microseconds, and doubles near MAX_TIME are no finer
-MAX_TIME: Final = float(1 << 33)  # seconds; beyond it, a double cannot hold a microsecond
+RESOLUTION: Final = 1e-6  # seconds; the original sends whole microseconds
 
 SLEW: Final = 0.1  # by which the shared time runs faster or slower while it is corrected
-MAX_SLEW: Final = 1.0  # seconds; a larger correction is not slewed: forward it jumps, backward it stands still
-MAX_STILL: Final = 10.0  # seconds; rather than stand still for longer, a clock is set back
+LARGEST_SLEW: Final = 1.0  # seconds; a larger correction is not slewed: forward it jumps, backward it stands still
+LONGEST_STILL: Final = 10.0  # seconds; rather than stand still for longer, a clock is set back
 
 NEEDED_REPLIES: Final = 5  # as in the original
-MAX_OUTSTANDING: Final = 8  # requests that may still be answered; the original accepts only the latest
-MAX_SERIAL: Final = 0x7FFF_FFFF  # it travels as an int32
+LAST_SERIAL: Final = 0x7FFF_FFFF  # it travels as an int32
 START_PERIOD: Final = 0.5  # seconds; the longest pause between two requests until there are enough replies
 FREE_RUN: Final = 1000.0  # seconds without a leader until the time is too wrong: by 0.1 s, at DRIFT
 
@@ -44,7 +43,7 @@ class Correction(Enum):
     SLEW = "slew"
     JUMP = "jump"  # forward
     STILL = "still"  # it stands until it is right
-    RESTART = "restart"  # back, by more than MAX_STILL: times agreed on before mean nothing now
+    RESTART = "restart"  # back, by more than LONGEST_STILL: times agreed on before mean nothing now
 
 
 class _Line(NamedTuple):
@@ -118,10 +117,10 @@ class SharedClock:
         here = self.read(local)
         wanted = add_offset(local, offset)
         advance = wanted - here
-        if advance > MAX_SLEW or advance < -MAX_STILL:
+        if advance > LARGEST_SLEW or advance < -LONGEST_STILL:
             self.set(wanted, local)
             return Correction.JUMP if advance > 0 else Correction.RESTART
-        if advance < -MAX_SLEW:
+        if advance < -LARGEST_SLEW:
             self._line = _Line(local, here, 0.0, local - advance)
             return Correction.STILL
         rate = 1.0 + SLEW if advance > 0 else 1.0 - SLEW
@@ -211,9 +210,9 @@ class ClockFollower:
         if now < self._ping_at:
             return []
         self._ping_at = now + self._choose_period(now)
-        self._serial = self._serial % MAX_SERIAL + 1
+        self._serial = self._serial % LAST_SERIAL + 1
         self._sent[self._serial] = now
-        if len(self._sent) > MAX_OUTSTANDING:
+        if len(self._sent) > MAX_CLOCK_REQUESTS:
             del self._sent[next(iter(self._sent))]
         return [self._serial]
 
@@ -223,7 +222,7 @@ class ClockFollower:
         After SET we are synchronised, and the other processes must be told.
         """
         sent = self._sent.pop(serial, NEVER)
-        if now < sent or not 0 <= float(time) <= MAX_TIME:
+        if now < sent or not 0 <= float(time) <= MAX_SHARED_TIME:
             self.strays += 1
             return None
         self._trips.append(now - sent)
@@ -309,7 +308,7 @@ class ClockLeader:
 
 PATIENCE: Final = 2.0  # seconds; by then discovery has tried each port once, and a lost leader may be back
 TURN: Final = 0.1  # seconds; processes offer one after the other, the greatest name first
-MAX_TURNS: Final = 20  # more would take too long; if two offer at once, the law below chooses one
+LAST_TURN: Final = 20  # more would take too long; if two offer at once, the law below chooses one
 
 
 class Lead(Enum):
@@ -401,7 +400,7 @@ class LeaderChoice:
         return self._move(LeadEvent.RIVAL, self._name)
 
     def _compute_turn(self, now: Monotonic, greater_names: int) -> Monotonic:
-        return now + self._patience + TURN * min(greater_names, MAX_TURNS) if self._may_lead else NEVER
+        return now + self._patience + TURN * min(greater_names, LAST_TURN) if self._may_lead else NEVER
 
     def _move(self, event: LeadEvent, leader: str | None) -> tuple[LeadAct, ...]:
         self.state, acts = LEAD_LAW[self.state, event]

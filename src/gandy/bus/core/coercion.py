@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
+from gandy.bus.limits import MAX_PLAN_TYPES, MAX_PLANS
 from gandy.bus.wire.types import Item, parse_types
 from gandy.errors import ConfigError
-
-MAX_PLANS: Final = 1_024  # pairs of type strings whose plans are kept
-MAX_PLANNED: Final = 256  # types in such a pair, so that a peer cannot fill the memory with long ones
 
 NUMBERS: Final = frozenset("ihfdtBTF")  # truth values count as such
 STRINGS: Final = frozenset("sS")
@@ -27,7 +25,7 @@ def coerce(args: Args, types: str, wanted: str) -> Args | None:
     """The values as the wanted types, or None if they do not fit."""
     if types == wanted:
         return args
-    plan = _plan_once(types, wanted) if len(types) <= MAX_PLANNED else _plan(types, wanted)
+    plan = _plan_once(types, wanted) if len(types) <= MAX_PLAN_TYPES else _plan(types, wanted)
     if plan is None:
         return None
     try:

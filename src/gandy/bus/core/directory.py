@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from gandy.bus.core.effects import MemberOutput, ServiceFound, ServiceLost
 from gandy.bus.core.links import Links
-from gandy.bus.core.processes import MAX_SERVICES, Process, Providers
+from gandy.bus.core.processes import Process, Providers
+from gandy.bus.limits import MAX_SERVICES
 from gandy.bus.wire.control import Services, encode_services, is_process, make_first_services
 from gandy.bus.wire.dialects import CLOCK_SERVICE, LOCAL_SERVICE, Dialect
 

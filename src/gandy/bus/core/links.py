@@ -9,18 +9,22 @@ from typing import Final, NamedTuple
 
 from gandy.bus.core.discovery import LOCALHOST
 from gandy.bus.core.effects import Connect, Cut, Datagram, MemberOutput
-from gandy.bus.core.processes import MAX_PROCESSES, PeerLink, Process, ProcessState
+from gandy.bus.core.processes import PeerLink, Process, ProcessState
+from gandy.bus.limits import (
+    MAX_BUS_MESSAGE,
+    MAX_CONNECTING,
+    MAX_DISCOVERY_BYTES,
+    MAX_INIT_BYTES,
+    MAX_PROCESSES,
+    MAX_STRANGERS,
+)
 from gandy.bus.wire.control import Discovery, Init, decode_discovery, decode_init, encode_discovery
 from gandy.bus.wire.dialects import Dialect
-from gandy.bus.wire.messages import MAX_BUS_MESSAGE, Order
+from gandy.bus.wire.messages import Order
 from gandy.errors import RemoteProtocolError
 from gandy.moments import NEVER, Monotonic
 
-MAX_CONNECTING: Final = 64  # connections that are being made: a host that announces thousands only wants us to try them
-MAX_STRANGERS: Final = 256  # links that have not identified themselves
 PATIENCE: Final = 5.0  # seconds for a connection to be made, and for its first message
-MAX_INIT: Final = 4096  # bytes of that message
-MAX_DISCOVERY: Final = 512  # bytes; no valid one is longer
 CACHED_DISCOVERIES: Final = 1024  # the same few come again and again
 
 
@@ -81,7 +85,7 @@ class Links:
 
     def on_discovery(self, data: bytes, ip: str, now: Monotonic) -> None:
         """docs/protocol/bus.md, rules 6 and 7. Raises: RemoteProtocolError."""
-        decode = _decode_cached if len(data) <= MAX_DISCOVERY else decode_discovery
+        decode = _decode_cached if len(data) <= MAX_DISCOVERY_BYTES else decode_discovery
         message = decode(data, self._dialect)
         if message.app != self._app or message.process == self._name or message.process in self.processes:
             return
@@ -119,7 +123,7 @@ class Links:
 
     def _add(self, now: Monotonic, process: Process | None = None) -> PeerLink:
         self._next += 1
-        link = self._links[self._next] = self._waiting[self._next] = PeerLink(self._next, MAX_INIT, now, process)
+        link = self._links[self._next] = self._waiting[self._next] = PeerLink(self._next, MAX_INIT_BYTES, now, process)
         if process is not None:
             process.link = link.number
         return link

@@ -5,25 +5,20 @@ head goes too, without a search, until a handler is added or removed.
 """
 
 from collections import Counter, deque
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from gandy.bus.core.addresses import AddressTree, split_address
 from gandy.bus.core.coercion import Args, Handler
-from gandy.bus.core.processes import MAX_SERVICES
 from gandy.bus.core.schedule import Handle, Schedule
 from gandy.bus.core.timekeeper import Timekeeper
+from gandy.bus.limits import MAX_DELIVERIES, MAX_ROUTE_HANDLERS, MAX_ROUTE_HEAD, MAX_ROUTES, MAX_SERVICES
 from gandy.bus.wire.control import is_name, is_process
 from gandy.bus.wire.dialects import CLOCK_SERVICE, LOCAL_SERVICE
 from gandy.bus.wire.messages import AT_ONCE, UNTIMED, Elements, Order, Reading, decode, find_args, find_reading, peek
 from gandy.errors import ConfigError, NotScheduled, RemoteProtocolError
 from gandy.moments import NEVER, Monotonic, Shared
-
-MAX_DELIVERIES: Final = 100_000  # waiting for handlers; then our own program may not add to them
-MAX_ROUTES: Final = 1_024  # remembered; peers choose them, so they are few, and all are forgotten at once
-MAX_HEAD: Final = 128  # bytes of the head of a route
-MAX_ROUTED: Final = 64  # handlers of a route; a pattern may have found a million
 
 
 class Delivery(Struct, frozen=True):
@@ -198,7 +193,7 @@ class LocalServices:
             self._dropped["nonsense"] += 1
             return
         route = Route(address, reading, handlers)
-        if data.startswith(UNTIMED) and begin <= MAX_HEAD and len(handlers) <= MAX_ROUTED:
+        if data.startswith(UNTIMED) and begin <= MAX_ROUTE_HEAD and len(handlers) <= MAX_ROUTE_HANDLERS:
             self._remember(route, data[:begin], order)
         self._follow(route, time, data, begin)
 

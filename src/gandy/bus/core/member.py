@@ -18,6 +18,7 @@ from gandy.bus.core.outbox import Outbox
 from gandy.bus.core.processes import Process, ProcessState, Status
 from gandy.bus.core.schedule import Handle
 from gandy.bus.core.timekeeper import Timekeeper
+from gandy.bus.limits import MAX_DATAGRAM
 from gandy.bus.wire.control import (
     ClockReply,
     ClockRequest,
@@ -28,7 +29,7 @@ from gandy.bus.wire.control import (
     encode_init,
 )
 from gandy.bus.wire.dialects import CLOCK_SERVICE, LOCAL_SERVICE, Dialect
-from gandy.bus.wire.messages import AT_ONCE, MAX_DATAGRAM, BusMessage, Order, decode_message, peek
+from gandy.bus.wire.messages import AT_ONCE, BusMessage, Order, decode_message, peek
 from gandy.errors import RemoteProtocolError
 from gandy.moments import Monotonic, Shared
 

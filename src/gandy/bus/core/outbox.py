@@ -4,7 +4,7 @@ Programs send to the same few addresses again and again, so what is encoded once
 """
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from gandy.bus.core.addresses import split_address
 from gandy.bus.core.directory import ServiceDirectory
@@ -12,14 +12,11 @@ from gandy.bus.core.effects import Datagram, MemberOutput, Write
 from gandy.bus.core.links import Links
 from gandy.bus.core.local_services import LocalServices, RawMessage
 from gandy.bus.core.processes import Process, ProcessState
-from gandy.bus.core.schedule import HORIZON
 from gandy.bus.core.timekeeper import Timekeeper
+from gandy.bus.limits import HORIZON, MAX_DRAFT_TYPES, MAX_DRAFTS
 from gandy.bus.wire.messages import AT_ONCE, Draft, Order, draft, frame, infer_types, peek
 from gandy.errors import AddressError, NoClock, NotScheduled, UnknownService
 from gandy.moments import Monotonic, Shared
-
-MAX_DRAFTS: Final = 1_024  # kept; all are forgotten at once
-MAX_DRAFTED: Final = 32  # types of one of them
 
 
 class Outbox:
@@ -89,7 +86,7 @@ class Outbox:
         if parts is None:
             raise AddressError(f"{address!r} is no address: write /service/path, or !service/path")
         drafted = parts[0], draft(address, types, self._order)
-        if len(types) <= MAX_DRAFTED:
+        if len(types) <= MAX_DRAFT_TYPES:
             if len(self._drafts) >= MAX_DRAFTS:
                 self._drafts.clear()
             self._drafts[address, types] = drafted

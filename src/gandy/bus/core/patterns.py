@@ -12,11 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-MAX_PATTERN: Final = 255  # characters; a longer pattern matches nothing
-MAX_WORDS: Final = 256  # that a pattern without `*` may expand to, to be looked up one by one
-MAX_CACHED: Final = (
-    1_024  # compiled patterns: a program sends the same few, and a hostile peer must not fill the memory
-)
+from gandy.bus.limits import MAX_CACHED_PATTERNS, MAX_PATTERN, MAX_PATTERN_WORDS
+
 PART_COST: Final = 2  # of a part for each name; the comparison of a name with `this*that` costs 1
 
 # The last alternative is ordinary characters, and brackets and braces that are never closed.
@@ -67,7 +64,7 @@ class _Letter:
         if len(self._edges) % 2:
             return None
         ranges = list(zip(self._edges[::2], self._edges[1::2], strict=True))
-        if sum(end - begin for begin, end in ranges) > MAX_WORDS:
+        if sum(end - begin for begin, end in ranges) > MAX_PATTERN_WORDS:
             return None
         return [chr(code) for begin, end in ranges for code in range(begin, end)]
 
@@ -116,7 +113,7 @@ def compile_pattern(text: str) -> Pattern:
     return _compile(text) if len(text) <= MAX_PATTERN else _NOTHING
 
 
-@lru_cache(MAX_CACHED)
+@lru_cache(MAX_CACHED_PATTERNS)
 def _compile(text: str) -> Pattern:
     parts = _parse(text)
     words = _spell(parts)
@@ -134,7 +131,7 @@ def _spell(parts: list[_Part]) -> list[str] | None:
     words = [""]
     for part in parts:
         endings = part.spell()
-        if endings is None or len(words) * len(endings) > MAX_WORDS:
+        if endings is None or len(words) * len(endings) > MAX_PATTERN_WORDS:
             return None
         words = [word + ending for word in words for ending in endings]
     return list(dict.fromkeys(words))

@@ -6,13 +6,9 @@ agree, in whatever order they heard of the offers, and need not ask one another.
 
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import Final
 
 from gandy.bus.wire.messages import Framer, Order
 from gandy.moments import Monotonic
-
-MAX_PROCESSES: Final = 2_000  # in the table; a host that announces more only wants to fill it
-MAX_SERVICES: Final = 1_000  # of one process
 
 
 class ProcessState(IntEnum):

@@ -5,14 +5,11 @@ It refuses items that are too far ahead, too many or too large.
 
 from heapq import heapify, heappop, heappush
 from math import inf
-from typing import Final, Generic, NewType, TypeVar
+from typing import Generic, NewType, TypeVar
 
+from gandy.bus.limits import HORIZON, MAX_TIMED_BYTES, MAX_TIMED_MESSAGES
 from gandy.errors import NotScheduled
 from gandy.moments import Shared
-
-MAX_COUNT: Final = 100_000  # entries; any process of the ensemble can send timed messages
-MAX_BYTES: Final = 64 * 1024 * 1024  # of all entries, by the sizes that `add` is given
-HORIZON: Final = 86_400.0  # seconds; for later there are jobs, which survive a restart
 
 Handle = NewType("Handle", int)
 T = TypeVar("T")
@@ -21,7 +18,9 @@ T = TypeVar("T")
 class Schedule(Generic[T]):
     """Items by their time; those of one time in the order in which they were added."""
 
-    def __init__(self, max_count: int = MAX_COUNT, horizon: float = HORIZON, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(
+        self, max_count: int = MAX_TIMED_MESSAGES, horizon: float = HORIZON, max_bytes: int = MAX_TIMED_BYTES
+    ) -> None:
         self._max_count = max_count
         self._horizon = horizon
         self._max_bytes = max_bytes

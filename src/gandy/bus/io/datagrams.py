@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from gandy.bus.core.effects import Datagram
 from gandy.bus.core.member import Member
-from gandy.bus.io.sockets import MAX_DATAGRAM_BYTES, MAX_READS, MAX_WAITING, Sockets
+from gandy.bus.io.sockets import DATAGRAM_BUFFER, READS_PER_TURN, Sockets
 from gandy.bus.io.spinning import SpinPolicy
+from gandy.bus.limits import MAX_WAITING_DELIVERIES
 from gandy.clocks import read_monotonic
 from gandy.moments import LONG_AGO
 
@@ -35,16 +36,16 @@ class Datagrams:
     def read(self, _event: int) -> bool:
         """True if more than deliveries came of it."""
         # Only in a burst is there a second read: one that finds nothing takes as long as the first.
-        limit = MAX_READS if self._is_burst else 1
+        limit = READS_PER_TURN if self._is_burst else 1
         sock, member, read, ip, result = self._sockets.datagrams, self._member, 0, "", False
-        if len(member.deliveries) >= MAX_WAITING:  # links were quicker
+        if len(member.deliveries) >= MAX_WAITING_DELIVERIES:  # links were quicker
             return False
         try:
-            while read < limit and len(member.deliveries) < MAX_WAITING:
+            while read < limit and len(member.deliveries) < MAX_WAITING_DELIVERIES:
                 if self._foreign:
-                    data, (ip, _) = sock.recvfrom(MAX_DATAGRAM_BYTES)
+                    data, (ip, _) = sock.recvfrom(DATAGRAM_BUFFER)
                 else:  # formatting the sender's address takes longer than reading the message
-                    data = sock.recv(MAX_DATAGRAM_BYTES)
+                    data = sock.recv(DATAGRAM_BUFFER)
                 now = read_monotonic()
                 if self._privacy is not None:
                     data = self._privacy.open(data)
@@ -61,8 +62,8 @@ class Datagrams:
 
     def read_discovery(self, _event: int) -> bool:
         with suppress(OSError):  # as above
-            for _ in range(MAX_READS):
-                data, (ip, _) = self._sockets.discovery.recvfrom(MAX_DATAGRAM_BYTES)
+            for _ in range(READS_PER_TURN):
+                data, (ip, _) = self._sockets.discovery.recvfrom(DATAGRAM_BUFFER)
                 if self._privacy is not None:
                     data = self._privacy.open(data)
                 self._member.on_datagram(data, ip, read_monotonic())

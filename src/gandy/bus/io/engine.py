@@ -19,8 +19,8 @@ from gandy.bus.io.datagrams import Datagrams
 from gandy.bus.io.poller import Poller
 from gandy.bus.io.sockets import Sockets
 from gandy.bus.io.tcp import TcpLinks
+from gandy.bus.limits import MAX_DATAGRAM
 from gandy.bus.wire.dialects import Dialect
-from gandy.bus.wire.messages import MAX_DATAGRAM
 from gandy.clocks import read_monotonic, read_wall
 from gandy.errors import LinkError
 from gandy.moments import LONG_AGO, Monotonic, Shared

@@ -9,8 +9,8 @@ from gandy.bus.io.spinning import SpinPolicy
 from gandy.clocks import read_monotonic
 from gandy.moments import Monotonic
 
-MAX_EVENTS: Final = 64  # of one poll; Python allocates memory for so many
-MAX_WAIT: Final = 60.0  # seconds
+EVENTS_PER_POLL: Final = 64  # of one poll; Python allocates memory for so many
+LONGEST_WAIT: Final = 60.0  # seconds
 FINE: Final = 0.002  # seconds; epoll counts milliseconds, so a shorter wait is left to select
 
 Reaction: TypeAlias = Callable[[int], bool]  # takes epoll's events; True: more than deliveries may have come of them
@@ -53,14 +53,14 @@ class Poller:
                 return events
             seconds = until - read_monotonic()
         if seconds >= FINE:
-            return self._epoll.poll(min(seconds - FINE / 2, MAX_WAIT), MAX_EVENTS)
+            return self._epoll.poll(min(seconds - FINE / 2, LONGEST_WAIT), EVENTS_PER_POLL)
         if seconds > 0:
             select.select((self._epoll,), (), (), seconds)
-        return self._epoll.poll(0, MAX_EVENTS)
+        return self._epoll.poll(0, EVENTS_PER_POLL)
 
     def _spin(self, until: Monotonic) -> Events:
         spin, poll = self.spin, self._epoll.poll
-        while not (events := poll(0, MAX_EVENTS)):
+        while not (events := poll(0, EVENTS_PER_POLL)):
             os.sched_yield()  # the process that is to answer may need this processor
             if (now := read_monotonic()) >= until:
                 spin.on_missed(now)

@@ -26,6 +26,7 @@ from cryptography.x509.oid import NameOID
 
 from gandy.bus.core.discovery import is_discovery
 from gandy.bus.core.links import Endpoints
+from gandy.bus.limits import MAX_DEPARTED_LINKS
 from gandy.clocks import read_monotonic
 from gandy.keys.ensemble import KEY_BYTES
 from gandy.keys.session import NO_CHECK_TIME, TlsSession
@@ -41,7 +42,6 @@ MESSAGE: Final = 0xD2  # then the sender's mark, a count and the sealed message
 OVERHEAD: Final = 1 + MARK_BYTES + COUNT_BYTES + 16  # bytes that sealing adds to a message
 
 LINGER: Final = 2.0  # seconds for which datagrams of a link are accepted after its end
-MAX_DEPARTED: Final = 256  # such links
 
 WINDOW: Final = 1024  # messages that may overtake one another
 
@@ -122,7 +122,7 @@ class Privacy:
         """Its link has ended."""
         del self._peers[peer.their_mark]
         self._departed[peer.their_mark] = self._read_clock(), peer
-        while len(self._departed) > MAX_DEPARTED:
+        while len(self._departed) > MAX_DEPARTED_LINKS:
             self._departed.popitem(last=False)
         if self._places[peer.where] is peer:
             del self._places[peer.where]

@@ -11,10 +11,9 @@ from gandy.errors import ConfigError
 
 BACKLOG: Final = 128
 BUFFER_BYTES: Final = 1 << 20  # for datagrams that come while a handler runs
-MAX_READS: Final = 100  # of one socket before the others get their turn
+READS_PER_TURN: Final = 100  # of one socket before the others get their turn
 READ_BYTES: Final = 1 << 16  # with more, Python maps and unmaps memory for each read
-MAX_DATAGRAM_BYTES: Final = 1 << 16
-MAX_WAITING: Final = 10_000  # deliveries; while handlers are so far behind, nothing more is read
+DATAGRAM_BUFFER: Final = 1 << 16
 
 # Seconds: so a peer whose machine has gone is noticed.
 KEEPALIVE_IDLE: Final = 5

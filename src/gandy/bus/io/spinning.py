@@ -11,7 +11,7 @@ from gandy.moments import LONG_AGO, Monotonic
 
 SOON: Final = 0.001  # seconds between two messages that may be a dialogue
 MOMENT: Final = 0.0004  # seconds to spin
-MAX_MISSES: Final = 3  # spins without a message, one after the other
+MISSES_BEFORE_REST: Final = 3  # spins without a message, one after the other
 REST: Final = 0.1  # seconds without spinning after that
 
 
@@ -40,6 +40,6 @@ class SpinPolicy:
         """It stopped spinning before a message came."""
         self.until = None
         self._misses += 1
-        if self._misses >= MAX_MISSES:
+        if self._misses >= MISSES_BEFORE_REST:
             self._misses = 0
             self._rests_until = now + REST

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from gandy.bus.core.member import Member
 from gandy.bus.io.poller import Poller
-from gandy.bus.io.sockets import MAX_READS, MAX_WAITING, READ_BYTES, Sockets, set_up_link
+from gandy.bus.io.sockets import READ_BYTES, READS_PER_TURN, Sockets, set_up_link
+from gandy.bus.limits import MAX_UNSENT_BYTES, MAX_WAITING_DELIVERIES
 from gandy.clocks import read_monotonic
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("gandy.bus")
 
-MAX_UNSENT_BYTES: Final = 32 * 1024 * 1024  # for a peer that does not read; beyond, it is cut
 FLUSH_SECONDS: Final = 5.0  # when we leave, to send what is left
 FAREWELL_SECONDS: Final = 0.2  # after that, for the peers to close their ends
 
@@ -55,7 +55,7 @@ class TcpLinks:
         return len(self._links)
 
     def accept(self, _event: int) -> bool:
-        for _ in range(MAX_READS):
+        for _ in range(READS_PER_TURN):
             try:
                 sock, _ = self._server.accept()
             except OSError as error:
@@ -144,7 +144,7 @@ class TcpLinks:
 
     def _read(self, link: TcpLink) -> bool:
         result = False
-        for _ in range(MAX_READS):
+        for _ in range(READS_PER_TURN):
             try:
                 data = link.socket.recv(READ_BYTES)
             except OSError as error:
@@ -160,7 +160,7 @@ class TcpLinks:
                 result |= self._read_private(link, link.session, data)
             elif not self._member.on_data(link.number, data, read_monotonic()):
                 result = True
-            if len(data) < READ_BYTES or len(self._member.deliveries) >= MAX_WAITING:
+            if len(data) < READ_BYTES or len(self._member.deliveries) >= MAX_WAITING_DELIVERIES:
                 break
         return result
 

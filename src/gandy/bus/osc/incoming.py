@@ -7,7 +7,8 @@ from typing import Final
 
 from gandy.bus.core.local_services import check_service
 from gandy.bus.core.member import Member
-from gandy.bus.io.sockets import BUFFER_BYTES, MAX_READS, READ_BYTES, set_up_link
+from gandy.bus.io.sockets import BUFFER_BYTES, READ_BYTES, READS_PER_TURN, set_up_link
+from gandy.bus.limits import MAX_OSC_CONNECTIONS
 from gandy.bus.osc.streams import SlipFramer, make_framer
 from gandy.bus.osc.thread import OscBridge, OscThread, find_host
 from gandy.bus.osc.values import Clocks, from_osc
@@ -17,7 +18,6 @@ from gandy.clocks import read_wall
 from gandy.errors import ConfigError, LinkError, NoClock, NotScheduled, RemoteProtocolError, UnknownService
 from gandy.moments import Monotonic, Wall
 
-MAX_CONNECTIONS: Final = 64  # to one port; each may make us keep MAX_BYTES
 BACKLOG: Final = 16
 
 
@@ -47,7 +47,7 @@ class OscIn(OscBridge):
             self._thread.remove(self)
 
     def _read_datagrams(self, _events: int) -> None:
-        for _ in range(MAX_READS):
+        for _ in range(READS_PER_TURN):
             try:
                 data = self._socket.recv(READ_BYTES)
             except OSError:  # nothing is left
@@ -59,7 +59,7 @@ class OscIn(OscBridge):
             sock, _ = self._socket.accept()
         except OSError:  # the peer has gone
             return
-        if len(self._streams) >= MAX_CONNECTIONS:
+        if len(self._streams) >= MAX_OSC_CONNECTIONS:
             self._drop("too many connections")
             sock.close()
             return

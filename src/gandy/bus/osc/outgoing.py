@@ -11,15 +11,14 @@ from gandy.bus.core.coercion import Handler
 from gandy.bus.core.member import Delivery, Member
 from gandy.bus.core.processes import Status
 from gandy.bus.io.sockets import READ_BYTES, set_up_link
+from gandy.bus.limits import MAX_DATAGRAM, MAX_OSC_UNSENT_BYTES
 from gandy.bus.osc.thread import OscBridge, OscThread, find_host
 from gandy.bus.osc.values import Clocks, to_osc
 from gandy.bus.wire import osc
-from gandy.bus.wire.messages import MAX_DATAGRAM, frame
+from gandy.bus.wire.messages import frame
 from gandy.clocks import read_monotonic, read_wall
 from gandy.errors import ConfigError, LinkError, NoClock
 from gandy.moments import LONG_AGO, NEVER, Monotonic, Shared
-
-MAX_UNSENT_BYTES: Final = 8 * 1024 * 1024  # for a program that does not read; beyond, it is cut
 
 RETRY_SECONDS: Final = 1.0  # after a connection failed; messages before that are dropped
 LINGER_SECONDS: Final = 1.0  # when we close, to send what is left
@@ -114,7 +113,7 @@ class OscTcpOut(OscOut):
             if self._link is None:
                 self._drop("there is no connection")
                 return
-            if len(self._unsent) + len(data) > MAX_UNSENT_BYTES:
+            if len(self._unsent) + len(data) > MAX_OSC_UNSENT_BYTES:
                 self._drop("the program does not read, and is cut")
                 self._lose()
                 return

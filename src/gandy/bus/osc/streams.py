@@ -2,15 +2,14 @@
 
 from typing import Final
 
+from gandy.bus.limits import MAX_OSC_BYTES
 from gandy.bus.wire.messages import Framer
 from gandy.errors import ErrorCode, RemoteProtocolError
-
-MAX_BYTES: Final = 1 << 20  # of an OSC message or bundle over TCP
 
 
 def make_framer(data: bytes) -> "Framer | SlipFramer":
     """OSC 1.0 has lengths before messages, OSC 1.1 has SLIP. The first byte decides: no length begins with END."""
-    return SlipFramer() if data.startswith(END) else Framer(MAX_BYTES)
+    return SlipFramer() if data.startswith(END) else Framer(MAX_OSC_BYTES)
 
 
 END: Final = b"\xc0"
@@ -38,6 +37,6 @@ class SlipFramer:
             if message:
                 return message.replace(_ESCAPED_END, END).replace(_ESCAPED_ESCAPE, _ESCAPE)
         self._seen = len(self._buffer)
-        if self._seen > MAX_BYTES:
-            raise RemoteProtocolError(f"a message of more than {MAX_BYTES:,} bytes", ErrorCode.TOO_LONG)
+        if self._seen > MAX_OSC_BYTES:
+            raise RemoteProtocolError(f"a message of more than {MAX_OSC_BYTES:,} bytes", ErrorCode.TOO_LONG)
         return None

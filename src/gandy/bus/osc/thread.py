@@ -13,7 +13,7 @@ from threading import Condition
 from typing import Any, Final, TypeAlias
 
 from gandy.bus.io.engine import Engine
-from gandy.bus.io.sockets import MAX_WAITING
+from gandy.bus.limits import MAX_WAITING_DELIVERIES
 from gandy.errors import ConfigError, LinkError
 from gandy.poll_thread import PollThread
 
@@ -102,7 +102,7 @@ class OscThread:
 
     def _wait_for_handlers(self) -> None:
         """Then a program that sends faster than they run fills the system's buffers, and not our memory."""
-        while len(self.engine.member.deliveries) > MAX_WAITING and not self._is_closing:
+        while len(self.engine.member.deliveries) > MAX_WAITING_DELIVERIES and not self._is_closing:
             time.sleep(PAUSE)
 
 

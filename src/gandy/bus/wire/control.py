@@ -9,14 +9,11 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
+from gandy.bus.limits import MAX_ENSEMBLE_NAME, MAX_REPLY_TO, MAX_SERVICE_NAME
 from gandy.bus.wire.dialects import CLOCK_SERVICE, LOCAL_SERVICE, Dialect, Shape
 from gandy.bus.wire.messages import AT_ONCE, BusMessage, Order, decode_message, encode_message
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.moments import Shared
-
-MAX_NAME: Final = 64  # bytes of a service's name: the original compares no more
-MAX_APP: Final = 255  # bytes of an ensemble's name
-MAX_REPLY_TO: Final = 255  # characters; the reply's address begins with it
 
 FLAGS: Final[Mapping[Order, str]] = {"<": "l", ">": "b"}
 ORDERS: Final[Mapping[str, Order]] = {flag: order for order, flag in FLAGS.items()}
@@ -173,7 +170,7 @@ def decode_discovery(data: bytes, dialect: Dialect) -> Discovery:
     discovery = Discovery(**fields)
     has_place = is_ip(discovery.ip) and _is_port(discovery.tcp_port) and _is_port(discovery.discovery_port)
     _check(has_place, "discovery without a valid address")
-    _check(_is_text(discovery.app, MAX_APP), "discovery without a valid ensemble")
+    _check(_is_text(discovery.app, MAX_ENSEMBLE_NAME), "discovery without a valid ensemble")
     return discovery
 
 
@@ -279,7 +276,7 @@ def _check(is_right: bool, what: str) -> None:
 
 def is_name(name: str) -> bool:
     """True for a valid name of a service."""
-    return _is_text(name, MAX_NAME) and "/" not in name
+    return _is_text(name, MAX_SERVICE_NAME) and "/" not in name
 
 
 def is_process(name: str) -> bool:

@@ -13,7 +13,7 @@ DialectName = Literal["2016", "1.0", "1.1"]
 
 # Seconds between two discovery messages, at first and at most, and how they grow. (The 2016 program begins with 0.133.)
 DISCOVERY_INTERVAL: Final = 0.33
-MAX_DISCOVERY_INTERVAL: Final = 4.0
+LONGEST_DISCOVERY_INTERVAL: Final = 4.0
 DISCOVERY_GROWTH: Final = 1.1
 
 # Every process has the first; the leader of the clock offers the second.
@@ -64,7 +64,7 @@ class Dialect(NamedTuple):
 
 def grow_interval(interval: float) -> float:
     """Seconds between the next two discovery messages."""
-    return min(interval * DISCOVERY_GROWTH, MAX_DISCOVERY_INTERVAL)
+    return min(interval * DISCOVERY_GROWTH, LONGEST_DISCOVERY_INTERVAL)
 
 
 _D2016: Final = Dialect(

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from gandy.bus.limits import MAX_ADDRESS, MAX_BUNDLE_DEPTH, MAX_BUS_MESSAGE, MAX_ELEMENTS
 from gandy.bus.wire.types import INFINITUM, infer_types
 from gandy.bus.wire.values import Codec, Order, Reading, Writing, write_text
 from gandy.errors import ErrorCode, RemoteProtocolError
@@ -23,11 +24,6 @@ from gandy.moments import Shared
 
 __all__ = ["INFINITUM", "Order", "Reading", "infer_types"]  # for modules that need no more than messages
 
-MAX_BUS_MESSAGE: Final = 16 * 1024 * 1024  # bytes; numbers of a vector take ten times as many in memory
-MAX_DATAGRAM: Final = 65_507  # bytes: no more fit into UDP on IPv4
-MAX_ADDRESS: Final = 1023  # bytes: more than any program needs, and it bounds the cost of a pattern
-MAX_BUNDLE_DEPTH: Final = 4  # bundles within bundles: each level is a copy
-MAX_ELEMENTS: Final = 10_000  # of a bundle and the bundles in it: the smallest has 20 bytes, and takes many more here
 
 _LENGTH: Final = Struct(">I")
 _CODECS: Final[Mapping[Order, Codec]] = {"<": Codec("<"), ">": Codec(">")}

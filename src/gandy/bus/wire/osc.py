@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
-from gandy.bus.wire.messages import MAX_ADDRESS, MAX_BUNDLE_DEPTH, MAX_BUS_MESSAGE, MAX_ELEMENTS, Elements
+from gandy.bus.limits import MAX_ADDRESS, MAX_BUNDLE_DEPTH, MAX_BUS_MESSAGE, MAX_ELEMENTS
+from gandy.bus.wire.messages import Elements
 from gandy.bus.wire.types import CODES, infer_types
 from gandy.bus.wire.values import NUMBERS, Codec, write_text
 from gandy.errors import ErrorCode, RemoteProtocolError

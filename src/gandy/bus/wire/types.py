@@ -8,14 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final
 
-MAX_TYPES: Final = 10_000  # characters: each may become an object without taking another byte of the message
-MAX_NESTING: Final = 16  # arrays within arrays
+from gandy.bus.limits import MAX_NESTING, MAX_TYPES
 
 CODES: Final = frozenset("ihfdtsScmbBTFNI")
 VECTOR_CODES: Final = frozenset("ihfd")
 
-INT_LIMIT: Final = 2**31  # of i; the least is -2**31
-LONG_LIMIT: Final = 2**63
+INT_END: Final = 2**31  # the first number above the range of i; the least in it is -2**31
+LONG_END: Final = 2**63  # the same for h
 
 
 class Infinitum(Enum):
@@ -84,7 +83,7 @@ def infer_types(values: Sequence[Any]) -> str:
     types = ""
     for value in values:
         kind = type(value)
-        if kind is int and -INT_LIMIT <= value < INT_LIMIT:
+        if kind is int and -INT_END <= value < INT_END:
             types += "i"
         elif kind in _PLAIN:
             types += _PLAIN[kind]
@@ -132,9 +131,9 @@ def _infer(value: Any, depth: int) -> str:
 
 
 def _infer_int(value: int) -> str:
-    if -INT_LIMIT <= value < INT_LIMIT:
+    if -INT_END <= value < INT_END:
         return "i"
-    if -LONG_LIMIT <= value < LONG_LIMIT:
+    if -LONG_END <= value < LONG_END:
         return "h"
     raise ValueError(f"an int of {value.bit_length()} bits, the limit is 64 with its sign")
 

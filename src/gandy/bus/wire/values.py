@@ -13,7 +13,8 @@ from itertools import groupby
 from struct import Struct
 from typing import Any, Final, Literal, NamedTuple
 
-from gandy.bus.wire.types import CODES, INFINITUM, MAX_TYPES, VECTOR_CODES, Item, format_item, format_items, parse_types
+from gandy.bus.limits import MAX_TYPES
+from gandy.bus.wire.types import CODES, INFINITUM, VECTOR_CODES, Item, format_item, format_items, parse_types
 from gandy.errors import ErrorCode, RemoteProtocolError
 
 Order = Literal["<", ">"]

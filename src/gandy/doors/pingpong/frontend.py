@@ -13,8 +13,9 @@ from typing import Final
 import zmq
 
 from gandy.clocks import read_monotonic
+from gandy.doors.pingpong.limits import MAX_BODY_BYTES
 from gandy.doors.pingpong.talk import PingPongWorker, Turn
-from gandy.doors.pingpong.wire import MAX_BODY_BYTES, Exit, PingPongJob
+from gandy.doors.pingpong.wire import Exit, PingPongJob
 from gandy.doors.sockets.dealer import DealerThread, Keys
 from gandy.errors import RemoteProtocolError
 from gandy.moments import Monotonic

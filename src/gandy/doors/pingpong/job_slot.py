@@ -7,7 +7,8 @@ states nor messages of the dialogue are known here.
 from gandy.core.calls import Peer
 from gandy.core.switchboard import Switchboard
 from gandy.doors.flow import Flow
-from gandy.doors.pingpong.wire import BROKER_WORDS, MAX_BODY_BYTES, explain_unsendable
+from gandy.doors.pingpong.limits import MAX_BODY_BYTES
+from gandy.doors.pingpong.wire import BROKER_WORDS, explain_unsendable
 from gandy.doors.values import decode_args
 from gandy.limits import MAX_QUEUED_BYTES
 from gandy.wire.calls import (

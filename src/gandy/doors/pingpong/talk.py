@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Final, NamedTuple, assert_never
 
+from gandy.doors.pingpong.limits import MAX_BODY_BYTES, MAX_WAITING_JOBS
 from gandy.doors.pingpong.wire import (
-    MAX_BODY_BYTES,
     WORKER_WORDS,
     Exit,
     Ping,
@@ -28,7 +28,6 @@ from gandy.moments import NEVER, Monotonic
 BROKER_TIMEOUT: Final = 2.5  # seconds of one period without a message from the broker
 N_TIMEOUTS: Final = 3  # such periods, one after the other, and the broker is taken for gone
 PING_PERIOD: Final = 1.0  # seconds; pingpong.md, rule 2
-MAX_WAITING: Final = 1000  # jobs that wait on a worker: a broker may take each PING of a busy worker for "ready"
 
 
 class WorkerState(Enum):
@@ -238,7 +237,7 @@ class PingPongWorker:
                 assert_never(message)
 
     def _on_job(self, job: PingPongJob) -> PingPongJob | None:
-        if len(self._waiting) >= MAX_WAITING:
+        if len(self._waiting) >= MAX_WAITING_JOBS:
             self.dropped += 1
             return None
         self._waiting.append(job)

@@ -8,8 +8,8 @@ from typing import Final, assert_never
 
 from msgspec import Struct
 
+from gandy.doors.pingpong.limits import MAX_BODY_BYTES, MAX_COUNT_BYTES
 from gandy.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
-from gandy.limits import MAX_PAYLOAD_BYTES
 
 READY: Final = b"READY"
 PING: Final = b"PING"
@@ -17,9 +17,6 @@ PONG: Final = b"PONG"
 EXIT: Final = b"EXIT"
 WORKER_WORDS: Final = frozenset((READY, PING))  # no result can have these bytes
 BROKER_WORDS: Final = frozenset((PONG, EXIT))  # and no job these
-
-MAX_BODY_BYTES: Final = MAX_PAYLOAD_BYTES  # of a job or a result: both sides have them in memory
-MAX_COUNT_BYTES: Final = 64  # of the frame with a count, which is sent back as it came
 
 
 class Ready(Struct, frozen=True):

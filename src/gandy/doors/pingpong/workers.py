@@ -12,11 +12,10 @@ from gandy.core.switchboard import Switchboard
 from gandy.core.workers import PING_PONG, KnownWorker, WorkerInfo
 from gandy.doors.base import WorkerRegistry, name_peer
 from gandy.doors.pingpong.job_slot import HeldBytes, JobSlot
+from gandy.doors.pingpong.limits import MAX_WORKERS
 from gandy.doors.pingpong.talk import BROKER_LAW, HAS_JOB, BrokerEvent, WorkerState
 from gandy.moments import Monotonic
 from gandy.wire.calls import ANNOUNCE, Offer, encode_announcement
-
-MAX_WORKERS: Final = 10_000  # every peer that connects can add one
 
 # pingpong.md, rule 8: any message renews the time of a worker. A worker that was told to leave has this time to do it.
 _RENEWING: Final = frozenset(BrokerEvent) - {BrokerEvent.JOB, BrokerEvent.EXPIRED, BrokerEvent.GONE}

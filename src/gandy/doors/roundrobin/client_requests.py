@@ -25,7 +25,7 @@ from gandy.wire.calls import (
     encode_target,
 )
 
-MAX_TRIES: Final = 5  # of a repeatable command whose workers are lost
+TRIES: Final = 5  # of a repeatable command whose workers are lost
 
 SendFrames = Callable[[list[bytes]], None]
 
@@ -87,7 +87,7 @@ class ClientRequest:
 
     @property
     def can_repeat(self) -> bool:
-        may_run = self.is_undelivered or (self.entry.is_repeatable and self.tries < MAX_TRIES)
+        may_run = self.is_undelivered or (self.entry.is_repeatable and self.tries < TRIES)
         return may_run and (self.stream is None or not self.stream.has_begun)
 
     def submit(self, number: int) -> None:

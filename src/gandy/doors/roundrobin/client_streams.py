@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from gandy.doors.flow import MAX_FLOW_BYTES
+from gandy.doors.limits import MAX_FLOW_BYTES
 from gandy.doors.roundrobin.client_requests import ClientRequest, Responder
 from gandy.doors.roundrobin.served_stream import ServedStream
 from gandy.doors.roundrobin.streams import ABORT, parse_lease
@@ -12,7 +12,7 @@ from gandy.doors.values import decode_value, encode_payload
 from gandy.moments import Monotonic
 from gandy.wire.calls import FRAME_COST, LAST, WHOLE, WINDOW_BYTES
 
-MAX_STREAM_WAIT: Final = 1.0  # seconds that a reader of a stream waits for a full packet
+PACKET_PATIENCE: Final = 1.0  # seconds that a reader of a stream waits for a full packet
 
 
 class ClientStream(ServedStream):
@@ -106,7 +106,7 @@ class ClientStreams:
         for stream in list(self._streams.values()):
             if now - stream.renewed >= parse_lease(stream.host_id) and stream.asked is None:
                 self._finish(stream.request)
-            elif stream.asked is not None and now - stream.asked_at >= MAX_STREAM_WAIT:
+            elif stream.asked is not None and now - stream.asked_at >= PACKET_PATIENCE:
                 self._send(stream, at_once=True)
 
     def _send(self, stream: ClientStream, at_once: bool = False) -> None:

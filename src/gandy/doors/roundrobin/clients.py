@@ -6,23 +6,18 @@ client.
 """
 
 from collections import deque
-from typing import Final
 
 from gandy.core.calls import Call, OnOut, Peer
 from gandy.core.switchboard import LAST_ID, Switchboard
-from gandy.doors.flow import MAX_FLOW_BYTES
+from gandy.doors.limits import MAX_FLOW_BYTES
 from gandy.doors.roundrobin.client_requests import ClientRequest, QueueClient, Responder, SendFrames
 from gandy.doors.roundrobin.client_streams import ClientStreams
 from gandy.doors.roundrobin.codes import CommandCodes, format_code
+from gandy.doors.roundrobin.limits import MAX_CLIENT_BYTES, MAX_CLIENTS, MAX_UNDER_WAY, MAX_WAITING_MESSAGES
 from gandy.doors.roundrobin.wire import QueueMessage
 from gandy.doors.values import decode_value, encode_payload
 from gandy.moments import Monotonic
 from gandy.wire.calls import CREDIT, FAILED, FRAME_COST, LAST, LOST, REFUSED, RESULT, decode_failure, decode_refusal
-
-MAX_CLIENTS: Final = 10_000  # with requests under way
-MAX_UNDER_WAY: Final = 100  # calls of one client on the switchboard: others wait behind so many, and no more
-MAX_WAITING: Final = 20_000  # messages of one client that wait here
-MAX_BYTES: Final = 64 * 1024 * 1024  # of all messages of one client, here or on the switchboard; one may have more
 
 
 class Clients:
@@ -66,7 +61,7 @@ class Clients:
             return
         request = ClientRequest(self._board, self._caster, client, message, entry)
         size = len(request.body)
-        if len(client.waiting) >= MAX_WAITING or (client.bytes and client.bytes + size > MAX_BYTES):
+        if len(client.waiting) >= MAX_WAITING_MESSAGES or (client.bytes and client.bytes + size > MAX_CLIENT_BYTES):
             count = len(client.waiting) + len(client.under_way)
             self.responder.fail(message, f"{count:,} messages of this client are under way already")
             return

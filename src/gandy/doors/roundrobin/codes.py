@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from gandy.doors.roundrobin.limits import MAX_CODE_BYTES
 from gandy.doors.roundrobin.wire import DEREGISTER, INCREMENT, MQS_MORE, ONGOING, PING, REGISTER, RR_STREAM
 from gandy.errors import ConfigError
 from gandy.limits import MAX_COMMAND_NAME
-
-MAX_CODE: Final = 255  # bytes; the original has 8 at most
 
 TAKEN: Final = frozenset((INCREMENT, REGISTER, DEREGISTER, ONGOING, MQS_MORE))  # by the queue itself
 
@@ -76,7 +75,7 @@ def parse_code(text: str) -> bytes:
         code = bytes.fromhex(text[2:]) if is_hex else text.encode("ascii")
     except ValueError:
         code = b""
-    if not 0 < len(code) <= MAX_CODE or any(char in " \"'," or not char.isprintable() for char in text):
+    if not 0 < len(code) <= MAX_CODE_BYTES or any(char in " \"'," or not char.isprintable() for char in text):
         raise ConfigError(f"{text!r} is no code of a command: write 0x20, or a word")
     return code
 

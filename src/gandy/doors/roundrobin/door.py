@@ -5,7 +5,6 @@ requests about streams. All the rest is for a worker, whichever has the next tur
 """
 
 from collections import Counter, OrderedDict, deque
-from typing import Final
 
 from gandy.core.calls import Peer
 from gandy.core.switchboard import Switchboard
@@ -13,6 +12,7 @@ from gandy.doors.base import Outgoing, WorkerRegistry
 from gandy.doors.roundrobin import wire as roundrobin
 from gandy.doors.roundrobin.clients import Clients
 from gandy.doors.roundrobin.codes import CommandCodes
+from gandy.doors.roundrobin.limits import MAX_PASSED_REQUESTS
 from gandy.doors.roundrobin.message_ids import MessageIds
 from gandy.doors.roundrobin.wire import (
     DEREGISTER,
@@ -33,8 +33,6 @@ from gandy.doors.roundrobin.workers import Workers
 from gandy.errors import RemoteProtocolError
 from gandy.moments import Monotonic
 from gandy.wire.calls import read_frames
-
-MAX_PASSED: Final = 10_000  # requests from peer to peer whose response is to come; the oldest are forgotten
 
 
 class RoundRobinDoor:
@@ -126,7 +124,7 @@ class RoundRobinDoor:
             # The response comes from the next hop, and goes back the way that this came.
             key = (message.to[0], message.path[::-1], message.id)
             self._passed[key] = self._passed.get(key, 0) + 1
-            if len(self._passed) > MAX_PASSED:
+            if len(self._passed) > MAX_PASSED_REQUESTS:
                 self._passed.popitem(last=False)
         self.outbox.append(Outgoing(encode(message)))
 

@@ -3,9 +3,9 @@
 from collections import OrderedDict
 from typing import Final
 
+from gandy.doors.roundrobin.limits import MAX_LOST_WORKERS
 from gandy.moments import Monotonic
 
-MAX_LOST: Final = 1_000  # the oldest are forgotten
 REMEMBER: Final = 600.0  # seconds
 
 
@@ -26,7 +26,7 @@ class LostWorkers:
 
     def add(self, routing_id: bytes, slots: int, now: Monotonic) -> None:
         self._lost[routing_id] = (slots, now)
-        if len(self._lost) > MAX_LOST:
+        if len(self._lost) > MAX_LOST_WORKERS:
             self._lost.popitem(last=False)
 
     def find_slots(self, routing_id: bytes) -> int | None:

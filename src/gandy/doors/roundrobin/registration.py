@@ -3,13 +3,13 @@
 from itertools import count
 from typing import Final
 
+from gandy.doors.roundrobin.limits import MAX_EXTRA_DISPATCHES
 from gandy.doors.roundrobin.message_ids import MessageIds
 from gandy.doors.roundrobin.wire import DEREGISTER, EXEC, INCREMENT, PING, REGISTER, TRACKEXEC, QueueMessage
 from gandy.moments import NEVER, Monotonic
 
 REGISTER_TIMEOUT: Final = 5.0  # seconds for the response to a REGISTER, as in the original
 REGISTER_DELAY: Final = 0.5  # seconds behind an INCREMENT: the original may work on both at once, in any order
-MAX_EXTRA: Final = 10_000  # dispatches beyond our slots; a server that sends more gets them back
 DEREGISTER_ID: Final = b"WORKER"  # of a DEREGISTER, in the original
 
 
@@ -78,7 +78,7 @@ class Registration:
     def take_ticket(self) -> tuple[int, bool]:
         """For one dispatch. False, if there are far too many already: finish it at once."""
         ticket = next(self._tickets)
-        has_room = len(self._running) < (self._slots or 0) + MAX_EXTRA
+        has_room = len(self._running) < (self._slots or 0) + MAX_EXTRA_DISPATCHES
         self._running.add(ticket)
         return ticket, has_room
 

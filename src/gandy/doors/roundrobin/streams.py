@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
+from gandy.doors.roundrobin.limits import MAX_LEASE, MAX_UNPACKED_BYTES
 from gandy.doors.roundrobin.wire import parse_count
 from gandy.errors import ErrorCode, RemoteProtocolError
 
@@ -29,11 +30,9 @@ GO_ON: Final = b"0"
 ABORT: Final = b"1"
 
 HANDLE_BYTES: Final = 8  # a pointer, in the original
-MAX_PACKET: Final = 8192  # bytes with the header, as in the original
-MAX_UNPACKED: Final = 16 * 1024 * 1024  # bytes out of one packet: zlib makes at most 8.5 million of 8,192
+PACKET_BYTES: Final = 8192  # bytes with the header, as in the original
 
 DEFAULT_LEASE: Final = 60.0  # seconds that a stream lives without a word from its reader
-MAX_LEASE: Final = 3600.0  # whatever the reader says: meanwhile a slot is taken
 
 BLOCK_TOTAL: Final = 1024  # bytes that RR_STREAM is asked for
 BLOCK_BYTE: Final = b"\1"
@@ -68,7 +67,7 @@ def decode_packet(frame: bytes) -> Packet:
 class StreamWriter:
     """Bytes in, packets out. Packets are full, except for the last one and those that cannot wait."""
 
-    def __init__(self, handle: bytes, max_size: int = MAX_PACKET, pack: bytes = RAW) -> None:
+    def __init__(self, handle: bytes, max_size: int = PACKET_BYTES, pack: bytes = RAW) -> None:
         self.handle = handle
         self._pack = pack
         self._room = max_size - 3 - len(handle)
@@ -115,7 +114,7 @@ class StreamWriter:
 class StreamReader:
     """Packets in, bytes out."""
 
-    def __init__(self, max_unpacked: int = MAX_UNPACKED) -> None:
+    def __init__(self, max_unpacked: int = MAX_UNPACKED_BYTES) -> None:
         self.handle = b""  # from the first packet
         self.is_finished = False
         self.is_aborted = False

@@ -13,6 +13,7 @@ from typing import Final
 import zmq
 
 from gandy.clocks import read_monotonic
+from gandy.doors.limits import MAX_ROUTING_ID
 from gandy.doors.roundrobin.message_ids import MessageIds
 from gandy.doors.roundrobin.uplink import Event, Renew, Uplink
 from gandy.doors.roundrobin.wire import QueueMessage, encode
@@ -23,9 +24,8 @@ from gandy.moments import Monotonic
 log = logging.getLogger("gandy.doors.sockets")
 
 HIGH_WATER: Final = 100_000  # messages that wait in a socket, as in the original
-MAX_AT_ONCE: Final = 1_000  # messages that are read before others get their turn
-MAX_SUFFIX: Final = 1_000_000  # of a routing id, as in the original
-MAX_ROUTING_ID: Final = 255  # bytes; the limit of ZeroMQ
+READS_PER_TURN: Final = 1_000  # messages that are read before others get their turn
+LAST_SUFFIX: Final = 1_000_000  # of a routing id, as in the original
 
 IDS: Final = MessageIds()  # they count for the whole process, as in the original
 
@@ -137,7 +137,7 @@ class UplinkThread(DealerThread):
 
     def _receive_all(self) -> None:
         now = read_monotonic()
-        for _ in range(MAX_AT_ONCE if not self._is_stuck else 0):
+        for _ in range(READS_PER_TURN if not self._is_stuck else 0):
             try:
                 frames = self._socket.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
@@ -176,7 +176,7 @@ class UplinkThread(DealerThread):
 
 def make_routing_id(url: str) -> bytes:
     """As the original's workers and clients make theirs."""
-    suffix = f":{random.randint(1, MAX_SUFFIX)}".encode()  # noqa: S311 - it need only differ from those of others
+    suffix = f":{random.randint(1, LAST_SUFFIX)}".encode()  # noqa: S311 - it need only differ from those of others
     return url.encode()[: MAX_ROUTING_ID - len(suffix)] + suffix
 
 

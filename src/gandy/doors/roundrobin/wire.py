@@ -9,7 +9,8 @@ the same, frame for frame.
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from gandy.doors.values import MAX_FRAMES
+from gandy.doors.limits import MAX_FRAMES
+from gandy.doors.roundrobin.limits import MAX_ID_BYTES
 from gandy.errors import ErrorCode, RemoteProtocolError
 
 VERSION: Final = b"LMQv100"
@@ -30,7 +31,6 @@ RR_STREAM: Final = b"\x0a"
 ONGOING: Final = b"ongoing"
 MQS_MORE: Final = b"mqs_more"
 
-MAX_ID: Final = 511  # bytes; the original aborts at 512
 
 # Codes of a status frame.
 SUCCESS: Final = 10
@@ -61,7 +61,7 @@ def decode(frames: Sequence[bytes]) -> QueueMessage:
     command, number = frames[first + 2], frames[first + 3]
     if command not in COMMANDS:
         raise RemoteProtocolError(f"unknown command {command[:8].hex()}", ErrorCode.UNKNOWN_TYPE)
-    if len(number) > MAX_ID:
+    if len(number) > MAX_ID_BYTES:
         raise RemoteProtocolError(f"an id of {len(number)} bytes", ErrorCode.TOO_LONG)
     path = tuple(frames[last + 1 :])
     if b"" in path:

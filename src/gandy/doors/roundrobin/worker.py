@@ -11,6 +11,7 @@ from typing import Final
 
 from gandy.doors.roundrobin.codes import CommandCodes, format_code
 from gandy.doors.roundrobin.dispatch import Dispatch, Dispatches
+from gandy.doors.roundrobin.limits import MAX_REASON
 from gandy.doors.roundrobin.uplink import (
     Connected,
     Deregistered,
@@ -54,7 +55,6 @@ log = logging.getLogger("gandy.worker")
 
 FAREWELL_SECONDS: Final = 5.0  # for calls to end, when the worker stops
 GOODBYE_SECONDS: Final = 1.0  # for the server to read our DEREGISTER
-MAX_REASON: Final = 2_000  # characters of the text that says why something failed
 
 
 class RoundRobinService:

@@ -13,10 +13,12 @@ from msgspec import Struct
 from gandy.core.calls import Call, Peer
 from gandy.core.switchboard import Switchboard
 from gandy.doors.base import Outgoing
-from gandy.doors.flow import MAX_FLOW_BYTES, Flow
+from gandy.doors.flow import Flow
+from gandy.doors.limits import MAX_FLOW_BYTES
 from gandy.doors.roundrobin.client_requests import ClientRequest
 from gandy.doors.roundrobin.clients import Clients
 from gandy.doors.roundrobin.codes import CommandCodes, Entry
+from gandy.doors.roundrobin.limits import MAX_ASKED
 from gandy.doors.roundrobin.message_ids import MessageIds
 from gandy.doors.roundrobin.outstanding import OutstandingCalls
 from gandy.doors.roundrobin.streams import ABORT, DEFAULT_LEASE, GO_ON, StreamReader
@@ -55,8 +57,7 @@ UNANSWERED_PAUSE: Final = 2.0  # seconds after an INCREMENT without response unt
 # waits once a second. A worker that says PING after it has registered is ready: the original does not for two minutes.
 READY_PAUSE: Final = 1.0
 # Seconds that a worker may have a call without a word about it. Then it has dropped the call, or it is very slow.
-CALL_LIMIT: Final = 3600.0
-MAX_ASKED: Final = 100  # ids of our own requests about streams, whose responses are expected and change nothing
+CALL_PATIENCE: Final = 3600.0
 RENEWAL_PERIOD: Final = DEFAULT_LEASE / 4  # seconds between two requests to keep a stream
 HOST: Final = b"60:gandy"  # the host id of gandy's own callers, which read streams
 
@@ -66,7 +67,7 @@ class Times(Struct, frozen=True):
 
     expiry: float = EXPIRY
     ready_pause: float = READY_PAUSE
-    call_limit: float = CALL_LIMIT
+    call_limit: float = CALL_PATIENCE
 
 
 class DoorParts(NamedTuple):

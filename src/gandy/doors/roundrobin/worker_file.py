@@ -12,7 +12,7 @@ from binascii import Error as Base64Error
 from pathlib import Path
 from typing import Final
 
-from gandy.doors.roundrobin.lost_workers import MAX_LOST
+from gandy.doors.roundrobin.limits import MAX_LOST_WORKERS
 from gandy.doors.roundrobin.workers import Workers
 from gandy.moments import Monotonic
 
@@ -42,7 +42,7 @@ class WorkerFile:
     def _load(self) -> dict[bytes, int]:
         try:
             content = json.loads(self._path.read_bytes())
-            return {b64decode(key): int(slots) for key, slots in list(content.items())[:MAX_LOST]}
+            return {b64decode(key): int(slots) for key, slots in list(content.items())[:MAX_LOST_WORKERS]}
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, TypeError, AttributeError, Base64Error) as error:

@@ -10,12 +10,13 @@ from collections.abc import Callable
 from typing import Final
 
 from gandy.doors.roundrobin.dispatch import Dispatch
+from gandy.doors.roundrobin.limits import MAX_HANDLE_BYTES
 from gandy.doors.roundrobin.served_stream import ServedStream
 from gandy.doors.roundrobin.streams import (
     ABORT,
     ABORTED,
     HANDLE_BYTES,
-    MAX_PACKET,
+    PACKET_BYTES,
     RAW,
     Packet,
     encode_packet,
@@ -31,8 +32,7 @@ from gandy.worker.call_service import CallService
 log = logging.getLogger("gandy.worker")
 
 FLUSH_SECONDS: Final = 1.0  # that a reader waits for a full packet, as in the original
-MAX_WAITING: Final = 2 * MAX_PACKET  # bytes of a stream; with less, its command may go on
-MAX_HANDLE: Final = 255  # bytes; one byte has their number
+BUFFERED_BYTES: Final = 2 * PACKET_BYTES  # bytes of a stream; with less, its command may go on
 
 
 class DispatchStream(ServedStream):
@@ -106,7 +106,7 @@ class WorkerStreams:
     def _on_more(self, message: QueueMessage, handle: bytes = b"", flag: bytes = b"") -> None:
         stream = self._streams.get(handle)
         if stream is None or flag == ABORT:
-            is_valid = 0 < len(handle) <= MAX_HANDLE
+            is_valid = 0 < len(handle) <= MAX_HANDLE_BYTES
             if stream is not None:
                 self.break_off(stream)
             self._reply(message, encode_packet(Packet(ABORTED, RAW, handle)) if is_valid else FAILURE)
@@ -148,5 +148,5 @@ class WorkerStreams:
             return
         if response is not None:
             self._uplink.send(response)
-        if (credit := stream.take_credit(MAX_WAITING)) > 0:
+        if (credit := stream.take_credit(BUFFERED_BYTES)) > 0:
             self._serving.on_frame(CREDIT, 0, stream.dispatch.number, credit, b"")

@@ -10,6 +10,7 @@ from typing import Final
 from gandy.core.calls import OnOut, Peer
 from gandy.core.workers import ROUND_ROBIN, KnownWorker, WorkerInfo
 from gandy.doors.base import Outgoing, WorkerRegistry, name_peer
+from gandy.doors.roundrobin.limits import MAX_WORKERS
 from gandy.doors.roundrobin.lost_workers import LostWorkers
 from gandy.doors.roundrobin.wire import PING, PONG, QueueMessage, encode
 from gandy.doors.roundrobin.worker_calls import DoorParts, WorkerCalls
@@ -17,7 +18,6 @@ from gandy.limits import MAX_SLOTS
 from gandy.moments import LONG_AGO, NEVER, Monotonic
 from gandy.wire.calls import Announcement, Offer
 
-MAX_WORKERS: Final = 10_000
 QUIET: Final = 1 / 3  # of the expiry without a word, then the worker is asked whether it is there
 ASK_PERIOD: Final = 1 / 5  # of the expiry, between two such questions
 IDLE: Final = 60.0  # seconds that a worker without calls may be silent beyond that

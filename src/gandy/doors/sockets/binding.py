@@ -7,6 +7,7 @@ from typing import Final
 import zmq
 
 from gandy.config import Address
+from gandy.doors.limits import MAX_ROUTING_ID
 from gandy.doors.sockets.curve import ServerKeys
 from gandy.doors.sockets.reader import Socket
 from gandy.doors.sockets.unsent import LARGE_FRAME
@@ -17,8 +18,7 @@ BACKLOG: Final = 4096  # connections that wait to be taken: a whole crew may com
 HANDSHAKE_MS: Final = 5_000  # for a peer to say who it is; random bytes and half a greeting end here
 KEEPALIVE_SECONDS: Final = (5, 2)  # of silence before the kernel asks a peer, and between two questions
 KEEPALIVE_COUNT: Final = 3
-MAX_TRIES: Final = 10  # for a free port: other programs look for one too
-MAX_ROUTING_ID: Final = 255  # bytes, by ZMTP
+PORT_TRIES: Final = 10  # for a free port: other programs look for one too
 
 
 def bind_router(
@@ -30,7 +30,7 @@ def bind_router(
 ) -> tuple[Socket, Address]:
     """The socket, and its address with the port. Raises: ConfigError."""
     host = _resolve(address)
-    for tries in range(MAX_TRIES):
+    for tries in range(PORT_TRIES):
         # The port has to be known before: it is part of our routing id, and that cannot change later.
         bound = address._replace(port=address.port or _find_free_port(address, host))
         own = str(bound).encode() if routing_id is None else routing_id
@@ -43,7 +43,7 @@ def bind_router(
             router.bind(str(Address("tcp", host, bound.port)))
         except zmq.ZMQError as error:
             router.close(0)
-            if error.errno == errno.EADDRINUSE and not address.port and tries < MAX_TRIES - 1:
+            if error.errno == errno.EADDRINUSE and not address.port and tries < PORT_TRIES - 1:
                 continue
             raise _explain(bound, error.errno, error.strerror) from None
         return router, bound

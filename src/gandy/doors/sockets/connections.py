@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from gandy.doors.limits import MAX_TRACKED_PEERS
 from gandy.moments import Monotonic
 
 # Seconds between the notice of a lost connection and our hint. libzmq writes the notice a moment before the last
@@ -10,8 +11,6 @@ GRACE: Final = 0.02
 
 # Seconds, after which the hint is given though there are still messages to read.
 PATIENCE: Final = 1.0
-
-MAX_PEERS: Final = 100_000  # whose connection is known; for others there are no hints
 
 
 class _LostConnection:
@@ -43,7 +42,7 @@ class Connections:
     def note(self, peer: bytes, number: int, now: Monotonic) -> bool:
         """A peer speaks over another connection than before. True, if it had one before."""
         before = self.numbers.get(peer)
-        if before is None and len(self.numbers) >= MAX_PEERS:
+        if before is None and len(self.numbers) >= MAX_TRACKED_PEERS:
             return False
         self.numbers[peer] = number
         self._peers.setdefault(number, set()).add(peer)

@@ -18,7 +18,7 @@ from gandy.poll_thread import PollThread
 
 log = logging.getLogger("gandy.doors.sockets")
 
-MAX_REST: Final = 60.0  # seconds; there are clocks that cannot wait for ever
+LONGEST_REST: Final = 60.0  # seconds; there are clocks that cannot wait for ever
 LINGER: Final = 1.0  # seconds to send what is left, when it is closed
 FAILURE_PAUSE: Final = 1.0  # seconds until a connection that failed is tried again
 
@@ -144,7 +144,7 @@ class DealerThread:
 
     def _wait(self) -> None:
         rest = self._next_deadline() - read_monotonic()
-        self._poller.poll(int(max(0.0, min(rest, MAX_REST)) * 1000) + 1)
+        self._poller.poll(int(max(0.0, min(rest, LONGEST_REST)) * 1000) + 1)
         self._thread.clear()
 
     def _read_monitor(self) -> None:

@@ -12,7 +12,7 @@ from gandy.doors.sockets.reader import Socket, SocketReader
 from gandy.moments import Monotonic
 
 ADDRESS: Final = "inproc://monitor"
-MAX_NOTICES: Final = 200  # that are read in one go, before others on the loop have their turn
+NOTICES_PER_TURN: Final = 200  # that are read in one go, before others on the loop have their turn
 
 _CONNECTED: Final = int(zmq.EVENT_HANDSHAKE_SUCCEEDED)
 _DISCONNECTED: Final = int(zmq.EVENT_DISCONNECTED)
@@ -82,7 +82,7 @@ class ConnectionMonitor:
         return has_more
 
     def _read_notices(self) -> bool:
-        for _ in range(MAX_NOTICES):
+        for _ in range(NOTICES_PER_TURN):
             try:
                 kind, value = _NOTICE.unpack(self._notices.recv(_NOWAIT))
                 self._notices.recv(_NOWAIT)  # at which address: ours

@@ -11,16 +11,14 @@ from typing import Final
 import zmq
 
 from gandy.config import Address
+from gandy.doors.limits import MAX_FRAME_BYTES, MAX_FRAMES
 from gandy.doors.sockets.binding import bind_router
 from gandy.doors.sockets.curve import ServerKeys
 from gandy.doors.sockets.monitor import ConnectionMonitor, open_monitor
 from gandy.doors.sockets.reader import Socket, SocketReader
 from gandy.doors.sockets.unsent import LARGE_FRAME, Unsent
 from gandy.doors.sockets.zap import ZapSocket
-from gandy.doors.values import MAX_FRAMES
 from gandy.net.exposure import parse_tcp
-
-MAX_MESSAGE: Final = 16 * 1024 * 1024  # bytes of one frame: libzmq cuts a peer that claims more
 
 # What is handled in one go, before others on the loop have their turn. Whichever comes first.
 TURN_MESSAGES: Final = 200
@@ -43,7 +41,7 @@ class Router:
         address: Address | str,
         *,
         curve: ServerKeys | None = None,
-        max_message: int = MAX_MESSAGE,
+        max_message: int = MAX_FRAME_BYTES,
         routing_id: bytes | None = None,
     ) -> None:
         """Listen at an address; port 0 is any free one. Our own routing id is the address as peers write it.

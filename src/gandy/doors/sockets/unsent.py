@@ -5,9 +5,10 @@ from typing import Final
 
 import zmq
 
+from gandy.doors.limits import MAX_UNSENT_BYTES
+
 # Bytes that may wait in our memory for a peer that does not read, in frames from LARGE_FRAME bytes up, which libzmq
 # reports one by one. Smaller ones are bounded by their number.
-MAX_UNSENT_BYTES: Final = 64 * 1024 * 1024
 LARGE_FRAME: Final = 16 * 1024
 
 

@@ -12,7 +12,7 @@ from gandy.doors.sockets.reader import Socket, SocketReader
 ADDRESS: Final = "inproc://zeromq.zap.01"
 VERSION: Final = b"1.0"
 FRAMES: Final = 9  # sender, an empty one, version, request, domain, address, routing id, mechanism, public key
-MAX_REQUESTS: Final = 200  # that are answered in one go, before others on the loop have their turn
+REQUESTS_PER_TURN: Final = 200  # that are answered in one go, before others on the loop have their turn
 
 _NOWAIT: Final = int(zmq.NOBLOCK)
 
@@ -78,7 +78,7 @@ class ZapSocket:
         self._socket.close(0)
 
     def _read(self) -> bool:
-        for _ in range(MAX_REQUESTS):
+        for _ in range(REQUESTS_PER_TURN):
             try:
                 answer = self._authenticator.answer(self._socket.recv_multipart(_NOWAIT))
             except zmq.Again:

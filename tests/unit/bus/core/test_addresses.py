@@ -3,16 +3,9 @@
 import pytest
 
 from gandy.bus.core import addresses
-from gandy.bus.core.addresses import (
-    MAX_AT_PATH,
-    MAX_DEPTH,
-    MAX_NAME,
-    MAX_PATH,
-    AddressTree,
-    check_path,
-    split_address,
-)
+from gandy.bus.core.addresses import AddressTree, check_path, split_address
 from gandy.bus.core.patterns import Pattern, compile_pattern
+from gandy.bus.limits import MAX_HANDLER_PATH, MAX_HANDLERS_AT_PATH, MAX_PATH_DEPTH, MAX_PATH_NAME
 from gandy.errors import ConfigError
 
 
@@ -138,8 +131,8 @@ def test_a_handler_that_is_not_there_cannot_be_removed() -> None:
         ("/a//b", "empty name"),
         ("/a/", "empty name"),
         ("!/a", "empty name"),
-        ("/" + "a" * (MAX_NAME + 1), "too long"),
-        ("/a" * (MAX_DEPTH + 1), "too long"),
+        ("/" + "a" * (MAX_PATH_NAME + 1), "too long"),
+        ("/a" * (MAX_PATH_DEPTH + 1), "too long"),
         (("/" + "a" * 99) * 10, "too long"),
     ],
 )
@@ -153,7 +146,7 @@ def test_a_handler_has_a_proper_path(path: str, text: str) -> None:
 
 
 def test_the_longest_path_is_good() -> None:
-    for path in ("/" + "a" * MAX_NAME, "/a" * MAX_DEPTH, ("/" + "a" * 99) * (MAX_PATH // 100)):
+    for path in ("/" + "a" * MAX_PATH_NAME, "/a" * MAX_PATH_DEPTH, ("/" + "a" * 99) * (MAX_HANDLER_PATH // 100)):
         tree = make_tree(path)
         assert tree.find(check_path(path)) == (path,)
         assert tree.find("*/" * path[1:].count("/") + "*") == (path,)
@@ -171,7 +164,7 @@ def test_handlers_are_not_added_without_end() -> None:
 @pytest.mark.parametrize("path", ["/a/b", "/"])
 def test_handlers_are_not_added_to_one_path_without_end(path: str) -> None:
     tree = AddressTree[int]()
-    for number in range(MAX_AT_PATH):
+    for number in range(MAX_HANDLERS_AT_PATH):
         tree.add(path, number)
     with pytest.raises(ConfigError, match="a path has at most"):
         tree.add(path, -1)

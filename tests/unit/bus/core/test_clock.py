@@ -8,12 +8,10 @@ import pytest
 from gandy.bus.core.clock import (
     DRIFT,
     FREE_RUN,
+    LAST_SERIAL,
+    LAST_TURN,
     LEAD_LAW,
-    MAX_OUTSTANDING,
-    MAX_SERIAL,
-    MAX_STILL,
-    MAX_TIME,
-    MAX_TURNS,
+    LONGEST_STILL,
     NEEDED_REPLIES,
     PATIENCE,
     PLAN,
@@ -31,6 +29,7 @@ from gandy.bus.core.clock import (
     SharedClock,
     choose_leader,
 )
+from gandy.bus.limits import MAX_CLOCK_REQUESTS, MAX_SHARED_TIME
 from gandy.errors import LocalProtocolError
 
 close = pytest.approx
@@ -95,7 +94,7 @@ def test_it_stands_still_until_it_is_right() -> None:
 
 def test_it_starts_again_where_it_would_stand_for_too_long() -> None:
     clock = make_clock()
-    assert clock.steer(-MAX_STILL, 10.0) is Correction.STILL
+    assert clock.steer(-LONGEST_STILL, 10.0) is Correction.STILL
     clock = make_clock(1000.0)
     assert clock.steer(0.0, 10.0) is Correction.RESTART
     assert clock.read(10.0) == 10.0
@@ -215,8 +214,8 @@ def test_serial_numbers_fit_an_int32_and_begin_anew() -> None:
     follower = follow()
     assert follower.on_time(0.0) == [1]
     assert follower.on_time(0.0) == []
-    follower._serial = MAX_SERIAL - 1
-    assert [follower.on_time(now) for now in (1.0, 2.0)] == [[MAX_SERIAL], [1]]
+    follower._serial = LAST_SERIAL - 1
+    assert [follower.on_time(now) for now in (1.0, 2.0)] == [[LAST_SERIAL], [1]]
 
 
 def test_it_is_synchronised_by_the_fifth_reply_and_at_once_right() -> None:
@@ -303,14 +302,14 @@ def test_only_the_last_few_requests_can_be_answered() -> None:
     follower = follow()
     for now in range(100):
         follower.on_time(float(now))
-    assert len(follower._sent) == MAX_OUTSTANDING
-    follower.on_reply(100 - MAX_OUTSTANDING, 1.0, 100.0)
+    assert len(follower._sent) == MAX_CLOCK_REQUESTS
+    follower.on_reply(100 - MAX_CLOCK_REQUESTS, 1.0, 100.0)
     assert follower.strays == 1
-    follower.on_reply(101 - MAX_OUTSTANDING, 1.0, 100.0)
+    follower.on_reply(101 - MAX_CLOCK_REQUESTS, 1.0, 100.0)
     assert follower.strays == 1
 
 
-@pytest.mark.parametrize("time", [-1.0, nan, inf, -inf, MAX_TIME * 2])
+@pytest.mark.parametrize("time", [-1.0, nan, inf, -inf, MAX_SHARED_TIME * 2])
 def test_nonsense_does_not_count(time: float) -> None:
     follower = ClockFollower(SharedClock(), needed_replies=1)
     follower.on_leader_found(0.0)
@@ -442,12 +441,12 @@ def test_of_several_leaders_the_greatest_is_followed() -> None:
     assert choice.leader == "b"
 
 
-@pytest.mark.parametrize("greater", [0, 3, MAX_TURNS, 1000])
+@pytest.mark.parametrize("greater", [0, 3, LAST_TURN, 1000])
 def test_when_the_leader_is_lost_the_greatest_name_has_the_first_turn(greater: int) -> None:
     choice = LeaderChoice("m", True, 0.0)
     choice.on_offers(["z"], 1.0)
     assert choice.on_offers([], 10.0, greater) == (LeadAct.WAIT,)
-    assert choice.next_deadline() == 10.0 + PATIENCE + TURN * min(greater, MAX_TURNS)
+    assert choice.next_deadline() == 10.0 + PATIENCE + TURN * min(greater, LAST_TURN)
 
 
 def test_of_two_that_lead_the_greater_announces_itself_and_the_lesser_follows() -> None:

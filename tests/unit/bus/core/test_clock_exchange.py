@@ -27,7 +27,8 @@ from gandy.bus.core.effects import (
     Datagram,
 )
 from gandy.bus.core.processes import ProcessState
-from gandy.bus.wire.control import MAX_REPLY_TO, ClockReply, ClockRequest, encode_clock_reply, encode_clock_request
+from gandy.bus.limits import MAX_REPLY_TO
+from gandy.bus.wire.control import ClockReply, ClockRequest, encode_clock_reply, encode_clock_request
 from gandy.bus.wire.dialects import DialectName
 from gandy.bus.wire.messages import BusMessage, decode_message
 from gandy.errors import ConfigError

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from gandy.bus.core import coercion
-from gandy.bus.core.coercion import MAX_PLANNED, MAX_PLANS, Handler, coerce
-from gandy.bus.wire.types import INFINITUM, MAX_NESTING, MAX_TYPES
+from gandy.bus.core.coercion import Handler, coerce
+from gandy.bus.limits import MAX_NESTING, MAX_PLAN_TYPES, MAX_PLANS, MAX_TYPES
+from gandy.bus.wire.types import INFINITUM
 from gandy.errors import ConfigError
 
 SAMPLES: dict[str, Any] = {
@@ -183,7 +184,7 @@ def test_long_types_are_converted_too_but_not_remembered() -> None:
     assert coerce(([1] * count,), f"[{'i' * count}]", "vd") == ((1.0,) * count,)
     assert coerce(([1] * count,), f"[{'i' * count}ii]", "vd") is None
     assert coercion._plan_once.cache_info().currsize == before
-    assert count > MAX_PLANNED
+    assert count > MAX_PLAN_TYPES
 
 
 def test_not_too_many_pairs_are_remembered() -> None:

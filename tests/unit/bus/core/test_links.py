@@ -22,11 +22,12 @@ from tests.ensembles import (
 
 from gandy.bus.core import links
 from gandy.bus.core.effects import Connect, Cut, Datagram, ProcessFound, ProcessLost, Write
-from gandy.bus.core.links import MAX_CONNECTING, MAX_DISCOVERY, MAX_INIT, MAX_STRANGERS, PATIENCE
+from gandy.bus.core.links import PATIENCE
 from gandy.bus.core.processes import ProcessState
+from gandy.bus.limits import MAX_BUS_MESSAGE, MAX_CONNECTING, MAX_DISCOVERY_BYTES, MAX_INIT_BYTES, MAX_STRANGERS
 from gandy.bus.wire.control import Discovery, Init, encode_discovery
 from gandy.bus.wire.dialects import DIALECTS, DialectName
-from gandy.bus.wire.messages import MAX_BUS_MESSAGE, BusMessage, encode_message, frame
+from gandy.bus.wire.messages import BusMessage, encode_message, frame
 
 
 def discover(port: int, *, app: str = "band", ip: str = "10.0.0.1", dialect: DialectName = "2016") -> bytes:
@@ -99,7 +100,7 @@ def test_a_long_discovery_message_is_nonsense_and_is_not_kept() -> None:
     assert member.dropped == {"nonsense": 1}
     assert links._decode_cached.cache_info().currsize == before
     longest = discover(65535, app="x" * 255, ip="255.255.255.255", dialect="1.1")
-    assert len(longest) <= MAX_DISCOVERY
+    assert len(longest) <= MAX_DISCOVERY_BYTES
 
 
 # docs/protocol/bus.md, rule 10
@@ -333,7 +334,7 @@ def test_bytes_after_a_wrong_init_are_not_read() -> None:
 def test_a_stranger_may_not_claim_much() -> None:
     member = make_member(5000)
     link = member.on_accept(START)
-    member.on_data(link, (MAX_INIT + 1).to_bytes(4, "big"), START)
+    member.on_data(link, (MAX_INIT_BYTES + 1).to_bytes(4, "big"), START)
     assert take_effects(member) == [Cut(link)]
     known = accept(member, 6000)
     member.on_data(known, (MAX_BUS_MESSAGE).to_bytes(4, "big"), START)

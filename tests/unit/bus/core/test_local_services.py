@@ -6,7 +6,8 @@ from tests.ensembles import START, Band, accept, listen, make_member, take_effec
 from gandy.bus.core import local_services
 from gandy.bus.core.coercion import Handler
 from gandy.bus.core.member import Member
-from gandy.bus.core.schedule import HORIZON, Schedule
+from gandy.bus.core.schedule import Schedule
+from gandy.bus.limits import HORIZON, MAX_ROUTE_HEAD
 from gandy.bus.wire.messages import BusBundle, BusMessage, encode, frame
 from gandy.errors import ConfigError, NoClock, NotScheduled
 
@@ -162,10 +163,10 @@ def test_routes_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_long_heads_and_many_handlers_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_services, "MAX_ROUTED", 2)
+    monkeypatch.setattr(local_services, "MAX_ROUTE_HANDLERS", 2)
     member = make_member()
     listen(member, "drum")
-    say(member, BusMessage(0.0, "/drum/" + "x" * local_services.MAX_HEAD), START)
+    say(member, BusMessage(0.0, "/drum/" + "x" * MAX_ROUTE_HEAD), START)
     say(member, BusMessage(-1.0, "/drum/hit"), START)
     listen(member, "drum")
     listen(member, "drum")

@@ -16,9 +16,8 @@ from gandy.bus.core.effects import (
     Datagram,
     Write,
 )
-from gandy.bus.core.schedule import HORIZON
+from gandy.bus.limits import HORIZON, MAX_DATAGRAM, MAX_DRAFT_TYPES
 from gandy.bus.wire.dialects import DialectName
-from gandy.bus.wire.messages import MAX_DATAGRAM
 from gandy.errors import AddressError, NoClock, NotScheduled, UnknownService
 
 
@@ -75,10 +74,10 @@ def test_drafts_of_messages_are_few_and_short(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(outbox, "MAX_DRAFTS", 2)
     member = make_member()
     listen(member, "drum")
-    for count in (1, 2, 3, 4, 2 * outbox.MAX_DRAFTED):
+    for count in (1, 2, 3, 4, 2 * MAX_DRAFT_TYPES):
         member.outbox.send("/drum/hit", range(count), START)
         assert len(member.outbox._drafts) <= 2
-    assert [len(args) for _, args in take_heard(member)] == [1, 2, 3, 4, 2 * outbox.MAX_DRAFTED]
+    assert [len(args) for _, args in take_heard(member)] == [1, 2, 3, 4, 2 * MAX_DRAFT_TYPES]
 
 
 def test_send_what_does_not_fit() -> None:

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from gandy.bus.core import patterns
-from gandy.bus.core.patterns import MAX_CACHED, MAX_PATTERN, MAX_WORDS, PART_COST, compile_pattern, has_pattern
+from gandy.bus.core.patterns import PART_COST, compile_pattern, has_pattern
+from gandy.bus.limits import MAX_CACHED_PATTERNS, MAX_PATTERN, MAX_PATTERN_WORDS
 
 
 def matches(pattern: str, name: str) -> bool:
@@ -100,7 +101,7 @@ def test_few_words_are_told() -> None:
 
 @pytest.mark.parametrize("pattern", ["*", "?", "[!a]", "a*", "[\0-\U0010ffff]", "[0-9]" * 3])
 def test_many_words_are_not_told(pattern: str) -> None:
-    assert 10**2 < MAX_WORDS < 10**3
+    assert 10**2 < MAX_PATTERN_WORDS < 10**3
     assert compile_pattern(pattern).words is None
 
 
@@ -120,9 +121,9 @@ def test_a_pattern_that_is_too_long_matches_nothing() -> None:
 
 def test_compiled_patterns_are_kept_and_not_too_many() -> None:
     assert compile_pattern("once*") is compile_pattern("once*")
-    for number in range(2 * MAX_CACHED):
+    for number in range(2 * MAX_CACHED_PATTERNS):
         compile_pattern(f"{number}*")
-    assert patterns._compile.cache_info().currsize == MAX_CACHED
+    assert patterns._compile.cache_info().currsize == MAX_CACHED_PATTERNS
 
 
 class CountedName(str):

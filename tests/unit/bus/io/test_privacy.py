@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from gandy.bus.core.links import Endpoints
 from gandy.bus.io import privacy
-from gandy.bus.io.privacy import LINGER, MAX_DEPARTED, WINDOW, Privacy, PrivateSession, Window
+from gandy.bus.io.privacy import LINGER, WINDOW, Privacy, PrivateSession, Window
+from gandy.bus.limits import MAX_DEPARTED_LINKS
 from gandy.bus.wire.control import Discovery, encode_discovery
 from gandy.bus.wire.dialects import DIALECTS
 
@@ -125,13 +126,13 @@ def test_datagrams_sent_before_leaving_are_accepted_for_a_moment() -> None:
 def test_few_that_left_are_remembered() -> None:
     two = Privacy(KEY, "band", lambda: 1.0)
     sealed = []
-    for _ in range(MAX_DEPARTED + 1):
+    for _ in range(MAX_DEPARTED_LINKS + 1):
         one = Privacy(KEY, "band")
         client, server = one.make_session(HERE, is_server=False), two.make_session(THERE, is_server=True)
         shake(client, server)
         sealed.append(one.seal(b"goodbye", (THERE.ip, THERE.udp_port)))
         server.close()
-    assert [two.open(each) for each in sealed] == [b"", *[b"goodbye"] * MAX_DEPARTED]
+    assert [two.open(each) for each in sealed] == [b"", *[b"goodbye"] * MAX_DEPARTED_LINKS]
 
 
 def test_a_datagram_that_was_changed_is_nothing(pair: Pair) -> None:

@@ -1,6 +1,6 @@
 """Spinning pays only where messages follow one another."""
 
-from gandy.bus.io.spinning import MAX_MISSES, MOMENT, REST, SOON, SpinPolicy
+from gandy.bus.io.spinning import MISSES_BEFORE_REST, MOMENT, REST, SOON, SpinPolicy
 
 
 def test_a_reader_of_rare_messages_sleeps() -> None:
@@ -35,17 +35,17 @@ def test_spinning_that_catches_nothing_is_given_up_for_a_while() -> None:
             now = spin.until
             spin.on_missed(now)
         now += SOON / 2
-    assert wasted <= (1 + (now - 1.0) / REST) * MAX_MISSES * MOMENT
+    assert wasted <= (1 + (now - 1.0) / REST) * MISSES_BEFORE_REST * MOMENT
 
 
 def test_one_success_in_three_keeps_it_spinning() -> None:
     spin, now = SpinPolicy(is_allowed=True), 1.0
     spin.on_message(now)
-    for number in range(10 * MAX_MISSES):
+    for number in range(10 * MISSES_BEFORE_REST):
         now += SOON / 2
         spin.on_message(now)
         assert spin.until, number
-        if number % MAX_MISSES:
+        if number % MISSES_BEFORE_REST:
             spin.on_missed(now)
         else:
             spin.on_caught()

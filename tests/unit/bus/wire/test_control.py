@@ -5,10 +5,8 @@ from typing import Any
 
 import pytest
 
+from gandy.bus.limits import MAX_ENSEMBLE_NAME, MAX_REPLY_TO, MAX_SERVICE_NAME
 from gandy.bus.wire.control import (
-    MAX_APP,
-    MAX_NAME,
-    MAX_REPLY_TO,
     ClockReply,
     ClockRequest,
     ClockSynced,
@@ -122,7 +120,9 @@ BAD_PLACES: list[dict[str, Any]] = [
 
 
 @ALL
-@pytest.mark.parametrize("fields", [*BAD_PLACES, {"discovery_port": 0}, {"app": ""}, {"app": "a" * (MAX_APP + 1)}])
+@pytest.mark.parametrize(
+    "fields", [*BAD_PLACES, {"discovery_port": 0}, {"app": ""}, {"app": "a" * (MAX_ENSEMBLE_NAME + 1)}]
+)
 def test_discovery_of_nothing_real_is_refused(dialect: Dialect, fields: dict[str, Any]) -> None:
     with pytest.raises(RemoteProtocolError) as caught:
         decode_discovery(encode_discovery(a_discovery(dialect, **fields), dialect), dialect)
@@ -156,7 +156,7 @@ def read(data: bytes, dialect: Dialect) -> Control | None:
 
 
 @ALL
-@pytest.mark.parametrize("added", [(), ("a",), ("a", "_cs", "x" * MAX_NAME)])
+@pytest.mark.parametrize("added", [(), ("a",), ("a", "_cs", "x" * MAX_SERVICE_NAME)])
 def test_services_that_came(dialect: Dialect, added: tuple[str, ...]) -> None:
     said = Services(OURS, added)
     (data,) = encode_services(said, THEIRS, dialect)
@@ -260,7 +260,7 @@ WRONG_OLD: list[tuple[str, str, tuple[Any, ...]]] = [
     ("/sv", "ss", (OURS, "a/b")),
     ("/sv", "ss", (OURS, "a\n")),
     ("/sv", "ss", (OURS, "\udce9")),
-    ("/sv", "ss", (OURS, "x" * (MAX_NAME + 1))),
+    ("/sv", "ss", (OURS, "x" * (MAX_SERVICE_NAME + 1))),
     ("/sv", "ssT", (OURS, "a", True)),
     ("/sd", "s", (OURS,)),
     ("/sd", "ss", (OURS, "")),
@@ -308,5 +308,5 @@ def test_names() -> None:
     assert not is_process("127.0.0.1:")
     assert not is_process("127.0.0.1:1:2")
     assert is_name("synth 2")
-    assert is_name("é" * (MAX_NAME // 2))
-    assert not is_name("é" * MAX_NAME)
+    assert is_name("é" * (MAX_SERVICE_NAME // 2))
+    assert not is_name("é" * MAX_SERVICE_NAME)

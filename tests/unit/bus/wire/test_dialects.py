@@ -3,7 +3,7 @@
 import pytest
 
 from gandy.bus.wire import dialects
-from gandy.bus.wire.dialects import DIALECTS, MAX_DISCOVERY_INTERVAL, Dialect, grow_interval
+from gandy.bus.wire.dialects import DIALECTS, LONGEST_DISCOVERY_INTERVAL, Dialect, grow_interval
 from gandy.bus.wire.types import parse_types
 
 OLD, NEW, NEWEST = DIALECTS["2016"], DIALECTS["1.0"], DIALECTS["1.1"]
@@ -57,5 +57,7 @@ def test_discovery_becomes_rare() -> None:
     assert grow_interval(interval) == pytest.approx(0.363)
     for _ in range(40):
         interval = grow_interval(interval)
-    assert interval == MAX_DISCOVERY_INTERVAL
-    assert 100 / MAX_DISCOVERY_INTERVAL == 25  # docs/protocol/bus.md, rule 3: with 100 processes, a message every 40 ms
+    assert interval == LONGEST_DISCOVERY_INTERVAL
+    assert (
+        100 / LONGEST_DISCOVERY_INTERVAL == 25
+    )  # docs/protocol/bus.md, rule 3: with 100 processes, a message every 40 ms

@@ -7,12 +7,9 @@ from typing import Any, cast
 
 import pytest
 
+from gandy.bus.limits import MAX_ADDRESS, MAX_BUNDLE_DEPTH, MAX_BUS_MESSAGE, MAX_ELEMENTS
 from gandy.bus.wire.messages import (
     INFINITUM,
-    MAX_ADDRESS,
-    MAX_BUNDLE_DEPTH,
-    MAX_BUS_MESSAGE,
-    MAX_ELEMENTS,
     BusBundle,
     BusMessage,
     Framer,

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from gandy.bus.limits import MAX_ADDRESS, MAX_BUNDLE_DEPTH, MAX_BUS_MESSAGE, MAX_ELEMENTS
 from gandy.bus.wire import osc
-from gandy.bus.wire.messages import MAX_ADDRESS, MAX_BUNDLE_DEPTH, MAX_BUS_MESSAGE, MAX_ELEMENTS, Framer, frame
+from gandy.bus.wire.messages import Framer, frame
 from gandy.bus.wire.osc import IMMEDIATELY, OscBundle, OscMessage, decode, encode, tag_to_wall, wall_to_tag
 from gandy.bus.wire.types import INFINITUM
 from gandy.errors import ErrorCode, RemoteProtocolError

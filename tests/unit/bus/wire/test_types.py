@@ -6,15 +6,8 @@ from typing import Any
 
 import pytest
 
-from gandy.bus.wire.types import (
-    INFINITUM,
-    MAX_NESTING,
-    MAX_TYPES,
-    Item,
-    format_items,
-    infer_types,
-    parse_types,
-)
+from gandy.bus.limits import MAX_NESTING, MAX_TYPES
+from gandy.bus.wire.types import INFINITUM, Item, format_items, infer_types, parse_types
 
 
 class Color(IntEnum):

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from gandy.bus.wire.types import INFINITUM, MAX_TYPES
+from gandy.bus.limits import MAX_TYPES
+from gandy.bus.wire.types import INFINITUM
 from gandy.bus.wire.values import CACHED_LENGTH, CACHED_TYPES, Codec
 from gandy.errors import ErrorCode, RemoteProtocolError
 

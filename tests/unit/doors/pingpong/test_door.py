@@ -9,7 +9,7 @@ from gandy.core.workers import WorkerInfo
 from gandy.doors.base import Door, Outgoing
 from gandy.doors.pingpong import job_slot, workers
 from gandy.doors.pingpong.door import EXPIRY, INVALID, NO_JOB, TOO_MANY, UNKNOWN_WORKER, PingPongDoor
-from gandy.doors.pingpong.wire import MAX_BODY_BYTES
+from gandy.doors.pingpong.limits import MAX_BODY_BYTES, MAX_WORKERS
 from gandy.limits import MAX_PIECE_BYTES, MAX_QUEUED_BYTES
 from gandy.wire import calls
 from gandy.wire.calls import BUSY, CAST, FAILED, FRAME_COST, LAST, LOST, MORE, REFUSED, WHOLE, WINDOW_BYTES
@@ -170,7 +170,7 @@ def test_a_worker_that_expired_comes_back_with_a_ping(harness: BrokerHarness) ->
 
 
 def test_there_is_a_limit_to_workers(harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert workers.MAX_WORKERS == 10_000
+    assert MAX_WORKERS == 10_000
     monkeypatch.setattr(workers, "MAX_WORKERS", 2)
     for name in (b"a", b"b", b"c"):
         harness.say(name, READY, PING)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from gandy.doors.pingpong.limits import MAX_BODY_BYTES, MAX_WAITING_JOBS
 from gandy.doors.pingpong.talk import (
     BROKER_LAW,
     BROKER_TIMEOUT,
     HAS_JOB,
-    MAX_WAITING,
     N_TIMEOUTS,
     PING_PERIOD,
     WORKER_LAW,
@@ -22,7 +22,7 @@ from gandy.doors.pingpong.talk import (
     WorkerEvent,
     WorkerState,
 )
-from gandy.doors.pingpong.wire import MAX_BODY_BYTES, Exit, PingPongJob
+from gandy.doors.pingpong.wire import Exit, PingPongJob
 from gandy.errors import LocalProtocolError, RemoteProtocolError
 
 READY, PING, PONG, EXIT = [b"", b"READY"], [b"", b"PING"], [b"", b"PONG"], [b"", b"EXIT"]
@@ -220,7 +220,7 @@ def test_jobs_of_a_busy_worker_wait_in_order() -> None:
 
 def test_not_too_many_jobs_wait() -> None:
     worker = begin()
-    for _ in range(1 + MAX_WAITING + 2):
+    for _ in range(1 + MAX_WAITING_JOBS + 2):
         worker.on_frames([b"", b"work"], 0.0)
     assert worker.dropped == 2
 

@@ -3,9 +3,8 @@
 import pytest
 
 from gandy.doors.pingpong import wire as pingpong
+from gandy.doors.pingpong.limits import MAX_BODY_BYTES, MAX_COUNT_BYTES
 from gandy.doors.pingpong.wire import (
-    MAX_BODY_BYTES,
-    MAX_COUNT_BYTES,
     Exit,
     FromBroker,
     FromWorker,

@@ -18,7 +18,7 @@ from tests.roundrobin import (
 )
 
 from gandy.doors.roundrobin import client_streams
-from gandy.doors.roundrobin.client_streams import MAX_STREAM_WAIT
+from gandy.doors.roundrobin.client_streams import PACKET_PATIENCE
 from gandy.wire import calls
 from gandy.wire.calls import FRAME_COST, LAST, STREAM, WHOLE, WINDOW_BYTES
 
@@ -105,10 +105,10 @@ def test_a_reader_that_is_faster_gets_what_there_is_after_a_moment(
     number = client.more(handle)
     worker.add(job, b"little")
     assert client.hear() == []
-    harness.pass_time(MAX_STREAM_WAIT)
+    harness.pass_time(PACKET_PATIENCE)
     assert read_packet(client, number) == (b"0", handle, b"little")
     number = client.more(handle)
-    harness.pass_time(MAX_STREAM_WAIT)
+    harness.pass_time(PACKET_PATIENCE)
     assert read_packet(client, number) == (b"0", handle, b"")
 
 

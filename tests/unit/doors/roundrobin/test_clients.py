@@ -358,7 +358,7 @@ def test_a_flood_of_one_client_does_not_keep_another_waiting(
     harness: DoorHarness, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clients, "MAX_UNDER_WAY", 10)
-    monkeypatch.setattr(clients, "MAX_WAITING", 20)
+    monkeypatch.setattr(clients, "MAX_WAITING_MESSAGES", 20)
     flood = [client.track(COPY) for _ in range(100)]
     assert [number for number, _ in client.failures()] == flood[30:]
     other = harness.client(b"d")
@@ -376,7 +376,7 @@ def test_a_flood_of_one_client_does_not_keep_another_waiting(
 def test_messages_of_one_client_have_so_many_bytes(
     harness: DoorHarness, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clients, "MAX_BYTES", 1000)
+    monkeypatch.setattr(clients, "MAX_CLIENT_BYTES", 1000)
     alone = client.track(COPY, bytes(2000))  # alone, any message may go
     client.track(COPY, bytes(1))
     assert client.failures() == [(b"\2\0\0\0", "1 messages of this client are under way already")]

@@ -4,13 +4,14 @@ from typing import Any
 
 import pytest
 
+from gandy.doors.limits import MAX_PAYLOAD_FRAMES
 from gandy.doors.roundrobin.codes import (
     CommandCodes,
     Entry,
     format_code,
     parse_code,
 )
-from gandy.doors.values import MAX_PAYLOAD_FRAMES, encode_payload
+from gandy.doors.values import encode_payload
 from gandy.errors import ConfigError
 
 

@@ -168,7 +168,7 @@ def test_a_response_must_come_from_the_peer_that_was_asked(harness: DoorHarness)
 
 
 def test_passed_requests_are_remembered_up_to_a_limit(harness: DoorHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(roundrobin, "MAX_PASSED", 2)
+    monkeypatch.setattr(roundrobin, "MAX_PASSED_REQUESTS", 2)
     client, worker = harness.client(), harness.worker()
     ids = [client.track(b"mqs_more", to=(b"w",)) for _ in range(3)]
     for message in worker.take():

@@ -15,7 +15,8 @@ from tests.roundrobin import (
 )
 
 from gandy.doors.roundrobin import lost_workers
-from gandy.doors.roundrobin.lost_workers import MAX_LOST, REMEMBER
+from gandy.doors.roundrobin.limits import MAX_LOST_WORKERS
+from gandy.doors.roundrobin.lost_workers import REMEMBER
 from gandy.doors.roundrobin.worker_calls import EXPIRY
 from gandy.doors.roundrobin.workers import IDLE
 
@@ -291,8 +292,8 @@ def test_lost_workers_are_remembered_for_a_while(harness: DoorHarness) -> None:
 
 
 def test_so_many_lost_workers_are_remembered(harness: DoorHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert MAX_LOST >= 2
-    monkeypatch.setattr(lost_workers, "MAX_LOST", 2)
+    assert MAX_LOST_WORKERS >= 2
+    monkeypatch.setattr(lost_workers, "MAX_LOST_WORKERS", 2)
     for name in (b"a", b"b", b"c"):
         harness.worker(name).vanish()
     assert list(harness.door.workers.lost.list_slots()) == [b"b", b"c"]

@@ -6,14 +6,14 @@ from random import Random
 
 import pytest
 
+from gandy.doors.roundrobin.limits import MAX_LEASE
 from gandy.doors.roundrobin.streams import (
     ABORTED,
     BLOCK_TOTAL,
     DEFAULT_LEASE,
     FINISHED,
-    MAX_LEASE,
-    MAX_PACKET,
     MORE,
+    PACKET_BYTES,
     RAW,
     ZLIB,
     Packet,
@@ -85,7 +85,7 @@ def test_large_stream_is_full_packets_and_the_rest() -> None:
     writer = StreamWriter(HANDLE)
     writer.write(data)
     packets = list(take_all(writer))
-    assert [len(packet) for packet in packets] == [MAX_PACKET, MAX_PACKET]
+    assert [len(packet) for packet in packets] == [PACKET_BYTES, PACKET_BYTES]
     writer.close()
     packets += take_all(writer)
     assert [packet[:1] for packet in packets] == [MORE, MORE, FINISHED]
@@ -110,14 +110,14 @@ def test_aborted_stream_drops_what_waits() -> None:
     first = writer.take() or b""
     writer.abort()
     reader = StreamReader()
-    assert len(reader.receive(first)) == MAX_PACKET - 11
+    assert len(reader.receive(first)) == PACKET_BYTES - 11
     assert reader.receive(writer.take() or b"") == b""
     assert reader.is_aborted
     assert reader.is_over
     assert not reader.is_finished
 
 
-@pytest.mark.parametrize("max_size", [12, 100, MAX_PACKET])
+@pytest.mark.parametrize("max_size", [12, 100, PACKET_BYTES])
 def test_packed_stream_is_one_zlib_stream_cut_across_packets(max_size: int) -> None:
     data = b"over and over " * 10_000
     writer = StreamWriter(HANDLE, max_size, ZLIB)

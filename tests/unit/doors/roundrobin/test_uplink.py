@@ -5,8 +5,9 @@ from math import inf
 import pytest
 
 from gandy.doors.roundrobin.heartbeat import GREETING_TIMEOUT, HEARTBEAT_EXPIRY, HEARTBEAT_PERIOD, PAUSE
+from gandy.doors.roundrobin.limits import MAX_EXTRA_DISPATCHES
 from gandy.doors.roundrobin.message_ids import MessageIds
-from gandy.doors.roundrobin.registration import MAX_EXTRA, REGISTER_DELAY, REGISTER_TIMEOUT
+from gandy.doors.roundrobin.registration import REGISTER_DELAY, REGISTER_TIMEOUT
 from gandy.doors.roundrobin.uplink import (
     Connected,
     Deregistered,
@@ -432,7 +433,7 @@ def test_dispatch_without_a_command_is_told_too(command: bytes) -> None:
 
 def test_flood_of_dispatches_is_sent_back() -> None:
     harness = UplinkHarness().connect().register(2)
-    harness.dispatch(*range(MAX_EXTRA + 2))
+    harness.dispatch(*range(MAX_EXTRA_DISPATCHES + 2))
     assert harness.uplink.free == 0
     assert harness.say(a_dispatch(7)) == []
     assert harness.say(a_dispatch(8, command=EXEC)) == []

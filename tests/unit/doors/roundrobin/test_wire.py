@@ -4,12 +4,13 @@ from typing import NamedTuple
 
 import pytest
 
+from gandy.doors.limits import MAX_FRAMES
 from gandy.doors.roundrobin import wire as roundrobin
+from gandy.doors.roundrobin.limits import MAX_ID_BYTES
 from gandy.doors.roundrobin.wire import (
     EXEC,
     FAILED,
     FAILURE,
-    MAX_ID,
     PING,
     PONG,
     RESPONSE,
@@ -23,7 +24,6 @@ from gandy.doors.roundrobin.wire import (
     make_reply,
     parse_count,
 )
-from gandy.doors.values import MAX_FRAMES
 from gandy.errors import ErrorCode, RemoteProtocolError
 
 WORKER = b"tcp://127.0.0.1:6714:234595"
@@ -111,7 +111,7 @@ def test_reply_goes_back_the_way_that_the_message_came() -> None:
     assert make_reply(dispatch, PONG, b"a", b"b") == QueueMessage(PONG, b"1234", (b"a", b"b"), (b"second", b"first"))
 
 
-@pytest.mark.parametrize("size", [1, 4, 8, MAX_ID])
+@pytest.mark.parametrize("size", [1, 4, 8, MAX_ID_BYTES])
 def test_ids_may_have_1_to_511_bytes(size: int) -> None:
     assert decode([b"", b"LMQv100", PING, b"x" * size, b""]).id == b"x" * size
 

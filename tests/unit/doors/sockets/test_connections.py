@@ -62,7 +62,7 @@ def test_a_peer_that_moves_leaves_its_old_connection() -> None:
 
 
 def test_the_table_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gandy.doors.sockets.connections.MAX_PEERS", 10)
+    monkeypatch.setattr("gandy.doors.sockets.connections.MAX_TRACKED_PEERS", 10)
     connections = Connections()
     for number in range(100):
         connections.note(b"%d" % number, number, 0.0)

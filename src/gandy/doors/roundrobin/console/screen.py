@@ -14,6 +14,7 @@ from threading import Condition, Thread
 from typing import Final, TextIO
 
 from gandy.doors.roundrobin.console.waiting import SIGNALS, STEP
+from gandy.doors.roundrobin.limits import MAX_WAITING_LINES
 from gandy.files import write_all
 
 PROMPT: Final = "> "
@@ -23,7 +24,6 @@ BASIC: Final = 1
 STATS: Final = 2
 FRAMES: Final = 5
 
-MAX_WAITING: Final = 10_000  # lines to be written; further ones are counted and left out
 CLOSE_SECONDS: Final = 1.0  # for what is left; a stopped terminal takes for ever
 
 _WIPE: Final = "\r\x1b[K"  # the line that the cursor is in
@@ -63,7 +63,7 @@ class Screen:
 
     def _print(self, stream: int, text: str) -> None:
         with self._changed:
-            if len(self._lines) >= MAX_WAITING and stream == 0:
+            if len(self._lines) >= MAX_WAITING_LINES and stream == 0:
                 self._left_out += 1
                 return
             self._lines.append((stream, text))

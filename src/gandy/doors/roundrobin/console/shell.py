@@ -8,9 +8,9 @@ from typing import Final, NamedTuple, Protocol
 from gandy.doors.roundrobin.console.screen import BASIC, Screen, ScreenHandler, show_text
 from gandy.doors.roundrobin.console.waiting import SIGNALS
 from gandy.doors.roundrobin.console.words import Words, open_words
+from gandy.doors.roundrobin.limits import MAX_BULK
 
-MAX_COUNT: Final = 100_000  # of a bulk test: so many messages may wait in a socket
-MAX_SHOWN: Final = 40  # characters of an unknown word
+SHOWN_CHARACTERS: Final = 40  # characters of an unknown word
 
 INTERRUPTED: Final = 130  # exit code, as shells have it
 
@@ -83,7 +83,7 @@ class Shell:
     def _do(self, word: str) -> None:
         command = self._commands.get(word)
         if command is None:
-            self._screen.complain(f"unknown command: {show_text(word[:MAX_SHOWN])}; try help")
+            self._screen.complain(f"unknown command: {show_text(word[:SHOWN_CHARACTERS])}; try help")
         elif not command.needs_count:
             command.run()
         elif (count := self._take_count(word)) is not None:
@@ -94,9 +94,9 @@ class Shell:
         example = f"as in: {word} 100"
         if text is None:
             self._screen.complain(f"{word} needs a number, {example}")
-        elif not (text.isascii() and text.isdigit() and len(text) < 10 and 0 < int(text) <= MAX_COUNT):
-            shown = show_text(text[:MAX_SHOWN])
-            self._screen.complain(f"{word} needs a number from 1 to {MAX_COUNT:,}, {example}; {shown} is none")
+        elif not (text.isascii() and text.isdigit() and len(text) < 10 and 0 < int(text) <= MAX_BULK):
+            shown = show_text(text[:SHOWN_CHARACTERS])
+            self._screen.complain(f"{word} needs a number from 1 to {MAX_BULK:,}, {example}; {shown} is none")
         else:
             return int(text)
         return None

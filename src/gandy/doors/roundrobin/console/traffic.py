@@ -22,7 +22,7 @@ HEARTBEAT: Final = "HEARTBEAT"  # PINGs of our own, once more: the original has 
 UNKNOWN: Final = "UNKNOWN"
 ROWS: Final = (*NAMES.values(), HEARTBEAT, UNKNOWN)
 
-MAX_SHOWN: Final = 32  # bytes of a frame
+SHOWN_BYTES: Final = 32  # bytes of a frame
 
 
 class Traffic:
@@ -79,10 +79,10 @@ def format_frames(frames: Sequence[bytes]) -> str:
 def _format_frame(frame: bytes) -> str:
     if not frame:
         return "''"
-    shown = frame[:MAX_SHOWN]
+    shown = frame[:SHOWN_BYTES]
     is_text = len(frame) > 1 and shown.isascii() and shown.decode().isprintable()
     text = shown.decode() if is_text else shown.hex()
-    return text if len(frame) <= MAX_SHOWN else f"{text}.. ({len(frame):,} bytes)"
+    return text if len(frame) <= SHOWN_BYTES else f"{text}.. ({len(frame):,} bytes)"
 
 
 def format_id(number: bytes) -> str:

@@ -9,14 +9,11 @@ from collections import deque
 from collections.abc import Callable, Container
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
 
 from gandy.doors.roundrobin.console.screen import PROMPT, Screen
 from gandy.doors.roundrobin.console.waiting import SIGNALS
+from gandy.doors.roundrobin.limits import MAX_HISTORY_LINES, MAX_LINE_BYTES
 from gandy.keys.files import make_private_folder
-
-MAX_LINE: Final = 65_536  # bytes; a longer one is read in parts
-MAX_HISTORY: Final = 1_000  # lines
 
 ReadLine = Callable[[], str | None]  # None at the end of input
 
@@ -63,7 +60,7 @@ def open_words(screen: Screen, history: Path, commands: list[str]) -> Words:
 
 def read_plain() -> str | None:
     """Raises: KeyboardInterrupt, SystemExit."""
-    line = SIGNALS.read(lambda: sys.stdin.buffer.readline(MAX_LINE)) if sys.stdin is not None else b""
+    line = SIGNALS.read(lambda: sys.stdin.buffer.readline(MAX_LINE_BYTES)) if sys.stdin is not None else b""
     return line.decode(errors="replace") if line else None
 
 
@@ -81,7 +78,7 @@ class Terminal:
             return
         self._readline = readline
         readline.set_auto_history(True)
-        readline.set_history_length(MAX_HISTORY)
+        readline.set_history_length(MAX_HISTORY_LINES)
         readline.set_completer(self._complete)
         readline.parse_and_bind("tab: complete")
         with suppress(OSError):

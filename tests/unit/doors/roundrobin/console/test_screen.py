@@ -51,7 +51,7 @@ def test_terminal_that_can_do_nothing_gets_a_new_line(
 def test_lines_beyond_the_limit_are_left_out_and_counted(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(screens, "MAX_WAITING", 2)
+    monkeypatch.setattr(screens, "MAX_WAITING_LINES", 2)
     screen = Screen(1)
     screen.hold()
     for number in range(5):
