@@ -39,10 +39,10 @@ BANDS: Final[Mapping[str, Sequence[str]]] = {
     "face": ("cli", "terminal", "up", "joblib", "testing"),
     "io": (
         *("doors", "bus", "foreman", "worker", "client", "reach", "net", "store", "functions", "progress", "journal"),
-        *("keys", "interfaces", "files", "processes", "poll_thread"),
+        *("keys", "interfaces", "files", "processes", "poll_thread", "clocks"),
     ),
     "pure": ("core", "talk", "wire", "bounds"),
-    "word": ("limits", "ids", "config", "errors"),
+    "word": ("limits", "ids", "config", "moments", "errors"),
 }
 BAND_NAMES: Final = {"face": "faces", "io": "I/O", "pure": "pure", "word": "words"}
 

@@ -239,7 +239,7 @@ def test_service_that_comes_in_time_is_waited_for(stage: Stage) -> None:
         (["/kitchen/cook", "--types", "m", "12"], "argument 1:"),
         (["/kitchen/cook", "--types", "b", "?"], "base64"),
         (["/kitchen/cook", "{}"], "argument 1: dict has no type on the bus"),
-        (["/kitchen/cook", "--at", "soon"], "'soon' is not a time; write +0.5, +2min, or the shared time in seconds"),
+        (["/kitchen/cook", "--at", "soon"], "'soon' is not a time; write +5, +2min, 14:00"),
     ],
     ids=str,
 )

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from gandy.terminal.exits import ExitCode, make_epilog
-from gandy.terminal.moments import AT_HELP, Moment, MomentType
 from gandy.terminal.options import Seconds, find_shared_time, foreman_option, open_client
 from gandy.terminal.say import format_json, say
 from gandy.terminal.text import parse_argument
+from gandy.terminal.times import AT_HELP, WrittenTime, WrittenTimeType
 
 if TYPE_CHECKING:
     from gandy.client.calling import WorkerReply
@@ -31,7 +31,7 @@ EPILOG: Final = make_epilog(
 @click.option("--cast", is_flag=True, help="Do not wait for an answer: there will be none.")
 @click.option("--all", "every", is_flag=True, help="Call every worker that offers it, and print one line for each.")
 @click.option("--timeout", type=Seconds(), metavar="TIME", help="Give up after this time: 0.5, 90, 5min.")
-@click.option("--at", type=MomentType(), metavar="TIME", help=AT_HELP)
+@click.option("--at", type=WrittenTimeType(), metavar="TIME", help=AT_HELP)
 @foreman_option
 @click.argument("name")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENT]...")
@@ -43,7 +43,7 @@ def call(
     cast: bool,
     every: bool,
     timeout: float | None,
-    at: Moment | None,
+    at: WrittenTime | None,
     foreman: str | None,
 ) -> None:
     """Call a command that workers have installed, and print its value.
@@ -69,7 +69,7 @@ def call(
     except (TypeError, ValueError) as error:
         raise click.UsageError(str(error)) from None
     with open_client(foreman) as client:
-        begin = find_shared_time(client, at)
+        begin = find_shared_time(client.now, at)
         if cast:
             client.cast(name, *args, at=begin)
         elif stream:

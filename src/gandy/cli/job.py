@@ -1,13 +1,13 @@
 """`gandy job`: show jobs, wait for them, and change them."""
 
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import click
 
 from gandy.client import Job
+from gandy.clocks import read_wall
 from gandy.core.jobs import FINAL_JOB_STATES
 from gandy.core.model import JobState
 from gandy.core.requests import TaskOutput
@@ -85,7 +85,7 @@ def _draw_jobs(rows: list[JobRow], is_complete: bool) -> None:
     from gandy.terminal.table import draw_table
 
     if rows:
-        now = time.time()
+        now = read_wall()
         draw_table(JOB_HEADERS, (job_to_cells(row, now) for row in rows))
     else:
         say("no jobs" if is_complete else "no jobs are waiting or running; --all shows those that have ended", err=True)
@@ -115,7 +115,7 @@ def _show_job(row: JobRow, output: Format) -> None:
     if output == "table":
         from gandy.terminal.table import draw_fields
 
-        draw_fields(job_to_fields(row, time.time()))
+        draw_fields(job_to_fields(row, read_wall()))
     else:
         _print_job(row, output)
 

@@ -10,8 +10,8 @@ import click
 import msgspec
 
 from gandy.client.spec import SubmitOptions
-from gandy.terminal.moments import Moment, MomentType
 from gandy.terminal.people import parse_bytes, parse_seconds
+from gandy.terminal.times import WrittenTime, WrittenTimeType
 
 
 class JobFile(msgspec.Struct, forbid_unknown_fields=True, rename="kebab", frozen=True):
@@ -35,7 +35,7 @@ class JobFile(msgspec.Struct, forbid_unknown_fields=True, rename="kebab", frozen
     at: float | str | None = None
 
 
-def read_job_file(path: str) -> tuple[str | tuple[str, ...], SubmitOptions, Moment | None]:
+def read_job_file(path: str) -> tuple[str | tuple[str, ...], SubmitOptions, WrittenTime | None]:
     """The command, the options and the time in a job file. Paths in it are relative to its folder.
 
     Raises: UsageError.
@@ -79,9 +79,9 @@ def _to_lines(each_line: str | tuple[str, ...] | None, folder: Path) -> tuple[st
     return read_lines(each_line if each_line == "-" else str(folder / each_line))
 
 
-def _to_moment(at: float | str | None, path: str) -> Moment | None:
+def _to_moment(at: float | str | None, path: str) -> WrittenTime | None:
     try:
-        return None if at is None else MomentType().convert(at, None, None)
+        return None if at is None else WrittenTimeType().convert(at, None, None)
     except click.BadParameter as error:
         raise click.UsageError(f"{path}: {error.message}") from None
 

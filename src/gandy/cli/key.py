@@ -3,12 +3,12 @@
 import os
 import secrets
 import sys
-import time
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
+from gandy.clocks import read_wall
 from gandy.config import find_home
 from gandy.errors import ConfigError
 from gandy.terminal.exits import make_epilog
@@ -257,7 +257,7 @@ def _show(rows: Any, output: Format) -> None:
     if output == "table":
         from gandy.terminal.table import draw_table
 
-        draw_table(KEY_HEADERS, [key_to_cells(row, time.time()) for row in rows])
+        draw_table(KEY_HEADERS, [key_to_cells(row, read_wall()) for row in rows])
         return
     for row in rows:
         if output == "quiet":

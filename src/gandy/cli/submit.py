@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 
 from gandy.terminal.exits import WAIT_EXIT_HELP, ExitCode, make_epilog
-from gandy.terminal.moments import AT_HELP, Moment, MomentType
 from gandy.terminal.options import (
     JOB,
     Bytes,
@@ -17,6 +16,7 @@ from gandy.terminal.options import (
     output_option,
 )
 from gandy.terminal.say import say
+from gandy.terminal.times import AT_HELP, WrittenTime, WrittenTimeType
 
 if TYPE_CHECKING:
     from gandy.client import Job
@@ -59,7 +59,7 @@ def _parse_env(_context: click.Context, _option: click.Parameter, pairs: tuple[s
 @click.option(
     "--after", type=JOB, multiple=True, metavar="JOB", help="Wait until this job has finished without failures."
 )
-@click.option("--at", type=MomentType(), metavar="TIME", help=AT_HELP)
+@click.option("--at", type=WrittenTimeType(), metavar="TIME", help=AT_HELP)
 @click.option("--wait", is_flag=True, help="Wait for the job, show its progress, and exit with its result.")
 @foreman_option
 @output_option
@@ -71,7 +71,7 @@ def submit(
     wait: bool,
     foreman: str | None,
     output: Format,
-    at: Moment | None,
+    at: WrittenTime | None,
     **given: Any,
 ) -> None:
     """Queue a command, once or many times, and print the job's number.
@@ -91,7 +91,7 @@ def submit(
     given = {key: value for key, value in given.items() if value is not None and value != ()}
     chosen, options, written_at = _merge(command, file, each_line, cast("SubmitOptions", given))
     with open_client(foreman) as client:
-        options["at"] = find_shared_time(client, at or written_at)
+        options["at"] = find_shared_time(client.now, at or written_at)
         job = client.submit(chosen, **options)
         _print_job_number(job, output, wait)
         if wait:
@@ -100,7 +100,7 @@ def submit(
 
 def _merge(
     command: tuple[str, ...], file: str | None, each_line: str | None, given: "SubmitOptions"
-) -> tuple[str | tuple[str, ...], "SubmitOptions", Moment | None]:
+) -> tuple[str | tuple[str, ...], "SubmitOptions", WrittenTime | None]:
     """What the file says, overridden by the command line."""
     from gandy.cli.jobfile import read_job_file, read_lines
 

@@ -339,7 +339,7 @@ class AsyncClient:
 
     async def now(self) -> float:
         """The shared time of the foreman's ensemble, off by at most half of the round trip. Raises: NoClock."""
-        return await self.connection.get_shared_time()
+        return float(await self.connection.get_shared_time())
 
     async def stop_worker(self, worker: str, *, immediate: bool = False) -> None:
         """Stop a worker, by name or id, when its tasks have ended; or kill them, if `immediate` is set."""

@@ -12,10 +12,11 @@ from typing import Any, Final, Protocol
 from gandy.client.options import CallOptions
 from gandy.client.pending import CallFuture, CallStream, Pending
 from gandy.client.simple import SimpleCalls
+from gandy.clocks import read_monotonic
 from gandy.errors import GandyError, LinkError, Rejected
 from gandy.functions.values import encode_value
 from gandy.limits import MAX_PIECE_BYTES, MAX_VALUE_BYTES
-from gandy.moments import Shared
+from gandy.moments import Monotonic, Shared
 from gandy.wire.calls import (
     AT,
     BODY,
@@ -63,7 +64,7 @@ class Caller:
         self,
         get_link: Callable[[], Awaitable[CallsLink]],
         find_link: Callable[[], CallsLink | None],
-        get_shared_time: Callable[[], Awaitable[float]],
+        get_shared_time: Callable[[], Awaitable[Shared]],
         explain_missing: Callable[[str], Rejected],
     ) -> None:
         """`explain_missing`: why the foreman does not offer something."""
@@ -138,9 +139,8 @@ class Caller:
                 self._set_deadline(call, timeout)
 
     def _set_deadline(self, call: Pending, seconds: float) -> None:
-        loop = asyncio.get_running_loop()
-        call.deadline = loop.time() + seconds
-        call.timer = loop.call_at(call.deadline, call.on_deadline)
+        call.deadline = read_monotonic() + seconds
+        call.timer = asyncio.get_running_loop().call_later(seconds, call.on_deadline)
 
     def _make_target(self, name: str) -> bytes:
         if len(self._targets) >= MAX_TARGETS:
@@ -159,9 +159,9 @@ class Caller:
         if options.at is not None:
             if not isfinite(options.at):
                 raise ValueError(f"{options.at} is no time")
-            call.at = options.at
+            call.at = Shared(options.at)
             call.flags |= AT
-            call.target += encode_time(Shared(options.at))
+            call.target += encode_time(call.at)
 
     def open(self) -> None:
         """After `close`."""
@@ -285,5 +285,5 @@ def _encode_args(args: tuple[Any, ...], is_pickled: bool = False) -> bytes:
     return body
 
 
-def _milliseconds_left(deadline: float) -> int:
-    return int(min(MAX_LEFT_MS, max(1, (deadline - asyncio.get_running_loop().time()) * 1000)))
+def _milliseconds_left(deadline: Monotonic) -> int:
+    return int(min(MAX_LEFT_MS, max(1, (deadline - read_monotonic()) * 1000)))

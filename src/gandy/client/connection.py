@@ -9,10 +9,12 @@ from typing import Final, TypeVar
 
 from gandy.client.caller import Caller
 from gandy.client.link import ClientLink, connect
+from gandy.clocks import read_monotonic
 from gandy.config import Address
 from gandy.core.requests import Answer, GetTime, Request, Time
 from gandy.core.roles import CrewRole
 from gandy.errors import REFUSALS, ErrorCode, NotAllowed, Rejected, RemoteProtocolError
+from gandy.moments import Shared
 from gandy.reach import Reach
 
 # Seconds before the next try to reach a foreman that went away: from here, doubling, to there.
@@ -86,12 +88,11 @@ class Connection:
         finally:
             link.unfollow(feed)
 
-    async def get_shared_time(self) -> float:
+    async def get_shared_time(self) -> Shared:
         """The shared time of the foreman's ensemble, off by at most half of the round trip. Raises: NoClock."""
-        loop = asyncio.get_running_loop()
-        asked = loop.time()
+        asked = read_monotonic()
         answer = await self.ask(GetTime(), Time)
-        return answer.shared + (loop.time() - asked) / 2
+        return Shared(float(answer.shared)) + (read_monotonic() - asked) / 2
 
     def explain_missing(self, what: str) -> Rejected:
         """Why the foreman did not offer something: to an observer it offers less."""

@@ -7,7 +7,6 @@ import asyncio
 import atexit
 import logging
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, as_completed, wait
 from contextlib import suppress
@@ -25,12 +24,14 @@ from gandy.client.futures import CANCEL_PATIENCE, FunctionFuture, retract
 from gandy.client.open_job import OpenJob
 from gandy.client.options import FunctionOptions
 from gandy.client.spec import find_folder, make_submit
+from gandy.clocks import read_monotonic
 from gandy.core.model import JobSpec, PythonSpec
 from gandy.errors import CallTooLarge
 from gandy.functions import pack_function, pack_items, pack_task
 from gandy.functions.tag import PYTHON_TAG
 from gandy.functions.tasks import name_function
 from gandy.ids import JobId
+from gandy.moments import Monotonic
 from gandy.progress import showing
 
 MAX_CALL_BYTES: Final = 2 << 30  # of one pickled task; the foreman takes no more
@@ -107,7 +108,7 @@ class Functions:
 
         Raises: TimeoutError, and what the function raises.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = None if timeout is None else read_monotonic() + timeout
         futures = self.run_chunks(function, *iterables, chunksize=chunksize)
         values = _iterate(futures, deadline) if ordered else _iterate_as_they_come(futures, deadline)
         return _show(values, name_function(function), futures) if progress else values
@@ -227,7 +228,7 @@ def _show(values: Iterator[T], label: str, futures: list[Chunk]) -> Iterator[T]:
         yield from values
 
 
-def _iterate(futures: list[Chunk], deadline: float | None) -> Iterator[Any]:
+def _iterate(futures: list[Chunk], deadline: Monotonic | None) -> Iterator[Any]:
     futures.reverse()
     try:
         while futures:
@@ -238,7 +239,7 @@ def _iterate(futures: list[Chunk], deadline: float | None) -> Iterator[Any]:
         retract(futures)
 
 
-def _iterate_as_they_come(futures: list[Chunk], deadline: float | None) -> Iterator[Any]:
+def _iterate_as_they_come(futures: list[Chunk], deadline: Monotonic | None) -> Iterator[Any]:
     waiting = set(futures)
     futures.clear()
     try:
@@ -258,8 +259,8 @@ def _pop_each(values: list[Any]) -> Iterator[Any]:
         yield values.pop()
 
 
-def _seconds_left(deadline: float | None) -> float | None:
-    return None if deadline is None else max(0.0, deadline - time.monotonic())
+def _seconds_left(deadline: Monotonic | None) -> float | None:
+    return None if deadline is None else max(0.0, deadline - read_monotonic())
 
 
 _living: Final[WeakSet[Functions]] = WeakSet()

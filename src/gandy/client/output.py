@@ -7,6 +7,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from gandy.client.connection import Connection, check_progress, growing, return_pauses
+from gandy.clocks import read_monotonic
 from gandy.core.requests import Output, OutputPage, ReadOutput, ReadOutputs, ResultRow, TaskOutput
 from gandy.errors import ConfigError, GandyError, LinkError, TaskFailed
 from gandy.ids import JobId, TaskNumber
@@ -83,13 +84,13 @@ class OutputReader:
         Raises: TaskFailed, GandyError.
         """
         result = bytearray()
-        patience = asyncio.get_running_loop().time() + RESULT_PATIENCE
+        deadline = read_monotonic() + RESULT_PATIENCE
         while len(result) < row.result_bytes:
             request = ReadOutput(self._job, row.task, "result", row.attempt, len(result), RESULT_PIECE)
             try:
                 piece = await self._ask(request, follow=True)
             except GandyError as error:
-                if not error.retryable or asyncio.get_running_loop().time() > patience:
+                if not error.retryable or read_monotonic() > deadline:
                     raise
                 await asyncio.sleep(next(return_pauses()))  # its worker may be on its way back to a new foreman
                 continue

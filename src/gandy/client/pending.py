@@ -22,6 +22,7 @@ from gandy.errors import (
 )
 from gandy.functions.values import decode_value
 from gandy.limits import MAX_VALUE_BYTES
+from gandy.moments import Monotonic, Shared
 from gandy.wire.calls import (
     BUSY,
     EXPIRED,
@@ -69,9 +70,9 @@ class _Outgoing:
     body: bytes  # the arguments
     number = 0  # on its link
     flags = 0
-    at: float | None = None  # the shared time at which it begins
+    at: Shared | None = None  # when it begins
     patience: float | None = None  # seconds, from then or from now on
-    deadline: float | None = None  # in the loop's time
+    deadline: Monotonic | None = None
     can_wait = True
     is_repeatable = False
     credit = WINDOW_BYTES  # for arguments

@@ -3,6 +3,8 @@
 import asyncio
 from typing import Final
 
+from gandy.clocks import read_monotonic
+
 # Frames that wait to leave together. With more, the foreman would have nothing to do meanwhile.
 MAX_PARTS: Final = 128
 
@@ -46,8 +48,8 @@ class WriteBuffer:
     async def wait_written(self, patience: float) -> None:
         """Wait until the kernel has everything, at most so many seconds. A cast has no answer to wait for."""
         self.flush()
-        deadline = self._loop.time() + patience
+        deadline = read_monotonic() + patience
         while self._transport is not None and not self._transport.is_closing():
-            if not self._transport.get_write_buffer_size() or self._loop.time() > deadline:
+            if not self._transport.get_write_buffer_size() or read_monotonic() > deadline:
                 return
             await asyncio.sleep(POLL_PAUSE)

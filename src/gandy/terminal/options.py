@@ -12,8 +12,9 @@ from click.core import ParameterSource
 
 from gandy.config import SOCKET_NAME, find_home
 from gandy.errors import ConfigError
-from gandy.terminal.moments import Moment
+from gandy.moments import Shared
 from gandy.terminal.people import parse_bytes, parse_seconds
+from gandy.terminal.times import WrittenTime
 
 if TYPE_CHECKING:
     from gandy.client import Client
@@ -131,9 +132,12 @@ def refuse_options(ctx: click.Context, why: str, *names: str) -> None:
             raise click.UsageError(f"{parameter.opts[0]} {why}", ctx)
 
 
-def find_shared_time(client: "Client", moment: Moment | None) -> float | None:
-    """The shared time of a moment. Raises: NoClock."""
-    return None if moment is None else moment.to_shared_time(client.now(), datetime.now().astimezone())
+def find_shared_time(read_shared: Callable[[], float], written: WrittenTime | None) -> float | None:
+    """The shared time that the user wrote, if it is `read_shared()` now. Raises: NoClock."""
+    if written is None:
+        return None
+    shared = written.to_shared_time(Shared(read_shared()), datetime.now().astimezone())
+    return None if shared is None else float(shared)
 
 
 def open_client(foreman: str | None) -> "Client":

@@ -5,6 +5,8 @@ import shlex
 from collections.abc import Sequence
 from typing import Final
 
+from gandy.moments import Wall
+
 # Seconds of each unit that people write.
 _UNITS: Final = {"": 1, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}
 _SIZE: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([KMGT]?)B?")
@@ -42,7 +44,7 @@ def format_seconds(seconds: float) -> str:
     return f"{whole} s"
 
 
-def format_age(then: float, now: float) -> str:
+def format_age(then: Wall, now: Wall) -> str:
     return f"{format_seconds(now - then)} ago"
 
 

@@ -13,6 +13,7 @@ from msgspec.structs import asdict
 from gandy.core.explain import describe_ending
 from gandy.core.requests import ForemanStatus, KeyRow, WorkerRow
 from gandy.core.rows import JobRow, TaskRow
+from gandy.moments import Wall
 from gandy.terminal.people import (
     format_age,
     format_bytes,
@@ -56,13 +57,15 @@ def key_to_json(row: KeyRow) -> dict[str, Any]:
     return asdict(row)
 
 
-def key_to_cells(row: KeyRow, now: float) -> tuple[str, ...]:
-    made = format_age(row.made, now) if row.made else ""
-    expires = "" if row.expires is None else f"in {format_seconds(row.expires - now)}"
-    if row.expires is not None and row.expires <= now:
-        expires = format_age(row.expires, now)
+def key_to_cells(row: KeyRow, now: Wall) -> tuple[str, ...]:
+    made = format_age(Wall(float(row.made)), now) if row.made else ""
+    expires = "" if row.expires is None else _format_expiry(Wall(float(row.expires)), now)
     origin = f"{row.origin}, good for {row.uses} more" if row.uses else row.origin
     return row.id, row.name, row.role, row.state, format_count(row.links), made, expires, origin
+
+
+def _format_expiry(expires: Wall, now: Wall) -> str:
+    return f"in {format_seconds(expires - now)}" if expires > now else format_age(expires, now)
 
 
 def print_json(value: object) -> None:
@@ -131,14 +134,14 @@ def _name_state(row: JobRow) -> str:
     return "unreadable" if row.problem else row.state.name.lower()
 
 
-def job_to_cells(row: JobRow, now: float) -> Sequence[str]:
+def job_to_cells(row: JobRow, now: Wall) -> Sequence[str]:
     counts = (row.spec.tasks, row.counts.finished, row.counts.failed, row.counts.running)
     tasks, finished, failed, running = map(format_count, counts)
-    age, command = format_age(row.submitted, now), format_command(row.spec.command)
+    age, command = format_age(Wall(float(row.submitted)), now), format_command(row.spec.command)
     return str(row.job), row.spec.name, _name_state(row), tasks, finished, failed, running, age, command
 
 
-def job_to_fields(row: JobRow, now: float) -> list[tuple[str, str]]:
+def job_to_fields(row: JobRow, now: Wall) -> list[tuple[str, str]]:
     spec = row.spec
     counts = ", ".join(f"{format_count(count)} {state}" for state, count in row.counts.list_by_progress() if count)
     return [
@@ -150,8 +153,8 @@ def job_to_fields(row: JobRow, now: float) -> list[tuple[str, str]]:
         ("command", format_command(spec.command)),
         ("folder", spec.cwd),
         ("environment", " ".join(spec.env)),
-        ("submitted", format_age(row.submitted, now)),
-        ("changed", format_age(row.changed, now)),
+        ("submitted", format_age(Wall(float(row.submitted)), now)),
+        ("changed", format_age(Wall(float(row.changed)), now)),
         ("held", "yes" if row.held else ""),
         ("priority", str(spec.priority) if spec.priority else ""),
         ("retries", format_count(spec.retries) if spec.retries else ""),

@@ -8,7 +8,7 @@ import pytest
 
 from gandy.cli.jobfile import read_job_file, read_lines
 from gandy.client.spec import SubmitOptions
-from gandy.terminal.moments import Moment
+from gandy.terminal.times import WrittenTime
 
 
 def read(folder: Path, text: str) -> tuple[str | tuple[str, ...], SubmitOptions]:
@@ -31,7 +31,7 @@ def read(folder: Path, text: str) -> tuple[str | tuple[str, ...], SubmitOptions]
 def test_a_time_may_be_one_of_toml_or_as_on_the_command_line(tmp_path: Path, written: str, text: str) -> None:
     path = tmp_path / "job.toml"
     path.write_text(f"at = {written}")
-    assert read_job_file(str(path))[2] == Moment(text)
+    assert read_job_file(str(path))[2] == WrittenTime(text)
 
 
 def test_what_is_no_time_is_refused(tmp_path: Path) -> None:

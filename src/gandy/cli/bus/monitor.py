@@ -1,13 +1,14 @@
 """`gandy bus monitor`: which processes and services come and go."""
 
 import re
-import time
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from gandy.cli.bus.joining import EnsembleOptions, PrintQueue, bus_options, explain, join, print_json
+from gandy.clocks import read_wall
+from gandy.moments import Wall
 from gandy.terminal.people import make_printable
 from gandy.terminal.say import say
 
@@ -25,7 +26,7 @@ def monitor(as_json: bool, options: EnsembleOptions) -> None:
     service_lost, clock_found, clock_lost or clock_changed, which has "seconds".
     """
     with join(options) as band, PrintQueue() as feed:
-        band.on_news(lambda news: feed.put((time.time(), news)))
+        band.on_news(lambda news: feed.put((read_wall(), news)))
         say(f"gandy: {band.process} looks at {band.name}; Ctrl-C ends it", err=True)
         for now, news in feed:
             _print_news(now, news, as_json)
@@ -42,7 +43,7 @@ _EVENTS: Final = {
 }
 
 
-def _print_news(now: float, news: "News", as_json: bool) -> None:
+def _print_news(now: Wall, news: "News", as_json: bool) -> None:
     name = type(news).__name__
     if as_json:
         from msgspec.structs import asdict
@@ -53,5 +54,5 @@ def _print_news(now: float, news: "News", as_json: bool) -> None:
     else:
         from msgspec.structs import astuple
 
-        clock = datetime.fromtimestamp(now).strftime("%H:%M:%S.%f")[:-3]
+        clock = datetime.fromtimestamp(float(now)).strftime("%H:%M:%S.%f")[:-3]
         say(make_printable(f"{clock}  {_EVENTS[name].format(*astuple(news))}"))

@@ -1,40 +1,23 @@
 """`gandy bus send`: one message, with values as they are written on a command line."""
 
 import time
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from gandy.cli.bus.joining import EnsembleOptions, bus_options, explain, explain_visibility, join
+from gandy.clocks import read_monotonic
 from gandy.errors import NoClock, UnknownService
-from gandy.terminal.options import Seconds
-from gandy.terminal.people import format_seconds, parse_seconds
+from gandy.terminal.options import Seconds, find_shared_time
+from gandy.terminal.people import format_seconds
 from gandy.terminal.text import parse_argument
+from gandy.terminal.times import AT_HELP, WrittenTime, WrittenTimeType
 
 if TYPE_CHECKING:
     from gandy.bus import Ensemble
 
 
 POLL: Final = 0.01  # seconds; there is no news when another process learns the time
-
-
-class At(NamedTuple):
-    """When: a shared time, or seconds from now."""
-
-    seconds: float
-    is_from_now: bool
-
-
-class AtType(click.ParamType[At]):
-    """As users write it: +0.5 or +2min from now, or the shared time in seconds."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> At:
-        seconds = parse_seconds(str(value).removeprefix("+"))
-        if seconds is None:
-            self.fail(f"{value!r} is not a time; write +0.5, +2min, or the shared time in seconds", param, ctx)
-        return At(seconds, str(value).startswith("+"))
 
 
 @click.command(
@@ -46,7 +29,7 @@ class AtType(click.ParamType[At]):
     )
 )
 @click.option("--types", metavar="TYPES", help="Their types, as in ifs. Default: what the values look like.")
-@click.option("--at", "at", type=AtType(), metavar="+TIME|TIME", help="When it is delivered: from now, or shared time.")
+@click.option("--at", type=WrittenTimeType(), metavar="TIME", help=AT_HELP.replace("begins", "is delivered"))
 @click.option("--udp", is_flag=True, help="By UDP: it may get lost.")
 @click.option(
     "--wait", type=Seconds(), default="5s", show_default=True, metavar="TIME", help="How long to wait for the service."
@@ -58,7 +41,7 @@ def send(
     address: str,
     values: tuple[str, ...],
     types: str | None,
-    at: At | None,
+    at: WrittenTime | None,
     udp: bool,
     wait: float,
     options: EnsembleOptions,
@@ -84,21 +67,15 @@ def send(
             )
         if at is not None:
             _wait_for_time(band, service, wait)
-        band.send(address, *args, types=types, at=_compute_time(band, at), reliable=not udp)
-
-
-def _compute_time(band: "Ensemble", at: At | None) -> float | None:
-    if at is None:
-        return None
-    return band.now() + at.seconds if at.is_from_now else at.seconds
+        band.send(address, *args, types=types, at=find_shared_time(band.now, at), reliable=not udp)
 
 
 def _wait_for_time(band: "Ensemble", service: str, wait: float) -> None:
     from gandy.bus import Status
 
-    until = time.monotonic() + wait
+    until = read_monotonic() + wait
     while band.status(service) not in (Status.LOCAL, Status.REMOTE, Status.BRIDGE, Status.TO_OSC):
-        if time.monotonic() > until:
+        if read_monotonic() > until:
             if band.clock_leader is None:
                 raise NoClock(f"no process leads the clock of {band.name}: 'gandy bus clock --lead' does")
             raise NoClock(f"the shared time is not known here and at {service} after {format_seconds(wait)}")

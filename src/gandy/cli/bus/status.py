@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 from gandy.cli.bus.joining import TICK, EnsembleOptions, bus_options, explain, explain_visibility, join, print_json
+from gandy.clocks import read_monotonic
 from gandy.terminal.options import Format, Seconds, output_option
 from gandy.terminal.people import make_printable
 from gandy.terminal.say import say
@@ -46,7 +47,7 @@ def _look(band: "Ensemble") -> View:
 def _look_at_clock(band: "Ensemble") -> dict[str, Any]:
     """`offset`: the shared time minus this machine's monotonic clock. Unknown values are None."""
     is_synced, error = band.is_synced, band.clock_error()
-    now, local = (band.now(), time.monotonic()) if is_synced else (None, 0.0)
+    now, local = (band.now(), float(read_monotonic())) if is_synced else (None, 0.0)
     return {
         "leader": band.clock_leader,
         "leads": band.clock_leader == band.process,
@@ -85,12 +86,12 @@ def status(watch: bool, wait: float, output: Format, options: EnsembleOptions) -
 
 def _settle(band: "Ensemble", wait: float) -> None:
     """Wait for processes to be found; one found at the end has a moment to announce its services."""
-    seen, began = _look(band).stable_part, time.monotonic()
+    seen, began = _look(band).stable_part, read_monotonic()
     until = began + wait
-    while time.monotonic() < until:
+    while read_monotonic() < until:
         time.sleep(POLL)
         if seen != (seen := _look(band).stable_part):
-            until = min(max(until, time.monotonic() + QUIET), began + wait + TICK)
+            until = min(max(until, read_monotonic() + QUIET), began + wait + TICK)
     if band.clock_leader is not None:
         band.wait_for_clock(TICK)
 

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
+from gandy.moments import Shared
 from gandy.terminal.people import parse_seconds
 
 AT_HELP: Final = "When it begins, by the shared clock: +5, +2min, 14:00, '2026-11-16 14:00:00'."
@@ -14,21 +15,21 @@ _CLOCK: Final = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d(?:\.\d{1,6})?))?")
 _NUMBER: Final = re.compile(r"\d+(\.\d*)?")
 
 
-class Moment(NamedTuple):
+class WrittenTime(NamedTuple):
     """A time as the user wrote it, to be converted to shared time."""
 
     text: str
 
-    def to_shared_time(self, shared: float, wall: datetime) -> float | None:
+    def to_shared_time(self, shared: Shared, wall: datetime) -> Shared | None:
         """The shared time, if it is now `shared` by that clock and `wall` by the wall clock. None: it is not a time."""
         text = self.text.strip()
         if text.startswith("+"):
             seconds = parse_seconds(text[1:])
             return None if seconds is None else shared + seconds
         if _NUMBER.fullmatch(text):
-            return float(text)
+            return Shared(float(text))
         moment = _parse_clock(text, wall) or _parse_date(text)
-        return None if moment is None else shared + moment.timestamp() - wall.timestamp()
+        return None if moment is None else shared + (moment.timestamp() - wall.timestamp())
 
 
 def _parse_clock(text: str, wall: datetime) -> datetime | None:
@@ -53,13 +54,13 @@ def _parse_date(text: str) -> datetime | None:
         return None
 
 
-class MomentType(click.ParamType[Moment]):
+class WrittenTimeType(click.ParamType[WrittenTime]):
     """Refuses what is not a time before anything is sent."""
 
     name = "time"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Moment:
-        moment = value if isinstance(value, Moment) else Moment(str(value))
-        if moment.to_shared_time(0.0, datetime(2000, 1, 1)) is None:
-            self.fail(f"{moment.text!r} is not a time; write +5, +2min, 14:00 or '2026-11-16 14:00:00'", param, ctx)
-        return moment
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> WrittenTime:
+        written = value if isinstance(value, WrittenTime) else WrittenTime(str(value))
+        if written.to_shared_time(Shared(0.0), datetime(2000, 1, 1)) is None:
+            self.fail(f"{written.text!r} is not a time; write +5, +2min, 14:00 or '2026-11-16 14:00:00'", param, ctx)
+        return written

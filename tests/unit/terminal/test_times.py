@@ -5,7 +5,7 @@ from datetime import datetime, timedelta, timezone
 import click
 import pytest
 
-from gandy.terminal.moments import Moment, MomentType
+from gandy.terminal.times import WrittenTime, WrittenTimeType
 
 SHARED = 500.0
 WALL = datetime(2026, 11, 16, 13, 59, 30, 250_000, timezone(timedelta(hours=1)))
@@ -13,7 +13,7 @@ WALL = datetime(2026, 11, 16, 13, 59, 30, 250_000, timezone(timedelta(hours=1)))
 
 def tell(text: str) -> float | None:
     """In seconds from now on."""
-    shared = Moment(text).to_shared_time(SHARED, WALL)
+    shared = WrittenTime(text).to_shared_time(SHARED, WALL)
     return None if shared is None else round(shared - SHARED, 6)
 
 
@@ -40,7 +40,7 @@ def test_a_moment_in_shared_time(text: str, seconds: float) -> None:
 def test_a_date_without_a_zone_is_local() -> None:
     now = datetime.now().astimezone()
     text = (now + timedelta(hours=1)).strftime("%Y-%m-%d %H:%M:%S.%f")
-    assert Moment(text).to_shared_time(SHARED, now) == pytest.approx(SHARED + 3600)
+    assert WrittenTime(text).to_shared_time(SHARED, now) == pytest.approx(SHARED + 3600)
 
 
 @pytest.mark.parametrize(
@@ -49,4 +49,4 @@ def test_a_date_without_a_zone_is_local() -> None:
 def test_what_is_no_moment_is_refused(text: str) -> None:
     assert tell(text) is None
     with pytest.raises(click.BadParameter, match="is not a time"):
-        MomentType().convert(text, None, None)
+        WrittenTimeType().convert(text, None, None)
