@@ -275,3 +275,13 @@ MAX_UNREPORTED: Final = 32
 
 # The greatest number behind the name of a log where there are older ones, as in the original.
 MAX_LOG_NUMBER: Final = 10_000
+# Clients
+
+# Bytes of one pickled function task: the foreman has a file for each large one, and a slot process reads it whole.
+MAX_PICKLED_TASK_BYTES: Final = 2 << 30
+
+# Names of commands that a client keeps in the form in which they are sent. A program may make up names without end.
+MAX_ENCODED_NAMES: Final = 10_000
+
+# Messages or news of an ensemble that a command has not printed yet. Beyond, the ensemble's thread waits.
+MAX_UNPRINTED: Final = 1_000

@@ -9,6 +9,7 @@ from click.core import ParameterSource
 
 from gandy.config import find_home
 from gandy.doors.face import run_worker, worker_examples, worker_options
+from gandy.limits import MAX_SLOTS
 from gandy.terminal.exits import make_epilog
 from gandy.terminal.options import (
     Bytes,
@@ -43,7 +44,9 @@ def worker() -> None:
     )
 )
 @foreman_option
-@click.option("--slots", type=click.IntRange(1, 0xFFFE), metavar="N", help="Tasks at once. Default: one per processor.")
+@click.option(
+    "--slots", type=click.IntRange(1, MAX_SLOTS), metavar="N", help="Tasks at once. Default: one per processor."
+)
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="A property that jobs may ask for.")
 @click.option("--name", metavar="TEXT", help="The name of the worker. Default: the name of this machine.")
 @click.option(

@@ -15,7 +15,7 @@ from gandy.client.simple import SimpleCalls
 from gandy.clocks import read_monotonic
 from gandy.errors import GandyError, LinkError, Rejected
 from gandy.functions.values import encode_value
-from gandy.limits import MAX_PIECE_BYTES, MAX_VALUE_BYTES
+from gandy.limits import MAX_ENCODED_NAMES, MAX_PIECE_BYTES, MAX_VALUE_BYTES
 from gandy.moments import Monotonic, Shared
 from gandy.wire.calls import (
     AT,
@@ -38,8 +38,7 @@ from gandy.wire.calls import (
 from gandy.wire.stream import MAGIC
 from gandy.wire.v2 import HEADER
 
-MAX_LEFT_MS: Final = 0xFFFF_FFFF
-MAX_TARGETS: Final = 10_000  # names of commands that are kept as they are sent
+LONGEST_MS: Final = 0xFFFF_FFFF  # the header has 32 bits for the milliseconds that are left
 
 _pack: Final = HEADER.pack
 
@@ -143,7 +142,7 @@ class Caller:
         call.timer = asyncio.get_running_loop().call_later(seconds, call.on_deadline)
 
     def _make_target(self, name: str) -> bytes:
-        if len(self._targets) >= MAX_TARGETS:
+        if len(self._targets) >= MAX_ENCODED_NAMES:
             self._targets.clear()
         target = self._targets[name] = encode_target(name)
         return target
@@ -286,4 +285,4 @@ def _encode_args(args: tuple[Any, ...], is_pickled: bool = False) -> bytes:
 
 
 def _milliseconds_left(deadline: Monotonic) -> int:
-    return int(min(MAX_LEFT_MS, max(1, (deadline - read_monotonic()) * 1000)))
+    return int(min(LONGEST_MS, max(1, (deadline - read_monotonic()) * 1000)))

@@ -15,12 +15,13 @@ from gandy.client.connection import Connection, check, return_pauses
 from gandy.client.link import ClientLink
 from gandy.client.result_reader import ResultReader
 from gandy.client.retraction import TaskRetractor
-from gandy.client.task_queue import MAX_TASK_BYTES, TaskQueue, ThreadsafeEvent
+from gandy.client.task_queue import TaskQueue, ThreadsafeEvent
 from gandy.client.task_sender import ArgumentUploader, TaskSender
 from gandy.core.model import JobSpec, JobState, TaskState
 from gandy.core.requests import JobFound, ResultRow, ShowJob, Submit, Submitted, WatchResults
 from gandy.errors import GandyError, JobClosed, LinkError, StoreError
 from gandy.ids import JobId, TaskNumber
+from gandy.limits import MAX_INPUT_BYTES
 
 log = logging.getLogger("gandy.client")
 
@@ -144,7 +145,7 @@ class OpenJob:
 
     async def _submit(self, link: ClientLink) -> None:
         python = self._spec.python
-        if python is not None and len(python.shared) > MAX_TASK_BYTES:
+        if python is not None and len(python.shared) > MAX_INPUT_BYTES:
             try:
                 reference = await self._uploader.upload(link, python.shared)
             except StoreError as error:  # without the function no task can run, so this is final

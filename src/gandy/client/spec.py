@@ -12,7 +12,7 @@ from gandy.errors import ConfigError
 from gandy.ids import JobId
 from gandy.limits import MAX_RETRIES, MAX_SLOTS, MAX_TASKS
 
-MAX_PART: Final = 2_000_000  # characters of lines in one request; encoded, at most four times as many bytes
+PART_SIZE: Final = 2_000_000  # characters of lines in one request; encoded, at most four times as many bytes
 LINE_OVERHEAD: Final = 5  # what a line costs beside its characters
 
 
@@ -93,7 +93,7 @@ def split_lines(lines: Sequence[str]) -> Iterator[tuple[str, ...]]:
     begin = size = 0
     for place, line in enumerate(lines):
         size += len(line) + LINE_OVERHEAD
-        if size > MAX_PART and place > begin:
+        if size > PART_SIZE and place > begin:
             yield tuple(lines[begin:place])
             begin, size = place, len(line) + LINE_OVERHEAD
     yield tuple(lines[begin:])

@@ -14,11 +14,11 @@ from typing import Final, Protocol
 from gandy.core.requests import ResultRow
 from gandy.errors import GandyError
 from gandy.ids import TaskNumber
-from gandy.limits import MAX_RETRACTED
+from gandy.limits import MAX_INPUT_BYTES, MAX_RETRACTED
 
-MAX_BATCH: Final = 1_000  # tasks in one request
-MAX_TASK_BYTES: Final = 262_144  # of a task in a request; the arguments of a larger one are uploaded before
-MAX_BATCH_BYTES: Final = 4_000_000  # of tasks in one request, unless a single one has more
+# Tasks in one request, and bytes of them, unless a single one has more: the next are pickled while these are stored.
+BATCH_TASKS: Final = 1_000
+BATCH_BYTES: Final = 4_000_000
 
 
 class TaskFuture(Protocol):
@@ -141,9 +141,9 @@ class TaskQueue:
         size = 0
         batch: list[bytes] = []
         with self._lock:
-            for task in islice(self._unsent, MAX_BATCH):
+            for task in islice(self._unsent, BATCH_TASKS):
                 size += len(task)
-                if batch and (size > MAX_BATCH_BYTES or len(task) > MAX_TASK_BYTES):
+                if batch and (size > BATCH_BYTES or len(task) > MAX_INPUT_BYTES):
                     break
                 batch.append(task)
         return tuple(batch)
@@ -158,7 +158,7 @@ class TaskQueue:
     def find_large(self) -> bytes | None:
         """The next task, if it is too large for a request."""
         with self._lock:
-            return self._unsent[0] if self._unsent and len(self._unsent[0]) > MAX_TASK_BYTES else None
+            return self._unsent[0] if self._unsent and len(self._unsent[0]) > MAX_INPUT_BYTES else None
 
     def replace_next(self, reference: bytes) -> None:
         """Put a reference in the place of the next task, whose arguments were uploaded."""

@@ -6,7 +6,7 @@ from typing import Final
 from gandy.clocks import read_monotonic
 
 # Frames that wait to leave together. With more, the foreman would have nothing to do meanwhile.
-MAX_PARTS: Final = 128
+FLUSH_PARTS: Final = 128
 
 POLL_PAUSE: Final = 0.005  # seconds between two looks at whether all was written
 
@@ -27,7 +27,7 @@ class WriteBuffer:
     def write_soon(self, data: bytes) -> None:
         """Together with whatever else is written in this turn of the loop."""
         self._parts.append(data)
-        if len(self._parts) >= MAX_PARTS:
+        if len(self._parts) >= FLUSH_PARTS:
             self.flush()
         if not self._flush_is_due:
             self._flush_is_due = True

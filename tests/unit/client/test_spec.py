@@ -37,7 +37,7 @@ def test_line_that_would_be_code_is_refused() -> None:
 def test_lines_are_split_into_parts_that_fit(sizes: list[int]) -> None:
     lines = [str(place % 10) * size for place, size in enumerate(sizes)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gandy.client.spec.MAX_PART", 40)
+        patch.setattr("gandy.client.spec.PART_SIZE", 40)
         parts = list(split_lines(lines))
     assert [line for part in parts for line in part] == lines
     assert all(len(part) == 1 or sum(len(line) + LINE_OVERHEAD for line in part) <= 40 for part in parts if part)

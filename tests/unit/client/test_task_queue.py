@@ -2,9 +2,10 @@
 
 import pytest
 
-from gandy.client.task_queue import MAX_BATCH, MAX_BATCH_BYTES, MAX_TASK_BYTES, TaskQueue
+from gandy.client.task_queue import BATCH_BYTES, BATCH_TASKS, TaskQueue
 from gandy.core.requests import ResultRow
 from gandy.errors import GandyError, LinkError, StoreError
+from gandy.limits import MAX_INPUT_BYTES
 
 
 class FakeFuture:
@@ -39,19 +40,19 @@ def test_tasks_are_numbered_and_stay_until_the_foreman_has_them() -> None:
 
 def test_batch_fits_a_request() -> None:
     queue = a_queue()
-    for _ in range(MAX_BATCH + 1):
+    for _ in range(BATCH_TASKS + 1):
         FakeFuture(queue)
-    assert len(queue.get_batch()) == MAX_BATCH
+    assert len(queue.get_batch()) == BATCH_TASKS
     queue = a_queue()
-    size = MAX_TASK_BYTES
-    for _ in range(MAX_BATCH_BYTES // size + 1):
+    size = MAX_INPUT_BYTES
+    for _ in range(BATCH_BYTES // size + 1):
         FakeFuture(queue, bytes(size))
-    assert len(queue.get_batch()) == MAX_BATCH_BYTES // size
+    assert len(queue.get_batch()) == BATCH_BYTES // size
 
 
 def test_large_task_waits_for_its_upload_behind_a_reference() -> None:
     queue = a_queue()
-    large = bytes(MAX_TASK_BYTES + 1)
+    large = bytes(MAX_INPUT_BYTES + 1)
     small, _ = FakeFuture(queue), FakeFuture(queue, large)
     assert queue.find_large() is None
     assert queue.get_batch() == (b"task",)
@@ -65,7 +66,7 @@ def test_large_task_waits_for_its_upload_behind_a_reference() -> None:
 
 def test_task_that_cannot_be_uploaded_fails_alone() -> None:
     queue = a_queue()
-    large, small = FakeFuture(queue, bytes(MAX_TASK_BYTES + 1)), FakeFuture(queue)
+    large, small = FakeFuture(queue, bytes(MAX_INPUT_BYTES + 1)), FakeFuture(queue)
     error = StoreError("full")
     queue.fail_next(error)
     assert (large.failure, small.failure) == (error, None)

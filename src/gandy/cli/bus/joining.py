@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 import click
 
 from gandy.config import find_home
+from gandy.limits import MAX_UNPRINTED
 from gandy.terminal.exits import EXIT_HELP, make_epilog
 from gandy.terminal.say import say
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 
 TICK: Final = 1.0  # seconds between two lines about a clock
-MAX_UNPRINTED: Final = 1_000  # messages or news; then the ensemble's thread waits
 
 EVERY_EXIT_HELP: Final = EXIT_HELP + "  130  Ctrl-C\n"
 
