@@ -16,7 +16,7 @@ from gandy.config import find_home
 from gandy.errors import ConfigError
 from gandy.terminal.exits import EXIT_HELP, make_epilog
 from gandy.terminal.options import Format, output_option, refuse_joined
-from gandy.terminal.say import say
+from gandy.terminal.say import print_json, say
 
 FOLLOW_PAUSE: Final = 0.5  # seconds between two looks at whether there is more
 
@@ -103,8 +103,6 @@ def _print(line: bytes, output: Format) -> None:
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return  # a line that a crash cut short
     if output == "json":
-        from gandy.terminal.rows import print_json
-
         print_json(entry)
     else:
         say(words)

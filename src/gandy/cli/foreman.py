@@ -9,8 +9,8 @@ import click
 from gandy.config import find_home
 from gandy.doors.face import foreman_examples, foreman_options, take_doors
 from gandy.terminal.exits import make_epilog
-from gandy.terminal.options import Format, Seconds, foreman_option, open_client, output_option
-from gandy.terminal.say import say
+from gandy.terminal.options import Format, Seconds, foreman_option, open_client, output_option, store_option
+from gandy.terminal.say import print_result
 
 
 @click.group(epilog=make_epilog("gandy foreman run", "gandy foreman stop"))
@@ -27,7 +27,7 @@ def foreman() -> None:
         *foreman_examples(),
     )
 )
-@click.option("--store", metavar="STORE", help="sqlite:PATH or memory:. Default: a file under GANDY_HOME.")
+@store_option
 @click.option(
     "--listen",
     multiple=True,
@@ -88,12 +88,7 @@ def stop(drain: bool, foreman: str | None, output: Format) -> None:
 
     With --output json, an object {"foreman": URL, "drain": BOOLEAN} is printed.
     """
-    from gandy.terminal.rows import print_json
-
     with open_client(foreman) as client:
         client.stop_foreman(drain=drain)
         address = str(client.address)
-    if output == "json":
-        print_json({"foreman": address, "drain": drain})
-    else:
-        say(address if output == "quiet" else f"the foreman at {address} is stopping")
+    print_result(output, f"the foreman at {address} is stopping", {"foreman": address, "drain": drain}, address)

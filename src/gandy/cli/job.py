@@ -11,7 +11,7 @@ from gandy.clocks import read_wall
 from gandy.core.jobs import FINAL_JOB_STATES
 from gandy.core.model import JobState
 from gandy.core.requests import TaskOutput
-from gandy.core.rows import JobRow, TaskRow
+from gandy.core.rows import JobRow
 from gandy.errors import GandyError, LinkError
 from gandy.ids import JobId, TaskNumber
 from gandy.terminal.exits import WAIT_EXIT_HELP, ExitCode, make_epilog
@@ -25,22 +25,16 @@ from gandy.terminal.options import (
     task_option,
 )
 from gandy.terminal.people import make_printable
-from gandy.terminal.progress import choose_exit_code, print_failure, wait_for
+from gandy.terminal.progress import wait_for
 from gandy.terminal.rows import (
-    JOB_HEADERS,
     JOB_KEYS,
-    TASK_HEADERS,
     TASK_KEYS,
-    job_to_cells,
     job_to_fields,
     job_to_json,
-    print_json,
-    print_lines,
-    print_rows,
-    task_to_cells,
-    task_to_json,
+    view_jobs,
+    view_tasks,
 )
-from gandy.terminal.say import say
+from gandy.terminal.say import print_json, print_result, say
 
 JOB_JSON: Final = f"With --output json, a job has the keys {JOB_KEYS.replace(' ', ', ')}."
 TASK_JSON: Final = f"A task has the keys {TASK_KEYS.replace(' ', ', ')}."
@@ -68,27 +62,18 @@ def job() -> None:
 @output_option
 def list_jobs(show_all: bool, states: tuple[str, ...], foreman: str | None, output: Format) -> None:
     with open_client(foreman) as client:
-        rows = client.jobs(_choose_states(show_all, states))
-        if output == "table":
-            _draw_jobs(list(rows), show_all or bool(states))
+        rows: Iterable[JobRow] = client.jobs(_choose_states(show_all, states))
+        if output == "table" and not (rows := list(rows)):
+            hint = "" if show_all or states else " are waiting or running; --all shows those that have ended"
+            say(f"no jobs{hint}", err=True)
             return
-        print_rows(output, rows, job_to_json, lambda row: row.job)
+        view_jobs(read_wall()).print(output, rows)
 
 
 def _choose_states(show_all: bool, names: tuple[str, ...]) -> Iterable[JobState] | None:
     if names:
         return [JobState[name.upper()] for name in names]
     return None if show_all else sorted(set(JobState) - FINAL_JOB_STATES)
-
-
-def _draw_jobs(rows: list[JobRow], is_complete: bool) -> None:
-    from gandy.terminal.table import draw_table
-
-    if rows:
-        now = read_wall()
-        draw_table(JOB_HEADERS, (job_to_cells(row, now) for row in rows))
-    else:
-        say("no jobs" if is_complete else "no jobs are waiting or running; --all shows those that have ended", err=True)
 
 
 @job.command(
@@ -104,9 +89,9 @@ def show(number: int, show_tasks: bool, task: int | None, foreman: str | None, o
     with open_client(foreman) as client:
         found = client.job(number)
         if task is not None:
-            _show_tasks(number, found.attempts(task), output)
+            view_tasks(number).print(output, found.attempts(task))
         elif show_tasks:
-            _show_tasks(number, found.tasks(), output)
+            view_tasks(number).print(output, found.tasks())
         else:
             _show_job(found.status(), output)
 
@@ -117,23 +102,7 @@ def _show_job(row: JobRow, output: Format) -> None:
 
         draw_fields(job_to_fields(row, read_wall()))
     else:
-        _print_job(row, output)
-
-
-def _print_job(row: JobRow, output: Format) -> None:
-    if output == "quiet":
-        say(row.job)
-    else:
-        print_json(job_to_json(row))
-
-
-def _show_tasks(number: int, rows: Iterable[TaskRow], output: Format) -> None:
-    if output == "table":
-        from gandy.terminal.table import draw_table
-
-        draw_table(TASK_HEADERS, map(task_to_cells, rows))
-    else:
-        print_rows(output, rows, lambda row: task_to_json(number, row), lambda row: row.task)
+        view_jobs(read_wall()).print(output, [row])
 
 
 @job.command(
@@ -145,16 +114,7 @@ def _show_tasks(number: int, rows: Iterable[TaskRow], output: Format) -> None:
 @output_option
 def wait(numbers: tuple[int, ...], foreman: str | None, output: Format) -> None:
     with open_client(foreman) as client:
-        rows = [_wait_for_one(client.job(number), output) for number in numbers]
-        raise click.exceptions.Exit(choose_exit_code(rows))
-
-
-def _wait_for_one(found: Job, output: Format) -> JobRow:
-    row = wait_for(found, is_quiet=output == "quiet")
-    if output == "json":
-        print_json(job_to_json(row))
-    print_failure(row)
-    return row
+        raise click.exceptions.Exit(wait_for(map(client.job, numbers), output))
 
 
 @job.command(
@@ -270,11 +230,8 @@ def retry(numbers: tuple[int, ...], task: int | None, foreman: str | None, outpu
 def _change(numbers: Iterable[int], foreman: str | None, output: Format, change: Callable[[Job], JobRow]) -> None:
     def change_one(found: Job) -> None:
         row = change(found)
-        if output == "table":
-            held = " and held" if row.held and row.state is JobState.RUNNING else ""  # the last tasks still run
-            say(f"job {row.job} is {row.state.name.lower()}{held}")
-        else:
-            _print_job(row, output)
+        held = " and held" if row.held and row.state is JobState.RUNNING else ""  # the last tasks still run
+        print_result(output, f"job {row.job} is {row.state.name.lower()}{held}", job_to_json(row), row.job)
 
     _for_each(numbers, foreman, change_one)
 
@@ -293,10 +250,8 @@ def forget(numbers: tuple[int, ...], foreman: str | None, output: Format) -> Non
     with open_client(foreman) as client:
         kept = {each.job: each.problem for each in client.forget(numbers)}
     gone = [number for number in dict.fromkeys(numbers) if JobId(number) not in kept]
-    if output == "table":
-        print_lines(f"job {number} is forgotten" for number in gone)
-    else:
-        print_rows(output, gone, lambda number: {"job": number, "forgotten": True}, int)
+    for number in gone:
+        print_result(output, f"job {number} is forgotten", {"job": number, "forgotten": True}, number)
     for problem in kept.values():
         say(f"gandy: {problem}", err=True)
     if kept:

@@ -4,23 +4,26 @@ import sys
 import tomllib
 from datetime import datetime, time
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, TypeVar
 
 import click
 import msgspec
+from msgspec import field
+from msgspec.structs import asdict
 
-from gandy.client.spec import SubmitOptions
-from gandy.terminal.people import parse_bytes, parse_seconds
+from gandy.terminal.options import Bytes, Seconds
 from gandy.terminal.times import WrittenTime, WrittenTimeType
 
+T = TypeVar("T")
 
-class JobFile(msgspec.Struct, forbid_unknown_fields=True, rename="kebab", frozen=True):
+
+class JobFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """The keys of a job file: the names of the options, and the command."""
 
     command: str | tuple[str, ...] = ()
     name: str | None = None
     tasks: int | None = None
-    each_line: str | tuple[str, ...] | None = None  # a file, or the lines themselves
+    lines: str | tuple[str, ...] | None = field(default=None, name="each-line")  # a file, or the lines themselves
     cwd: str | None = None
     env: dict[str, str] = {}
     retries: int | None = None
@@ -28,14 +31,14 @@ class JobFile(msgspec.Struct, forbid_unknown_fields=True, rename="kebab", frozen
     memory: int | str | None = None
     priority: int | None = None
     slots: int | None = None
-    tag: tuple[str, ...] = ()
+    tags: tuple[str, ...] = field(default=(), name="tag")
     limit: int | None = None
-    hold: bool = False
+    held: bool = field(default=False, name="hold")
     after: tuple[int, ...] = ()
     at: float | str | None = None
 
 
-def read_job_file(path: str) -> tuple[str | tuple[str, ...], SubmitOptions, WrittenTime | None]:
+def read_job_file(path: str) -> tuple[str | tuple[str, ...], dict[str, Any], WrittenTime | None]:
     """The command, the options and the time in a job file. Paths in it are relative to its folder.
 
     Raises: UsageError.
@@ -50,27 +53,18 @@ def read_job_file(path: str) -> tuple[str | tuple[str, ...], SubmitOptions, Writ
         raise click.UsageError(f"{path}: {error}") from None
     except OSError as error:
         raise click.UsageError(f"cannot read {path}: {error.strerror}") from None
-    return file.command, _to_options(file, Path(path).parent, path), _to_moment(file.at, path)
+    return file.command, _to_options(file, Path(path).parent, path), _convert(WrittenTimeType(), file.at, path)
 
 
-def _to_options(file: JobFile, folder: Path, path: str) -> SubmitOptions:
-    options: dict[str, object] = {
-        "name": file.name,
-        "tasks": file.tasks,
-        "lines": _to_lines(file.each_line, folder),
+def _to_options(file: JobFile, folder: Path, path: str) -> dict[str, Any]:
+    options = asdict(file) | {
+        "lines": _to_lines(file.lines, folder),
         "cwd": str(folder / file.cwd) if file.cwd else None,
-        "env": file.env,
-        "retries": file.retries,
-        "timeout": _to_timeout(file.timeout, path),
-        "memory": _to_bytes(file.memory, path),
-        "priority": file.priority,
-        "slots": file.slots,
-        "tags": file.tag,
-        "limit": file.limit,
-        "held": file.hold,
-        "after": file.after,
+        "timeout": _convert(Seconds(), file.timeout, path),
+        "memory": _convert(Bytes(), file.memory, path),
     }
-    return cast("SubmitOptions", {key: value for key, value in options.items() if value is not None})
+    del options["command"], options["at"]
+    return {key: value for key, value in options.items() if value is not None}
 
 
 def _to_lines(each_line: str | tuple[str, ...] | None, folder: Path) -> tuple[str, ...] | None:
@@ -79,29 +73,12 @@ def _to_lines(each_line: str | tuple[str, ...] | None, folder: Path) -> tuple[st
     return read_lines(each_line if each_line == "-" else str(folder / each_line))
 
 
-def _to_moment(at: float | str | None, path: str) -> WrittenTime | None:
+def _convert(kind: click.ParamType[T], value: object, path: str) -> T | None:
+    """As an option of this kind would be. Raises: UsageError."""
     try:
-        return None if at is None else WrittenTimeType().convert(at, None, None)
+        return None if value is None else kind.convert(value, None, None)
     except click.BadParameter as error:
         raise click.UsageError(f"{path}: {error.message}") from None
-
-
-def _to_timeout(timeout: float | str | None, path: str) -> float | None:
-    if timeout is None:
-        return None
-    seconds = parse_seconds(str(timeout))
-    if seconds is None:
-        raise click.UsageError(f"{path}: {timeout!r} is not a time; write 90, '1.5s', '5min', '2h' or '1d'")
-    return seconds
-
-
-def _to_bytes(size: int | str | None, path: str) -> int | None:
-    if size is None:
-        return None
-    count = parse_bytes(str(size))
-    if count is None:
-        raise click.UsageError(f"{path}: {size!r} is not a size; write 4096, '500M' or '2G'")
-    return count
 
 
 def read_lines(path: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from gandy.config import find_home
 from gandy.errors import ConfigError
 from gandy.terminal.exits import make_epilog
 from gandy.terminal.options import Format, Seconds, open_owner, output_option
-from gandy.terminal.say import say
+from gandy.terminal.say import print_json, say
 
 LIST_KEYS: Final = "id, name, role, state, made, expires, origin, links and uses"
 ROLES: Final = ("worker", "client", "observer")
@@ -160,7 +160,6 @@ def invite(role: str | None, ttl: float, uses: int, addresses: tuple[str, ...], 
     from gandy.config import parse_address
     from gandy.net.exposure import is_loopback
     from gandy.terminal.people import format_seconds
-    from gandy.terminal.rows import print_json
     from gandy.wire.joining import parse_token
 
     with open_owner() as client:
@@ -196,7 +195,6 @@ def join(token: str, name: str | None, output: Format) -> None:
     from gandy.keys.crew import CREW
     from gandy.keys.files import alone
     from gandy.net.join import join as join_crew
-    from gandy.terminal.rows import print_json
 
     if token == "-":  # noqa: S105 - it is none
         token = (sys.stdin.read().split() or [""])[-1]  # also from the whole line that 'gandy invite' prints
@@ -252,15 +250,6 @@ def _describe_former_crew(folder: Path) -> str:
 
 
 def _show(rows: Any, output: Format) -> None:
-    from gandy.terminal.rows import KEY_HEADERS, key_to_cells, key_to_json, print_json
+    from gandy.terminal.rows import view_keys
 
-    if output == "table":
-        from gandy.terminal.table import draw_table
-
-        draw_table(KEY_HEADERS, [key_to_cells(row, read_wall()) for row in rows])
-        return
-    for row in rows:
-        if output == "quiet":
-            say(row.id)
-        else:
-            print_json(key_to_json(row))
+    view_keys(read_wall()).print(output, rows)

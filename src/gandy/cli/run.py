@@ -5,8 +5,15 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from gandy.terminal.exits import WAIT_EXIT_HELP, ExitCode, make_epilog
-from gandy.terminal.options import Bytes, Format, Seconds, foreman_option, open_client, output_option
-from gandy.terminal.say import format_json, say
+from gandy.terminal.options import (
+    Format,
+    drop_missing,
+    foreman_option,
+    open_client,
+    output_option,
+    task_options,
+)
+from gandy.terminal.say import format_json, print_result, say
 from gandy.terminal.text import parse_argument
 
 if TYPE_CHECKING:
@@ -25,13 +32,7 @@ EPILOG: Final = make_epilog(
 @click.option("--name", metavar="TEXT", help="A name to find the job by.")
 @click.option("--each-line", metavar="FILE|-", help="Run it once for each line of a file or of standard input.")
 @click.option("--cwd", metavar="FOLDER", help="Where it runs and finds modules. Default: the current folder.")
-@click.option("--retries", type=click.IntRange(min=0), metavar="N", help="How often a task that fails is tried again.")
-@click.option("--timeout", type=Seconds(), metavar="TIME", help="Kill an attempt after this time: 90, 5min, 2h.")
-@click.option("--memory", type=Bytes(), metavar="SIZE", help="Kill an attempt whose process uses more: 500M, 2G.")
-@click.option("--priority", type=int, metavar="N", help="Higher goes first. Default: 0.")
-@click.option("--slots", type=click.IntRange(min=1), metavar="N", help="Slots that each task takes. Default: 1.")
-@click.option("--tag", "tags", multiple=True, metavar="TAG", help="A tag that a worker must have.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Tasks that may run at the same time.")
+@task_options
 @click.option("--fresh", is_flag=True, default=None, help="Start a new process for each task.")
 @click.option("--wait", is_flag=True, help="Wait, and print each return value on a line, as JSON if possible.")
 @foreman_option
@@ -57,7 +58,7 @@ def run(
     from gandy.cli.jobfile import read_lines
     from gandy.functions.named import Named
 
-    options = {key: value for key, value in given.items() if value is not None and value != ()}
+    options = drop_missing(given)
     args = tuple(map(parse_argument, arguments))
     items = [args] if each_line is None else [(*args, line) for line in read_lines(each_line)]
     with open_client(foreman) as client:
@@ -66,16 +67,8 @@ def run(
         functions.close()
         if wait:
             raise click.exceptions.Exit(_print_values(futures))
-        _print_job_number(futures[0].job, output)
-
-
-def _print_job_number(job: int, output: Format) -> None:
-    from gandy.terminal.rows import print_json
-
-    if output == "json":
-        print_json({"job": job})
-    else:
-        say(job if output == "quiet" else f"job {job}")
+        job = futures[0].job
+        print_result(output, f"job {job}", {"job": job}, job)
 
 
 def _print_values(futures: "list[FunctionFuture[list[Any]]]") -> ExitCode:

@@ -4,7 +4,7 @@ import click
 
 from gandy.terminal.exits import make_epilog
 from gandy.terminal.options import Format, foreman_option, open_client, output_option
-from gandy.terminal.say import say
+from gandy.terminal.say import print_json, say
 
 
 @click.command(epilog=make_epilog("gandy status", "gandy status --output json"))
@@ -18,16 +18,17 @@ def status(foreman: str | None, output: Format) -> None:
     without keys) and unreadable (the number of jobs that cannot be read and were set aside). With --output quiet, only
     its address is printed.
     """
-    from gandy.terminal.rows import print_json, status_to_fields, status_to_json
+    from msgspec.structs import asdict
 
     with open_client(foreman) as client:
         found = client.status()
         address = str(client.address)
     if output == "json":
-        print_json(status_to_json(found))
+        print_json(asdict(found))
     elif output == "quiet":
         say(address)
     else:
+        from gandy.terminal.rows import status_to_fields
         from gandy.terminal.table import draw_fields
 
         draw_fields(status_to_fields(found))

@@ -1,26 +1,22 @@
 """`gandy submit`: a job from the command line, from a file, or from both."""
 
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final
 
 import click
 
-from gandy.terminal.exits import WAIT_EXIT_HELP, ExitCode, make_epilog
+from gandy.terminal.exits import WAIT_EXIT_HELP, make_epilog
 from gandy.terminal.options import (
     JOB,
-    Bytes,
     Format,
-    Seconds,
+    drop_missing,
     find_shared_time,
     foreman_option,
     open_client,
     output_option,
+    task_options,
 )
-from gandy.terminal.say import say
+from gandy.terminal.say import print_result
 from gandy.terminal.times import AT_HELP, WrittenTime, WrittenTimeType
-
-if TYPE_CHECKING:
-    from gandy.client import Job
-    from gandy.client.spec import SubmitOptions
 
 EPILOG: Final = make_epilog(
     "gandy submit 'sleep 5; echo done'",
@@ -48,13 +44,7 @@ def _parse_env(_context: click.Context, _option: click.Parameter, pairs: tuple[s
 @click.option("--file", "file", metavar="JOB.toml", help="Read the job from a file; options on the command line win.")
 @click.option("--cwd", metavar="FOLDER", help="Where the tasks run. Default: the current folder.")
 @click.option("--env", multiple=True, metavar="NAME=VALUE", callback=_parse_env, help="A variable for the tasks.")
-@click.option("--retries", type=click.IntRange(min=0), metavar="N", help="How often a task that fails is tried again.")
-@click.option("--timeout", type=Seconds(), metavar="TIME", help="Kill an attempt after this time: 90, 5min, 2h.")
-@click.option("--memory", type=Bytes(), metavar="SIZE", help="Kill an attempt that uses more: 500M, 2G.")
-@click.option("--priority", type=int, metavar="N", help="Higher goes first. Default: 0.")
-@click.option("--slots", type=click.IntRange(min=1), metavar="N", help="Slots that each task takes. Default: 1.")
-@click.option("--tag", "tags", multiple=True, metavar="TAG", help="A tag that a worker must have.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Tasks that may run at the same time.")
+@task_options
 @click.option("--hold", "held", is_flag=True, default=None, help="Start nothing until 'gandy job release'.")
 @click.option(
     "--after", type=JOB, multiple=True, metavar="JOB", help="Wait until this job has finished without failures."
@@ -88,19 +78,22 @@ def submit(
     of lines, and paths are relative to the folder of JOB.toml. With --output json, one object {"job": NUMBER} is
     printed; with --wait, the object of 'gandy job show' when the job has ended.
     """
-    given = {key: value for key, value in given.items() if value is not None and value != ()}
-    chosen, options, written_at = _merge(command, file, each_line, cast("SubmitOptions", given))
+    given = drop_missing(given)
+    chosen, options, written_at = _merge(command, file, each_line, given)
     with open_client(foreman) as client:
         options["at"] = find_shared_time(client.now, at or written_at)
         job = client.submit(chosen, **options)
-        _print_job_number(job, output, wait)
+        if output != "json" or not wait:
+            print_result(output, f"job {job.id}", {"job": job.id}, job.id)
         if wait:
-            raise click.exceptions.Exit(_wait(job, output))
+            from gandy.terminal.progress import wait_for
+
+            raise click.exceptions.Exit(wait_for([job], output))
 
 
 def _merge(
-    command: tuple[str, ...], file: str | None, each_line: str | None, given: "SubmitOptions"
-) -> tuple[str | tuple[str, ...], "SubmitOptions", WrittenTime | None]:
+    command: tuple[str, ...], file: str | None, each_line: str | None, given: dict[str, Any]
+) -> tuple[str | tuple[str, ...], dict[str, Any], WrittenTime | None]:
     """What the file says, overridden by the command line."""
     from gandy.cli.jobfile import read_job_file, read_lines
 
@@ -123,25 +116,3 @@ def _merge(
 
 def _choose_command(words: tuple[str, ...]) -> str | tuple[str, ...]:
     return words[0] if len(words) == 1 else words
-
-
-def _print_job_number(job: "Job", output: Format, wait: bool) -> None:
-    from gandy.terminal.rows import print_json
-
-    if output == "quiet":
-        say(job.id)
-    elif output == "table":
-        say(f"job {job.id}")
-    elif not wait:
-        print_json({"job": job.id})
-
-
-def _wait(job: "Job", output: Format) -> ExitCode:
-    from gandy.terminal.progress import choose_exit_code, print_failure, wait_for
-    from gandy.terminal.rows import job_to_json, print_json
-
-    row = wait_for(job, is_quiet=output == "quiet")
-    if output == "json":
-        print_json(job_to_json(row))
-    print_failure(row)
-    return choose_exit_code([row])

@@ -7,9 +7,8 @@ from typing import Any
 import click
 
 from gandy.config import find_home
-from gandy.limits import MAX_SLOTS
 from gandy.terminal.exits import make_epilog
-from gandy.terminal.options import commands_option, preload_option, reserve_option
+from gandy.terminal.options import commands_option, preload_option, reserve_option, slots_option, store_option
 
 
 @click.command(
@@ -17,10 +16,8 @@ from gandy.terminal.options import commands_option, preload_option, reserve_opti
         "gandy up", "gandy up --slots 4", "gandy up --listen tcp://0.0.0.0:5429", "gandy up --commands kitchen"
     )
 )
-@click.option(
-    "--slots", type=click.IntRange(1, MAX_SLOTS), metavar="N", help="Tasks at once. Default: one per processor."
-)
-@click.option("--store", metavar="STORE", help="sqlite:PATH or memory:. Default: a file under GANDY_HOME.")
+@slots_option
+@store_option
 @click.option("--listen", multiple=True, metavar="URL", help="Also accept peers with a key at tcp://HOST:PORT.")
 @commands_option
 @reserve_option

@@ -9,7 +9,6 @@ from click.core import ParameterSource
 
 from gandy.config import find_home
 from gandy.doors.face import run_worker, worker_examples, worker_options
-from gandy.limits import MAX_SLOTS
 from gandy.terminal.exits import make_epilog
 from gandy.terminal.options import (
     Bytes,
@@ -20,11 +19,12 @@ from gandy.terminal.options import (
     output_option,
     preload_option,
     reserve_option,
+    slots_option,
 )
-from gandy.terminal.say import say
+from gandy.terminal.say import print_result, say
 
 LIST_KEYS: Final = (
-    "id, name, slots, used, running, tags, connected, draining, silent_seconds, calls, commands, knows_time"
+    "id, name, slots, used, running, tags, connected, draining, silent_seconds, calls, commands, knows_time and problem"
 )
 
 
@@ -44,9 +44,7 @@ def worker() -> None:
     )
 )
 @foreman_option
-@click.option(
-    "--slots", type=click.IntRange(1, MAX_SLOTS), metavar="N", help="Tasks at once. Default: one per processor."
-)
+@slots_option
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="A property that jobs may ask for.")
 @click.option("--name", metavar="TEXT", help="The name of the worker. Default: the name of this machine.")
 @click.option(
@@ -94,24 +92,17 @@ def _run(ctx: click.Context, foreman: str | None, ensemble: str | None, **option
 @output_option
 def list_workers(foreman: str | None, output: Format) -> None:
     from gandy.terminal.people import make_printable
-    from gandy.terminal.rows import WORKER_HEADERS, print_json, worker_to_cells, worker_to_json
+    from gandy.terminal.rows import view_workers
 
     with open_client(foreman) as client:
         rows = client.workers()
     if output == "table" and not rows:
         say("no workers; start one with 'gandy worker run'", err=True)
-    elif output == "table":
-        from gandy.terminal.table import draw_table
-
-        draw_table(WORKER_HEADERS, map(worker_to_cells, rows))
-        for row in rows:
-            if row.problem:
-                say(make_printable(f"worker {row.name} is short of {row.problem}"), err=True)
-    for row in rows if output != "table" else ():
-        if output == "quiet":
-            say(row.name)
-        else:
-            print_json(worker_to_json(row))
+        return
+    view_workers().print(output, rows)
+    for row in rows if output == "table" else ():
+        if row.problem:
+            say(make_printable(f"worker {row.name} is short of {row.problem}"), err=True)
 
 
 @worker.command(epilog=make_epilog("gandy worker stop hut", "gandy worker stop hut --now"))
@@ -140,13 +131,7 @@ def drain(name: str, foreman: str | None, output: Format) -> None:
 
 
 def _stop(name: str, immediate: bool, foreman: str | None, output: Format) -> None:
-    from gandy.terminal.rows import print_json
-
     with open_client(foreman) as client:
         client.stop_worker(name, immediate=immediate)
-    if output == "json":
-        print_json({"worker": name, "immediate": immediate})
-    elif output == "quiet":
-        say(name)
-    else:
-        say(f"worker {name} stops {'now' if immediate else 'when its tasks have ended'}")
+    text = f"worker {name} stops {'now' if immediate else 'when its tasks have ended'}"
+    print_result(output, text, {"worker": name, "immediate": immediate}, name)

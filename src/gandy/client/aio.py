@@ -15,7 +15,7 @@ from gandy.client.aio_job import PAGE, AsyncJob
 from gandy.client.calling import WorkerReply, call_workers
 from gandy.client.connection import Connection, check, check_progress
 from gandy.client.function_sets import FunctionSets
-from gandy.client.options import CallOptions, FunctionOptions
+from gandy.client.options import CallOptions, FunctionOptions, JobOptions
 from gandy.client.pending import CallStream
 from gandy.client.spec import find_folder, make_submit, split_lines
 from gandy.config import Address
@@ -124,24 +124,11 @@ class AsyncClient:
 
         Raises: ConfigError, Rejected, NoClock, StoreError, LinkError. After a LinkError, the job may have been taken.
         """
-        submit = make_submit(
-            command,
-            tasks=tasks,
-            lines=lines,
-            name=name,
-            cwd=find_folder(cwd),
-            env=env,
-            retries=retries,
-            timeout=timeout,
-            memory=memory,
-            priority=priority,
-            slots=slots,
-            tags=tags,
-            limit=limit,
-            held=held,
-            after=after,
-            at=at,
+        folder = find_folder(cwd)
+        options = JobOptions(
+            tasks, lines, name, folder, env, retries, timeout, memory, priority, slots, tags, limit, held, after, at
         )
+        submit = make_submit(command, options)
         if at is not None and not (await self.connection.get_link()).takes_times:
             raise self.connection.explain_missing("jobs with a time")
         parts = list(split_lines(submit.lines))

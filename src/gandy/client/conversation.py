@@ -3,6 +3,7 @@
 It owns the numbers of requests and the exceptions for refusals. It does no I/O and never looks into a request.
 """
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple, assert_never
 
 from gandy.core.requests import (
@@ -170,22 +171,20 @@ def _open(message: ExtensionReceived) -> ClientEvent | None:
     return None  # from a foreman that knows more than we do
 
 
+_ERRORS: Final[Mapping[str, type[GandyError]]] = {
+    "not_found": JobNotFound,
+    "refused": Rejected,
+    "bad_request": Rejected,
+    "closed": JobClosed,
+    "not_allowed": NotAllowed,
+    "no_clock": NoClock,
+}
+
+
 def make_error(failure: RequestFailure) -> GandyError:
     """What to raise for a refusal."""
-    match failure.kind:
-        case "not_found":
-            return JobNotFound(failure.message)
-        case "refused" | "bad_request":
-            return Rejected(failure.message)
-        case "closed":
-            return JobClosed(failure.message)
-        case "not_allowed":
-            return NotAllowed(failure.message)
-        case "no_clock":
-            return NoClock(failure.message)
-        case "store":
-            return StoreError(failure.message, failure.retryable)
-        case _:
-            error = GandyError(failure.message)
-            error.retryable = failure.retryable
-            return error
+    if failure.kind in _ERRORS:
+        return _ERRORS[failure.kind](failure.message)
+    error = StoreError(failure.message) if failure.kind == "store" else GandyError(failure.message)
+    error.retryable = failure.retryable
+    return error

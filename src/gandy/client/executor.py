@@ -12,6 +12,7 @@ from weakref import finalize
 
 from gandy.client.blocking import Client
 from gandy.client.functions import Functions
+from gandy.client.options import FunctionOptions
 from gandy.errors import ConfigError
 from gandy.functions import NotPicklable
 
@@ -56,22 +57,12 @@ class Executor(concurrent.futures.Executor):
     ) -> None:
         """Raises: LinkError, if no foreman can be reached; ConfigError, ValueError, TypeError."""
         _check_arguments(foreman, max_workers, limit, refused)
+        limit = limit if max_workers is None else max_workers
+        options = FunctionOptions(name, retries, timeout, memory, priority, slots, tags, limit, fresh, cwd, env)
         client = Client(foreman)
         try:
             client.connect()  # else tasks would wait for ever for a foreman that was never there
-            self._functions = client.functions(
-                name=name,
-                retries=retries,
-                timeout=timeout,
-                memory=memory,
-                priority=priority,
-                slots=slots,
-                tags=tags,
-                limit=limit if max_workers is None else max_workers,
-                fresh=fresh,
-                cwd=cwd,
-                env=env,
-            )
+            self._functions = client.functions(**options._asdict())
         except BaseException:
             client.close()
             raise

@@ -22,7 +22,7 @@ from gandy.client.connection import SEND_PATIENCE, Connection
 from gandy.client.decorator import get_options
 from gandy.client.futures import CANCEL_PATIENCE, FunctionFuture, retract
 from gandy.client.open_job import OpenJob
-from gandy.client.options import FunctionOptions
+from gandy.client.options import FunctionOptions, JobOptions
 from gandy.client.spec import find_folder, make_submit
 from gandy.clocks import read_monotonic
 from gandy.core.model import JobSpec, PythonSpec
@@ -206,11 +206,9 @@ class Functions:
 
 def make_spec(label: str, shared: bytes, options: FunctionOptions) -> JobSpec:
     """Raises: ConfigError."""
-    said = options._asdict()
+    said = options._replace(cwd=find_folder(options.cwd), env={**describe_code(), **(options.env or {})})._asdict()
     python = PythonSpec(shared=shared, fresh=bool(said.pop("fresh")))
-    said["cwd"] = find_folder(options.cwd)
-    said["env"] = {**describe_code(), **(options.env or {})}
-    spec = make_submit(("python", label), **said).spec
+    spec = make_submit(("python", label), JobOptions(**said)).spec
     return replace(spec, tasks=0, has_lines=True, is_open=True, python=python, tags=(*spec.tags, PYTHON_TAG))
 
 

@@ -1,7 +1,27 @@
-"""Options of function tasks and of calls."""
+"""Options of jobs, of function tasks and of calls."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
+
+
+class JobOptions(NamedTuple):
+    """What may be said about a job beside its command. Times are in seconds."""
+
+    tasks: int = 1
+    lines: Iterable[str] | None = None  # one task for each
+    name: str = ""
+    cwd: str | None = None  # the current folder, if left out
+    env: Mapping[str, str] | None = None  # beside the worker's own
+    retries: int = 0
+    timeout: float | None = None  # of each attempt
+    memory: int | None = None  # bytes that an attempt may use
+    priority: int = 0  # higher goes first
+    slots: int = 1  # of each task
+    tags: Iterable[str] = ()  # that a worker must have
+    limit: int | None = None  # of tasks that run at the same time
+    held: bool = False
+    after: Iterable[int] = ()  # jobs that must finish before, without failures
+    at: float | None = None  # the shared time at which tasks begin, on workers that know it
 
 
 class FunctionOptions(NamedTuple):

@@ -7,7 +7,7 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from gandy.errors import (
     Busy,
@@ -41,6 +41,9 @@ from gandy.wire.calls import (
     read_name,
 )
 
+if TYPE_CHECKING:
+    from gandy.client.caller import Caller
+
 PAUSES: Final = (0.01, 1.0)  # seconds before a call is sent again: from here, doubling, to there
 
 _ERRORS: Final[dict[int, type[GandyError]]] = {
@@ -52,20 +55,10 @@ _ERRORS: Final[dict[int, type[GandyError]]] = {
 }
 
 
-class CallSender(Protocol):
-    """What sends for a call."""
-
-    def grant(self, call: "Pending", size: int) -> None: ...
-
-    def cancel(self, call: "Pending") -> None: ...
-
-    def start_again(self, call: "Pending") -> None: ...
-
-
 class _Outgoing:
     """What is sent, and may be sent again."""
 
-    caller: CallSender
+    caller: "Caller"
     target: bytes  # the name of the command, as it is sent
     body: bytes  # the arguments
     number = 0  # on its link

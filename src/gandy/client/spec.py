@@ -1,10 +1,11 @@
 """What a program says about a job, checked and made into a `Submit`. It opens no file and no link."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import isfinite
 from pathlib import Path
-from typing import Final, TypedDict
+from typing import Final
 
+from gandy.client.options import JobOptions
 from gandy.core.model import Command, JobSpec
 from gandy.core.placeholders import check_command
 from gandy.core.requests import Submit
@@ -16,68 +17,30 @@ PART_SIZE: Final = 2_000_000  # characters of lines in one request; encoded, at 
 LINE_OVERHEAD: Final = 5  # what a line costs beside its characters
 
 
-class SubmitOptions(TypedDict, total=False):
-    """What may be said about a job beside its command. Times are in seconds."""
-
-    tasks: int
-    lines: Iterable[str] | None  # one task for each
-    name: str
-    cwd: str | None  # the current folder, if left out
-    env: Mapping[str, str] | None  # beside the worker's own
-    retries: int
-    timeout: float | None  # of each attempt
-    memory: int | None  # bytes that an attempt may use
-    priority: int  # higher goes first
-    slots: int  # of each task
-    tags: Iterable[str]  # that a worker must have
-    limit: int | None  # of tasks that run at the same time
-    held: bool
-    after: Iterable[int]  # jobs that must have finished well before
-    at: float | None  # the shared time at which tasks begin, on workers that know it
-
-
-def make_submit(
-    command: str | Sequence[str],
-    *,
-    tasks: int = 1,
-    lines: Iterable[str] | None = None,
-    name: str = "",
-    cwd: str | None = None,
-    env: Mapping[str, str] | None = None,
-    retries: int = 0,
-    timeout: float | None = None,
-    memory: int | None = None,
-    priority: int = 0,
-    slots: int = 1,
-    tags: Iterable[str] = (),
-    limit: int | None = None,
-    held: bool = False,
-    after: Iterable[int] = (),
-    at: float | None = None,
-) -> Submit:
+def make_submit(command: str | Sequence[str], options: JobOptions) -> Submit:
     """Raises: ConfigError."""
-    checked_lines = _check_lines(lines, tasks)
+    lines = _check_lines(options.lines, options.tasks)
     checked = _check_command(command)
-    check_command(checked, has_lines=bool(checked_lines))
+    check_command(checked, has_lines=bool(lines))
     spec = JobSpec(
         command=checked,
-        name=name,
-        tasks=len(checked_lines) if checked_lines else _check_range("tasks", tasks, 1, MAX_TASKS),
-        has_lines=bool(checked_lines),
-        cwd=_check_folder(cwd or ""),
-        env=dict(env or {}),
-        retries=_check_range("retries", retries, 0, MAX_RETRIES),
-        timeout=_check_timeout(timeout),
-        memory=None if memory is None else _check_least("memory", memory, 1),
-        priority=priority,
-        slots=_check_range("slots", slots, 1, MAX_SLOTS),
-        tags=_to_strings("tags", tags),
-        limit=None if limit is None else _check_least("limit", limit, 1),
-        held=held,
-        after=tuple(JobId(job) for job in after),
-        at=_check_at(at),
+        name=options.name,
+        tasks=len(lines) if lines else _check_range("tasks", options.tasks, 1, MAX_TASKS),
+        has_lines=bool(lines),
+        cwd=_check_folder(options.cwd or ""),
+        env=dict(options.env or {}),
+        retries=_check_range("retries", options.retries, 0, MAX_RETRIES),
+        timeout=_check_timeout(options.timeout),
+        memory=_check_positive("memory", options.memory),
+        priority=options.priority,
+        slots=_check_range("slots", options.slots, 1, MAX_SLOTS),
+        tags=_to_strings("tags", options.tags),
+        limit=_check_positive("limit", options.limit),
+        held=options.held,
+        after=tuple(JobId(job) for job in options.after),
+        at=_check_at(options.at),
     )
-    return Submit(spec, checked_lines)
+    return Submit(spec, lines)
 
 
 def find_folder(cwd: str | None) -> str:
@@ -117,9 +80,9 @@ def _check_lines(lines: Iterable[str] | None, tasks: int) -> tuple[str, ...]:
     return checked
 
 
-def _check_least(name: str, value: int, least: int) -> int:
-    if value < least:
-        raise ConfigError(f"{name} is {value}, and {least} is the least that makes sense")
+def _check_positive(name: str, value: int | None) -> int | None:
+    if value is not None and value < 1:
+        raise ConfigError(f"{name} is {value}, and must be at least 1")
     return value
 
 

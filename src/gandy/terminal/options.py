@@ -12,6 +12,7 @@ from click.core import ParameterSource
 
 from gandy.config import SOCKET_NAME, find_home
 from gandy.errors import ConfigError
+from gandy.limits import MAX_SLOTS
 from gandy.moments import Shared
 from gandy.terminal.people import parse_bytes, parse_seconds
 from gandy.terminal.times import WrittenTime
@@ -90,6 +91,37 @@ output_option = click.option(
     show_default=True,
     help="A table, JSON with one object on each line, or only numbers and names.",
 )
+
+
+slots_option = click.option(
+    "--slots", type=click.IntRange(1, MAX_SLOTS), metavar="N", help="Tasks at once. Default: one per processor."
+)
+
+store_option = click.option(
+    "--store", metavar="STORE", help="sqlite:PATH or memory:. Default: a file under GANDY_HOME."
+)
+
+_TASK_OPTIONS: Final = (
+    click.option("--retries", type=click.IntRange(0), metavar="N", help="How often a task that fails is tried again."),
+    click.option("--timeout", type=Seconds(), metavar="TIME", help="Kill an attempt after this time: 90, 5min, 2h."),
+    click.option("--memory", type=Bytes(), metavar="SIZE", help="Kill an attempt that uses more: 500M, 2G."),
+    click.option("--priority", type=int, metavar="N", help="Higher goes first. Default: 0."),
+    click.option("--slots", type=click.IntRange(1), metavar="N", help="Slots that each task takes. Default: 1."),
+    click.option("--tag", "tags", multiple=True, metavar="TAG", help="A tag that a worker must have."),
+    click.option("--limit", type=click.IntRange(1), metavar="N", help="Tasks that may run at the same time."),
+)
+
+
+def task_options(command: F) -> F:
+    """How the tasks of a job are run. Those that were not given are None or empty: `drop_missing`."""
+    for option in reversed(_TASK_OPTIONS):
+        command = option(command)
+    return command
+
+
+def drop_missing(given: dict[str, Any]) -> dict[str, Any]:
+    """Only the options that the user gave."""
+    return {key: value for key, value in given.items() if value is not None and value != ()}
 
 
 def job_argument(command: F) -> F:

@@ -1,7 +1,7 @@
 """Waiting for jobs: a bar on a terminal, a line now and then elsewhere, and the exit code."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -12,10 +12,12 @@ from gandy.core.rows import JobRow
 from gandy.progress import ProgressBar
 from gandy.terminal.exits import ExitCode
 from gandy.terminal.people import format_count
-from gandy.terminal.say import say
+from gandy.terminal.rows import job_to_json
+from gandy.terminal.say import print_json, say
 
 if TYPE_CHECKING:
     from gandy.client import Job
+    from gandy.terminal.options import Format
 
 _EXITS: Final = {
     JobState.FINISHED: ExitCode.DONE,
@@ -24,8 +26,19 @@ _EXITS: Final = {
 }
 
 
-def wait_for(job: "Job", is_quiet: bool) -> JobRow:
-    """Wait until a job has ended, and show its progress on standard error."""
+def wait_for(jobs: Iterable["Job"], output: "Format") -> ExitCode:
+    """Wait until these jobs have ended, show their progress on standard error, and print what went wrong."""
+    rows = []
+    for job in jobs:
+        row = _follow(job, is_quiet=output == "quiet")
+        if output == "json":
+            print_json(job_to_json(row))
+        print_failure(row)
+        rows.append(row)
+    return choose_exit_code(rows)
+
+
+def _follow(job: "Job", is_quiet: bool) -> JobRow:
     try:
         return _choose_view(is_quiet)(job.watch())
     except KeyboardInterrupt:

@@ -3,10 +3,9 @@
 Keys of the JSON are never renamed or removed; times are seconds since 1970, sizes are bytes.
 """
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from msgspec.structs import asdict
 
@@ -21,7 +20,7 @@ from gandy.terminal.people import (
     format_count,
     format_seconds,
 )
-from gandy.terminal.say import say
+from gandy.terminal.say import encode_json, say
 
 if TYPE_CHECKING:
     from gandy.terminal.options import Format
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 PAGE_LINES: Final = 1_000  # that are printed together
 
 T = TypeVar("T")
-
-_format_json: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 JOB_KEYS: Final = (
     "job name state command tasks waiting assigned running finished failed cancelled held submitted changed "
@@ -53,10 +50,6 @@ WORKER_HEADERS: Final = ("name", "state", ">slots", ">used", ">tasks", ">calls",
 KEY_HEADERS: Final = ("id", "name", "role", "state", ">links", "made", "expires", "origin")
 
 
-def key_to_json(row: KeyRow) -> dict[str, Any]:
-    return asdict(row)
-
-
 def key_to_cells(row: KeyRow, now: Wall) -> tuple[str, ...]:
     made = format_age(Wall(float(row.made)), now) if row.made else ""
     expires = "" if row.expires is None else _format_expiry(Wall(float(row.expires)), now)
@@ -68,16 +61,39 @@ def _format_expiry(expires: Wall, now: Wall) -> str:
     return f"in {format_seconds(expires - now)}" if expires > now else format_age(expires, now)
 
 
-def print_json(value: object) -> None:
-    """One object on one line."""
-    say(_format_json(value))
+class RowView(NamedTuple, Generic[T]):
+    """How rows of one kind are shown: in a table, as JSON, or each by its name or number."""
+
+    headers: Sequence[str]
+    to_cells: Callable[[T], Sequence[str]]
+    to_json: Callable[[T], object]
+    to_name: Callable[[T], object]
+
+    def print(self, output: "Format", rows: Iterable[T]) -> None:
+        if output == "table":
+            from gandy.terminal.table import draw_table
+
+            draw_table(self.headers, map(self.to_cells, rows))
+        elif output == "quiet":
+            print_lines(str(self.to_name(row)) for row in rows)
+        else:
+            print_lines(encode_json(self.to_json(row)) for row in rows)
 
 
-def print_rows(
-    output: "Format", rows: Iterable[T], to_json: Callable[[T], object], to_number: Callable[[T], int]
-) -> None:
-    """An object or a number on each line."""
-    print_lines(str(to_number(row)) if output == "quiet" else _format_json(to_json(row)) for row in rows)
+def view_jobs(now: Wall) -> RowView[JobRow]:
+    return RowView(JOB_HEADERS, lambda row: job_to_cells(row, now), job_to_json, lambda row: row.job)
+
+
+def view_tasks(job: int) -> RowView[TaskRow]:
+    return RowView(TASK_HEADERS, task_to_cells, lambda row: task_to_json(job, row), lambda row: row.task)
+
+
+def view_workers() -> RowView[WorkerRow]:
+    return RowView(WORKER_HEADERS, worker_to_cells, asdict, lambda row: row.name)
+
+
+def view_keys(now: Wall) -> RowView[KeyRow]:
+    return RowView(KEY_HEADERS, lambda row: key_to_cells(row, now), asdict, lambda row: row.id)
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -120,14 +136,6 @@ def task_to_json(job: int, row: TaskRow) -> dict[str, Any]:
         "ended": row.ended,
     }
     return values
-
-
-def worker_to_json(row: WorkerRow) -> dict[str, Any]:
-    return asdict(row)
-
-
-def status_to_json(status: ForemanStatus) -> dict[str, Any]:
-    return asdict(status)
 
 
 def _name_state(row: JobRow) -> str:

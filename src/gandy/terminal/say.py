@@ -4,16 +4,35 @@ Output of tasks is printed byte for byte elsewhere: it belongs to the user, like
 """
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from gandy.terminal.people import make_printable
 
+if TYPE_CHECKING:
+    from gandy.terminal.options import Format
+
+
+encode_json: Final = json.JSONEncoder(separators=(",", ":")).encode
+
 
 def say(text: object = "", *, err: bool = False) -> None:
     """Print text and a newline. Lines and tabs in it stay; other control characters are spelled out."""
     click.echo(spell_out(str(text)), err=err)
+
+
+def print_json(value: object) -> None:
+    """One object on one line."""
+    say(encode_json(value))
+
+
+def print_result(output: "Format", text: object, plain: object, quiet: object) -> None:
+    """Print what a command did: a text for people, an object, or only a name or a number."""
+    if output == "json":
+        print_json(plain)
+    else:
+        say(quiet if output == "quiet" else text)
 
 
 def format_json(value: Any) -> str:

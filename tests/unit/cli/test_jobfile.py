@@ -2,16 +2,16 @@
 
 import io
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 
 from gandy.cli.jobfile import read_job_file, read_lines
-from gandy.client.spec import SubmitOptions
 from gandy.terminal.times import WrittenTime
 
 
-def read(folder: Path, text: str) -> tuple[str | tuple[str, ...], SubmitOptions]:
+def read(folder: Path, text: str) -> tuple[str | tuple[str, ...], dict[str, Any]]:
     path = folder / "job.toml"
     path.write_text(text)
     command, options, _ = read_job_file(str(path))

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gandy.client.options import JobOptions
 from gandy.client.spec import LINE_OVERHEAD, make_submit, split_lines
 from gandy.core.model import JobSpec
 from gandy.core.requests import Submit
@@ -13,24 +14,24 @@ from gandy.errors import ConfigError
 
 
 def test_shell_line_stays_a_line() -> None:
-    assert make_submit("echo $GANDY_TASK", tasks=3) == Submit(JobSpec(command="echo $GANDY_TASK", tasks=3))
+    assert make_submit("echo $GANDY_TASK", JobOptions(tasks=3)) == Submit(JobSpec(command="echo $GANDY_TASK", tasks=3))
 
 
 def test_argument_vector_stays_a_vector() -> None:
-    assert make_submit(["echo", "a b"]).spec.command == ("echo", "a b")
+    assert make_submit(["echo", "a b"], JobOptions()).spec.command == ("echo", "a b")
 
 
 def test_each_line_is_a_task() -> None:
-    submit = make_submit("true", lines=iter(["a", "", "b"]))
+    submit = make_submit("true", JobOptions(lines=iter(["a", "", "b"])))
     assert submit.lines == ("a", "", "b")
     assert (submit.spec.tasks, submit.spec.has_lines) == (3, True)
 
 
 def test_line_that_would_be_code_is_refused() -> None:
     with pytest.raises(ConfigError, match="leave yours out"):
-        make_submit('rm -f "{line}"', lines=["a *"])
+        make_submit('rm -f "{line}"', JobOptions(lines=["a *"]))
     with pytest.raises(ConfigError, match="has no lines"):
-        make_submit(["echo", "{line}"], tasks=5)
+        make_submit(["echo", "{line}"], JobOptions(tasks=5))
 
 
 @given(st.lists(st.integers(0, 30)))
@@ -47,7 +48,7 @@ def test_lines_are_split_into_parts_that_fit(sizes: list[int]) -> None:
 def test_everything_else_is_passed_on() -> None:
     said: dict[str, Any] = {"name": "n", "cwd": "/", "env": {"A": "1"}, "retries": 2, "timeout": 1.5, "priority": -1}
     said |= {"slots": 2, "tags": ("gpu",), "limit": 4, "held": True, "after": (3,)}
-    assert make_submit("true", **said).spec == JobSpec(command="true", **said)
+    assert make_submit("true", JobOptions(**said)).spec == JobSpec(command="true", **said)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,7 @@ def test_everything_else_is_passed_on() -> None:
         ("true", {"tasks": 0}, "1 to 100,000,000 tasks, and not 0"),
         ("true", {"slots": 0}, "1 to 65,534 slots, and not 0"),
         ("true", {"retries": -1}, "0 to 10,000 retries, and not -1"),
-        ("true", {"limit": 0}, "limit is 0, and 1 is the least"),
+        ("true", {"limit": 0}, "limit is 0, and must be at least 1"),
         ("true", {"timeout": 0.0}, "leaves no time"),
         ("true", {"timeout": float("nan")}, "leaves no time"),
         ("true", {"lines": []}, "no lines, so there are no tasks"),
@@ -70,4 +71,4 @@ def test_everything_else_is_passed_on() -> None:
 )
 def test_nonsense_is_named(command: Any, options: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
-        make_submit(command, **options)
+        make_submit(command, JobOptions(**options))

@@ -12,6 +12,7 @@ from gandy.core.model import Counts, JobState
 from gandy.core.rows import JobRow
 from gandy.terminal import progress
 from gandy.terminal.exits import ExitCode
+from gandy.terminal.options import Format
 
 FINISHED, FAILED, CANCELLED = JobState.FINISHED, JobState.FAILED, JobState.CANCELLED
 
@@ -88,9 +89,9 @@ def test_what_went_wrong_is_said(capsys: pytest.CaptureFixture[str], state: JobS
     assert capsys.readouterr().err == text
 
 
-@pytest.mark.parametrize("is_quiet", [True, False])
-def test_interrupted_wait_says_that_the_job_goes_on(capsys: pytest.CaptureFixture[str], is_quiet: bool) -> None:
+@pytest.mark.parametrize("output", ["quiet", "table"])
+def test_interrupted_wait_says_that_the_job_goes_on(capsys: pytest.CaptureFixture[str], output: Format) -> None:
     with pytest.raises(click.exceptions.Exit) as caught:
-        progress.wait_for(PretendJob(), is_quiet)  # type: ignore[arg-type]  # it has all that is used
+        progress.wait_for([PretendJob()], output)  # type: ignore[list-item]  # it has all that is used
     assert caught.value.exit_code == ExitCode.INTERRUPTED
     assert "job 7 goes on; 'gandy job wait 7' waits again, 'gandy job cancel 7' ends it" in capsys.readouterr().err

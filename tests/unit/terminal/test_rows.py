@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 from rich.console import Console
 from tests.unit.client.builders import NOW, a_row, a_task_row, a_worker_row
 
@@ -14,6 +14,7 @@ from gandy.core.requests import ForemanStatus
 from gandy.core.rows import TaskRow
 from gandy.ids import TaskNumber
 from gandy.terminal import rows, table
+from gandy.terminal.say import print_json
 from gandy.terminal.table import PAGE_ROWS, draw_fields, draw_table
 
 STATUS = ForemanStatus("1.2", 34, 90.0, "memory:", "disk full", ("unix:/s",), True, 2, 8, 3, 1, 1_000, 3)
@@ -42,12 +43,12 @@ def test_task_that_never_ran_has_the_same_keys() -> None:
 
 
 def test_worker_and_status_as_json() -> None:
-    assert list(rows.worker_to_json(a_worker_row())) == rows.WORKER_KEYS.split()
-    assert rows.status_to_json(STATUS)["waiting"] == 1_000
+    assert list(asdict(a_worker_row())) == rows.WORKER_KEYS.split()
+    assert asdict(STATUS)["waiting"] == 1_000
 
 
 def test_json_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    rows.print_json({"a": "x\ny"})
+    print_json({"a": "x\ny"})
     assert capsys.readouterr().out == '{"a":"x\\ny"}\n'
 
 

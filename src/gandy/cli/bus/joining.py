@@ -1,6 +1,5 @@
 """What all commands of the bus share: the options that name an ensemble, joining it, and printing what happens."""
 
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -126,7 +125,3 @@ class PrintQueue:
         """Without end."""
         while True:
             yield self._queue.get()
-
-
-def print_json(value: object) -> None:
-    say(json.dumps(value, separators=(",", ":")))

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from gandy.cli.bus.joining import EnsembleOptions, PrintQueue, bus_options, explain, join, print_json
+from gandy.cli.bus.joining import EnsembleOptions, PrintQueue, bus_options, explain, join
 from gandy.errors import NoClock
 from gandy.terminal.people import make_printable
-from gandy.terminal.say import say
+from gandy.terminal.say import print_json, say
 
 if TYPE_CHECKING:
     from gandy.bus import Ensemble, Message

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from gandy.cli.bus.joining import EnsembleOptions, PrintQueue, bus_options, explain, join, print_json
+from gandy.cli.bus.joining import EnsembleOptions, PrintQueue, bus_options, explain, join
 from gandy.clocks import read_wall
 from gandy.moments import Wall
 from gandy.terminal.people import make_printable
-from gandy.terminal.say import say
+from gandy.terminal.say import print_json, say
 
 if TYPE_CHECKING:
     from gandy.bus.core.effects import News

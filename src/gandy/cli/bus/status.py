@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from gandy.cli.bus.joining import TICK, EnsembleOptions, bus_options, explain, explain_visibility, join, print_json
+from gandy.cli.bus.joining import TICK, EnsembleOptions, bus_options, explain, explain_visibility, join
 from gandy.clocks import read_monotonic
 from gandy.terminal.options import Format, Seconds, output_option
 from gandy.terminal.people import make_printable
-from gandy.terminal.say import say
+from gandy.terminal.say import print_json, say
 
 if TYPE_CHECKING:
     from gandy.bus import Ensemble
