@@ -12,6 +12,7 @@ from gandy.core.requests import Submit
 from gandy.errors import ConfigError
 from gandy.ids import JobId
 from gandy.limits import MAX_RETRIES, MAX_SLOTS, MAX_TASKS
+from gandy.moments import Shared
 
 PART_SIZE: Final = 2_000_000  # characters of lines in one request; encoded, at most four times as many bytes
 LINE_OVERHEAD: Final = 5  # what a line costs beside its characters
@@ -105,10 +106,12 @@ def _check_timeout(timeout: float | None) -> float | None:
     return timeout
 
 
-def _check_at(at: float | None) -> float | None:
-    if at is not None and not isfinite(at):
+def _check_at(at: float | None) -> Shared | None:
+    if at is None:
+        return None
+    if not isfinite(at):
         raise ConfigError(f"{at} is no time")
-    return at
+    return Shared(at)
 
 
 def _to_strings(name: str, values: Iterable[str]) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from gandy.core.snapshot import restore
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.ids import JobId
 from gandy.limits import MAX_FORMER
-from gandy.moments import Wall
+from gandy.moments import Monotonic, Wall
 from gandy.store.base import Store
 from gandy.talk.events import Acknowledged, Kill, Leave, Recalled, Start, Welcomed
 from gandy.talk.foreman import ForemanSide
@@ -89,18 +89,18 @@ class SimulatedForeman:
         self._age = self._simulation.random.uniform(-self._simulation.now, MAX_AGE)
         recovered = run_sync(self._store.open())
         reactor = Reactor(self._policy, recovered.next_job)
-        self.foreman = Foreman(reactor, self._simulation.now + self._age, _NoRefusals())
+        self.foreman = Foreman(reactor, Monotonic(self._simulation.now + self._age), _NoRefusals())
         restore(self.foreman.reactor, recovered, self.now)
         self.is_up = True
         self._is_committing = False
         self._wake()
 
     @property
-    def now(self) -> float:
+    def now(self) -> Monotonic:
         """The time of an event, by the monotonic clock."""
         now = self._simulation.now + self._age
         self.foreman.reactor.wall_ahead = self._simulation.now + self.wall_ahead - now
-        return now
+        return Monotonic(now)
 
     def crash(self) -> None:
         if not self.is_up:
