@@ -34,7 +34,7 @@ from gandy.wire.messages import About, Extended, Extension, Report, Task, TaskPa
 T = TypeVar("T")
 
 BEGUN_SECONDS: Final = 0.1  # that a task runs before its worker says so
-MAX_AGE: Final = 1e6  # seconds that the foreman's machine may have run
+OLDEST: Final = 1e6  # seconds that the foreman's machine may have run
 
 
 def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -86,7 +86,7 @@ class SimulatedForeman:
 
     def start(self) -> None:
         """The machine was started again, too: its monotonic clock tells nothing about the life before."""
-        self._age = self._simulation.random.uniform(-self._simulation.now, MAX_AGE)
+        self._age = self._simulation.random.uniform(-self._simulation.now, OLDEST)
         recovered = run_sync(self._store.open())
         reactor = Reactor(self._policy, recovered.next_job)
         self.foreman = Foreman(reactor, Monotonic(self._simulation.now + self._age), _NoRefusals())
