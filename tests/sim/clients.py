@@ -236,6 +236,7 @@ class JobClient(Client):
     def __init__(self, simulation: Simulation, program: ForemanProgram, laws: Laws, name: str, clock: Clock) -> None:
         super().__init__(simulation, program, laws, name, clock)
         self.submissions: list[Submission] = []
+        self._uploads = 0
         self._unheard = 0  # changes that the foreman has not confirmed
 
     @property
@@ -267,11 +268,29 @@ class JobClient(Client):
                 submission.is_lost = True
                 self._try_later(again)
 
-        if self.is_welcome:
-            self.ask(ask.Submit(submission.spec, lines), on_answer, on_lost)
-        else:
+        if not self.is_welcome:
             submission.is_refused = True
             self._try_later(again)
+        elif lines and self.happens(0.5):
+            self._submit_in_parts(submission, on_answer, on_lost)
+        else:
+            self.ask(ask.Submit(submission.spec, lines), on_answer, on_lost)
+
+    def _submit_in_parts(self, submission: Submission, on_answer: OnAnswer, on_lost: Callable[[], None]) -> None:
+        """The lines come before their job, one at a time."""
+        self._uploads += 1
+        upload, lines = self._uploads, list(submission.lines)
+
+        def go_on(answer: ask.Answer) -> None:
+            if not isinstance(answer, ask.Done):
+                on_answer(answer)
+            elif lines:
+                self.ask(ask.AddLines(upload, (lines.pop(0),)), go_on, lambda: None)
+            else:
+                self.laws.seen["job in parts"] += 1
+                self.ask(ask.Submit(submission.spec, upload=upload), on_answer, lambda: None)
+
+        self.ask(ask.AddLines(upload, (lines.pop(0),)), go_on, on_lost)
 
     def on_submitted(self, submission: Submission) -> None:
         """A job of ours is safe."""
@@ -318,6 +337,17 @@ class JobClient(Client):
         self.laws.excused.add(job)
         self.laws.seen["cancelled job"] += 1
         self.change(ask.CancelJob(job, tasks))
+
+    def retract(self, job: JobId, tasks: tuple[TaskNumber, ...]) -> None:
+        """Cancel the tasks that have not begun."""
+        self.laws.excused.add(job)
+
+        def on_answer(answer: ask.Answer) -> None:
+            if isinstance(answer, ask.Retracted):
+                self.laws.on_retracted(job, answer.tasks)
+
+        if self.is_welcome:
+            self.ask(ask.RetractTasks(job, tasks), on_answer, lambda: None)
 
     def stop_worker(self, worker: str, immediate: bool) -> None:
         if immediate:

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Final
 
 from tests.sim.actors import Actor
-from tests.sim.answers import Answers
 from tests.sim.disk import Disk, run_sync
 from tests.sim.laws import BrokenLaw, Law, Laws
 from tests.sim.network import End, Network, Wire
+from tests.sim.requests import ClientRequests
 from tests.sim.shared_clock import Clock
 
 from gandy.core.effects import Effect, Give, Reply, Send
@@ -23,6 +23,7 @@ from gandy.core.recall import SOON
 from gandy.core.requests import REPLY, Answer, encode, make_failure
 from gandy.core.roles import Credentials
 from gandy.core.snapshot import restore
+from gandy.core.standing import Standing
 from gandy.core.switchboard import PATIENCE
 from gandy.core.workers import WorkerInfo
 from gandy.errors import ErrorCode, RemoteProtocolError, StoreError
@@ -125,8 +126,7 @@ class ForemanProgram(Actor):
         self._boots = 0
         self._links = 0
         self.is_committing = False
-        self.trouble = ""  # what the store complains about
-        self.is_stuck = False  # not even results and cancels can be recorded
+        self.standing = Standing()
         self._is_sharing = False
         self._looks_at = 0.0
 
@@ -139,13 +139,14 @@ class ForemanProgram(Actor):
         if not self._boots or (self.may_reboot and self.happens(0.5)):
             self._boots += 1
             self._age = self.random.uniform(-self.simulation.now, MAX_AGE)
-        self.is_committing = self.is_stuck = self._is_sharing = False
-        self.trouble = ""
+        self.is_committing = self._is_sharing = False
+        self.standing = Standing()
         recovered = run_sync(self.disk.store.open())
         reactor = Reactor(self._policy, recovered.next_job, f"boot {self._boots}")
         self.foreman = self.foreman_class(reactor, self.simulation.now + self._age, _LawAbidingPeers(self))
-        self._answers = Answers(self)
+        self._requests = ClientRequests(self)
         restore(reactor, recovered, self.now)
+        self._requests.on_start()
         for listener in self.on_start:
             listener()
         self._watch_clock()
@@ -169,10 +170,6 @@ class ForemanProgram(Actor):
         self.foreman.reactor.wall_ahead = self.wall_ahead - self._age
         return now
 
-    @property
-    def boot(self) -> str:
-        return self.foreman.reactor.boot
-
     def read_shared(self) -> float | None:
         return self._clock.read()
 
@@ -189,6 +186,7 @@ class ForemanProgram(Actor):
         self.look_at_clock()
         self.foreman.on_time(self.now)
         self.foreman.cut_expired(self.simulation.now + self.wall_ahead)
+        self._requests.on_time()
         self.pump()
         self._watch_clock()
 
@@ -239,12 +237,13 @@ class ForemanProgram(Actor):
     def on_data(self, link: Link, data: bytes) -> None:
         self.foreman.on_data(link, data, self.now)
         while link.inbox:
-            self._answers.on_message(link, link.inbox.popleft())
+            self._requests.on_message(link, link.inbox.popleft())
         self._arm()
         self.pump()
 
     def on_cut(self, link: Link) -> None:
         self._ports.pop(link.name)
+        self._requests.on_gone(link)
         self.foreman.on_cut(link, self.now)
         self.pump()
 
@@ -285,34 +284,38 @@ class ForemanProgram(Actor):
         except StoreError as error:
             self._on_store_error(batch, str(error))
         else:
-            self.is_stuck = False
+            self.standing.is_stuck = False
             self._finish(batch, lost)
 
     def _on_store_error(self, batch: Batch, trouble: str) -> None:
         """Take no new work. What is left of the batch is committed as soon as the store can."""
-        if not self.trouble:
+        if not self.standing.trouble:
             self.call_later(STORE_RETRY, self._mend)
-        self.trouble = trouble
+        self.standing.trouble = trouble
         new = self.foreman.on_commit_failed(batch, self.now)
+        self._requests.on_withdrawal(new)
         for reply in new.replies:
             self._refuse(reply)
-        self.is_stuck = not new
-        if self.is_stuck:
-            replies = [send for send in batch.sends if isinstance(send, Reply)]
-            batch.sends = [send for send in batch.sends if not isinstance(send, Reply)]
-            for reply in replies:
-                self._refuse(reply)
         self.after_step()
-        if self.is_stuck:
-            self.call_later(STORE_RETRY, lambda: self._commit(batch))
-        else:
+        if new:
             self.handle(batch)
+        else:
+            self.standing.is_stuck = True
+            self._put_off(batch)
+            self.call_later(STORE_RETRY, lambda: self._commit(batch))
+
+    def _put_off(self, batch: Batch) -> None:
+        """What was decided stays decided, but its clients need not wait for the store."""
+        replies = [send for send in batch.sends if isinstance(send, Reply)]
+        batch.sends = [send for send in batch.sends if not isinstance(send, Reply)]
+        for reply in replies:
+            self._refuse(reply)
 
     def _mend(self) -> None:
-        if self.is_stuck or self.disk.is_full:
+        if self.standing.is_stuck or self.disk.is_full:
             self.call_later(STORE_RETRY, self._mend)
             return
-        self.trouble = ""
+        self.standing.trouble = ""
         self.foreman.on_store_ready(self.now)
         self.pump()
 
@@ -343,15 +346,17 @@ class ForemanProgram(Actor):
         return inputs
 
     def _reply(self, reply: Reply) -> None:
+        """To a client on a link, or to a request that waits for the store."""
         if callable(reply.token):
-            reply.token(True)
+            reply.token(None)
         else:
             link, seq = reply.token
             self.answer(link, seq, reply.value)
 
     def _refuse(self, reply: Reply) -> None:
+        trouble = self.standing.trouble
         if callable(reply.token):
-            reply.token(False)
+            reply.token(StoreError(trouble, retryable=True))
         else:
             link, seq = reply.token
-            self.answer(link, seq, make_failure("store", self.trouble, retryable=True))
+            self.answer(link, seq, make_failure("store", trouble, retryable=True))

@@ -11,9 +11,11 @@ from typing import Final
 from msgspec import Struct
 
 from gandy.core.foreman import HEARTBEAT_EXPIRY, Foreman
-from gandy.core.model import FINAL_STATES, AttemptKey, TaskKey, TaskState
-from gandy.core.records import Claimed, Ended, JobAdded, Record
-from gandy.ids import JobId
+from gandy.core.model import FINAL_STATES, AttemptKey, Cause, TaskKey, TaskState
+from gandy.core.reactor import Reactor
+from gandy.core.records import Began, Claimed, Ended, JobAdded, Record
+from gandy.core.workers import KnownWorker
+from gandy.ids import JobId, TaskNumber
 
 CLOCK_ERROR: Final = 0.005  # seconds by which shared clocks may differ in these networks
 MAX_TRIES: Final = 5  # of a repeatable call of a round-robin client whose workers are lost
@@ -28,6 +30,8 @@ class Law(StrEnum):
     ONCE = "a result is recorded once, and what finished does not run again"
     SLOTS = "a worker runs no more than it has slots for"
     ANSWERED = "each call ends once at its client, with its own result or a reason"
+    RUNNING = "a task is called running only if its worker began it, and no more run than there are slots"
+    RETRACTED = "a task that was retracted does not begin"
     BEGUN = "a call begins on one worker at most"
     ENDS = "all work ends when the weather has cleared"
     IDLE = "no worker stays idle while a task that suits it waits"
@@ -65,11 +69,14 @@ class Laws:
     """All that was seen of one crew."""
 
     def __init__(self) -> None:
+        self.slots: dict[str, int] = {}  # by the names of workers that say which tasks they have begun
         self.jobs: set[JobId] = set()  # that the store has
         self.claimed: dict[AttemptKey, str] = {}  # by worker
         self.ended: dict[AttemptKey, TaskState] = {}
         self.finished: set[TaskKey] = set()
         self.started: set[AttemptKey] = set()
+        self.lost: set[AttemptKey] = set()  # with their workers, says the disk; a worker may still have them
+        self.retracted: set[TaskKey] = set()
         self.retried: set[JobId] = set()
         self.dismissed: set[str] = set()  # ids of workers that were to stop at once: what they had is tried again
         self.excused: set[JobId] = set()  # jobs that clients cancelled: what finished meanwhile may run again
@@ -88,6 +95,18 @@ class Laws:
         except AssertionError as error:
             raise BrokenLaw(Law.TABLES, repr(error)) from error
 
+        for worker in foreman.reactor.workers:
+            self._check_running(worker, foreman.reactor)
+
+    def _check_running(self, worker: KnownWorker, reactor: Reactor) -> None:
+        if worker.begun and worker.info.reports_begun:
+            require(worker.begun <= self.started, Law.RUNNING, f"{worker.info.id} did not begin {worker.begun}")
+            running = sum(worker.held[attempt].slots for attempt in worker.begun if reactor.is_current(attempt))
+            slots = self.slots[worker.info.name]
+            require(
+                running <= slots, Law.RUNNING, f"tasks run in {running} slots of {worker.info.id}, which has {slots}"
+            )
+
     def on_silent(self, worker: str, silence: float) -> None:
         require(silence >= HEARTBEAT_EXPIRY, Law.SILENCE, f"{worker} spoke {silence:.3f} s ago")
         self.seen["silent"] += 1
@@ -99,10 +118,15 @@ class Laws:
             match record:
                 case JobAdded(job):
                     self.jobs.add(job)
-                case Claimed(worker, attempts):
+                case Claimed(worker, attempts, _, state):
+                    is_assigned = state is TaskState.ASSIGNED or worker.partition(".")[0] not in self.slots
+                    require(is_assigned, Law.RUNNING, f"{worker} was only given {attempts}")
                     for attempt in attempts:
                         if attempt not in lost:
                             self._on_claimed(worker, attempt)
+                case Began(worker, attempts):
+                    require(self.started.issuperset(attempts), Law.RUNNING, f"{worker} did not begin {attempts}")
+                    self.seen["task begun"] += len(attempts)
                 case Ended():
                     self._on_ended(record)
                 case _:
@@ -120,6 +144,8 @@ class Laws:
         self.ended[attempt] = record.state
         self.seen[f"task {record.ending.cause.name}"] += 1
         self.failures[attempt.task_key] += record.ending.exit_code == 1
+        if record.ending.cause is Cause.WORKER_LOST:
+            self.lost.add(attempt)
         if record.state is TaskState.FINISHED:
             self.finished.add(attempt.task_key)
 
@@ -129,6 +155,8 @@ class Laws:
         """A worker that knows attempts begins one."""
         require(attempt in self.claimed, Law.STORE_FIRST, f"{worker} begins {attempt}")
         require(attempt not in self.started, Law.ONCE, f"{attempt} begins again on {worker}")
+        is_retracted = attempt.task_key in self.retracted and attempt.job not in self.retried
+        require(not is_retracted or attempt in self.lost, Law.RETRACTED, f"{attempt} begins on {worker}")
         self.started.add(attempt)
 
     def on_timed(self, name: str, shared: float | None, now: float) -> None:
@@ -175,6 +203,11 @@ class Laws:
 
     def on_submitted(self, job: JobId) -> None:
         require(job in self.jobs, Law.STORE_FIRST, f"a client hears of job {job}")
+
+    def on_retracted(self, job: JobId, tasks: Iterable[TaskNumber]) -> None:
+        """A client hears that tasks had not begun and never will."""
+        self.retracted.update((job, task) for task in tasks)
+        self.seen["retracted task"] += len(list(tasks))
 
     def check_attempts(self, job: JobId, tasks: Iterable[TaskKey], retries: int) -> None:
         """At the end, by what the disk saw: attempts follow one another, and only the last one is final."""

@@ -38,7 +38,7 @@ class Overseer:
         """No worker that is here and idle stays without a task that fits: it is offered one within the bound."""
         program, now = self._program, self._crew.simulation.now
         reactor = program.foreman.reactor
-        if not program.is_up or program.trouble:
+        if not program.is_up or program.standing.trouble:
             self._idle_since.clear()
             return
         ready = [job for job in reactor.jobs if job.may_start and job.at is None and job.tasks.find_ready(program.now)]
@@ -72,7 +72,7 @@ class Overseer:
 
     def find_unended(self) -> str:
         program = self._program
-        if not program.is_up or program.is_committing or program.foreman.has_work or program.trouble:
+        if not program.is_up or program.is_committing or program.foreman.has_work or program.standing.trouble:
             return "the foreman works"
         for client in self._crew.clients:
             if client.is_waiting:

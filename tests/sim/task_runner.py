@@ -22,6 +22,7 @@ class TaskRunner:
         self.allowed = worker.slots  # fewer, while the worker is short of something
         self.waiting: dict[TaskPair, Task] = {}
         self.running: dict[TaskPair, Task] = {}  # and what has its slots until its time comes
+        self.begun: dict[TaskPair, Task] = {}  # of these, the ones that really run
         self.busy = 0  # slots
         self.choose_seconds: Callable[[Task], float] = self._choose_seconds  # that a task takes
 
@@ -29,6 +30,7 @@ class TaskRunner:
         """The worker died."""
         self.waiting.clear()
         self.running.clear()
+        self.begun.clear()
         self.busy = 0
 
     def list_pairs(self) -> list[TaskPair]:
@@ -48,6 +50,14 @@ class TaskRunner:
         """Those that have not begun."""
         for pair in [pair for pair in pairs if pair in self.waiting]:
             self._end(pair, Cause.RETURNED)
+
+    def retract(self, attempts: Iterable[AttemptKey]) -> tuple[AttemptKey, ...]:
+        """End attempts that have not begun, and say which."""
+        waiting = {get_attempt(task): task.pair for task in self.waiting.values()}
+        dropped = tuple(attempt for attempt in attempts if attempt in waiting)
+        for attempt in dropped:
+            self._end(waiting[attempt], Cause.CANCELLED)
+        return dropped
 
     def start(self) -> None:
         """What fits."""
@@ -89,6 +99,7 @@ class TaskRunner:
         if task.orders is not UNSET:
             worker.laws.on_started(worker.name, get_attempt(task))
             worker.laws.check_line(task.number, task.orders.line)
+        self.begun[task.pair] = task
         worker.on_start(task)
         seconds = self.choose_seconds(task)
         is_failure = worker.happens(worker.luck.task_failure)
@@ -104,6 +115,7 @@ class TaskRunner:
             self._worker.flush()
 
     def _end(self, pair: TaskPair, cause: Cause, exit_code: int | None = None, seconds: float | None = None) -> None:
+        self.begun.pop(pair, None)
         task = self.running.pop(pair, None)
         if task is not None:
             self.busy -= count_slots(task)

@@ -8,8 +8,9 @@ from tests.sim.foreman import ForemanProgram
 from tests.sim.laws import BrokenLaw, Law
 
 from gandy.core.calls import OnOut, Peer
+from gandy.core.effects import Give, Send
 from gandy.core.foreman import Batch, Foreman, PeerLog
-from gandy.core.links import Link
+from gandy.core.links import Inputs, Link
 from gandy.core.reactor import Reactor
 from gandy.core.sharing import Sharing
 from gandy.core.switchboard import Switchboard
@@ -119,6 +120,16 @@ class DeafForeman(Foreman):
         self.batch.add(self.reactor.on_gone(link.worker, now))
 
 
+class OptimisticForeman(Foreman):
+    """Takes for running what a worker was only given."""
+
+    def perform(self, send: Send, inputs: Inputs, now: float) -> None:
+        super().perform(send, inputs, now)
+        if isinstance(send, Give):
+            attempts = [assignment.attempt for assignment in send.assignments]
+            self.batch.add(self.reactor.on_begun(send.worker, attempts, now))
+
+
 class CarelessClock(ForemanProgram):
     """Waits for everything by the wall clock."""
 
@@ -142,6 +153,7 @@ def make_program(foreman: type[Foreman]) -> type[ForemanProgram]:
         pytest.param(make_program(WallClockForeman), Law.SILENCE, id="silence by the wall clock"),
         pytest.param(make_program(StubbornForeman), Law.KEPT, id="a refused job kept"),
         pytest.param(make_program(DeafForeman), Law.ONCE, id="what finished runs again"),
+        pytest.param(make_program(OptimisticForeman), Law.RUNNING, id="running before it began"),
         pytest.param(CarelessClock, Law.PATIENCE, id="patience by the wall clock"),
     ],
 )

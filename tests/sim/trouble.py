@@ -94,17 +94,13 @@ class Trouble:
             self._release_jobs()
 
     def _release_jobs(self) -> None:
-        """Users release what they hold. The foreman closes the jobs of clients that lost the answer."""
-        program, now = self._crew.program, self._crew.program.now
-        reactor = program.foreman.reactor
-        owners = {job: client for client in self._crew.clients for job in client.list_jobs()}
-        for job in list(reactor.jobs):
-            owner = owners.get(job.id)
-            if owner is not None and job.held and not owner.is_waiting:
+        """Users release what they hold, one for all whose client lost the answer. The foreman closes what is open."""
+        clients = self._crew.clients
+        owners = {job: client for client in clients for job in client.list_jobs()}
+        for job in self._crew.program.foreman.reactor.jobs:
+            owner = owners.get(job.id, clients[0])
+            if job.held and not owner.is_waiting:
                 owner.change(ask.ReleaseJob(job.id))
-            elif owner is None and (job.held or job.is_open):
-                program.decide([*reactor.release(job.id, now), *reactor.close(job.id, now)])
-        program.pump()
 
 
 def _list_roundrobin_blows(peer: RoundRobinWorker) -> list[Blow]:

@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec import UNSET, Struct
 from tests.sim.actors import Actor
+from tests.sim.begun_reports import BegunReports
 from tests.sim.foreman import ForemanProgram
 from tests.sim.laws import BrokenLaw, Law, Laws
 from tests.sim.network import LinkEnd
@@ -16,13 +17,24 @@ from tests.sim.serving import CallRunner
 from tests.sim.shared_clock import Clock, NoClock
 from tests.sim.task_runner import TaskRunner, count_slots, get_attempt
 
-from gandy.core.extensions import CAPACITY, FOREMAN_OFFERS, PING, WORKER_OFFERS, Capacity, encode
+from gandy.core.extensions import (
+    CAPACITY,
+    FOREMAN_OFFERS,
+    PING,
+    RETRACT,
+    RETRACTED,
+    WORKER_OFFERS,
+    Capacity,
+    Retraction,
+    decode_retraction,
+    encode,
+)
 from gandy.core.model import AttemptKey
 from gandy.doors.v1.foreman import V1ForemanSide
 from gandy.doors.v1.worker import V1WorkerSide
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.limits import MAX_FORMER
-from gandy.talk.events import Acknowledged, Kill, Leave, Recalled, Start, Welcomed, WorkerEvent
+from gandy.talk.events import Acknowledged, ExtensionReceived, Kill, Leave, Recalled, Start, Welcomed, WorkerEvent
 from gandy.talk.foreman import ForemanSide
 from gandy.talk.side import Side
 from gandy.talk.worker import WorkerSide
@@ -211,6 +223,8 @@ class GandyWorker(WorkerMachine):
         self.disk: dict[TaskPair, TaskResult] = {}
         reserved = self.random.choice([0, 0, 1]) if commands else 0
         self.calls = CallRunner(self, commands, reserved)
+        self._begun = BegunReports(self)
+        laws.slots[name] = slots
         self._last_heard = 0.0
         self._is_leaving = False
 
@@ -244,6 +258,7 @@ class GandyWorker(WorkerMachine):
     def crash(self) -> None:
         super().crash()
         self.calls.on_cut()
+        self._begun.on_cut()
 
     def hear(self, data: bytes) -> None:
         self._last_heard = self.simulation.now
@@ -253,6 +268,7 @@ class GandyWorker(WorkerMachine):
 
     def on_link_cut(self) -> None:
         self.calls.on_cut()
+        self._begun.on_cut()
         super().on_link_cut()
         if self._is_leaving:
             self.restart()
@@ -261,8 +277,12 @@ class GandyWorker(WorkerMachine):
         if isinstance(event, Welcomed):
             self._last_heard = self.simulation.now
             self.calls.on_welcome()
+            self._begun.on_welcome()
             if self.tasks.allowed < self.slots:
                 self._send_capacity()
+        elif isinstance(event, ExtensionReceived) and event.type == RETRACT:
+            dropped = self.tasks.retract(decode_retraction(event.payload).attempts)
+            self.side.exchange.send_extended(Extended(RETRACTED, encode(Retraction(dropped))), event.seq)
         super().on_event(event)
 
     def on_acknowledged(self, result: TaskResult) -> None:
@@ -300,6 +320,7 @@ class GandyWorker(WorkerMachine):
 
     def on_tasks_started(self) -> None:
         self.check_slots()
+        self._begun.look_soon()
         self.calls.tell_yielded(self.slots - self.tasks.busy)
 
     def check_slots(self) -> None:
