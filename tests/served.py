@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.ports import PlayedPort
+from tests.waiting import run_sync
 
 from gandy.core.answers import Answers
 from gandy.core.effects import Reply
@@ -35,7 +36,6 @@ from gandy.core.steps import (
 from gandy.errors import StoreError
 from gandy.ids import JobId, TaskNumber
 from gandy.store.memory import MemoryStore
-from gandy.testing.crew import run_sync
 from gandy.wire import v2
 from gandy.wire.messages import About, Extension, Hello
 

@@ -2,11 +2,23 @@
 
 import asyncio
 import time
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
 
 PATIENCE: Final = 60.0  # seconds; far more than anything takes on a busy machine
 PERIOD: Final = 0.01  # seconds between two looks
+
+
+def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
+    """The value of a coroutine that never really waits, such as those of a store in memory."""
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+    raise RuntimeError("this coroutine waits for something")
 
 
 def until(is_so: Callable[[], bool], seconds: float = PATIENCE) -> None:

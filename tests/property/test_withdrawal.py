@@ -10,6 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 from tests.property.test_reactor import ReactorMachine
+from tests.waiting import run_sync
 
 from gandy.core.effects import Effect, Give, KillAttempts, Recall
 from gandy.core.foreman import Batch, Foreman
@@ -17,7 +18,6 @@ from gandy.core.jobs import ActiveJob
 from gandy.core.records import Claimed, JobAdded, LinesAdded, TasksAdded
 from gandy.ids import JobId
 from gandy.store.memory import MemoryStore
-from gandy.testing.crew import run_sync
 
 
 class WithdrawalMachine(ReactorMachine):

@@ -13,9 +13,10 @@ from tests.sim import pingpong_peers
 from tests.sim.clients import JobClient
 from tests.sim.disk import Disk
 from tests.sim.doors import SimulatedGate
+from tests.sim.ensemble_network import NetworkFaults
 from tests.sim.foreman import ForemanProgram
 from tests.sim.laws import BrokenLaw, Law, Laws
-from tests.sim.network import Network
+from tests.sim.network import Network, Wire
 from tests.sim.overseer import Overseer
 from tests.sim.pingpong_peers import PingPongProcess
 from tests.sim.plan import CLEAR, HORIZON, Plan, draw_plan
@@ -27,7 +28,6 @@ from tests.sim.wishes import COMMANDS, Wishes
 from tests.sim.workers import FirstGenerationWorker, GandyWorker, PlainWorker, WorkerMachine
 
 from gandy.core.policy import Policy
-from gandy.testing.ensemble_network import NetworkFaults
 from gandy.testing.referee import BrokenLaw as BrokenProtocol
 from gandy.testing.simulation import Simulation
 
@@ -49,8 +49,9 @@ class Crew:
         self.random = Random(f"{seed} crew")
         self.laws = Laws()
         self.network = Network(self.simulation, plan.weather)
+        self.watched: list[tuple[Wire, GreetedReferee]] = []
         if plan.is_watched:
-            self.network.watch = lambda: (GreetedReferee(),)
+            self.network.watch = self._watch
         self.disk = Disk(self.laws, plan.max_commit, plan.disk_error, seed)
         self._shared_time = SharedTime(self.simulation, AIR) if plan.has_clock else None
         self.program = self._make_program(program_class)
@@ -72,6 +73,11 @@ class Crew:
             actor.start()
         self.wishes.give()
         self.simulation.call_later(TICK, self._tick)
+
+    def _watch(self, wire: Wire) -> tuple[GreetedReferee]:
+        referee = GreetedReferee()
+        self.watched.append((wire, referee))
+        return (referee,)
 
     # Who is there
 
@@ -140,7 +146,7 @@ class Crew:
             self._trouble.clear_up()
         else:
             self._trouble.strike()
-        if not self.program.is_up:
+        if not self.program.is_up and self._trouble.may_start:
             self.program.start()
         self._overseer.look()
         self.is_done = self._elapsed > HORIZON and not self._overseer.find_unended()

@@ -1,27 +1,15 @@
 """The disk of a simulated foreman: a store that outlives it, that may be full, and that is watched by the laws."""
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from random import Random
-from typing import Any, TypeVar
 
 from tests.sim.laws import Laws
+from tests.waiting import run_sync
 
 from gandy.core.model import AttemptKey
 from gandy.core.records import Record
 from gandy.errors import StoreError
 from gandy.store.memory import MemoryStore
-
-T = TypeVar("T")
-
-
-def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The value of a coroutine that never really waits, such as those of a store in memory."""
-    try:
-        coroutine.send(None)
-    except StopIteration as stop:
-        value: T = stop.value
-        return value
-    raise RuntimeError("this coroutine waits for something")
 
 
 class Disk:

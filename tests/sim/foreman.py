@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import Final
 
 from tests.sim.actors import Actor
-from tests.sim.disk import Disk, run_sync
+from tests.sim.disk import Disk
 from tests.sim.laws import BrokenLaw, Law, Laws
 from tests.sim.network import End, Network, Wire
 from tests.sim.requests import ClientRequests
 from tests.sim.shared_clock import Clock
+from tests.waiting import run_sync
 
 from gandy.core.effects import Effect, Give, Reply, Send
 from gandy.core.foreman import Batch, Foreman, NoPeerLog

@@ -83,12 +83,15 @@ class Network:
         self.simulation = simulation
         self.weather = weather
         self.transcript: list[str] | None = None
-        self.watch: Callable[[], Iterable[Watcher]] = lambda: ()  # makes the watchers of a v2 link
+        self.watch: Callable[[Wire], Iterable[Watcher]] = lambda _wire: ()  # makes the watchers of a v2 link
         self._count = 0
 
     def connect(self, peer: End, foreman: End, is_watched: bool = True) -> "Wire":
         self._count += 1
-        return Wire(self, f"wire{self._count}", peer, foreman, tuple(self.watch()) if is_watched else ())
+        wire = Wire(self, f"wire{self._count}", peer, foreman)
+        if is_watched:
+            wire.watchers = tuple(self.watch(wire))
+        return wire
 
     def note(self, text: str) -> None:
         if self.transcript is not None:
@@ -98,16 +101,16 @@ class Network:
 class Wire:
     """One TCP connection between a peer and the foreman."""
 
-    def __init__(self, network: Network, name: str, peer: End, foreman: End, watchers: tuple[Watcher, ...]) -> None:
+    def __init__(self, network: Network, name: str, peer: End, foreman: End) -> None:
         self.name = name
         self._network = network
         self._simulation = network.simulation
         self._random = Random(f"{network.simulation.seed} {name}")
-        self._watchers = watchers
+        self.watchers: tuple[Watcher, ...] = ()
         self._peer = _Socket(peer, Role.WORKER)
         self._foreman = _Socket(foreman, Role.FOREMAN)
         self._peer.other, self._foreman.other = self._foreman, self._peer
-        self._is_broken = False
+        self.is_broken = False
         self.heard = network.simulation.now  # when the foreman got the last bytes
 
     def write_up(self, data: bytes) -> None:
@@ -117,9 +120,9 @@ class Wire:
         self._write(self._foreman, data)
 
     def _write(self, sender: _Socket, data: bytes) -> None:
-        if not data or not sender.is_open or self._is_broken:
+        if not data or not sender.is_open or self.is_broken:
             return
-        for watcher in self._watchers:
+        for watcher in self.watchers:
             watcher.on_sent(sender.role, data)
         if sender.is_dead:
             return
@@ -135,7 +138,7 @@ class Wire:
 
     def _arrive(self, sender: _Socket) -> None:
         sender.is_moving = False
-        if self._is_broken or sender.is_dead or not sender.other.is_open:
+        if self.is_broken or sender.is_dead or not sender.other.is_open:
             return
         weather, chance = self._network.weather, self._random
         if weather.cut and chance.random() < weather.cut:
@@ -155,7 +158,7 @@ class Wire:
             self.heard = self._simulation.now
         if self._network.transcript is not None:
             self._network.note(f"{self.name} {sender.role.value} {len(data)} {crc32(data):08x}")
-        for watcher in self._watchers:
+        for watcher in self.watchers:
             watcher.on_delivered(sender.role, data)
         sender.other.end.receive_data(data)
 
@@ -172,8 +175,8 @@ class Wire:
 
     def cut(self) -> None:
         """What is in flight is lost. Each end notices a moment later."""
-        if not self._is_broken:
-            self._is_broken = True
+        if not self.is_broken:
+            self.is_broken = True
             for socket in (self._peer, self._foreman):
                 self._hang_up_later(socket, self._random.random() * MAX_NOTICE)
 
@@ -188,7 +191,7 @@ class Wire:
     def close(self, by_foreman: bool) -> None:
         """The same, behind what was written."""
         socket = self._foreman if by_foreman else self._peer
-        if socket.data and not socket.is_dead and not self._is_broken and socket.other.is_open:
+        if socket.data and not socket.is_dead and not self.is_broken and socket.other.is_open:
             self._simulation.call_later(self._network.weather.max_delay, lambda: self.close(by_foreman))
         else:
             self.abort(by_foreman)

@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING, Final
 
 from tests.sim.clients import OpenJob, Submission
-from tests.sim.disk import run_sync
 from tests.sim.laws import Law, require
 from tests.sim.roundrobin_peers import find_unended
+from tests.waiting import run_sync
 
 from gandy.core.jobs import FINAL_JOB_STATES
 from gandy.core.reactor import LONGEST_REFUSAL_PAUSE
@@ -92,6 +92,8 @@ class Overseer:
         if len(here) != len(self._crew.pingpong):
             return f"of the ping-pong workers only {here} are back"
         busy = [worker.info.id for worker in foreman.reactor.workers if worker.slots.by_calls]
+        busy += [link.name for link in foreman.links.values() if link.peer.calls or link.peer.serves]
+        busy += [machine.name for machine in self._crew.workers if not machine.is_idle]
         return f"{busy} have calls" if busy or foreman.switchboard.queued else ""
 
     # The end
@@ -108,10 +110,15 @@ class Overseer:
             crew.laws.check_attempts(row.job, tasks, row.spec.retries)
         for open_job in crew.wishes.open_jobs:
             self._check_inputs(open_job)
+        for wire, referee in crew.watched:
+            require(wire.is_broken or not referee.owed, Law.PROTOCOL, f"a RESET dropped {referee.owed} on {wire.name}")
 
     def _check_inputs(self, open_job: OpenJob) -> None:
         job = open_job.job
         if job is not None and open_job.is_closed and job not in self._crew.laws.excused:
+            row = run_sync(self._crew.disk.store.find_job(job))
+            is_whole = row is not None and (row.spec.tasks, row.spec.is_open) == (open_job.tasks, False)
+            require(is_whole, Law.KEPT, f"job {job} of {open_job.tasks} tasks is {row}")
             lines = run_sync(self._crew.disk.store.read_lines(job, TaskNumber(1), open_job.tasks + 1))
             expected = [b"%d" % number for number in range(1, open_job.tasks + 1)]
             require(lines == expected, Law.KEPT, f"job {job} has the inputs {lines}")

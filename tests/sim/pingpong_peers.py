@@ -15,7 +15,7 @@ from gandy.testing.simulation import Simulation
 
 COMMAND: Final = "job"
 EXPIRY: Final = 3.0
-DURATIONS: Final = (0.0, 0.1, 1.0, 4.0)  # seconds of a job: some are longer than the expiry
+DURATIONS: Final = (0.0, 0.1, 1.0, 4.0, 10.0)  # seconds of a job: some are longer than the expiry
 
 
 def make_door(board: Switchboard, registry: WorkerRegistry) -> PingPongDoor:

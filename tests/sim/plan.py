@@ -23,6 +23,7 @@ class Plan(Struct):
     luck: WorkerLuck = WorkerLuck()
     trouble: float = 0.0  # that a peer crashes or is cut
     crash: float = 0.0  # of the foreman
+    down: tuple[float, ...] = (0.0, 0.0, 1.0, 12.0)  # seconds that it is then down; the last is longer than doors wait
     steps: float = 0.0  # of its wall clock
     gandy: int = 1  # workers
     plain: int = 0

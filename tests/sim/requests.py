@@ -7,7 +7,7 @@ foreman's life, and with the client's link.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tests.sim.disk import run_sync
+from tests.waiting import run_sync
 
 from gandy.core import requests as ask
 from gandy.core.answers import Answers

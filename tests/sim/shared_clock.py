@@ -2,8 +2,9 @@
 
 from typing import Protocol
 
-from gandy.testing.ensemble import EnsembleSim, SimMember
-from gandy.testing.ensemble_network import NetworkFaults
+from tests.sim.ensemble import EnsembleSim, SimMember
+from tests.sim.ensemble_network import NetworkFaults
+
 from gandy.testing.simulation import Simulation
 
 

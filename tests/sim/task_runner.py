@@ -96,6 +96,7 @@ class TaskRunner:
 
     def _begin(self, task: Task) -> None:
         worker = self._worker
+        worker.laws.runs[task.job.job_id, task.number] += 1
         if task.orders is not UNSET:
             worker.laws.on_started(worker.name, get_attempt(task))
             worker.laws.check_line(task.number, task.orders.line)

@@ -7,12 +7,12 @@ from statistics import median
 
 import pytest
 from tests.ensembles import EVERY_DIALECT
+from tests.sim.ensemble import EnsembleSim, SimMember
+from tests.sim.ensemble_network import Host, NetworkFaults
 
 from gandy.bus.core.effects import ClockFound
 from gandy.bus.core.processes import Status
 from gandy.bus.wire.dialects import DialectName
-from gandy.testing.ensemble import EnsembleSim, SimMember
-from gandy.testing.ensemble_network import Host, NetworkFaults
 
 # `make soak` runs many more: one seed here costs as much as a hundred of the others.
 SEEDS = max(2, int(os.environ.get("GANDY_SIM_SEEDS", "200")) // 100)

@@ -27,6 +27,12 @@ class Trouble:
         self._crew = crew
         self._plan = crew.plan
         self._random = crew.random
+        self._starts_at = 0.0
+
+    @property
+    def may_start(self) -> bool:
+        """True if a foreman that crashed was down for long enough."""
+        return self._crew.simulation.now >= self._starts_at
 
     def _happens(self, chance: float) -> bool:
         return self._random.random() < chance
@@ -38,6 +44,7 @@ class Trouble:
         if self._happens(plan.crash) and crew.program.is_up:
             crew.laws.seen["foreman crash"] += 1
             crew.program.crash()
+            self._starts_at = crew.simulation.now + self._random.choice(plan.down)
         if self._happens(plan.full_disk):
             crew.disk.is_full = not crew.disk.is_full
         if plan.trouble:

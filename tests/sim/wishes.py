@@ -84,7 +84,7 @@ class Wishes:
         if not jobs:
             return
         job = chance.choice(jobs)
-        match chance.randrange(9):
+        match chance.randrange(10):
             case 0:
                 client.cancel(job)
             case 1:
@@ -95,7 +95,7 @@ class Wishes:
                 client.change(ask.HoldJob(job))
             case 5:
                 client.change(ask.ReleaseJob(job))
-            case 6:
+            case 6 | 7:
                 client.retract(job, tuple(map(TaskNumber, range(1, 6))))
             case _:
                 workers = sorted(worker.info.id for worker in self._crew.program.foreman.reactor.workers)

@@ -79,9 +79,10 @@ class WorkerMachine(Actor):
         self.slots = slots
         self.end: LinkEnd | None = None
         self.tasks = TaskRunner(self)
-        self.last_number = 2 * self.random.choice([6, 50, 1_000_000]) + 1
+        self.last_number = 2 * self.random.choice([4, 6, 10, 50, 1_000_000]) + 1
         self.on_start: Callable[[Task], None] = lambda _task: None
         self._program = program
+        self._foreman_side: Side  # of the same link
 
     # Life
 
@@ -121,7 +122,8 @@ class WorkerMachine(Actor):
 
     def _connect(self) -> None:
         end = LinkEnd(self)
-        wire = self._program.connect(end, self.make_foreman_side(), self.is_watched)
+        self._foreman_side = self.make_foreman_side()
+        wire = self._program.connect(end, self._foreman_side, self.is_watched)
         if wire is None:
             self.call_later(self.random.uniform(0.02, self.luck.max_pause), self._connect)
             return
@@ -135,6 +137,9 @@ class WorkerMachine(Actor):
             self.hear(data)
         except RemoteProtocolError as error:
             raise BrokenLaw(Law.PROTOCOL, f"the foreman is refused by {self.name}: {error}") from error
+        for side in (self.side, self._foreman_side):
+            if isinstance(side, WorkerSide | ForemanSide):
+                self.laws.check_account(self.name, side.slots, self.slots)
         self.flush()
 
     def hear(self, data: bytes) -> None:
@@ -188,6 +193,11 @@ class WorkerMachine(Actor):
     # Tasks
 
     @property
+    def is_idle(self) -> bool:
+        """True if no call runs here."""
+        return True
+
+    @property
     def borrowed(self) -> int:
         """Slots that tasks cannot have, because calls do."""
         return 0
@@ -218,7 +228,7 @@ class GandyWorker(WorkerMachine):
     ) -> None:
         super().__init__(simulation, program, laws, name, slots, luck)
         self.ahead = self.random.choice([0, 2, 5])
-        self.held_limit = self.random.choice([1, 2, 4])
+        self.held_limit = self.random.choice([0, 1, 2, 4])
         self.clock = clock or NoClock()
         self.disk: dict[TaskPair, TaskResult] = {}
         reserved = self.random.choice([0, 0, 1]) if commands else 0
@@ -315,6 +325,10 @@ class GandyWorker(WorkerMachine):
     # Calls
 
     @property
+    def is_idle(self) -> bool:
+        return self.calls.is_idle
+
+    @property
     def borrowed(self) -> int:
         return self.calls.borrowed
 
@@ -375,7 +389,7 @@ class PlainWorker(WorkerMachine):
         self, simulation: Simulation, program: ForemanProgram, laws: Laws, name: str, slots: int, luck: WorkerLuck
     ) -> None:
         super().__init__(simulation, program, laws, name, slots, luck)
-        self._offers = self.random.choice([Extension.NONE, Extension.ATOMIC])
+        self._offers = self.random.choice([Extension.NONE, Extension.ATOMIC, Extension.ATOMIC | Extension.UPDATES])
 
     def make_side(self) -> RefusingSide:
         side = RefusingSide(self.slots, last_number=self.last_number, offers=self._offers)

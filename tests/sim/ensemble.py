@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from tests.sim.ensemble_network import Host, NetworkFaults, SimNetwork, TcpEnd
+
 from gandy.bus.core.coercion import Handler
 from gandy.bus.core.effects import Broadcast, Connect, Cut, Datagram, Effect, News, Write
 from gandy.bus.core.member import Delivery, Endpoints, Member
 from gandy.bus.wire.dialects import DIALECTS, DialectName
 from gandy.moments import Monotonic, Shared
-from gandy.testing.ensemble_network import Host, NetworkFaults, SimNetwork, TcpEnd
 from gandy.testing.simulation import Simulation
 
 SLACK: Final = 2e-9  # seconds; a program wakes up a little late, and never too early

@@ -11,7 +11,7 @@ from gandy.bus.core.effects import Datagram
 from gandy.testing.simulation import Simulation
 
 if TYPE_CHECKING:
-    from gandy.testing.ensemble import SimMember
+    from tests.sim.ensemble import SimMember
 
 
 class NetworkFaults(Struct, frozen=True):
