@@ -1,6 +1,6 @@
 """A foreman and a worker at work over a simulated link: watch the native protocol, message by message.
 
-Run it with `make demo`, or with another seed for other weather: `python examples/simulated_crew.py 7`.
+Run it with another seed for other delays: `python examples/simulated_crew.py 7`.
 """
 
 import sys
@@ -66,7 +66,6 @@ class Demo:
         if self.ledger.waiting or self.ledger.given:
             self.simulation.call_later(0.02, self.stop)
             return
-        assert isinstance(self.foreman.side, ForemanSide)
         self.foreman.side.stop_all()
         self.link.flush()
 

@@ -15,7 +15,7 @@ from gandy.terminal.options import refuse_options
 
 # To remove a door, delete its folder and its line here; tests/integration/doors/test_removal.py does so. Beside that,
 # round-robin has its consoles in cli/main.py (`console`) and its command rr_stream in worker/commands.py
-# (MORE_BUILT_IN), one line each; and `gandy wire` and gandy.testing use the bytes of v1.
+# (MORE_BUILT_IN), one line each; and `gandy wire` uses the bytes of v1.
 FACES: Final = (
     "gandy.doors.v1.face",
     "gandy.doors.roundrobin.face",

@@ -1,6 +1,7 @@
-"""A crew on simulated time: for gandy's own tests, and for programs that want to test theirs against it.
+"""A foreman and a worker of the native wire on simulated time: for programs that want to test theirs against them.
 
-Nothing here opens a socket or reads a clock. Chance comes from a seed, so whatever happens once happens again.
+Nothing here opens a socket or reads a clock. Chance comes from a seed, so a run can be repeated. `Referee` finds the
+first message of a link that breaks the law, and `Transcript` writes messages down. examples/simulated_crew.py uses all.
 """
 
 from gandy.testing.ends import ForemanEnd, Ledger, WorkerEnd

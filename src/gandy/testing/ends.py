@@ -2,9 +2,8 @@
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
-from gandy.doors.v1.foreman import V1ForemanSide
-from gandy.doors.v1.worker import V1WorkerSide
 from gandy.talk.events import (
     Accepted,
     Acknowledged,
@@ -17,8 +16,7 @@ from gandy.talk.events import (
     Start,
     WorkerEvent,
 )
-from gandy.talk.foreman import ForemanSide
-from gandy.talk.worker import WorkerSide
+from gandy.talk.side import Side
 from gandy.wire.messages import Task, TaskPair, TaskResult
 
 
@@ -26,10 +24,26 @@ def _ignore(_task: Task) -> None:
     """Tasks end when the test calls `WorkerEnd.end`."""
 
 
+class WorkerConversation(Protocol):
+    """A worker's side, whatever protocol it speaks."""
+
+    def connect(self) -> None: ...
+
+    def disconnect(self) -> None: ...
+
+    def receive_data(self, data: bytes) -> None: ...
+
+    def data_to_send(self) -> bytes: ...
+
+    def next_event(self) -> WorkerEvent | None: ...
+
+    def end(self, result: TaskResult) -> None: ...
+
+
 class WorkerEnd:
     """A worker whose tasks run until `end` is called, or as `on_start` arranges it."""
 
-    def __init__(self, side: WorkerSide | V1WorkerSide, on_start: Callable[[Task], None] = _ignore) -> None:
+    def __init__(self, side: WorkerConversation, on_start: Callable[[Task], None] = _ignore) -> None:
         self.side = side
         self.runs: Counter[TaskPair] = Counter()
         self.running: dict[TaskPair, Task] = {}
@@ -116,9 +130,7 @@ class Ledger:
 class ForemanEnd:
     """A foreman's end of one worker's link. Ends of several workers share a ledger."""
 
-    def __init__(
-        self, side: ForemanSide | V1ForemanSide, ledger: Ledger, worker: str = "worker", patient: bool = False
-    ) -> None:
+    def __init__(self, side: Side, ledger: Ledger, worker: str = "worker", patient: bool = False) -> None:
         self.side = side
         self.ledger = ledger
         self.worker = worker
