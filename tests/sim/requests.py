@@ -15,7 +15,7 @@ from gandy.core.effects import Reply
 from gandy.core.extensions import RETRACTED
 from gandy.core.links import Link
 from gandy.core.refusal import Refusal
-from gandy.core.steps import Ask, Commit, Decide, DrawIdentity, Look, Note, Question, ReadSharedTime, Step, Steps
+from gandy.core.steps import Ask, Commit, CompareClocks, Decide, DrawIdentity, Look, Note, Question, Step, Steps
 from gandy.core.withdrawal import Withdrawal
 from gandy.errors import StoreError
 from gandy.talk.events import ExtensionReceived
@@ -108,8 +108,8 @@ class ClientRequests:
                 return run_sync(read(self._program.disk.store))  # type: ignore[arg-type]  # a coroutine, not any awaitable
             case Decide(effects):
                 self._program.decide(effects)
-            case ReadSharedTime():
-                return self._read_shared()
+            case CompareClocks():
+                return self._compare_clocks()
             case DrawIdentity():
                 self._jobs += 1
                 return self._jobs
@@ -119,11 +119,11 @@ class ClientRequests:
                 raise NotImplementedError(f"no simulated client asks for {step}")
         return None
 
-    def _read_shared(self) -> float:
+    def _compare_clocks(self) -> float:
         shared = self._program.read_shared()
         if shared is None:
             raise Refusal("no_clock", "the shared time is not known", retryable=True)
-        return shared
+        return shared - self._program.now
 
 
 class WorkerQuestions:
