@@ -19,7 +19,15 @@ from zmq.auth import load_certificate
 
 from gandy.doors.roundrobin import heartbeat
 from gandy.doors.roundrobin.message_ids import MessageIds
-from gandy.doors.roundrobin.uplink import Connected, Event, Expired, RegisterConfirmed, Renew, Response, Unreachable
+from gandy.doors.roundrobin.uplink_events import (
+    Connected,
+    Event,
+    Expired,
+    RegisterConfirmed,
+    Renew,
+    Response,
+    Unreachable,
+)
 from gandy.doors.roundrobin.uplink_thread import UplinkThread, make_routing_id
 from gandy.doors.sockets.curve import ServerKeys
 from gandy.errors import ConfigError

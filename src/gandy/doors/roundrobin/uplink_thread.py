@@ -15,7 +15,8 @@ import zmq
 from gandy.clocks import read_monotonic
 from gandy.doors.limits import MAX_ROUTING_ID
 from gandy.doors.roundrobin.message_ids import MessageIds
-from gandy.doors.roundrobin.uplink import Event, Renew, Uplink
+from gandy.doors.roundrobin.uplink import Uplink
+from gandy.doors.roundrobin.uplink_events import Event, Renew
 from gandy.doors.roundrobin.wire import QueueMessage, encode
 from gandy.doors.sockets.dealer import DealerThread, Keys
 from gandy.limits import MAX_VALUE_BYTES
@@ -53,32 +54,32 @@ class UplinkThread(DealerThread):
 
     @property
     def is_connected(self) -> bool:
-        return self._uplink.is_connected
+        return self._uplink.heartbeat.is_connected
 
     @property
     def silent_seconds(self) -> float:
         """How long the server has not answered; 0 while it does."""
-        since = self._uplink.since
+        since = self._uplink.heartbeat.since
         return 0.0 if since is None else read_monotonic() - since
 
     def send(self, message: QueueMessage) -> None:
         with self._lock:
-            self._uplink.send(message)
+            self._uplink.outbox.send(message)
         self._wake()
 
     def register(self, slots: int) -> None:
         with self._lock:
-            self._uplink.register(slots, read_monotonic())
+            self._uplink.registration.register(slots, read_monotonic())
         self._wake()
 
     def deregister(self) -> None:
         with self._lock:
-            self._uplink.deregister()
+            self._uplink.registration.deregister()
         self._wake()
 
     def finish(self, ticket: int, response: QueueMessage | None = None) -> None:
         with self._lock:
-            self._uplink.finish(ticket, read_monotonic(), response)
+            self._uplink.registration.finish(ticket, read_monotonic(), response)
         self._wake()
 
     def request(
@@ -87,13 +88,13 @@ class UplinkThread(DealerThread):
         """Returns the id. `on_events` may get its Response before this returns."""
         with self._lock:
             now = read_monotonic()
-            number = self._uplink.request(command, *args, now=now, timeout=timeout, track=track, to=to)
+            number = self._uplink.requests.send(command, *args, now=now, timeout=timeout, track=track, to=to)
         self._wake()
         return number
 
     def forget(self, number: bytes) -> None:
         with self._lock:
-            self._uplink.forget(number)
+            self._uplink.requests.forget(number)
 
     # The thread
 
@@ -150,7 +151,7 @@ class UplinkThread(DealerThread):
         """As much as the socket takes. While it takes nothing, we read nothing, or answers would pile up here."""
         self._is_stuck = False
         with self._lock:
-            outbox = self._uplink.outbox
+            outbox = self._uplink.outbox.messages
             while outbox and not self._is_stuck:
                 frames = encode(outbox[0])
                 try:

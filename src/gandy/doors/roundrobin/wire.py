@@ -79,6 +79,11 @@ def make_reply(message: QueueMessage, command: bytes = RESPONSE, *args: bytes) -
     return QueueMessage(command, message.id, args, message.path[::-1])
 
 
+def make_response(request: QueueMessage, *payload: bytes) -> QueueMessage | None:
+    """The answer to a request, if it wants one."""
+    return make_reply(request, RESPONSE, *payload) if request.command == TRACKEXEC else None
+
+
 def parse_count(frame: bytes) -> int:
     """The whole number that a frame of ASCII digits begins with, as the original reads it; 0 if there is none."""
     text = frame[:20].lstrip(b" \t\n\v\f\r")

@@ -12,7 +12,7 @@ from typing import Final
 from gandy.doors.roundrobin.codes import CommandCodes, format_code
 from gandy.doors.roundrobin.dispatch import Dispatch, Dispatches
 from gandy.doors.roundrobin.limits import MAX_REASON
-from gandy.doors.roundrobin.uplink import (
+from gandy.doors.roundrobin.uplink_events import (
     Connected,
     Deregistered,
     Dispatched,
@@ -21,11 +21,10 @@ from gandy.doors.roundrobin.uplink import (
     RegisterRefused,
     StreamRequested,
     Unreachable,
-    make_response,
 )
 from gandy.doors.roundrobin.uplink_thread import UplinkThread
 from gandy.doors.roundrobin.wire import FAILED as FAILURE
-from gandy.doors.roundrobin.wire import QueueMessage
+from gandy.doors.roundrobin.wire import QueueMessage, make_response
 from gandy.doors.roundrobin.worker_streams import WorkerStreams
 from gandy.doors.sockets.dealer import Keys
 from gandy.doors.values import encode_payload

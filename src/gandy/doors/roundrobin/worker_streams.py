@@ -22,10 +22,9 @@ from gandy.doors.roundrobin.streams import (
     encode_packet,
     parse_lease,
 )
-from gandy.doors.roundrobin.uplink import make_response
 from gandy.doors.roundrobin.uplink_thread import UplinkThread
 from gandy.doors.roundrobin.wire import FAILED as FAILURE
-from gandy.doors.roundrobin.wire import MQS_MORE, SUCCESS, TRACKEXEC, QueueMessage, encode_status
+from gandy.doors.roundrobin.wire import MQS_MORE, SUCCESS, TRACKEXEC, QueueMessage, encode_status, make_response
 from gandy.wire.calls import CANCEL, CREDIT
 from gandy.worker.call_service import CallService
 

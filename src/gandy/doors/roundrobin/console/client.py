@@ -13,7 +13,7 @@ from gandy.doors.roundrobin.console.shell import ConsoleCommand
 from gandy.doors.roundrobin.console.traffic import format_id
 from gandy.doors.roundrobin.console.waiting import take, wait_for
 from gandy.doors.roundrobin.streams import BLOCK_TOTAL
-from gandy.doors.roundrobin.uplink import Connected, Event, Expired, Response, Unreachable
+from gandy.doors.roundrobin.uplink_events import Connected, Event, Expired, Response, Unreachable
 from gandy.doors.roundrobin.wire import FAILURE, PING
 from gandy.doors.sockets.curve import ClientKeys
 from gandy.net.exposure import parse_tcp

@@ -6,7 +6,7 @@ from typing import Final, Protocol
 
 from gandy.doors.roundrobin.console.screen import show_text
 from gandy.doors.roundrobin.streams import BLOCK_TOTAL, GO_ON, StreamReader, check_blocks
-from gandy.doors.roundrobin.uplink import Expired, Response
+from gandy.doors.roundrobin.uplink_events import Expired, Response
 from gandy.doors.roundrobin.wire import FAILED, MQS_MORE, PING, RR_STREAM
 from gandy.errors import RemoteProtocolError
 

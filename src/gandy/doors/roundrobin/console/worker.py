@@ -13,7 +13,7 @@ from gandy.doors.roundrobin.console.shell import ConsoleCommand
 from gandy.doors.roundrobin.console.traffic import format_id
 from gandy.doors.roundrobin.console.waiting import wait_for
 from gandy.doors.roundrobin.streams import BLOCK_TOTAL, HANDLE_BYTES, StreamWriter, make_blocks
-from gandy.doors.roundrobin.uplink import (
+from gandy.doors.roundrobin.uplink_events import (
     Connected,
     Deregistered,
     Dispatched,
@@ -22,9 +22,8 @@ from gandy.doors.roundrobin.uplink import (
     RegisterRefused,
     StreamRequested,
     Unreachable,
-    make_response,
 )
-from gandy.doors.roundrobin.wire import FAILED, PING, RR_STREAM, TRACKEXEC, QueueMessage, parse_count
+from gandy.doors.roundrobin.wire import FAILED, PING, RR_STREAM, TRACKEXEC, QueueMessage, make_response, parse_count
 from gandy.doors.sockets.curve import ClientKeys
 from gandy.net.exposure import parse_tcp
 

@@ -6,7 +6,7 @@ import pytest
 
 from gandy.doors.roundrobin.console.requests import Bulk, End, Failed, PingRequest, StreamRequest, check
 from gandy.doors.roundrobin.streams import ABORTED, FINISHED, GO_ON, MORE, RAW, Packet, encode_packet, make_blocks
-from gandy.doors.roundrobin.uplink import Expired, Response
+from gandy.doors.roundrobin.uplink_events import Expired, Response
 from gandy.doors.roundrobin.wire import FAILED, MQS_MORE, PING, RR_STREAM
 
 DATA = b"".join(make_blocks(1024, lambda _first, last: min(last, 400)))
