@@ -87,8 +87,8 @@ def write_init(member: Member, port: int, *, ip: str = "10.0.0.1", udp_port: int
 
 def accept(member: Member, port: int, *, ip: str = "10.0.0.1", is_synced: bool = False, now: float = START) -> int:
     """A process comes and says who it is. The link; what the member says to that is not kept."""
-    link = member.on_accept(now)
-    member.on_data(link, write_init(member, port, ip=ip, is_synced=is_synced), now)
+    link = member.links.on_accept(now)
+    member.links.on_data(link, write_init(member, port, ip=ip, is_synced=is_synced), now)
     member.effects.clear()
     member.news.clear()
     return link
@@ -100,7 +100,7 @@ def get_process(member: Member, other: Member) -> Process:
 
 def say(member: Member, link: int, path: str, types: str, *args: object) -> None:
     """The process at the other end of a link sends a control message."""
-    member.on_data(link, write(member, BusMessage(0.0, f"!{member.name}{path}", types, args)), START)
+    member.links.on_data(link, write(member, BusMessage(0.0, f"!{member.name}{path}", types, args)), START)
 
 
 def make_band(count: int = 2, dialect: DialectName = "2016", leaders: int = 0) -> "Band":
@@ -153,7 +153,7 @@ class Band:
         for (member, link), (other, _) in list(self.wires.items()):
             if {member, other} == {first, second}:
                 del self.wires[member, link]
-                member.on_cut(link, self.now)
+                member.links.on_cut(link, self.now)
         self.settle()
 
     def lose(self, lost: Member) -> None:
@@ -170,19 +170,19 @@ class Band:
                         other.on_datagram(data, member.place.ip, self.now)
             case Connect(link, ip, port):
                 other = next(other for other in self.members if other.place[:2] == (ip, port))
-                there = other.on_accept(self.now)
+                there = other.links.on_accept(self.now)
                 self.wires[member, link], self.wires[other, there] = (other, there), (member, link)
-                member.on_connected(link, self.now)
+                member.links.on_connected(link, self.now)
             case Write(link, data):
                 self.written.append(data)
                 if (member, link) in self.wires:
                     other, there = self.wires[member, link]
-                    other.on_data(there, data, self.now)
+                    other.links.on_data(there, data, self.now)
             case Cut(link):
                 if (member, link) in self.wires:
                     other, there = self.wires.pop((member, link))
                     self.wires.pop((other, there), None)
-                    other.on_cut(there, self.now)
+                    other.links.on_cut(there, self.now)
             case Broadcast(port, data):
                 for other in self.members:
                     if other is not member and other.place.discovery_port == port:

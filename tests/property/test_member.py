@@ -73,7 +73,7 @@ class Hostile(RuleBasedStateMachine):
 
     @rule()
     def accept(self) -> None:
-        link = self.member.on_accept(self.now)
+        link = self.member.links.on_accept(self.now)
         if link:
             self.links.append(link)
             self.open.add(link)
@@ -83,7 +83,7 @@ class Hostile(RuleBasedStateMachine):
         self.accept()
         ip, _, port = name.partition(":")
         init = encode_init(Init(ip, int(port), 7, is_synced), self.member.name, self.member.dialect)
-        self.member.on_data(self.links[-1], frame(init), self.now)
+        self.member.links.on_data(self.links[-1], frame(init), self.now)
 
     @precondition(lambda self: self.member.processes)
     @rule(data=st.data(), added=OFFERS, removed=OFFERS)
@@ -91,14 +91,14 @@ class Hostile(RuleBasedStateMachine):
         """A process speaks of itself."""
         process = self.member.processes[data.draw(st.sampled_from(sorted(self.member.processes)))]
         for told in encode_services(Services(process.name, added, removed), self.member.name, self.member.dialect):
-            self.member.on_data(process.link, frame(told), self.now)
+            self.member.links.on_data(process.link, frame(told), self.now)
 
     @precondition(lambda self: self.member.processes)
     @rule(data=st.data())
     def know_the_time(self, data: st.DataObject) -> None:
         process = self.member.processes[data.draw(st.sampled_from(sorted(self.member.processes)))]
         synced = encode_clock_synced(ClockSynced(process.name), self.member.name, self.member.dialect)
-        self.member.on_data(process.link, frame(synced), self.now)
+        self.member.links.on_data(process.link, frame(synced), self.now)
 
     @precondition(lambda self: self.asked)
     @rule(seconds=st.sampled_from([0.0, 0.001, 0.5]), time=st.floats(0.0, 20.0), count=st.integers(1, 5))
@@ -116,31 +116,31 @@ class Hostile(RuleBasedStateMachine):
     @rule(data=st.data(), ip=IPS, port=PORTS, is_synced=st.booleans())
     def introduce(self, data: st.DataObject, ip: str, port: int, is_synced: bool) -> None:
         init = encode_init(Init(ip, port, 7, is_synced), self.member.name, self.member.dialect)
-        self.member.on_data(data.draw(st.sampled_from(self.links)), frame(init), self.now)
+        self.member.links.on_data(data.draw(st.sampled_from(self.links)), frame(init), self.now)
 
     @precondition(lambda self: self.links)
     @rule(data=st.data())
     def say(self, data: st.DataObject) -> None:
         link = data.draw(st.sampled_from(self.links))
-        self.member.on_data(link, frame(data.draw(self.messages)), self.now)
+        self.member.links.on_data(link, frame(data.draw(self.messages)), self.now)
 
     @precondition(lambda self: self.links)
     @rule(data=st.data(), cut=st.integers(0, 30))
     def say_badly(self, data: st.DataObject, cut: int) -> None:
         link = data.draw(st.sampled_from(self.links))
-        self.member.on_data(link, frame(data.draw(mutate(self.messages)))[cut:], self.now)
+        self.member.links.on_data(link, frame(data.draw(mutate(self.messages)))[cut:], self.now)
 
     @precondition(lambda self: self.links)
     @rule(data=st.data())
     def cut(self, data: st.DataObject) -> None:
         link = data.draw(st.sampled_from(self.links))
         self.open.discard(link)
-        self.member.on_cut(link, self.now)
+        self.member.links.on_cut(link, self.now)
 
     @precondition(lambda self: self.links)
     @rule(data=st.data())
     def connect(self, data: st.DataObject) -> None:
-        self.member.on_connected(data.draw(st.sampled_from(self.links)), self.now)
+        self.member.links.on_connected(data.draw(st.sampled_from(self.links)), self.now)
 
     @rule(seconds=st.sampled_from([0.0, 0.001, 0.1, 1.0, 6.0, 2000.0]))
     def wait(self, seconds: float) -> None:
@@ -203,8 +203,8 @@ def test_any_bytes_are_survived(name: str, data: bytes) -> None:
     member = make_member(5000, name)  # type: ignore[arg-type]
     listen(member, "drum")
     member.on_datagram(data, "10.0.0.1", START)
-    link = member.on_accept(START)
-    member.on_data(link, data, START)
+    link = member.links.on_accept(START)
+    member.links.on_data(link, data, START)
     member.on_time(START + 10.0)
     check(member)
 
@@ -213,11 +213,11 @@ def test_any_bytes_are_survived(name: str, data: bytes) -> None:
 def test_changed_messages_of_a_known_process_are_survived(data: st.DataObject, name: str, is_synced: bool) -> None:
     member = make_member(5000, name)  # type: ignore[arg-type]
     listen(member, "drum")
-    link = member.on_accept(START)
+    link = member.links.on_accept(START)
     init = encode_init(Init("10.0.0.1", 6000, 7, is_synced), member.name, member.dialect)
-    member.on_data(link, frame(init), START)
+    member.links.on_data(link, frame(init), START)
     for _ in range(5):
-        member.on_data(link, frame(data.draw(mutate(make_messages(member.dialect)))), START)
+        member.links.on_data(link, frame(data.draw(mutate(make_messages(member.dialect)))), START)
     member.on_time(START + 10.0)
     state = [process.state for process in member.processes.values()]
     assert state in ([], [ProcessState.NO_CLOCK], [ProcessState.OK]) or len(state) > 1

@@ -70,7 +70,7 @@ class Twins(RuleBasedStateMachine):
         self.slow._local._routes.clear()
         for member, link in zip(self.twins, self.links, strict=True):
             if is_reliable:
-                member.on_data(link, frame(said), START)
+                member.links.on_data(link, frame(said), START)
             else:
                 member.on_datagram(said, "10.0.0.1", START)
 

@@ -64,17 +64,17 @@ class SimMember:
 
     def on_data(self, end: TcpEnd, data: bytes) -> None:
         if self.is_up and end.number in self.ends:
-            self.member.on_data(end.number, data, self.now)
+            self.member.links.on_data(end.number, data, self.now)
             self.flush()
 
     def on_end(self, end: TcpEnd) -> None:
         """As its machine notices it."""
         if self.is_up and self.ends.pop(end.number, None) is not None:
-            self.member.on_cut(end.number, self.now)
+            self.member.links.on_cut(end.number, self.now)
             self.flush()
 
     def on_accept(self, other: TcpEnd) -> None:
-        number = self.member.on_accept(self.now)
+        number = self.member.links.on_accept(self.now)
         end = self.ends[number] = TcpEnd(self, number)
         end.other, other.other = other, end
         end.send(lambda there: there.owner.on_connected(there))
@@ -82,7 +82,7 @@ class SimMember:
 
     def on_connected(self, end: TcpEnd) -> None:
         if self.is_up and end.number in self.ends:
-            self.member.on_connected(end.number, self.now)
+            self.member.links.on_connected(end.number, self.now)
             self.flush()
 
     def wake(self, at: float) -> None:

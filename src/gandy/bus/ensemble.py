@@ -19,9 +19,9 @@ from gandy.bus.core.processes import Status
 from gandy.bus.events import Message, Neighbour
 from gandy.bus.io.engine import Engine, run_delivery
 from gandy.bus.limits import MAX_ENSEMBLE_NAME, MAX_UNHEARD
-from gandy.bus.osc import Osc
 from gandy.bus.osc.incoming import OscIn
-from gandy.bus.osc.outgoing import OscOut
+from gandy.bus.osc.outgoing import OscOut, OscTcpOut
+from gandy.bus.osc.thread import OscThread
 from gandy.bus.wire.dialects import DIALECTS, DialectName
 from gandy.clocks import read_monotonic
 from gandy.config import find_home
@@ -130,7 +130,7 @@ class Bus:
         self._listeners: list[Callable[[News], None]] = []
         self._unheard: deque[News] = deque(maxlen=MAX_UNHEARD)  # until there is a listener
         self._listening = RLock()
-        self._osc = Osc(self.engine, insecure)
+        self._osc = OscThread(self.engine, insecure)
         self.engine.start()
 
     def _prepare(self) -> Callable[[Delivery], None]:
@@ -216,14 +216,14 @@ class Bus:
 
         Raises: ConfigError, LinkError.
         """
-        return self._osc.open_in(service, port, tcp=tcp, host=host)
+        return OscIn(service, host, port, self._osc, tcp)
 
     def osc_out(self, service: str, host: str, port: int, *, tcp: bool = False) -> OscOut:
         """Offer a service whose messages go to an OSC program, by UDP or TCP: /service/a/b as /a/b, at their times.
 
         Raises: ConfigError, LinkError.
         """
-        return self._osc.open_out(service, host, port, tcp=tcp)
+        return (OscTcpOut if tcp else OscOut)(service, host, port, self._osc)
 
     def close(self) -> None:
         """Leave the ensemble, and tell the other processes."""

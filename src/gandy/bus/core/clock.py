@@ -1,4 +1,4 @@
-"""The shared clock of an ensemble: a reading that never runs backwards, followers, leaders, and the choice of a leader.
+"""The shared clock of an ensemble: a reading that never runs backwards, its followers, and the choice of a leader.
 
 Callers give the time: local seconds that never decrease. The bounds on errors hold if they read the local clock before
 they send a message and after they received one. docs/design/clock.md has the reasons.
@@ -26,8 +26,6 @@ NEEDED_REPLIES: Final = 5  # as in the original
 LAST_SERIAL: Final = 0x7FFF_FFFF  # it travels as an int32
 START_PERIOD: Final = 0.5  # seconds; the longest pause between two requests until there are enough replies
 FREE_RUN: Final = 1000.0  # seconds without a leader until the time is too wrong: by 0.1 s, at DRIFT
-
-ZERO: Final = Shared(0.0)
 
 Plan = tuple[tuple[float, float], ...]  # (seconds since the leader was found, period until then)
 
@@ -108,9 +106,12 @@ class SharedClock:
         """Whatever it was before."""
         self._line = _Line(local, shared)
 
-    def settle(self, local: Monotonic) -> None:
-        """Stop slewing, because we lead now: whatever the clock shows is right."""
-        self.set(self.read(local), local)
+    def lead(self, local: Monotonic, beginning: Shared) -> None:
+        """We lead now, so whatever it shows is right, and it runs at the rate of local time.
+
+        `beginning`: the shared time now if none was known before.
+        """
+        self.set(self.read(local) if self.is_set else beginning, local)
 
     def steer(self, offset: float, local: Monotonic) -> Correction:
         """Bring it to an offset from local time without running backwards."""
@@ -283,27 +284,6 @@ class ClockFollower:
         return Correction.SET
 
 
-class ClockLeader:
-    """The leader is right by definition: its clock runs at the rate of its local time.
-
-    `beginning` is the shared time now if none was known before. The original counts from the whole second in which it
-    was started, so there it is what has passed of that second.
-    """
-
-    def __init__(self, clock: SharedClock, now: Monotonic, beginning: Shared = ZERO) -> None:
-        self.requests = 0
-        self._clock = clock
-        if clock.is_set:
-            clock.settle(now)
-        else:
-            clock.set(beginning, now)
-
-    def on_request(self, now: Monotonic) -> Shared:
-        """The time to reply. Read the local clock after the request came: the followers' bounds rest on that."""
-        self.requests += 1
-        return self._clock.read(now)
-
-
 # Who leads
 
 PATIENCE: Final = 2.0  # seconds; by then discovery has tried each port once, and a lost leader may be back
@@ -333,7 +313,7 @@ class LeadEvent(Enum):
 class LeadAct(Enum):
     """What follows from it, in order."""
 
-    OFFER = "offer"  # the service `_cs`, as ClockLeader
+    OFFER = "offer"  # the service `_cs`; whatever our clock shows is right
     ANNOUNCE = "announce"  # `_cs` again: for programs of 2016 the last announcement counts
     WITHDRAW = "withdraw"  # `_cs`; the clock goes on
     FOLLOW = "follow"  # `leader`, as ClockFollower: on_leader_found

@@ -101,9 +101,9 @@ class Links:
         if connecting >= MAX_CONNECTING or len(self.processes) >= MAX_PROCESSES:
             self._output.dropped["too many processes"] += 1  # they will announce themselves again
             return
-        process = self.processes[message.process] = Process(message.process, message.ip, message.tcp_port, now)
+        process = self.processes[message.process] = Process(message.process, message.ip)
         link = self._add(now, process)
-        process.move(ProcessState.CONNECTING, now)
+        process.move(ProcessState.CONNECTING)
         self._output.effects.append(Connect(link.number, message.ip, message.tcp_port))
 
     def guess_order(self, ip: str) -> Order:
@@ -114,7 +114,10 @@ class Links:
     # Links
 
     def on_accept(self, now: Monotonic) -> int:
-        """If there are too many strangers, the one that has waited longest is cut: honest processes speak at once."""
+        """A connection to us was made. Returns the number of its link.
+
+        If there are too many strangers, the one that has waited longest is cut: honest processes speak at once.
+        """
         strangers = [link.number for link in self._waiting.values() if link.process is None]
         if len(strangers) >= MAX_STRANGERS:
             self._output.dropped["too many connections"] += 1
@@ -129,13 +132,14 @@ class Links:
         return link
 
     def on_connected(self, number: int, now: Monotonic) -> None:
+        """A connection that we wanted was made."""
         link = self._links.get(number)
         if link is not None and link.process is not None and link.process.state is ProcessState.CONNECTING:
-            link.process.move(ProcessState.CONNECTED, now)
+            link.process.move(ProcessState.CONNECTED)
             self._react.greet(link.process, now)
 
     def on_data(self, number: int, data: bytes, now: Monotonic) -> bool:
-        """True if all messages went where earlier ones with their heads went. Never raises: nonsense cuts the link."""
+        """True if nothing but deliveries came of the bytes. Never raises: nonsense cuts the link."""
         link = self._links.get(number)
         if link is None:
             return True
@@ -169,7 +173,7 @@ class Links:
             self.foreign.add(process.name)
         del self._waiting[link.number]
         link.framer.limit = MAX_BUS_MESSAGE
-        process.move(ProcessState.OK if init.is_synced else ProcessState.NO_CLOCK, now)
+        process.move(ProcessState.OK if init.is_synced else ProcessState.NO_CLOCK)
         self._react.on_found(process)
         if is_accepted:
             self._react.greet(process, now)
@@ -183,7 +187,7 @@ class Links:
             self._cut(before.link, now)  # it came back before we noticed that it had gone
         if init.process == self._name or init.process in self.processes or len(self.processes) >= MAX_PROCESSES:
             return None
-        process = self.processes[init.process] = Process(init.process, init.ip, init.tcp_port, now)
+        process = self.processes[init.process] = Process(init.process, init.ip)
         process.link, link.process = link.number, process
         return process
 

@@ -1,4 +1,4 @@
-"""One process of an ensemble, without sockets: it takes datagrams, bytes of links and the time, and decides.
+"""One process of an ensemble, without sockets: it takes datagrams and the time, its `links` take bytes, and it decides.
 
 `effects` are to be performed in order, `deliveries` are for handlers, and `news` are for the program, which sends by
 the `outbox`. Local time is monotonic seconds, read as `bus.core.clock` says.
@@ -133,22 +133,6 @@ class Member:
             self.dropped["nonsense"] += 1
         return False
 
-    def on_accept(self, now: Monotonic) -> int:
-        """A connection to us was made. Returns the number of the link."""
-        return self.links.on_accept(now)
-
-    def on_connected(self, link: int, now: Monotonic) -> None:
-        """A connection that we wanted was made."""
-        self.links.on_connected(link, now)
-
-    def on_data(self, link: int, data: bytes, now: Monotonic) -> bool:
-        """Bytes of a link. True if nothing but deliveries came of them. Never raises: nonsense cuts the link."""
-        return self.links.on_data(link, data, now)
-
-    def on_cut(self, link: int, now: Monotonic) -> None:
-        """A link ended, or was never made."""
-        self.links.on_cut(link, now)
-
     def next_deadline(self) -> Monotonic:
         """When `on_time` should be called next, in local time."""
         links, held = self.links.next_deadline(), self._local.next_deadline()
@@ -198,7 +182,7 @@ class Member:
                 if self.services.on_services(process, services):
                     self._clock.choose_leader(now)
             case ClockSynced(name) if process is not None and name == process.name:
-                process.move(ProcessState.OK, now)
+                process.move(ProcessState.OK)
             case ClockRequest() as request:
                 self._clock.on_request(request, now)
             case ClockReply() as reply:

@@ -38,23 +38,20 @@ class Status(IntEnum):
 class Process:
     """Another member."""
 
-    def __init__(self, name: str, ip: str, tcp_port: int, now: Monotonic) -> None:
+    def __init__(self, name: str, ip: str) -> None:
         self.name = name
         self.ip = ip
-        self.tcp_port = tcp_port
         self.udp_port = 0  # until its init message
         self.order: Order = "<"  # byte order of what it sends
         self.state = ProcessState.DISCOVERED
         self.is_here = False  # its init message has come
-        self.since = now  # of the state
         self.link = 0
         self.services: dict[str, None] = {}  # in the order of its announcements, so that runs can be repeated
         self.knows_our_state = False  # we told it that we know the time, which cannot be taken back
 
-    def move(self, state: ProcessState, now: Monotonic) -> None:
-        if state is not self.state:
-            self.state, self.since = state, now
-            self.is_here = state >= ProcessState.NO_CLOCK
+    def move(self, state: ProcessState) -> None:
+        self.state = state
+        self.is_here = state >= ProcessState.NO_CLOCK
 
 
 class PeerLink:

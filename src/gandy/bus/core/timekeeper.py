@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple, assert_never
 
-from gandy.bus.core.clock import ClockFollower, ClockLeader, Correction, LeadAct, LeaderChoice, SharedClock
+from gandy.bus.core.clock import ClockFollower, Correction, LeadAct, LeaderChoice, SharedClock
 from gandy.moments import LONG_AGO, Monotonic, Shared
 
 
@@ -29,8 +29,8 @@ class Timekeeper:
         """`beginning`: the shared time now, should we lead first. For both kinds of patience see `on_time`."""
         self.clock = SharedClock()
         self.follower = ClockFollower(self.clock)
+        self.leads = False
         self._choice = LeaderChoice(name, may_lead, now)
-        self._leads: ClockLeader | None = None
         self._beginning = beginning
         self._started = now
         self._patience = patience
@@ -42,10 +42,6 @@ class Timekeeper:
     def leader(self) -> str | None:
         """The process whose time it is; perhaps ourselves."""
         return self._choice.leader
-
-    @property
-    def leads(self) -> bool:
-        return self._leads is not None
 
     def is_synced(self, now: Monotonic) -> bool:
         return self.leads or self.follower.is_synchronised(now)
@@ -72,8 +68,8 @@ class Timekeeper:
         return min(max(self._choice.next_deadline(), self._not_before), self.follower.next_deadline())
 
     def on_request(self, now: Monotonic) -> Shared | None:
-        """The time to reply, if we lead."""
-        return None if self._leads is None else self._leads.on_request(now)
+        """The time to reply, if we lead. `now` is read after the request came: the followers' bounds rest on that."""
+        return self.clock.read(now) if self.leads else None
 
     def on_reply(self, serial: int, time: Shared, now: Monotonic) -> Heard:
         before = self.clock.read(now) if self.clock.is_set else time
@@ -89,9 +85,10 @@ class Timekeeper:
             match act:
                 case LeadAct.OFFER:
                     self.follower.on_leader_lost(now)
-                    self._leads = ClockLeader(self.clock, now, self._beginning + (now - self._started))
+                    self.clock.lead(now, self._beginning + (now - self._started))
+                    self.leads = True
                 case LeadAct.WITHDRAW:
-                    self._leads = None
+                    self.leads = False
                     self.follower = ClockFollower(self.clock)  # the old one knows only what leaders before us said
                 case LeadAct.FOLLOW:
                     self.follower.on_leader_found(now)

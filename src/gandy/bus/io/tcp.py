@@ -66,7 +66,7 @@ class TcpLinks:
                     self._is_full = True
                     self._poller.modify(self._server, 0)
                 break
-            self._add(self._member.on_accept(read_monotonic()), sock, is_open=True)
+            self._add(self._member.links.on_accept(read_monotonic()), sock, is_open=True)
         return True
 
     def maybe_accept_again(self) -> None:
@@ -80,7 +80,7 @@ class TcpLinks:
         set_up_link(sock)
         if sock.connect_ex((ip, port)) not in (0, EINPROGRESS):
             sock.close()
-            self._member.on_cut(number, read_monotonic())
+            self._member.links.on_cut(number, read_monotonic())
             return
         self._add(number, sock, is_open=False)
 
@@ -113,7 +113,7 @@ class TcpLinks:
 
     def _lose(self, link: TcpLink) -> None:
         self.drop(link.number)
-        self._member.on_cut(link.number, read_monotonic())
+        self._member.links.on_cut(link.number, read_monotonic())
 
     # Reading
 
@@ -137,7 +137,7 @@ class TcpLinks:
         link.is_open = True
         self._watch(link)
         if link.session is None:
-            self._member.on_connected(link.number, read_monotonic())
+            self._member.links.on_connected(link.number, read_monotonic())
         else:  # the member must not greet a peer before it has shown the key
             link.is_unreported = True
             self._put(link, link.session.begin())
@@ -158,7 +158,7 @@ class TcpLinks:
                 self._poller.spin.on_message(read_monotonic())
             if link.session is not None:
                 result |= self._read_private(link, link.session, data)
-            elif not self._member.on_data(link.number, data, read_monotonic()):
+            elif not self._member.links.on_data(link.number, data, read_monotonic()):
                 result = True
             if len(data) < READ_BYTES or len(self._member.deliveries) >= MAX_WAITING_DELIVERIES:
                 break
@@ -171,8 +171,8 @@ class TcpLinks:
                 if link.is_unreported and session.is_known:
                     link.is_unreported = False
                     result = True
-                    member.on_connected(link.number, read_monotonic())
-                if plain and not member.on_data(link.number, plain, read_monotonic()):
+                    member.links.on_connected(link.number, read_monotonic())
+                if plain and not member.links.on_data(link.number, plain, read_monotonic()):
                     result = True
         except (OSError, ValueError) as error:  # OpenSSL's errors are OSErrors; it may want to send an alert
             log.debug("a link is cut: %s", error)

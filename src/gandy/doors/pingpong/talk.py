@@ -169,8 +169,6 @@ class PingPongWorker:
     ) -> None:
         self.state = SideState.CLOSED
         self.pings = 0  # sent, since the start
-        self.pongs = 0
-        self.renewals = 0  # of the frontend
         self.dropped = 0  # jobs that were not begun: their frontend is gone, or too many wait
         self._counts = counts
         self._broker_timeout = broker_timeout
@@ -224,7 +222,6 @@ class PingPongWorker:
         match message:
             case Pong():
                 self._move(WorkerEvent.PONG)
-                self.pongs += 1
                 return None
             case Exit():
                 self._move(WorkerEvent.EXIT)
@@ -273,7 +270,6 @@ class PingPongWorker:
     def _renew(self, now: Monotonic) -> Turn:
         """Close the frontend, make a new one, and then send READY (rule 5). A worker that is busy does not send it."""
         self._move(WorkerEvent.EXPIRED)
-        self.renewals += 1
         self.dropped += len(self._waiting)
         self._waiting.clear()
         if self.state is SideState.STALE:

@@ -19,7 +19,6 @@ from gandy.bus.core.clock import (
     TURN,
     Bracket,
     ClockFollower,
-    ClockLeader,
     Correction,
     Lead,
     LeadAct,
@@ -108,10 +107,10 @@ def test_a_slew_can_be_changed_on_its_way() -> None:
     assert clock.read(9.0) == close(9.1)
 
 
-def test_it_can_settle_where_it_is() -> None:
+def test_a_clock_that_begins_to_lead_stops_slewing() -> None:
     clock = make_clock()
     clock.steer(1.0, 0.0)
-    clock.settle(5.0)
+    clock.lead(5.0, 123.0)
     assert clock.read(6.0) == close(6.5)
 
 
@@ -358,7 +357,7 @@ def test_a_new_leader_is_followed_when_it_has_said_enough() -> None:
 
 def test_a_former_leader_follows_from_where_it_is() -> None:
     clock = SharedClock()
-    ClockLeader(clock, 0.0, 7.0)
+    clock.lead(0.0, 7.0)
     follower = follow(clock=clock, now=10.0)
     assert follower.is_synchronised(10.0)
     assert follower.max_error(10.0) == 0.0
@@ -371,17 +370,16 @@ def test_a_former_leader_follows_from_where_it_is() -> None:
 
 def test_a_leader_begins_within_its_first_second() -> None:
     clock = SharedClock()
-    leader = ClockLeader(clock, 50.0, 0.25)
-    assert leader.on_request(51.0) == 1.25
-    assert leader.requests == 1
+    clock.lead(50.0, 0.25)
+    assert clock.read(51.0) == 1.25
 
 
 def test_a_new_leader_goes_on_from_the_time_that_it_followed() -> None:
     clock = make_clock()
     clock.steer(1.0, 0.0)
-    leader = ClockLeader(clock, 5.0, 123.0)
-    assert leader.on_request(5.0) == close(5.5)
-    assert leader.on_request(6.0) == close(6.5)
+    clock.lead(5.0, 123.0)
+    assert clock.read(5.0) == close(5.5)
+    assert clock.read(6.0) == close(6.5)
 
 
 # Who leads

@@ -67,8 +67,8 @@ def test_2016_tells_its_clock_once_more_since_the_original_does_not_read_the_fir
         member = make_member(5000, dialect, may_lead=True)  # type: ignore[arg-type]
         member.on_time(START + 2.0)
         member.effects.clear()
-        link = member.on_accept(START + 2.0)
-        member.on_data(link, write_init(member, 6000), START + 2.0)
+        link = member.links.on_accept(START + 2.0)
+        member.links.on_data(link, write_init(member, 6000), START + 2.0)
         written = take_written(member, link)
         assert [message.address.partition("/")[2] for message in written] == paths
 

@@ -68,7 +68,7 @@ def test_changes_between_our_greeting_and_their_answer_are_announced(dialect: Di
     member = make_member(5000, dialect, may_lead=True)
     member.add_service("gone")
     member.on_datagram(announce(make_member(port, dialect)), "10.0.0.1", START)
-    member.on_connected(1, START)
+    member.links.on_connected(1, START)
     take_effects(member)
     member.add_service("drum")
     member.remove_service("gone")
@@ -101,7 +101,7 @@ def test_nothing_is_told_before_the_greeting(dialect: DialectName) -> None:
     take_effects(member)
     member.add_service("drum")
     assert not member.effects
-    member.on_connected(1, START)
+    member.links.on_connected(1, START)
     assert "drum" in take_written(member, 1)[1].args
 
 

@@ -79,7 +79,6 @@ def test_4_a_new_process_is_connected_to() -> None:
     member.on_datagram(discover(4000), "10.0.0.1", START)
     process = member.processes["10.0.0.1:4000"]
     assert process.state is ProcessState.CONNECTING
-    assert process.since == START
 
 
 def test_a_process_of_another_machine_at_127_0_0_1_cannot_be_reached() -> None:
@@ -114,27 +113,27 @@ def test_states_of_the_process_that_we_connect_to(dialect: DialectName) -> None:
     process = get_process(member, other)
     assert get_process(member, other).state is ProcessState.CONNECTING
     take_effects(member)
-    member.on_connected(process.link, START + 1)
+    member.links.on_connected(process.link, START + 1)
     assert get_process(member, other).state is ProcessState.CONNECTED
     assert [message.address.rpartition("/")[2] for message in take_written(member, process.link)] == ["in", "sv"]
     assert not member.news
-    member.on_data(process.link, write_init(member, ports[1], udp_port=77), START + 2)
+    member.links.on_data(process.link, write_init(member, ports[1], udp_port=77), START + 2)
     assert get_process(member, other).state is ProcessState.NO_CLOCK
-    assert process.since == START + 2
     assert process.udp_port == 77
     assert take_news(member) == [ProcessFound(other.name)]
     assert not member.effects  # we have said who we are
-    member.on_data(process.link, write(member, BusMessage(0.0, f"!{member.name}/cs/cs", "s", (other.name,))), START + 3)
+    member.links.on_data(
+        process.link, write(member, BusMessage(0.0, f"!{member.name}/cs/cs", "s", (other.name,))), START + 3
+    )
     assert get_process(member, other).state is ProcessState.OK
-    assert process.since == START + 3
 
 
 @EVERY_DIALECT
 def test_states_of_the_process_that_connects_to_us(dialect: DialectName) -> None:
     member = make_member(5000, dialect)
-    link = member.on_accept(START)
+    link = member.links.on_accept(START)
     assert not member.processes
-    member.on_data(link, write_init(member, 6000), START)
+    member.links.on_data(link, write_init(member, 6000), START)
     assert member.processes["10.0.0.1:6000"].state is ProcessState.NO_CLOCK
     assert take_news(member) == [ProcessFound("10.0.0.1:6000")]
     assert [message.address.rpartition("/")[2] for message in take_written(member, link)] == ["in", "sv"]
@@ -150,9 +149,9 @@ def test_a_first_message_tells_whether_the_time_is_known(dialect: DialectName) -
 def test_connected_counts_once_and_only_for_those_that_we_connect_to() -> None:
     member = make_member(5000)
     link = accept(member, 6000)
-    member.on_connected(link, START)
-    member.on_connected(99, START)
-    member.on_connected(member.on_accept(START), START)
+    member.links.on_connected(link, START)
+    member.links.on_connected(99, START)
+    member.links.on_connected(member.links.on_accept(START), START)
     assert not member.effects
     assert member.processes["10.0.0.1:6000"].state is ProcessState.NO_CLOCK
 
@@ -171,18 +170,18 @@ def test_two_find_one_another_whichever_hears_first(dialect: DialectName) -> Non
 
 def test_bytes_may_come_one_by_one() -> None:
     member = make_member(5000)
-    link = member.on_accept(START)
+    link = member.links.on_accept(START)
     for byte in write_init(member, 6000):
-        member.on_data(link, bytes([byte]), START)
+        member.links.on_data(link, bytes([byte]), START)
     assert member.processes["10.0.0.1:6000"].is_here
 
 
 def test_init_is_read_for_the_local_service_too() -> None:
     """The original's programs of 2016 understand both."""
     member = make_member(5000)
-    link = member.on_accept(START)
+    link = member.links.on_accept(START)
     args = ("l", "10.0.0.1", 6000, 7, 0)
-    member.on_data(link, write(member, BusMessage(0.0, "!_o2/in", "ssiii", args)), START)
+    member.links.on_data(link, write(member, BusMessage(0.0, "!_o2/in", "ssiii", args)), START)
     assert "10.0.0.1:6000" in member.processes
 
 
@@ -199,12 +198,12 @@ def test_2016_peers_of_either_order_are_understood(flag: str, order: str) -> Non
 
     member.on_datagram(say("!_o2/dy", "sssii", flag, "band", "10.0.0.2", 6000, 54859), "10.0.0.2", START)
     assert take_effects(member) == [Datagram("10.0.0.2", 54859, announce(member))]  # always in our own
-    link = member.on_accept(START)
+    link = member.links.on_accept(START)
     name = "10.0.0.2:6000"
-    member.on_data(link, frame(say(f"!{member.name}/in", "ssiii", flag, "10.0.0.2", 6000, 77, 1)), START)
-    member.on_data(link, frame(say(f"!{member.name}/sv", "ss", name, "horn")), START)
+    member.links.on_data(link, frame(say(f"!{member.name}/in", "ssiii", flag, "10.0.0.2", 6000, 77, 1)), START)
+    member.links.on_data(link, frame(say(f"!{member.name}/sv", "ss", name, "horn")), START)
     assert member.services.find("horn") == name
-    member.on_data(link, frame(say("/drum/hit", "i", 7)), START)
+    member.links.on_data(link, frame(say("/drum/hit", "i", 7)), START)
     member.on_datagram(say("/drum/hit", "i", 8), "10.0.0.2", START)  # the order of the processes there
     assert take_heard(member) == [("/drum/hit", (7,)), ("/drum/hit", (8,))]
 
@@ -213,16 +212,16 @@ def test_where_both_orders_are_at_one_address_a_datagram_is_taken_for_the_usual_
     member = make_member(5000)
     listen(member, "drum")
     for flag, order, port in (("b", ">", 6000), ("l", "<", 6001)):
-        link = member.on_accept(START)
+        link = member.links.on_accept(START)
         init = BusMessage(0.0, f"!{member.name}/in", "ssiii", (flag, "10.0.0.2", port, 77, 1))
-        member.on_data(link, frame(encode_message(init, order)), START)  # type: ignore[arg-type]
+        member.links.on_data(link, frame(encode_message(init, order)), START)  # type: ignore[arg-type]
     member.on_datagram(encode_message(BusMessage(0.0, "/drum/hit", "i", (8,)), "<"), "10.0.0.2", START)
     assert take_heard(member) == [("/drum/hit", (8,))]
     assert member.links.foreign
-    member.on_cut(2, START)
+    member.links.on_cut(2, START)
     member.on_datagram(encode_message(BusMessage(0.0, "/drum/hit", "i", (9,)), ">"), "10.0.0.2", START)
     assert take_heard(member) == [("/drum/hit", (9,))]
-    member.on_cut(1, START)
+    member.links.on_cut(1, START)
     assert not member.links.foreign  # a process that came and went leaves nothing behind
 
 
@@ -244,7 +243,7 @@ def test_a_lost_process_is_forgotten_and_found_again(dialect: DialectName) -> No
 def test_a_connection_that_is_not_made_is_tried_again_at_the_next_announcement() -> None:
     member = make_member(5000)
     member.on_datagram(discover(4000), "10.0.0.1", START)
-    member.on_cut(1, START)
+    member.links.on_cut(1, START)
     assert not member.processes
     assert not member.news
     take_effects(member)
@@ -256,16 +255,18 @@ def test_a_process_that_comes_again_takes_the_place_of_what_it_was() -> None:
     """Its end was not noticed: the cable was out, or the machine."""
     member = make_member(5000)
     old = accept(member, 6000)
-    member.on_data(old, write(member, BusMessage(0.0, f"!{member.name}/sv", "ss", ("10.0.0.1:6000", "drum"))), START)
+    member.links.on_data(
+        old, write(member, BusMessage(0.0, f"!{member.name}/sv", "ss", ("10.0.0.1:6000", "drum"))), START
+    )
     take_news(member)
-    new = member.on_accept(START)
-    member.on_data(new, write_init(member, 6000), START)
+    new = member.links.on_accept(START)
+    member.links.on_data(new, write_init(member, 6000), START)
     news = take_news(member)
     assert [type(item) for item in news][-2:] == [ProcessLost, ProcessFound]
     assert take_effects(member)[0] == Cut(old)
     assert member.services.find("drum") is None  # until it says so again
-    member.on_cut(old, START)  # a late event of a link that is forgotten
-    member.on_data(old, b"late", START)
+    member.links.on_cut(old, START)  # a late event of a link that is forgotten
+    member.links.on_data(old, b"late", START)
     assert member.processes["10.0.0.1:6000"].link == new
 
 
@@ -273,8 +274,8 @@ def test_a_second_link_of_one_that_we_connect_to_is_cut() -> None:
     member = make_member(5000)
     member.on_datagram(discover(4000), "10.0.0.1", START)
     take_effects(member)
-    link = member.on_accept(START)
-    member.on_data(link, write_init(member, 4000), START)
+    link = member.links.on_accept(START)
+    member.links.on_data(link, write_init(member, 4000), START)
     assert take_effects(member) == [Cut(link)]
     assert member.dropped["init of another process"] == 1
     assert member.processes["10.0.0.1:4000"].state is ProcessState.CONNECTING
@@ -282,8 +283,8 @@ def test_a_second_link_of_one_that_we_connect_to_is_cut() -> None:
 
 def test_a_process_with_our_name_is_cut() -> None:
     member = make_member(5000)
-    link = member.on_accept(START)
-    member.on_data(link, write_init(member, 5000), START)
+    link = member.links.on_accept(START)
+    member.links.on_data(link, write_init(member, 5000), START)
     assert take_effects(member) == [Cut(link)]
     assert not member.processes
 
@@ -291,9 +292,9 @@ def test_a_process_with_our_name_is_cut() -> None:
 def test_a_process_with_another_name_than_expected_is_cut() -> None:
     member = make_member(5000)
     member.on_datagram(discover(4000), "10.0.0.1", START)
-    member.on_connected(1, START)
+    member.links.on_connected(1, START)
     take_effects(member)
-    member.on_data(1, write_init(member, 4001), START)
+    member.links.on_data(1, write_init(member, 4001), START)
     assert take_effects(member) == [Cut(1)]
     assert not member.processes
     assert not member.news
@@ -304,10 +305,10 @@ def test_a_process_with_another_name_than_expected_is_cut() -> None:
 
 def test_a_process_that_sends_nonsense_is_cut_and_forgotten() -> None:
     member = make_member(5000)
-    stranger = member.on_accept(START)
+    stranger = member.links.on_accept(START)
     known = accept(member, 6000)
     for link in (stranger, known):
-        member.on_data(link, frame(b"nonsense"), START)
+        member.links.on_data(link, frame(b"nonsense"), START)
         assert take_effects(member) == [Cut(link)]
     assert not member.processes
     assert member.dropped["nonsense"] == 2
@@ -319,28 +320,28 @@ def test_bytes_after_nonsense_are_not_read() -> None:
     listen(member, "drum")
     link = accept(member, 6000)
     hit = write(member, BusMessage(0.0, "/drum/hit"))
-    member.on_data(link, hit + frame(b"nonsense") + hit, START)
+    member.links.on_data(link, hit + frame(b"nonsense") + hit, START)
     assert take_heard(member) == [("/drum/hit", ())]
 
 
 def test_bytes_after_a_wrong_init_are_not_read() -> None:
     member = make_member(5000)
     listen(member, "drum")
-    link = member.on_accept(START)
-    member.on_data(link, write_init(member, 5000) + write(member, BusMessage(0.0, "/drum/hit")), START)
+    link = member.links.on_accept(START)
+    member.links.on_data(link, write_init(member, 5000) + write(member, BusMessage(0.0, "/drum/hit")), START)
     assert not take_heard(member)
 
 
 def test_a_stranger_may_not_claim_much() -> None:
     member = make_member(5000)
-    link = member.on_accept(START)
-    member.on_data(link, (MAX_INIT_BYTES + 1).to_bytes(4, "big"), START)
+    link = member.links.on_accept(START)
+    member.links.on_data(link, (MAX_INIT_BYTES + 1).to_bytes(4, "big"), START)
     assert take_effects(member) == [Cut(link)]
     known = accept(member, 6000)
-    member.on_data(known, (MAX_BUS_MESSAGE).to_bytes(4, "big"), START)
+    member.links.on_data(known, (MAX_BUS_MESSAGE).to_bytes(4, "big"), START)
     assert not member.effects
     other = accept(member, 6001)
-    member.on_data(other, (MAX_BUS_MESSAGE + 1).to_bytes(4, "big"), START)
+    member.links.on_data(other, (MAX_BUS_MESSAGE + 1).to_bytes(4, "big"), START)
     assert take_effects(member) == [Cut(other)]
 
 
@@ -348,10 +349,10 @@ def test_silent_strangers_are_cut_after_a_while_and_others_are_not() -> None:
     member = make_member(5000)
     member.on_time(START)
     accept(member, 6000)
-    stranger = member.on_accept(START + 0.1)
+    stranger = member.links.on_accept(START + 0.1)
     member.on_datagram(discover(4000), "10.0.0.1", START + 0.2)
     connected = member.processes["10.0.0.1:4000"].link
-    member.on_connected(connected, START + 1.0)
+    member.links.on_connected(connected, START + 1.0)
     take_effects(member)
     for due, link in ((START + 0.1 + PATIENCE, stranger), (START + 0.2 + PATIENCE, connected)):
         member.on_time(due - 0.01)
@@ -368,7 +369,7 @@ def test_no_deadline_of_a_stranger_is_too_early() -> None:
     for since in beginnings:
         member = make_member(5000, now=since)
         member.on_time(since)
-        link = member.on_accept(since)
+        link = member.links.on_accept(since)
         member.on_time(since + PATIENCE)
         assert Cut(link) in member.effects
         assert member.next_deadline() > since + PATIENCE
@@ -377,15 +378,15 @@ def test_no_deadline_of_a_stranger_is_too_early() -> None:
 def test_of_too_many_strangers_the_oldest_goes() -> None:
     """Else a few who say nothing could keep all others out."""
     member = make_member(5000)
-    first, *others = [member.on_accept(START) for _ in range(MAX_STRANGERS)]
+    first, *others = [member.links.on_accept(START) for _ in range(MAX_STRANGERS)]
     assert not member.effects
-    late = member.on_accept(START)
+    late = member.links.on_accept(START)
     assert take_effects(member) == [Cut(first)]
     assert member.dropped["too many connections"] == 1
-    member.on_cut(others[0], START)
-    member.on_accept(START)
+    member.links.on_cut(others[0], START)
+    member.links.on_accept(START)
     assert not member.effects
-    member.on_data(late, write_init(member, 6000), START)
+    member.links.on_data(late, write_init(member, 6000), START)
     assert len(member.processes) == 1
 
 
@@ -406,19 +407,19 @@ def test_processes_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
         accept(member, port)
     member.on_datagram(discover(4000), "10.0.0.1", START)
     assert member.dropped["too many processes"] == 1
-    link = member.on_accept(START)
-    member.on_data(link, write_init(member, 6003), START)
+    link = member.links.on_accept(START)
+    member.links.on_data(link, write_init(member, 6003), START)
     assert take_effects(member) == [Cut(link)]
-    again = member.on_accept(START)
-    member.on_data(again, write_init(member, 6001), START)  # one of the three may come again
+    again = member.links.on_accept(START)
+    member.links.on_data(again, write_init(member, 6001), START)  # one of the three may come again
     assert len(member.processes) == 3
     assert isinstance(member.effects[1], Write)
 
 
 def test_init_of_no_place_is_nonsense() -> None:
     member = make_member(5000)
-    link = member.on_accept(START)
+    link = member.links.on_accept(START)
     args = ("l", "10.0.0.256", 6000, 7, 0)
-    member.on_data(link, write(member, BusMessage(0.0, "!_o2/in", "ssiii", args)), START)
+    member.links.on_data(link, write(member, BusMessage(0.0, "!_o2/in", "ssiii", args)), START)
     assert take_effects(member) == [Cut(link)]
     assert Init("10.0.0.1", 6000, 7, False).process == "10.0.0.1:6000"

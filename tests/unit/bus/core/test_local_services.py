@@ -58,8 +58,8 @@ def test_nonsense_behind_a_right_address_is_dropped_and_its_sender_stays() -> No
     member = make_member()
     listen(member, "drum")
     link = accept(member, 6000)
-    member.on_data(link, frame(bytes(8) + b"/drum/hit\0\0\0,i\0\0"), START)
-    member.on_data(link, frame(bytes(8) + b"/drum/hit\0\0\0,?\0\0"), START)
+    member.links.on_data(link, frame(bytes(8) + b"/drum/hit\0\0\0,i\0\0"), START)
+    member.links.on_data(link, frame(bytes(8) + b"/drum/hit\0\0\0,?\0\0"), START)
     assert not take_heard(member)
     assert member.dropped == {"nonsense": 2}
     assert not take_effects(member)
@@ -124,9 +124,9 @@ def test_over_a_link_it_is_the_same() -> None:
     listen(member, "drum", "/hit", "i")
     link = accept(member, 6000)
     data = frame(encode(BusMessage(0.0, "/drum/hit", "i", (1,)), member.dialect.order))
-    assert [member.on_data(link, data, START), member.on_data(link, data * 2, START)] == [False, True]
+    assert [member.links.on_data(link, data, START), member.links.on_data(link, data * 2, START)] == [False, True]
     assert take_heard(member) == [("/drum/hit", (1,))] * 3
-    assert not member.on_data(link, frame(b"nonsense"), START)
+    assert not member.links.on_data(link, frame(b"nonsense"), START)
 
 
 def test_all_routes_are_forgotten_when_a_handler_comes_or_goes() -> None:

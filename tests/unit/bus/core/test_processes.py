@@ -10,19 +10,12 @@ def test_states_and_statuses_are_counted_as_in_the_original() -> None:
 
 
 def test_a_process_is_here_when_it_has_said_who_it_is() -> None:
-    process = Process("10.0.0.1:5", "10.0.0.1", 5, 1.0)
+    process = Process("10.0.0.1:5", "10.0.0.1")
     seen = []
     for state in ProcessState:
-        process.move(state, 2.0)
+        process.move(state)
         seen.append(process.is_here)
     assert seen == [False, False, False, True, True]
-
-
-def test_a_state_is_as_old_as_its_beginning() -> None:
-    process = Process("10.0.0.1:5", "10.0.0.1", 5, 1.0)
-    process.move(ProcessState.OK, 2.0)
-    process.move(ProcessState.OK, 3.0)
-    assert process.since == 2.0
 
 
 def test_the_greatest_name_has_a_service_whatever_the_order_of_offers() -> None:

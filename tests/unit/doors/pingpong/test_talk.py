@@ -137,14 +137,13 @@ def test_ping_every_second() -> None:
         turns += pass_time(worker, now)
         assert worker.on_frames(PONG, now) is None
     assert turns == [(now, Turn(messages=(PING,))) for now in (11.0, 12.0, 13.0, 14.0)]
-    assert (worker.pings, worker.pongs) == (4, 4)
+    assert worker.pings == 4
 
 
 def test_pings_carry_their_count_if_asked_to() -> None:
     worker = begin(counts=True)
     assert [turn.messages for _, turn in pass_time(worker, 2.0)] == [([b"", b"PING", b"1"],), ([b"", b"PING", b"2"],)]
     assert worker.on_frames([b"", b"PONG", b"2"], 2.0) is None
-    assert worker.pongs == 1
 
 
 def test_too_early_is_nothing_and_late_is_one_ping() -> None:
@@ -161,7 +160,6 @@ def test_silence_of_the_broker_renews_the_frontend() -> None:
     assert [now for now, turn in turns if turn.is_renewed] == [7.5]
     assert turns[-1] == (7.5, Turn(True, (READY,)))
     assert [now for now, turn in pass_time(worker, 15.0) if turn.is_renewed] == [15.0]
-    assert worker.renewals == 2
 
 
 @pytest.mark.parametrize("frames", [PONG, [b"", b"work"], [b"nonsense"]])
@@ -317,7 +315,6 @@ def test_a_cut_that_is_seen_renews_the_frontend_at_once() -> None:
     assert worker.on_disconnect(3.5) == Turn(True)
     assert worker.on_disconnect(3.6) == Turn()
     assert worker.result(b"for nobody", 4.0) == READY
-    assert worker.renewals == 2
 
 
 def test_a_cut_means_nothing_before_the_start_and_after_the_end() -> None:
