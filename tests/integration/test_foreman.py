@@ -169,7 +169,7 @@ def test_what_is_committed_while_a_follower_is_shown_the_job_is_told_to_it(
             feed = (await client.connection.get_link()).follow(follow(job.id))
             while not store.waiting:
                 await asyncio.sleep(0)
-            await foreman.commit(foreman.foreman.reactor.cancel(job.id, None, foreman.now()))
+            await foreman.commit(foreman.foreman.reactor.control.cancel(job.id, None, foreman.now()))
             store.gate.set()
             told = [await feed.take(), await feed.take()]
             states = [answer.row.state for answer in told if isinstance(answer, ask.JobFound)]
@@ -647,7 +647,7 @@ def test_a_job_that_becomes_unreadable_is_told_to_its_watchers(home: Path) -> No
             assert (await anext(changes)).state is JobState.PAUSED
             with closing(sqlite3.connect(home / "jobs.sqlite")) as db, db:
                 db.execute("UPDATE specs SET spec = CAST(x'ff' AS TEXT)")
-            await program.server.commit(program.server.foreman.reactor.cancel(held.id, None, 0.0))
+            await program.server.commit(program.server.foreman.reactor.control.cancel(held.id, None, 0.0))
             with pytest.raises(StoreError, match="damaged"):
                 await anext(changes)
         await program.stop()

@@ -38,7 +38,7 @@ class BusyWorker:
         self.take(self.reactor.on_hello(WorkerInfo("w", "w", slots, ahead=ahead, reports_begun=True), [], self.now))
 
     def submit(self, spec: JobSpec) -> None:
-        self.take(self.reactor.submit(spec, self.now)[1])
+        self.take(self.reactor.control.submit(spec, self.now)[1])
 
     def take(self, effects: list[Effect]) -> None:
         for effect in effects:

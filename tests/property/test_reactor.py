@@ -130,49 +130,49 @@ class ReactorMachine(RuleBasedStateMachine):
             is_open=is_open,
             after=(self.choose_job(after),) if after % 3 == 0 and len(self.reactor.jobs) else (),
         )
-        self.take(self.reactor.submit(spec, self.now)[1])
+        self.take(self.reactor.control.submit(spec, self.now)[1])
 
     @has_workers
     @rule(choice=choices, count=st.integers(1, 3))
     def submit_large(self, choice: int, count: int) -> None:
         """Behind an array of which nothing is known but that some of its tasks are quick."""
         worker = self.choose_worker(choice)
-        self.take(self.reactor.submit(JobSpec(command="true", tasks=30, retries=1), self.now)[1])
+        self.take(self.reactor.control.submit(JobSpec(command="true", tasks=30, retries=1), self.now)[1])
         self.commit()
         self.end(choice, count, True, QUICK)
         spec = JobSpec(command="true", tasks=count, slots=self.infos[worker].slots, priority=1, retries=1)
-        self.take(self.reactor.submit(spec, self.now)[1])
+        self.take(self.reactor.control.submit(spec, self.now)[1])
 
     @has_jobs
     @rule(choice=choices, count=st.integers(1, 3))
     def add_tasks(self, choice: int, count: int) -> None:
         job = self.reactor.jobs.find(self.choose_job(choice))
         assert job is not None
-        self.take(self.reactor.add_tasks(job.id, TaskNumber(job.tasks.count + 1), (b"",) * count, self.now))
+        self.take(self.reactor.control.add_tasks(job.id, TaskNumber(job.tasks.count + 1), (b"",) * count, self.now))
 
     @has_jobs
     @rule(choice=choices)
     def close(self, choice: int) -> None:
-        self.take(self.reactor.close(self.choose_job(choice), self.now))
+        self.take(self.reactor.control.close(self.choose_job(choice), self.now))
 
     @has_jobs
     @rule(choice=choices, is_held=st.sampled_from([False, False, True]))
     def hold(self, choice: int, is_held: bool) -> None:
-        act = self.reactor.hold if is_held else self.reactor.release
+        act = self.reactor.control.hold if is_held else self.reactor.control.release
         self.take(act(self.choose_job(choice), self.now))
 
     @has_jobs
     @rule(choice=choices, tasks=st.sampled_from([None, (1,), (2, 3)]))
     def cancel(self, choice: int, tasks: tuple[int, ...] | None) -> None:
         chosen = None if tasks is None else map(TaskNumber, tasks)
-        self.take(self.reactor.cancel(self.choose_job(choice), chosen, self.now))
+        self.take(self.reactor.control.cancel(self.choose_job(choice), chosen, self.now))
 
     @has_jobs
     @rule(choice=choices, tasks=st.sampled_from([(1,), (2, 3), (3, 1, 9)]))
     def retract(self, choice: int, tasks: tuple[int, ...]) -> None:
         """Only what no worker has: nobody was told to run it, and nobody ever will be."""
         job = self.choose_job(choice)
-        retracted, effects = self.reactor.retract(job, map(TaskNumber, tasks), self.now)
+        retracted, effects = self.reactor.control.retract(job, map(TaskNumber, tasks), self.now)
         self.take(effects)
         self.retracted.update((job, task) for task in retracted)
         assert not self.retracted & self.list_told()
@@ -187,7 +187,7 @@ class ReactorMachine(RuleBasedStateMachine):
     @rule(choice=choices)
     def retry(self, choice: int) -> None:
         self.retracted.clear()
-        self.take(self.reactor.retry(self.choose_job(choice), None, self.now))
+        self.take(self.reactor.control.retry(self.choose_job(choice), None, self.now))
 
     @precondition(lambda self: bool(self.list_final()))
     @rule(choice=choices, tasks=st.sampled_from([None, (1,), (2, 3)]))
@@ -198,7 +198,7 @@ class ReactorMachine(RuleBasedStateMachine):
         job = final[choice % len(final)]
         job.is_cancelled = False  # the store does not keep this
         job.awaited = {before for before in job.spec.after if self.reactor.jobs.find(before) is not None}
-        self.take(self.reactor.revive(job, None if tasks is None else map(TaskNumber, tasks), self.now))
+        self.take(self.reactor.control.revive(job, None if tasks is None else map(TaskNumber, tasks), self.now))
 
     def list_final(self) -> list[ActiveJob]:
         return [job for job in self.seen.values() if self.reactor.jobs.find(job.id) is None]
@@ -316,7 +316,7 @@ class ReactorMachine(RuleBasedStateMachine):
             self.reactor.check()
 
     def commit(self) -> None:
-        if self.reactor.needs_dispatch:
+        if self.reactor.dispatcher.is_needed:
             before = {worker.info.id: set(worker.held) for worker in self.reactor.workers}
             effects = self.reactor.dispatch(self.now)
             gifts = [effect for effect in effects if isinstance(effect, Give)]
@@ -341,20 +341,20 @@ class ReactorMachine(RuleBasedStateMachine):
             lowest = max(self.rank_of(given.attempt) for given in gift.assignments)
             for job in waiting:
                 task = job.tasks.find_ready(self.now)
-                place = self.reactor.gathering.get(gift.worker)
+                place = self.reactor.dispatcher.places.get(gift.worker)
                 is_kept_out = place is not None and place.goes_before(job)
                 if task is not None and job.rank < lowest and not is_kept_out:
-                    assert worker.holds((job.id, task)), "rank decides, unless an older attempt is not over there"
+                    assert worker.held.has_task((job.id, task)), "rank decides, unless an older attempt is still there"
 
     def check_gathering(self, gifts: list[Give], before: dict[str, set[AttemptKey]]) -> None:
         """Slots are given to a task of lower rank only if what was there before leaves too few for a large one."""
         served = {given.attempt.job for gift in gifts for given in gift.assignments}
-        here = {(name, place.job) for name, place in self.reactor.gathering.items()}
+        here = {(name, place.job) for name, place in self.reactor.dispatcher.places.items()}
         self.gathered = {key: old for key, old in self.gathered.items() if self.still_gathers(*key, served, here)}
         for key in here - self.gathered.keys():
             self.gathered[key] = before[key[0]]
         for gift in gifts:
-            place = self.reactor.gathering.get(gift.worker)
+            place = self.reactor.dispatcher.places.get(gift.worker)
             if place is not None and place.job not in served:
                 self.check_filling(gift, place, self.gathered[gift.worker, place.job])
 
@@ -373,7 +373,7 @@ class ReactorMachine(RuleBasedStateMachine):
         assert job is not None
         if all(self.rank_of(given.attempt) <= place.rank for given in gift.assignments):
             return
-        suspects = [job.tasks.suspect_slots(task) for task in job.tasks.list_suspects(self.now)]
+        suspects = [job.tasks.strikes[task].suspect_slots for task in job.tasks.delayed.list_suspects(self.now)]
         needed = min(worker.slots.shared, job.spec.slots if place.is_ordinary else max(job.spec.slots, suspects[0]))
         kept = {attempt for attempt in worker.held if attempt in old or not self.is_lower(attempt, place.rank)}
         in_the_way = sum(worker.held[attempt].slots for attempt in kept)
@@ -409,11 +409,11 @@ class ReactorMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Everything comes to an end, if people and workers let it, and time goes on. Then nobody holds a slot."""
         for job in list(self.reactor.jobs):
-            self.take(self.reactor.release(job.id, self.now))
+            self.take(self.reactor.control.release(job.id, self.now))
         self.greet(3, 0)
         self.run_out()
         for job in list(self.reactor.jobs):
-            self.take(self.reactor.close(job.id, self.now))
+            self.take(self.reactor.control.close(job.id, self.now))
             self.reactor.check()
             self.commit()
         self.run_out()
@@ -427,7 +427,7 @@ class ReactorMachine(RuleBasedStateMachine):
             for worker in self.held:
                 self.report(worker, 100, Ending(cause=Cause.EXIT, exit_code=0, started=0.0, ended=0.001))
             is_busy = any(job.tasks.given for job in self.reactor.jobs) or self.reactor.next_deadline() is not None
-            if not (is_busy or self.reactor.needs_dispatch):
+            if not (is_busy or self.reactor.dispatcher.is_needed):
                 return
         raise AssertionError(f"still there: {[job.id for job in self.reactor.jobs]}")
 

@@ -38,7 +38,7 @@ def test_no_task_is_given_before_it_is_due_and_only_to_those_who_know_the_time(
     assert worker is not None
     reactor.on_clock(ahead)
     at = ahead + wait
-    _, effects = reactor.submit(JobSpec(command="true", at=at, clock_ahead=ahead), 0.0)
+    _, effects = reactor.control.submit(JobSpec(command="true", at=at, clock_ahead=ahead), 0.0)
     assert not is_given(effects)
     now, known = 0.0, ahead
     for seconds, ahead_now, knows_time in moves:

@@ -29,6 +29,9 @@ def erase_times(made: Any) -> Any:
     return replace(made, at=0.0)
 
 
+TIMELESS = ("drain", "on_capacity", "on_claims_lost", "on_clock")  # these change something, and need no time for it
+
+
 class Beside(Reactor):
     """A reactor that has another one beside it, to which the same happens on another machine."""
 
@@ -36,31 +39,30 @@ class Beside(Reactor):
         super().__init__(policy)
         self.steady = Reactor(policy)
         self.is_within = False  # a step that is part of another one happened to both already
+        self._do_both(self, self.steady)
+        self._do_both(self.control, self.steady.control)
 
+    def _do_both(self, ours: object, steady: object) -> None:
+        for name, beside in inspect.getmembers(steady, inspect.ismethod):
+            has_time = "now" in inspect.signature(beside).parameters and not name.startswith(("_", "restore"))
+            if has_time or name in TIMELESS:
+                setattr(ours, name, self._compare(getattr(ours, name), beside))
 
-def _do_both(method: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(method)
-    def step(self: Beside, *args: Any) -> Any:
-        if self.is_within:
-            return method(self, *args)
-        given = [tuple(arg) if isinstance(arg, Iterator) else arg for arg in args]
-        expected = method(self.steady, *deepcopy(given))  # a job comes back from the store for each of them
-        self.is_within = True
-        made = method(self, *given)
-        self.is_within = False
-        assert erase_times(made) == erase_times(expected)
-        assert Reactor.next_deadline(self) == Reactor.next_deadline(self.steady)
-        return made
+    def _compare(self, method: Callable[..., Any], beside: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(method)
+        def step(*args: Any) -> Any:
+            if self.is_within:
+                return method(*args)
+            given = [tuple(arg) if isinstance(arg, Iterator) else arg for arg in args]
+            expected = beside(*deepcopy(given))  # a job comes back from the store for each of them
+            self.is_within = True
+            made = method(*given)
+            self.is_within = False
+            assert erase_times(made) == erase_times(expected)
+            assert self.next_deadline() == self.steady.next_deadline()
+            return made
 
-    return step
-
-
-TIMELESS = ("drain", "on_capacity", "on_claims_lost", "on_clock")  # these change something, and need no time for it
-
-for name, method in inspect.getmembers(Reactor, inspect.isfunction):
-    has_time = "now" in inspect.signature(method).parameters and not name.startswith(("_", "restore"))
-    if has_time or name in TIMELESS:
-        setattr(Beside, name, _do_both(method))
+        return step
 
 
 class SteppedMachine(ReactorMachine):
@@ -70,7 +72,7 @@ class SteppedMachine(ReactorMachine):
 
     @rule(seconds=steps)
     def step_wall_clock(self, seconds: float) -> None:
-        self.reactor.wall_ahead += seconds
+        self.reactor.clocks.wall_ahead += seconds
 
 
 TestStepped = SteppedMachine.TestCase

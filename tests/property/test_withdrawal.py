@@ -75,7 +75,7 @@ class WithdrawalMachine(ReactorMachine):
         assert not again, "all new work is withdrawn at once"
 
     def holds_current(self, record: object) -> bool:
-        return isinstance(record, Claimed) and any(map(self.reactor.is_current, record.attempts))
+        return isinstance(record, Claimed) and any(attempt in self.reactor.owners for attempt in record.attempts)
 
     def compare(self) -> None:
         if self.foreman.batch.records:

@@ -168,7 +168,7 @@ class ForemanProgram(Actor):
     def now(self) -> float:
         """The time of an event, by the monotonic clock. The reactor hears along with it what the wall clock shows."""
         now = self.simulation.now + self._age
-        self.foreman.reactor.wall_ahead = self.wall_ahead - self._age
+        self.foreman.reactor.clocks.wall_ahead = self.wall_ahead - self._age
         return now
 
     def read_shared(self) -> float | None:

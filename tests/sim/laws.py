@@ -101,9 +101,11 @@ class Laws:
             self._check_running(worker, foreman.reactor)
 
     def _check_running(self, worker: KnownWorker, reactor: Reactor) -> None:
-        if worker.begun and worker.info.reports_begun:
-            require(worker.begun <= self.started, Law.RUNNING, f"{worker.info.id} did not begin {worker.begun}")
-            running = sum(worker.held[attempt].slots for attempt in worker.begun if reactor.is_current(attempt))
+        if worker.held.begun and worker.info.reports_begun:
+            require(
+                worker.held.begun <= self.started, Law.RUNNING, f"{worker.info.id} did not begin {worker.held.begun}"
+            )
+            running = sum(worker.held[attempt].slots for attempt in worker.held.begun if attempt in reactor.owners)
             slots = self.slots[worker.info.name]
             require(
                 running <= slots, Law.RUNNING, f"tasks run in {running} slots of {worker.info.id}, which has {slots}"

@@ -7,7 +7,7 @@ from tests.sim.laws import Law, require
 from tests.sim.roundrobin_peers import find_unended
 from tests.waiting import run_sync
 
-from gandy.core.jobs import FINAL_JOB_STATES
+from gandy.core.model import FINAL_JOB_STATES
 from gandy.core.reactor import LONGEST_REFUSAL_PAUSE
 from gandy.core.workers import PING_PONG
 from gandy.doors.roundrobin.door import RoundRobinDoor

@@ -96,10 +96,10 @@ class WallClockForeman(Foreman):
     def on_data(self, link: Link, data: bytes, now: float) -> None:
         super().on_data(link, data, now)
         if link.peer.worker is not None:
-            link.peer.worker.last_heard = now + self.reactor.wall_ahead
+            link.peer.worker.last_heard = now + self.reactor.clocks.wall_ahead
 
     def _cut_silent(self, now: float) -> None:
-        super()._cut_silent(now + self.reactor.wall_ahead)
+        super()._cut_silent(now + self.reactor.clocks.wall_ahead)
 
 
 class StubbornForeman(Foreman):

@@ -344,9 +344,9 @@ class GandyWorker(WorkerMachine):
 
     def _count_known_busy(self) -> int:
         """A foreman that knows nothing of a task, and is about to have it killed, cannot tell how many slots it has."""
-        is_current = self._program.foreman.reactor.is_current
+        owners = self._program.foreman.reactor.owners
         running = self.tasks.running.values()
-        return sum(count_slots(task) if is_current(get_attempt(task)) else 1 for task in running)
+        return sum(count_slots(task) if get_attempt(task) in owners else 1 for task in running)
 
     # Other things that it says
 

@@ -108,7 +108,7 @@ def test_the_jobs_go_on_to_their_end(path: Path) -> None:
         assert store.get_task(2, job=3).state is TaskState.WAITING  # again: the worker never had it
         commit(reactor.on_begun("w-1", [attempt_key(5)], 102.0))
         assert store.get_counts(1).running == 1
-        commit(reactor.close(JobId(3), 103.0))
+        commit(reactor.control.close(JobId(3), 103.0))
         for _ in range(20):
             worker = reactor.workers.find("w-1")
             assert worker is not None

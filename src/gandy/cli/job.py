@@ -8,8 +8,7 @@ import click
 
 from gandy.client import Job
 from gandy.clocks import read_wall
-from gandy.core.jobs import FINAL_JOB_STATES
-from gandy.core.model import JobState
+from gandy.core.model import FINAL_JOB_STATES, JobState
 from gandy.core.requests import TaskOutput
 from gandy.core.rows import JobRow
 from gandy.errors import GandyError, LinkError

@@ -8,8 +8,7 @@ from typing import Any, Final
 from gandy.client.connection import Connection, check_progress, return_pauses
 from gandy.client.function_sets import FunctionSets
 from gandy.client.output import OutputReader
-from gandy.core.jobs import FINAL_JOB_STATES
-from gandy.core.model import TaskState
+from gandy.core.model import FINAL_JOB_STATES, TaskState
 from gandy.core.requests import (
     CancelJob,
     Explained,

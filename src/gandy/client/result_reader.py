@@ -7,7 +7,7 @@ from gandy.client.connection import Connection, check, check_progress
 from gandy.client.link import ClientLink
 from gandy.client.output import OutputReader
 from gandy.client.task_queue import TaskFuture, TaskQueue
-from gandy.core.jobs import FINAL_JOB_STATES
+from gandy.core.model import FINAL_JOB_STATES
 from gandy.core.requests import JobFound, ListResults, ResultRow, Results
 from gandy.errors import GandyError, LinkError
 from gandy.ids import JobId, TaskNumber

@@ -7,10 +7,9 @@ from gandy.core import requests as ask
 from gandy.core.effects import Effect, Reply
 from gandy.core.extensions import RETRACT, Retraction, decode_retraction, encode
 from gandy.core.foreman import Foreman
-from gandy.core.jobs import FINAL_JOB_STATES
 from gandy.core.links import Link
 from gandy.core.looking import Looking, check_readable
-from gandy.core.model import AttemptKey, JobState
+from gandy.core.model import FINAL_JOB_STATES, AttemptKey, JobState
 from gandy.core.records import JobForgotten
 from gandy.core.refusal import Refusal
 from gandy.core.rows import JobRow, RecoveredJob
@@ -53,13 +52,13 @@ class Changing:
         reactor, now = self._foreman.reactor, self._standing.now
         match request:
             case ask.CancelJob(job, tasks):
-                return reactor.cancel(job, tasks, now)
+                return reactor.control.cancel(job, tasks, now)
             case ask.HoldJob(job):
-                return reactor.hold(job, now)
+                return reactor.control.hold(job, now)
             case ask.ReleaseJob(job):
-                return reactor.release(job, now)
+                return reactor.control.release(job, now)
             case ask.RetryJob(job, tasks):
-                return reactor.retry(job, tasks, now) or (yield from self._retry_final(job, tasks))
+                return reactor.control.retry(job, tasks, now) or (yield from self._retry_final(job, tasks))
             case _:
                 assert_never(request)
 
@@ -72,11 +71,11 @@ class Changing:
         found: RecoveredJob | None = yield Look(lambda store: store.load_job(job))
         now = self._standing.now
         if reactor.jobs.find(job) is not None:  # another client was quicker
-            return reactor.retry(job, tasks, now)
+            return reactor.control.retry(job, tasks, now)
         if found is None:
             return []
         unfinished = {before for before in found.row.spec.after if reactor.jobs.find(before) is not None}
-        return reactor.revive(make_job(found, unfinished, now), tasks, now)
+        return reactor.control.revive(make_job(found, unfinished, now), tasks, now)
 
     def retract(self, request: ask.RetractTasks) -> Steps[ask.Answer]:
         """Cancel tasks that have not begun, and only those. What a worker has is asked of that worker."""
@@ -84,13 +83,13 @@ class Changing:
         check_readable((yield from self._looking.get_job(request.job)))
         yield Note("retracted", {"job": request.job, "tasks": len(request.tasks)})
         reactor = self._foreman.reactor
-        given = reactor.list_given(request.job, request.tasks)
-        at_hand, effects = reactor.retract(request.job, request.tasks, self._standing.now)
+        given = reactor.control.list_given(request.job, request.tasks)
+        at_hand, effects = reactor.control.retract(request.job, request.tasks, self._standing.now)
         yield Commit(effects)
         dropped = yield from self._have_dropped(given)
         current = [a.task for a in dropped if reactor.current_attempt(a.job, a.task) == a]
         if current:
-            yield Commit(reactor.cancel(request.job, current, self._standing.now))
+            yield Commit(reactor.control.cancel(request.job, current, self._standing.now))
         return ask.Retracted((*at_hand, *(attempt.task for attempt in dropped)))
 
     def _have_dropped(self, given: Mapping[str, list[AttemptKey]]) -> Steps[list[AttemptKey]]:

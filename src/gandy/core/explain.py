@@ -25,13 +25,14 @@ def explain_waiting(reactor: "Reactor", job: "ActiveJob", now: Monotonic) -> lis
     limit = job.spec.limit
     if limit is not None and job.tasks.given >= limit:
         reasons.append(f"Its limit of {limit} tasks at the same time is reached.")
-    due = job.tasks.next_due()
+    due = job.tasks.delayed.next_due()
     if due is not None and due > now and job.tasks.find_ready(now) is None:
         reasons.append(f"The next task failed before and is tried again in {due - now:.0f} s.")
-    if job.at is not None and reactor.clock_ahead is None:
+    ahead = reactor.clocks.shared_ahead
+    if job.at is not None and ahead is None:
         reasons.append("It waits for its time, and the foreman does not know the shared time.")
-    elif job.at is not None and reactor.clock_ahead is not None:
-        left = job.find_start(reactor.clock_ahead) - now
+    elif job.at is not None and ahead is not None:
+        left = job.find_start(ahead) - now
         reasons.append(f"It waits for its time, in {left:.1f} s." if left > 0 else f"Its time was {-left:.1f} s ago.")
     if job.held or job.awaited:
         return reasons
@@ -68,20 +69,21 @@ def _explain_slots(reactor: "Reactor", job: "ActiveJob", able: "list[KnownWorker
         ahead = sum(1 for other in reactor.jobs if other.rank < job.rank and other.may_start)
         behind = f" {ahead} {'job goes' if ahead == 1 else 'jobs go'} before it." if ahead else ""
         return [f"All slots are taken: {used} of {slots}.{behind}"]
-    kept_for = sorted(gathers for gathers in reactor.gathering.values() if gathers.rank < job.rank)
+    kept_for = sorted(gathers for gathers in reactor.dispatcher.places.values() if gathers.rank < job.rank)
     if kept_for:
         return [f"Free slots are kept for job {kept_for[0].job}, whose next task needs several on one worker."]
     return []
 
 
 def _explain_suspects(job: "ActiveJob", now: Monotonic) -> list[str]:
-    suspects = job.tasks.list_suspects(now)
+    suspects = job.tasks.delayed.list_suspects(now)
     if not suspects:
         return []
     task = suspects[0]
-    crashes, slots = job.tasks.strikes(task).crashes, job.tasks.suspect_slots(task)
+    strikes = job.tasks.strikes[task]
+    slots = strikes.suspect_slots
     wait = f"It waits for {slots} free slots on one worker, or for a whole worker, so that fewer tasks run beside it."
-    return [f"Task {task} was lost with {crashes} workers. {wait}"]
+    return [f"Task {task} was lost with {strikes.crashes} workers. {wait}"]
 
 
 def _explain_refusal(worker: "KnownWorker", now: Monotonic) -> str:

@@ -138,8 +138,8 @@ class Foreman:
                 self._hear(link, data[taken:], now)
         else:
             self._hear(link, data, now)
-        if self.reactor.unmet and link.peer.worker is not None:
-            self.reactor.on_room(link.peer.worker)
+        if self.reactor.dispatcher.unmet and link.peer.worker is not None:
+            self.reactor.dispatcher.on_room(link.peer.worker)
 
     def _hear(self, link: Link, data: bytes, now: Monotonic) -> None:
         try:
@@ -264,7 +264,7 @@ class Foreman:
 
     def share_slots(self, now: Monotonic) -> None:
         """Have tasks of jobs leave slots to calls that wait, which do not wait for a store that takes long."""
-        if self.batch or self.reactor.needs_dispatch:
+        if self.batch or self.reactor.dispatcher.is_needed:
             self._offer_room(now)
         self.switchboard.share(now)
         self.flush_calls(now)
@@ -292,7 +292,7 @@ class Foreman:
 
     @property
     def _may_dispatch(self) -> bool:
-        return self.reactor.needs_dispatch and not self.is_paused
+        return self.reactor.dispatcher.is_needed and not self.is_paused
 
     def take_batch(self, now: Monotonic) -> Batch:
         """What has happened since the last one, and which worker gets which task now."""
@@ -320,11 +320,11 @@ class Foreman:
         batch.records += self.batch.records
         batch.sends += self.batch.sends
         self.batch = Batch()
-        new = find_new_work(batch.records, self.reactor)
+        new = find_new_work(batch.records, self.reactor.owners)
         batch.records = keep_records(batch.records, new)
         batch.sends = keep_sends(batch.sends, new)
         if new:
-            batch.add(self.reactor.withdraw(new, now))
+            batch.add(self.reactor.control.withdraw(new, now))
         return new
 
     def on_store_ready(self, now: Monotonic) -> None:

@@ -8,10 +8,11 @@ wait has a bound: until that is over, and then for the longest of those that fil
 from math import inf
 from typing import Final, NamedTuple
 
+from gandy.core.held import Held
 from gandy.core.jobs import ActiveJob, JobTable
 from gandy.core.policy import Policy
 from gandy.core.queue import Need, Rank
-from gandy.core.workers import Held, KnownWorker, WorkerTable
+from gandy.core.workers import KnownWorker, WorkerTable
 from gandy.ids import JobId
 from gandy.moments import NEVER, Monotonic
 

@@ -64,7 +64,9 @@ class Intake:
             spec = self._check_time(spec, spec.at, shared_ahead)
         self._uploads.pop((link, request.upload), None)
         spec = replace(spec, identity=identity)
-        number, effects = self._foreman.reactor.submit(spec, self._standing.now, request.lines, past, upload.number)
+        number, effects = self._foreman.reactor.control.submit(
+            spec, self._standing.now, request.lines, past, upload.number
+        )
         if spec.is_open:
             self._owners[number] = link
         return number, effects
@@ -78,7 +80,7 @@ class Intake:
             raise Refusal("refused", "the time of the job is more than ten years ahead")
         reactor = self._foreman.reactor
         reactor.on_clock(ahead)
-        return replace(spec, clock_ahead=ahead - reactor.wall_ahead, boot=reactor.boot, boot_ahead=ahead)
+        return replace(spec, clock_ahead=ahead - reactor.clocks.wall_ahead, boot=reactor.clocks.boot, boot_ahead=ahead)
 
     def add_lines(self, request: ask.AddLines, link: Link) -> list[Effect]:
         self._refuse_in_trouble()
@@ -103,11 +105,11 @@ class Intake:
         if count + len(request.inputs) > MAX_TASKS:
             raise Refusal("refused", f"a job has at most {MAX_TASKS:,} tasks")
         self._owners[job.id] = link
-        return self._foreman.reactor.add_tasks(job.id, request.first, request.inputs, self._standing.now)
+        return self._foreman.reactor.control.add_tasks(job.id, request.first, request.inputs, self._standing.now)
 
     def close_job(self, job: JobId) -> list[Effect]:
         self._owners.pop(job, None)
-        return self._foreman.reactor.close(job, self._standing.now)
+        return self._foreman.reactor.control.close(job, self._standing.now)
 
     def on_start(self, now: Monotonic) -> None:
         """Clients of the last foreman may find their way back to this one."""

@@ -102,9 +102,6 @@ def _final_state(counts: Counts, is_cancelled: bool) -> JobState:
     return JobState.FAILED if counts.failed else JobState.FINISHED
 
 
-FINAL_JOB_STATES = frozenset({JobState.FINISHED, JobState.FAILED, JobState.CANCELLED})
-
-
 class JobTable:
     """Jobs by number, and for the dispatcher: those that might start one, and those that the clock starts."""
 
@@ -123,6 +120,15 @@ class JobTable:
 
     def find(self, job: JobId) -> ActiveJob | None:
         return self._jobs.get(job)
+
+    def get(self, job: JobId) -> ActiveJob:
+        """A job that must be here."""
+        return self._jobs[job]
+
+    def is_same(self, job: JobId, identity: int) -> bool:
+        """False if the job that has this number now is another one than the job with this identity."""
+        found = self._jobs.get(job)
+        return found is None or 0 in (identity, found.spec.identity) or identity == found.spec.identity
 
     def add(self, job: ActiveJob) -> None:
         self._jobs[job.id] = job
@@ -144,7 +150,7 @@ class JobTable:
     def settle(self, job: ActiveJob) -> None:
         """Something about the job changed: see where it stands."""
         self._queue.settle(job.rank, job.need)
-        if job.tasks.next_due() is None:
+        if job.tasks.delayed.next_due() is None:
             self.delayed.pop(job.id, None)
         else:
             self.delayed[job.id] = job
@@ -158,7 +164,7 @@ class JobTable:
         self._queue.check()
         for job in self._jobs.values():
             assert self._queue.find(job.id) == job.need
-            assert (job.id in self.delayed) == (job.tasks.next_due() is not None)
+            assert (job.id in self.delayed) == (job.tasks.delayed.next_due() is not None)
             job.tasks.check()
             assert job.spec.limit is None or job.tasks.given <= job.spec.limit
             assert job.tasks.given == sum(1 for _ in job.tasks.in_states(*GIVEN_STATES))

@@ -251,7 +251,7 @@ class Link:
         ended = []
         for result in event.results:
             attempt = self._find_attempt(result)
-            if reactor.is_same_job(attempt.job, read_identity(result)):
+            if reactor.jobs.is_same(attempt.job, read_identity(result)):
                 self._attempts.pop(result.pair, None)
             else:
                 attempt = AttemptKey(attempt.job, attempt.task, 0)  # of a job that is lost: no attempt of this one
@@ -281,7 +281,7 @@ class Link:
 
     def _find_absent(self, attempts: Iterable[AttemptKey], reactor: Reactor) -> str | None:
         """The absent plain worker that has one of these attempts, unless it came in with another key."""
-        absent = reactor.find_absent_owner(attempts)
+        absent = reactor.owners.find_absent(attempts)
         is_plain = absent is not None and absent.startswith(NAMELESS)
         return absent if absent is not None and is_plain and self._may_be(absent, reactor) else None
 

@@ -187,7 +187,7 @@ def _describe_worker(worker: KnownWorker, board: Switchboard, now: Monotonic) ->
         name=worker.info.name,
         slots=worker.slots.total,
         used=worker.slots.busy,
-        running=len(worker.begun),
+        running=len(worker.held.begun),
         tags=tuple(sorted(worker.info.tags)),
         connected=worker.connected,
         draining=worker.draining,

@@ -69,6 +69,10 @@ class JobState(IntEnum):
     CANCELLED = 5
 
 
+# A job in one of these is history, once no worker has any of its tasks.
+FINAL_JOB_STATES: Final = frozenset({JobState.FINISHED, JobState.FAILED, JobState.CANCELLED})
+
+
 class Cause(IntEnum):
     """How an attempt ended."""
 

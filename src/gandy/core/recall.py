@@ -46,10 +46,6 @@ class Recaller:
         self._recall_for_idle(now, wanted)
         return [Recall(worker, tuple(attempts)) for worker, attempts in wanted.items()]
 
-    def is_stalled(self, worker: KnownWorker, now: Monotonic) -> bool:
-        """It is full, and has ended nothing for as long as all that waits there should take."""
-        return worker.slots.by_tasks >= worker.slots.shared and now - worker.last_moved >= self._policy.look_ahead
-
     @property
     def next_look(self) -> Monotonic:
         """When to look for workers that end nothing while tasks wait there."""
@@ -57,7 +53,7 @@ class Recaller:
 
     def _recall_from_stalled(self, now: Monotonic, wanted: dict[str, list[AttemptKey]]) -> None:
         """Tasks of one job should not wait behind a slow task while those of another could begin in their stead."""
-        stalled = [worker for worker in self._workers.laden.values() if self.is_stalled(worker, now)]
+        stalled = [worker for worker in self._workers.laden.values() if is_stalled(worker, now, self._policy)]
         waiting = (job.id for job in self._jobs.in_order() if job.may_start and job.tasks.find_ready(now) is not None)
         ready = set(islice(waiting, 2)) if stalled else set()
         for worker in stalled:
@@ -68,7 +64,7 @@ class Recaller:
         """Tasks that should have begun by now wait no longer in the way of others of higher rank."""
         waiting = self._list_first_waiting(now)
         for worker in list(self._workers.laden.values()):
-            begun = set(worker.list_suspects())
+            begun = set(worker.held.list_suspects())
             first = next((attempt for attempt in worker.held if attempt not in begun), None)
             if first is None:
                 continue
@@ -88,7 +84,7 @@ class Recaller:
         given_up: set[Need | None] = set()
         first = []
         for job in self._jobs.in_order(given_up):
-            is_ready = job.tasks.find_ready(now) is not None or job.tasks.list_suspects(now)
+            is_ready = job.tasks.find_ready(now) is not None or job.tasks.delayed.list_suspects(now)
             if job.may_start and job.at is None and is_ready:
                 given_up.add(job.need)
                 first.append(job)
@@ -141,7 +137,7 @@ class Recaller:
 
     def _mark(self, worker: KnownWorker, chosen: list[AttemptKey], wanted: dict[str, list[AttemptKey]]) -> None:
         if chosen:
-            worker.recalled.update(chosen)
+            worker.held.recalled.update(chosen)
             self._workers.settle(worker)
             wanted.setdefault(worker.info.id, []).extend(chosen)
 
@@ -152,8 +148,8 @@ class Recaller:
         """What has begun stays, and what has a time: perhaps no other worker knows the time."""
         job = self._jobs.find(attempt.job)
         is_timed = job is not None and job.at is not None
-        may_wait = not is_timed and attempt not in worker.begun
-        return may_wait and attempt not in worker.recalled and self._owners.is_current(attempt, worker)
+        may_wait = not is_timed and attempt not in worker.held.begun
+        return may_wait and attempt not in worker.held.recalled and self._owners.is_current(attempt, worker)
 
     def _list_free(self, job: ActiveJob) -> Iterator[int]:
         """Slots for tasks of this job, worker by worker."""
@@ -168,6 +164,11 @@ class Recaller:
         """
         is_quick = job.pace is not None and worker.waiting * job.pace < SOON * worker.slots.shared
         return is_quick and now < worker.last_moved + SOON
+
+
+def is_stalled(worker: KnownWorker, now: Monotonic, policy: Policy) -> bool:
+    """It is full, and has ended nothing for as long as all that waits there should take."""
+    return worker.slots.by_tasks >= worker.slots.shared and now - worker.last_moved >= policy.look_ahead
 
 
 class _Idle:

@@ -2,9 +2,11 @@
 
 from gandy.core.jobs import ActiveJob
 from gandy.core.model import GIVEN_STATES, AttemptKey, TaskState
-from gandy.core.reactor import LONGEST_RETRY_PAUSE, Reactor
+from gandy.core.progress import LONGEST_RETRY_PAUSE
+from gandy.core.reactor import Reactor
 from gandy.core.rows import Recovered, RecoveredJob, TaskRow
-from gandy.core.tasks import Strikes, TaskTable
+from gandy.core.strikes import Strikes
+from gandy.core.tasks import TaskTable
 from gandy.ids import JobId
 from gandy.moments import Monotonic
 
@@ -19,7 +21,7 @@ def restore(reactor: Reactor, recovered: Recovered, now: Monotonic) -> None:
 
 def restore_job(reactor: Reactor, found: RecoveredJob, others: set[JobId], now: Monotonic) -> None:
     """Take up one job. `others` are jobs that are not final either, for those it waits for."""
-    reactor.restore_job(make_job(found, others, now))
+    reactor.control.restore(make_job(found, others, now))
     for task in found.tasks:
         if task.state in GIVEN_STATES:
             reactor.restore_attempt(AttemptKey(found.row.job, task.task, task.attempt), task.worker, now)

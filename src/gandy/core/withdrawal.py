@@ -4,13 +4,13 @@ No peer has heard of any of it. Results, and what people decided about older job
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gandy.core.effects import Give, Reply, Send
 from gandy.core.model import AttemptKey
+from gandy.core.owners import Owners
 from gandy.core.records import (
     Claimed,
     Ended,
@@ -25,9 +25,6 @@ from gandy.core.records import (
     TasksSet,
 )
 from gandy.ids import JobId, TaskNumber
-
-if TYPE_CHECKING:
-    from gandy.core.reactor import Reactor
 
 
 class Withdrawal(Struct):
@@ -47,7 +44,7 @@ class Withdrawal(Struct):
         return job in self.jobs or task >= self.grown.get(job, task + 1)
 
 
-def find_new_work(records: Iterable[Record], reactor: "Reactor") -> Withdrawal:
+def find_new_work(records: Iterable[Record], owners: Owners) -> Withdrawal:
     """A claim that has ended meanwhile, with its worker or by a cancel, stays: the record of its end needs it."""
     found = Withdrawal()
     for record in records:
@@ -60,7 +57,7 @@ def find_new_work(records: Iterable[Record], reactor: "Reactor") -> Withdrawal:
                 found.uploads.setdefault(upload, first)
             case Claimed(worker, attempts):
                 for attempt in attempts:
-                    if found.covers(attempt.job, attempt.task) or reactor.is_current(attempt):
+                    if found.covers(attempt.job, attempt.task) or attempt in owners:
                         found.claims[attempt] = worker
             case _:
                 pass

@@ -5,13 +5,13 @@ One account of slots for every kind of work. The order of use is the least recen
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
-from msgspec import Struct, field
+from msgspec import Struct
 
-from gandy.core.model import AttemptKey, TaskKey
+from gandy.core.held import HeldAttempts
 from gandy.core.slots import SlotAccount
-from gandy.moments import NEVER, Monotonic
+from gandy.moments import LONG_AGO, NEVER, Monotonic
 
 # What ids of workers begin with that came in by another door: no other worker may have such an id.
 ROUND_ROBIN: Final = "roundrobin/"
@@ -42,39 +42,25 @@ class ServedCall(Protocol):
     slots: int
 
 
-class Held(NamedTuple):
-    """What one attempt takes of its worker."""
+class KnownWorker:
+    """A worker, what it holds, and what it may get."""
 
-    slots: int
-    since: Monotonic = Monotonic(0.0)  # when it was given out
-    work_us: int = 0  # microseconds of slots that it is expected to use, as far as they count for the look-ahead
-
-
-class KnownWorker(Struct, eq=False):
-    """A worker and what it holds."""
-
-    info: WorkerInfo
-    connected: bool = False
-    draining: bool = False  # gets nothing new
-    dismissed: bool = False  # was told to leave at once; what it held is not lost by accident
-    refusals: int = 0  # in a row, of tasks that we thought it had a slot for
-    ask_again_at: Monotonic = NEVER  # where it refused the last task; until then it gets nothing new
-    problem: str = ""  # what it is short of, and so uses fewer slots than it has
-    knows_time: bool = False  # the shared one, and so it can begin tasks at a time
-    absent_since: Monotonic = Monotonic(0.0)  # where it is not connected
-    last_heard: Monotonic = Monotonic(0.0)
-    last_moved: Monotonic = Monotonic(0.0)  # when it was given tasks, or ended some
-    slots: SlotAccount = field(default_factory=SlotAccount)
-    work_us: int = 0  # microseconds of slots that all it holds is expected to use
-    turn: int = 0  # the lower, the longer ago it was used
-    held: dict[AttemptKey, Held] = field(default_factory=dict)
-    recalled: set[AttemptKey] = field(default_factory=set)  # of these, the ones that are wanted back
-    ungiven: set[AttemptKey] = field(default_factory=set)  # of these, the ones that are not sent to it yet
-    begun: set[AttemptKey] = field(default_factory=set)  # of these, the ones that are known to have begun
-    serves: Mapping[int, ServedCall] = field(default_factory=dict)  # calls that it runs, by our numbers
-
-    def __post_init__(self) -> None:
-        self.slots.shared = self.info.slots
+    def __init__(self, info: WorkerInfo, connected: bool = False, absent_since: Monotonic = LONG_AGO) -> None:
+        self.info = info
+        self.connected = connected
+        self.absent_since = absent_since  # if it is not connected
+        self.draining = False  # gets nothing new
+        self.dismissed = False  # was told to leave at once; what it held is not lost by accident
+        self.refusals = 0  # in a row, of tasks that we thought it had a slot for
+        self.ask_again_at = NEVER  # if it refused the last task; until then it gets nothing new
+        self.problem = ""  # what it is short of, and so uses fewer slots than it has
+        self.knows_time = False  # the shared one, and so it can begin tasks at a time
+        self.last_heard = Monotonic(0.0)
+        self.last_moved = Monotonic(0.0)  # when it was given tasks, or ended some
+        self.turn = 0  # the lower, the longer ago it was used
+        self.slots = SlotAccount(shared=info.slots)
+        self.held = HeldAttempts(self.slots)
+        self.serves: Mapping[int, ServedCall] = {}  # calls that it runs, by our numbers
 
     def introduce(self, info: WorkerInfo) -> None:
         """What the worker tells about itself now."""
@@ -93,26 +79,7 @@ class KnownWorker(Struct, eq=False):
     @property
     def waiting(self) -> int:
         """Slots that what it holds lacks, as far as it was not asked for back."""
-        return -self.slots.free_for_tasks - len(self.recalled)
-
-    def list_suspects(self) -> list[AttemptKey]:
-        """What may have ended this worker: all that is known to have begun, and what may have done so since.
-
-        Tasks begin in the order in which they are given, if there are slots for them. Where it is not known how many
-        slots there are, as of a worker that is away since the foreman started, the oldest is suspected.
-        """
-        sent = [attempt for attempt in self.held if attempt not in self.ungiven]
-        suspects = [attempt for attempt in sent if attempt in self.begun]
-        if not self.slots.shared:
-            return suspects or sent[:1]
-        left = self.slots.busy_with_tasks - sum(self.held[attempt].slots for attempt in suspects)
-        for attempt in sent:
-            if attempt not in self.begun:
-                left -= self.held[attempt].slots
-                if left < 0:
-                    break
-                suspects.append(attempt)
-        return suspects
+        return -self.slots.free_for_tasks - len(self.held.recalled)
 
     @property
     def is_laden(self) -> bool:
@@ -122,30 +89,6 @@ class KnownWorker(Struct, eq=False):
     @property
     def is_willing(self) -> bool:
         return self.connected and not self.draining and self.ask_again_at == NEVER
-
-    def holds(self, task: TaskKey) -> bool:
-        """Whether it has an attempt at this task, perhaps one that is about to be killed."""
-        return any(attempt.task_key == task for attempt in self.held)
-
-    def take(self, attempt: AttemptKey, held: Held) -> None:
-        """The attempt is here. What it took before, if it was here already, is not counted twice."""
-        before = self.held.get(attempt)
-        if before is not None:
-            self._count(before, -1)
-        self.held[attempt] = held
-        self._count(held, 1)
-
-    def release(self, attempt: AttemptKey) -> None:
-        self.ungiven.discard(attempt)
-        self.recalled.discard(attempt)
-        self.begun.discard(attempt)
-        held = self.held.pop(attempt, None)
-        if held is not None:
-            self._count(held, -1)
-
-    def _count(self, held: Held, sign: int) -> None:
-        self.slots.by_tasks += sign * held.slots
-        self.work_us += sign * held.work_us
 
 
 class WorkerTable:
@@ -188,6 +131,12 @@ class WorkerTable:
         """The worker may be asked again. `settle` follows."""
         worker.ask_again_at = NEVER
         self.refusing.pop(worker.info.id, None)
+
+    def forgive(self, worker: KnownWorker) -> None:
+        """The worker said something about its slots, so a refusal before that proves nothing. `settle` follows."""
+        if worker.refusals:
+            worker.refusals = 0
+            self.resume(worker)
 
     def settle(self, worker: KnownWorker) -> None:
         """The worker's account changed: see whether it still has a turn."""
@@ -232,11 +181,10 @@ class WorkerTable:
             worker.slots.check(
                 (held.slots for held in worker.held.values()), (call.slots for call in worker.serves.values())
             )
-            assert worker.work_us == sum(held.work_us for held in worker.held.values())
+            worker.held.check()
             assert (worker.room > 0) == (worker.info.id in self._turns)
             assert (worker.slots.by_tasks < worker.slots.shared) == (worker.info.id in self.spare)
             assert worker.is_laden == (worker.info.id in self.laden)
-            assert worker.ungiven | worker.recalled | worker.begun <= set(worker.held)
             assert (worker.ask_again_at < NEVER) == (worker.info.id in self.refusing)
         tables = (self._turns, self._changed, self.spare, self.laden, self.refusing)
         assert all(worker in self._workers for table in tables for worker in table)

@@ -35,6 +35,6 @@ class DeadWorkers:
             asyncio.get_running_loop().call_later(pause, self.watch, worker, pid, later)
             return
         now = self._now()
-        known = (each for each in left.results if self._reactor.is_same_job(each.job_id, read_identity(each)))
+        known = (each for each in left.results if self._reactor.jobs.is_same(each.job_id, read_identity(each)))
         ended = [(read_attempt(result), read_ending(result)) for result in known]
         self._decide([*self._reactor.on_results(worker, ended, now), *self._reactor.on_gone(worker, now)])

@@ -7,10 +7,9 @@ from typing import Any, Final
 
 from gandy.core import requests as ask
 from gandy.core.foreman import Batch
-from gandy.core.jobs import FINAL_JOB_STATES
 from gandy.core.links import Link
 from gandy.core.looking import describe_end
-from gandy.core.model import FINAL_STATES, TaskState
+from gandy.core.model import FINAL_JOB_STATES, FINAL_STATES, TaskState
 from gandy.core.records import (
     Began,
     Claimed,

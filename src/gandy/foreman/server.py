@@ -209,7 +209,7 @@ class Server:
 
     def now(self) -> Monotonic:
         """When an event happens, for the reactor, which hears along with it what the wall clock shows."""
-        self.foreman.reactor.wall_ahead = self.clock.read_wall_ahead()
+        self.foreman.reactor.clocks.wall_ahead = self.clock.read_wall_ahead()
         return self.clock.now()
 
     async def _clock_loop(self) -> None:

@@ -15,9 +15,6 @@ MEANT_BY_ALL: Final[Mapping[TaskState, tuple[TaskState, ...]]] = {
     TaskState.CANCELLED: (TaskState.WAITING,),
 }
 
-# A job in one of these is history, once no worker has any of its tasks.
-FINAL_JOB_STATES: Final = frozenset({JobState.FINISHED, JobState.FAILED, JobState.CANCELLED})
-
 
 def check(records: Sequence[Record]) -> None:
     """Raises: StoreError: a record gives a task to a worker without a claim, or ends what no worker has."""

@@ -8,7 +8,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gandy.core.model import FINAL_STATES, GIVEN_STATES, AttemptKey, Counts, Input, JobSpec, JobState, TaskState
+from gandy.core.model import (
+    FINAL_JOB_STATES,
+    FINAL_STATES,
+    GIVEN_STATES,
+    AttemptKey,
+    Counts,
+    Input,
+    JobSpec,
+    JobState,
+    TaskState,
+)
 from gandy.core.records import (
     Began,
     Claimed,
@@ -30,7 +40,7 @@ from gandy.ids import JobId, TaskNumber
 from gandy.limits import MAX_PAGE
 from gandy.moments import Wall
 from gandy.store.base import JobRow, Recovered, RecoveredJob, TaskRow
-from gandy.store.law import FINAL_JOB_STATES, MEANT_BY_ALL, check, first_state
+from gandy.store.law import MEANT_BY_ALL, check, first_state
 
 
 class _Kept(Struct):

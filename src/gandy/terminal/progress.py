@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from gandy.core.jobs import FINAL_JOB_STATES
-from gandy.core.model import JobState
+from gandy.core.model import FINAL_JOB_STATES, JobState
 from gandy.core.rows import JobRow
 from gandy.progress import ProgressBar
 from gandy.terminal.exits import ExitCode

@@ -84,9 +84,9 @@ def test_after_a_cut_what_runs_is_reported_again(tmp_path: Path) -> None:
             while not (await crew.find_counts(job)).running:
                 await asyncio.sleep(0.01)
             (worker,) = crew.program.server.foreman.reactor.workers
-            worker.begun.clear()
+            worker.held.begun.clear()
             await crew.cut()
-            await until_async(lambda: bool(worker.begun))
+            await until_async(lambda: bool(worker.held.begun))
             assert await crew.find_counts(job) == Counts(running=1)
             gate.touch()
             await job.wait()
@@ -109,7 +109,7 @@ def test_a_function_whose_process_never_took_it_is_given_back(tmp_path: Path) ->
             os.kill(pid, signal.SIGSTOP)
             waiting = asyncio.ensure_future(crew.client.run(nap, 0.001))
             reactor = crew.program.server.foreman.reactor
-            await until_async(lambda: any(worker.begun for worker in reactor.workers))
+            await until_async(lambda: any(worker.held.begun for worker in reactor.workers))
             os.kill(pid, signal.SIGKILL)
             assert await waiting == 0.001
             (row, *_) = [row async for row in crew.client.jobs()]

@@ -35,7 +35,7 @@ class Played:
             self.reactor.on_hello(worker, [], 0.0)
 
     def submit(self, spec: JobSpec, now: float = 0.0) -> list[Effect]:
-        _, effects = self.reactor.submit(spec, now)
+        _, effects = self.reactor.control.submit(spec, now)
         return self.seen(effects)
 
     def end(self, attempt: AttemptKey, ending: Ending = OK, worker: str = "w", now: float = 1.0) -> list[Effect]:

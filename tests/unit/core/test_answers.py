@@ -102,7 +102,7 @@ def test_a_time_must_be_known_near_and_not_over(crew: ServedForeman) -> None:
     assert refused(crew, ask.Submit(at)).kind == "no_clock"
     for crew.shared, text in ((1_002.0, "2.0 s ago"), (-1e9, "ten years")):
         assert text in str(refused(crew, ask.Submit(at)))
-    crew.shared, crew.foreman.reactor.wall_ahead = 900.0, 5_000.0
+    crew.shared, crew.foreman.reactor.clocks.wall_ahead = 900.0, 5_000.0
     spec = crew.ask(ask.ShowJob(crew.ask(ask.Submit(at)).job)).row.spec
     assert (spec.boot_ahead, spec.clock_ahead) == (800.0, 900.0 - 5_100.0)
     assert crew.ask(ask.GetTime()) == ask.Time(900.0)
@@ -121,7 +121,7 @@ def test_what_a_slow_store_takes_does_not_move_the_shared_clock(crew: ServedFore
     crew.before_step = pass_time
     job = crew.ask(ask.Submit(JobSpec(command="true", at=1_000.0, after=(first,)))).job
     assert crew.ask(ask.ShowJob(job)).row.spec.boot_ahead == 800.0
-    assert crew.foreman.reactor.clock_ahead == 800.0
+    assert crew.foreman.reactor.clocks.shared_ahead == 800.0
 
 
 def test_lines_may_come_in_parts_before_their_job(crew: ServedForeman) -> None:

@@ -179,7 +179,7 @@ def test_gathering_does_not_move_to_and_fro() -> None:
     crew.submit(a_spec(9, name="low"), now=0.1)
     crew.end(key(1), took(1.0), "a", 1.0)
     crew.end(key(3), took(1.0), "b", 1.0)
-    moves, where = [], set(crew.reactor.gathering)
+    moves, where = [], set(crew.reactor.dispatcher.places)
     for step in range(1, 400):
         now = 1.0 + step / 10
         for worker in "ab":  # wherever it gathers, all seems to take longer than on the other
@@ -188,9 +188,9 @@ def test_gathering_does_not_move_to_and_fro() -> None:
             for attempt, each in list(found.held.items()):
                 found.held[attempt] = each._replace(since=now - (30.0 if worker in where else 0.9))
         crew.seen(crew.reactor.on_time(now))
-        if set(crew.reactor.gathering) != where:
+        if set(crew.reactor.dispatcher.places) != where:
             moves.append(now)
-            where = set(crew.reactor.gathering)
+            where = set(crew.reactor.dispatcher.places)
     assert 1 < len(moves) < 9
 
 
@@ -342,9 +342,9 @@ def test_a_worker_is_cleared_for_a_suspect() -> None:
     assert crew.counts().running == 1  # alone, on two slots
     assert given(crew.submit(a_spec(3), now=2.0)) == {}
     crew.seen(crew.reactor.on_gone("c", 3.0))
-    crew.reactor.hold(JobId(1), 3.0)
+    crew.reactor.control.hold(JobId(1), 3.0)
     assert given(crew.seen(crew.reactor.on_hello(a_worker("d", 2), [], 4.0))) == {"d": [key(1, job=2), key(2, job=2)]}
-    crew.reactor.release(JobId(1), 4.0)
+    crew.reactor.control.release(JobId(1), 4.0)
     assert given(crew.end(key(1, job=2), OK, "d", 5.0)) == {}
     assert given(crew.end(key(2, job=2), OK, "d", 5.0)) == {"d": [key(1, 4)]}
 

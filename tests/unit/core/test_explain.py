@@ -18,7 +18,7 @@ def explain(reactor: Reactor, job: int, now: float = 0.0) -> str:
 
 
 def submit(reactor: Reactor, **changes: object) -> JobId:
-    job, _ = reactor.submit(JobSpec(command="true", **changes), 0.0)  # type: ignore[arg-type]
+    job, _ = reactor.control.submit(JobSpec(command="true", **changes), 0.0)  # type: ignore[arg-type]
     return job
 
 

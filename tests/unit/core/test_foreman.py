@@ -281,7 +281,7 @@ def test_a_task_gets_the_slot_that_a_call_returns_without_waiting_for_the_clock(
     crew = Crew()
     worker, client = crew.worker("w", slots=1), crew.client("c")
     crew.foreman.on_data(client, a_call(1), 2.0)
-    crew.foreman.batch.add(crew.foreman.reactor.submit(JobSpec(command="true"), 2.0)[1])
+    crew.foreman.batch.add(crew.foreman.reactor.control.submit(JobSpec(command="true"), 2.0)[1])
     assert not any(isinstance(send, Give) for send in crew.foreman.take_batch(2.0).sends)
     crew.foreman.on_data(client, a_call(2) + calls.encode(calls.CANCEL, 0, 2), 2.5)
     assert not crew.foreman.has_work
@@ -294,7 +294,7 @@ def test_a_task_gets_the_slot_that_a_call_returns_without_waiting_for_the_clock(
 def test_calls_do_not_wait_for_a_store_that_takes_long() -> None:
     crew = Crew()
     worker, client = crew.worker("w", slots=1), crew.client("c")
-    crew.foreman.batch.add(crew.foreman.reactor.submit(JobSpec(command="true"), 1.0)[1])
+    crew.foreman.batch.add(crew.foreman.reactor.control.submit(JobSpec(command="true"), 1.0)[1])
     batch = crew.foreman.take_batch(1.0)
     for send in batch.sends:
         crew.foreman.perform(send, {}, 1.0)

@@ -11,7 +11,7 @@ def a_job(number: int = 1, tasks: int = 2, priority: int = 0, awaited: set[JobId
 
 def end(job: ActiveJob, *states: TaskState) -> ActiveJob:
     for number, state in enumerate(states, 1):
-        job.tasks.end(TaskNumber(number), state)
+        job.tasks.move(TaskNumber(number), state)
     return job
 
 

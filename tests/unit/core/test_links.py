@@ -111,7 +111,7 @@ class Room:
         return messages
 
     def submit(self, **changes: object) -> None:
-        _, effects = self.foreman.reactor.submit(JobSpec(command="true", **changes), 0.0)  # type: ignore[arg-type]
+        _, effects = self.foreman.reactor.control.submit(JobSpec(command="true", **changes), 0.0)  # type: ignore[arg-type]
         self.foreman.batch.add(effects)
         self.work()
 
@@ -177,7 +177,7 @@ def python_orders(room: Room) -> list[PythonOrders | None]:
 def test_what_the_calls_of_a_job_share_is_told_once_on_a_link() -> None:
     room = a_gandy_room()
     spec = JobSpec(command="f", tasks=3, has_lines=True, python=PythonSpec(shared=b"function", fresh=True))
-    _, effects = room.foreman.reactor.submit(spec, 0.0)
+    _, effects = room.foreman.reactor.control.submit(spec, 0.0)
     room.foreman.batch.add(effects)
     room.inputs = {KEY: b"input"}
     room.work()
@@ -192,7 +192,7 @@ def test_jobs_may_be_made_of_one_spec() -> None:
     room = a_gandy_room()
     spec = JobSpec(command="true")
     for _ in range(2):
-        room.foreman.batch.add(room.foreman.reactor.submit(spec, 0.0)[1])
+        room.foreman.batch.add(room.foreman.reactor.control.submit(spec, 0.0)[1])
     room.work()
     ((_, message),) = room.said()
     assert isinstance(message, Job)
@@ -202,7 +202,7 @@ def test_jobs_may_be_made_of_one_spec() -> None:
 def test_a_worker_that_refused_is_told_again_what_calls_share() -> None:
     room = a_gandy_room()
     spec = JobSpec(command="f", tasks=1, has_lines=True, python=PythonSpec(shared=b"function"))
-    _, effects = room.foreman.reactor.submit(spec, 0.0)
+    _, effects = room.foreman.reactor.control.submit(spec, 0.0)
     room.foreman.batch.add(effects)
     room.work()
     ((number, _),) = room.said()
@@ -239,7 +239,7 @@ def test_a_plain_worker_gets_what_it_knows() -> None:
 def test_an_argument_vector_is_quoted_for_a_plain_worker() -> None:
     room = Room()
     room.hear(0, Hello(1))
-    _, effects = room.foreman.reactor.submit(JobSpec(command=("echo", "a b")), 0.0)
+    _, effects = room.foreman.reactor.control.submit(JobSpec(command=("echo", "a b")), 0.0)
     room.foreman.batch.add(effects)
     room.work()
     message = room.said()[-1][1]
@@ -595,7 +595,7 @@ def test_what_fits_no_frame_fails_with_the_reason_and_nothing_else_waits_for_it(
     room = a_gandy_room()
     records = []
     for command in (text, "true"):
-        room.foreman.batch.add(room.foreman.reactor.submit(JobSpec(command=command), 0.0)[1])
+        room.foreman.batch.add(room.foreman.reactor.control.submit(JobSpec(command=command), 0.0)[1])
     records = room.work()
     ((_, message),) = room.said()
     assert isinstance(message, Job)

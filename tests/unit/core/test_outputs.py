@@ -112,13 +112,13 @@ def test_what_a_worker_could_not_keep_is_said_with_its_reason() -> None:
 
 def test_output_that_was_lost_with_its_worker_is_said_to_be() -> None:
     crew = Kept()
-    crew.foreman.batch.add(crew.foreman.reactor.cancel(ONE, None, crew.now))
+    crew.foreman.batch.add(crew.foreman.reactor.control.cancel(ONE, None, crew.now))
     crew.pump()
     crew.pieces = [encode(Piece(b"", is_last=True, is_absent=True))]
     assert crew.read() == ask.Output(b"", 1, is_last=True)  # it was cancelled, and wrote nothing
     lost = Kept()
     lost.end(1, ending=wrote(cause=Cause.WORKER_LOST))
-    lost.foreman.batch.add(lost.foreman.reactor.cancel(ONE, None, lost.now))
+    lost.foreman.batch.add(lost.foreman.reactor.control.cancel(ONE, None, lost.now))
     lost.pump()
     lost.pieces = [encode(Piece(b"", is_last=True, is_absent=True))]
     request = ask.ReadOutput(ONE, FIRST, "out", 1)

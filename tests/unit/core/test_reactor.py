@@ -117,22 +117,22 @@ def test_a_held_job_starts_nothing_until_it_is_released() -> None:
     crew = Played(a_worker())
     effects = crew.submit(a_spec(1, held=True))
     assert (given(effects), states(effects)) == ({}, [JobState.PAUSED])
-    effects = crew.seen(crew.reactor.release(ONE, 1.0))
+    effects = crew.seen(crew.reactor.control.release(ONE, 1.0))
     assert given(effects) == {"w": [key()]}
-    assert crew.reactor.release(ONE, 1.0) == []
-    assert states(crew.seen(crew.reactor.hold(ONE, 1.0))) == [JobState.RUNNING]
+    assert crew.reactor.control.release(ONE, 1.0) == []
+    assert states(crew.seen(crew.reactor.control.hold(ONE, 1.0))) == [JobState.RUNNING]
 
 
 def test_steps_that_come_together_are_one_for_whoever_gives_out_tasks() -> None:
     reactor = Reactor()
-    assert not reactor.needs_dispatch
+    assert not reactor.dispatcher.is_needed
     effects = reactor.on_hello(a_worker(slots=3), [], 0.0)
     for _ in range(2):
-        effects += reactor.submit(a_spec(1), 0.0)[1]
-    assert reactor.needs_dispatch
+        effects += reactor.control.submit(a_spec(1), 0.0)[1]
+    assert reactor.dispatcher.is_needed
     assert given(effects) == {}
     assert given(reactor.dispatch(1.0)) == {"w": [key(job=1), key(job=2)]}
-    assert not reactor.needs_dispatch
+    assert not reactor.dispatcher.is_needed
     reactor.check()
 
 
@@ -185,7 +185,7 @@ def test_what_is_due_and_waits_for_a_slot_needs_no_clock() -> None:
 def test_the_clock_cannot_help_before_the_next_decision() -> None:
     reactor = Reactor()
     reactor.on_hello(a_worker(slots=1), [], 0.0)
-    reactor.submit(a_spec(1, retries=1, retry_pause=1.0), 0.0)
+    reactor.control.submit(a_spec(1, retries=1, retry_pause=1.0), 0.0)
     reactor.dispatch(0.0)
     reactor.on_results("w", [(key(), FAILED)], 10.0)
     assert reactor.next_deadline() is None  # the store may be slow, or fail for hours
@@ -256,8 +256,8 @@ def test_a_worker_gets_no_new_attempt_while_it_has_an_old_one() -> None:
     crew = Played(a_worker(slots=2))
     crew.submit(a_spec(1))
     crew.reactor.on_given("w", [key()], 1.0)
-    crew.reactor.cancel(ONE, [TaskNumber(1)], 1.0)
-    _, effects = crew.reactor.submit(a_spec(1), 1.0)
+    crew.reactor.control.cancel(ONE, [TaskNumber(1)], 1.0)
+    _, effects = crew.reactor.control.submit(a_spec(1), 1.0)
     assert given(effects) == {"w": [key(job=2)]}
 
 
@@ -298,7 +298,7 @@ def test_what_never_reached_a_worker_is_given_again_under_another_number() -> No
 
 def test_what_is_not_sent_yet_stays_with_a_worker_that_comes_back() -> None:
     crew = Played(a_worker(slots=1))
-    crew.reactor.submit(a_spec(1), 0.0)
+    crew.reactor.control.submit(a_spec(1), 0.0)
     crew.reactor.on_absent("w", 0.0)
     assert crew.seen(crew.reactor.on_hello(a_worker(slots=1), [], 1.0)) == []
     assert crew.reactor.on_given("w", [key()], 1.0) == [key()]
@@ -309,7 +309,7 @@ def test_what_is_not_sent_yet_stays_with_a_worker_that_comes_back() -> None:
 def test_what_is_no_longer_its_own_is_not_sent_to_a_worker() -> None:
     crew = Played(a_worker(slots=1))
     crew.submit(a_spec(1))
-    crew.reactor.cancel(ONE, None, 1.0)
+    crew.reactor.control.cancel(ONE, None, 1.0)
     assert crew.reactor.on_given("w", [key()], 1.0) == []
 
 
@@ -364,7 +364,7 @@ def test_what_was_cancelled_and_then_refused_holds_no_slot() -> None:
     crew = Played(a_worker(slots=1))
     crew.submit(a_spec(1))
     crew.reactor.on_given("w", [key()], 1.0)
-    crew.reactor.cancel(ONE, None, 1.0)
+    crew.reactor.control.cancel(ONE, None, 1.0)
     assert ended(crew.seen(crew.reactor.on_refused("w", [key()], 1.0))) == []
     crew.reactor.on_time(2.0)
     assert given(crew.submit(a_spec(1))) == {"w": [key(job=2)]}
@@ -376,7 +376,7 @@ def test_a_lost_claim_neither_runs_nor_is_forgotten() -> None:
     crew.reactor.on_claims_lost([key(), key(9)])
     crew.reactor.check()
     assert crew.counts() == Counts(waiting=1)
-    assert not crew.reactor.needs_dispatch  # two foremen must not take turns in losing it
+    assert not crew.reactor.dispatcher.is_needed  # two foremen must not take turns in losing it
 
 
 def test_a_draining_worker_gets_nothing_new() -> None:
@@ -446,13 +446,13 @@ def test_tasks_that_wait_for_later_do_not_count_for_a_share() -> None:
 def test_who_may_not_have_a_task_gets_those_behind_it_once_another_has_it() -> None:
     crew = Played(a_worker("a", 6))
     crew.submit(a_spec(9))
-    crew.reactor.hold(ONE, 0.5)
-    crew.reactor.cancel(ONE, [TaskNumber(task) for task in range(1, 7)], 0.5)
+    crew.reactor.control.hold(ONE, 0.5)
+    crew.reactor.control.cancel(ONE, [TaskNumber(task) for task in range(1, 7)], 0.5)
     over = Ending(cause=Cause.CANCELLED)
     crew.seen(crew.reactor.on_results("a", [(key(task), over) for task in (1, 3, 5, 6)], 0.6))  # not 2 and 4
-    crew.reactor.retry(ONE, [TaskNumber(task) for task in range(1, 5)], 0.8)
+    crew.reactor.control.retry(ONE, [TaskNumber(task) for task in range(1, 5)], 0.8)
     crew.seen(crew.reactor.on_hello(an_eager_worker("b", slots=2, ahead=1), [], 1.0))
-    shares = given(crew.seen(crew.reactor.release(ONE, 2.0)))
+    shares = given(crew.seen(crew.reactor.control.release(ONE, 2.0)))
     assert {worker: len(attempts) for worker, attempts in shares.items()} == {"a": 4, "b": 3}
 
 
@@ -472,7 +472,7 @@ def test_an_end_that_tells_nothing_new_makes_nobody_look_at_all_workers(
 def test_a_task_may_be_named_twice() -> None:
     crew = Played(a_worker())
     crew.submit(a_spec(2))
-    effects = crew.seen(crew.reactor.cancel(ONE, [TaskNumber(1), TaskNumber(1)], 1.0))
+    effects = crew.seen(crew.reactor.control.cancel(ONE, [TaskNumber(1), TaskNumber(1)], 1.0))
     assert ended(effects) == [(key(1), TaskState.CANCELLED)]
 
 
@@ -530,7 +530,7 @@ def test_a_worker_that_is_absent_is_not_asked_to_give_back() -> None:
 def test_what_was_killed_is_not_had_back() -> None:
     crew = Played(an_eager_worker("a", ahead=1))
     crew.submit(a_spec(2))
-    crew.reactor.cancel(ONE, None, 1.0)
+    crew.reactor.control.cancel(ONE, None, 1.0)
     assert recalled(crew.seen(crew.reactor.on_hello(an_eager_worker("b"), [], 1.0))) == {}
 
 
@@ -593,7 +593,7 @@ def test_only_what_a_worker_has_can_begin_there(worker: str, attempt: AttemptKey
     crew = Played(an_eager_worker(ahead=0))
     crew.submit(a_spec(2))
     crew.reactor.on_hello(a_worker("v", tags=()), [], 0.0)
-    crew.reactor.hold(ONE, 0.0)
+    crew.reactor.control.hold(ONE, 0.0)
     counts = crew.counts()
     assert crew.seen(crew.reactor.on_begun(worker, [attempt], 1.0)) == []
     assert crew.counts() == counts
@@ -601,7 +601,7 @@ def test_only_what_a_worker_has_can_begin_there(worker: str, attempt: AttemptKey
 
 def test_what_is_not_sent_yet_cannot_have_begun() -> None:
     crew = Played(an_eager_worker())
-    crew.reactor.submit(a_spec(1), 0.0)
+    crew.reactor.control.submit(a_spec(1), 0.0)
     assert crew.reactor.on_begun("w", [key(1)], 1.0) == []
     crew.reactor.on_given("w", [key(1)], 2.0)
     assert crew.reactor.on_begun("w", [key(1)], 3.0) == [Began("w", (key(1),), 3.0)]
@@ -610,11 +610,11 @@ def test_what_is_not_sent_yet_cannot_have_begun() -> None:
 def test_what_was_cancelled_and_is_not_over_runs_for_its_worker_only() -> None:
     crew = Played(an_eager_worker())
     crew.submit(a_spec(2))
-    crew.reactor.cancel(ONE, [TaskNumber(1)], 1.0)
+    crew.reactor.control.cancel(ONE, [TaskNumber(1)], 1.0)
     assert crew.seen(crew.reactor.on_begun("w", [key(1)], 2.0)) == []
     worker = crew.reactor.workers.find("w")
     assert worker is not None
-    assert worker.begun == {key(1)}
+    assert worker.held.begun == {key(1)}
     assert crew.counts() == Counts(assigned=1, cancelled=1)
 
 
@@ -622,7 +622,7 @@ def test_what_runs_is_killed_by_a_cancel_like_what_waits_on_a_worker() -> None:
     crew = Played(an_eager_worker(ahead=1))
     crew.submit(a_spec(3))
     crew.reactor.on_begun("w", [key(1)], 1.0)
-    effects = crew.seen(crew.reactor.cancel(ONE, None, 2.0))
+    effects = crew.seen(crew.reactor.control.cancel(ONE, None, 2.0))
     assert sorted(ended(effects)) == [(key(1), TaskState.CANCELLED), (key(2), TaskState.CANCELLED)]
     assert {attempt for effect in effects if isinstance(effect, KillAttempts) for attempt in effect.attempts} == {
         key(1),
@@ -653,7 +653,7 @@ def test_a_successor_has_what_its_former_worker_had_begun() -> None:
     crew.seen(crew.reactor.on_hello(an_eager_worker("b", ahead=1), [key(1), key(2)], 2.0, ["a"]))
     worker = crew.reactor.workers.find("b")
     assert worker is not None
-    assert worker.begun == {key(1)}
+    assert worker.held.begun == {key(1)}
 
 
 def test_all_that_is_known_to_run_is_blamed_for_the_end_of_its_worker() -> None:
@@ -680,7 +680,7 @@ def test_a_worker_has_time_to_begin_what_it_was_given_just_now() -> None:
 def test_cancel_ends_waiting_tasks_at_once_and_kills_running_ones() -> None:
     crew = Played(a_worker(slots=1))
     crew.submit(a_spec(3))
-    effects = crew.seen(crew.reactor.cancel(ONE, None, 1.0))
+    effects = crew.seen(crew.reactor.control.cancel(ONE, None, 1.0))
     assert effects[0] == TasksSet(ONE, TaskState.CANCELLED, None, 1.0)
     assert ended(effects) == [(key(1), TaskState.CANCELLED)]
     assert KillAttempts("w", (key(1),)) in effects
@@ -690,7 +690,7 @@ def test_cancel_ends_waiting_tasks_at_once_and_kills_running_ones() -> None:
 def test_a_killed_task_holds_its_slot_until_the_worker_says_it_is_over() -> None:
     crew = Played(a_worker(slots=1))
     crew.submit(a_spec(1))
-    crew.reactor.cancel(ONE, None, 1.0)
+    crew.reactor.control.cancel(ONE, None, 1.0)
     assert given(crew.submit(a_spec(1))) == {}
     effects = crew.end(key(1), Ending(cause=Cause.CANCELLED))
     assert ended(effects) == []
@@ -700,22 +700,22 @@ def test_a_killed_task_holds_its_slot_until_the_worker_says_it_is_over() -> None
 def test_a_task_that_is_not_over_on_one_worker_is_tried_again_on_another() -> None:
     crew = Played(a_worker("a", slots=3), a_worker("b", slots=3))
     assert given(crew.submit(a_spec(3))) == {"a": [key(1), key(3)], "b": [key(2)]}
-    crew.reactor.cancel(ONE, [TaskNumber(1)], 1.0)
-    assert given(crew.seen(crew.reactor.retry(ONE, [TaskNumber(1)], 2.0))) == {"b": [key(1, 2)]}
+    crew.reactor.control.cancel(ONE, [TaskNumber(1)], 1.0)
+    assert given(crew.seen(crew.reactor.control.retry(ONE, [TaskNumber(1)], 2.0))) == {"b": [key(1, 2)]}
 
 
 def test_a_killed_task_is_not_lost_a_second_time_with_its_worker() -> None:
     crew = Played(a_worker(slots=1))
     crew.submit(a_spec(1))
-    crew.reactor.cancel(ONE, None, 1.0)
+    crew.reactor.control.cancel(ONE, None, 1.0)
     assert crew.seen(crew.reactor.on_gone("w", 2.0)) == []
 
 
 def test_what_is_cancelled_before_it_went_out_holds_no_slot() -> None:
     """Its worker has never heard of it, and will not say that it is over."""
     played = Played(a_worker())
-    played.reactor.submit(a_spec(2), 0.0)
-    played.seen(played.reactor.cancel(ONE, [TaskNumber(1)], 1.0))
+    played.reactor.control.submit(a_spec(2), 0.0)
+    played.seen(played.reactor.control.cancel(ONE, [TaskNumber(1)], 1.0))
     assert played.reactor.on_given("w", [key(1), key(2)], 1.0) == [key(2)]
     played.reactor.check()
     worker = played.reactor.workers.find("w")
@@ -727,11 +727,11 @@ def test_some_tasks_can_be_cancelled() -> None:
     crew = Played(a_worker(slots=1))
     crew.submit(a_spec(4))
     tasks = [TaskNumber(1), TaskNumber(3), TaskNumber(99)]
-    effects = crew.seen(crew.reactor.cancel(ONE, tasks, 1.0))
+    effects = crew.seen(crew.reactor.control.cancel(ONE, tasks, 1.0))
     assert TasksSet(ONE, TaskState.CANCELLED, (TaskNumber(3),), 1.0) in effects
     assert crew.counts() == Counts(waiting=2, cancelled=2)
-    assert crew.reactor.cancel(JobId(9), None, 1.0) == []
-    effects = crew.seen(crew.reactor.cancel(ONE, [TaskNumber(1)], 1.0))
+    assert crew.reactor.control.cancel(JobId(9), None, 1.0) == []
+    effects = crew.seen(crew.reactor.control.cancel(ONE, [TaskNumber(1)], 1.0))
     assert effects == []
 
 
@@ -739,19 +739,19 @@ def test_retry_lets_failed_and_cancelled_tasks_wait_again() -> None:
     crew = Played(a_worker(slots=1))
     crew.submit(a_spec(3))
     crew.end(key(1), FAILED)
-    crew.reactor.cancel(ONE, [TaskNumber(3)], 1.0)
-    effects = crew.seen(crew.reactor.retry(ONE, None, 2.0))
+    crew.reactor.control.cancel(ONE, [TaskNumber(3)], 1.0)
+    effects = crew.seen(crew.reactor.control.retry(ONE, None, 2.0))
     assert TasksSet(ONE, TaskState.WAITING, None, 2.0) in effects
     assert crew.counts() == Counts(waiting=2, running=1)
-    assert crew.reactor.retry(ONE, None, 2.0) == []
-    assert crew.reactor.retry(JobId(9), None, 2.0) == []
+    assert crew.reactor.control.retry(ONE, None, 2.0) == []
+    assert crew.reactor.control.retry(JobId(9), None, 2.0) == []
 
 
 def test_retry_of_some_tasks_forgives_them() -> None:
     crew = Played(a_worker(slots=1))
     crew.submit(a_spec(2))
     crew.end(key(1), FAILED)
-    effects = crew.seen(crew.reactor.retry(ONE, [TaskNumber(1), TaskNumber(2)], 2.0))
+    effects = crew.seen(crew.reactor.control.retry(ONE, [TaskNumber(1), TaskNumber(2)], 2.0))
     assert TasksSet(ONE, TaskState.WAITING, (TaskNumber(1),), 2.0) in effects
     crew.end(key(2), now=3.0)
     effects = crew.end(key(1, 2), FAILED, now=4.0)
@@ -764,8 +764,8 @@ def test_a_final_job_with_nothing_to_retry_stays_out_of_memory() -> None:
     job = crew.reactor.jobs.find(ONE)
     assert job is not None
     crew.end(key(1))
-    assert crew.reactor.revive(job, None, 2.0) == []
-    assert crew.reactor.revive(job, [TaskNumber(1)], 2.0) == []
+    assert crew.reactor.control.revive(job, None, 2.0) == []
+    assert crew.reactor.control.revive(job, [TaskNumber(1)], 2.0) == []
     assert crew.reactor.jobs.find(ONE) is None
 
 
@@ -775,7 +775,7 @@ def test_a_final_job_with_something_to_retry_comes_back() -> None:
     job = crew.reactor.jobs.find(ONE)
     assert job is not None
     crew.end(key(1), FAILED)
-    assert given(crew.seen(crew.reactor.revive(job, None, 2.0))) == {"w": [key(1, 2)]}
+    assert given(crew.seen(crew.reactor.control.revive(job, None, 2.0))) == {"w": [key(1, 2)]}
     assert crew.reactor.jobs.find(ONE) is job
 
 
@@ -784,11 +784,11 @@ def test_a_final_job_with_something_to_retry_comes_back() -> None:
 
 def test_tasks_that_no_worker_has_are_retracted_at_once() -> None:
     crew = Played(an_eager_worker(slots=2, ahead=0))
-    crew.reactor.submit(a_spec(4), 0.0)
+    crew.reactor.control.submit(a_spec(4), 0.0)
     crew.reactor.on_given("w", [key(1)], 1.0)  # the second is on its way
     wanted = [TaskNumber(task) for task in (1, 2, 3, 3, 9)]
-    assert crew.reactor.list_given(ONE, wanted) == {"w": [key(1)]}
-    retracted, effects = crew.reactor.retract(ONE, wanted, 2.0)
+    assert crew.reactor.control.list_given(ONE, wanted) == {"w": [key(1)]}
+    retracted, effects = crew.reactor.control.retract(ONE, wanted, 2.0)
     assert retracted == (2, 3)
     crew.seen(effects)
     assert ended(effects) == [(key(2), TaskState.CANCELLED)]
@@ -796,7 +796,7 @@ def test_tasks_that_no_worker_has_are_retracted_at_once() -> None:
     assert crew.reactor.on_given("w", [key(2)], 2.0) == []
     assert crew.counts() == Counts(waiting=1, assigned=1, cancelled=2)
     crew.reactor.on_begun("w", [key(1)], 3.0)
-    assert crew.reactor.list_given(ONE, wanted) == {}
+    assert crew.reactor.control.list_given(ONE, wanted) == {}
 
 
 def test_tasks_that_ended_or_never_were_are_not_retracted() -> None:
@@ -804,14 +804,14 @@ def test_tasks_that_ended_or_never_were_are_not_retracted() -> None:
     crew.submit(a_spec(2))
     crew.reactor.on_given("w", [key(1)], 1.0)
     crew.end(key(1))
-    assert crew.reactor.retract(ONE, [TaskNumber(1), TaskNumber(9)], 2.0) == ((), [])
-    assert crew.reactor.list_given(ONE, [TaskNumber(1), TaskNumber(9)]) == {}
-    assert crew.reactor.retract(JobId(9), [TaskNumber(1)], 2.0) == ((), [])
-    assert crew.reactor.list_given(JobId(9), [TaskNumber(1)]) == {}
+    assert crew.reactor.control.retract(ONE, [TaskNumber(1), TaskNumber(9)], 2.0) == ((), [])
+    assert crew.reactor.control.list_given(ONE, [TaskNumber(1), TaskNumber(9)]) == {}
+    assert crew.reactor.control.retract(JobId(9), [TaskNumber(1)], 2.0) == ((), [])
+    assert crew.reactor.control.list_given(JobId(9), [TaskNumber(1)]) == {}
 
 
 def test_holding_nothing_does_nothing() -> None:
-    assert Played().reactor.hold(ONE, 0.0) == []
+    assert Played().reactor.control.hold(ONE, 0.0) == []
 
 
 # Jobs that wait for jobs
@@ -847,7 +847,7 @@ def test_a_job_is_cancelled_once_however_many_it_waits_for() -> None:
 )
 def test_a_job_may_wait_for_one_that_is_over(state: JobState, expected: JobState) -> None:
     crew = Played(a_worker())
-    _, effects = crew.reactor.submit(a_spec(1, after=(JobId(77),)), 0.0, past={JobId(77): state})
+    _, effects = crew.reactor.control.submit(a_spec(1, after=(JobId(77),)), 0.0, past={JobId(77): state})
     assert states(crew.seen(effects)) == [expected]
 
 
@@ -855,7 +855,7 @@ def test_pauses_of_held_jobs_wake_nobody() -> None:
     crew = Played(a_worker())
     crew.submit(a_spec(1, retries=1))
     crew.end(key(), FAILED)
-    crew.reactor.hold(ONE, 1.0)
+    crew.reactor.control.hold(ONE, 1.0)
     assert crew.reactor.next_deadline() is None
 
 
@@ -878,23 +878,23 @@ def an_open_job(crew: Played) -> None:
 def test_an_open_job_runs_what_is_added_and_ends_when_it_is_closed() -> None:
     crew = Played(a_worker(slots=2))
     an_open_job(crew)
-    effects = crew.seen(crew.reactor.add_tasks(ONE, TaskNumber(1), (b"a", b"b", b"c"), 1.0))
+    effects = crew.seen(crew.reactor.control.add_tasks(ONE, TaskNumber(1), (b"a", b"b", b"c"), 1.0))
     assert effects[0] == TasksAdded(ONE, TaskNumber(1), (b"a", b"b", b"c"), 1.0)
     assert given(effects) == {"w": [key(1), key(2)]}
     assert given(crew.end(key(1))) == {"w": [key(3)]}
     crew.end(key(2))
     assert states(crew.end(key(3))) == []
-    assert crew.seen(crew.reactor.close(ONE, 2.0))[0] == OpenJobClosed(ONE, 2.0)
+    assert crew.seen(crew.reactor.control.close(ONE, 2.0))[0] == OpenJobClosed(ONE, 2.0)
     assert crew.reactor.jobs.find(ONE) is None
-    assert crew.reactor.close(ONE, 2.0) == []
+    assert crew.reactor.control.close(ONE, 2.0) == []
 
 
 def test_a_job_that_is_closed_first_ends_with_its_last_task() -> None:
     crew = Played(a_worker())
     an_open_job(crew)
-    crew.reactor.add_tasks(ONE, TaskNumber(1), (b"a",), 1.0)
-    assert states(crew.reactor.close(ONE, 1.0)) == []
-    assert crew.reactor.add_tasks(ONE, TaskNumber(2), (b"b",), 1.0) == []
+    crew.reactor.control.add_tasks(ONE, TaskNumber(1), (b"a",), 1.0)
+    assert states(crew.reactor.control.close(ONE, 1.0)) == []
+    assert crew.reactor.control.add_tasks(ONE, TaskNumber(2), (b"b",), 1.0) == []
     assert states(crew.end(key(1))) == [JobState.FINISHED]
 
 
@@ -902,26 +902,26 @@ def test_what_waits_for_an_open_job_starts_when_that_is_closed() -> None:
     crew = Played(a_worker())
     an_open_job(crew)
     crew.submit(a_spec(1, after=(ONE,)))
-    assert given(crew.seen(crew.reactor.close(ONE, 1.0))) == {"w": [key(job=2)]}
+    assert given(crew.seen(crew.reactor.control.close(ONE, 1.0))) == {"w": [key(job=2)]}
 
 
 def test_tasks_that_come_twice_are_added_once() -> None:
     crew = Played()
     an_open_job(crew)
-    crew.reactor.add_tasks(ONE, TaskNumber(1), (b"a", b"b"), 1.0)
-    assert crew.seen(crew.reactor.add_tasks(ONE, TaskNumber(1), (b"a", b"b"), 2.0)) == []
-    assert crew.seen(crew.reactor.add_tasks(ONE, TaskNumber(4), (b"d",), 2.0)) == []
-    effects = crew.seen(crew.reactor.add_tasks(ONE, TaskNumber(2), (b"b", b"c"), 3.0))
+    crew.reactor.control.add_tasks(ONE, TaskNumber(1), (b"a", b"b"), 1.0)
+    assert crew.seen(crew.reactor.control.add_tasks(ONE, TaskNumber(1), (b"a", b"b"), 2.0)) == []
+    assert crew.seen(crew.reactor.control.add_tasks(ONE, TaskNumber(4), (b"d",), 2.0)) == []
+    effects = crew.seen(crew.reactor.control.add_tasks(ONE, TaskNumber(2), (b"b", b"c"), 3.0))
     assert effects == [TasksAdded(ONE, TaskNumber(3), (b"c",), 3.0)]
     assert crew.counts() == Counts(waiting=3)
-    assert crew.reactor.add_tasks(JobId(9), TaskNumber(1), (b"a",), 1.0) == []
+    assert crew.reactor.control.add_tasks(JobId(9), TaskNumber(1), (b"a",), 1.0) == []
 
 
 def test_cancel_closes_an_open_job() -> None:
     crew = Played(a_worker(slots=1))
     an_open_job(crew)
-    crew.reactor.add_tasks(ONE, TaskNumber(1), (b"a", b"b"), 1.0)
-    effects = crew.seen(crew.reactor.cancel(ONE, None, 2.0))
+    crew.reactor.control.add_tasks(ONE, TaskNumber(1), (b"a", b"b"), 1.0)
+    effects = crew.seen(crew.reactor.control.cancel(ONE, None, 2.0))
     assert effects[0] == OpenJobClosed(ONE, 2.0)
     assert states(effects) == [JobState.CANCELLED]
 
@@ -931,10 +931,10 @@ def test_cancel_closes_an_open_job() -> None:
 
 def test_records_carry_the_time_of_day_and_deadlines_do_not() -> None:
     crew = Played(a_worker())
-    crew.reactor.wall_ahead = 1000.0
+    crew.reactor.clocks.wall_ahead = 1000.0
     effects = crew.submit(a_spec(2, retries=1, retry_pause=4.0), now=1.0)
     assert {e.at for e in effects if isinstance(e, JobAdded | Claimed | JobSet)} == {1001.0}
-    crew.reactor.wall_ahead = -500.0
+    crew.reactor.clocks.wall_ahead = -500.0
     (ending,) = (e for e in crew.end(key(1), FAILED, now=2.0) if isinstance(e, Ended))
     assert (ending.at, ending.due) == (-498.0, -494.0)
     assert crew.reactor.next_deadline() == 6.0
@@ -946,15 +946,15 @@ def test_records_carry_the_time_of_day_and_deadlines_do_not() -> None:
 
 def test_people_do_things_at_a_time_of_day() -> None:
     crew = Played(a_worker(slots=1))
-    crew.reactor.wall_ahead = 1000.0
+    crew.reactor.clocks.wall_ahead = 1000.0
     crew.submit(a_spec(0, is_open=True))
-    effects = crew.reactor.add_tasks(ONE, TaskNumber(1), (b"a", b"b", b"c"), 1.0)
-    effects += crew.reactor.hold(ONE, 1.0)
-    effects += crew.reactor.cancel(ONE, [TaskNumber(2)], 1.0)
-    effects += crew.reactor.retry(ONE, None, 1.0)
-    effects += crew.reactor.cancel(ONE, None, 1.0)
+    effects = crew.reactor.control.add_tasks(ONE, TaskNumber(1), (b"a", b"b", b"c"), 1.0)
+    effects += crew.reactor.control.hold(ONE, 1.0)
+    effects += crew.reactor.control.cancel(ONE, [TaskNumber(2)], 1.0)
+    effects += crew.reactor.control.retry(ONE, None, 1.0)
+    effects += crew.reactor.control.cancel(ONE, None, 1.0)
     crew.submit(a_spec(0, is_open=True))
-    effects += crew.reactor.close(JobId(2), 1.0)
+    effects += crew.reactor.control.close(JobId(2), 1.0)
     records = [e for e in effects if type(e) in RECORDS]
     assert {type(e) for e in records} >= {TasksAdded, JobSet, TasksSet, OpenJobClosed, Ended}
     assert {getattr(e, "at", None) for e in records} == {1001.0}
@@ -1015,7 +1015,7 @@ def test_tasks_with_a_time_go_only_to_workers_that_know_the_time() -> None:
 def test_without_a_shared_time_nothing_with_a_time_is_given() -> None:
     played = a_timed_crew("w")
     played.reactor.on_clock(None)
-    assert played.reactor.clock_ahead is None
+    assert played.reactor.clocks.shared_ahead is None
     assert given(played.submit(a_timed_spec())) == {}
     assert given(played.seen(played.reactor.on_time(100.0))) == {}
     played.reactor.on_clock(AHEAD)
@@ -1046,7 +1046,7 @@ def test_when_the_shared_time_begins_anew_a_job_keeps_its_time_by_the_foremans_c
 def test_a_step_of_the_wall_clock_moves_no_time(step: float) -> None:
     played = a_timed_crew("w")
     played.submit(a_timed_spec())
-    played.reactor.wall_ahead += step
+    played.reactor.clocks.wall_ahead += step
     played.reactor.on_clock(AHEAD)
     assert played.reactor.next_deadline() == GIVEN_AT
 

@@ -3,10 +3,11 @@
 import pytest
 
 from gandy.core.calls import Call, OfferedCommand, Peer
+from gandy.core.held import Held
 from gandy.core.model import AttemptKey
 from gandy.core.sharing import TURN, Sharing
 from gandy.core.waiting import WaitingCalls
-from gandy.core.workers import Held, KnownWorker, WorkerInfo
+from gandy.core.workers import KnownWorker, WorkerInfo
 from gandy.errors import RemoteProtocolError
 from gandy.ids import JobId, TaskNumber
 
@@ -24,7 +25,7 @@ class Shop:
         self.peer.worker = KnownWorker(WorkerInfo("w", "w", slots), connected=True)
         self.peer.slots = self.peer.worker.slots
         for number in range(1, slots + 1):
-            self.peer.worker.take(AttemptKey(JobId(1), TaskNumber(number), 1), Held(1))
+            self.peer.worker.held.take(AttemptKey(JobId(1), TaskNumber(number), 1), Held(1))
         command.offers[self.peer] = self.peer.offers[COMMAND] = 1
         self.call = Call(None, 0, command)
         self.waiting.add(self.call, b"")

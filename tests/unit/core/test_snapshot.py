@@ -2,7 +2,8 @@ import pytest
 
 from gandy.core.model import AttemptKey, Counts, JobSpec, JobState, TaskState
 from gandy.core.policy import Policy
-from gandy.core.reactor import LONGEST_RETRY_PAUSE, Reactor
+from gandy.core.progress import LONGEST_RETRY_PAUSE
+from gandy.core.reactor import Reactor
 from gandy.core.records import Began
 from gandy.core.rows import JobRow, Recovered, RecoveredJob, TaskRow, find_runs
 from gandy.core.snapshot import restore
@@ -61,11 +62,11 @@ def test_a_pause_begins_anew_with_the_foreman_whatever_the_time_of_day(
 ) -> None:
     row = TaskRow(TaskNumber(1), TaskState.WAITING, 1, ended=ended, due=due)
     reactor = Reactor()
-    reactor.wall_ahead = wall_ahead
+    reactor.clocks.wall_ahead = wall_ahead
     restore(reactor, Recovered((RecoveredJob(a_row(1, 1), (row,)),), JobId(2)), 50.0)
     job = reactor.jobs.find(JobId(1))
     assert job is not None
-    assert job.tasks.next_due() == 50.0 + pause
+    assert job.tasks.delayed.next_due() == 50.0 + pause
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,7 @@ def test_a_pause_begins_anew_with_the_foreman_whatever_the_time_of_day(
 def test_a_job_remembers_how_far_the_shared_time_was_ahead(boot: str, clock_ahead: float) -> None:
     """950 is 100 before the wall clock, which is 850 before the monotonic one now."""
     reactor = Reactor(boot="this" if boot else "")
-    reactor.wall_ahead = 850.0
+    reactor.clocks.wall_ahead = 850.0
     row = a_row(1, 1, at=1_000.0, clock_ahead=100.0, boot=boot, boot_ahead=700.0)
     restore(reactor, Recovered((RecoveredJob(row, ()),), JobId(2)), 50.0)
     job = reactor.jobs.find(JobId(1))

@@ -3,10 +3,11 @@
 import pytest
 from tests.crews import ClientSeat, Crew, Frame, WorkerSeat
 
+from gandy.core.held import Held
 from gandy.core.model import AttemptKey
 from gandy.core.sharing import TURN
 from gandy.core.switchboard import GRACE, LAST_ID, Switchboard
-from gandy.core.workers import Held, WorkerInfo
+from gandy.core.workers import WorkerInfo
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import MAX_CREDIT, MAX_PATIENCE, MAX_PIECE_BYTES
@@ -1265,7 +1266,8 @@ def test_a_call_that_needs_all_slots_takes_turns_with_jobs() -> None:
 def test_calls_take_turns_with_a_task_that_needs_more_than_they_leave() -> None:
     crew = Crew()
     client, worker = crew.client(), used_by_jobs(crew, 4)
-    worker.account.held = {AttemptKey(JobId(1), TaskNumber(1), 1): Held(3)}
+    first = AttemptKey(JobId(1), TaskNumber(1), 1)
+    worker.account.held[first] = Held(3)
     for seq in range(4):
         client.call(seq)
     crew.share()
@@ -1273,7 +1275,7 @@ def test_calls_take_turns_with_a_task_that_needs_more_than_they_leave() -> None:
     assert worker.take() == [0, 1]
     crew.share(TURN)
     assert [frame[2:4] for frame in worker.take_others()] == [(1, 2), (2, 0)]
-    worker.account.held = {AttemptKey(JobId(1), TaskNumber(2), 1): Held(2)}
+    worker.account.held[first] = Held(2)
     crew.share()
     crew.share(TURN)
     assert [frame[2:4] for frame in worker.take_others()] == [(3, 2)]

@@ -40,7 +40,7 @@ class Disk:
 
     def submit(self, tasks: int = 1, token: str = "", **changes: object) -> JobId:
         spec = JobSpec(command="true", tasks=tasks, **changes)  # type: ignore[arg-type]
-        job, effects = self.reactor.submit(spec, 0.0)
+        job, effects = self.reactor.control.submit(spec, 0.0)
         self.decide([*effects, Reply(token, job, takes_work=True)])
         return job
 
@@ -75,6 +75,16 @@ def test_a_job_that_cannot_be_kept_never_was() -> None:
     assert disk.submit() == job + 1
 
 
+def test_a_new_task_that_was_cancelled_before_it_was_sent_holds_no_slot() -> None:
+    disk = Disk()
+    job = disk.submit(tasks=2)
+    batch = disk.foreman.take_batch(0.0)
+    disk.decide(disk.reactor.control.cancel(job, [TaskNumber(1)], 0.0))
+    batch, _ = disk.fail(batch)
+    assert disk.reactor.workers.find("w").slots.by_tasks == 0  # type: ignore[union-attr]
+    assert (batch.records, disk.reactor.jobs.find(job)) == ([], None)
+
+
 def test_what_was_decided_since_is_withdrawn_too() -> None:
     disk = Disk()
     disk.submit(token="first")
@@ -89,7 +99,7 @@ def test_nothing_begins_until_the_store_is_ready() -> None:
     disk = Disk()
     job = disk.submit(held=True)
     disk.commit()
-    disk.decide(disk.reactor.release(job, 0.0))
+    disk.decide(disk.reactor.control.release(job, 0.0))
     batch, _ = disk.fail()
     assert [type(record) for record in batch.records] == [JobSet, JobSet, JobSet]  # released, running, waiting again
     assert batch.records[-1] == JobSet(job, JobState.WAITING, False, 1.0)
@@ -128,15 +138,15 @@ def test_a_second_failure_finds_nothing_to_withdraw() -> None:
 def test_tasks_that_cannot_be_kept_are_taken_from_their_job() -> None:
     disk = Disk(slots=3)
     job = disk.submit(tasks=0, is_open=True, has_lines=True)
-    disk.decide(disk.reactor.add_tasks(job, TaskNumber(1), (b"a",), 0.0))
+    disk.decide(disk.reactor.control.add_tasks(job, TaskNumber(1), (b"a",), 0.0))
     disk.commit()
-    disk.decide(disk.reactor.add_tasks(job, TaskNumber(2), (b"b", b"c"), 0.0))
+    disk.decide(disk.reactor.control.add_tasks(job, TaskNumber(2), (b"b", b"c"), 0.0))
     disk.decide([Reply("adder", None, takes_work=True)])
     batch, refused = disk.fail()
     assert (batch.records, refused) == ([], ["adder"])
     assert disk.counts(job) == Counts(running=1)
     disk.foreman.on_store_ready(2.0)
-    disk.decide(disk.reactor.add_tasks(job, TaskNumber(2), (b"b", b"c"), 0.0))
+    disk.decide(disk.reactor.control.add_tasks(job, TaskNumber(2), (b"b", b"c"), 0.0))
     assert TasksAdded(job, TaskNumber(2), (b"b", b"c"), 0.0) in disk.commit().records
     assert disk.counts(job) == Counts(running=3)
 
@@ -146,11 +156,11 @@ def test_what_happened_to_withdrawn_tasks_is_withdrawn_too() -> None:
     disk = Disk(slots=2)
     job = disk.submit(tasks=1, is_open=True, has_lines=True)
     disk.commit()
-    disk.decide(disk.reactor.add_tasks(job, TaskNumber(2), (b"b", b"c", b"d"), 0.0))
+    disk.decide(disk.reactor.control.add_tasks(job, TaskNumber(2), (b"b", b"c", b"d"), 0.0))
     new = disk.submit(tasks=1)
     batch = disk.foreman.take_batch(0.0)
-    disk.decide(disk.reactor.cancel(job, (TaskNumber(1), TaskNumber(3)), 0.0))
-    disk.decide(disk.reactor.cancel(job, (TaskNumber(4),), 0.0))
+    disk.decide(disk.reactor.control.cancel(job, (TaskNumber(1), TaskNumber(3)), 0.0))
+    disk.decide(disk.reactor.control.cancel(job, (TaskNumber(4),), 0.0))
     disk.decide(disk.reactor.on_gone("w", 0.0))
     batch, _ = disk.fail(batch)
     assert [record.attempt for record in batch.records if isinstance(record, Ended)] == [key(1)]
@@ -163,9 +173,9 @@ def test_a_claim_that_was_lost_with_its_worker_stays_with_its_end() -> None:
     disk = Disk()
     job = disk.submit(held=True, tasks=2)
     disk.commit()
-    disk.decide(disk.reactor.release(job, 0.0))
+    disk.decide(disk.reactor.control.release(job, 0.0))
     batch = disk.foreman.take_batch(0.0)
-    disk.decide(disk.reactor.cancel(job, (TaskNumber(1),), 0.0))
+    disk.decide(disk.reactor.control.cancel(job, (TaskNumber(1),), 0.0))
     batch, _ = disk.fail(batch)
     kept = Claimed("w", (key(1),), 0.0, TaskState.RUNNING)
     assert [record for record in batch.records if isinstance(record, Claimed)] == [kept]
@@ -183,8 +193,8 @@ def test_a_cancel_of_older_tasks_stays() -> None:
     disk = Disk()
     job = disk.submit(tasks=1, is_open=True, has_lines=True, held=True)
     disk.commit()
-    disk.decide(disk.reactor.add_tasks(job, TaskNumber(2), (b"b",), 0.0))
-    disk.decide(disk.reactor.cancel(job, (TaskNumber(1), TaskNumber(2)), 0.0))
+    disk.decide(disk.reactor.control.add_tasks(job, TaskNumber(2), (b"b",), 0.0))
+    disk.decide(disk.reactor.control.cancel(job, (TaskNumber(1), TaskNumber(2)), 0.0))
     batch, _ = disk.fail()
     assert TasksSet(job, TaskState.CANCELLED, (TaskNumber(1),), 0.0) in batch.records
     assert disk.counts(job) == Counts(cancelled=1)
@@ -194,8 +204,8 @@ def test_a_job_that_was_cancelled_meanwhile_loses_only_its_new_tasks() -> None:
     disk = Disk()
     job = disk.submit(tasks=1, is_open=True, has_lines=True, held=True)
     disk.commit()
-    disk.decide(disk.reactor.add_tasks(job, TaskNumber(2), (b"b",), 0.0))
-    disk.decide(disk.reactor.cancel(job, None, 0.0))
+    disk.decide(disk.reactor.control.add_tasks(job, TaskNumber(2), (b"b",), 0.0))
+    disk.decide(disk.reactor.control.cancel(job, None, 0.0))
     batch, _ = disk.fail()
     assert TasksSet(job, TaskState.CANCELLED, None, 0.0) in batch.records
     assert not any(isinstance(record, TasksAdded) for record in batch.records)
@@ -205,7 +215,7 @@ def test_a_job_that_was_cancelled_meanwhile_loses_only_its_new_tasks() -> None:
 def test_a_job_after_one_that_failed_is_withdrawn_though_it_ended_at_once() -> None:
     disk = Disk()
     spec = JobSpec(command="true", after=(JobId(7),))
-    _, effects = disk.reactor.submit(spec, 0.0, past={JobId(7): JobState.FAILED})
+    _, effects = disk.reactor.control.submit(spec, 0.0, past={JobId(7): JobState.FAILED})
     disk.decide(effects)
     assert any(isinstance(effect, JobSet) for effect in effects)
     batch, _ = disk.fail()
@@ -225,7 +235,7 @@ def test_lines_are_withdrawn_and_those_of_a_withdrawn_job_are_dropped() -> None:
     batch = disk.foreman.take_batch(0.0)
     new = disk.foreman.on_commit_failed(batch, 1.0)
     assert (batch.records, new.uploads) == ([], {3: 11})
-    _, effects = disk.reactor.submit(JobSpec(command="true", tasks=2), 0.0, upload=4)
+    _, effects = disk.reactor.control.submit(JobSpec(command="true", tasks=2), 0.0, upload=4)
     disk.decide(effects)
     assert disk.fail()[0].records == [LinesDropped(4)]
 

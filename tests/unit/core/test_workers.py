@@ -1,5 +1,6 @@
+from gandy.core.held import Held
 from gandy.core.model import AttemptKey
-from gandy.core.workers import Held, KnownWorker, WorkerInfo, WorkerTable, worker_name
+from gandy.core.workers import KnownWorker, WorkerInfo, WorkerTable, worker_name
 from gandy.ids import JobId, TaskNumber
 
 
@@ -33,11 +34,11 @@ def test_the_least_recently_used_worker_comes_first() -> None:
 def test_a_full_worker_has_no_turn_until_a_slot_is_free() -> None:
     table = a_table("a", "b", slots=1)
     a = get(table, "a")
-    a.take(an_attempt(1), Held(1))
+    a.held.take(an_attempt(1), Held(1))
     table.use(a)
     assert turns(table) == ["b"]
-    a.release(an_attempt(1))
-    a.release(an_attempt(1))
+    a.held.release(an_attempt(1))
+    a.held.release(an_attempt(1))
     assert a.slots.by_tasks == 0
     table.settle(a)
     assert turns(table) == ["b", "a"]
@@ -46,10 +47,13 @@ def test_a_full_worker_has_no_turn_until_a_slot_is_free() -> None:
 
 def test_absent_draining_and_refusing_workers_have_no_free_slot() -> None:
     info = WorkerInfo("a", "a", 4)
+    worker = KnownWorker(info, connected=True)
+    assert worker.free == 4
+    worker.draining = True
+    assert worker.free == 0
+    worker.draining, worker.ask_again_at = False, 1.0
+    assert worker.free == 0
     assert KnownWorker(info, connected=False).free == 0
-    assert KnownWorker(info, connected=True, draining=True).free == 0
-    assert KnownWorker(info, connected=True, ask_again_at=1.0).free == 0
-    assert KnownWorker(info, connected=True).free == 4
 
 
 def test_a_worker_can_leave() -> None:
@@ -62,40 +66,3 @@ def test_a_worker_can_leave() -> None:
 def test_a_name_is_in_the_id() -> None:
     assert worker_name("big-hut-1f2e") == "big-hut"
     assert worker_name("link1") == "link1"
-
-
-def test_what_a_worker_has_no_slots_for_is_not_suspected() -> None:
-    table = a_table("a", "b")
-    a = get(table, "a")
-    assert a.list_suspects() == []
-    for task, slots in ((1, 1), (2, 1), (3, 2), (4, 1)):
-        a.take(an_attempt(task), Held(slots))
-    assert (a.slots.by_tasks, a.slots.busy_with_tasks, a.list_suspects()) == (5, 2, [an_attempt(1), an_attempt(2)])
-    a.slots.by_calls = 1  # to calls
-    assert (a.slots.busy_with_tasks, a.list_suspects()) == (1, [an_attempt(1)])
-    a.slots.by_calls = 2
-    assert (a.slots.busy_with_tasks, a.list_suspects()) == (0, [])
-
-
-def test_what_is_known_to_run_is_suspected_first_and_what_was_not_sent_never() -> None:
-    table = a_table("a", slots=3)
-    a = get(table, "a")
-    for task in range(1, 7):
-        a.take(an_attempt(task), Held(1))
-    a.begun = {an_attempt(2), an_attempt(5)}
-    assert a.list_suspects() == [an_attempt(2), an_attempt(5), an_attempt(1)]
-    a.ungiven = {an_attempt(1), an_attempt(5)}  # a plain worker's tasks count as begun before they are sent
-    assert a.list_suspects() == [an_attempt(2), an_attempt(3), an_attempt(4)]
-    a.release(an_attempt(2))
-    assert a.begun == {an_attempt(5)}
-    table.settle(a)
-    table.check()
-
-
-def test_on_a_worker_that_is_away_since_the_start_what_ran_is_suspected_or_the_oldest() -> None:
-    worker = KnownWorker(WorkerInfo("a", "a", 0))
-    worker.take(an_attempt(1), Held(1))
-    worker.take(an_attempt(2), Held(1))
-    assert worker.list_suspects() == [an_attempt(1)]
-    worker.begun.add(an_attempt(2))
-    assert worker.list_suspects() == [an_attempt(2)]

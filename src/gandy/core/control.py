@@ -1,0 +1,186 @@
+"""What clients do to jobs: submit, extend, close, hold, cancel, retry and retract them."""
+
+from collections.abc import Iterable, Mapping
+
+from gandy.core.dispatch import Dispatcher
+from gandy.core.effects import Effect
+from gandy.core.jobs import ActiveJob, JobTable
+from gandy.core.model import GIVEN_STATES, AttemptKey, Input, JobSpec, JobState, TaskState
+from gandy.core.offsets import ClockOffsets
+from gandy.core.owners import Owners
+from gandy.core.progress import JobProgress
+from gandy.core.records import JobAdded, JobSet, OpenJobClosed, TasksAdded, TasksSet
+from gandy.core.tasks import TaskTable
+from gandy.core.withdrawal import Withdrawal
+from gandy.core.workers import WorkerTable
+from gandy.ids import JobId, TaskNumber
+from gandy.moments import Monotonic
+
+
+class JobControl:
+    """Gives jobs their numbers. Every method that changes something gives the effects of the change."""
+
+    def __init__(
+        self,
+        jobs: JobTable,
+        workers: WorkerTable,
+        owners: Owners,
+        clocks: ClockOffsets,
+        dispatcher: Dispatcher,
+        progress: JobProgress,
+        next_job: JobId,
+    ) -> None:
+        self._jobs = jobs
+        self._workers = workers
+        self._owners = owners
+        self._clocks = clocks
+        self._dispatcher = dispatcher
+        self._progress = progress
+        self._next_job = next_job
+
+    def restore(self, job: ActiveJob) -> None:
+        """A job that the store knew when the foreman started."""
+        self._add(job)
+        self._next_job = JobId(max(self._next_job, job.id + 1))
+
+    def _add(self, job: ActiveJob) -> None:
+        """The shared time may have begun anew since the job came: then our clock tells when the job begins."""
+        job.clock_ahead = self._clocks.find_old_ahead(job.spec)
+        self._jobs.add(job)
+
+    def submit(
+        self,
+        spec: JobSpec,
+        now: Monotonic,
+        lines: tuple[str, ...] = (),
+        past: Mapping[JobId, JobState] | None = None,
+        upload: int = 0,
+    ) -> tuple[JobId, list[Effect]]:
+        """Take a job. `past` has the states of jobs in `spec.after` that are final already."""
+        number = self._next_job
+        self._next_job = JobId(number + 1)
+        states = past or {}
+        awaited = {before for before in spec.after if self._jobs.find(before) is not None}
+        at = self._clocks.stamp(now)
+        job = ActiveJob(number, spec, TaskTable(spec.tasks), at, spec.held, awaited=awaited, is_open=spec.is_open)
+        self._add(job)
+        effects: list[Effect] = [JobAdded(number, spec, at, lines, upload)]
+        if any(states.get(before, JobState.FINISHED) is not JobState.FINISHED for before in spec.after):
+            effects += self._progress.cancel(job, None, now)
+        self._dispatcher.request()
+        return number, effects + self._progress.settle(job, now)
+
+    def add_tasks(self, number: JobId, first: TaskNumber, inputs: tuple[Input, ...], now: Monotonic) -> list[Effect]:
+        """Give an open job more tasks, numbered from `first`. Those that it has already came twice, and are skipped."""
+        job = self._jobs.find(number)
+        if job is None or not job.is_open or first > job.tasks.count + 1:
+            return []
+        new = inputs[job.tasks.count + 1 - first :]
+        if not new:
+            return []
+        record = TasksAdded(number, TaskNumber(job.tasks.count + 1), new, self._clocks.stamp(now))
+        job.tasks.grow(len(new))
+        self._jobs.settle(job)
+        self._dispatcher.request()
+        return [record]
+
+    def close(self, number: JobId, now: Monotonic) -> list[Effect]:
+        """An open job gets no more tasks, and ends with its last one."""
+        job = self._jobs.find(number)
+        if job is None or not job.is_open:
+            return []
+        job.is_open = False
+        return [OpenJobClosed(number, self._clocks.stamp(now)), *self._progress.settle(job, now)]
+
+    def hold(self, number: JobId, now: Monotonic) -> list[Effect]:
+        """Start no more tasks of this job; what runs goes on."""
+        return self._set_held(number, True, now)
+
+    def release(self, number: JobId, now: Monotonic) -> list[Effect]:
+        return self._set_held(number, False, now)
+
+    def _set_held(self, number: JobId, held: bool, now: Monotonic) -> list[Effect]:
+        job = self._jobs.find(number)
+        if job is None or job.held == held:
+            return []
+        job.held = held
+        job.state = job.compute_state()
+        self._jobs.settle(job)
+        self._dispatcher.request()
+        return [JobSet(number, job.state, held, self._clocks.stamp(now))]
+
+    def cancel(self, number: JobId, tasks: Iterable[TaskNumber] | None, now: Monotonic) -> list[Effect]:
+        """End a whole job, or some of its tasks."""
+        job = self._jobs.find(number)
+        if job is None:
+            return []
+        self._dispatcher.request()
+        return self._progress.cancel(job, tasks, now) + self._progress.settle(job, now)
+
+    def retry(self, number: JobId, tasks: Iterable[TaskNumber] | None, now: Monotonic) -> list[Effect]:
+        """Let tasks that failed or were cancelled wait again. No effects: nothing is to be retried."""
+        job = self._jobs.find(number)
+        return [] if job is None else self.revive(job, tasks, now)
+
+    def revive(self, job: ActiveJob, tasks: Iterable[TaskNumber] | None, now: Monotonic) -> list[Effect]:
+        """Do the same for a job as the store has it, which may be final. It enters the memory only to be retried."""
+        unlucky = (TaskState.FAILED, TaskState.CANCELLED)
+        wanted = list(job.tasks.in_states(*unlucky)) if tasks is None else tasks
+        chosen = tuple(t for t in dict.fromkeys(wanted) if t in job.tasks and job.tasks.state(t) in unlucky)
+        if not chosen:
+            return []
+        for task in chosen:
+            job.tasks.strikes.pop(task, None)
+            job.tasks.wait(task, now)
+        job.is_cancelled = False
+        if self._jobs.find(job.id) is None:
+            self._add(job)
+        record = TasksSet(job.id, TaskState.WAITING, None if tasks is None else chosen, self._clocks.stamp(now))
+        self._dispatcher.request()
+        return [record, *self._progress.settle(job, now)]
+
+    def retract(
+        self, number: JobId, tasks: Iterable[TaskNumber], now: Monotonic
+    ) -> tuple[tuple[TaskNumber, ...], list[Effect]]:
+        """Cancel those of the tasks that no worker has. Gives them, and the effects."""
+        job = self._jobs.find(number)
+        if job is None:
+            return (), []
+        chosen = tuple(t for t in dict.fromkeys(tasks) if t in job.tasks and self._is_at_hand(job, t))
+        return chosen, self.cancel(number, chosen, now) if chosen else []
+
+    def _is_at_hand(self, job: ActiveJob, task: TaskNumber) -> bool:
+        """True if the task waits, or its attempt has not been sent to a worker yet."""
+        if job.tasks.state(task) not in GIVEN_STATES:
+            return job.tasks.state(task) is TaskState.WAITING
+        attempt = job.last_attempt(task)
+        worker = self._owners.find(attempt)
+        return worker is not None and attempt in worker.held.unsent
+
+    def list_given(self, number: JobId, tasks: Iterable[TaskNumber]) -> dict[str, list[AttemptKey]]:
+        """What workers have of these tasks and have not begun, as far as is known, by worker."""
+        given: dict[str, list[AttemptKey]] = {}
+        job = self._jobs.find(number)
+        known = [] if job is None else [job.last_attempt(task) for task in dict.fromkeys(tasks) if task in job.tasks]
+        for attempt in known:
+            worker = self._owners.find(attempt)
+            if worker is not None and attempt not in worker.held.unsent and attempt not in worker.held.begun:
+                given.setdefault(worker.info.id, []).append(attempt)
+        return given
+
+    def withdraw(self, new: Withdrawal, now: Monotonic) -> list[Effect]:
+        """The store could not keep this work, and no peer has heard of it: it never was. Jobs' numbers are used up."""
+        for attempt, name in new.claims.items():
+            worker = self._owners.find(attempt) or self._workers.find(name)
+            if worker is not None:
+                self._progress.undo_claim(attempt, worker)
+        touched = {attempt.job for attempt in new.claims} | set(new.grown)
+        for job in filter(None, map(self._jobs.find, new.jobs)):
+            self._jobs.remove(job)  # what was to run after it is as new, and withdrawn, too
+        for number, first in new.grown.items():
+            grown = self._jobs.find(number)
+            if grown is not None:
+                grown.tasks.shrink(first - 1)
+        self._dispatcher.request()
+        left = filter(None, map(self._jobs.find, sorted(touched)))
+        return [effect for job in left for effect in self._progress.settle(job, now)]

@@ -1,0 +1,174 @@
+"""Where tasks and jobs go next: when an attempt ends, when tasks are cancelled, and when a job is final.
+
+Every change of a task that a worker has comes through here, and each is recorded.
+"""
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import Final
+
+from gandy.core.dispatch import Dispatcher
+from gandy.core.effects import Effect, KillAttempts
+from gandy.core.jobs import ActiveJob, JobTable
+from gandy.core.model import FINAL_JOB_STATES, GIVEN_STATES, AttemptKey, Cause, Ending, JobState, TaskState
+from gandy.core.offsets import ClockOffsets
+from gandy.core.owners import Owners
+from gandy.core.policy import Policy
+from gandy.core.records import Ended, JobSet, OpenJobClosed, TasksSet
+from gandy.core.workers import KnownWorker, WorkerTable
+from gandy.ids import TaskNumber
+from gandy.moments import NEVER, Monotonic, Wall
+
+LONGEST_RETRY_PAUSE: Final = 300.0  # seconds; a pause doubles until here
+
+
+class Blame(Enum):
+    """What an attempt has to do with the end of its worker."""
+
+    NONE = 0  # it had not begun
+    SHARED = 1  # others ran beside it
+    ALONE = 2
+
+
+class JobProgress:
+    """Changes the tables of the reactor, and gives the effects of each change."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        jobs: JobTable,
+        workers: WorkerTable,
+        owners: Owners,
+        clocks: ClockOffsets,
+        dispatcher: Dispatcher,
+    ) -> None:
+        self._policy = policy
+        self._jobs = jobs
+        self._workers = workers
+        self._owners = owners
+        self._clocks = clocks
+        self._dispatcher = dispatcher
+
+    # Attempts
+
+    def end(self, attempt: AttemptKey, ending: Ending, now: Monotonic, blame: Blame = Blame.ALONE) -> Ended:
+        """The current attempt of a task ended: decide where the task goes, and record both.
+
+        Its slots stay taken until the worker says that it is over, or is gone itself. The job's own state is another
+        matter: `settle`.
+        """
+        job = self._jobs.get(attempt.job)
+        before = job.tasks.state(attempt.task)
+        self._owners.drop(attempt)
+        had_pace = job.pace is not None
+        job.observe(ending)
+        state, due = self._decide(job, attempt, ending, now, blame)
+        due_at = Wall(0.0)
+        if state is TaskState.WAITING:
+            job.tasks.wait(attempt.task, due)
+            self._dispatcher.on_wait(due)
+            due_at = self._clocks.stamp(due)
+        else:
+            job.tasks.move(attempt.task, state)
+        # Another task may start; or more may wait on each worker now, and not only on the one that told the pace.
+        is_paced_now = not had_pace and job.pace is not None and job.tasks.waiting > 0
+        if is_paced_now or job.spec.limit is not None:
+            self._dispatcher.has_more = True
+        return Ended(attempt, ending, state, self._clocks.stamp(now), due_at, *job.tasks.strikes[attempt.task], before)
+
+    def _decide(
+        self, job: ActiveJob, attempt: AttemptKey, ending: Ending, now: Monotonic, blame: Blame
+    ) -> tuple[TaskState, Monotonic]:
+        """The state that an ending leads to, and when the task may start again."""
+        if ending.is_success:
+            return TaskState.FINISHED, NEVER
+        if job.is_cancelled or ending.cause is Cause.CANCELLED:
+            return TaskState.CANCELLED, NEVER
+        if ending.cause in (Cause.WORKER_STOPPED, Cause.RETURNED) or blame is Blame.NONE:
+            return TaskState.WAITING, now
+        is_crash = ending.cause is Cause.WORKER_LOST
+        failures, crashes = job.tasks.strikes.strike(attempt.task, is_crash)
+        if failures > job.spec.retries or (crashes >= self._policy.crash_limit and blame is Blame.ALONE):
+            return TaskState.FAILED, NEVER
+        pause = 0.0 if is_crash else min(LONGEST_RETRY_PAUSE, job.spec.retry_pause * 2 ** min(failures - 1, 20))
+        return TaskState.WAITING, now + pause
+
+    def give_back(self, worker: KnownWorker, attempts: Iterable[AttemptKey], now: Monotonic) -> list[Effect]:
+        """These never began there. Their tasks wait again; the numbers of attempts are used up, for the fence."""
+        effects: list[Effect] = []
+        for attempt in attempts:
+            if self._owners.is_current(attempt, worker):
+                effects.append(self.end(attempt, Ending(cause=Cause.RETURNED), now))
+                effects += self.settle(self._jobs.get(attempt.job), now)
+            worker.held.release(attempt)
+        self._workers.settle(worker)
+        return effects
+
+    def undo_claim(self, attempt: AttemptKey, worker: KnownWorker) -> None:
+        """The attempt was never sent to this worker, so it never was."""
+        worker.held.release(attempt)
+        self._workers.settle(worker)
+        if self._owners.drop(attempt) is not None:  # else its task was cancelled meanwhile
+            job = self._jobs.get(attempt.job)
+            job.tasks.unstart(attempt.task)
+            self._jobs.settle(job)
+
+    # Jobs
+
+    def cancel(self, job: ActiveJob, tasks: Iterable[TaskNumber] | None, now: Monotonic) -> list[Effect]:
+        """Waiting tasks are cancelled at once; those that workers have are killed and counted as cancelled.
+
+        None means all tasks, and those of an open job that would still come. `settle` follows.
+        """
+        effects: list[Effect] = []
+        if tasks is None:
+            if job.is_open:
+                job.is_open = False
+                effects.append(OpenJobClosed(job.id, self._clocks.stamp(now)))
+            job.is_cancelled = True
+            given = list(job.tasks.in_states(*GIVEN_STATES))
+            if job.tasks.cancel_waiting():
+                effects.append(TasksSet(job.id, TaskState.CANCELLED, None, self._clocks.stamp(now)))
+        else:
+            chosen = [task for task in dict.fromkeys(tasks) if task in job.tasks]
+            given = [task for task in chosen if job.tasks.state(task) in GIVEN_STATES]
+            waiting = tuple(task for task in chosen if job.tasks.state(task) is TaskState.WAITING)
+            for task in waiting:
+                job.tasks.move(task, TaskState.CANCELLED)
+            if waiting:
+                effects.append(TasksSet(job.id, TaskState.CANCELLED, waiting, self._clocks.stamp(now)))
+        return effects + self._kill(job, given, now)
+
+    def _kill(self, job: ActiveJob, tasks: list[TaskNumber], now: Monotonic) -> list[Effect]:
+        kills: dict[str, list[AttemptKey]] = {}
+        effects: list[Effect] = []
+        for task in tasks:
+            attempt = job.last_attempt(task)
+            worker = self._owners.find(attempt)
+            assert worker is not None, "it is given"
+            kills.setdefault(worker.info.id, []).append(attempt)
+            effects.append(self.end(attempt, Ending(cause=Cause.CANCELLED, note="cancelled"), now))
+        return [*effects, *(KillAttempts(worker, tuple(attempts)) for worker, attempts in kills.items())]
+
+    def settle(self, job: ActiveJob, now: Monotonic) -> list[Effect]:
+        """Record a job's new state, if it has one; a final job leaves the memory."""
+        if self._jobs.find(job.id) is None:
+            return []
+        self._jobs.settle(job)
+        state = job.compute_state()
+        if state is job.state and state not in FINAL_JOB_STATES:
+            return []
+        job.state = state
+        effects: list[Effect] = [JobSet(job.id, state, job.held, self._clocks.stamp(now))]
+        if state in FINAL_JOB_STATES:
+            for dependent in self._jobs.remove(job):
+                effects += self._on_dependency(dependent, job, now)
+        return effects
+
+    def _on_dependency(self, job: ActiveJob, finished: ActiveJob, now: Monotonic) -> list[Effect]:
+        job.awaited.discard(finished.id)
+        if finished.state is JobState.FINISHED:
+            self._jobs.settle(job)
+            self._dispatcher.request()
+            return []
+        return self.cancel(job, None, now) + self.settle(job, now)
