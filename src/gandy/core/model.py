@@ -141,8 +141,8 @@ class AttemptKey(NamedTuple):
         return self[:2]
 
 
-class Ending(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How an attempt ended, as far as anybody knows."""
+class Ending(Struct, frozen=True, omit_defaults=True):
+    """How an attempt ended, as far as is known. `wire.messages.Report` has the same fields in the same order."""
 
     cause: Cause
     exit_code: ExitCode | None = None

@@ -1,8 +1,12 @@
-"""How an attempt ended, as values of the core and as a worker reports it."""
+"""How an attempt ended, as values of the core and as a worker reports it.
 
-from typing import Final
+A report is the number of the attempt, the fields of its ending in the same order, and the identity of the job.
+"""
+
+from typing import Any, Final
 
 from msgspec import UNSET
+from msgspec.structs import astuple, replace
 
 from gandy.core.model import AttemptKey, Cause, Ending
 from gandy.limits import MAX_TEXT
@@ -12,36 +16,22 @@ CAUSES: Final = {int(cause): cause for cause in Cause}
 
 
 def make_result(attempt: AttemptKey, ending: Ending, identity: int = 0) -> TaskResult:
-    """What a gandy worker reports. `identity`: of the job, where it is known."""
+    """What a gandy worker reports. `identity`: of the job, if it is known."""
     is_success = ending.is_success
-    note = ending.note[:MAX_TEXT]  # an exception may have a message of any length
-    status = "done" if is_success else note or f"exit status {ending.exit_code}"
-    report = Report(
-        attempt.attempt,
-        int(ending.cause),
-        ending.exit_code,
-        ending.signal,
-        ending.started,
-        ending.ended,
-        ending.peak_memory_bytes,
-        ending.tail,
-        note,
-        ending.result,
-        ending.result_bytes,
-        ending.out_bytes,
-        ending.err_bytes,
-        identity,
-    )
-    return TaskResult(attempt.job, attempt.task, is_success, status, None, report)
+    if len(ending.note) > MAX_TEXT:  # an exception may have a message of any length
+        ending = replace(ending, note=ending.note[:MAX_TEXT])
+    status = "done" if is_success else ending.note or f"exit status {ending.exit_code}"
+    fields: tuple[Any, ...] = (attempt.attempt, *astuple(ending), identity)
+    return TaskResult(attempt.job, attempt.task, is_success, status, None, Report(*fields))
 
 
 def read_attempt(result: TaskResult) -> AttemptKey:
-    """The attempt that a result is about; 0, where a plain peer does not say which."""
+    """The attempt that a result is about; number 0 if a plain peer does not say which."""
     return AttemptKey(result.job_id, result.task, 0 if result.report is UNSET else result.report.attempt)
 
 
 def read_identity(result: TaskResult) -> int:
-    """The identity of the job that a result is for; 0 where the worker does not say."""
+    """The identity of the job that a result is for; 0 if the worker does not say."""
     return 0 if result.report is UNSET else result.report.identity
 
 
@@ -50,17 +40,4 @@ def read_ending(result: TaskResult) -> Ending:
     if report is UNSET:
         return Ending(cause=Cause.EXIT, exit_code=0 if result.success else 1, note=result.status[:MAX_TEXT])
     cause = CAUSES.get(report.cause, Cause.EXIT)  # a younger worker may know more
-    return Ending(
-        cause=cause,
-        exit_code=report.exit_code,
-        signal=report.signal,
-        started=report.started,
-        ended=report.ended,
-        peak_memory_bytes=report.peak_memory_bytes,
-        tail=report.tail,
-        note=report.note,
-        result=report.result,
-        result_bytes=report.result_bytes,
-        out_bytes=report.out_bytes,
-        err_bytes=report.err_bytes,
-    )
+    return Ending(cause, *astuple(report)[2:-1])

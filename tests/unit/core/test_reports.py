@@ -2,12 +2,14 @@
 
 import pytest
 from msgspec import UNSET
-from msgspec.structs import replace
+from msgspec.structs import fields, replace
 
 from gandy.core.model import AttemptKey, Cause, Ending
 from gandy.core.reports import make_result, read_attempt, read_ending
 from gandy.ids import JobId, TaskNumber
+from gandy.limits import MAX_TEXT
 from gandy.wire import payloads
+from gandy.wire.messages import Report
 
 KEY = AttemptKey(JobId(3), TaskNumber(5), 2)
 FULL = Ending(
@@ -47,6 +49,15 @@ def test_a_plain_foreman_reads_one_line(ending: Ending, status: str) -> None:
     assert read_attempt(plain) == KEY._replace(attempt=0)
     code = 0 if ending.is_success else 1
     assert read_ending(plain) == Ending(cause=Cause.EXIT, exit_code=code, note=status)
+
+
+def test_a_report_has_the_fields_of_an_ending_between_attempt_and_identity() -> None:
+    names = [field.name for field in fields(Ending)]
+    assert [field.name for field in fields(Report)] == ["attempt", *names, "identity"]
+
+
+def test_a_note_of_any_length_fits_a_report() -> None:
+    assert read_ending(make_result(KEY, replace(FULL, note="x" * (MAX_TEXT + 1)))).note == "x" * MAX_TEXT
 
 
 def test_a_cause_of_a_younger_worker_is_an_exit() -> None:
