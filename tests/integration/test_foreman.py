@@ -25,6 +25,7 @@ from gandy.core.model import AttemptKey, Cause, JobSpec, JobState
 from gandy.core.policy import Policy
 from gandy.core.records import Claimed, JobAdded, JobSet, LinesAdded, Record, TasksAdded
 from gandy.core.refusal import Refusal
+from gandy.core.rows import JobRow
 from gandy.errors import ConfigError, GandyError, JobNotFound, Rejected, StoreError
 from gandy.foreman import committer, inputs
 from gandy.foreman.blobs import PART_SECONDS, Blobs
@@ -33,7 +34,6 @@ from gandy.foreman.main import ForemanProgram, socket_address
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import MAX_ARGUMENTS_BYTES, MAX_UPLOADS
 from gandy.reach import Reach
-from gandy.store.base import JobRow
 from gandy.store.memory import MemoryStore
 from gandy.wire import v2
 from gandy.wire.messages import About, Hello, Ok

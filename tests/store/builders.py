@@ -20,8 +20,9 @@ from gandy.core.records import (
     TasksAdded,
     TasksSet,
 )
+from gandy.core.rows import JobRow, Recovered, RecoveredJob, TaskRow
 from gandy.ids import JobId, TaskNumber
-from gandy.store.base import JobRow, Recovered, RecoveredJob, Store, TaskRow
+from gandy.store.base import Store
 from gandy.store.memory import MemoryStore
 from gandy.store.sqlite import SqliteStore
 

@@ -24,8 +24,8 @@ from tests.store.builders import (
 
 from gandy.core.model import GIVEN_STATES, Counts, JobState, TaskState
 from gandy.core.records import Claimed, JobAdded, Record, ResultsDropped
+from gandy.core.rows import TaskRow
 from gandy.errors import StoreError
-from gandy.store.base import TaskRow
 from gandy.store.memory import MemoryStore
 from gandy.store.sqlite import SqliteStore
 

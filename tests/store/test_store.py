@@ -28,10 +28,10 @@ from tests.store.builders import (
 
 from gandy.core.model import Counts, JobState, TaskState
 from gandy.core.records import JobAdded, LinesAdded, LinesDropped, Record, ResultsDropped
+from gandy.core.rows import TaskRow
 from gandy.errors import StoreError
 from gandy.ids import JobId, TaskNumber
 from gandy.store import make_store
-from gandy.store.base import TaskRow
 from gandy.store.memory import MemoryStore
 from gandy.store.sqlite import SqliteStore
 

@@ -1,8 +1,8 @@
 """What a store tells about jobs and tasks: rows, for people and for a foreman that starts again."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -85,6 +85,33 @@ class Recovered(Struct, frozen=True):
     next_job: JobId
     unreadable: tuple[JobId, ...] = ()  # jobs that are not final and cannot be read: they are set aside
     problems: tuple[str, ...] = ()  # what the store has lost, as far as it can tell
+
+
+class StoredJobs(Protocol):
+    """What can be read of a store. Every method may raise StoreError."""
+
+    async def find_job(self, job: JobId) -> JobRow | None: ...
+
+    async def find_states(self, jobs: Sequence[JobId]) -> dict[JobId, JobState]:
+        """Of those of the jobs that there are."""
+
+    async def load_job(self, job: JobId) -> RecoveredJob | None:
+        """A job with all its tasks, final or not."""
+
+    async def list_jobs(self, states: frozenset[JobState] | None, limit: int, before: JobId | None) -> list[JobRow]:
+        """The newest first; `before` continues below a job's number. A page that gets too large ends early: see
+        `take_page`. So do those of the next three."""
+
+    async def list_tasks(
+        self, job: JobId, states: frozenset[TaskState] | None, limit: int, after: TaskNumber
+    ) -> list[TaskRow]:
+        """Tasks above `after` in the order of their numbers, those without a row of their own included."""
+
+    async def list_results(self, job: JobId, limit: int, after: TaskNumber) -> list[TaskRow]:
+        """Tasks above `after` that have ended for good, with their results, which all other lists leave out."""
+
+    async def list_attempts(self, job: JobId, task: TaskNumber, after: int = 0) -> list[TaskRow]:
+        """Attempts at a task above a number, the first one first; each with the state its end led to."""
 
 
 def take_page(rows: Iterable[T], limit: int, weigh: Callable[[T], int]) -> list[T]:

@@ -4,39 +4,18 @@ A request is answered by a generator: it yields steps, the program around perfor
 and the generator returns the answer. So decisions about requests are made here, and nothing here waits.
 """
 
-from collections.abc import Awaitable, Callable, Generator, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec import Struct
 
 from gandy.core.effects import Effect
 from gandy.core.links import Link
-from gandy.core.model import JobState, TaskState
 from gandy.core.requests import Invite, ListKeys, MakeKey, PutArguments, RevokeKey
-from gandy.core.rows import JobRow, RecoveredJob, TaskRow
-from gandy.ids import JobId, TaskNumber
+from gandy.core.rows import StoredJobs
+from gandy.ids import JobId
 
 T = TypeVar("T")
-
-
-class StoredJobs(Protocol):
-    """What can be read of a store. `store.base.Store` says what each method gives."""
-
-    async def find_job(self, job: JobId) -> JobRow | None: ...
-
-    async def find_states(self, jobs: Sequence[JobId]) -> dict[JobId, JobState]: ...
-
-    async def load_job(self, job: JobId) -> RecoveredJob | None: ...
-
-    async def list_jobs(self, states: frozenset[JobState] | None, limit: int, before: JobId | None) -> list[JobRow]: ...
-
-    async def list_tasks(
-        self, job: JobId, states: frozenset[TaskState] | None, limit: int, after: TaskNumber
-    ) -> list[TaskRow]: ...
-
-    async def list_results(self, job: JobId, limit: int, after: TaskNumber) -> list[TaskRow]: ...
-
-    async def list_attempts(self, job: JobId, task: TaskNumber, after: int = 0) -> list[TaskRow]: ...
 
 
 class Look(Struct, frozen=True):

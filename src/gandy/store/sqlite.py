@@ -13,11 +13,11 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from gandy.core.model import AttemptKey, Input, JobState, TaskState
 from gandy.core.records import Record
+from gandy.core.rows import JobRow, Recovered, RecoveredJob, TaskRow
 from gandy.errors import StoreError
 from gandy.ids import JobId, TaskNumber
 from gandy.store import sqlite_read as read
 from gandy.store import sqlite_write as write
-from gandy.store.base import JobRow, Recovered, RecoveredJob, TaskRow
 from gandy.store.lock import FileLock
 from gandy.store.place import PlacedFile
 from gandy.store.sqlite_commit import SqliteCommitter

@@ -14,10 +14,9 @@ from msgspec.structs import astuple, replace
 
 from gandy.bounds import BROKEN, describe, escape_controls
 from gandy.core.model import FINAL_JOB_STATES, FINAL_STATES, Cause, Counts, Ending, Input, JobSpec, JobState, TaskState
-from gandy.core.rows import ROW_BYTES, find_runs, take_page, weigh_task
+from gandy.core.rows import ROW_BYTES, JobRow, RecoveredJob, TaskRow, find_runs, take_page, weigh_task
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import MAX_JOB_NAME, MAX_PAGE
-from gandy.store.base import JobRow, RecoveredJob, TaskRow
 from gandy.store.sqlite_lines import unpack_lines
 from gandy.store.sqlite_write import roll_back
 
