@@ -234,12 +234,10 @@ MAX_AUDIT_BYTES: Final = 50_000_000
 MAX_AUDIT_REFUSALS: Final = 20
 MAX_AUDIT_TEXT: Final = 500
 
-# Bytes of large arguments: a slot process takes no more.
-MAX_ARGUMENTS_BYTES: Final = 2 << 30
-
 # Bytes of inputs that were read before they are needed, and of those that were just added: most are given out next.
 MAX_CACHED_INPUT_BYTES: Final = 32_000_000
 MAX_NEW_INPUT_BYTES: Final = 16_000_000
+
 # Workers and what they run
 
 # Bytes of one frame of a call: two names with their lengths, a time, and a piece of arguments or of a value.
@@ -249,7 +247,7 @@ MAX_CALL_PAYLOAD: Final = 2 * (MAX_COMMAND_NAME + 1) + 8 + MAX_PIECE_BYTES
 MAX_TOKEN: Final = 4_096
 MAX_JOIN_BYTES: Final = 4_096
 
-# Bytes of a pickle that a slot process gets or gives: they are held in memory, and more belongs in a file.
+# Bytes of a pickled function task or result: a slot process holds it in memory, and the foreman keeps a file of it.
 MAX_PICKLE_BYTES: Final = 2 << 30
 
 # Bytes of the note with which a slot process says how a task ended.
@@ -275,10 +273,8 @@ MAX_UNREPORTED: Final = 32
 
 # The greatest number behind the name of a log where there are older ones, as in the original.
 MAX_LOG_NUMBER: Final = 10_000
-# Clients
 
-# Bytes of one pickled function task: the foreman has a file for each large one, and a slot process reads it whole.
-MAX_PICKLED_TASK_BYTES: Final = 2 << 30
+# Clients
 
 # Names of commands that a client keeps in the form in which they are sent. A program may make up names without end.
 MAX_ENCODED_NAMES: Final = 10_000

@@ -74,7 +74,7 @@ class PollThread:
                 try:
                     self._turn()
                 except Exception:  # one message must not end the thread
-                    log.exception("%s has a bug and goes on", self._thread.name)
+                    log.exception("%s has a bug and continues", self._thread.name)
                     time.sleep(BUG_PAUSE)
         finally:
             self._finish()

@@ -87,7 +87,7 @@ def test_bad_option_is_a_usage_error(tmp_path: Path, words: tuple[str, ...], err
         (("foreman", "run", "--v1-listen", "tcp://127.0.0.1:0"), "--insecure"),
         (("worker", "run", "--foreman", "plain://127.0.0.1:1"), "--insecure"),
         (("worker", "run", "--foreman", "h:1"), "there is no key for tcp://h:1"),
-        (("foreman", "run", "--v1-listen", "h:1"), "everybody who can reach it can run commands"),
+        (("foreman", "run", "--v1-listen", "h:1"), "every program that reaches it can run commands"),
         (("worker", "run", "--foreman", "a/b"), "'a/b' is not an address"),
         (("status", "--foreman", "tcp://127.0.0.1:99999"), "is not an address"),
         (("up", "--store", "postgres:x"), "no store is called 'postgres:x'"),

@@ -142,7 +142,7 @@ def test_interrupt_ends_the_call(kitchen: Kitchen, tmp_path: Path) -> None:
     [
         (["fail", "no"], 1, "gandy: ValueError: no\n"),
         (["add", "1"], 1, "missing 1 required positional argument"),
-        (["count", "3"], 1, "gandy: TypeError: count gives a stream: ask for one\n"),
+        (["count", "3"], 1, "gandy: TypeError: count returns a stream: use stream()\n"),
         (["crash"], 1, "its process died"),
         (["give_object"], 1, "the value of give_object cannot be sent as msgpack"),
         (["--timeout", "0.2", "hold_async", "{tmp}/book", "{tmp}/never"], 1, "gandy: hold_async did not end in time\n"),

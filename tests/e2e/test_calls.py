@@ -233,7 +233,7 @@ def test_wrong_arguments_are_the_callers_error(client: gandy.Client) -> None:
 
 def test_call_of_a_generator_says_that_it_is_a_stream(client: gandy.Client) -> None:
     for name in ("count", "count_async"):
-        with pytest.raises(CallFailed, match="gives a stream: ask for one"):
+        with pytest.raises(CallFailed, match=r"returns a stream: use stream\(\)"):
             client.call(name, 3)
 
 

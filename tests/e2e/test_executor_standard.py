@@ -269,7 +269,7 @@ def test_arguments_of_pools_are_taken_or_explained(tmp_path: Path) -> None:
         gandy.Executor(5)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="the same"):
         gandy.Executor(max_workers=5, limit=5)
-    with pytest.raises(ConfigError, match="takes no initializer: set up"):
+    with pytest.raises(ConfigError, match="has no initializer: set up"):
         gandy.Executor(initializer=print)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="no option retires"):
         gandy.Executor(retires=5)  # type: ignore[arg-type]

@@ -609,7 +609,7 @@ def test_another_user_is_turned_away_from_the_unix_socket(fort: Fort, tmp_path: 
         path.chmod(0o600)
         for folder, mode in modes.items():
             folder.chmod(mode)
-    assert "another user tried to come in by the unix socket" in fort.read_log()
+    assert "another user tried to connect to the unix socket" in fort.read_log()
 
 
 # Too much

@@ -111,7 +111,7 @@ def test_a_foreman_without_an_open_door_is_not_insecure(tmp_path: Path, is_allow
 def test_a_worker_names_the_link_that_may_be_anybodys(tmp_path: Path) -> None:
     crew, url = Crew(tmp_path), f"plain://127.0.0.1:{find_port()}"
     crew.environment["GANDY_HOME"] = str(tmp_path / "worker")
-    warning = f"INSECURE: {url} may be anybody: whoever poses as it can run commands here as you"
+    warning = f"INSECURE: {url} has no key: a program that poses as it can run commands here as you"
     start(crew, "worker", "worker", "run", "--foreman", url, "--insecure", until_said=warning).end()
     for option in ("--roundrobin", "--pingpong"):
         url = f"tcp://127.0.0.1:{find_port()}"

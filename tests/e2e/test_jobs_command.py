@@ -95,7 +95,7 @@ def test_failure_is_the_result_and_is_explained(crew: Crew) -> None:
     row = json.loads(done.stdout)
     job = str(row["job"])
     assert (row["state"], row["failed"]) == ("failed", 3)
-    assert f"job {job}: 3 of 3 tasks failed; 'gandy job explain {job}' tells how".encode() in done.stderr
+    assert f"job {job}: 3 of 3 tasks failed; 'gandy job explain {job}' says how".encode() in done.stderr
     explained = crew.run("job", "explain", job, "--task", "2").stdout
     assert b"exit code 4" in explained
     assert b"why" in explained

@@ -98,7 +98,7 @@ def test_the_whole_line_can_be_piped_to_join(site: Site, tmp_path: Path) -> None
         assert sorted(told) == ["addresses", "foreman", "name", "role"]
         assert (told["name"], told["role"], told["addresses"]) == (name, "observer", [site.url])
         assert other.show("status")[0]["insecure"] is False
-    assert "the invitation is not good" in tell_error(Crew(tmp_path / "third"), "join", "-", data=line)
+    assert "the invitation is not valid" in tell_error(Crew(tmp_path / "third"), "join", "-", data=line)
 
 
 def test_join_keeps_its_secret_to_this_user(site: Site, tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_no_error_repeats_what_may_be_a_token(tmp_path: Path, bad: str) -> None:
     crew = Crew(tmp_path)
     for words, data in ((("join", "-"), bad.encode()), (("join", "--", bad), b"")):
         error = tell_error(crew, *words, data=data)
-        assert error.startswith(("gandy: this is no token", "gandy: the token is damaged"))
+        assert error.startswith(("gandy: this is not a token", "gandy: the token is damaged"))
         assert bad == "" or "canary" not in error
     crew.environment["GANDY_TOKEN"] = bad or "canary"
     for command in (("status",), ("worker", "run")):
@@ -183,7 +183,7 @@ def test_a_token_is_good_once_and_no_error_repeats_it(site: Site, tmp_path: Path
     token = site.invite("client")
     Crew(tmp_path / "first").run("join", token)
     done = Crew(tmp_path / "second").run("join", token, code=1)
-    assert b"the invitation is not good" in done.stderr
+    assert b"the invitation is not valid" in done.stderr
     assert token.encode() not in done.stderr
     assert token.removeprefix("gandy1-").encode() not in done.stderr
 
@@ -284,7 +284,7 @@ def test_an_open_invitation_is_listed_and_can_be_revoked(site: Site, tmp_path: P
     (row,) = [row for row in site.show("key", "list") if row["uses"] == 7]
     assert (row["state"], row["role"]) == ("open", "client")
     assert site.run("key", "revoke", row["id"]).stdout.decode() == f"{row['id']} has no valid key\n"
-    assert "the invitation is not good" in tell_error(Crew(tmp_path), "join", token)
+    assert "the invitation is not valid" in tell_error(Crew(tmp_path), "join", token)
     assert site.until_noted("revoked an invitation", "owner")["invitation"] == row["id"]
 
 
@@ -437,7 +437,7 @@ def test_strangers_are_in_the_audit(tmp_path: Path) -> None:
         assert "no handshake: " in str(other.until_noted("refused", "a stranger")["why"])
         tell_error(Crew(tmp_path / "x"), "join", right.invite("client", "--ttl", "0.001s"))
         noted = right.until_noted("refused", "a stranger")
-        assert "the invitation is not good" in str(noted["why"])
+        assert "the invitation is not valid" in str(noted["why"])
         assert str(noted["from"]).startswith("127.0.0.1:")
 
 

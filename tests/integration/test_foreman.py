@@ -32,7 +32,7 @@ from gandy.foreman.blobs import PART_SECONDS, Blobs
 from gandy.foreman.doors import Doors
 from gandy.foreman.main import ForemanProgram, socket_address
 from gandy.ids import JobId, TaskNumber
-from gandy.limits import MAX_ARGUMENTS_BYTES, MAX_UPLOADS
+from gandy.limits import MAX_PICKLE_BYTES, MAX_UPLOADS
 from gandy.reach import Reach
 from gandy.store.memory import MemoryStore
 from gandy.wire import v2
@@ -117,11 +117,11 @@ def test_a_full_disk_is_told_at_once_and_the_job_is_not_taken_later(
             first = await client.submit("true")
             await first.wait()
             store.is_full = True
-            with pytest.raises(StoreError, match="nothing was taken: the disk is full") as caught:
+            with pytest.raises(StoreError, match="nothing was accepted: the disk is full") as caught:
                 await client.submit("touch ran")
             assert caught.value.retryable
             assert store.tries == 1
-            with pytest.raises(StoreError, match="no new work is taken: the disk is full"):
+            with pytest.raises(StoreError, match="no new work is accepted: the disk is full"):
                 await client.submit("touch ran")
             assert (await client.status()).trouble == "the disk is full"
             store.is_full = False
@@ -204,7 +204,7 @@ def test_people_can_cancel_and_forget_on_a_full_disk(home: Path, monkeypatch: py
         async with a_foreman_in_trouble(home) as store, a_client(home) as client:
             held = await client.submit("true", held=True)
             store.is_full = True
-            with pytest.raises(StoreError, match="nothing was taken"):
+            with pytest.raises(StoreError, match="nothing was accepted"):
                 await client.submit("true")
             assert (await held.cancel()).state is JobState.CANCELLED
             await held.forget()
@@ -267,7 +267,7 @@ def test_lines_that_a_full_disk_refused_can_be_sent_again(home: Path, monkeypatc
             link = await client.connection.get_link()
             assert isinstance(await link.ask(ask.AddLines(7, ("a", "b"))), ask.Done)
             store.is_full = True
-            with pytest.raises(StoreError, match="nothing was taken"):
+            with pytest.raises(StoreError, match="nothing was accepted"):
                 await link.ask(ask.AddLines(7, ("c",)))
             store.is_full = False
             await until_it_works(client)
@@ -525,7 +525,7 @@ def test_output_is_there_when_its_worker_is_started_again_and_else_it_is_told_wh
                 assert await read(job) == b"out\n"
             while (await client.status()).workers:
                 await asyncio.sleep(0)
-            with pytest.raises(GandyError, match="is on worker hut, which is not here"):
+            with pytest.raises(GandyError, match="is on worker hut, which is not connected"):
                 await read(job)
             assert await read(job, "err") == b"err\n"
             async with a_worker(home, life=2):
@@ -594,7 +594,7 @@ def test_large_arguments_are_files_that_only_their_names_open(tmp_path: Path) ->
         with pytest.raises(Refusal, match="not the name"):
             blobs.read(wrong, 0, 1)
     with pytest.raises(Refusal, match="may have"):
-        blobs.put(name, MAX_ARGUMENTS_BYTES, b"x", is_last=True)
+        blobs.put(name, MAX_PICKLE_BYTES, b"x", is_last=True)
     (tmp_path / "arguments" / "folder").mkdir()  # cannot be removed like a file, and must not stop the rest
     blobs.drop(3_600.0, find_oldest)
     assert blobs.read(name, 0, 9) == b"abcde"

@@ -134,7 +134,7 @@ def test_part_of_an_error_output_is_not_taken_for_the_whole_where_its_worker_is_
             while (await client.status()).workers:
                 await asyncio.sleep(0.01)
             assert await read(short, stream="err") == b"short\n"
-            with pytest.raises(GandyError, match="is on worker hut, which is not here"):
+            with pytest.raises(GandyError, match="is on worker hut, which is not connected"):
                 await read(long, stream="err")
 
     run(test())

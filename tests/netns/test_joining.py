@@ -141,7 +141,7 @@ def test_workers_with_a_token_join_by_themselves(network: Network, tmp_path: Pat
         foreman.until_working("w1", "w2", "w3", "w4")  # those of one home at the same time, with one use
 
         done = fourth.run("worker", "run", code=1)
-        assert b"the invitation is not good: it was used, has expired or was revoked" in done.stderr
+        assert b"the invitation is not valid: it was used, has expired or was revoked" in done.stderr
         assert len(list_joined(foreman)) == 3
 
         running[2].end()

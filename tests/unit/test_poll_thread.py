@@ -66,7 +66,7 @@ def test_a_turn_that_raises_does_not_end_it(monkeypatch: pytest.MonkeyPatch, cap
         owner.turns.get(timeout=SOON)
     owner.thread.stop()
     assert owner.ends == ["test-thread"]
-    assert "test-thread has a bug and goes on" in caplog.text
+    assert "test-thread has a bug and continues" in caplog.text
 
 
 def test_its_own_thread_can_stop_it() -> None:

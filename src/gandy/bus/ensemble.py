@@ -113,7 +113,7 @@ class Bus:
         Raises: ConfigError.
         """
         if dialect not in DIALECTS:
-            raise ConfigError(f"{dialect!r} is no dialect of the bus: {', '.join(DIALECTS)}")
+            raise ConfigError(f"{dialect!r} is not a dialect of the bus: {', '.join(DIALECTS)}")
         if clock not in ("follow", "lead"):
             raise ConfigError(f"a clock can follow or lead, not {clock!r}")
         if not name.isprintable() or not 0 < len(name.encode()) <= MAX_ENSEMBLE_NAME:

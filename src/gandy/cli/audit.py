@@ -53,9 +53,9 @@ def audit(last: int, follow: bool, output: Format) -> None:
                 _print(line, output)
     except FileNotFoundError:
         refuse_joined(path.parent)
-        raise ConfigError(f"there is no audit at {path}: no foreman has run in this home") from None
+        raise ConfigError(f"there is no audit log at {path}: no foreman has run in this home") from None
     except PermissionError:
-        raise ConfigError(f"{path} is for the foreman's own user") from None
+        raise ConfigError(f"only the foreman's own user can read {path}") from None
 
 
 def _read_last(path: Path, file: IO[bytes], last: int) -> list[bytes]:

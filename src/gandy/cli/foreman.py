@@ -52,7 +52,9 @@ def foreman() -> None:
     metavar="TIME",
     help="How long return values of Python functions are kept.",
 )
-@click.option("--insecure", is_flag=True, help="Allow doors without keys: everyone who reaches one can run commands.")
+@click.option(
+    "--insecure", is_flag=True, help="Allow doors without keys: every program that reaches one can run commands."
+)
 @click.pass_context
 def run(
     ctx: click.Context,
@@ -67,7 +69,7 @@ def run(
 ) -> None:
     """Run a foreman in the foreground. Ctrl-C stops it; workers keep their tasks until it is back.
 
-    Without --listen, only you can reach it, on this machine. ZeroMQ doors need keys (--curve) or --insecure, also on
+    Without --listen, only you can reach it, on this machine. ZeroMQ doors need keys (--curve) or --insecure, even on
     127.0.0.1, which every user of this machine can reach.
     """
     from gandy.foreman import main

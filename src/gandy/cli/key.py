@@ -113,7 +113,7 @@ def rotate() -> None:
 
     home = find_home(os.environ, sys.platform)
     if not (Path(home) / FOLDER / CERTIFICATE).exists():
-        raise ConfigError("the key is made in the foreman's home, and no foreman was ever started in this one")
+        raise ConfigError("this key is made in the foreman's home, and no foreman was ever started in this one")
     renew_own_key(home)
     say("the ensembles of this crew have a new key")
     say("next: restart the foreman, and let other machines join again with 'gandy invite'", err=True)
@@ -150,7 +150,7 @@ def rotate() -> None:
 def invite(role: str | None, ttl: float, uses: int, addresses: tuple[str, ...], output: Format) -> None:
     """Print a line that lets another machine join this crew.
 
-    The crew is that of this machine's foreman. Everyone who has the line can join: treat it like a password.
+    The crew is that of this machine's foreman. Anyone who has the line can join: treat it like a password.
 
     With --output json, an object with the keys token, role, expires and uses is printed; with --output quiet, the
     token alone.

@@ -50,7 +50,7 @@ def worker() -> None:
 @click.option(
     "--insecure",
     is_flag=True,
-    help="Allow links without keys: everyone who poses as the foreman or server can run commands here.",
+    help="Allow links without keys: a program that poses as the foreman or server can run commands here.",
 )
 @click.option(
     "--keep-output",

@@ -157,7 +157,7 @@ class Caller:
             call.target += encode_target(worker)
         if options.at is not None:
             if not isfinite(options.at):
-                raise ValueError(f"{options.at} is no time")
+                raise ValueError(f"{options.at} is not a time")
             call.at = Shared(options.at)
             call.flags |= AT
             call.target += encode_time(call.at)

@@ -92,14 +92,14 @@ class Connection:
         """The shared time of the foreman's ensemble, off by at most half of the round trip. Raises: NoClock."""
         asked = read_monotonic()
         answer = await self.ask(GetTime(), Time)
-        return Shared(float(answer.shared)) + (read_monotonic() - asked) / 2
+        return answer.shared + (read_monotonic() - asked) / 2
 
     def explain_missing(self, what: str) -> Rejected:
         """Why the foreman did not offer something: to an observer it offers less."""
         keys = self._reach.keys
         if self.address.scheme == "tcp" and keys is not None and keys.about.role is CrewRole.OBSERVER:
             return NotAllowed(f"{self.address}: {REFUSALS[ErrorCode.WRONG_ROLE]}")
-        return Rejected(f"the foreman knows no {what}: it is older than this client")
+        return Rejected(f"the foreman does not know {what}: it is older than this client")
 
 
 def return_pauses() -> Iterator[float]:

@@ -140,7 +140,7 @@ class Conversation:
 
     def _on_welcome(self, extensions: Extension) -> ForemanReady:
         if Extension.CLIENT not in extensions:
-            raise LinkError("the peer is not a gandy foreman, or one that takes no requests from clients")
+            raise LinkError("the peer is not a gandy foreman, or one that accepts no requests from clients")
         self._exchange.agree(extensions & self._exchange.offers)
         return ForemanReady()
 

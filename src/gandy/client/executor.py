@@ -142,5 +142,5 @@ def _check_arguments(foreman: object, max_workers: int | None, limit: int | None
         raise ConfigError("max_workers and limit are the same: give one of them")
     for name in refused:
         if name in REFUSED:
-            raise ConfigError(f"a crew takes no {name}: {REFUSED[name]}")
+            raise ConfigError(f"a crew has no {name}: {REFUSED[name]}")
         raise ConfigError(f"an executor has no option {name}")

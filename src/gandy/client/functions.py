@@ -31,7 +31,7 @@ from gandy.functions import pack_function, pack_items, pack_task
 from gandy.functions.tag import PYTHON_TAG
 from gandy.functions.tasks import name_function
 from gandy.ids import JobId
-from gandy.limits import MAX_PICKLED_TASK_BYTES
+from gandy.limits import MAX_PICKLE_BYTES
 from gandy.moments import Monotonic
 from gandy.progress import showing
 
@@ -213,9 +213,9 @@ def make_spec(label: str, shared: bytes, options: FunctionOptions) -> JobSpec:
 
 
 def _check_size(task: bytes) -> bytes:
-    if len(task) > MAX_PICKLED_TASK_BYTES:
+    if len(task) > MAX_PICKLE_BYTES:
         raise CallTooLarge(
-            f"the pickled call has {len(task):,} bytes, and {MAX_PICKLED_TASK_BYTES:,} is the limit: pass a file's name"
+            f"the pickled task has {len(task):,} bytes, and {MAX_PICKLE_BYTES:,} is the limit: pass a file's name"
         )
     return task
 

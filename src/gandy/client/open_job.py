@@ -107,7 +107,7 @@ class OpenJob:
     def _log_complaint(self, error: GandyError) -> None:
         """Tasks wait, and the user should know why."""
         if str(error) != self._complaint:
-            log.warning("tasks wait, and are sent again: %s", error)
+            log.warning("tasks wait and will be sent again: %s", error)
         self._complaint = str(error)
 
     def _fail(self, error: GandyError) -> None:

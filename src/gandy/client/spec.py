@@ -49,7 +49,7 @@ def find_folder(cwd: str | None) -> str:
     try:
         return str(Path(cwd or ".").absolute())
     except OSError:
-        raise ConfigError("the current folder is gone; say where the tasks are to run") from None
+        raise ConfigError("the current folder is gone; give a folder for the tasks") from None
 
 
 def split_lines(lines: Sequence[str]) -> Iterator[tuple[str, ...]]:
@@ -110,7 +110,7 @@ def _check_at(at: float | None) -> Shared | None:
     if at is None:
         return None
     if not isfinite(at):
-        raise ConfigError(f"{at} is no time")
+        raise ConfigError(f"{at} is not a time")
     return Shared(at)
 
 

@@ -151,7 +151,7 @@ class Changing:
 
     def _refuse_if_stuck(self) -> None:
         if self._standing.is_stuck:
-            raise Refusal("store", f"nothing is changed now: {self._standing.trouble}", retryable=True)
+            raise Refusal("store", f"nothing can be changed now: {self._standing.trouble}", retryable=True)
 
 
 def _open_retraction(answer: bytes | None, asked: list[AttemptKey]) -> set[AttemptKey]:

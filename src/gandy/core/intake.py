@@ -141,7 +141,7 @@ class Intake:
 
     def _refuse_in_trouble(self) -> None:
         if self._standing.trouble:
-            raise Refusal("store", f"no new work is taken: {self._standing.trouble}", retryable=True)
+            raise Refusal("store", f"no new work is accepted: {self._standing.trouble}", retryable=True)
 
     def _find_past(self, after: tuple[JobId, ...]) -> Steps[dict[JobId, JobState]]:
         """How the jobs ended that are final; the reactor knows all others. No step comes behind the last look."""
@@ -158,7 +158,7 @@ class Intake:
         if row is None:
             raise Refusal("not_found", f"there is no job {job}")
         if row.problem:
-            raise Refusal("refused", f"job {job} cannot be read, so it is not known when it has finished")
+            raise Refusal("refused", f"job {job} cannot be read, so it is unknown whether it finished")
         return row.state
 
     def _get_open(self, number: JobId) -> ActiveJob:

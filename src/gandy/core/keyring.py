@@ -104,7 +104,7 @@ class Keyring:
             raise Rejected(f"a key's name has 1 to {MAX_KEY_NAME} printable characters")
         plain = name.strip().casefold()
         if plain in RESERVED:
-            raise Rejected(f"no key can be called {name}: gandy itself calls others so")
+            raise Rejected(f"no key can be called {name}: gandy uses that name itself")
         for key in self._keys.values():
             if key.name.strip().casefold() == plain and _get_end(key) > now:
                 raise NameTaken(
@@ -177,7 +177,7 @@ class Keyring:
         check = found.check if found is not None else bytes(32)  # so that it takes as long where there is none
         is_right = hmac.compare_digest(make_proof(check, bound), proof)
         if found is None or not is_right or now >= found.expires:
-            raise Rejected("the invitation is not good: it was used, has expired or was revoked; ask for another one")
+            raise Rejected("the invitation is not valid: it was used, has expired or was revoked; ask for another one")
         return found
 
     def _drop_expired(self, now: Wall) -> None:

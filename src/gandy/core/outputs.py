@@ -181,12 +181,12 @@ def _read_without_worker(request: ask.ReadOutput, row: TaskRow, is_here: bool) -
         return ask.Output(b"", row.attempt, is_last=False)  # it may come back
     name, what = worker_name(row.worker), f"what task {request.task} wrote"
     if is_here:
-        raise Refusal("gone", f"{what} is with its worker {name}, which has no way to send it")
+        raise Refusal("gone", f"{what} is on worker {name}, which cannot send it")
     ending = row.ending
     if request.stream == "err" and ending is not None and 0 < len(ending.tail) == ending.err_bytes:
         data = ending.tail[request.offset : request.offset + request.limit]
         return ask.Output(data, row.attempt, is_last=True)
-    raise Refusal("gone", f"{what} is on worker {name}, which is not here", retryable=True)
+    raise Refusal("gone", f"{what} is on worker {name}, which is not connected", retryable=True)
 
 
 def _check_whole(request: ask.ReadOutput, row: TaskRow, piece: Piece) -> bool:

@@ -552,7 +552,7 @@ def decode_request(payload: bytes) -> Request:
     try:
         return _requests.decode(payload)
     except BROKEN as error:
-        raise RemoteProtocolError(f"the request makes no sense: {describe(error)}", ErrorCode.BAD_PAYLOAD) from None
+        raise RemoteProtocolError(f"the request is not valid: {describe(error)}", ErrorCode.BAD_PAYLOAD) from None
 
 
 def decode_answer(payload: bytes) -> Answer:

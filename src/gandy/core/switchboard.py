@@ -195,7 +195,7 @@ class Switchboard:
         if flags & CAST and not flags & MORE:
             call.client = None
         elif seq in client.calls:
-            raise RemoteProtocolError(f"call {seq} is under way already", ErrorCode.BAD_SEQ)
+            raise RemoteProtocolError(f"call {seq} is in progress already", ErrorCode.BAD_SEQ)
         else:
             client.calls[seq] = call
         if worker:
@@ -230,7 +230,7 @@ class Switchboard:
     def _on_result(self, peer: Peer, flags: int, seq: int, payload: bytes, now: Monotonic) -> None:
         call = peer.serves.get(seq)
         if call is None:
-            raise RemoteProtocolError(f"a result of call {seq}, which is not under way", ErrorCode.BAD_SEQ)
+            raise RemoteProtocolError(f"a result of call {seq}, which is not in progress", ErrorCode.BAD_SEQ)
         client = call.client
         if client is not None and (flags & LAST or not call.flags & CAST):  # who still sends a cast hears of its end
             out = client.out
@@ -247,7 +247,7 @@ class Switchboard:
                 self._drain(peer, now)
             return
         if flags & (FAILED | REFUSED):
-            raise RemoteProtocolError(f"call {seq} failed, and goes on", ErrorCode.BAD_STATE)
+            raise RemoteProtocolError(f"call {seq} failed, and sends more", ErrorCode.BAD_STATE)
         if call.credit <= 0:  # a worker that has some left may send one frame more, however long
             raise RemoteProtocolError(f"call {seq} has sent more than it may", ErrorCode.TOO_LONG)
         call.credit -= len(payload) + _COST
@@ -417,7 +417,7 @@ class Switchboard:
     def announce(self, peer: Peer, said: Announcement, now: Monotonic) -> None:
         """What a worker offers from now on, and what no more. A door may offer commands that have no slot yet."""
         if not peer.id:
-            raise RemoteProtocolError("an announcement of a peer that is no worker", ErrorCode.BAD_STATE)
+            raise RemoteProtocolError("an announcement of a peer that is not a worker", ErrorCode.BAD_STATE)
         offers = {offer.name.encode(): offer.slots for offer in said.offers}
         for name in peer.offers.keys() - offers.keys():
             self._withdraw(peer, self._offers.commands[name], now)

@@ -24,8 +24,8 @@ def prepare(url: str, insecure: bool, curve: str | None) -> tuple[str, ClientKey
     if not insecure:
         # On loopback too: any user of this machine can listen at the port while the server does not.
         raise ConfigError(
-            f"{url} would be without keys: everyone who can pose as that server can run the commands of this "
-            "worker. --curve FOLDER has keys for it; --insecure does without them."
+            f"{url} would be without keys: a program that poses as that server can run the commands of this "
+            "worker. Use --curve FOLDER for keys, or --insecure for none."
         )
     warn(str(address))
     return str(address), None

@@ -86,7 +86,9 @@ class Admission:
     def _on_failure(self, source: str) -> None:
         """A peer of this address had us work for nothing."""
         if self._failures.note(source, read_monotonic()):
-            log.warning("peers at %s failed to come in too often; for a while, few of them are heard", source)
+            log.warning(
+                "peers at %s failed to connect too often; for a while, few links from there are accepted", source
+            )
 
     def _admit(self, transport: TlsTransport) -> asyncio.Protocol | None:
         """The handshake is done. Who has a key has proved so in it."""
@@ -164,8 +166,8 @@ class JoinLink(asyncio.Protocol):
         except RemoteProtocolError as error:
             answer = JoinRefused(str(error))
         except (OSError, ConfigError) as error:
-            log.error("the keys cannot be kept: %s", error)
-            answer = JoinRefused("the foreman cannot keep keys now; its log tells why")
+            log.error("the keys cannot be saved: %s", error)
+            answer = JoinRefused("the foreman cannot save keys now; its log says why")
         self.has_joined = isinstance(answer, Joined)
         self._transport.write(encode_join(answer))
         self._transport.close()

@@ -53,7 +53,7 @@ class Audit:
         try:
             self._append(line.encode())
         except OSError as error:
-            log.error("the audit cannot be written: %s: %s", error, line.strip())
+            log.error("the audit log cannot be written: %s: %s", error, line.strip())
 
     def _append(self, line: bytes) -> None:
         if self._file is not None and os.fstat(self._file).st_size > self._max_bytes:

@@ -10,7 +10,7 @@ from typing import Final
 from gandy.core.refusal import Refusal
 from gandy.errors import StoreError
 from gandy.files import write_all
-from gandy.limits import MAX_ARGUMENTS_BYTES, MAX_READ_BYTES
+from gandy.limits import MAX_PICKLE_BYTES, MAX_READ_BYTES
 from gandy.moments import Wall
 
 NAME: Final = re.compile(r"[0-9a-f]{32}")
@@ -33,8 +33,8 @@ class Blobs:
         Raises: Refusal, StoreError.
         """
         path = self._find(name)
-        if not 0 <= offset <= MAX_ARGUMENTS_BYTES - len(data):
-            raise Refusal("refused", f"the arguments of one call may have {MAX_ARGUMENTS_BYTES:,} bytes")
+        if not 0 <= offset <= MAX_PICKLE_BYTES - len(data):
+            raise Refusal("refused", f"the arguments of one task may have {MAX_PICKLE_BYTES:,} bytes")
         part = path.with_suffix(PART)
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
@@ -60,7 +60,7 @@ class Blobs:
             finally:
                 os.close(descriptor)
         except OSError:
-            raise Refusal("not_found", "the arguments of this call are no longer kept") from None
+            raise Refusal("not_found", "the arguments of this task are no longer kept") from None
 
     def drop(self, seconds: float, find_oldest: Callable[[float], Wall]) -> None:
         """Remove what no one has put or read for so long. What cannot be removed stays until the next time.

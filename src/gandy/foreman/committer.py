@@ -105,7 +105,7 @@ class Committer:
 
     def _note_trouble(self, error: StoreError) -> None:
         if str(error) != self._standing.trouble:
-            log.error("the store has a problem, and no new work is taken: %s", error)
+            log.error("the store has a problem, and no new work is accepted: %s", error)
         self._standing.trouble = str(error)
         self._has_trouble.set()
 
@@ -114,7 +114,7 @@ class Committer:
         new = self._foreman.on_commit_failed(batch, self._now())
         self.on_withdrawal(new)
         for reply in new.replies:
-            self._refuse(reply, StoreError(f"nothing was taken: {error}", error.retryable))
+            self._refuse(reply, StoreError(f"nothing was accepted: {error}", error.retryable))
         return bool(new)
 
     def _put_off(self, batch: Batch, error: StoreError) -> None:

@@ -34,5 +34,5 @@ class Doors(NamedTuple):
 
 NATIVE_ONLY: Final = Doors()
 NO_KEYS: Final = (
-    "would be without keys: with 'gandy foreman run --insecure', everybody who can reach it can run commands as you"
+    "would be without keys: with 'gandy foreman run --insecure', every program that reaches it can run commands as you"
 )

@@ -39,7 +39,7 @@ class KeyRequests:
         except Rejected as error:
             raise Refusal("refused", str(error)) from None
         except OSError as error:
-            raise Refusal("store", f"the keys cannot be kept: {error}", retryable=True) from None
+            raise Refusal("store", f"the keys cannot be saved: {error}", retryable=True) from None
 
     def _answer(self, request: KeyRequest, who: Visitor) -> ask.Answer:
         match request:
@@ -89,7 +89,7 @@ class KeyRequests:
         if not own:
             raise Refusal(
                 "refused",
-                "this foreman takes no peers from other machines: start it with --listen tcp://0.0.0.0:5429",
+                "this foreman accepts no peers from other machines: start it with --listen tcp://0.0.0.0:5429",
             )
         token, invitation = self._keys.invite(role, seconds, uses, addresses)
         self._audit.note("invited", who, role=role, invitation=invitation.id, seconds=seconds, uses=uses)
@@ -114,5 +114,5 @@ def _parse_addresses(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 def _parse_role(text: str) -> CrewRole:
     if text not in KEYED:
-        raise Rejected(f"{text!r} is no role that keys are for: {', '.join(KEYED)}")
+        raise Rejected(f"{text!r} is not a role of keys: {', '.join(KEYED)}")
     return CrewRole(text)

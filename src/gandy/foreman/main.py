@@ -200,7 +200,7 @@ class ForemanProgram:
     def warn(self) -> None:
         """Loudly, at each start, of every door without keys."""
         for each in self._warnings:
-            log.warning("%s: everybody who reaches it can run commands as you", each)
+            log.warning("%s: every program that reaches it can run commands as you", each)
 
     async def wait(self) -> None:
         await self.requests.should_stop.wait()

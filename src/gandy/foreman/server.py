@@ -132,7 +132,7 @@ class Server:
     def on_link(self, port: SocketLink, side: Side | None = None) -> None:
         """`side`: the conversation, where it is not that of the native wire."""
         if port.is_foreign:
-            log.warning("another user tried to come in by the unix socket")
+            log.warning("another user tried to connect to the unix socket")
             self.on_refused(port.peer, "another user")
             port.abort()
             return

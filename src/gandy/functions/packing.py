@@ -59,7 +59,7 @@ def unpack(packed: Packed) -> Any:
     view = memoryview(packed)
     magic, flags, major, minor, count = ENVELOPE.unpack_from(view)
     if magic != MAGIC:
-        raise ValueError("these bytes are no packed value")
+        raise ValueError("these bytes are not a packed value")
     if flags & BY_VALUE and (major, minor) != sys.version_info[:2]:
         raise WrongPython(
             f"a function or class travelled as code from Python {major}.{minor} to {sys.version.split()[0]}, which "

@@ -43,4 +43,4 @@ def decode_args(data: bytes, is_pickled: bool = False) -> Sequence[Any]:
     try:
         return _decode_list(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"the arguments make no sense: {error}") from None
+        raise ValueError(f"the arguments are not valid: {error}") from None

@@ -89,7 +89,7 @@ class CrewKeys:
                 replace(folder / FOREMAN, ssl.DER_cert_to_PEM_cert(foreman).encode())
             replace(folder / ABOUT, _format(about))
         except OSError as error:
-            raise ConfigError(f"cannot keep keys in {folder}: {error}") from None
+            raise ConfigError(f"cannot save keys in {folder}: {error}") from None
         return cls(folder, about)
 
     @property

@@ -86,7 +86,7 @@ def _keeping(folder: Path) -> Iterator[Path]:
     try:
         yield folder
     except OSError as error:
-        raise ConfigError(f"cannot keep keys in {folder}: {error}") from None
+        raise ConfigError(f"cannot save keys in {folder}: {error}") from None
 
 
 def _make() -> bytes:

@@ -35,7 +35,7 @@ def make_folder(folder: Path, must_be_hidden: bool = True) -> None:
     if not must_be_hidden:
         return
     if mode & 0o077:
-        raise ConfigError(f"others can look into {folder}, which holds keys (mode {mode:04o}). Run: chmod 700 {folder}")
+        raise ConfigError(f"other users can read {folder}, which holds keys (mode {mode:04o}). Run: chmod 700 {folder}")
     if state.st_uid != os.geteuid():
         raise ConfigError(f"{folder}, which holds keys, belongs to another user")
 
@@ -45,7 +45,7 @@ def refuse_writable(folder: Path) -> None:
     mode = stat.S_IMODE(folder.stat().st_mode)
     if mode & 0o022 and not mode & stat.S_ISVTX:  # as in /tmp, where users cannot move files of other users
         raise ConfigError(
-            f"others can write into {folder}, which holds keys (mode {mode:04o}). Run: chmod go-w {folder}"
+            f"other users can write into {folder}, which holds keys (mode {mode:04o}). Run: chmod go-w {folder}"
         )
 
 
@@ -59,7 +59,7 @@ def alone(folder: Path, *, waits: bool = True) -> Iterator[None]:
     try:
         number = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise ConfigError(f"cannot keep keys in {folder}: {error}") from None
+        raise ConfigError(f"cannot save keys in {folder}: {error}") from None
     try:
         fcntl.flock(number, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
@@ -78,7 +78,7 @@ def refuse_readable(path: Path) -> None:
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
         raise ConfigError(
-            f"others can read or change the secret key {path} (mode {mode:04o}). Run: chmod 600 {path}. "
+            f"other users can read or change the secret key {path} (mode {mode:04o}). Run: chmod 600 {path}. "
             "If it may have been read, make a new key and revoke this one."
         )
 

@@ -39,7 +39,7 @@ class ForemanKeys:
                 if found is None:
                     self._make_first()
         except (OSError, ValueError) as error:
-            raise ConfigError(f"cannot keep keys in {folder}: {error}") from None
+            raise ConfigError(f"cannot save keys in {folder}: {error}") from None
 
     def _open_secret(self) -> bytes:
         path = self.folder / SECRET

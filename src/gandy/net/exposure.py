@@ -40,8 +40,8 @@ def check_bind(url: str, *, curve: bool, insecure: bool) -> Address:
     address = parse_tcp(url)
     if not (curve or insecure):
         raise ConfigError(
-            f"{url} would be without keys. --curve FOLDER makes keys there, and lets in only peers that have them. "
-            f"--insecure allows it: then {describe_audience(address.host)} can call the commands of this crew, and "
+            f"{url} would be without keys. With --curve FOLDER, only peers with a key are accepted. "
+            f"With --insecure, {describe_audience(address.host)} can call the commands of this crew, and "
             "pose as its workers."
         )
     return address

@@ -187,7 +187,7 @@ async def listen(address: Address, make_link: Callable[[], asyncio.Protocol]) ->
     Raises: ConfigError.
     """
     if address.scheme == "ensemble":
-        raise ConfigError(f"{address} is no address to listen at; write unix:PATH or tcp://HOST:PORT")
+        raise ConfigError(f"{address} is not an address to listen at; write unix:PATH or tcp://HOST:PORT")
     loop = asyncio.get_running_loop()
     backlog = limit_by_files(BACKLOG)  # all of them may be taken at once
     try:

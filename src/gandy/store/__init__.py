@@ -18,4 +18,4 @@ def make_store(url: str) -> Store:
         return MemoryStore()
     if kind == "sqlite" and place:
         return SqliteStore(Path(place).expanduser())
-    raise StoreError(f"no store is called {url!r}: say 'memory:' or 'sqlite:PATH'")
+    raise StoreError(f"no store is called {url!r}: write 'memory:' or 'sqlite:PATH'")

@@ -50,8 +50,8 @@ class PlacedFile:
         for path, number in ((self._path, self._number), (self._log, self._log_number)):
             if not _is_at(path, number):
                 raise StoreError(
-                    f"{path}: it was removed or replaced while the foreman uses it: put it back, or stop the foreman, "
-                    "which keeps nothing now, and put a backup in its place",
+                    f"{path}: it was removed or replaced while the foreman used it: put it back; or stop the foreman, "
+                    "which records nothing now, and restore a backup",
                     retryable=True,
                 )
 

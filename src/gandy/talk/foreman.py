@@ -220,7 +220,7 @@ class ForemanSide:
                 self.slots.release(result.pair)
                 return Reported((result,), ticket)
             case _:
-                raise AssertionError(f"the law lets no worker say {type(message).__name__}")
+                raise AssertionError(f"no worker may send {type(message).__name__}")
 
     def _on_results(self, seq: int, payload: bytes) -> Reported:
         try:
@@ -243,7 +243,7 @@ class ForemanSide:
         if not self._admits(hello):
             raise self._exchange.fail("HELLO is not for the role of its sender", ErrorCode.WRONG_ROLE)
         if hello.nproc + len(hello.running) > MAX_SLOTS:
-            raise self._exchange.fail(f"HELLO tells more than {MAX_SLOTS} processors", ErrorCode.BAD_PAYLOAD)
+            raise self._exchange.fail(f"HELLO claims more than {MAX_SLOTS} processors", ErrorCode.BAD_PAYLOAD)
         if len({task.pair for task in hello.running}) < len(hello.running):
             raise self._exchange.fail("HELLO lists a task twice", ErrorCode.BAD_PAYLOAD)
         if (fault := self.find_fault(hello)) is not None:

@@ -233,7 +233,7 @@ class WorkerSide:
                 self._exchange.answer(ticket, self._account())
                 return None
             case _:
-                raise AssertionError(f"the law lets no foreman say {type(message).__name__}")
+                raise AssertionError(f"no foreman may send {type(message).__name__}")
 
     def _on_job(self, ticket: Requested, tasks: tuple[Task, ...]) -> Start | None:
         refusal = self._find_refusal(tasks)

@@ -57,7 +57,7 @@ def print_failure(row: JobRow) -> None:
     counts, job = row.counts, row.job
     if row.state is JobState.FAILED:
         failed, tasks = format_count(counts.failed), format_count(row.spec.tasks)
-        text = f"job {job}: {failed} of {tasks} tasks failed; 'gandy job explain {job}' tells how"
+        text = f"job {job}: {failed} of {tasks} tasks failed; 'gandy job explain {job}' says how"
         say(f"gandy: {text}", err=True)
     elif row.state is JobState.CANCELLED:
         say(f"gandy: job {job} was cancelled", err=True)

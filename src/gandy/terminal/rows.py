@@ -51,8 +51,8 @@ KEY_HEADERS: Final = ("id", "name", "role", "state", ">links", "made", "expires"
 
 
 def key_to_cells(row: KeyRow, now: Wall) -> tuple[str, ...]:
-    made = format_age(Wall(float(row.made)), now) if row.made else ""
-    expires = "" if row.expires is None else _format_expiry(Wall(float(row.expires)), now)
+    made = format_age(row.made, now) if row.made else ""
+    expires = "" if row.expires is None else _format_expiry(row.expires, now)
     origin = f"{row.origin}, good for {row.uses} more" if row.uses else row.origin
     return row.id, row.name, row.role, row.state, format_count(row.links), made, expires, origin
 
@@ -145,7 +145,7 @@ def _name_state(row: JobRow) -> str:
 def job_to_cells(row: JobRow, now: Wall) -> Sequence[str]:
     counts = (row.spec.tasks, row.counts.finished, row.counts.failed, row.counts.running)
     tasks, finished, failed, running = map(format_count, counts)
-    age, command = format_age(Wall(float(row.submitted)), now), format_command(row.spec.command)
+    age, command = format_age(row.submitted, now), format_command(row.spec.command)
     return str(row.job), row.spec.name, _name_state(row), tasks, finished, failed, running, age, command
 
 
@@ -161,8 +161,8 @@ def job_to_fields(row: JobRow, now: Wall) -> list[tuple[str, str]]:
         ("command", format_command(spec.command)),
         ("folder", spec.cwd),
         ("environment", " ".join(spec.env)),
-        ("submitted", format_age(Wall(float(row.submitted)), now)),
-        ("changed", format_age(Wall(float(row.changed)), now)),
+        ("submitted", format_age(row.submitted, now)),
+        ("changed", format_age(row.changed, now)),
         ("held", "yes" if row.held else ""),
         ("priority", str(spec.priority) if spec.priority else ""),
         ("retries", format_count(spec.retries) if spec.retries else ""),

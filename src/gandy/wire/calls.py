@@ -205,7 +205,7 @@ def decode_announcement(payload: bytes) -> Announcement:
     names = [len(offer.name.encode()) for offer in said.offers]
     are_short = max(names, default=0) <= MAX_COMMAND_NAME and sum(names) <= MAX_OFFER_BYTES
     if said.reserved > said.slots or not are_short or not all(1 <= offer.slots <= said.slots for offer in said.offers):
-        raise RemoteProtocolError("an announcement makes no sense", ErrorCode.BAD_PAYLOAD)
+        raise RemoteProtocolError("an announcement is not valid", ErrorCode.BAD_PAYLOAD)
     return said
 
 

@@ -82,7 +82,7 @@ def parse_token(text: str) -> Token:
     """Raises: ConfigError. What it says never repeats the token."""
     text = text.strip()
     if not text.startswith(PREFIX) or len(text) > MAX_TOKEN:
-        raise ConfigError(f"this is no token: one begins with {PREFIX} and comes from 'gandy invite'")
+        raise ConfigError(f"this is not a token: a token begins with {PREFIX} and comes from 'gandy invite'")
     try:
         raw = urlsafe_b64decode(text.removeprefix(PREFIX) + "==")
         if crc32(raw[4:]).to_bytes(4, "big") != raw[:4]:

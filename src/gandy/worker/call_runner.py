@@ -41,7 +41,7 @@ class CallRunner:
         """
         way = call.command.way
         if way.is_stream and not call.flags & (STREAM | CAST):
-            raise TypeError(f"{call.command.name} gives a stream: ask for one")
+            raise TypeError(f"{call.command.name} returns a stream: use stream()")
         if way is Way.PROCESS:
             return partial(self._start_isolated, call, body)
         args = decode_args(body, call.is_pickled)

@@ -234,7 +234,7 @@ class CallService:
         if not self.clock.is_known:
             self.results.refuse(call, NO_CLOCK, "the worker does not know the shared time")
         elif (late := self.clock.seconds_since(at)) > 0:
-            self.results.refuse(call, EXPIRED, f"its time was over by {late:.3f} s when its worker had it")
+            self.results.refuse(call, EXPIRED, f"its time had passed by {late:.3f} s when it reached its worker")
         else:
             on_lost = partial(self.results.refuse, call, NO_CLOCK)
             call.held = self.clock.call_at(at, partial(self._start_held, call, start), on_lost)

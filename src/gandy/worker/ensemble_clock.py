@@ -63,7 +63,7 @@ class TimedStart:
         offset = float(now) - float(read_monotonic())
         before, self._offset = self._offset, offset
         if before is not None and abs(offset - before) > RESTART:
-            raise GandyError("the shared time has begun anew, so its time means nothing now")
+            raise GandyError("the shared time was reset, so its time means nothing now")
         return self._at - now
 
     def _wake(self) -> None:

@@ -119,7 +119,7 @@ class AnswerReader:
         while len(data) - at >= ANSWER.size:
             kind, flags, note_bytes, body_bytes, peak, started, ended = ANSWER.unpack_from(data, at)
             if kind > REFUSED or note_bytes > MAX_NOTE_BYTES or body_bytes > MAX_PICKLE_BYTES:
-                raise FrameError("said something that makes no sense")
+                raise FrameError("sent an invalid answer")
             body_at = at + ANSWER.size + note_bytes
             if len(data) < body_at:
                 break

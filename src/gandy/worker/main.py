@@ -62,7 +62,7 @@ def make_about(slots: int | None, tags: tuple[str, ...], name: str | None, reser
     try:
         return msgspec.convert(msgspec.to_builtins(about), About)  # with the checks that the foreman will make
     except msgspec.ValidationError as error:
-        raise ConfigError(f"no foreman would take this worker: {describe(error)}") from None
+        raise ConfigError(f"no foreman would accept this worker: {describe(error)}") from None
 
 
 def _fit(count: int, reserved: int) -> int:
@@ -85,7 +85,7 @@ def find_work(foreman: str | None, insecure: bool) -> Reach:
     reach = find_reach(foreman, os.environ, sys.platform, CrewRole.WORKER, insecure)
     if any(place.scheme == "plain" for place in reach.places) and not insecure:
         raise ConfigError(
-            f"{reach} is without keys: with --insecure, everybody who can pose as that foreman can run commands here "
+            f"{reach} is without keys: with --insecure, a program that poses as that foreman can run commands here "
             "as you. With keys: tcp://HOST:PORT"
         )
     if insecure and (open_places := [str(each) for each in reach.places if each.scheme in ("plain", "ensemble")]):
@@ -107,7 +107,7 @@ def wait_for_work(foreman: str | None, insecure: bool) -> Reach:
 
 def warn(places: str) -> None:
     """Warn loudly, at each start, of links without keys."""
-    log.warning("INSECURE: %s may be anybody: whoever poses as it can run commands here as you", places)
+    log.warning("INSECURE: %s has no key: a program that poses as it can run commands here as you", places)
 
 
 def run(

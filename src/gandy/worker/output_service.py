@@ -32,7 +32,7 @@ class OutputService:
         try:
             read = decode_read_many(payload)
         except RemoteProtocolError as error:
-            log.warning("the foreman's question makes no sense: %s", error)
+            log.warning("the foreman's question is not valid: %s", error)
             return Pieces(())
         pieces: list[Piece] = []
         left = min(read.limit, MAX_OUTPUTS_BYTES)

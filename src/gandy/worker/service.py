@@ -166,7 +166,7 @@ class WorkerService:
                 while (self._side.has_results or not self._calls.is_idle) and self._link.link is not None:
                     await asyncio.sleep(0.01)
         except TimeoutError:
-            log.warning("calls that did not end are broken off, and results may be lost")
+            log.warning("calls that did not end are aborted, and results may be lost")
         self._done.set()
 
     def die(self) -> NoReturn:
@@ -216,7 +216,7 @@ class WorkerService:
             case ExtensionReceived():
                 self._on_extension(event)
             case HelloRefused():
-                log.error("the foreman does not want this worker")
+                log.error("the foreman refuses this worker")
                 self._done.set()
             case Leave(immediate):
                 self._leave(immediate)
@@ -242,7 +242,7 @@ class WorkerService:
     def _leave(self, immediate: bool) -> None:
         if immediate:
             self._tasks.runner.kill_all(Cause.WORKER_STOPPED, "stopped by the foreman", immediate=True)
-        log.info("sent away by the foreman")
+        log.info("stopped by the foreman")
         if immediate or self._calls.is_idle:
             self._done.set()
         else:
@@ -301,7 +301,7 @@ def _read_retraction(payload: bytes) -> tuple[AttemptKey, ...]:
     try:
         return decode_retraction(payload).attempts
     except RemoteProtocolError as error:
-        log.warning("the foreman's question makes no sense: %s", error)
+        log.warning("the foreman's question is not valid: %s", error)
         return ()
 
 

@@ -68,7 +68,7 @@ class TaskEnvironment:
             try:
                 os.chdir(setting.cwd)
             except OSError as error:
-                raise OSError(f"cannot go to {setting.cwd}: {error.strerror}") from error
+                raise OSError(f"cannot change to {setting.cwd}: {error.strerror}") from error
         # Tasks of one job follow each other, and little changes between them.
         if setting is not self._setting:
             self._change(setting)

@@ -317,7 +317,7 @@ def _find_program(name: str, path: str) -> bytes:
 
 def _explain(order: Order, error: OSError) -> str:
     if order.cwd and (reason := _find_folder_problem(order.cwd)) is not None:
-        return f"cannot go to {order.cwd}: {reason}"
+        return f"cannot change to {order.cwd}: {reason}"
     program = "sh" if isinstance(order.command, str) else order.command[0]
     return f"cannot run {program}: {error.strerror}"
 

@@ -38,7 +38,7 @@ class WorkerFolder:
             return Journal(self.path, (*self.left.ids, worker), packed)
         except OSError as error:
             self.close()
-            raise GandyError(f"cannot keep results in {self.path}: {error.strerror}") from None
+            raise GandyError(f"cannot save results in {self.path}: {error.strerror}") from None
 
     def start_watchdog(self) -> None:
         """After everything that opens descriptors which the watchdog must not keep open."""

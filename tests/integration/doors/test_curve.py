@@ -190,7 +190,7 @@ def test_a_bad_file_among_the_clients_keeps_no_other_peer_out(tmp_path: Path) ->
 
 def test_a_folder_that_cannot_be_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match="cannot keep keys"):
+    with pytest.raises(ConfigError, match="cannot save keys"):
         ServerKeys.open(tmp_path / "file" / "keys")
 
 

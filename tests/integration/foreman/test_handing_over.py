@@ -81,7 +81,7 @@ def test_a_key_that_cannot_be_given_costs_no_use(site: Site) -> None:
             path = site.home / "keys" / "ensemble.key"
             open_own_key(str(site.home))
             path.chmod(0o644)
-            with pytest.raises(NotAllowed, match="cannot keep keys now"):
+            with pytest.raises(NotAllowed, match="cannot save keys now"):
                 await site.join(token)
             path.chmod(0o600)
             assert await site.join(token) == open_own_key(str(site.home)).secret

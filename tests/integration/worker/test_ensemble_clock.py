@@ -81,7 +81,7 @@ def test_time_that_begins_anew_cancels_what_waits_for_it(band: Ensemble, seconds
         band.engine.ask(lambda member, now: member.time.clock.set(member.time.clock.read(now) + move, now))
         ended = await guest.wait()
         assert isinstance(ended, str)
-        assert "begun anew" in ended
+        assert "was reset" in ended
 
     asyncio.run(go())
 

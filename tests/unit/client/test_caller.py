@@ -158,7 +158,7 @@ def test_call_with_a_time_says_so_and_goes_out_at_once() -> None:
         assert pending.target == calls.encode_target("ping", "w1") + calls.encode_time(SHARED)
         call.cancel()
         for nonsense in (nan, inf):
-            with pytest.raises(ValueError, match="is no time"):
+            with pytest.raises(ValueError, match="is not a time"):
                 caller.call("ping", (), CallOptions(at=nonsense))
 
     assert run(test) == []

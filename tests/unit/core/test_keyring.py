@@ -145,7 +145,7 @@ def test_an_invitation_is_used_as_often_as_it_says() -> None:
 def test_every_wrong_proof_is_refused_with_the_same_words(name: str, proof: bytes, bound: bytes, now: float) -> None:
     ring = Keyring()
     ring.invite(an_invitation(), 1.0)
-    with pytest.raises(Rejected, match="the invitation is not good: it was used, has expired or was revoked; ask for"):
+    with pytest.raises(Rejected, match="the invitation is not valid: it was used, has expired or was revoked; ask for"):
         ring.redeem(name, proof, bound, now)
     assert [each.uses for each in ring.list_invitations(2.0)] == [1]
 

@@ -132,7 +132,7 @@ def test_a_worker_that_is_away_keeps_its_output_but_for_a_short_standard_error()
     assert crew.read() == ask.Output(b"", 1, is_last=False)  # it may come back
     crew.end(1, ending=wrote(out=3, err=4, tail=b"oops"))
     assert crew.read("err", 1) == ask.Output(b"ops", 1, is_last=True)
-    assert "which is not here" in crew.fail()
+    assert "which is not connected" in crew.fail()
 
 
 def test_a_worker_that_was_started_again_has_the_output_of_its_former_life() -> None:
@@ -148,7 +148,7 @@ def test_a_worker_that_was_started_again_has_the_output_of_its_former_life() -> 
 
 def test_a_plain_worker_cannot_send_output() -> None:
     crew = Kept(extensions=FOREMAN_OFFERS & ~Extension.OUTPUT)
-    assert "no way to send it" in crew.fail()
+    assert "cannot send it" in crew.fail()
 
 
 def read_page(crew: Kept, after: int = 0, stream: str = "out") -> ask.OutputPage:
@@ -192,7 +192,7 @@ def test_a_page_says_which_workers_are_away() -> None:
     crew.end(1, ending=wrote(out=1))
     crew.leave()
     (output,) = read_page(crew).rows
-    assert "not here" in output.problem
+    assert "not connected" in output.problem
     assert read_page(crew, after=1) == ask.OutputPage((), TaskNumber(1), is_last=True)
     assert read_page(crew, stream="err").rows == ()
 

@@ -131,7 +131,7 @@ def test_a_plain_result_of_no_call_is_refused_as_any_other() -> None:
     crew = Crew()
     client, worker = crew.client(), crew.worker(slots=4)
     client.feed(plain_calls(1))
-    with pytest.raises(RemoteProtocolError, match="not under way"):
+    with pytest.raises(RemoteProtocolError, match="not in progress"):
         worker.feed(plain_results(0, 0))
     crew.board.check()
     assert client.results() == [(1, DONE)]
@@ -1334,7 +1334,7 @@ def test_a_number_is_used_once_at_a_time() -> None:
     _, client, worker = a_full_crew(waiting=1)
     for seq in (0, 1):
         for flags in (0, calls.CAST | MORE):
-            with pytest.raises(RemoteProtocolError, match="under way already") as caught:
+            with pytest.raises(RemoteProtocolError, match="in progress already") as caught:
                 client.call(seq, flags=flags)
             assert caught.value.code is ErrorCode.BAD_SEQ
     worker.end(0)
@@ -1370,7 +1370,7 @@ def test_a_result_of_nothing_is_refused() -> None:
     number = worker.numbers[0]
     worker.end(0)
     for seat in (worker, client):
-        with pytest.raises(RemoteProtocolError, match="not under way") as caught:
+        with pytest.raises(RemoteProtocolError, match="not in progress") as caught:
             seat.say(calls.RESULT, calls.LAST, number)
         assert caught.value.code is ErrorCode.BAD_SEQ
 
@@ -1378,12 +1378,12 @@ def test_a_result_of_nothing_is_refused() -> None:
 @pytest.mark.parametrize("flag", [calls.FAILED, calls.REFUSED])
 def test_what_failed_does_not_go_on(flag: int) -> None:
     _, _, worker = a_full_crew()
-    with pytest.raises(RemoteProtocolError, match="goes on"):
+    with pytest.raises(RemoteProtocolError, match="sends more"):
         worker.say(calls.RESULT, flag, worker.numbers[0])
 
 
 def test_only_workers_announce() -> None:
-    with pytest.raises(RemoteProtocolError, match="that is no worker") as caught:
+    with pytest.raises(RemoteProtocolError, match="that is not a worker") as caught:
         Crew().client().say(calls.ANNOUNCE, payload=calls.encode_announcement(1, 0, []))
     assert caught.value.code is ErrorCode.BAD_STATE
 

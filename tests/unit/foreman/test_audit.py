@@ -135,7 +135,7 @@ def test_refusals_that_are_counted_as_the_file_is_full_do_not_push_the_old_one_o
 def test_a_disk_that_takes_nothing_stops_no_work(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     audit = Audit(str(tmp_path / "nowhere"))
     audit.note("submitted", ANNA, job=7)
-    assert "the audit cannot be written" in caplog.text
+    assert "the audit log cannot be written" in caplog.text
     assert '"job": 7' in caplog.text
     (tmp_path / "nowhere").mkdir()
     audit.note("submitted", ANNA, job=8)

@@ -122,5 +122,5 @@ def test_data_of_another_python_is_welcome() -> None:
 
 
 def test_other_bytes_are_refused() -> None:
-    with pytest.raises(ValueError, match="no packed value"):
+    with pytest.raises(ValueError, match="not a packed value"):
         unpack(bytes(ENVELOPE.size))

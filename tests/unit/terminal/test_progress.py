@@ -80,7 +80,7 @@ def test_the_worst_end_is_the_exit_code(states: list[JobState], code: ExitCode) 
     ("state", "text"),
     [
         (FINISHED, ""),
-        (FAILED, "gandy: job 7: 2 of 10 tasks failed; 'gandy job explain 7' tells how\n"),
+        (FAILED, "gandy: job 7: 2 of 10 tasks failed; 'gandy job explain 7' says how\n"),
         (CANCELLED, "gandy: job 7 was cancelled\n"),
     ],
 )

@@ -75,7 +75,7 @@ def test_one_changed_letter_is_found() -> None:
 
 @pytest.mark.parametrize("text", ["", "gandy", "gandy2-AAAA", "token", PREFIX + "A" * MAX_TOKEN])
 def test_what_is_no_token_is_told(text: str) -> None:
-    assert refuse(text) == "this is no token: one begins with gandy1- and comes from 'gandy invite'"
+    assert refuse(text) == "this is not a token: a token begins with gandy1- and comes from 'gandy invite'"
 
 
 @pytest.mark.parametrize("data", [b"", b"\xc1", b"\x90", b"\x95\x01\x02\x03\x04\x05"])

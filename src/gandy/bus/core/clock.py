@@ -130,7 +130,7 @@ class SharedClock:
 
     def _get_line(self) -> _Line:
         if self._line is None:
-            raise LocalProtocolError("the shared clock is not set: no leader was heard yet")
+            raise LocalProtocolError("the shared clock is not set: no leader has answered yet")
         return self._line
 
 

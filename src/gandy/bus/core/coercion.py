@@ -50,7 +50,7 @@ class Handler:
         try:
             parse_types(self.types or "")
         except ValueError as error:
-            raise ConfigError(f"a handler cannot want {self.types!r:.60}: {error}") from None
+            raise ConfigError(f"a handler cannot take {self.types!r:.60}: {error}") from None
 
     def fit(self, args: Args, types: str) -> Args | None:
         """The arguments for the function, or None if the message does not fit."""

@@ -84,7 +84,7 @@ class Outbox:
     def _draft(self, address: str, types: str) -> tuple[str, Draft]:
         parts = split_address(address)
         if parts is None:
-            raise AddressError(f"{address!r} is no address: write /service/path, or !service/path")
+            raise AddressError(f"{address!r} is not an address: write /service/path, or !service/path")
         drafted = parts[0], draft(address, types, self._order)
         if len(types) <= MAX_DRAFT_TYPES:
             if len(self._drafts) >= MAX_DRAFTS:

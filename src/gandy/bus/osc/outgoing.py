@@ -31,7 +31,7 @@ class OscOut(OscBridge):
         """Raises: ConfigError, LinkError."""
         super().__init__(service, thread)
         if not 0 < port < 1 << 16:
-            raise ConfigError(f"{port} is no port")
+            raise ConfigError(f"{port} is not a port")
         self._target = find_host(host, thread.insecure), port
         with thread.lock:
             thread.add(self)

@@ -98,7 +98,7 @@ class OscThread:
         except LinkError:
             pass  # the ensemble is closed, and in a moment so is this
         except Exception:  # the other sockets must go on
-            log.exception("the OSC side of the bus has a bug and goes on")
+            log.exception("the OSC side of the bus has a bug and continues")
 
     def _wait_for_handlers(self) -> None:
         """Then a program that sends faster than they run fills the system's buffers, and not our memory."""

@@ -43,24 +43,24 @@ def bus_options(command: Callable[..., None]) -> Callable[..., None]:
             show_default=True,
             envvar="GANDY_ENSEMBLE",
             metavar="NAME",
-            help="Its name. GANDY_ENSEMBLE does the same.",
+            help="The name of the ensemble. Or set GANDY_ENSEMBLE.",
         ),
         click.option(
             "--dialect",
             type=click.Choice(["2016", "1.0", "1.1"]),
             default="2016",
             show_default=True,
-            help="Which generation of the protocol its processes speak.",
+            help="The generation of the protocol that its processes speak.",
         ),
         click.option(
             "--insecure",
             is_flag=True,
-            help="Without a key, as the original: any program on the network can take part.",
+            help="Use no key, like the original: any program on the network can take part.",
         ),
         click.option(
             "--peer", "peers", multiple=True, metavar="HOST", help="The IP of a machine that broadcasts do not reach."
         ),
-        click.option("--ip", metavar="IP", help="Of this machine, as others reach it. Default: found out."),
+        click.option("--ip", metavar="IP", help="The IP at which other machines reach this one. Default: detected."),
     )
 
     @wraps(command)

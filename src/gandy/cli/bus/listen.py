@@ -17,14 +17,16 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog=explain("gandy bus listen kitchen", "gandy bus listen kitchen --json > messages"))
-@click.option("--json", "as_json", is_flag=True, help="Print each as a JSON object: address, types, values, times.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print each message as a JSON object: address, types, values, times."
+)
 @bus_options
 @click.argument("service")
 def listen(service: str, as_json: bool, options: EnsembleOptions) -> None:
     """Offer a service, and print each message that comes: address, types, values, and its time if it has one.
 
-    In the JSON, "time" is the shared time for which it was sent and "arrived" that at which it was delivered, if they
-    are known. Bytes are base64 text.
+    In the JSON, "time" is the shared time for which the message was sent and "arrived" the one at which it was
+    delivered, if they are known. Bytes are base64 text.
     """
     from gandy.bus.core.effects import ServiceFound
 

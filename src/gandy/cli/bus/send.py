@@ -28,9 +28,11 @@ POLL: Final = 0.01  # seconds; there is no news when another process learns the 
         "gandy bus send /kitchen/menu '[1, 2, 3]' -- -5",
     )
 )
-@click.option("--types", metavar="TYPES", help="Their types, as in ifs. Default: what the values look like.")
+@click.option(
+    "--types", metavar="TYPES", help="The types of the values, such as ifs. Default: guessed from the values."
+)
 @click.option("--at", type=WrittenTimeType(), metavar="TIME", help=AT_HELP.replace("begins", "is delivered"))
-@click.option("--udp", is_flag=True, help="By UDP: it may get lost.")
+@click.option("--udp", is_flag=True, help="Send by UDP: the message may get lost.")
 @click.option(
     "--wait", type=Seconds(), default="5s", show_default=True, metavar="TIME", help="How long to wait for the service."
 )
@@ -48,21 +50,21 @@ def send(
 ) -> None:
     """Send a message to a service of an ensemble: to /service/path with patterns, or to !service/path as it stands.
 
-    A VALUE that is JSON is that value, any other is a text; behind -- it may begin with a dash. Whole numbers are i or
-    h, others d, texts s, arrays are arrays. With --types: i h f d t numbers, s S text, c a character, b bytes in
-    base64, m 4 bytes in hex, B true or false, [..] and vi vh vf vd a JSON array; T F N I need no VALUE.
+    A VALUE that is valid JSON is that value, any other is a string; after -- it may begin with a dash. Whole numbers
+    are i or h, others d, strings s, arrays are arrays. With --types: i h f d t numbers, s S text, c a character, b bytes
+    in base64, m 4 bytes in hex, B true or false, [..] and vi vh vf vd a JSON array; T F N I need no VALUE.
     """
     from gandy.bus.core.addresses import split_address
 
     parts = split_address(address)
     if parts is None:
-        raise click.UsageError(f"{address!r} is no address: write /service/path, or !service/path")
+        raise click.UsageError(f"{address!r} is not an address: write /service/path, or !service/path")
     args = _parse_values(address, values, types)
     service = parts[0]
     with join(options) as band:
         if not band.wait_for(service, wait):
             raise UnknownService(
-                f"no process in {band.name} offers the service {service}, for {format_seconds(wait)} now; "
+                f"no process in {band.name} offers the service {service}, after {format_seconds(wait)}; "
                 f"{explain_visibility(options)}"
             )
         if at is not None:
@@ -78,7 +80,7 @@ def _wait_for_time(band: "Ensemble", service: str, wait: float) -> None:
         if read_monotonic() > until:
             if band.clock_leader is None:
                 raise NoClock(f"no process leads the clock of {band.name}: 'gandy bus clock --lead' does")
-            raise NoClock(f"the shared time is not known here and at {service} after {format_seconds(wait)}")
+            raise NoClock(f"the shared time is not known both here and at {service} after {format_seconds(wait)}")
         time.sleep(POLL)
 
 
@@ -102,7 +104,7 @@ def _parse_typed(words: tuple[str, ...], types: str) -> tuple[Any, ...]:
     items = parse_types(types)
     wanted = sum(1 for item in items if item not in CONSTANTS)
     if len(words) != wanted:
-        raise ValueError(f"{types!r} is for {wanted} values, and {len(words)} are given")
+        raise ValueError(f"{types!r} needs {wanted} values, and {len(words)} are given")
     left = iter(words)
     return tuple([CONSTANTS[str(item)] if item in CONSTANTS else _parse_value(next(left), item) for item in items])
 

@@ -59,7 +59,7 @@ def _look_at_clock(band: "Ensemble") -> dict[str, Any]:
 
 
 @click.command(epilog=explain("gandy bus status", "gandy bus status --watch", "gandy bus status --output json"))
-@click.option("--watch", is_flag=True, help="Go on, and show what changes.")
+@click.option("--watch", is_flag=True, help="Keep running, and show what changes.")
 @click.option(
     "--wait", type=Seconds(), default="2s", show_default=True, metavar="TIME", help="How long to look for processes."
 )
@@ -68,11 +68,11 @@ def _look_at_clock(band: "Ensemble") -> dict[str, Any]:
 def status(watch: bool, wait: float, output: Format, options: EnsembleOptions) -> None:
     """Show which processes and services an ensemble has, and what its clock shows.
 
-    To see them, this command takes part in the ensemble for some seconds. Where there are many processes on one
+    To see them, this command takes part in the ensemble for some seconds. If there are many processes on one
     machine, a longer --wait finds more of them.
 
     With --output json, an object with the keys ensemble, process (this one), processes, services and clock is printed;
-    with --watch, one each second. With --output quiet, only the names of processes are.
+    with --watch, one each second. With --output quiet, only the names of processes are printed.
     """
     with join(options) as band:
         if watch:
@@ -188,8 +188,8 @@ def _format_ms(seconds: float | None) -> str:
 def clock(lead: bool, as_json: bool, options: EnsembleOptions) -> None:
     """Follow the clock of an ensemble, or lead it, and print a line each second.
 
-    The offset is that of the shared time to this machine's monotonic clock; the time is wrong by no more than the
-    error. In the JSON all are in seconds, and null where they are not known; round_trip is the least of the last five.
+    The offset is the shared time minus this machine's monotonic clock; the time is wrong by no more than the error. In
+    the JSON all values are in seconds, and null if they are not known; round_trip is the least of the last five.
     """
     with join(options, "lead" if lead else "follow") as band:
         while True:

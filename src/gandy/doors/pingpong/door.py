@@ -119,7 +119,7 @@ class PingPongDoor:
             return
         self._end_job(worker, now)
         slot, _ = _get_call(worker)
-        slot.fail("ValueError", f"the answer of worker {worker.id} is no result: {fault}")
+        slot.fail("ValueError", f"the answer of worker {worker.id} is not a result: {fault}")
         self.workers.maybe_forget(worker, now)
 
     def _end_job(self, worker: BrokerWorker, now: Monotonic) -> None:

@@ -17,20 +17,20 @@ def _run_worker(own: Values, others: Values) -> int:
     from gandy.doors.pingpong.main import run
 
     if own["pingpong_command"] is None:
-        raise click.UsageError("--pingpong needs --pingpong-command NAME: what gets the jobs")
+        raise click.UsageError("--pingpong needs --pingpong-command NAME: the command that gets the jobs")
     return run(url=own["pingpong"], command=own["pingpong_command"], **others)
 
 
 FACE = DoorFace(
     switch="pingpong",
     options=(
-        click.option("--pingpong", metavar="URL", help="Take ping-pong workers at tcp://HOST:PORT."),
+        click.option("--pingpong", metavar="URL", help="Accept ping-pong workers at tcp://HOST:PORT."),
         click.option(
             "--pingpong-command",
             default="pingpong",
             show_default=True,
             metavar="NAME",
-            help="The command that they offer.",
+            help="The command that these workers offer.",
         ),
         click.option(
             "--pingpong-expiry",
@@ -38,7 +38,7 @@ FACE = DoorFace(
             default="10s",
             show_default=True,
             metavar="TIME",
-            help="How long an idle one may be silent.",
+            help="How long an idle ping-pong worker may be silent.",
         ),
     ),
     make_opening=_make_opening,

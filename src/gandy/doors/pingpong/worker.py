@@ -83,7 +83,7 @@ class PingPongService:
             async with asyncio.timeout(FAREWELL_SECONDS):
                 await self._is_idle.wait()
         except TimeoutError:
-            log.warning("the job did not end, and is broken off")
+            log.warning("the job did not end, and is aborted")
             await self._host.kill_all()
         self._done.set()
 
@@ -98,7 +98,7 @@ class PingPongService:
     # On the loop
 
     def _on_exit(self) -> None:
-        log.info("the broker lets this worker go")
+        log.info("the broker stops this worker")
         self._done.set()
 
     def _on_job(self, data: bytes) -> None:

@@ -82,7 +82,7 @@ class ClientStreams:
         """MQS_MORE: host id, handle, and whether to go on."""
         stream = self._streams.get(message.args[2]) if len(message.args) > 3 else None
         if stream is None or stream.request.sender != message.path[-1]:
-            self._responder.fail(message, "there is no such stream, or not any more")
+            self._responder.fail(message, "there is no such stream any more")
             return
         stream.renewed = now
         if message.args[3] == ABORT:

@@ -76,7 +76,7 @@ def parse_code(text: str) -> bytes:
     except ValueError:
         code = b""
     if not 0 < len(code) <= MAX_CODE_BYTES or any(char in " \"'," or not char.isprintable() for char in text):
-        raise ConfigError(f"{text!r} is no code of a command: write 0x20, or a word")
+        raise ConfigError(f"{text!r} is not the code of a command: write 0x20, or a word")
     return code
 
 

@@ -28,13 +28,13 @@ def _run_worker(own: Values, others: Values) -> int:
 FACE = DoorFace(
     switch="roundrobin",
     options=(
-        click.option("--roundrobin", metavar="URL", help="Take clients and workers of the round-robin queue there."),
+        click.option("--roundrobin", metavar="URL", help="Accept peers of the round-robin queue at tcp://HOST:PORT."),
         click.option(
             "--roundrobin-command",
             "roundrobin_commands",
             multiple=True,
             metavar="CODE=NAME",
-            help="Which command a code of theirs is, beside ping and rr_stream: 0x20=resize, or "
+            help="The command that a code of the queue stands for, beside ping and rr_stream: 0x20=resize, or "
             "tail=tail,stream,repeatable.",
         ),
         click.option(
@@ -43,8 +43,7 @@ FACE = DoorFace(
             default="15s",
             show_default=True,
             metavar="TIME",
-            help="How long a worker of theirs with something to do may be silent. One that is disconnected is lost at "
-            "once.",
+            help="How long a round-robin worker that has calls may be silent. One that disconnects is lost at once.",
         ),
         click.option(
             "--roundrobin-limit",
@@ -52,7 +51,7 @@ FACE = DoorFace(
             default="1h",
             show_default=True,
             metavar="TIME",
-            help="How long a worker of theirs may have a call without a word about it. Then the call fails.",
+            help="How long such a worker may hold a call without sending anything about it; then it fails.",
         ),
     ),
     make_opening=_make_opening,
@@ -67,7 +66,7 @@ FACE = DoorFace(
                 "roundrobin_commands",
                 multiple=True,
                 metavar="CODE=NAME",
-                help="Which command a code of that server is, beside ping and rr_stream: 0x20=resize, or "
+                help="The command that a code of that server stands for, beside ping and rr_stream: 0x20=resize, or "
                 "tail=tail,stream.",
             ),
         ),

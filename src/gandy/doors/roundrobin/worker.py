@@ -117,7 +117,7 @@ class RoundRobinService:
                 while self._dispatches:
                     await asyncio.sleep(0.01)
         except TimeoutError:
-            log.warning("calls that did not end are broken off")
+            log.warning("calls that did not end are aborted")
             await self._host.kill_all()
         self._done.set()
 
@@ -146,7 +146,7 @@ class RoundRobinService:
             case RegisterConfirmed():
                 log.info("at work for the round-robin server at %s", self._uplink.url)
             case RegisterRefused(reason):
-                log.warning("%s does not take this worker: %s", self._uplink.url, reason)
+                log.warning("%s does not accept this worker: %s", self._uplink.url, reason)
             case Deregistered():
                 self._gone.set()
             case Connected():

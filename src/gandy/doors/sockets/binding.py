@@ -102,7 +102,7 @@ def _find_free_port(address: Address, host: str) -> int:
 
 def _explain(address: Address, number: int | None, text: str | None) -> ConfigError:
     if number == errno.EADDRINUSE:
-        return ConfigError(f"cannot listen at {address}: another program does; stop that one, or take another port")
+        return ConfigError(f"cannot listen at {address}: another program does; stop it, or use another port")
     if number in (errno.EADDRNOTAVAIL, errno.ENODEV):
         return ConfigError(f"cannot listen at {address}: this machine has no such address")
     return ConfigError(f"cannot listen at {address}: {text}")

@@ -72,7 +72,7 @@ class ServerKeys:
             for path in (folder / CLIENTS).glob(f"*{SECRET}"):
                 refuse_readable(path)
         except OSError as error:
-            raise ConfigError(f"cannot keep keys in {folder}: {error}") from None
+            raise ConfigError(f"cannot save keys in {folder}: {error}") from None
         return cls(folder, pair)
 
     def apply(self, socket: "zmq.Socket[bytes]") -> None:
@@ -148,7 +148,7 @@ def _open_server(folder: Path) -> Pair:
         if is_public_there:
             raise ConfigError(
                 f"{folder} has {public.name} and not {secret.name}, as a peer's folder has. Name the folder of the "
-                f"door; or remove {public.name}, and new keys are made, which the peers must get then."
+                f"door; or remove {public.name}, and the door makes new keys, which the peers need then."
             )
         place(secret, _format_keys(*zmq.curve_keypair()))
     pair = _load_pair(secret)
@@ -156,8 +156,8 @@ def _open_server(folder: Path) -> Pair:
         place(public, _format_keys(pair.public))
     elif _load_public(public) != pair.public:
         raise ConfigError(
-            f"{public} does not belong to {secret.name}; remove {public.name} and it is made again, "
-            "and copy it to the peers"
+            f"{public} does not belong to {secret.name}; remove {public.name}, and the door makes it "
+            "again; copy it to the peers"
         )
     return pair
 
@@ -229,5 +229,6 @@ def _refuse_writable(folder: Path) -> None:
     mode = stat.S_IMODE(folder.stat().st_mode)
     if mode & 0o022:
         raise ConfigError(
-            f"others can put keys into {folder} (mode {mode:04o}), and so let themselves in. Do: chmod 700 {folder}"
+            f"other users can put keys into {folder} (mode {mode:04o}), and so give themselves access. "
+            f"Run: chmod 700 {folder}"
         )

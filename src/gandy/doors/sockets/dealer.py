@@ -150,6 +150,6 @@ class DealerThread:
     def _read_monitor(self) -> None:
         while self._monitor.poll(0):
             if recv_monitor_message(self._monitor)["event"] == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
-                log.warning("%s does not take our keys", self.url)
+                log.warning("%s does not accept our keys", self.url)
             else:
                 self._on_change()

@@ -17,7 +17,7 @@ FACE = DoorFace(
     has_curve=False,
     options=(
         click.option(
-            "--v1-listen", metavar="URL", help="Take first-generation workers at tcp://HOST:PORT, which have no keys."
+            "--v1-listen", metavar="URL", help="Accept first-generation workers at tcp://HOST:PORT, which have no keys."
         ),
     ),
     make_opening=_make_opening,

@@ -114,7 +114,7 @@ class V1ForemanSide:
             case Error(code):
                 return self._on_refusal(code)
             case _:
-                raise AssertionError(f"the law lets no worker say {type(message).__name__}")
+                raise AssertionError(f"no worker may send {type(message).__name__}")
 
     def _on_offer(self, nproc: int) -> Greeted:
         if nproc > MAX_SLOTS:

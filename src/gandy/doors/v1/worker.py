@@ -92,7 +92,7 @@ class V1WorkerSide:
             case Error(code):
                 return ResultRefused(self._settle(), code)
             case _:
-                raise AssertionError(f"the law lets no foreman say {type(message).__name__}")
+                raise AssertionError(f"no foreman may send {type(message).__name__}")
 
     def _on_ok(self, before: V1State, nproc: int) -> Welcomed | Acknowledged | None:
         if before is V1State.GREETING:

@@ -208,7 +208,7 @@ def test_a_handler_without_types_gets_anything() -> None:
 
 @pytest.mark.parametrize("types", ["x", "[i", "v", "vs", "i i", "[" * (MAX_NESTING + 1) + "]" * (MAX_NESTING + 1)])
 def test_a_handler_wants_proper_types(types: str) -> None:
-    with pytest.raises(ConfigError, match="a handler cannot want"):
+    with pytest.raises(ConfigError, match="a handler cannot take"):
         Handler(types, print)
 
 

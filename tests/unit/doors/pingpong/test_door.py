@@ -521,7 +521,7 @@ def test_an_answer_that_is_no_result_fails_the_call(busy: BrokerHarness, frames:
     busy.say(b"w", frames)
     ((number, flags, text),) = busy.ends()
     assert (number, flags) == (1, LAST | FAILED)
-    assert "the answer of worker pingpong/w is no result" in str(text)
+    assert "the answer of worker pingpong/w is not a result" in str(text)
     assert busy.sent() == [(b"w", b"more")]
     assert not busy.door.dropped
 

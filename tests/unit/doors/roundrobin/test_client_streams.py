@@ -166,7 +166,7 @@ def test_a_reader_may_abort_a_stream(harness: DoorHarness, client: Client, worke
     assert worker.take_others()[-1].kind == calls.CANCEL
     worker.end(job)
     number = client.more(handle)
-    assert client.failures() == [(number, "there is no such stream, or not any more")]
+    assert client.failures() == [(number, "there is no such stream any more")]
     harness.check_empty()
 
 
@@ -184,7 +184,7 @@ def test_a_packet_that_is_asked_for_twice_is_sent_once(
 @pytest.mark.parametrize("args", [(), (b"60:me",), (b"60:me", b"handle78"), (b"60:me", b"handle78", b"0")])
 def test_there_must_be_such_a_stream(harness: DoorHarness, client: Client, args: tuple[bytes, ...]) -> None:
     number = client.track(b"mqs_more", *args)
-    assert client.failures() == [(number, "there is no such stream, or not any more")]
+    assert client.failures() == [(number, "there is no such stream any more")]
 
 
 def test_a_stream_is_its_readers_alone(
@@ -193,7 +193,7 @@ def test_a_stream_is_its_readers_alone(
     _, handle = begin()
     other = harness.client(b"d")
     number = other.more(handle)
-    assert other.failures() == [(number, "there is no such stream, or not any more")]
+    assert other.failures() == [(number, "there is no such stream any more")]
     other.track(b"ongoing", b"60:me")
     assert other.hear()[0].args == (FAILURE,)
 

@@ -58,7 +58,7 @@ def console() -> None:
     )
 )
 @console_options
-@click.option("--insecure", is_flag=True, help="Listen without keys: everyone who can reach it can take part.")
+@click.option("--insecure", is_flag=True, help="Listen without keys: every program that reaches it can take part.")
 def server(level: int, address: str, curve: str | None, insecure: bool) -> None:
     """A round-robin server alone: clients and workers, and no jobs.
 

@@ -88,7 +88,7 @@ class ConsoleWorker:
                 self._log("Sending INCREMENT message...")
                 self._connection.finish(ticket, make_response(message, *payload))
             case StreamRequested(message):  # our streams are over with their first packet
-                response = make_response(message, FAILED, b"there is no such stream, or not any more")
+                response = make_response(message, FAILED, b"there is no such stream any more")
                 if response is not None:
                     self._connection.send(response)
             case RegisterConfirmed():
