@@ -7,19 +7,19 @@ GandyError
 ├── JobError
 │   ├── JobNotFound
 │   ├── TaskFailed                a function gave no value: its process died, it took too long, its worker was lost
-│   └── JobTimeout                it did not end within the time given to `wait`; it goes on
+│   └── JobTimeout                the job did not end within the timeout of `wait`; it goes on
 ├── CallError
 │   ├── CallFailed                the command raised
 │   ├── Busy                      no slot is free, and too many calls wait already
 │   ├── WorkerLost                the worker was lost while it had the call
 │   ├── UnknownCommand            no worker offers the command
-│   └── CallTimeout               it did not end in time
-├── AddressError                  no address of the bus, or not one where this message can go
+│   └── CallTimeout               the call did not end in time
+├── AddressError                  not an address of the bus, or not one where this message can go
 │   ├── UnknownService            no process in the ensemble offers the service
 │   └── NoClock                   a time was given, and a process that must know the shared time does not
-├── NotScheduled                  too far away, or too much waits for its time already
+├── NotScheduled                  the time is too far away, or too many messages wait already
 ├── Rejected                      the foreman refuses, and will refuse again
-│   ├── NotAllowed                our key does not let us in, or not for this
+│   ├── NotAllowed                our key is not accepted, or its role may not do this
 │   └── JobClosed                 the job takes no more tasks
 ├── ProtocolError
 │   ├── LocalProtocolError    our side broke the protocol: a bug in gandy or in the program around it
@@ -56,8 +56,8 @@ REFUSALS: Final = {
     ErrorCode.UNKNOWN_KEY: "the foreman does not know this key; ask for an invitation, and use 'gandy join'",
     ErrorCode.REVOKED_KEY: "this key was revoked; ask for an invitation, and use 'gandy join'",
     ErrorCode.EXPIRED_KEY: "this key has expired; ask for an invitation, and use 'gandy join'",
-    ErrorCode.WRONG_ROLE: "this key is for another role: a worker's works, a client's submits and calls, an observer's "
-    "looks; 'gandy invite' on the foreman's machine gives another one",
+    ErrorCode.WRONG_ROLE: "this key is for another role: a worker's key runs tasks, a client's submits and calls, an "
+    "observer's only reads; 'gandy invite' on the foreman's machine makes another one",
 }
 
 
@@ -70,7 +70,7 @@ def name_code(code: int) -> str:
 
 
 class GandyError(Exception):
-    """Whatever gandy raises on purpose. `retryable`: the same request may succeed later."""
+    """The base of all errors that gandy raises on purpose. `retryable`: the same request may succeed later."""
 
     retryable = False
 
@@ -94,7 +94,7 @@ class Rejected(GandyError):
 
 
 class NotAllowed(Rejected):
-    """Our key does not let us in, or not for this."""
+    """Our key is not accepted, or its role may not do this."""
 
 
 class JobClosed(Rejected):
@@ -102,7 +102,7 @@ class JobClosed(Rejected):
 
 
 class JobError(GandyError):
-    """Something about a job."""
+    """A request about a job, or a function task, failed."""
 
 
 class JobNotFound(JobError):
@@ -114,7 +114,7 @@ class TaskFailed(JobError):
 
 
 class JobTimeout(JobError):
-    """It did not end in time. It goes on."""
+    """The job did not end within the timeout of `wait`. It goes on."""
 
     retryable = True
 
@@ -164,7 +164,7 @@ class Busy(CallError):
 
 
 class WorkerLost(CallError):
-    """The worker was lost while it had the call. How far it came is unknown."""
+    """The worker was lost while it had the call. How far it got is unknown."""
 
     retryable = True
 
@@ -174,7 +174,7 @@ class UnknownCommand(CallError):
 
 
 class CallTimeout(CallError, TimeoutError):
-    """The call did not end in time; its worker was told to stop."""
+    """The call did not end in time; its worker stops it."""
 
     retryable = True
 
@@ -196,7 +196,7 @@ class NoClock(AddressError):
 
 
 class NotScheduled(GandyError, OverflowError):
-    """It is too far away, or too much waits already. `retryable` in the second case."""
+    """The time is too far away, or too many messages wait already. `retryable` in the second case."""
 
     def __init__(self, message: str, retryable: bool) -> None:
         super().__init__(message)

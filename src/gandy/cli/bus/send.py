@@ -51,8 +51,8 @@ def send(
     """Send a message to a service of an ensemble: to /service/path with patterns, or to !service/path as it stands.
 
     A VALUE that is valid JSON is that value, any other is a string; after -- it may begin with a dash. Whole numbers
-    are i or h, others d, strings s, arrays are arrays. With --types: i h f d t numbers, s S text, c a character, b bytes
-    in base64, m 4 bytes in hex, B true or false, [..] and vi vh vf vd a JSON array; T F N I need no VALUE.
+    are i or h, others d, strings s, arrays are arrays. With --types: i h f d t numbers, s S text, c a character, b
+    bytes in base64, m 4 bytes in hex, B true or false, [..] and vi vh vf vd a JSON array; T F N I need no VALUE.
     """
     from gandy.bus.core.addresses import split_address
 
