@@ -128,7 +128,7 @@ def test_worker_without_a_shared_clock_gets_no_call_with_a_time(band: Band) -> N
 
 
 def test_time_that_is_over_is_refused(crew: Band) -> None:
-    with gandy.Client(crew.address) as client, pytest.raises(CallTimeout, match="its time was over"):
+    with gandy.Client(crew.address) as client, pytest.raises(CallTimeout, match="its time had passed"):
         client.call("tell_time", at=client.now() - 1)
 
 

@@ -216,7 +216,7 @@ def test_nothing_is_timed_without_a_clock(stage: Stage) -> None:
 def test_send_to_a_service_that_no_process_offers(stage: Stage) -> None:
     done = stage.run("send", "--wait", "0.5", "/kitchen/cook", "3")
     assert done.returncode == ExitCode.FAILED
-    told = f"gandy: no process in {stage.ensemble} offers the service kitchen, for 0.5 s now"
+    told = f"gandy: no process in {stage.ensemble} offers the service kitchen, even after 0.5 s"
     assert done.stderr == f"{told}; only processes that have the key in {stage.key} are seen\n"
     done = stage.run("send", "/kitchen/cook", "--wait", "0.1", "--insecure")
     assert done.stderr.endswith("; only processes that are --insecure too are seen\n")
@@ -234,7 +234,7 @@ def test_service_that_comes_in_time_is_waited_for(stage: Stage) -> None:
     [
         (["kitchen/cook"], "'kitchen/cook' is not an address: write /service/path, or !service/path"),
         (["/kitchen/cook", "--types", "i", "x"], "argument 1: 'x' is no 'i'"),
-        (["/kitchen/cook", "--types", "ii", "1"], "'ii' is for 2 values, and 1 are given"),
+        (["/kitchen/cook", "--types", "ii", "1"], "'ii' needs 2 values, and 1 are given"),
         (["/kitchen/cook", "--types", "z", "1"], "unknown type 'z'"),
         (["/kitchen/cook", "--types", "m", "12"], "argument 1:"),
         (["/kitchen/cook", "--types", "b", "?"], "base64"),

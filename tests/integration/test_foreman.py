@@ -248,7 +248,7 @@ def test_what_cannot_even_be_cancelled_is_told_at_once_and_done_later(
             store.is_full, store.has_reserve = True, False
             with pytest.raises(StoreError, match="it is done when the store works again: the disk is full"):
                 await held.cancel()
-            with pytest.raises(StoreError, match="nothing is changed now: the disk is full"):
+            with pytest.raises(StoreError, match="nothing can be changed now: the disk is full"):
                 await other.cancel()
             store.is_full = False
             await until_it_works(client)

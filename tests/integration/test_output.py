@@ -149,7 +149,7 @@ def test_output_of_a_plain_worker_is_said_to_be_with_it(tmp_path: Path) -> None:
             await worker.end(await worker.take())
             assert (await job.wait()).state is JobState.FINISHED
             for stream in ("out", "err"):
-                with pytest.raises(GandyError, match="is with its worker"):
+                with pytest.raises(GandyError, match="which cannot send it"):
                     await read(job, stream=stream)
 
     run(test())

@@ -497,8 +497,8 @@ def test_worker_with_keys_works_for_a_server_with_keys(tmp_path: Path) -> None:
         (["--roundrobin", "tcp://127.0.0.1:1", "--foreman", "unix:x"], 2, "--foreman is for workers of a foreman"),
         (["--roundrobin", "tcp://127.0.0.1:1", "--reserve", "1"], 2, "--reserve is for workers of a foreman"),
         (["--roundrobin-command", "0x20=cook"], 2, "--roundrobin-command needs --roundrobin"),
-        (["--roundrobin", "tcp://10.0.0.7:6714"], 1, "--insecure does without"),
-        (["--roundrobin", "tcp://127.0.0.1:6714"], 1, "--curve FOLDER has keys for it; --insecure does without"),
+        (["--roundrobin", "tcp://10.0.0.7:6714"], 1, "--insecure for none"),
+        (["--roundrobin", "tcp://127.0.0.1:6714"], 1, "Use --curve FOLDER for keys, or --insecure for none"),
         (["--roundrobin", "nonsense"], 1, "is not an address"),
         (["--roundrobin", "tcp://127.0.0.1:1", "--insecure", "--roundrobin-command", "0x07=x"], 1, "the queue itself"),
         (

@@ -225,7 +225,7 @@ def test_folder_that_is_missing_is_told(tmp_path: Path) -> None:
         pid = await bench.value(functions.who)
         ending = await bench.end(functions.nothing, cwd="/no/such/folder")
         assert ending.cause is Cause.NOT_STARTED
-        assert ending.note == "cannot run: cannot go to /no/such/folder: No such file or directory"
+        assert ending.note == "cannot run: cannot change to /no/such/folder: No such file or directory"
         assert ending.started is None
         assert await bench.value(functions.who) == pid
 

@@ -64,7 +64,7 @@ def send(
     with join(options) as band:
         if not band.wait_for(service, wait):
             raise UnknownService(
-                f"no process in {band.name} offers the service {service}, after {format_seconds(wait)}; "
+                f"no process in {band.name} offers the service {service}, even after {format_seconds(wait)}; "
                 f"{explain_visibility(options)}"
             )
         if at is not None:
