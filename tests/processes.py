@@ -1,5 +1,6 @@
 """Processes of this machine, as /proc tells, and what this one may have."""
 
+import re
 import resource
 import time
 from collections.abc import Iterator
@@ -30,6 +31,13 @@ def find_busy(guardian: int) -> int:
         assert time.monotonic() < deadline, f"process {guardian} has no child"
         time.sleep(0.01)
     return int(found[0])
+
+
+def read_memory(process: object, key: str) -> int:
+    """Bytes: VmRSS is what it uses, and VmHWM the most that it ever used."""
+    found = re.search(rf"^{key}:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text(), re.MULTILINE)
+    assert found is not None
+    return int(found[1]) * 1024
 
 
 def list_descendants(pid: int) -> list[int]:

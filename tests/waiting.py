@@ -29,8 +29,8 @@ def until(is_so: Callable[[], bool], seconds: float = PATIENCE) -> None:
         time.sleep(PERIOD)
 
 
-async def until_async(is_so: Callable[[], bool], seconds: float = PATIENCE) -> None:
-    """`until`, for tests that share a loop."""
+async def until_async(is_so: Callable[[], bool], seconds: float = PATIENCE, period: float = PERIOD) -> None:
+    """`until`, for tests that share a loop. `period`: 0 for a look at every turn of it."""
     async with asyncio.timeout(seconds):
         while not is_so():
-            await asyncio.sleep(PERIOD)
+            await asyncio.sleep(period)

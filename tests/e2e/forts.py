@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.e2e.kitchens import SOON, Kitchen
 from tests.free_ports import find_port
+from tests.processes import read_memory
 
 import gandy
 from gandy.core import requests as ask
@@ -98,8 +99,7 @@ class Fort(Kitchen):
 
     def read_memory(self) -> int:
         """Bytes."""
-        status = Path(f"/proc/{self.foreman.process.pid}/status").read_text()
-        return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS"))) * 1024
+        return read_memory(self.foreman.process.pid, "VmRSS")
 
     def count_files(self) -> int:
         return len(list(Path(f"/proc/{self.foreman.process.pid}/fd").iterdir()))

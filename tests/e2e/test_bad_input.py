@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import re
 import signal
 import socket
 import sqlite3
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.crew import GANDY, PATIENCE, Crew
+from tests.processes import read_memory
 
 MEGABYTE = 1_000_000
 LONG_LINE = 100 * MEGABYTE
@@ -31,14 +31,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         yield pair
 
 
-def tell_memory(process: subprocess.Popen[bytes], field: str) -> int:
-    """Bytes: VmRSS now, VmHWM at most so far."""
-    found = re.search(rf"^{field}:\s+(\d+) kB$", Path(f"/proc/{process.pid}/status").read_text(), re.MULTILINE)
-    assert found is not None
-    return int(found[1]) * 1024
-
-
-def tell_error(crew: Crew, *words: str, code: int, data: bytes = b"") -> str:
+def read_error(crew: Crew, *words: str, code: int, data: bytes = b"") -> str:
     """What a command that fails says, without click's hints on usage."""
     done = crew.run(*words, code=code, data=data)
     assert done.stdout == b""
@@ -74,7 +67,7 @@ def tell_error(crew: Crew, *words: str, code: int, data: bytes = b"") -> str:
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_bad_option_is_a_usage_error(tmp_path: Path, words: tuple[str, ...], error: str) -> None:
-    assert error in tell_error(Crew(tmp_path), *words, code=2)
+    assert error in read_error(Crew(tmp_path), *words, code=2)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +88,7 @@ def test_bad_option_is_a_usage_error(tmp_path: Path, words: tuple[str, ...], err
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_bad_address_or_store_is_told(tmp_path: Path, words: tuple[str, ...], error: str) -> None:
-    assert error in tell_error(Crew(tmp_path), *words, code=1)
+    assert error in read_error(Crew(tmp_path), *words, code=1)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +105,7 @@ def test_bad_address_or_store_is_told(tmp_path: Path, words: tuple[str, ...], er
 )
 def test_job_beyond_the_limits_is_refused(pair: Pair, words: tuple[str, ...], error: str) -> None:
     if error:
-        assert error in tell_error(pair, "submit", *words, code=1)
+        assert error in read_error(pair, "submit", *words, code=1)
     else:
         pair.submit("--wait", *words)
     pair.submit("--wait", "true")
@@ -149,7 +142,7 @@ def test_unreadable_lines_are_told(tmp_path: Path, name: str, content: bytes | N
         path.mkdir()
     elif content is not None:
         path.write_bytes(content)
-    found = tell_error(Crew(tmp_path), "submit", "--each-line", str(path), "true", code=2)
+    found = read_error(Crew(tmp_path), "submit", "--each-line", str(path), "true", code=2)
     assert found == f"Error: {error.format(path)}"
 
 
@@ -159,11 +152,11 @@ def test_unreadable_lines_are_told(tmp_path: Path, name: str, content: bytes | N
 def test_second_foreman_on_a_store_is_refused(pair: Pair, tmp_path: Path) -> None:
     other = Crew(tmp_path)
     expected = f"gandy: {pair.home}/{{}}: another foreman uses it (process {pair.foreman.pid}); stop that one first"
-    found = tell_error(other, "foreman", "run", "--store", f"sqlite:{pair.home}/jobs.sqlite", code=1)
+    found = read_error(other, "foreman", "run", "--store", f"sqlite:{pair.home}/jobs.sqlite", code=1)
     assert found == expected.format("jobs.sqlite")
-    assert tell_error(pair, "foreman", "run", code=1) == expected.format("foreman.sock")
-    assert tell_error(pair, "foreman", "run", "--store", "memory:", code=1) == expected.format("foreman.sock")
-    assert tell_error(pair, "up", code=1) == expected.format("foreman.sock")
+    assert read_error(pair, "foreman", "run", code=1) == expected.format("foreman.sock")
+    assert read_error(pair, "foreman", "run", "--store", "memory:", code=1) == expected.format("foreman.sock")
+    assert read_error(pair, "up", code=1) == expected.format("foreman.sock")
     pair.submit("--wait", "true")
 
 
@@ -185,14 +178,14 @@ def test_second_foreman_does_not_take_the_socket_of_the_first(tmp_path: Path) ->
 def test_port_that_is_taken_is_told(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         url = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
-        error = tell_error(Crew(tmp_path), "foreman", "run", "--listen", url, code=1)
+        error = read_error(Crew(tmp_path), "foreman", "run", "--listen", url, code=1)
     assert error.startswith(f"gandy: cannot listen at {url}")
 
 
 def test_home_that_is_too_long_for_a_socket_is_told(tmp_path: Path) -> None:
     crew = Crew(tmp_path / ("x" * 100))
     for words in (("foreman", "run"), ("up",), ("worker", "run"), ("status",)):
-        assert "set GANDY_HOME to a shorter folder" in tell_error(crew, *words, code=1)
+        assert "set GANDY_HOME to a shorter folder" in read_error(crew, *words, code=1)
 
 
 def test_store_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -204,14 +197,14 @@ def test_store_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> N
         db.execute("PRAGMA user_version = 999")
     db.close()
     before = path.read_bytes()
-    assert f"{path}: version 999 is of a newer gandy" in tell_error(crew, "foreman", "run", code=1)
+    assert f"{path}: version 999 is of a newer gandy" in read_error(crew, "foreman", "run", code=1)
     assert path.read_bytes() == before
 
 
 def test_file_that_is_no_store_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "jobs.sqlite"
     path.write_bytes(b"Dear diary, " * 1000)
-    assert f"{path}: not a file of jobs" in tell_error(Crew(tmp_path), "foreman", "run", code=1)
+    assert f"{path}: not a file of jobs" in read_error(Crew(tmp_path), "foreman", "run", code=1)
     assert path.read_bytes() == b"Dear diary, " * 1000
 
 
@@ -250,8 +243,8 @@ def test_line_of_a_hundred_megabytes_does_not_fill_the_foreman(pair: Pair, strea
     assert reader.returncode == 0
     assert count == LONG_LINE
     assert digest.digest() == hashlib.sha256(b"x" * LONG_LINE).digest()
-    assert tell_memory(pair.foreman, "VmHWM") < 200 * MEGABYTE
-    assert tell_memory(pair.worker, "VmHWM") < 200 * MEGABYTE
+    assert read_memory(pair.foreman.pid, "VmHWM") < 200 * MEGABYTE
+    assert read_memory(pair.worker.pid, "VmHWM") < 200 * MEGABYTE
     pair.run("job", "show", job, "--tasks")
 
 
@@ -259,14 +252,14 @@ def test_million_tasks_take_little_memory(tmp_path: Path) -> None:
     crew = Crew(tmp_path)
     with crew.running("foreman", "run") as foreman:
         crew.submit("--hold", "true")
-        before = tell_memory(foreman, "VmRSS")
+        before = read_memory(foreman.pid, "VmRSS")
         job = crew.submit("--tasks", "1000000", "true")
-        assert tell_memory(foreman, "VmRSS") - before < 50 * MEGABYTE
+        assert read_memory(foreman.pid, "VmRSS") - before < 50 * MEGABYTE
         (row,) = crew.show("job", "show", job)
         assert (row["tasks"], row["waiting"]) == (1_000_000, 1_000_000)
         crew.run("job", "cancel", job)
         assert crew.show("job", "show", job)[0]["cancelled"] == 1_000_000
-        assert tell_memory(foreman, "VmHWM") - before < 50 * MEGABYTE
+        assert read_memory(foreman.pid, "VmHWM") - before < 50 * MEGABYTE
 
 
 def test_million_tasks_are_taken_up_by_the_next_foreman(tmp_path: Path) -> None:
@@ -277,7 +270,7 @@ def test_million_tasks_are_taken_up_by_the_next_foreman(tmp_path: Path) -> None:
         first.wait(PATIENCE)
         with crew.running("foreman", "run") as second:
             assert crew.show("job", "show", job)[0]["waiting"] == 1_000_000
-            assert tell_memory(second, "VmHWM") < 100 * MEGABYTE
+            assert read_memory(second.pid, "VmHWM") < 100 * MEGABYTE
 
 
 def test_reader_that_goes_away_is_met_quietly(pair: Pair) -> None:
@@ -291,6 +284,6 @@ def test_environment_that_makes_no_sense_is_told(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.touch()
     crew = Crew(path / "home")
-    assert f"cannot make the folder {path}/home" in tell_error(crew, "foreman", "run", code=1)
+    assert f"cannot make the folder {path}/home" in read_error(crew, "foreman", "run", code=1)
     crew.environment["GANDY_FOREMAN"] = f"unix:{os.devnull}"
-    assert "gandy: no foreman is running at" in tell_error(crew, "status", code=1)
+    assert "gandy: no foreman is running at" in read_error(crew, "status", code=1)

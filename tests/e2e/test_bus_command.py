@@ -64,7 +64,7 @@ class Command:
     def next_complaint(self) -> str:
         return self._complaints.get(timeout=PATIENCE)
 
-    def until(self, **wanted: Any) -> dict[str, Any]:
+    def next_object(self, **wanted: Any) -> dict[str, Any]:
         """The next JSON object that has these."""
         while True:
             value: dict[str, Any] = json.loads(self.next_line())
@@ -150,7 +150,7 @@ def stage() -> Iterator[Stage]:
 def test_values_come_as_they_were_typed(stage: Stage) -> None:
     kitchen = stage.listen()
     stage.send("/kitchen/cook", "3", "soup", "2.5", '[1, "x"]', "true", "null", "5000000000", "--", "-1")
-    message = kitchen.until()
+    message = kitchen.next_object()
     assert message["address"] == "/kitchen/cook"
     assert message["types"] == "isd[is]TNhi"
     assert message["values"] == [3, "soup", 2.5, [1, "x"], True, None, 5000000000, -1]
@@ -163,7 +163,7 @@ def test_types_can_be_told(stage: Stage) -> None:
     kitchen = stage.listen()
     words = ["3", "4", "5", "6", "7", "8", "9", "x", "aGVsbG8=", "01020304", "true", "[1, 2]", "[3, 4]", "[[5], 6.5]"]
     stage.send("/kitchen/all", "--types", "ihfdtsScbmBTFNI[ii]vd[[i]d]", *words)
-    message = kitchen.until(types="ihfdtsScbmBTFNI[ii]vd[[i]d]")
+    message = kitchen.next_object(types="ihfdtsScbmBTFNI[ii]vd[[i]d]")
     assert message["values"] == [
         *(3, 4, 5.0, 6.0, 7.0, "8", "9", "x", "aGVsbG8=", "AQIDBA==", True),
         *(True, False, None, "infinitum", [1, 2], [3.0, 4.0], [[5], 6.5]),
@@ -173,7 +173,7 @@ def test_types_can_be_told(stage: Stage) -> None:
 def test_message_goes_by_udp_too(stage: Stage) -> None:
     kitchen = stage.listen()
     stage.send("!kitchen/bell", "--udp", "1")
-    assert kitchen.until()["address"] == "!kitchen/bell"
+    assert kitchen.next_object()["address"] == "!kitchen/bell"
 
 
 def test_lines_for_people(stage: Stage) -> None:
@@ -189,7 +189,7 @@ def test_the_seeds_dialect_is_the_default(stage: Stage) -> None:
     kitchen = stage.start_plain("listen", "kitchen", "--json")
     kitchen.next_complaint()
     sender = stage.start_plain("send", "--wait", str(PATIENCE), "/kitchen/cook", "3")
-    assert kitchen.until()["values"] == [3]
+    assert kitchen.next_object()["values"] == [3]
     assert sender.wait() == ExitCode.DONE
 
 
@@ -197,12 +197,12 @@ def test_timed_message_waits_for_its_time(stage: Stage) -> None:
     stage.start("clock", "--lead")
     kitchen = stage.listen()
     stage.send("/kitchen/bell", "--at", "+0.3", "1")
-    message = kitchen.until(values=[1])
+    message = kitchen.next_object(values=[1])
     assert message["arrived"] >= message["time"]
     stage.send("/kitchen/bell", "--at", "0.001", "2")  # long ago
-    assert kitchen.until(values=[2])["time"] == 0.001
+    assert kitchen.next_object(values=[2])["time"] == 0.001
     stage.send("/kitchen/bell", "--at", str(message["arrived"] + 1.0), "3")
-    message = kitchen.until(values=[3])
+    message = kitchen.next_object(values=[3])
     assert message["arrived"] >= message["time"]
 
 
@@ -225,7 +225,7 @@ def test_send_to_a_service_that_no_process_offers(stage: Stage) -> None:
 def test_service_that_comes_in_time_is_waited_for(stage: Stage) -> None:
     sender = stage.start("send", "--wait", str(PATIENCE), "/kitchen/cook", "3")
     kitchen = stage.listen()
-    assert kitchen.until()["values"] == [3]
+    assert kitchen.next_object()["values"] == [3]
     assert sender.wait() == ExitCode.DONE
 
 
@@ -295,7 +295,7 @@ def test_listener_whose_reader_sleeps_can_be_ended(stage: Stage) -> None:
 
 def test_status_tells_processes_services_and_the_clock(stage: Stage) -> None:
     leader = stage.start("clock", "--lead", "--json")
-    leader.until(leads=True)
+    leader.next_object(leads=True)
     stage.listen()
     done = stage.run("status", "--output", "json")
     assert done.returncode == ExitCode.DONE
@@ -336,9 +336,9 @@ def test_status_of_an_empty_ensemble(stage: Stage) -> None:
 
 def test_status_can_be_watched(stage: Stage) -> None:
     watch = stage.start("status", "--watch", "--output", "json")
-    assert watch.until()["processes"] == []
+    assert watch.next_object()["processes"] == []
     stage.listen()
-    while "kitchen" not in watch.until()["services"]:
+    while "kitchen" not in watch.next_object()["services"]:
         pass
     assert watch.interrupt() == ExitCode.INTERRUPTED
     assert watch.list_complaints() == []
@@ -362,9 +362,9 @@ def test_status_is_drawn_on_a_terminal(stage: Stage) -> None:
 
 def test_one_leads_the_clock_and_others_follow(stage: Stage) -> None:
     leader = stage.start("clock", "--lead", "--json")
-    told = leader.until(leads=True)
+    told = leader.next_object(leads=True)
     follower = stage.start("clock", "--json")
-    while (followed := follower.until())["time"] is None:
+    while (followed := follower.next_object())["time"] is None:
         assert not followed["leads"]
     assert followed["leader"] == told["leader"]
     assert followed["error"] >= 0
@@ -394,12 +394,12 @@ def test_monitor_tells_who_comes_and_goes(stage: Stage) -> None:
     monitor = stage.start("monitor", "--json")
     assert f"looks at {stage.ensemble}" in monitor.next_complaint()
     kitchen = stage.listen()
-    process = monitor.until(event="process_found")["process"]
-    found = monitor.until(event="service_found")
+    process = monitor.next_object(event="process_found")["process"]
+    found = monitor.next_object(event="service_found")
     assert (found["service"], found["process"]) == ("kitchen", process)
     assert kitchen.interrupt() == ExitCode.INTERRUPTED
-    assert monitor.until(event="service_lost")["service"] == "kitchen"
-    assert monitor.until(event="process_lost")["process"] == process
+    assert monitor.next_object(event="service_lost")["service"] == "kitchen"
+    assert monitor.next_object(event="process_lost")["process"] == process
     assert monitor.interrupt() == ExitCode.INTERRUPTED
     assert monitor.list_complaints() == []
 

@@ -1,11 +1,11 @@
 """A long stream with a slow reader stays out of everybody's memory. The long version: GANDY_STREAM_BYTES=1000000000."""
 
 import os
-import re
 from pathlib import Path
 
 import pytest
 from tests.e2e.kitchens import a_kitchen
+from tests.processes import read_memory
 
 import gandy
 
@@ -16,23 +16,16 @@ PIECE = 100_000  # bytes of a value
 READER = """
 import sys, time
 import gandy
-from tests.e2e.test_call_memory import read_memory
+from tests.processes import read_memory
 
 with gandy.Client({address!r}) as client:
     client.call("ping")
     before, read = read_memory("self", "VmRSS"), 0
     for value in client.stream({name!r}, *{arguments!r}):
         read += len(value)
-        time.sleep(0.0002)  # slower than whoever sends
+        time.sleep(0.0002)  # slower than the sender
     print(read, read_memory("self", "VmHWM") - before)
 """
-
-
-def read_memory(process: object, key: str) -> int:
-    """Bytes: VmRSS is what it uses, and VmHWM the most that it ever used."""
-    found = re.search(rf"^{key}:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text(), re.MULTILINE)
-    assert found is not None
-    return int(found[1]) * 1024
 
 
 @pytest.mark.parametrize("name", ["stream", "write_many"])

@@ -43,7 +43,7 @@ class Console:
             restore: Callable[[], Any] = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
             self.process = PopenSpawn(command, env=environment, encoding="utf-8", timeout=PATIENCE, preexec_fn=restore)
 
-    def until(self, pattern: str) -> "re.Match[str]":
+    def expect(self, pattern: str) -> "re.Match[str]":
         """Wait for it to be written."""
         self.process.expect(pattern)
         match: re.Match[str] = self.process.match
@@ -56,7 +56,7 @@ class Console:
         """What is written until the commands of a line are done."""
         self._marks += 1
         self.say(f"{line} end{self._marks}")
-        self.until(f"unknown command: end{self._marks}; try help")
+        self.expect(f"unknown command: end{self._marks}; try help")
         written: str = self.process.before
         return written
 
@@ -127,8 +127,8 @@ class Stage:
 
     def start_server(self, level: int = 1) -> Console:
         server = self.start("server", level, "--insecure")
-        self.address = server.until(r"SERVER: Listening at (\S+)")[1]
-        server.until("SERVER: Up and running!")
+        self.address = server.expect(r"SERVER: Listening at (\S+)")[1]
+        server.expect("SERVER: Up and running!")
         return server
 
     def start_all(self, level: int = 1) -> tuple[Console, Console, Console]:
@@ -157,21 +157,21 @@ def terminals(tmp_path: Path) -> Iterator[Stage]:
 def walk_through(server: Console, worker: Console, client: Console) -> None:
     """The example in the document of the original, line by line."""
     worker.say("register")
-    worker.until("WORKER: Registered with server")
+    worker.expect("WORKER: Registered with server")
     assert [free for _, free in server.list_workers()] == [10]
 
     client.say("pingt")
-    number = client.until(r"CLIENT: Successfully received ID: (\S+)")[1]
-    worker.until(f"WORKER: PING id = {re.escape(number)}")
-    worker.until("WORKER: Sending INCREMENT message...")
+    number = client.expect(r"CLIENT: Successfully received ID: (\S+)")[1]
+    worker.expect(f"WORKER: PING id = {re.escape(number)}")
+    worker.expect("WORKER: Sending INCREMENT message...")
     client.say("ping")
-    worker.until("WORKER: Sending INCREMENT message...")
+    worker.expect("WORKER: Sending INCREMENT message...")
 
     worker.say("bulk")
-    worker.until("WORKER: Creating 10 worker threads for bulk test...")
+    worker.expect("WORKER: Creating 10 worker threads for bulk test...")
     for child in range(1, 11):
-        worker.until(f"WORKER #{child:05d} REPORTING IN")
-    worker.until("WORKER: Minions created!")
+        worker.expect(f"WORKER #{child:05d} REPORTING IN")
+    worker.expect("WORKER: Minions created!")
     server.until_workers(11)  # ten children and their parent
     assert len(set(server.list_workers())) == 11
 
@@ -180,17 +180,17 @@ def walk_through(server: Console, worker: Console, client: Console) -> None:
     server.until_workers(11)
 
     worker.say("endbulk")
-    worker.until("WORKER: Shutting down all bulk worker threads...")
-    worker.until("WORKER: Done with bulk test.")
+    worker.expect("WORKER: Shutting down all bulk worker threads...")
+    worker.expect("WORKER: Done with bulk test.")
     server.until_workers(1)
     worker.say("deregister")
-    worker.until("WORKER: Deregistered")
+    worker.expect("WORKER: Deregistered")
     assert "No workers are registered." in server.ask("workers")
 
     for console, role in ((worker, "WORKER"), (server, "SERVER"), (client, "CLIENT")):
         console.say("quit")
-        console.until(f"{role}: Shutting down...")
-        console.until(f"{role}: Finished.")
+        console.expect(f"{role}: Shutting down...")
+        console.expect(f"{role}: Finished.")
         assert console.wait() == 0
 
 
@@ -214,7 +214,7 @@ def check_bulk_data(client: Console) -> None:
 def test_walkthrough_of_seed_002_on_terminals(terminals: Stage) -> None:
     consoles = terminals.start_all()
     for console in consoles:
-        console.until("> ")
+        console.expect("> ")
     walk_through(*consoles)
 
 
@@ -226,46 +226,46 @@ def test_walkthrough_of_seed_002_over_pipes(stage: Stage) -> None:
 def test_higher_levels_tell_of_messages_and_connections(stage: Stage) -> None:
     server, worker, client = stage.start_all(level=5)
     worker.say("register bulk")
-    worker.until("Minions created")
+    worker.expect("Minions created")
     client.say("bulkping 22 data quit")
-    client.until("CLIENT: out '' \\| LMQv100 \\| 04 \\| [0-9a-f]{16} \\| 01 \\| ''")
-    client.until("CLIENT: Successfully received 1024 bytes")
-    client.until("Command Stats for")
-    client.until("TRACKEXEC: +0 +23\r?\n")
-    client.until("RESPONSE: +23 +0\r?\n")
+    client.expect("CLIENT: out '' \\| LMQv100 \\| 04 \\| [0-9a-f]{16} \\| 01 \\| ''")
+    client.expect("CLIENT: Successfully received 1024 bytes")
+    client.expect("Command Stats for")
+    client.expect("TRACKEXEC: +0 +23\r?\n")
+    client.expect("RESPONSE: +23 +0\r?\n")
     worker.say("endbulk quit")
     written = worker.until_end()
     assert written.count("Command Stats for") == 11
     assert written.count("TRACKEXEC:        2           1") + written.count("TRACKEXEC:        3           1") == 11
     server.say("quit")
-    server.until("Command Stats for")
+    server.expect("Command Stats for")
     assert server.wait() == 0
 
 
 def test_line_that_comes_while_somebody_types_leaves_what_was_typed(terminals: Stage) -> None:
     server = terminals.start_server()
-    server.until("> ")
+    server.expect("> ")
     server.process.send("work")
-    server.until("work")
+    server.expect("work")
     worker = terminals.start("worker")
     worker.say("register")
-    server.until("SERVER: Registered worker .*\r\n> work")
+    server.expect("SERVER: Registered worker .*\r\n> work")
     server.say("ers")
-    server.until(ROW.pattern)
+    server.expect(ROW.pattern)
 
 
 def test_interrupt_is_for_what_was_typed_or_runs_and_then_for_the_console(terminals: Stage) -> None:
     terminals.start_server()
     client = terminals.start("client")
-    client.until("> ")
+    client.expect("> ")
     client.process.send("pingt")
-    client.until("pingt")
+    client.expect("pingt")
     client.interrupt("> ")
     client.say("bulkping 5")  # there is no worker: it would take its time
-    client.until("opque holds 5")
+    client.expect("opque holds 5")
     client.process.sendintr()
-    client.until("bulkping was interrupted\r\n")
-    client.until("> ")
+    client.expect("bulkping was interrupted\r\n")
+    client.expect("> ")
     client.interrupt("CLIENT: Finished.")
     assert client.wait() == 130
 
@@ -273,10 +273,10 @@ def test_interrupt_is_for_what_was_typed_or_runs_and_then_for_the_console(termin
 def test_lines_are_remembered_for_the_next_console(terminals: Stage) -> None:
     for line in ("nothing", "\x10"):  # Ctrl-P
         client = terminals.start("client", 0)
-        client.until("> ")
+        client.expect("> ")
         client.say(line)
-        client.until("unknown command: nothing")
-        client.until("> ")
+        client.expect("unknown command: nothing")
+        client.expect("> ")
         client.process.sendeof()
         assert client.wait() == 0
 
@@ -285,20 +285,20 @@ def test_lines_are_remembered_for_the_next_console(terminals: Stage) -> None:
 def test_end_of_input_is_quit_and_unknown_words_are_named(stage: Stage, role: str) -> None:
     console = stage.start_server() if role == "server" else stage.start(role)
     console.say("dance help")
-    console.until("unknown command: dance; try help")
-    console.until("help +Show this list")
+    console.expect("unknown command: dance; try help")
+    console.expect("help +Show this list")
     console.process.sendeof()
-    console.until(f"{role.upper()}: Finished.")
+    console.expect(f"{role.upper()}: Finished.")
     assert console.wait() == 0
 
 
 def test_words_count_and_not_lines(stage: Stage) -> None:
     _, worker, client = stage.start_all(level=1)
     worker.say("register")
-    worker.until("WORKER: Registered")
+    worker.expect("WORKER: Registered")
     client.say("bulkping\n\n  3 bulkping quit")
-    client.until("PING\t      3\t        3")
-    client.until("bulkping needs a number, as in: bulkping 100")
+    client.expect("PING\t      3\t        3")
+    client.expect("bulkping needs a number, as in: bulkping 100")
     assert client.wait() == 0
 
 
@@ -333,18 +333,18 @@ def test_worker_registers_again_by_itself_with_the_next_server(stage: Stage) -> 
     server.kill()
     server.until_end()
     server = stage.start_server()
-    worker.until("WORKER: Registered again with server")
+    worker.expect("WORKER: Registered again with server")
     server.until_workers(11)
     client.say("pingt")
-    client.until("Successfully received ID")
+    client.expect("Successfully received ID")
 
 
 def test_messages_wait_for_a_worker(stage: Stage) -> None:
     server, worker, client = stage.start_all()
     client.say("bulkdata 2")
-    server.until(r"SERVER: No workers registered. Message added to queue. Current queue length = 2")
+    server.expect(r"SERVER: No workers registered. Message added to queue. Current queue length = 2")
     worker.say("register")
-    client.until("STREAM\t      2\t        2")
+    client.expect("STREAM\t      2\t        2")
 
 
 @pytest.fixture
@@ -359,7 +359,7 @@ def test_server_says_that_its_address_is_taken(stage: Stage, held: socket.socket
     held.listen()
     stage.address = f"tcp://127.0.0.1:{held.getsockname()[1]}"
     server = stage.start("server", 1, "--insecure")
-    server.until("gandy: cannot listen at tcp://127.0.0.1:[0-9]+: another program does")
+    server.expect("gandy: cannot listen at tcp://127.0.0.1:[0-9]+: another program does")
     assert server.wait() == 1
 
 
@@ -369,9 +369,9 @@ def test_without_a_server_everything_ends_with_a_clear_sentence(stage: Stage, he
     for line, name in (("pingt", "PING"), ("ping", "PING"), ("data", "RR_STREAM"), ("bulkping 3", "PING")):
         client.say(line)
         told = f"CLIENT: Failed sending {name} request to server at {stage.address} - error = 20"
-        client.until(re.escape(f"{told}: no server answered there within 0.5 s."))
+        client.expect(re.escape(f"{told}: no server answered there within 0.5 s."))
     worker.say("register")
-    worker.until("WORKER: Failed sending REGISTER request to server at .*: no answer came within 0.5 s.")
+    worker.expect("WORKER: Failed sending REGISTER request to server at .*: no answer came within 0.5 s.")
     assert "Parent worker needs to be registered first." in worker.ask("bulk")
     for console in (client, worker):
         console.say("quit")

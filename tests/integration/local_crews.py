@@ -20,15 +20,24 @@ def run(test: Coroutine[Any, Any, None]) -> None:
 
 
 @asynccontextmanager
-async def a_foreman(home: Path, store: str = "memory:") -> AsyncIterator[AsyncClient]:
-    """A client of a new foreman."""
+async def a_foreman_program(home: Path, store: str = "memory:") -> AsyncIterator[ForemanProgram]:
     program = ForemanProgram(str(home), store, Policy(grace=0.2))
     await program.start()
     try:
-        async with AsyncClient(str(socket_address(str(home)))) as client:
-            yield client
+        yield program
     finally:
         await program.stop()
+
+
+def a_client(home: Path) -> AsyncClient:
+    return AsyncClient(str(socket_address(str(home))))
+
+
+@asynccontextmanager
+async def a_foreman(home: Path, store: str = "memory:") -> AsyncIterator[AsyncClient]:
+    """A client of a new foreman."""
+    async with a_foreman_program(home, store), a_client(home) as client:
+        yield client
 
 
 @asynccontextmanager

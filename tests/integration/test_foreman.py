@@ -8,12 +8,12 @@ import resource
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.integration.local_crews import a_client, a_foreman_program, run
 
 from gandy import AsyncClient, AsyncJob
 from gandy.core import foreman as core_foreman
@@ -44,27 +44,9 @@ from gandy.worker.trim import weigh
 MAX_SILENCE = 3.0  # seconds; on a busy machine a worker may be silent for a while
 
 
-def run(test: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(test, 30))
-
-
-@asynccontextmanager
-async def a_foreman(home: Path) -> AsyncIterator[ForemanProgram]:
-    program = ForemanProgram(str(home), "memory:", Policy(grace=0.2))
-    await program.start()
-    try:
-        yield program
-    finally:
-        await program.stop()
-
-
 def find_oldest(seconds: float) -> float:
     """By a wall clock that was never stepped."""
     return time.time() - seconds
-
-
-def a_client(home: Path) -> AsyncClient:
-    return AsyncClient(str(socket_address(str(home))))
 
 
 @pytest.fixture
@@ -93,7 +75,7 @@ class FailingStore(MemoryStore):
 
 @asynccontextmanager
 async def a_foreman_in_trouble(home: Path) -> AsyncIterator[FailingStore]:
-    async with a_foreman(home) as program:
+    async with a_foreman_program(home) as program:
         store = FailingStore()
         await store.open()
         program.server.store = program.server.committer.store = store
@@ -161,7 +143,7 @@ def test_what_is_committed_while_a_follower_is_shown_the_job_is_told_to_it(
     home: Path, follow: type[ask.WatchResults | ask.WatchJob]
 ) -> None:
     async def test() -> None:
-        async with a_foreman(home) as program, a_client(home) as client:
+        async with a_foreman_program(home) as program, a_client(home) as client:
             foreman, store = program.server, SlowStore()
             await store.open()
             foreman.store = foreman.committer.store = store
@@ -283,7 +265,7 @@ def test_a_worker_that_falls_silent_is_cut_off(home: Path, monkeypatch: pytest.M
     monkeypatch.setattr(core_foreman, "HEARTBEAT_EXPIRY", 0.1)
 
     async def test() -> None:
-        async with a_foreman(home):
+        async with a_foreman_program(home):
             reader, writer = await asyncio.open_unix_connection(socket_address(str(home)).host)
             writer.write(v2.encode(0, Hello(1, (), WORKER_OFFERS, About("id", "silent", 1))))
             assert await reader.readexactly(16)
@@ -303,7 +285,7 @@ def test_only_a_worker_that_falls_silent_is_cut_off_when_the_wall_clock_steps(
     wall = time.time
 
     async def test() -> None:
-        async with a_foreman(home) as program, a_client(home) as client:
+        async with a_foreman_program(home) as program, a_client(home) as client:
             noted: list[str] = []
             program.server.on_worker = lambda _who, worker, is_here: noted.append(f"{worker.name} {is_here}")
             worker = WorkerService(Reach((socket_address(str(home)),)), About("id", "w", 1), home / "out")
@@ -354,7 +336,7 @@ def test_a_foreman_that_falls_silent_is_left(home: Path, monkeypatch: pytest.Mon
 
 def test_a_drained_foreman_stops_when_its_workers_have_told_everything(home: Path) -> None:
     async def test() -> None:
-        async with a_foreman(home) as program, a_client(home) as client:
+        async with a_foreman_program(home) as program, a_client(home) as client:
             worker = WorkerService(Reach((socket_address(str(home)),)), About("id", "w", 1), home / "out")
             working = asyncio.create_task(worker.run())
             gate = home / "gate"
@@ -376,7 +358,7 @@ def test_a_drained_foreman_stops_when_its_workers_have_told_everything(home: Pat
 
 def test_lines_in_parts_belong_to_the_link_and_to_one_job(home: Path) -> None:
     async def test() -> None:
-        async with a_foreman(home) as program, a_client(home) as client:
+        async with a_foreman_program(home) as program, a_client(home) as client:
             for lines in (("a", "b"), ("c",)):
                 await client.connection.ask(ask.AddLines(7, lines), ask.Done)
             spec = JobSpec(command="true", held=True)
@@ -397,7 +379,7 @@ def test_lines_in_parts_belong_to_the_link_and_to_one_job(home: Path) -> None:
 
 def test_lines_in_parts_have_limits(home: Path) -> None:
     async def test() -> None:
-        async with a_foreman(home), a_client(home) as client:
+        async with a_foreman_program(home), a_client(home) as client:
             with pytest.raises(Rejected, match="length <= 1000000"):
                 await client.connection.ask(ask.AddLines(1, ("long" * 250_001,)), ask.Done)
             for upload in range(1, MAX_UPLOADS + 1):
@@ -419,7 +401,7 @@ def test_lines_in_parts_have_limits(home: Path) -> None:
 )
 def test_foreman_itself_refuses_a_line_that_would_be_code(home: Path, spec: JobSpec, lines: tuple[str, ...]) -> None:
     async def test() -> None:
-        async with a_foreman(home), a_client(home) as client:
+        async with a_foreman_program(home), a_client(home) as client:
             with pytest.raises(Rejected, match=re.escape("{line}")):
                 await (await client.connection.get_link()).ask(ask.Submit(spec, lines))
 
@@ -430,7 +412,7 @@ def test_output_beyond_the_limit_goes_the_oldest_first(home: Path, monkeypatch: 
     monkeypatch.setattr(trim, "LOOK_PERIOD", 0.01)
 
     async def test() -> None:
-        async with a_foreman(home), a_client(home) as client:
+        async with a_foreman_program(home), a_client(home) as client:
             about = About("id", "hut", 1)
             worker = WorkerService(Reach((socket_address(str(home)),)), about, home / "out", max_output_bytes=25_000)
             working = asyncio.create_task(worker.run())
@@ -495,7 +477,7 @@ async def a_worker(home: Path, life: int = 1) -> AsyncIterator[None]:
 
 def test_job_after_one_whose_end_is_just_being_written_runs(home: Path) -> None:
     async def test() -> None:
-        async with a_foreman(home) as program, a_client(home) as client, a_worker(home):
+        async with a_foreman_program(home) as program, a_client(home) as client, a_worker(home):
             store = GatedStore()
             await store.open()
             program.server.store = program.server.committer.store = store
@@ -518,7 +500,7 @@ def test_output_is_there_when_its_worker_is_started_again_and_else_it_is_told_wh
         return b"".join([piece async for piece in job.output(1, stream)])
 
     async def test() -> None:
-        async with a_foreman(home), a_client(home) as client:
+        async with a_foreman_program(home), a_client(home) as client:
             async with a_worker(home, life=1):
                 job = await client.submit("echo out; echo err >&2")
                 await job.wait()
@@ -538,7 +520,7 @@ def test_output_is_there_when_its_worker_is_started_again_and_else_it_is_told_wh
 
 def test_why_a_dependent_job_was_cancelled_is_explained(home: Path) -> None:
     async def test() -> None:
-        async with a_foreman(home), a_client(home) as client, a_worker(home):
+        async with a_foreman_program(home), a_client(home) as client, a_worker(home):
             first = await client.submit("exit 3")
             await first.wait()
             second = await client.submit("true", after=[first.id])
@@ -550,14 +532,14 @@ def test_why_a_dependent_job_was_cancelled_is_explained(home: Path) -> None:
 
 def test_one_foreman_per_home_whatever_their_stores(home: Path) -> None:
     async def test() -> None:
-        async with a_foreman(home):
+        async with a_foreman_program(home):
             with pytest.raises(StoreError, match="another foreman uses it"):
                 await ForemanProgram(str(home), "memory:", Policy()).start()
-        async with a_foreman(home):
+        async with a_foreman_program(home):
             pass
         with pytest.raises(ConfigError):
             await ForemanProgram(str(home), "memory:", Policy()).start(Doors(("tcp://192.0.2.1:1",)))
-        async with a_foreman(home):
+        async with a_foreman_program(home):
             pass
 
     run(test())
@@ -568,7 +550,7 @@ def test_open_job_whose_client_stays_away_is_closed(home: Path, monkeypatch: pyt
     spec = JobSpec(command="f", tasks=0, is_open=True, has_lines=True, held=True)
 
     async def test() -> None:
-        async with a_foreman(home), a_client(home) as other:
+        async with a_foreman_program(home), a_client(home) as other:
             async with a_client(home) as client:
                 job = (await client.connection.ask(ask.Submit(spec), ask.Submitted)).job
                 kept = (await other.connection.ask(ask.Submit(spec), ask.Submitted)).job

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.integration.local_crews import a_foreman, a_worker, read, run
-from tests.integration.test_plain_peers import PlainWorker, a_place
+from tests.integration.plain_peers import PlainWorker, a_place
 
 from gandy import AsyncClient, AsyncJob
 from gandy.core.model import JobState

@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 from msgspec.structs import replace
-from tests.property.test_reactor import ReactorMachine
+from tests.property.reactor_machine import ReactorMachine
 
 from gandy.core.policy import Policy
 from gandy.core.reactor import Reactor

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
-from tests.property.test_reactor import ReactorMachine
+from tests.property.reactor_machine import ReactorMachine
 from tests.waiting import run_sync
 
 from gandy.core.effects import Effect, Give, KillAttempts, Recall

@@ -180,3 +180,11 @@ def run_seeds(seeds: Iterable[int]) -> Counter[str]:
         crew.run()
         seen.update(crew.laws.seen)
     return seen
+
+
+def write_transcript(seed: int) -> str:
+    """A line for everything that arrived anywhere."""
+    crew = Crew(seed)
+    crew.network.transcript = []
+    crew.run()
+    return "\n".join(crew.network.transcript)

@@ -55,13 +55,13 @@ class Ledger:
         self.connects += 1
         self._changed.set()
 
-    async def until(self, is_so: Callable[[], bool]) -> None:
+    async def wait_for(self, is_so: Callable[[], bool]) -> None:
         while not is_so():
             self._changed.clear()
             await self._changed.wait()
 
     async def until_said(self, *frames: bytes) -> None:
-        await self.until(lambda: list(frames) in self.messages)
+        await self.wait_for(lambda: list(frames) in self.messages)
 
 
 @asynccontextmanager
@@ -180,7 +180,7 @@ def test_a_flood_arrives_whole_and_in_order_while_others_have_their_turn() -> No
             with peers() as crew:
                 dealers = [crew.dealer(router, name) for name in names]
                 await asyncio.gather(*(asyncio.to_thread(flood, dealer) for dealer in dealers))
-                await ledger.until(lambda: len(ledger.messages) == 2 * each)
+                await ledger.wait_for(lambda: len(ledger.messages) == 2 * each)
             for name in names:
                 assert [int(said) for peer, _, said in ledger.messages if peer == name] == list(range(each))
             assert max(steps) <= 3 * TURN_MESSAGES
@@ -220,7 +220,7 @@ def test_a_send_that_takes_the_signal_of_a_message_does_not_hide_it() -> None:
                 peer = crew.dealer(router, b"anna", RCVHWM=0)
                 peer.send(b"one")
                 await ledger.until_said(b"anna", b"one")
-                await ledger.until(lambda: ledger.connects == 1)
+                await ledger.wait_for(lambda: ledger.connects == 1)
                 while router._reader._is_awake:  # from something before
                     await asyncio.sleep(0)
                 signal_fd = int(router._socket.getsockopt(zmq.FD))
@@ -271,7 +271,7 @@ def test_a_killed_peer_is_told_and_cannot_be_sent_to() -> None:
                     assert ledger.gone == []
                 finally:
                     process.send_signal(signal.SIGKILL)
-            await ledger.until(lambda: ledger.gone == [b"anna"])
+            await ledger.wait_for(lambda: ledger.gone == [b"anna"])
             assert not router.send([b"anna", b"job"])
 
     run(main())
@@ -290,7 +290,7 @@ def test_what_a_peer_said_before_it_left_comes_before_the_hint() -> None:
             with peers() as crew:
                 # Alone: two could have the same number one after the other, and then there are hints too many.
                 await asyncio.to_thread(leave, crew.dealer(router, b"anna"))
-                await ledger.until(lambda: len(ledger.messages) == count and len(ledger.gone) > 0)
+                await ledger.wait_for(lambda: len(ledger.messages) == count and len(ledger.gone) > 0)
                 assert ledger.order.index(("gone", b"anna")) == count
 
     run(main())
@@ -306,7 +306,7 @@ def test_every_peer_that_leaves_is_told_though_numbers_are_used_again() -> None:
                     for dealer in dealers:
                         dealer.send(b"ready")
                         dealer.close(int(DEADLINE * 1000))
-                await ledger.until(lambda: len(ledger.messages) == 200 and len(set(ledger.gone)) == 200)
+                await ledger.wait_for(lambda: len(ledger.messages) == 200 and len(set(ledger.gone)) == 200)
 
     run(main())
 
@@ -324,13 +324,13 @@ def test_the_same_peer_over_a_new_connection_takes_the_place_of_the_old() -> Non
                 await ledger.until_said(b"anna", b"two")
                 assert router.send([b"anna", b"hello"])
                 assert await receive(new) == [b"hello"]
-                await ledger.until(lambda: b"anna" in ledger.gone)  # a hint: the old one went
+                await ledger.wait_for(lambda: b"anna" in ledger.gone)  # a hint: the old one went
                 assert router.send([b"anna", b"again"])
                 assert await receive(new) == [b"again"]
                 assert not old.poll(0)
                 new.close(0)
                 told = len(ledger.gone)
-                await ledger.until(lambda: len(ledger.gone) > told)
+                await ledger.wait_for(lambda: len(ledger.gone) > told)
                 assert not router.send([b"anna", b"nobody"])
 
     run(main())
@@ -376,12 +376,12 @@ def test_a_message_that_is_too_large_cuts_its_sender_only() -> None:
             with peers() as crew:
                 anna, bert = crew.dealer(router, b"anna"), crew.dealer(router, b"bert")
                 bert.send(b"x" * limit)
-                await ledger.until(lambda: len(ledger.messages) == 1)
+                await ledger.wait_for(lambda: len(ledger.messages) == 1)
                 assert len(ledger.messages[0][1]) == limit
                 anna.send(b"hi")
                 await ledger.until_said(b"anna", b"hi")
                 anna.send(b"x" * (limit + 1024 * 1024))
-                await ledger.until(lambda: ledger.gone == [b"anna"])
+                await ledger.wait_for(lambda: ledger.gone == [b"anna"])
                 bert.send(b"still here")
                 await ledger.until_said(b"bert", b"still here")
                 anna.send(b"back")
@@ -441,7 +441,7 @@ def test_what_is_refused_leaves_nothing_half_sent_behind() -> None:
                 good = crew.dealer(router, b"good", RCVHWM=0)
                 slow.send(b"hi")
                 good.send(b"hi")
-                await ledger.until(lambda: len(ledger.messages) == 2)
+                await ledger.wait_for(lambda: len(ledger.messages) == 2)
                 sent = refused = 0
                 while refused < 100:
                     if router.send([b"slow", b"%d" % sent, b"", b"x" * 8_000, b"y" * 8_000]):
@@ -534,7 +534,7 @@ def test_last_words_go_out() -> None:
                 dealers = [crew.dealer(router, b"%d" % number) for number in range(20)]
                 for dealer in dealers:
                     dealer.send(b"ready")
-                await ledger.until(lambda: len(ledger.messages) == len(dealers))
+                await ledger.wait_for(lambda: len(ledger.messages) == len(dealers))
                 assert router.send([b"0", b"x" * 4_000_000])  # more than fits into the kernel
                 for number in range(len(dealers)):
                     assert router.send([b"%d" % number, b"", b"EXIT"])
@@ -622,7 +622,7 @@ def test_other_ways_to_write_a_host(host: str) -> None:
                 where = "127.0.0.1" if host in ("*", "localhost") else host
                 peer.connect(f"tcp://{where}:{router.address.port}")
                 peer.send(b"hi")
-                await ledger.until(lambda: len(ledger.messages) == 1)
+                await ledger.wait_for(lambda: len(ledger.messages) == 1)
 
     run(main())
 

@@ -1,8 +1,10 @@
 """Slots that tasks and calls both want, seen by a worker that does nothing unless it is told to."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+
+from tests.waiting import until_async
 
 from gandy import AsyncClient
 from gandy.core.model import AttemptKey, Cause
@@ -78,11 +80,6 @@ class HandWorker:
         await self._writer.wait_closed()
 
 
-async def until(is_so: Callable[[], bool]) -> None:
-    while not is_so():
-        await asyncio.sleep(0)
-
-
 async def run(home: Path) -> None:
     program = ForemanProgram(str(home), "memory:", Policy(grace=0.2))
     await program.start()
@@ -96,14 +93,14 @@ async def run(home: Path) -> None:
             await client.submit("true", tasks=2)
             await worker.hear(1)
             call = client.call("hum")
-            await until(lambda: program.server.call_timers.switchboard.queued == 1)
+            await until_async(lambda: program.server.call_timers.switchboard.queued == 1, period=0)
             store.gate.clear()
             store.reached.clear()
             beside = asyncio.create_task(client.submit("true", held=True))
             await store.reached.wait()
             worker.end(worker.heard[0])  # while something else is written
             known = program.server.foreman.reactor.workers.find("hand-1")
-            await until(lambda: known is not None and known.slots.by_tasks == 0)
+            await until_async(lambda: known is not None and known.slots.by_tasks == 0, period=0)
             store.gate.set()
             await beside
             await worker.hear(2)

@@ -7,7 +7,7 @@ import time
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from tests.integration.test_foreman import a_client, a_foreman, run
+from tests.integration.local_crews import a_client, a_foreman_program, run
 from tests.waiting import until_async
 
 from gandy import AsyncClient, AsyncJob
@@ -30,7 +30,7 @@ class Crew:
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> "Crew":
-        self.program: ForemanProgram = await self._stack.enter_async_context(a_foreman(self.home))
+        self.program: ForemanProgram = await self._stack.enter_async_context(a_foreman_program(self.home))
         self.client: AsyncClient = await self._stack.enter_async_context(a_client(self.home))
         about = About("id-1", "w", SLOTS, (PYTHON_TAG,), ahead=50)
         self.worker = WorkerService(Reach((socket_address(str(self.home)),)), about, self.home / "out")
