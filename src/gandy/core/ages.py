@@ -1,4 +1,4 @@
-"""How old things are that are stamped with a time of day: at least so old, whichever way the wall clock was stepped."""
+"""How old things are that are stamped with a time of day: at least so old, however the wall clock was stepped."""
 
 from math import inf
 from typing import Final

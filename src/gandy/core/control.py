@@ -44,7 +44,7 @@ class JobControl:
         self._next_job = JobId(max(self._next_job, job.id + 1))
 
     def _add(self, job: ActiveJob) -> None:
-        """The shared time may have begun anew since the job came: then our clock tells when the job begins."""
+        """The shared time may have begun anew since the job came: then our clock says when the job begins."""
         job.clock_ahead = self._clocks.find_old_ahead(job.spec)
         self._jobs.add(job)
 

@@ -1,4 +1,4 @@
-"""Who gets which task next: jobs by rank, workers by turn, free slots before places to wait.
+"""Which worker gets which task next: jobs by rank, workers by turn, free slots before places to wait.
 
 Rank always decides. A job whose tasks still wait closes the workers that suit it to jobs of lower rank: those get no
 more places to wait there, so the next slot that is free is for the job. Tasks of several slots have them gathered

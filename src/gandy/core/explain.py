@@ -7,7 +7,7 @@ from gandy.core.model import Cause, Ending, TaskState
 from gandy.core.rows import TaskRow
 from gandy.moments import NEVER, Monotonic
 
-if TYPE_CHECKING:  # commands that tell how a task died start without a reactor
+if TYPE_CHECKING:  # commands that show how a task ended start without a reactor
     from gandy.core.jobs import ActiveJob
     from gandy.core.reactor import Reactor
     from gandy.core.workers import KnownWorker

@@ -181,7 +181,7 @@ class Gathering:
                 filling += held.slots
             else:
                 rests.append((self._guess_rest(job, held), held.slots))
-        free = worker.slots.free_for_tasks + filling  # below 0 where tasks wait
+        free = worker.slots.free_for_tasks + filling  # below 0 if tasks wait
         for rest, freed in sorted(rests):
             if free >= slots:
                 break
@@ -197,6 +197,6 @@ class Gathering:
         return place._replace(until=until, lent_since=lent_since)
 
     def _guess_rest(self, job: ActiveJob | None, held: Held) -> float:
-        """Seconds that an attempt still takes. One that takes longer than others may take as much longer again."""
+        """Seconds that an attempt still takes. One that is overdue may take as long again as it is overdue."""
         pace = self._policy.first_pace if job is None or job.pace is None else job.pace
         return abs(pace - (self._now - held.since))

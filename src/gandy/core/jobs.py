@@ -30,7 +30,7 @@ class ActiveJob(Struct, eq=False):
     is_open: bool = False  # may get more tasks
     pace: float | None = None  # how many seconds a task takes, lately
     at: Shared | None = None  # the shared time at which tasks begin
-    clock_ahead: float = 0.0  # of the shared time before the reactor's, when that was told
+    clock_ahead: float = 0.0  # how far the shared time was ahead of the foreman's clock when it was heard of last
 
     def __post_init__(self) -> None:
         self.at = self.spec.at
@@ -53,7 +53,7 @@ class ActiveJob(Struct, eq=False):
             self.pace = seconds if self.pace is None else self.pace + (seconds - self.pace) / PACE_MEMORY
 
     def last_attempt(self, task: TaskNumber) -> AttemptKey:
-        """The last one at this task; number 0, where there was none."""
+        """The last one at this task; number 0 if there was none."""
         return AttemptKey(self.id, task, self.tasks.attempts(task))
 
     @property
@@ -63,7 +63,7 @@ class ActiveJob(Struct, eq=False):
 
     @property
     def may_start(self) -> bool:
-        """Whether people and other jobs let it start tasks, and its own limit."""
+        """True if users, the jobs that it waits for and its own limit let it start tasks."""
         limit = self.spec.limit
         return not self.held and not self.awaited and (limit is None or self.tasks.given < limit)
 
@@ -80,13 +80,13 @@ class ActiveJob(Struct, eq=False):
 
     @property
     def need(self) -> Need | None:
-        """What it asks of a worker; None while it cannot start anything, whichever worker comes."""
+        """What it asks of a worker; None while no worker could start any of its tasks."""
         if self.held or self.awaited or not self.tasks.waiting:
             return None
         return Need(self.spec.slots, self.spec.tags, self.at is not None)
 
     def compute_state(self) -> JobState:
-        """The state that follows from the tasks and from what people asked for."""
+        """The state that follows from the tasks and from what users asked for."""
         counts, given = self.tasks.counts, self.tasks.given
         if self.tasks.is_done and not self.is_open:
             return _final_state(counts, self.is_cancelled)
@@ -148,7 +148,7 @@ class JobTable:
         return [self._jobs[dependent] for dependent in sorted(waiting) if dependent in self._jobs]
 
     def settle(self, job: ActiveJob) -> None:
-        """Something about the job changed: see where it stands."""
+        """The job changed: put it where it belongs now."""
         self._queue.settle(job.rank, job.need)
         if job.tasks.delayed.next_due() is None:
             self.delayed.pop(job.id, None)

@@ -59,7 +59,7 @@ GIVEN_STATES: Final = frozenset({TaskState.ASSIGNED, TaskState.RUNNING})
 
 
 class JobState(IntEnum):
-    """What a job is, told from its tasks and from what people asked for."""
+    """Follows from a job's tasks and from what users asked for."""
 
     WAITING = 0
     RUNNING = 1
@@ -93,7 +93,7 @@ class PythonSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     shared: Shared = b""  # what all tasks have in common, usually the function
     fresh: bool = False  # a new process for each task
-    has_shared: bool = False  # in a row, from which `shared` is left out: whether there is any
+    has_shared: bool = False  # in a row, which leaves `shared` out: there is some
 
 
 class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -114,14 +114,14 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     limit: Positive | None = None  # of tasks that run at the same time
     held: bool = False
     after: JobNumbers = ()  # jobs that must have finished well before
-    python: PythonSpec | None = None  # then the command is only for people to read
+    python: PythonSpec | None = None  # then the command is only shown
     memory: Positive | None = None  # bytes that an attempt may use
     is_open: bool = False  # tasks may still be added; until it is closed, the job does not end
     at: SharedMoment | None = None  # the shared time at which its tasks begin
     clock_ahead: Moment = 0.0  # of the shared time before the foreman's wall clock, when the job came
     boot: OptionalName = ""  # of the foreman's machine then
     boot_ahead: Moment = 0.0  # of the shared time before that machine's monotonic clock, which means nothing after it
-    identity: Count = 0  # random, from the foreman: numbers are given again where a backup is restored. 0: an old job
+    identity: Count = 0  # random, from the foreman: numbers are given again after a backup is restored. 0: an old job
 
 
 MISSING: Final = -1  # in place of a number of bytes: something was written, perhaps, and is not kept
@@ -151,7 +151,7 @@ class Ending(Struct, frozen=True, omit_defaults=True):
     ended: WallMoment | None = None
     peak_memory_bytes: Count | None = None
     tail: Tail = b""  # the last words on standard error
-    note: Text = ""  # who ended it, or why it could not start
+    note: Text = ""  # what ended it, or why it could not start
     result: Result = b""  # of a Python function: its value or its exception, pickled
     result_bytes: Count = 0  # of a result that is too large to travel along: its worker keeps it, with the output
     out_bytes: OutputBytes = 0  # of standard output that its worker keeps, or MISSING; 0 if the foreman ended it

@@ -45,7 +45,7 @@ LAUNCHERS: Final = _list_names("su runuser sg flock script")
 VERSION: Final = re.compile(r"[-.\d]+$")  # python3.11
 CODE_OPTION: Final = r"-\w*[ceE]|--?(?:[Cc]ommand|eval|expression|execute)"
 
-# The same for programs that have others: those that are common. No list of them can be complete.
+# The same for common programs with other options. No list of them can be complete.
 VIM: Final = r"-c|--cmd|\+"
 EMACS: Final = r"-e|--?(?:eval|execute)"
 TAR: Final = (
@@ -72,9 +72,9 @@ CODE_SIGN: Final = re.compile(r"[\s'\"\\`;&|<>()]|\$(?!\w+|\{\w+\}|\(\))")
 
 
 def check_command(command: Command, has_lines: bool) -> None:
-    """Whether `{line}` in a command can mean the task's line, as one argument and never as code.
+    """See that `{line}` in a command means the task's line, as one argument and never as code.
 
-    Raises: ConfigError: it cannot. The text says what to write instead.
+    Raises: ConfigError: it does not. The text says what to write instead.
     """
     if not has_lines and any(LINE.search(text) for text in _list_texts(command)):
         raise ConfigError("the command has {line}, and the job has no lines: --each-line FILE, or lines= in Python")
@@ -148,7 +148,7 @@ class _Program:
             self._wants_code = False
 
     def check(self, word: str) -> None:
-        """Raises: UnclearShellLine, where the line would be read as code."""
+        """Raises: UnclearShellLine: the line would be read as code."""
         begins_free = word.startswith(("{line}", "-", "+"))  # so that the line itself may be an option
         if self._kind is JOINING:
             raise UnclearShellLine(f"{self.name} reads its arguments as code, and would run what the line says")

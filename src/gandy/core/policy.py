@@ -1,4 +1,4 @@
-"""What a foreman was told when it started."""
+"""What a foreman was configured with when it started."""
 
 from typing import Final
 

@@ -26,7 +26,7 @@ class Blame(Enum):
     """What an attempt has to do with the end of its worker."""
 
     NONE = 0  # it had not begun
-    SHARED = 1  # others ran beside it
+    SHARED = 1  # other attempts ran beside it
     ALONE = 2
 
 
@@ -70,7 +70,7 @@ class JobProgress:
             due_at = self._clocks.stamp(due)
         else:
             job.tasks.move(attempt.task, state)
-        # Another task may start; or more may wait on each worker now, and not only on the one that told the pace.
+        # Another task may start; or more may wait on each worker now, and not only on the one that showed the pace.
         is_paced_now = not had_pace and job.pace is not None and job.tasks.waiting > 0
         if is_paced_now or job.spec.limit is not None:
             self._dispatcher.has_more = True

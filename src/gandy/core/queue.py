@@ -1,6 +1,6 @@
 """The queue: jobs that might start a task, in the order of their rank. Those with the same needs stand in one line.
 
-However many wait in a line, one look at the first tells whether a worker is of use to any of them.
+However many wait in a line, one look at the first shows whether a worker is of use to any of them.
 """
 
 import heapq

@@ -73,30 +73,30 @@ class Reactor:
         worker.connected = True
         worker.last_heard = now
         self.workers.forgive(worker)
-        told = set(held)
-        forgotten = sorted(set(worker.held) - told - worker.held.unsent)  # it never got these, or has done with them
+        reported = set(held)
+        forgotten = sorted(set(worker.held) - reported - worker.held.unsent)  # it never got these, or ended them
         effects = self._progress.give_back(worker, forgotten, now)
         for name in former:
-            effects += self._succeed(name, worker, told, now)
-        strange = sorted(attempt for attempt in told if not self.owners.is_current(attempt, worker))
+            effects += self._succeed(name, worker, reported, now)
+        strange = sorted(attempt for attempt in reported if not self.owners.is_current(attempt, worker))
         for attempt in strange:  # until it says that they are over, they hold slots
             worker.held.take(attempt, Held(1, now))
         if strange:
             effects.append(KillAttempts(info.id, tuple(strange)))
         if not info.reports_begun:
-            effects += self.on_begun(info.id, told, now)
+            effects += self.on_begun(info.id, reported, now)
         if worker.draining:  # it may not have heard
             effects.append(Dismiss(info.id, worker.dismissed))
         self.workers.settle(worker)
         self.dispatcher.request()
         return effects
 
-    def _succeed(self, name: str, worker: KnownWorker, told: set[AttemptKey], now: Monotonic) -> list[Effect]:
+    def _succeed(self, name: str, worker: KnownWorker, reported: set[AttemptKey], now: Monotonic) -> list[Effect]:
         """Move the attempts that a worker reports from a former one to it. What the former one held besides is lost."""
         former = self.workers.find(name)
         if former is None or former is worker:
             return []
-        for attempt in sorted(told):
+        for attempt in sorted(reported):
             if self.owners.is_current(attempt, former):
                 held, has_begun = former.held[attempt], attempt in former.held.begun
                 former.held.release(attempt)
@@ -187,7 +187,7 @@ class Reactor:
         held = found.held
         new = (set(attempts) & held.keys()) - held.unsent - held.begun
         held.begun.update(new)
-        if not held.recalled.isdisjoint(new):  # it comes back no more, so another one may be wanted in its stead
+        if not held.recalled.isdisjoint(new):  # it will not come back, so another one may be recalled instead
             held.recalled.difference_update(new)
             self.workers.settle(found)
         current = tuple(sorted(attempt for attempt in new if self.owners.is_current(attempt, found)))
@@ -220,10 +220,10 @@ class Reactor:
         self, worker: str, ended: Sequence[tuple[AttemptKey, Ending]], now: Monotonic, reporter: str = ""
     ) -> list[Effect]:
         """Attempts ended, says their worker. `reporter`: what it is called on the link that it says so on."""
-        thanks = Acknowledge(reporter or worker, tuple(attempt for attempt, _ in ended))
+        receipt = Acknowledge(reporter or worker, tuple(attempt for attempt, _ in ended))
         owner = self.workers.find(worker)
         if owner is None:
-            return [thanks]
+            return [receipt]
         owner.last_moved = now
         self.workers.forgive(owner)
         effects: list[Effect] = []
@@ -238,7 +238,7 @@ class Reactor:
         self.workers.settle(owner)
         self.dispatcher.is_needed = True  # but no worker whose account has not changed can get more
         changes = [effect for job in touched.values() for effect in self._progress.settle(job, now)]
-        return [*effects, *changes, thanks]
+        return [*effects, *changes, receipt]
 
     # Time
 

@@ -29,39 +29,40 @@ class Recaller:
         self._jobs = jobs
         self._workers = workers
         self._owners = owners
+        self._wanted: dict[str, list[AttemptKey]] = {}  # back, by worker
         self._next_look = LONG_AGO  # for workers that end nothing
         self.patient_until = NEVER  # when to look again at what was not worth having back
 
     def recall(self, now: Monotonic, changed: Iterable[KnownWorker]) -> list[Recall]:
         """`changed`: workers whose account changed since the last time."""
         self.patient_until = NEVER
-        wanted: dict[str, list[AttemptKey]] = {}
+        self._wanted = {}
         for worker in changed:
             if worker.info.id in self._workers.laden:
-                self._take_back(worker, self._count_surplus(worker), wanted)
+                self._take_back(worker, self._count_surplus(worker))
         if now >= self._next_look:
             self._next_look = now + self._policy.look_ahead
-            self._recall_from_stalled(now, wanted)
-            self._recall_late(now, wanted)
-        self._recall_for_idle(now, wanted)
-        return [Recall(worker, tuple(attempts)) for worker, attempts in wanted.items()]
+            self._recall_from_stalled(now)
+            self._recall_late(now)
+        self._recall_for_idle(now)
+        return [Recall(worker, tuple(attempts)) for worker, attempts in self._wanted.items()]
 
     @property
     def next_look(self) -> Monotonic:
         """When to look for workers that end nothing while tasks wait there."""
         return self._next_look if self._workers.laden else NEVER
 
-    def _recall_from_stalled(self, now: Monotonic, wanted: dict[str, list[AttemptKey]]) -> None:
+    def _recall_from_stalled(self, now: Monotonic) -> None:
         """Tasks of one job should not wait behind a slow task while those of another could begin in their stead."""
         stalled = [worker for worker in self._workers.laden.values() if is_stalled(worker, now, self._policy)]
         waiting = (job.id for job in self._jobs.in_order() if job.may_start and job.tasks.find_ready(now) is not None)
         ready = set(islice(waiting, 2)) if stalled else set()
         for worker in stalled:
             if ready - {next(reversed(worker.held)).job}:
-                self._take_back(worker, worker.waiting, wanted)
+                self._take_back(worker, worker.waiting)
 
-    def _recall_late(self, now: Monotonic, wanted: dict[str, list[AttemptKey]]) -> None:
-        """Tasks that should have begun by now wait no longer in the way of others of higher rank."""
+    def _recall_late(self, now: Monotonic) -> None:
+        """Tasks that should have begun by now make room for tasks of higher rank."""
         waiting = self._list_first_waiting(now)
         for worker in list(self._workers.laden.values()):
             begun = set(worker.held.list_suspects())
@@ -77,7 +78,7 @@ class Recaller:
                 self._next_look = min(self._next_look, late_at)
                 continue
             lower = (attempt for attempt in self._list_recallable(worker) if self._find_rank(attempt) > highest)
-            self._mark(worker, list(islice(lower, max(0, worker.waiting))), wanted)
+            self._mark(worker, list(islice(lower, max(0, worker.waiting))))
 
     def _list_first_waiting(self, now: Monotonic) -> list[ActiveJob]:
         """The first job with each need that could start a task now."""
@@ -105,7 +106,7 @@ class Recaller:
         places = worker.slots.shared * self._policy.look_ahead / pace
         return worker.waiting - int(places) if worker.waiting > SURPLUS * places + worker.slots.shared else 0
 
-    def _recall_for_idle(self, now: Monotonic, wanted: dict[str, list[AttemptKey]]) -> None:
+    def _recall_for_idle(self, now: Monotonic) -> None:
         """Where a worker is idle while tasks wait on another, have them back; those that have begun go on.
 
         Half of them, if that is more than the idle slots: one by one, each would cost a way there and back.
@@ -129,17 +130,17 @@ class Recaller:
                 continue
             count = min(worker.waiting, max(free, worker.waiting // 2))
             idle.use(count)
-            self._take_back(worker, count, wanted)
+            self._take_back(worker, count)
 
-    def _take_back(self, worker: KnownWorker, count: int, wanted: dict[str, list[AttemptKey]]) -> None:
+    def _take_back(self, worker: KnownWorker, count: int) -> None:
         """Mark so many, those first that were given last."""
-        self._mark(worker, list(islice(self._list_recallable(worker), max(0, count))), wanted)
+        self._mark(worker, list(islice(self._list_recallable(worker), max(0, count))))
 
-    def _mark(self, worker: KnownWorker, chosen: list[AttemptKey], wanted: dict[str, list[AttemptKey]]) -> None:
+    def _mark(self, worker: KnownWorker, chosen: list[AttemptKey]) -> None:
         if chosen:
             worker.held.recalled.update(chosen)
             self._workers.settle(worker)
-            wanted.setdefault(worker.info.id, []).extend(chosen)
+            self._wanted.setdefault(worker.info.id, []).extend(chosen)
 
     def _list_recallable(self, worker: KnownWorker) -> Iterator[AttemptKey]:
         return (attempt for attempt in reversed(worker.held) if self._may_recall(attempt, worker))

@@ -1,4 +1,4 @@
-"""What the store must know before anybody else may. A batch of records is committed whole or not at all.
+"""What the store must know before any peer may. A batch of records is committed whole or not at all.
 
 All times are times of day, to be shown. Wall clocks are stepped, so nothing is waited for by them.
 """
@@ -56,7 +56,7 @@ class Claimed(Struct, frozen=True):
     worker: str
     attempts: tuple[AttemptKey, ...]
     at: Wall
-    state: TaskState = TaskState.ASSIGNED  # RUNNING, where the worker does not report what it begins
+    state: TaskState = TaskState.ASSIGNED  # RUNNING if the worker does not report what it begins
 
 
 class Began(Struct, frozen=True):
@@ -81,7 +81,7 @@ class Ended(Struct, frozen=True):
 
 
 class TasksSet(Struct, frozen=True):
-    """People changed the state of tasks: cancelled them, or let them wait again. None means: all that wait."""
+    """A user cancelled tasks, or let them wait again. None means all that this can be done to."""
 
     job: JobId
     state: TaskState

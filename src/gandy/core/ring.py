@@ -28,7 +28,7 @@ class Ring:
         self._members: list[RingMember] = []  # by place
 
     def add(self, member: RingMember) -> bool:
-        """At the bottom of the table: all others have their turn first. True if all members were given new turns."""
+        """At the bottom of the table: all other members have their turn first. True if all turns are new."""
         is_spread = self._find_room() < 2
         if is_spread:
             self._spread()

@@ -1,4 +1,4 @@
-"""What a store tells about jobs and tasks: rows, for people and for a foreman that starts again."""
+"""What a store knows about jobs and tasks: rows, for users and for a foreman that starts again."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
@@ -61,7 +61,7 @@ class RecoveredJob(Struct, frozen=True):
 
 
 def is_plain(row: TaskRow) -> bool:
-    """Whether the task finished at the first attempt."""
+    """True if the task finished at the first attempt."""
     return row.state is TaskState.FINISHED and row.attempt == 1 and not row.failures and not row.crashes
 
 

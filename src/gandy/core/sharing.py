@@ -17,30 +17,30 @@ LAST_COUNT: Final = 0xFFFF_FFFF
 
 
 class Sharing:
-    """Who was asked, and has not been told that calls need its slots no more."""
+    """Knows which workers were asked to leave slots to calls."""
 
     def __init__(self, waiting: WaitingCalls) -> None:
         self.asked: set[Peer] = set()
         self._waiting = waiting
 
     def decide(self, workers: Iterable[Peer], now: Monotonic) -> list[Peer]:
-        """Gives the workers whose request is another now, and who are to be told so."""
+        """Gives the workers whose request changed: it is to be sent to them."""
         wanted = self._find_wanted(workers)
-        told = []
+        changed = []
         for peer in list(self.asked):
             request = peer.slots.request
             has_turn = peer.slots.yielded >= request.slots and not _leaves_enough(peer, request.slots)
             if (has_turn and now - request.since >= TURN) or peer not in wanted:
-                told.append(self._ask(peer, 0, now))
+                changed.append(self._ask(peer, 0, now))
         for peer, slots in wanted.items():
             count = max(1, peer.slots.shared // 2, slots - peer.slots.reserved)
             request = peer.slots.request
             if count > request.slots and (_leaves_enough(peer, count) or now - request.since >= TURN):
-                told.append(self._ask(peer, count, now))
-        return told
+                changed.append(self._ask(peer, count, now))
+        return changed
 
     def on_yielded(self, peer: Peer, asked_count: int, slots: int, now: Monotonic) -> bool:
-        """Tasks have left so many slots. Whether that answers what was asked last. Raises: RemoteProtocolError."""
+        """Tasks have left so many slots. True if that answers the last request. Raises: RemoteProtocolError."""
         account, request = peer.slots, peer.slots.request
         if slots > max(account.most, account.shared):
             raise RemoteProtocolError("more slots are left to calls than there are", ErrorCode.BAD_PAYLOAD)
@@ -84,7 +84,7 @@ def _holds_jobs(peer: Peer) -> bool:
 
 
 def _leaves_enough(peer: Peer, count: int) -> bool:
-    """Whether every task that the worker holds can run while calls have so many of the shared slots."""
+    """True if every task that the worker holds can run while calls have so many of the shared slots."""
     held = () if peer.worker is None else peer.worker.held.values()
     largest = max((each.slots for each in held), default=1)
     return largest <= peer.slots.shared - count

@@ -1,4 +1,4 @@
-"""How a foreman that starts again takes up what its store tells."""
+"""How a foreman that starts again takes up what is in its store."""
 
 from gandy.core.jobs import ActiveJob
 from gandy.core.model import GIVEN_STATES, AttemptKey, TaskState

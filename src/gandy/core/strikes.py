@@ -4,7 +4,7 @@ from typing import Final, NamedTuple
 
 from gandy.ids import TaskNumber
 
-SUSPECT_CRASHES: Final = 2  # from so many on, a task runs with ever fewer others, until it is clear which kills workers
+SUSPECT_CRASHES: Final = 2  # from so many on, a task runs beside ever fewer tasks, until one is known to kill workers
 SUSPECT_GROWTH: Final = 4  # times the slots that a suspect takes with each crash from then on
 
 

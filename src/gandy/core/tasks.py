@@ -9,7 +9,7 @@ from gandy.core.strikes import Strikes, StrikeTable
 from gandy.ids import TaskNumber
 from gandy.moments import LONG_AGO, Monotonic
 
-MANY: Final = 255  # attempts; of a task that has fewer, a byte tells how many
+MANY: Final = 255  # attempts; fewer are counted in a byte
 _CANCEL_WAITING: Final = bytes([TaskState.CANCELLED, *range(1, 256)])
 
 

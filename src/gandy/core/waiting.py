@@ -37,7 +37,7 @@ class WaitingCalls:
             self.commands[call.command.name] = call.command
 
     def extend(self, call: Call, kind: int, subtype: int, payload: bytes) -> bool:
-        """More of a call that waits. Whether there was room for it."""
+        """More of a call that waits. True if there was room for it."""
         if self.bytes + len(payload) > self.max_bytes:
             return False
         assert isinstance(call.pending, list)

@@ -1,6 +1,6 @@
-"""What a foreman takes back when its store cannot keep it: new work, as if no client had asked for it, and claims.
+"""What a foreman takes back if its store cannot keep it: new work, as if no client had asked for it, and claims.
 
-No peer has heard of any of it. Results, and what people decided about older jobs, stay: they are committed later.
+No peer has heard of any of it. Results, and what users decided about older jobs, stay: they are committed later.
 """
 
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ from gandy.ids import JobId, TaskNumber
 
 
 class Withdrawal(Struct):
-    """New work among some records, and the replies that told clients of it."""
+    """New work among some records, and the replies that would confirm it."""
 
     jobs: set[JobId] = field(default_factory=set)  # that were submitted
     grown: dict[JobId, TaskNumber] = field(default_factory=dict)  # older jobs, and the first task that was added
@@ -40,7 +40,7 @@ class Withdrawal(Struct):
         return bool(self.jobs or self.grown or self.uploads or self.claims or self.replies)
 
     def covers(self, job: JobId, task: TaskNumber) -> bool:
-        """Whether the task itself is taken back."""
+        """True if the task itself is taken back."""
         return job in self.jobs or task >= self.grown.get(job, task + 1)
 
 
@@ -90,7 +90,7 @@ def _keep_record(record: Record, new: Withdrawal) -> Record | None:
 
 
 def keep_sends(sends: Iterable[Send], new: Withdrawal) -> list[Send]:
-    """What is left of the sends. The replies that tell of new work are the withdrawal's from now on."""
+    """What is left of the sends. The replies that confirm new work move to the withdrawal."""
     kept: list[Send] = []
     for send in sends:
         match send:

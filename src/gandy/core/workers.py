@@ -1,4 +1,4 @@
-"""The worker table: who is here, who is expected back, and whose turn it is.
+"""The worker table: which workers are here, which are expected back, and whose turn it is.
 
 One account of slots for every kind of work. The order of use is the least recently used worker with a free slot.
 """
@@ -19,7 +19,7 @@ PING_PONG: Final = "pingpong/"
 
 
 class WorkerInfo(Struct, frozen=True):
-    """What a worker tells about itself. The id is made anew for each start of a worker, and outlives its links."""
+    """What a worker says about itself. The id is made anew for each start of a worker, and outlives its links."""
 
     id: str
     name: str
@@ -63,7 +63,7 @@ class KnownWorker:
         self.serves: Mapping[int, ServedCall] = {}  # calls that it runs, by our numbers
 
     def introduce(self, info: WorkerInfo) -> None:
-        """What the worker tells about itself now."""
+        """What the worker says about itself now."""
         self.info = info
         self.slots.resize(info.slots)
 
@@ -83,7 +83,7 @@ class KnownWorker:
 
     @property
     def is_laden(self) -> bool:
-        """Whether more was given to it than it has slots for. Calls that have slots do not count: they come and go."""
+        """True if more was given to it than it has slots for. Calls that have slots do not count: they come and go."""
         return self.connected and self.slots.by_tasks > self.slots.shared
 
     @property
@@ -139,7 +139,7 @@ class WorkerTable:
             self.resume(worker)
 
     def settle(self, worker: KnownWorker) -> None:
-        """The worker's account changed: see whether it still has a turn."""
+        """The worker's account changed: put it in the tables where it belongs now."""
         name = worker.info.id
         self._changed[name] = worker
         if worker.room == 0:

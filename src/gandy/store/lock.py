@@ -9,7 +9,7 @@ from gandy.files import write_all
 
 
 class FileLock:
-    """A lock on a file beside `path`, which tells who holds it. The file stays: removing it would let two in."""
+    """A lock on a file beside `path` with the id of its process. The file stays: without it, two could have a lock."""
 
     def __init__(self, path: Path) -> None:
         """Raises: StoreError: another process has it, or the folder is not there."""

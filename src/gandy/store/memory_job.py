@@ -17,10 +17,10 @@ from gandy.store.law import MEANT_BY_ALL, first_state
 
 
 class _Kept(Struct):
-    """The last attempt at a task, and a chain to those before it. Attempt 0 is a task that only people touched."""
+    """The last attempt at a task, and a chain to those before it. Attempt 0 is a task that only users touched."""
 
     row: TaskRow
-    outcome: TaskState  # what the attempt led to; people may have changed the task's state since
+    outcome: TaskState  # what the attempt led to; users may have changed the task's state since
     before: "_Kept | None" = None
 
 
@@ -33,7 +33,7 @@ class _Result(Struct, frozen=True):
 
 
 class MemoryJob:
-    """Changes as records say, and tells its rows."""
+    """Changes as records say, and makes rows."""
 
     def __init__(self, number: JobId, spec: JobSpec, lines: list[Input], at: Wall) -> None:
         self.spec = spec
@@ -118,7 +118,7 @@ class MemoryJob:
         self._changed = record.at
 
     def _find_given(self, attempt: AttemptKey, state: TaskState) -> _Kept | None:
-        """The fence: only the last attempt counts, and only while it is assigned or runs, whichever is said."""
+        """The fence: only the last attempt counts, and only while it is in this state."""
         kept = self._kept.get(attempt.task)
         is_meant = kept is not None and kept.row.attempt == attempt.attempt and kept.row.state is state
         return kept if is_meant else None
@@ -197,5 +197,5 @@ class MemoryJob:
 
 
 def _decided(row: TaskRow, state: TaskState) -> TaskRow:
-    """What people decide opens a new account of failures."""
+    """Failures are counted anew after a user's decision."""
     return replace(row, state=state, due=Wall(0.0), failures=0, crashes=0)

@@ -1,4 +1,4 @@
-"""The file of a store where it lies: held by one foreman under whichever name, and still there at each commit."""
+"""The file of a store: one foreman has it, under any of its names, and it is still in its place at each commit."""
 
 import fcntl
 import os
@@ -15,7 +15,7 @@ class PlacedFile:
     """
 
     def __init__(self, path: Path) -> None:
-        """Makes an empty file where there is none.
+        """Makes an empty file if there is none.
 
         Raises: StoreError: another foreman has it, or it cannot be opened.
         """

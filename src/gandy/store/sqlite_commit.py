@@ -42,12 +42,12 @@ class SqliteCommitter:
         self._commit = 0
         self._job = JobId(0)
         self._is_open = False
-        self.problems: list[str] = []  # what is wrong with the file, for people
+        self.problems: list[str] = []  # what is wrong with the file, in sentences
         self._has_changed = self._is_other_file()
 
     @property
     def next_job(self) -> JobId:
-        """A number that no job ever had, also where the file has forgotten some."""
+        """A number that no job ever had, even if the file has lost some."""
         return JobId(self._job + 1)
 
     def open(self, db: sqlite3.Connection) -> None:
@@ -124,7 +124,7 @@ class SqliteCommitter:
     # Opening
 
     def _is_other_file(self) -> bool:
-        """Whether the file is not the one that the last foreman closed. Raises: OSError."""
+        """True if the file is not the one that the last foreman closed. Raises: OSError."""
         last = self._stamps.last
         return last is not None and last.is_closed and compute_checksum(self._path) != (last.size, last.checksum)
 

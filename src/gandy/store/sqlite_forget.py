@@ -1,6 +1,6 @@
-"""Forgetting jobs in steps, where there is no room to do it at once: one step for some thousand rows.
+"""Forgets jobs in steps of some thousand rows, for disks that have no room to do it at once.
 
-A job without a spec is forgotten: no one is told of it any more. What is left of it goes step by step, also after a
+A job without a spec is forgotten: no row shows it any more. What is left of it goes step by step, also after a
 crash half way. Commits that forget a job whole need no such steps; this is for full disks.
 """
 
@@ -17,7 +17,7 @@ STEP_ROWS: Final = 2_000
 # What belongs to a job, and the column that its rows are in order of.
 TABLES: Final = (("results", "task"), ("lines", "first"), ("attempts", "task"), ("tasks", "task"))
 
-# Nothing tells of the job after this.
+# No row shows the job after this.
 DROP_SPEC: Final = "DELETE FROM specs WHERE job = ?"
 
 # Jobs that were being forgotten when the foreman died.

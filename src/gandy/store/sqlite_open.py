@@ -67,7 +67,7 @@ def open_reader(path: Path) -> sqlite3.Connection:
 
 
 def is_full(error: BaseException) -> bool:
-    """Whether the disk is full, or the user's share of it."""
+    """True if the disk is full, or the user's share of it."""
     if isinstance(error, OSError):
         return error.errno in (errno.ENOSPC, errno.EDQUOT)
     return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
@@ -98,7 +98,7 @@ def reading(path: Path) -> Iterator[None]:
 
 def _explain(error: sqlite3.Error, path: Path) -> StoreError:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest are details
-    if code == sqlite3.SQLITE_IOERR and _has_no_room(path):  # SQLite says so where it cannot make its index of the log
+    if code == sqlite3.SQLITE_IOERR and _has_no_room(path):  # SQLite says so if it cannot make its index of the log
         code = sqlite3.SQLITE_FULL
     if code in _PASSING:
         return StoreError(f"{path}: {_PASSING[code]} ({error})", retryable=True)

@@ -58,7 +58,7 @@ LIST_FINISHED: Final = """
 SELECT task FROM tasks WHERE job = ? AND +state = 2 AND attempt = 1 AND failures = 0 AND crashes = 0 ORDER BY task
 """
 
-# The rows of all others.
+# The rows of all other tasks.
 LIST_OTHER_ROWS: Final = """
 SELECT task, state, attempt, worker, claimed, ended, due, failures, crashes, ending FROM tasks
 WHERE job = ? AND NOT (state = 2 AND attempt = 1 AND failures = 0 AND crashes = 0) ORDER BY task
@@ -86,7 +86,7 @@ SELECT task FROM tasks AS this WHERE job = ?1 AND task >= ?2
 ORDER BY task LIMIT 1
 """
 
-# Results of some tasks, where the last attempt is the one that gave it.
+# Results of some tasks, if their last attempt gave them.
 LIST_RESULTS: Final = """
 SELECT task, result FROM results JOIN tasks USING (job, task, attempt) WHERE job = ? AND task BETWEEN ? AND ?
 ORDER BY task
@@ -136,8 +136,8 @@ def _check(found: RecoveredJob) -> None:
     counts[TaskState.FINISHED] += sum(last - first + 1 for first, last in found.finished)
     counts[found.fresh] += total - sum(counts.values())
     numbers = [row.task for row in found.tasks] + [number for run in found.finished for number in run]
-    told = found.row.counts
-    if tuple(counts[state] for state in TaskState) != astuple(told) or not all(1 <= n <= total for n in numbers):
+    stored = astuple(found.row.counts)
+    if tuple(counts[state] for state in TaskState) != stored or not all(1 <= n <= total for n in numbers):
         raise ValueError(f"job {found.row.job} does not fit its tasks")
 
 

@@ -29,7 +29,7 @@ FREE_RESERVE: Final = "DELETE FROM reserve"
 
 
 class Room:
-    """Of one file. All methods raise `sqlite3.Error` or OSError where the disk is full."""
+    """Of one file. All methods raise `sqlite3.Error` or OSError if the disk is full."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self._log = f"{path}-wal"
@@ -80,7 +80,7 @@ class Room:
 
 
 def _lengthen(path: str, size: int) -> None:
-    """Zeros behind the last frame of a log end it, as its checksums tell. SQLite has no locks on this file."""
+    """Zeros behind the last frame of a log end it, as its checksums show. SQLite has no locks on this file."""
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
         os.posix_fallocate(descriptor, 0, size)

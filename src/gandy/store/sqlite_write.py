@@ -1,6 +1,6 @@
-"""Records into rows: each record is a statement or two, and what it did is told by how many rows it changed.
+"""Records into rows: each record is a statement or two, and the number of rows that it changed shows what it did.
 
-It owns the batch: who lost a claim, and how the counts of jobs move. It refuses to know threads, files and time.
+It owns the batch: which claims were lost, and how the counts of jobs move. It refuses to know threads, files and time.
 """
 
 import sqlite3
@@ -55,7 +55,7 @@ TAKE_UPLOAD: Final = "INSERT INTO lines (job, first, packed) SELECT ?, first, pa
 DROP_UPLOAD: Final = "DELETE FROM uploads WHERE upload = ?"
 DROP_UPLOADS: Final = "DELETE FROM uploads"
 
-# An open job grows; where it is gone, or does not expect these tasks, nothing happens.
+# An open job grows. If it is gone, or does not expect these tasks, nothing happens.
 ADD_TASKS: Final = """
 UPDATE jobs SET tasks = tasks + ?3, waiting = waiting + ?3
 WHERE job = ?1 AND tasks = ?2 - 1 AND open = 1 AND fresh = 0
@@ -90,7 +90,7 @@ BEGIN: Final = """
 UPDATE tasks SET state = 1, outcome = 1 WHERE job = ? AND task = ? AND attempt = ? AND state = 5
 """
 
-# The end of an attempt, which counts only for the last one and while it is assigned or runs, whichever is said.
+# The end of an attempt, which counts only for the last one and while it is in the state that is given.
 END: Final = """
 UPDATE tasks SET state = ?4, outcome = ?4, ended = ?5, due = ?6, failures = ?7, crashes = ?8, ending = ?9
 WHERE job = ?1 AND task = ?2 AND attempt = ?3 AND state = ?10
@@ -108,8 +108,7 @@ SELECT coalesce(tasks.state, fresh) FROM jobs LEFT JOIN tasks ON tasks.job = job
 WHERE jobs.job = ?1 AND ?2 BETWEEN 1 AND jobs.tasks
 """
 
-# People change one task. If a worker has it, its attempt is over with this. What they decide opens a new account of
-# failures.
+# A user changes one task. If a worker has it, its attempt is over with this. Failures are counted anew.
 SET_TASK: Final = """
 INSERT INTO tasks (job, task, state, attempt, outcome) VALUES (?1, ?2, ?3, 0, ?3)
 ON CONFLICT (job, task) DO UPDATE SET
@@ -118,7 +117,7 @@ ON CONFLICT (job, task) DO UPDATE SET
     state = ?3, due = 0, failures = 0, crashes = 0
 """
 
-# People change all tasks of a state that have a row.
+# A user changes all tasks of a state that have a row.
 SET_ROWS: Final = """
 UPDATE tasks SET state = ?, due = 0, failures = 0, crashes = 0 WHERE job = ? AND state = ?
 """
@@ -128,7 +127,7 @@ COUNT_FRESH: Final = """
 SELECT fresh, tasks - (SELECT count(*) FROM tasks WHERE tasks.job = jobs.job) FROM jobs WHERE job = ?
 """
 
-# People change all tasks that have no row.
+# A user changes all tasks that have no row.
 SET_FRESH: Final = "UPDATE jobs SET fresh = ? WHERE job = ?"
 
 # The job as a whole changes.
@@ -260,33 +259,28 @@ class _Batch:
             self._executemany(ADD_LINES, ((job, *chunk) for chunk in pack_lines(inputs, first)))
 
     def claim(self, records: list[Claimed]) -> None:
-        """Tasks were given to workers: all in one go, else each run of tasks, else one by one."""
+        """Tasks were given to workers: the first attempts all in one go, if none is lost, and the others one by one."""
         ranges = [(attempts, record) for record in records for attempts in _find_ranges(record.attempts)]
         fresh = [(attempts, record) for attempts, record in ranges if attempts[0].attempt == 1]
-        rows = sorted(_make_claim(*one) for one in fresh)
-        is_done = len(rows) > 1 and self._change(CLAIM_FRESH, rows, sum(len(attempts) for attempts, _ in fresh))
+        rows, count = sorted(_make_claim(*one) for one in fresh), sum(len(attempts) for attempts, _ in fresh)
+        is_done = count > 0 and self._change(CLAIM_FRESH, rows, count)
         for attempts, record in ranges:
-            if attempts[0].attempt == 1 and (is_done or self._claim_range(attempts, record)):
+            if is_done and attempts[0].attempt == 1:
                 self._move(attempts[0].job, TaskState.WAITING, record.state, len(attempts)).at = record.at
             else:
                 for attempt in attempts:
                     self._claim_one(attempt, record)
 
-    def _claim_range(self, attempts: tuple[AttemptKey, ...], record: Claimed) -> bool:
-        return self._change(CLAIM_FRESH, [_make_claim(attempts, record)], len(attempts))
-
     def _claim_one(self, attempt: AttemptKey, record: Claimed) -> None:
-        if self._claim_fresh(attempt, record) or self._claim_again(attempt, record):
+        is_first = attempt.attempt == 1
+        is_good = is_first and self._execute(CLAIM_FRESH, _make_claim((attempt,), record)).rowcount > 0
+        if not is_good:
+            self._execute(KEEP_ATTEMPT, attempt)
+            is_good = self._execute(CLAIM_AGAIN, (*attempt, record.worker, record.at, record.state)).rowcount > 0
+        if is_good:
             self._move(attempt.job, TaskState.WAITING, record.state).at = record.at
         else:
             self.lost.add(attempt)
-
-    def _claim_fresh(self, attempt: AttemptKey, record: Claimed) -> bool:
-        return attempt.attempt == 1 and self._execute(CLAIM_FRESH, _make_claim((attempt,), record)).rowcount > 0
-
-    def _claim_again(self, attempt: AttemptKey, record: Claimed) -> bool:
-        self._execute(KEEP_ATTEMPT, attempt)
-        return self._execute(CLAIM_AGAIN, (*attempt, record.worker, record.at, record.state)).rowcount > 0
 
     def _begin(self, record: Began) -> None:
         for attempt in record.attempts:

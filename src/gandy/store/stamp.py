@@ -1,4 +1,4 @@
-"""A few bytes beside a store that remember its last commit, so that a store that lost some can tell.
+"""A few bytes beside a store that remember its last commit, so that a loss of commits is noticed.
 
 SQLite ends its log at the first frame that is damaged, and says nothing. The stamp is written after each commit and not
 synced: it survives the death of the foreman, and after a power cut it may be behind the store, never before it.
