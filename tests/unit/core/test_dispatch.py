@@ -1,4 +1,4 @@
-"""Who gets which task: rank, slots that are gathered, tasks that may have killed their workers."""
+"""Which worker gets which task: rank, slots that are gathered, tasks that may have killed their workers."""
 
 import pytest
 from tests.unit.core.played import OK, Played, a_spec, a_worker, an_eager_worker, ended, given, key, recalled

@@ -1,4 +1,4 @@
-"""The foreman's decisions, one by one: what is recorded, what is said, and in which order."""
+"""The events of workers and of time: what is recorded, what is sent, and in which order."""
 
 from math import inf
 
@@ -24,7 +24,7 @@ from gandy.core.foreman import RECORDS
 from gandy.core.model import AttemptKey, Cause, Counts, Ending, JobSpec, JobState, TaskState
 from gandy.core.policy import Policy
 from gandy.core.reactor import LONGEST_REFUSAL_PAUSE, Reactor
-from gandy.core.records import Began, Claimed, Ended, JobAdded, JobSet, OpenJobClosed, TasksAdded, TasksSet
+from gandy.core.records import Began, Claimed, Ended, JobAdded, JobSet
 from gandy.core.workers import WorkerInfo
 from gandy.ids import JobId, TaskNumber
 
@@ -113,17 +113,7 @@ def test_tags_choose_workers() -> None:
     assert given(crew.submit(a_spec(1, tags=("gpu",)))) == {"big": [key()]}
 
 
-def test_a_held_job_starts_nothing_until_it_is_released() -> None:
-    crew = Played(a_worker())
-    effects = crew.submit(a_spec(1, held=True))
-    assert (given(effects), states(effects)) == ({}, [JobState.PAUSED])
-    effects = crew.seen(crew.reactor.control.release(ONE, 1.0))
-    assert given(effects) == {"w": [key()]}
-    assert crew.reactor.control.release(ONE, 1.0) == []
-    assert states(crew.seen(crew.reactor.control.hold(ONE, 1.0))) == [JobState.RUNNING]
-
-
-def test_steps_that_come_together_are_one_for_whoever_gives_out_tasks() -> None:
+def test_steps_that_come_together_are_decided_together() -> None:
     reactor = Reactor()
     assert not reactor.dispatcher.is_needed
     effects = reactor.on_hello(a_worker(slots=3), [], 0.0)
@@ -403,165 +393,6 @@ def test_a_stopped_worker_gives_its_tasks_back_without_blame() -> None:
     assert given(crew.reactor.on_hello(a_worker("other"), [], 2.0)) == {"other": [key(1, 2)]}
 
 
-# Tasks that wait on their workers
-
-
-def test_each_worker_gets_its_share_in_one_go() -> None:
-    crew = Played(*(an_eager_worker(name, slots=2, ahead=9) for name in "abc"))
-    shares = given(crew.submit(a_spec(20)))
-    # Two for the slots of each, and then fourteen among three.
-    assert shares == {
-        "a": [key(task) for task in (1, 2, 7, 8, 9, 10, 19)],
-        "b": [key(task) for task in (3, 4, 11, 12, 13, 14, 20)],
-        "c": [key(task) for task in (5, 6, 15, 16, 17, 18)],
-    }
-
-
-def test_who_has_less_room_leaves_its_share_to_others() -> None:
-    crew = Played(an_eager_worker("a", ahead=0), an_eager_worker("b", ahead=2), an_eager_worker("c", ahead=9))
-    shares = given(crew.submit(a_spec(20)))
-    assert {worker: len(attempts) for worker, attempts in shares.items()} == {"a": 1, "b": 3, "c": 10}
-    assert sorted(attempt.task for attempts in shares.values() for attempt in attempts) == list(range(1, 15))
-
-
-def test_once_the_pace_is_known_more_wait_on_every_worker() -> None:
-    crew = Played(*(an_eager_worker(name, ahead=9) for name in "ab"), policy=Policy(look_ahead=0.5, first_pace=1.0))
-    assert given(crew.submit(a_spec(8))) == {"a": [key(1)], "b": [key(2)]}
-    effects = crew.end(key(1), Ending(cause=Cause.EXIT, exit_code=0, started=1.0, ended=1.001), "a", 1.1)
-    assert given(effects) == {"a": [key(3), key(4), key(5), key(6), key(7), key(8)]}  # "b" has ended nothing yet
-
-
-def test_tasks_that_wait_for_later_do_not_count_for_a_share() -> None:
-    crew = Played(a_worker("z", 20))
-    crew.submit(a_spec(20, retries=1, retry_pause=50.0))
-    for task in range(1, 21):
-        crew.end(key(task), FAILED, "z", 1.0 if task <= 4 else 2.0)
-    crew.seen(crew.reactor.on_gone("z", 3.0))
-    for name in "abcd":
-        crew.seen(crew.reactor.on_hello(a_worker(name, 4), [], 3.0))
-    shares = given(crew.seen(crew.reactor.on_time(51.0)))
-    assert {worker: len(attempts) for worker, attempts in shares.items()} == dict.fromkeys("abcd", 1)
-
-
-def test_who_may_not_have_a_task_gets_those_behind_it_once_another_has_it() -> None:
-    crew = Played(a_worker("a", 6))
-    crew.submit(a_spec(9))
-    crew.reactor.control.hold(ONE, 0.5)
-    crew.reactor.control.cancel(ONE, [TaskNumber(task) for task in range(1, 7)], 0.5)
-    over = Ending(cause=Cause.CANCELLED)
-    crew.seen(crew.reactor.on_results("a", [(key(task), over) for task in (1, 3, 5, 6)], 0.6))  # not 2 and 4
-    crew.reactor.control.retry(ONE, [TaskNumber(task) for task in range(1, 5)], 0.8)
-    crew.seen(crew.reactor.on_hello(an_eager_worker("b", slots=2, ahead=1), [], 1.0))
-    shares = given(crew.seen(crew.reactor.control.release(ONE, 2.0)))
-    assert {worker: len(attempts) for worker, attempts in shares.items()} == {"a": 4, "b": 3}
-
-
-@pytest.mark.parametrize(
-    "ending", [OK, Ending(cause=Cause.RAISED), Ending(cause=Cause.EXIT, exit_code=0, started=1.0, ended=1.1)]
-)
-def test_an_end_that_tells_nothing_new_makes_nobody_look_at_all_workers(
-    ending: Ending, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    crew = Played(*(an_eager_worker(name) for name in "ab"), policy=Policy(look_ahead=0.5, first_pace=1.0))
-    for _ in range(4):
-        crew.submit(a_spec())
-    monkeypatch.setattr(crew.reactor.workers, "in_turn", list)  # nobody is there who would be found
-    assert given(crew.reactor.on_results("a", [(key(), ending)], 1.1)) == {"a": [key(job=3)]}
-
-
-def test_a_task_may_be_named_twice() -> None:
-    crew = Played(a_worker())
-    crew.submit(a_spec(2))
-    effects = crew.seen(crew.reactor.control.cancel(ONE, [TaskNumber(1), TaskNumber(1)], 1.0))
-    assert ended(effects) == [(key(1), TaskState.CANCELLED)]
-
-
-def test_free_slots_are_filled_before_places_to_wait() -> None:
-    crew = Played(an_eager_worker("a"), an_eager_worker("b"))
-    assert given(crew.submit(a_spec(4))) == {"a": [key(1), key(3)], "b": [key(2), key(4)]}
-
-
-def test_a_worker_takes_no_more_than_it_has_places() -> None:
-    crew = Played(an_eager_worker(ahead=2))
-    assert given(crew.submit(a_spec(9))) == {"w": [key(1), key(2), key(3)]}
-
-
-def test_only_quick_tasks_wait_on_a_worker() -> None:
-    crew = Played(an_eager_worker(ahead=9), policy=Policy(look_ahead=0.5, first_pace=1.0))
-    assert given(crew.submit(a_spec(20))) == {"w": [key(1)]}  # nobody knows yet how long they take
-    slow = Ending(cause=Cause.EXIT, exit_code=0, started=5.0, ended=5.6)
-    assert given(crew.end(key(1), slow)) == {"w": [key(2)]}
-    quick = Ending(cause=Cause.EXIT, exit_code=0, started=5.0, ended=5.0)
-    assert given(crew.end(key(2), quick)) == {"w": [key(3)]}  # 0.525 s, on the average
-    assert given(crew.end(key(3), quick)) == {"w": [key(4)]}  # 0.46 s: with what runs, two would be too much
-    backwards = Ending(cause=Cause.EXIT, exit_code=0, started=9.0, ended=1.0)
-    for task in range(4, 12):
-        crew.end(key(task), backwards)
-    assert crew.counts().assigned == 3  # 0.16 s: two wait, and one is in the slot
-    nothing_known = Ending(cause=Cause.SIGNAL, signal=9, started=1.0, ended=99.0)
-    crew.end(key(12), nothing_known)
-    assert crew.counts().assigned == 3
-
-
-def test_a_task_that_is_larger_than_a_worker_does_not_wait_there() -> None:
-    crew = Played(an_eager_worker(slots=1, ahead=5))
-    assert given(crew.submit(a_spec(1, slots=2))) == {}
-
-
-def test_tasks_that_wait_are_had_back_for_an_idle_worker() -> None:
-    crew = Played(an_eager_worker("a"))
-    crew.submit(a_spec(3))
-    effects = crew.seen(crew.reactor.on_hello(an_eager_worker("b"), [], 1.0))
-    assert recalled(effects) == {"a": (key(3),)}
-    assert recalled(crew.seen(crew.reactor.on_time(1.0))) == {"a": (key(2),)}
-    assert recalled(crew.seen(crew.reactor.on_time(1.0))) == {}
-    effects = crew.end(key(3), Ending(cause=Cause.RETURNED), "a")
-    assert ended(effects) == [(key(3), TaskState.WAITING)]
-    assert given(effects) == {"b": [key(3, 2)]}
-
-
-def test_a_worker_that_is_absent_is_not_asked_to_give_back() -> None:
-    crew = Played(an_eager_worker("a"))
-    crew.submit(a_spec(3))
-    crew.reactor.on_absent("a", 0.0)
-    assert recalled(crew.seen(crew.reactor.on_hello(an_eager_worker("b"), [], 1.0))) == {}
-
-
-def test_what_was_killed_is_not_had_back() -> None:
-    crew = Played(an_eager_worker("a", ahead=1))
-    crew.submit(a_spec(2))
-    crew.reactor.control.cancel(ONE, None, 1.0)
-    assert recalled(crew.seen(crew.reactor.on_hello(an_eager_worker("b"), [], 1.0))) == {}
-
-
-def test_only_as_many_are_had_back_as_somebody_can_take() -> None:
-    crew = Played(an_eager_worker("a"), an_eager_worker("b"))
-    crew.submit(a_spec(6))
-    effects = crew.seen(crew.reactor.on_hello(an_eager_worker("c"), [], 1.0))
-    assert recalled(effects) == {"a": (key(4),)}
-
-
-def test_what_should_begin_soon_is_had_back_only_if_it_does_not() -> None:
-    crew = Played(an_eager_worker("a", ahead=5))
-    crew.submit(a_spec(6))
-    quick = Ending(cause=Cause.EXIT, exit_code=0, started=1.0, ended=1.001)
-    crew.end(key(1), quick, "a", 2.0)
-    effects = crew.seen(crew.reactor.on_hello(an_eager_worker("b", slots=2), [], 2.001))
-    assert recalled(effects) == {}
-    assert crew.reactor.next_moment() == crew.reactor.next_deadline() == pytest.approx(2.02)
-    assert recalled(crew.seen(crew.reactor.on_time(2.021))) == {"a": (key(6), key(5))}
-    assert crew.reactor.next_moment() == inf
-
-
-def test_nothing_is_had_back_for_a_worker_that_may_not_have_it() -> None:
-    crew = Played(WorkerInfo("a", "a", 1, frozenset({"gpu"}), 5, reports_begun=True))
-    crew.submit(a_spec(6, tags=("gpu",)))
-    crew.end(key(1), Ending(cause=Cause.EXIT, exit_code=0, started=1.0, ended=1.1), "a", 2.0)
-    assert recalled(crew.seen(crew.reactor.on_hello(an_eager_worker("b"), [], 3.0))) == {}
-    able = WorkerInfo("c", "c", 1, frozenset({"gpu"}))
-    assert recalled(crew.seen(crew.reactor.on_hello(able, [], 3.0))) == {"a": (key(6), key(5))}
-
-
 # What has begun
 
 
@@ -630,21 +461,6 @@ def test_what_runs_is_killed_by_a_cancel_like_what_waits_on_a_worker() -> None:
     }
 
 
-def test_what_has_begun_is_not_had_back() -> None:
-    crew = Played(an_eager_worker("a", ahead=3))
-    crew.submit(a_spec(4))
-    crew.reactor.on_begun("a", [key(4), key(1)], 1.0)
-    assert recalled(crew.seen(crew.reactor.on_hello(a_worker("b", 2), [], 1.0))) == {"a": (key(3), key(2))}
-
-
-def test_another_one_is_had_back_in_the_stead_of_one_that_has_begun_meanwhile() -> None:
-    crew = Played(an_eager_worker("a", ahead=4))
-    crew.submit(a_spec(5))
-    assert recalled(crew.seen(crew.reactor.on_hello(a_worker("b", 1), [], 1.0))) == {"a": (key(5), key(4))}
-    crew.seen(crew.reactor.on_begun("a", [key(5)], 1.1))
-    assert recalled(crew.seen(crew.reactor.on_time(2.0))) == {"a": (key(3),)}
-
-
 def test_a_successor_has_what_its_former_worker_had_begun() -> None:
     crew = Played(an_eager_worker("a", ahead=1))
     crew.submit(a_spec(2))
@@ -674,184 +490,7 @@ def test_a_worker_has_time_to_begin_what_it_was_given_just_now() -> None:
     assert recalled(crew.seen(crew.reactor.on_time(3.021))) == {"a": (key(6), key(5))}  # half of those that wait
 
 
-# People
-
-
-def test_cancel_ends_waiting_tasks_at_once_and_kills_running_ones() -> None:
-    crew = Played(a_worker(slots=1))
-    crew.submit(a_spec(3))
-    effects = crew.seen(crew.reactor.control.cancel(ONE, None, 1.0))
-    assert effects[0] == TasksSet(ONE, TaskState.CANCELLED, None, 1.0)
-    assert ended(effects) == [(key(1), TaskState.CANCELLED)]
-    assert KillAttempts("w", (key(1),)) in effects
-    assert states(effects) == [JobState.CANCELLED]
-
-
-def test_a_killed_task_holds_its_slot_until_the_worker_says_it_is_over() -> None:
-    crew = Played(a_worker(slots=1))
-    crew.submit(a_spec(1))
-    crew.reactor.control.cancel(ONE, None, 1.0)
-    assert given(crew.submit(a_spec(1))) == {}
-    effects = crew.end(key(1), Ending(cause=Cause.CANCELLED))
-    assert ended(effects) == []
-    assert given(effects) == {"w": [key(job=2)]}
-
-
-def test_a_task_that_is_not_over_on_one_worker_is_tried_again_on_another() -> None:
-    crew = Played(a_worker("a", slots=3), a_worker("b", slots=3))
-    assert given(crew.submit(a_spec(3))) == {"a": [key(1), key(3)], "b": [key(2)]}
-    crew.reactor.control.cancel(ONE, [TaskNumber(1)], 1.0)
-    assert given(crew.seen(crew.reactor.control.retry(ONE, [TaskNumber(1)], 2.0))) == {"b": [key(1, 2)]}
-
-
-def test_a_killed_task_is_not_lost_a_second_time_with_its_worker() -> None:
-    crew = Played(a_worker(slots=1))
-    crew.submit(a_spec(1))
-    crew.reactor.control.cancel(ONE, None, 1.0)
-    assert crew.seen(crew.reactor.on_gone("w", 2.0)) == []
-
-
-def test_what_is_cancelled_before_it_went_out_holds_no_slot() -> None:
-    """Its worker has never heard of it, and will not say that it is over."""
-    played = Played(a_worker())
-    played.reactor.control.submit(a_spec(2), 0.0)
-    played.seen(played.reactor.control.cancel(ONE, [TaskNumber(1)], 1.0))
-    assert played.reactor.on_given("w", [key(1), key(2)], 1.0) == [key(2)]
-    played.reactor.check()
-    worker = played.reactor.workers.find("w")
-    assert worker is not None
-    assert (worker.slots.by_tasks, list(worker.held)) == (1, [key(2)])
-
-
-def test_some_tasks_can_be_cancelled() -> None:
-    crew = Played(a_worker(slots=1))
-    crew.submit(a_spec(4))
-    tasks = [TaskNumber(1), TaskNumber(3), TaskNumber(99)]
-    effects = crew.seen(crew.reactor.control.cancel(ONE, tasks, 1.0))
-    assert TasksSet(ONE, TaskState.CANCELLED, (TaskNumber(3),), 1.0) in effects
-    assert crew.counts() == Counts(waiting=2, cancelled=2)
-    assert crew.reactor.control.cancel(JobId(9), None, 1.0) == []
-    effects = crew.seen(crew.reactor.control.cancel(ONE, [TaskNumber(1)], 1.0))
-    assert effects == []
-
-
-def test_retry_lets_failed_and_cancelled_tasks_wait_again() -> None:
-    crew = Played(a_worker(slots=1))
-    crew.submit(a_spec(3))
-    crew.end(key(1), FAILED)
-    crew.reactor.control.cancel(ONE, [TaskNumber(3)], 1.0)
-    effects = crew.seen(crew.reactor.control.retry(ONE, None, 2.0))
-    assert TasksSet(ONE, TaskState.WAITING, None, 2.0) in effects
-    assert crew.counts() == Counts(waiting=2, running=1)
-    assert crew.reactor.control.retry(ONE, None, 2.0) == []
-    assert crew.reactor.control.retry(JobId(9), None, 2.0) == []
-
-
-def test_retry_of_some_tasks_forgives_them() -> None:
-    crew = Played(a_worker(slots=1))
-    crew.submit(a_spec(2))
-    crew.end(key(1), FAILED)
-    effects = crew.seen(crew.reactor.control.retry(ONE, [TaskNumber(1), TaskNumber(2)], 2.0))
-    assert TasksSet(ONE, TaskState.WAITING, (TaskNumber(1),), 2.0) in effects
-    crew.end(key(2), now=3.0)
-    effects = crew.end(key(1, 2), FAILED, now=4.0)
-    assert states(effects) == [JobState.FAILED]
-
-
-def test_a_final_job_with_nothing_to_retry_stays_out_of_memory() -> None:
-    crew = Played(a_worker(slots=1))
-    crew.submit(a_spec(1))
-    job = crew.reactor.jobs.find(ONE)
-    assert job is not None
-    crew.end(key(1))
-    assert crew.reactor.control.revive(job, None, 2.0) == []
-    assert crew.reactor.control.revive(job, [TaskNumber(1)], 2.0) == []
-    assert crew.reactor.jobs.find(ONE) is None
-
-
-def test_a_final_job_with_something_to_retry_comes_back() -> None:
-    crew = Played(a_worker(slots=1))
-    crew.submit(a_spec(1))
-    job = crew.reactor.jobs.find(ONE)
-    assert job is not None
-    crew.end(key(1), FAILED)
-    assert given(crew.seen(crew.reactor.control.revive(job, None, 2.0))) == {"w": [key(1, 2)]}
-    assert crew.reactor.jobs.find(ONE) is job
-
-
-# Withdrawing
-
-
-def test_tasks_that_no_worker_has_are_retracted_at_once() -> None:
-    crew = Played(an_eager_worker(slots=2, ahead=0))
-    crew.reactor.control.submit(a_spec(4), 0.0)
-    crew.reactor.on_given("w", [key(1)], 1.0)  # the second is on its way
-    wanted = [TaskNumber(task) for task in (1, 2, 3, 3, 9)]
-    assert crew.reactor.control.list_given(ONE, wanted) == {"w": [key(1)]}
-    retracted, effects = crew.reactor.control.retract(ONE, wanted, 2.0)
-    assert retracted == (2, 3)
-    crew.seen(effects)
-    assert ended(effects) == [(key(2), TaskState.CANCELLED)]
-    assert TasksSet(ONE, TaskState.CANCELLED, (TaskNumber(3),), 2.0) in effects
-    assert crew.reactor.on_given("w", [key(2)], 2.0) == []
-    assert crew.counts() == Counts(waiting=1, assigned=1, cancelled=2)
-    crew.reactor.on_begun("w", [key(1)], 3.0)
-    assert crew.reactor.control.list_given(ONE, wanted) == {}
-
-
-def test_tasks_that_ended_or_never_were_are_not_retracted() -> None:
-    crew = Played(a_worker(slots=1))
-    crew.submit(a_spec(2))
-    crew.reactor.on_given("w", [key(1)], 1.0)
-    crew.end(key(1))
-    assert crew.reactor.control.retract(ONE, [TaskNumber(1), TaskNumber(9)], 2.0) == ((), [])
-    assert crew.reactor.control.list_given(ONE, [TaskNumber(1), TaskNumber(9)]) == {}
-    assert crew.reactor.control.retract(JobId(9), [TaskNumber(1)], 2.0) == ((), [])
-    assert crew.reactor.control.list_given(JobId(9), [TaskNumber(1)]) == {}
-
-
-def test_holding_nothing_does_nothing() -> None:
-    assert Played().reactor.control.hold(ONE, 0.0) == []
-
-
-# Jobs that wait for jobs
-
-
-def test_a_job_waits_for_another_to_finish() -> None:
-    crew = Played(a_worker(slots=2))
-    crew.submit(a_spec(1))
-    assert given(crew.submit(a_spec(1, after=(ONE,)))) == {}
-    assert given(crew.end(key())) == {"w": [key(job=2)]}
-
-
-def test_a_job_is_cancelled_with_the_one_it_waits_for() -> None:
-    crew = Played(a_worker(slots=2))
-    crew.submit(a_spec(1))
-    crew.submit(a_spec(1, after=(ONE,)))
-    crew.submit(a_spec(1, after=(JobId(2),)))
-    effects = crew.end(key(), FAILED)
-    assert states(effects) == [JobState.FAILED, JobState.CANCELLED, JobState.CANCELLED]
-
-
-def test_a_job_is_cancelled_once_however_many_it_waits_for() -> None:
-    crew = Played(a_worker(slots=2))
-    crew.submit(a_spec(1))
-    crew.submit(a_spec(1, after=(ONE,)))
-    crew.submit(a_spec(1, after=(ONE, JobId(2))))
-    effects = crew.end(key(), FAILED)
-    assert states(effects) == [JobState.FAILED, JobState.CANCELLED, JobState.CANCELLED]
-
-
-@pytest.mark.parametrize(
-    ("state", "expected"), [(JobState.FINISHED, JobState.RUNNING), (JobState.FAILED, JobState.CANCELLED)]
-)
-def test_a_job_may_wait_for_one_that_is_over(state: JobState, expected: JobState) -> None:
-    crew = Played(a_worker())
-    _, effects = crew.reactor.control.submit(a_spec(1, after=(JobId(77),)), 0.0, past={JobId(77): state})
-    assert states(crew.seen(effects)) == [expected]
-
-
-def test_pauses_of_held_jobs_wake_nobody() -> None:
+def test_pauses_of_held_jobs_are_no_deadlines() -> None:
     crew = Played(a_worker())
     crew.submit(a_spec(1, retries=1))
     crew.end(key(), FAILED)
@@ -866,64 +505,6 @@ def test_what_a_worker_held_that_was_told_to_leave_at_once_is_no_crash() -> None
     effects = crew.seen(crew.reactor.on_absent("a", 2.0))  # nobody waits for it
     (record,) = [effect for effect in effects if isinstance(effect, Ended)]
     assert (record.ending.cause, record.state, record.crashes) == (Cause.WORKER_STOPPED, TaskState.WAITING, 0)
-
-
-# Jobs that grow
-
-
-def an_open_job(crew: Played) -> None:
-    crew.submit(a_spec(0, is_open=True, has_lines=True))
-
-
-def test_an_open_job_runs_what_is_added_and_ends_when_it_is_closed() -> None:
-    crew = Played(a_worker(slots=2))
-    an_open_job(crew)
-    effects = crew.seen(crew.reactor.control.add_tasks(ONE, TaskNumber(1), (b"a", b"b", b"c"), 1.0))
-    assert effects[0] == TasksAdded(ONE, TaskNumber(1), (b"a", b"b", b"c"), 1.0)
-    assert given(effects) == {"w": [key(1), key(2)]}
-    assert given(crew.end(key(1))) == {"w": [key(3)]}
-    crew.end(key(2))
-    assert states(crew.end(key(3))) == []
-    assert crew.seen(crew.reactor.control.close(ONE, 2.0))[0] == OpenJobClosed(ONE, 2.0)
-    assert crew.reactor.jobs.find(ONE) is None
-    assert crew.reactor.control.close(ONE, 2.0) == []
-
-
-def test_a_job_that_is_closed_first_ends_with_its_last_task() -> None:
-    crew = Played(a_worker())
-    an_open_job(crew)
-    crew.reactor.control.add_tasks(ONE, TaskNumber(1), (b"a",), 1.0)
-    assert states(crew.reactor.control.close(ONE, 1.0)) == []
-    assert crew.reactor.control.add_tasks(ONE, TaskNumber(2), (b"b",), 1.0) == []
-    assert states(crew.end(key(1))) == [JobState.FINISHED]
-
-
-def test_what_waits_for_an_open_job_starts_when_that_is_closed() -> None:
-    crew = Played(a_worker())
-    an_open_job(crew)
-    crew.submit(a_spec(1, after=(ONE,)))
-    assert given(crew.seen(crew.reactor.control.close(ONE, 1.0))) == {"w": [key(job=2)]}
-
-
-def test_tasks_that_come_twice_are_added_once() -> None:
-    crew = Played()
-    an_open_job(crew)
-    crew.reactor.control.add_tasks(ONE, TaskNumber(1), (b"a", b"b"), 1.0)
-    assert crew.seen(crew.reactor.control.add_tasks(ONE, TaskNumber(1), (b"a", b"b"), 2.0)) == []
-    assert crew.seen(crew.reactor.control.add_tasks(ONE, TaskNumber(4), (b"d",), 2.0)) == []
-    effects = crew.seen(crew.reactor.control.add_tasks(ONE, TaskNumber(2), (b"b", b"c"), 3.0))
-    assert effects == [TasksAdded(ONE, TaskNumber(3), (b"c",), 3.0)]
-    assert crew.counts() == Counts(waiting=3)
-    assert crew.reactor.control.add_tasks(JobId(9), TaskNumber(1), (b"a",), 1.0) == []
-
-
-def test_cancel_closes_an_open_job() -> None:
-    crew = Played(a_worker(slots=1))
-    an_open_job(crew)
-    crew.reactor.control.add_tasks(ONE, TaskNumber(1), (b"a", b"b"), 1.0)
-    effects = crew.seen(crew.reactor.control.cancel(ONE, None, 2.0))
-    assert effects[0] == OpenJobClosed(ONE, 2.0)
-    assert states(effects) == [JobState.CANCELLED]
 
 
 # The time of day
@@ -942,22 +523,6 @@ def test_records_carry_the_time_of_day_and_deadlines_do_not() -> None:
     job = crew.reactor.jobs.find(ONE)
     assert job is not None
     assert job.submitted == 1001.0
-
-
-def test_people_do_things_at_a_time_of_day() -> None:
-    crew = Played(a_worker(slots=1))
-    crew.reactor.clocks.wall_ahead = 1000.0
-    crew.submit(a_spec(0, is_open=True))
-    effects = crew.reactor.control.add_tasks(ONE, TaskNumber(1), (b"a", b"b", b"c"), 1.0)
-    effects += crew.reactor.control.hold(ONE, 1.0)
-    effects += crew.reactor.control.cancel(ONE, [TaskNumber(2)], 1.0)
-    effects += crew.reactor.control.retry(ONE, None, 1.0)
-    effects += crew.reactor.control.cancel(ONE, None, 1.0)
-    crew.submit(a_spec(0, is_open=True))
-    effects += crew.reactor.control.close(JobId(2), 1.0)
-    records = [e for e in effects if type(e) in RECORDS]
-    assert {type(e) for e in records} >= {TasksAdded, JobSet, TasksSet, OpenJobClosed, Ended}
-    assert {getattr(e, "at", None) for e in records} == {1001.0}
 
 
 # Times. The shared time is 1000 s ahead of the foreman's.
