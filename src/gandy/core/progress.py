@@ -15,6 +15,7 @@ from gandy.core.offsets import ClockOffsets
 from gandy.core.owners import Owners
 from gandy.core.policy import Policy
 from gandy.core.records import Ended, JobSet, OpenJobClosed, TasksSet
+from gandy.core.strikes import NO_STRIKES
 from gandy.core.workers import KnownWorker, WorkerTable
 from gandy.ids import TaskNumber
 from gandy.moments import NEVER, Monotonic, Wall
@@ -74,7 +75,8 @@ class JobProgress:
         is_paced_now = not had_pace and job.pace is not None and job.tasks.waiting > 0
         if is_paced_now or job.spec.limit is not None:
             self._dispatcher.has_more = True
-        return Ended(attempt, ending, state, self._clocks.stamp(now), due_at, *job.tasks.strikes[attempt.task], before)
+        strikes = job.tasks.strikes.get(attempt.task, NO_STRIKES)  # hot: not by __missing__
+        return Ended(attempt, ending, state, self._clocks.stamp(now), due_at, *strikes, before)
 
     def _decide(
         self, job: ActiveJob, attempt: AttemptKey, ending: Ending, now: Monotonic, blame: Blame

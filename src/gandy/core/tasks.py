@@ -98,8 +98,7 @@ class TaskTable:
 
     def find_ready(self, now: Monotonic) -> TaskNumber | None:
         """The task that starts next: one that waits again and is due, else the first that never ran."""
-        ready = self.delayed.find_ready(now)
-        if ready is not None:
+        if self.delayed.ordinary and (ready := self.delayed.find_ready(now)) is not None:
             return ready
         while self._fresh <= self.count and not self._is_fresh(TaskNumber(self._fresh)):
             self._fresh += 1
@@ -122,8 +121,9 @@ class TaskTable:
         self._totals[self._states[task]] -= 1
         self._totals[state] += 1
         self._states[task] = state
-        if self.delayed.ordinary or self.delayed.suspects:  # hot: mostly there are none
-            self.delayed.discard(task)
+        delayed = self.delayed
+        if delayed.ordinary or delayed.suspects:  # hot: mostly there are none
+            delayed.discard(task)
 
     def wait(self, task: TaskNumber, due: Monotonic) -> None:
         """The task waits again, until this time at least."""
