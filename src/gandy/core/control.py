@@ -154,7 +154,7 @@ class JobControl:
         if job.tasks.state(task) not in GIVEN_STATES:
             return job.tasks.state(task) is TaskState.WAITING
         attempt = job.last_attempt(task)
-        worker = self._owners.find(attempt)
+        worker = self._owners.get(attempt)
         return worker is not None and attempt in worker.held.unsent
 
     def list_given(self, number: JobId, tasks: Iterable[TaskNumber]) -> dict[str, list[AttemptKey]]:
@@ -163,7 +163,7 @@ class JobControl:
         job = self._jobs.find(number)
         known = [] if job is None else [job.last_attempt(task) for task in dict.fromkeys(tasks) if task in job.tasks]
         for attempt in known:
-            worker = self._owners.find(attempt)
+            worker = self._owners.get(attempt)
             if worker is not None and attempt not in worker.held.unsent and attempt not in worker.held.begun:
                 given.setdefault(worker.info.id, []).append(attempt)
         return given
@@ -171,7 +171,7 @@ class JobControl:
     def withdraw(self, new: Withdrawal, now: Monotonic) -> list[Effect]:
         """The store could not keep this work, and no peer has heard of it: it never was. Jobs' numbers are used up."""
         for attempt, name in new.claims.items():
-            worker = self._owners.find(attempt) or self._workers.find(name)
+            worker = self._owners.get(attempt) or self._workers.find(name)
             if worker is not None:
                 self._progress.undo_claim(attempt, worker)
         touched = {attempt.job for attempt in new.claims} | set(new.grown)

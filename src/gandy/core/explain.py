@@ -1,7 +1,7 @@
 """Why a task does not run, or how it died, in sentences."""
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final, assert_never
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final
 
 from gandy.core.model import Cause, Ending, TaskState
 from gandy.core.rows import TaskRow
@@ -13,6 +13,21 @@ if TYPE_CHECKING:  # commands that show how a task ended start without a reactor
     from gandy.core.workers import KnownWorker
 
 NAMED_WORKERS: Final = 5  # workers that are named; a crew may have a thousand
+
+
+# Words for what ended an attempt.
+CAUSES: Final[Mapping[Cause, str]] = {
+    Cause.EXIT: "exit code {exit_code}",
+    Cause.SIGNAL: "killed by signal {signal}",
+    Cause.TIMEOUT: "took too long and was killed",
+    Cause.CANCELLED: "cancelled",
+    Cause.NOT_STARTED: "could not start",
+    Cause.WORKER_LOST: "lost with its worker",
+    Cause.WORKER_STOPPED: "its worker was stopped",
+    Cause.RETURNED: "given back before it began",
+    Cause.RAISED: "raised an exception",
+    Cause.MEMORY: "used too much memory and was killed",
+}
 
 
 def explain_waiting(reactor: "Reactor", job: "ActiveJob", now: Monotonic) -> list[str]:
@@ -104,31 +119,9 @@ def explain_end(row: TaskRow) -> str:
 
 
 def describe_ending(ending: Ending) -> str:
-    """The cause of death in a few words."""
-    note = f" ({ending.note})" if ending.note else ""
-    match ending.cause:
-        case Cause.EXIT:
-            return f"exit code {ending.exit_code}{note}"
-        case Cause.SIGNAL:
-            return f"killed by signal {ending.signal}{note}"
-        case Cause.TIMEOUT:
-            return f"took too long and was killed{note}"
-        case Cause.CANCELLED:
-            return f"cancelled{note if ending.note != 'cancelled' else ''}"
-        case Cause.NOT_STARTED:
-            return f"could not start{note}"
-        case Cause.WORKER_LOST:
-            return f"lost with its worker{note}"
-        case Cause.WORKER_STOPPED:
-            return f"its worker was stopped{note}"
-        case Cause.MEMORY:
-            return f"used too much memory and was killed{note}"
-        case Cause.RAISED:
-            return f"raised an exception{note}"
-        case Cause.RETURNED:
-            return f"given back before it began{note}"
-        case _:
-            assert_never(ending.cause)
+    """What ended an attempt, in a few words."""
+    text = CAUSES[ending.cause].format(exit_code=ending.exit_code, signal=ending.signal)
+    return f"{text} ({ending.note})" if ending.note and ending.note != text else text
 
 
 def explain_ends(rows: Iterable[TaskRow]) -> list[str]:

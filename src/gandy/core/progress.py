@@ -60,7 +60,7 @@ class JobProgress:
         """
         job = self._jobs.get(attempt.job)
         before = job.tasks.state(attempt.task)
-        self._owners.drop(attempt)
+        self._owners.pop(attempt, None)
         had_pace = job.pace is not None
         job.observe(ending)
         state, due = self._decide(job, attempt, ending, now, blame)
@@ -110,7 +110,7 @@ class JobProgress:
         """The attempt was never sent to this worker, so it never was."""
         worker.held.release(attempt)
         self._workers.settle(worker)
-        if self._owners.drop(attempt) is not None:  # else its task was cancelled meanwhile
+        if self._owners.pop(attempt, None) is not None:  # else its task was cancelled meanwhile
             job = self._jobs.get(attempt.job)
             job.tasks.unstart(attempt.task)
             self._jobs.settle(job)
@@ -146,7 +146,7 @@ class JobProgress:
         effects: list[Effect] = []
         for task in tasks:
             attempt = job.last_attempt(task)
-            worker = self._owners.find(attempt)
+            worker = self._owners.get(attempt)
             assert worker is not None, "it is given"
             kills.setdefault(worker.info.id, []).append(attempt)
             effects.append(self.end(attempt, Ending(cause=Cause.CANCELLED, note="cancelled"), now))

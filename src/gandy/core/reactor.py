@@ -211,7 +211,7 @@ class Reactor:
     def on_claims_lost(self, attempts: Iterable[AttemptKey]) -> None:
         """Another foreman got these first. They wait here, and are not tried again before something else happens."""
         for attempt in attempts:
-            worker = self.owners.find(attempt)
+            worker = self.owners.get(attempt)
             if worker is not None:
                 self._progress.undo_claim(attempt, worker)
                 self.dispatcher.has_more = True

@@ -1,7 +1,7 @@
 import pytest
 from tests.reactors import PromptReactor
 
-from gandy.core.explain import describe_ending, explain_end, explain_ends, explain_waiting
+from gandy.core.explain import CAUSES, describe_ending, explain_end, explain_ends, explain_waiting
 from gandy.core.model import AttemptKey, Cause, Ending, JobSpec, TaskState
 from gandy.core.reactor import Reactor
 from gandy.core.rows import TaskRow
@@ -121,6 +121,10 @@ def test_a_pause() -> None:
     job = submit(reactor, retries=1, retry_pause=30.0)
     reactor.on_results("w", [(AttemptKey(job, ONE, 1), Ending(cause=Cause.EXIT, exit_code=1))], 0.0)
     assert explain(reactor, job) == "The next task failed before and is tried again in 30 s."
+
+
+def test_every_cause_has_words() -> None:
+    assert set(CAUSES) == set(Cause)
 
 
 @pytest.mark.parametrize(
