@@ -5,6 +5,7 @@ from typing import Any, Final
 import msgspec
 
 from gandy.doors.limits import MAX_PAYLOAD_FRAMES
+from gandy.wire import calls
 
 encode_value: Final = msgspec.msgpack.Encoder().encode
 
@@ -26,6 +27,13 @@ def decode_args(body: bytes) -> list[Any]:
         return _decode_list(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(str(error)) from None
+
+
+def find_failure(flags: int, payload: bytes) -> str | None:
+    """Why a call has no result, by the frame that ends it. None: it goes on, or has one."""
+    if flags & calls.REFUSED:
+        return calls.decode_refusal(payload)[1]
+    return calls.decode_failure(payload).message if flags & calls.FAILED else None
 
 
 def encode_payload(value: object) -> tuple[bytes, ...]:

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gandy.doors.values import decode_args, decode_value, encode_value
+from gandy.doors.values import decode_args, decode_value, encode_value, find_failure
+from gandy.wire.calls import BUSY, FAILED, LAST, REFUSED, WHOLE, CallFailure, encode_failure, encode_refusal
 
 NONSENSE = [
     b"",
@@ -46,3 +47,10 @@ def test_any_bytes_are_a_value_or_a_value_error(body: bytes) -> None:
 @given(st.recursive(st.none() | st.integers(0, 2**63) | st.binary() | st.text(), st.lists, max_leaves=10))
 def test_what_is_encoded_is_decoded(value: object) -> None:
     assert decode_value(encode_value(value)) == value
+
+
+def test_only_failures_and_refusals_have_a_reason() -> None:
+    failure = encode_failure(CallFailure("ValueError", "no bread"))
+    assert find_failure(LAST | FAILED, failure) == "no bread"
+    assert find_failure(LAST | REFUSED, encode_refusal(BUSY, "later")) == "later"
+    assert find_failure(LAST | WHOLE, b"\xc0") is None

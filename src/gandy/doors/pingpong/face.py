@@ -14,7 +14,7 @@ def _make_opening(own: Values, curve: str | None) -> DoorOpening:
 
 
 def _run_worker(own: Values, others: Values) -> int:
-    from gandy.doors.pingpong.main import run
+    from gandy.doors.pingpong.worker import run
 
     if own["pingpong_command"] is None:
         raise click.UsageError("--pingpong needs --pingpong-command NAME: the command that gets the jobs")

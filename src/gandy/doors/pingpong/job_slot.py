@@ -11,25 +11,7 @@ from gandy.doors.pingpong.limits import MAX_BODY_BYTES
 from gandy.doors.pingpong.wire import BROKER_WORDS, explain_unsendable
 from gandy.doors.values import decode_args
 from gandy.limits import MAX_QUEUED_BYTES
-from gandy.wire.calls import (
-    BUSY,
-    CAST,
-    CREDIT,
-    DIRECT,
-    FAILED,
-    FRAME_COST,
-    LAST,
-    LOST,
-    MORE,
-    PICKLED,
-    REFUSED,
-    RESULT,
-    WINDOW_BYTES,
-    CallFailure,
-    encode_failure,
-    encode_refusal,
-    read_name,
-)
+from gandy.wire import calls
 
 
 class HeldBytes:
@@ -76,29 +58,29 @@ class JobSlot:
     # From the switchboard
 
     def on_call(self, number: int, flags: int, payload: bytes) -> bytes | None:
-        _, at = read_name(payload)
-        if flags & DIRECT:
-            _, at = read_name(payload, at)
+        _, at = calls.read_name(payload)
+        if flags & calls.DIRECT:
+            _, at = calls.read_name(payload, at)
         call = self.call = JobCall(Flow(self._board, self.peer, number), flags)
-        if not flags & MORE:
+        if not flags & calls.MORE:
             return self._begin(call, payload[at:])
         self._collect(call, payload[at:])
         return None
 
     def on_body(self, call: JobCall, flags: int, payload: bytes) -> bytes | None:
         self._collect(call, payload)
-        call.owed += len(payload) + FRAME_COST
+        call.owed += len(payload) + calls.FRAME_COST
         if len(call.args) > MAX_BODY_BYTES:
             self.fail("ValueError", f"a job may have {MAX_BODY_BYTES:,} bytes, and this one has more")
         elif self._held.total > MAX_QUEUED_BYTES:
             self._refuse(call.number, f"jobs that are not complete have {MAX_QUEUED_BYTES:,} bytes already")
-        elif flags & LAST:
+        elif flags & calls.LAST:
             args = bytes(call.args)
             self._release(call)
             return self._begin(call, args)
-        elif call.owed >= WINDOW_BYTES // 2:
+        elif call.owed >= calls.WINDOW_BYTES // 2:
             owed, call.owed = call.owed, 0
-            self._board.on_frame(self.peer, CREDIT, 0, call.number, owed, b"")
+            self._board.on_frame(self.peer, calls.CREDIT, 0, call.number, owed, b"")
         return None
 
     def _collect(self, call: JobCall, piece: bytes) -> None:
@@ -110,7 +92,7 @@ class JobSlot:
         call.args.clear()
 
     def _begin(self, call: JobCall, args: bytes) -> bytes | None:
-        if call.flags & PICKLED:
+        if call.flags & calls.PICKLED:
             self.fail("TypeError", f"{self._command} takes bytes, and no pickles")
         elif (data := _find_job(args)) is None:
             self.fail("TypeError", f"{self._command} takes one argument, bytes or text")
@@ -128,7 +110,7 @@ class JobSlot:
     def on_cancel(self, call: JobCall) -> None:
         """The protocol cannot cancel: a job that was sent keeps the slot until its result comes."""
         if call.has_job:
-            call.flags |= CAST  # its caller will grant no credit for the result
+            call.flags |= calls.CAST  # its caller will grant no credit for the result
         else:
             self.fail("Cancelled", "the call was cancelled")
 
@@ -136,7 +118,7 @@ class JobSlot:
 
     def finish(self, call: JobCall, data: bytes) -> None:
         """The result came."""
-        if call.flags & CAST:
+        if call.flags & calls.CAST:
             call.flow.close()
         else:
             call.flow.put_value(data)
@@ -149,10 +131,14 @@ class JobSlot:
 
     def fail(self, kind: str, text: str) -> None:
         assert self.call is not None
-        self._end(self.call.number, FAILED, encode_failure(CallFailure(kind, text)))
+        self._end(self.call.number, calls.FAILED, calls.encode_failure(calls.CallFailure(kind, text)))
 
     def lose(self, number: int, why: str) -> None:
-        self._end(number, REFUSED, encode_refusal(LOST, f"worker {self._worker} {why} while it had the call"))
+        self._end(
+            number,
+            calls.REFUSED,
+            calls.encode_refusal(calls.LOST, f"worker {self._worker} {why} while it had the call"),
+        )
 
     def vacate(self, why: str, undelivered: int) -> None:
         """The worker gets no more calls. A call that it has not begun can go to another one; a result is kept."""
@@ -166,14 +152,14 @@ class JobSlot:
                 self._refuse(number, f"worker {self._worker} {why}, and the call has not begun there")
 
     def _refuse(self, number: int, text: str) -> None:
-        self._end(number, REFUSED, encode_refusal(BUSY, text))
+        self._end(number, calls.REFUSED, calls.encode_refusal(calls.BUSY, text))
 
     def _end(self, number: int, flags: int, payload: bytes) -> None:
         """The slot is free, and the switchboard may have the next call for it."""
         if self.call is not None:
             self._release(self.call)
             self.call = None
-        self._board.on_frame(self.peer, RESULT, LAST | flags, number, 0, payload)
+        self._board.on_frame(self.peer, calls.RESULT, calls.LAST | flags, number, 0, payload)
 
 
 def _find_job(args: bytes) -> bytes | None:

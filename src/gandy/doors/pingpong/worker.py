@@ -7,26 +7,14 @@ from typing import Final
 
 from gandy.doors.pingpong.frontend import FrontendThread
 from gandy.doors.sockets.dealer import Keys
-from gandy.doors.values import encode_payload
+from gandy.doors.values import encode_payload, find_failure
+from gandy.doors.zmq_worker import prepare, work
 from gandy.errors import ConfigError
 from gandy.functions.values import decode_value, encode_value
-from gandy.wire.calls import (
-    CALL,
-    CREDIT,
-    FAILED,
-    FRAME_COST,
-    LAST,
-    REFUSED,
-    RESULT,
-    STREAM,
-    WHOLE,
-    decode_failure,
-    decode_refusal,
-    encode_target,
-    read_frames,
-)
+from gandy.wire import calls
 from gandy.worker.command_host import CommandHost
-from gandy.worker.commands import Commands
+from gandy.worker.commands import Commands, load_all
+from gandy.worker.main import OUTPUT_NAME, make_about
 
 log = logging.getLogger("gandy.worker")
 
@@ -50,8 +38,8 @@ class PingPongService:
         if command is None:
             raise ConfigError(f"no command {name} is installed: --commands MODULE says where it is")
         self._loop = asyncio.get_running_loop()
-        self._target = encode_target(name)
-        self._flags = STREAM if command.way.is_stream else 0
+        self._target = calls.encode_target(name)
+        self._flags = calls.STREAM if command.way.is_stream else 0
         self._number = 0
         self._pieces: list[bytes] = []
         self._values: list[bytes] = []  # of a stream: the result is all of them
@@ -104,28 +92,26 @@ class PingPongService:
     def _on_job(self, data: bytes) -> None:
         self._is_idle.clear()
         self._number = (self._number + 1) & 0xFFFF_FFFF
-        self._host.calls.on_frame(CALL, self._flags, self._number, 0, self._target + encode_value([data]))
+        self._host.calls.on_frame(calls.CALL, self._flags, self._number, 0, self._target + encode_value([data]))
         self._host.calls.flush()
 
     def _on_answers(self, data: bytes) -> None:
-        read_frames(data, 0, self._on_answer)
+        calls.read_frames(data, 0, self._on_answer)
 
     def _on_answer(self, kind: int, flags: int, number: int, _argument: int, payload: bytes) -> None:
-        if kind != RESULT:
+        if kind != calls.RESULT:
             return
-        if flags & FAILED:
-            self._finish(b"ERROR " + decode_failure(payload).message.encode(errors="replace"))
-            return
-        if flags & REFUSED:
-            self._finish(b"ERROR " + decode_refusal(payload)[1].encode(errors="replace"))
+        failure = find_failure(flags, payload)
+        if failure is not None:
+            self._finish(b"ERROR " + failure.encode(errors="replace"))
             return
         self._pieces.append(payload)
-        if flags & WHOLE and not self._keep_value():
+        if flags & calls.WHOLE and not self._keep_value():
             return
-        if flags & LAST:
+        if flags & calls.LAST:
             self._finish(b"".join(self._values))
         else:
-            self._host.calls.on_frame(CREDIT, 0, number, len(payload) + FRAME_COST, b"")
+            self._host.calls.on_frame(calls.CREDIT, 0, number, len(payload) + calls.FRAME_COST, b"")
 
     def _keep_value(self) -> bool:
         try:
@@ -141,3 +127,22 @@ class PingPongService:
         self._values.clear()
         self._is_idle.set()
         self._frontend.finish(result)
+
+
+def run(
+    *,
+    home: str,
+    url: str,
+    insecure: bool,
+    curve: str | None,
+    command: str,
+    name: str | None,
+    preload: tuple[str, ...],
+    commands: tuple[str, ...],
+) -> int:
+    """Raises: ConfigError, GandyError."""
+    address, keys = prepare(url, insecure, curve)
+    about = make_about(1, (), name)
+    installed = load_all(commands)
+    folder = Path(home) / OUTPUT_NAME / f"pingpong-{about.name}"
+    return work(lambda: PingPongService(address, command, installed, folder, preload, keys))

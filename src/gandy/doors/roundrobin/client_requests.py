@@ -6,24 +6,12 @@ from typing import Final
 
 from gandy.core.calls import Peer
 from gandy.core.switchboard import Switchboard
+from gandy.doors.roundrobin import wire
 from gandy.doors.roundrobin.codes import Entry
-from gandy.doors.roundrobin.served_stream import ServedStream
-from gandy.doors.roundrobin.wire import EXEC, FAILED, RESPONSE, QueueMessage, encode, make_reply
+from gandy.doors.roundrobin.streams import ServedStream
 from gandy.doors.values import encode_value
 from gandy.limits import MAX_PIECE_BYTES
-from gandy.wire.calls import (
-    BODY,
-    CALL,
-    CANCEL,
-    CREDIT,
-    FRAME_COST,
-    LAST,
-    MORE,
-    PATIENT,
-    STREAM,
-    WINDOW_BYTES,
-    encode_target,
-)
+from gandy.wire import calls
 
 TRIES: Final = 5  # of a repeatable command whose workers are lost
 
@@ -36,14 +24,14 @@ class Responder:
     def __init__(self, send: SendFrames) -> None:
         self._send = send
 
-    def answer(self, message: QueueMessage, *payload: bytes) -> None:
-        if message.command != EXEC:
-            self._send(encode(make_reply(message, RESPONSE, *payload)))
+    def answer(self, message: wire.QueueMessage, *payload: bytes) -> None:
+        if message.command != wire.EXEC:
+            self._send(wire.encode(wire.make_reply(message, wire.RESPONSE, *payload)))
 
-    def fail(self, message: QueueMessage, text: str) -> None:
+    def fail(self, message: wire.QueueMessage, text: str) -> None:
         """The status of a failure, and the reason."""
         reason = text.encode(errors="replace") or b"it failed"  # an empty frame would end the message
-        self.answer(message, FAILED, reason)
+        self.answer(message, wire.FAILED, reason)
 
 
 class QueueClient:
@@ -60,7 +48,7 @@ class ClientRequest:
     """A client's message, its call on the switchboard, and what has come back so far."""
 
     def __init__(
-        self, board: Switchboard, caster: Peer, client: QueueClient, message: QueueMessage, entry: Entry
+        self, board: Switchboard, caster: Peer, client: QueueClient, message: wire.QueueMessage, entry: Entry
     ) -> None:
         self.client = client
         self.message = message  # with the whole path
@@ -75,7 +63,7 @@ class ClientRequest:
         self._board = board
         self._peer = caster if self.is_cast else client.peer
         self._sent = 0  # bytes of the body
-        self._credit = WINDOW_BYTES
+        self._credit = calls.WINDOW_BYTES
 
     @property
     def sender(self) -> bytes:
@@ -83,7 +71,7 @@ class ClientRequest:
 
     @property
     def is_cast(self) -> bool:
-        return self.message.command == EXEC
+        return self.message.command == wire.EXEC
 
     @property
     def can_repeat(self) -> bool:
@@ -93,12 +81,12 @@ class ClientRequest:
     def submit(self, number: int) -> None:
         """Begin a call with this number."""
         self.number = number
-        flags = PATIENT | (STREAM if self.entry.is_stream else 0)
+        flags = calls.PATIENT | (calls.STREAM if self.entry.is_stream else 0)
         self._sent = min(len(self.body), MAX_PIECE_BYTES)
-        self._credit = WINDOW_BYTES - self._sent - FRAME_COST
+        self._credit = calls.WINDOW_BYTES - self._sent - calls.FRAME_COST
         if self._sent < len(self.body):
-            flags |= MORE
-        self._put_frame(CALL, flags, payload=encode_target(self.entry.name) + self.body[: self._sent])
+            flags |= calls.MORE
+        self._put_frame(calls.CALL, flags, payload=calls.encode_target(self.entry.name) + self.body[: self._sent])
         self._push()
 
     def on_credit(self, count: int) -> None:
@@ -110,15 +98,15 @@ class ClientRequest:
         while self._sent < len(self.body) and self._credit > 0:
             piece = self.body[self._sent : self._sent + MAX_PIECE_BYTES]
             self._sent += len(piece)
-            self._credit -= len(piece) + FRAME_COST
-            self._put_frame(BODY, LAST if self._sent == len(self.body) else 0, payload=piece)
+            self._credit -= len(piece) + calls.FRAME_COST
+            self._put_frame(calls.BODY, calls.LAST if self._sent == len(self.body) else 0, payload=piece)
 
     def grant(self, count: int) -> None:
-        self._put_frame(CREDIT, argument=count)
+        self._put_frame(calls.CREDIT, argument=count)
 
     def cancel(self) -> None:
         """Does nothing if the call has ended."""
-        self._put_frame(CANCEL)
+        self._put_frame(calls.CANCEL)
 
     def _put_frame(self, kind: int, flags: int = 0, argument: int = 0, payload: bytes = b"") -> None:
         self._board.on_frame(self._peer, kind, flags, self.number, argument, payload)

@@ -5,8 +5,7 @@ from typing import Final
 
 from gandy.doors.limits import MAX_FLOW_BYTES
 from gandy.doors.roundrobin.client_requests import ClientRequest, Responder
-from gandy.doors.roundrobin.served_stream import ServedStream
-from gandy.doors.roundrobin.streams import ABORT, parse_lease
+from gandy.doors.roundrobin.streams import ABORT, ServedStream, parse_lease
 from gandy.doors.roundrobin.wire import FAILURE, SUCCESS, QueueMessage, encode_status
 from gandy.doors.values import decode_value, encode_payload
 from gandy.moments import Monotonic

@@ -9,25 +9,11 @@ from collections import Counter, OrderedDict, deque
 from gandy.core.calls import Peer
 from gandy.core.switchboard import Switchboard
 from gandy.doors.base import Outgoing, WorkerRegistry
-from gandy.doors.roundrobin import wire as roundrobin
+from gandy.doors.roundrobin import wire
 from gandy.doors.roundrobin.clients import Clients
 from gandy.doors.roundrobin.codes import CommandCodes
 from gandy.doors.roundrobin.limits import MAX_PASSED_REQUESTS
 from gandy.doors.roundrobin.message_ids import MessageIds
-from gandy.doors.roundrobin.wire import (
-    DEREGISTER,
-    EXEC,
-    PING,
-    PONG,
-    REGISTER,
-    RESPONSE,
-    TRACKEXEC,
-    QueueMessage,
-    decode,
-    encode,
-    make_reply,
-    parse_count,
-)
 from gandy.doors.roundrobin.worker_calls import DoorParts, Times
 from gandy.doors.roundrobin.workers import Workers
 from gandy.errors import RemoteProtocolError
@@ -54,7 +40,7 @@ class RoundRobinDoor:
     def on_message(self, frames: list[bytes], now: Monotonic) -> None:
         sender = frames[0]
         try:
-            message = decode(frames[1:])
+            message = wire.decode(frames[1:])
         except RemoteProtocolError as error:
             self.dropped[error.code.name.lower()] += 1
             return
@@ -64,52 +50,52 @@ class RoundRobinDoor:
             self.workers.restore(sender, now)
         if message.to:
             self._pass_on(sender, message, now)
-        elif message.command == PING:
-            self.outbox.append(Outgoing(encode(make_reply(message, PONG))))
-        elif message.command == RESPONSE:
+        elif message.command == wire.PING:
+            self.outbox.append(Outgoing(wire.encode(wire.make_reply(message, wire.PONG))))
+        elif message.command == wire.RESPONSE:
             self._on_response(sender, message, now)
-        elif message.command in (EXEC, TRACKEXEC):
+        elif message.command in (wire.EXEC, wire.TRACKEXEC):
             self._on_request(sender, message, now)
 
-    def _on_response(self, sender: bytes, message: QueueMessage, now: Monotonic) -> None:
+    def _on_response(self, sender: bytes, message: wire.QueueMessage, now: Monotonic) -> None:
         bare = message._replace(path=message.path[:-1])
         if not self.workers.on_response(sender, bare, now):
             self.dropped["response to nothing"] += 1
 
-    def _on_request(self, sender: bytes, message: QueueMessage, now: Monotonic) -> None:
+    def _on_request(self, sender: bytes, message: wire.QueueMessage, now: Monotonic) -> None:
         if not message.args:
             self.dropped["no command"] += 1
             return
         match message.args[0]:
-            case roundrobin.REGISTER:
+            case wire.REGISTER:
                 self._on_register(sender, message, now)
-            case roundrobin.DEREGISTER:
+            case wire.DEREGISTER:
                 self.workers.deregister(sender, now)
                 self._confirm(message)
-            case roundrobin.INCREMENT:
+            case wire.INCREMENT:
                 self.workers.on_increment(sender, now)
                 self._confirm(message)
-            case roundrobin.MQS_MORE:
+            case wire.MQS_MORE:
                 self.clients.streams.on_more(message, now)
-            case roundrobin.ONGOING:
+            case wire.ONGOING:
                 self.clients.streams.on_ongoing(message, now)
             case _:
                 self.clients.on_request(message)
 
-    def _on_register(self, sender: bytes, message: QueueMessage, now: Monotonic) -> None:
-        slots = parse_count(message.args[1]) if len(message.args) > 1 else 0
+    def _on_register(self, sender: bytes, message: wire.QueueMessage, now: Monotonic) -> None:
+        slots = wire.parse_count(message.args[1]) if len(message.args) > 1 else 0
         if self.workers.register(sender, slots, now):
             self._confirm(message)
         else:
             self.clients.responder.fail(message, "the table of workers is full")
 
-    def _confirm(self, message: QueueMessage) -> None:
-        if message.command == TRACKEXEC:
-            self.outbox.append(Outgoing(encode(make_reply(message))))
+    def _confirm(self, message: wire.QueueMessage) -> None:
+        if message.command == wire.TRACKEXEC:
+            self.outbox.append(Outgoing(wire.encode(wire.make_reply(message))))
 
-    def _pass_on(self, sender: bytes, message: QueueMessage, now: Monotonic) -> None:
+    def _pass_on(self, sender: bytes, message: wire.QueueMessage, now: Monotonic) -> None:
         """From peer to peer. A response must answer a request that was passed on to this peer."""
-        if message.command == RESPONSE:
+        if message.command == wire.RESPONSE:
             bare = message._replace(path=message.path[:-1])
             if self.workers.on_response(sender, bare, now):
                 return
@@ -120,13 +106,13 @@ class RoundRobinDoor:
                 return
             if count > 1:
                 self._passed[key] = count - 1
-        elif message.command == TRACKEXEC:
+        elif message.command == wire.TRACKEXEC:
             # The response comes from the next hop, and goes back the way that this came.
             key = (message.to[0], message.path[::-1], message.id)
             self._passed[key] = self._passed.get(key, 0) + 1
             if len(self._passed) > MAX_PASSED_REQUESTS:
                 self._passed.popitem(last=False)
-        self.outbox.append(Outgoing(encode(message)))
+        self.outbox.append(Outgoing(wire.encode(message)))
 
     # From the socket
 
@@ -171,6 +157,6 @@ class RoundRobinDoor:
         self.clients.streams.on_time(now)
 
 
-def _is_about_registration(message: QueueMessage) -> bool:
-    is_request = message.command in (EXEC, TRACKEXEC) and not message.to
-    return is_request and message.args[:1] in ((REGISTER,), (DEREGISTER,))
+def _is_about_registration(message: wire.QueueMessage) -> bool:
+    is_request = message.command in (wire.EXEC, wire.TRACKEXEC) and not message.to
+    return is_request and message.args[:1] in ((wire.REGISTER,), (wire.DEREGISTER,))

@@ -20,7 +20,7 @@ def _make_opening(own: Values, curve: str | None) -> DoorOpening:
 
 
 def _run_worker(own: Values, others: Values) -> int:
-    from gandy.doors.roundrobin.main import run
+    from gandy.doors.roundrobin.worker import run
 
     return run(url=own["roundrobin"], codes=own["roundrobin_commands"], **others)
 

@@ -9,6 +9,7 @@ import logging
 from pathlib import Path
 from typing import Final
 
+from gandy.doors.roundrobin import wire
 from gandy.doors.roundrobin.codes import CommandCodes, format_code
 from gandy.doors.roundrobin.dispatch import Dispatch, Dispatches
 from gandy.doors.roundrobin.limits import MAX_REASON
@@ -23,32 +24,16 @@ from gandy.doors.roundrobin.uplink_events import (
     Unreachable,
 )
 from gandy.doors.roundrobin.uplink_thread import UplinkThread
-from gandy.doors.roundrobin.wire import FAILED as FAILURE
-from gandy.doors.roundrobin.wire import QueueMessage, make_response
 from gandy.doors.roundrobin.worker_streams import WorkerStreams
 from gandy.doors.sockets.dealer import Keys
-from gandy.doors.values import encode_payload
+from gandy.doors.values import encode_payload, find_failure
+from gandy.doors.zmq_worker import prepare, work
 from gandy.errors import ConfigError
 from gandy.functions.values import decode_value, encode_value
-from gandy.wire.calls import (
-    CALL,
-    CANCEL,
-    CAST,
-    CREDIT,
-    FAILED,
-    FRAME_COST,
-    LAST,
-    REFUSED,
-    RESULT,
-    STREAM,
-    WHOLE,
-    decode_failure,
-    decode_refusal,
-    encode_target,
-    read_frames,
-)
+from gandy.wire import calls
 from gandy.worker.command_host import CommandHost
-from gandy.worker.commands import Commands
+from gandy.worker.commands import Commands, load_all
+from gandy.worker.main import OUTPUT_NAME, make_about
 
 log = logging.getLogger("gandy.worker")
 
@@ -159,7 +144,7 @@ class RoundRobinService:
             case _:
                 pass
 
-    def _on_dispatch(self, ticket: int, message: QueueMessage) -> None:
+    def _on_dispatch(self, ticket: int, message: wire.QueueMessage) -> None:
         code = message.args[0] if message.args else b""
         entry = self._codes.find(code)
         command = self._commands.find(entry.name.encode()) if entry is not None else None
@@ -168,7 +153,7 @@ class RoundRobinService:
             what = entry.name if entry is not None else format_code(code)
             log.warning("the server sent the command %s, which this worker does not have", what)
             text = f"the worker does not have the command {what}"
-            self._uplink.finish(ticket, make_response(message, FAILURE, text.encode()))
+            self._uplink.finish(ticket, wire.make_response(message, wire.FAILED, text.encode()))
             return
         self._dispatches.add(Dispatch(ticket, message, entry, command, min(command.slots, self._slots)))
         self._start_waiting()
@@ -178,41 +163,41 @@ class RoundRobinService:
             self._start(dispatch)
 
     def _start(self, dispatch: Dispatch) -> None:
-        flags = CAST if dispatch.is_cast else 0
+        flags = calls.CAST if dispatch.is_cast else 0
         if dispatch.command.way.is_stream:
-            flags |= STREAM
+            flags |= calls.STREAM
         if (dispatch.entry.is_stream or dispatch.command.way.is_stream) and not dispatch.is_cast:
             self._streams.begin(dispatch)
-        body = encode_target(dispatch.command.name) + encode_value(dispatch.message.args[1:])
-        self._serving.on_frame(CALL, flags, dispatch.number, 0, body)
+        body = calls.encode_target(dispatch.command.name) + encode_value(dispatch.message.args[1:])
+        self._serving.on_frame(calls.CALL, flags, dispatch.number, 0, body)
 
     # From the commands
 
     def _on_answers(self, data: bytes) -> None:
-        read_frames(data, 0, self._on_answer)
+        calls.read_frames(data, 0, self._on_answer)
 
-    def _on_answer(self, kind: int, subtype: int, number: int, _argument: int, payload: bytes) -> None:
+    def _on_answer(self, kind: int, flags: int, number: int, _argument: int, payload: bytes) -> None:
         dispatch = self._dispatches.find(number)
-        if kind != RESULT or dispatch is None:  # ANNOUNCE is for foremen
+        if kind != calls.RESULT or dispatch is None:  # ANNOUNCE is for foremen
             return
-        if subtype & (FAILED | REFUSED):
-            is_refused = subtype & REFUSED
-            self._fail(dispatch, decode_refusal(payload)[1] if is_refused else decode_failure(payload).message)
+        failure = find_failure(flags, payload)
+        if failure is not None:
+            self._fail(dispatch, failure)
             return
         dispatch.pieces.append(payload)
         try:
-            frames = self._make_frames(dispatch) if subtype & WHOLE and not dispatch.is_cast else ()
+            frames = self._make_frames(dispatch) if flags & calls.WHOLE and not dispatch.is_cast else ()
         except ValueError as error:
             self._fail(dispatch, f"{dispatch.command.name} gave {error}")
             return
-        cost = len(payload) + FRAME_COST
+        cost = len(payload) + calls.FRAME_COST
         stream = self._streams.find(dispatch)
         if stream is not None:
-            self._streams.write(stream, b"".join(frames), cost, is_last=bool(subtype & LAST))
-        elif subtype & LAST:
-            self._end(dispatch, make_response(dispatch.message, *frames))
+            self._streams.write(stream, b"".join(frames), cost, is_last=bool(flags & calls.LAST))
+        elif flags & calls.LAST:
+            self._end(dispatch, wire.make_response(dispatch.message, *frames))
         else:
-            self._serving.on_frame(CREDIT, 0, number, cost, b"")
+            self._serving.on_frame(calls.CREDIT, 0, number, cost, b"")
 
     def _make_frames(self, dispatch: Dispatch) -> tuple[bytes, ...]:
         """Raises: ValueError."""
@@ -226,14 +211,38 @@ class RoundRobinService:
             log.warning("a stream of %s ends early: %s", dispatch.command.name, reason)
             self._streams.break_off(stream)
             return
-        self._serving.on_frame(CANCEL, 0, dispatch.number, 0, b"")  # does nothing if the call has ended
+        self._serving.on_frame(calls.CANCEL, 0, dispatch.number, 0, b"")  # does nothing if the call has ended
         text = reason[:MAX_REASON].encode(errors="replace") or b"no reason was given"
-        self._end(dispatch, make_response(dispatch.message, FAILURE, text))
+        self._end(dispatch, wire.make_response(dispatch.message, wire.FAILED, text))
 
-    def _end(self, dispatch: Dispatch, response: QueueMessage | None) -> None:
+    def _end(self, dispatch: Dispatch, response: wire.QueueMessage | None) -> None:
         """Return the slot, and send the response."""
         self._dispatches.end(dispatch)
         self._streams.forget(dispatch)
         self._uplink.finish(dispatch.ticket, response)
         if self._dispatches.has_waiting:
             self._loop.call_soon(self._start_waiting)
+
+
+def run(
+    *,
+    home: str,
+    url: str,
+    insecure: bool,
+    curve: str | None,
+    codes: tuple[str, ...],
+    slots: int | None,
+    name: str | None,
+    preload: tuple[str, ...],
+    commands: tuple[str, ...],
+) -> int:
+    """Raises: ConfigError, GandyError."""
+    address, keys = prepare(url, insecure, curve)
+    about = make_about(slots, (), name)
+    installed = load_all(commands)
+    table = CommandCodes(codes)
+    missing = [entry.name for entry in table if installed.find(entry.name.encode()) is None]
+    if missing:
+        raise ConfigError(f"no command {missing[0]} is installed: --commands MODULE says where it is")
+    folder = Path(home) / OUTPUT_NAME / f"roundrobin-{about.name}"
+    return work(lambda: RoundRobinService(address, about.slots, installed, table, folder, preload, keys))

@@ -15,6 +15,7 @@ from gandy.core.switchboard import Switchboard
 from gandy.doors.base import Outgoing
 from gandy.doors.flow import Flow
 from gandy.doors.limits import MAX_FLOW_BYTES
+from gandy.doors.roundrobin import wire
 from gandy.doors.roundrobin.client_requests import ClientRequest
 from gandy.doors.roundrobin.clients import Clients
 from gandy.doors.roundrobin.codes import CommandCodes, Entry
@@ -22,33 +23,10 @@ from gandy.doors.roundrobin.limits import MAX_ASKED
 from gandy.doors.roundrobin.message_ids import MessageIds
 from gandy.doors.roundrobin.outstanding import OutstandingCalls
 from gandy.doors.roundrobin.streams import ABORT, DEFAULT_LEASE, GO_ON, StreamReader
-from gandy.doors.roundrobin.wire import EXEC, MQS_MORE, ONGOING, TRACKEXEC, QueueMessage, encode
-from gandy.doors.roundrobin.wire import FAILED as FAILED_STATUS
 from gandy.doors.values import decode_args, encode_payload
 from gandy.errors import RemoteProtocolError
 from gandy.moments import LONG_AGO, Monotonic
-from gandy.wire.calls import (
-    BODY,
-    BUSY,
-    CALL,
-    CANCEL,
-    CAST,
-    CREDIT,
-    DIRECT,
-    FAILED,
-    FRAME_COST,
-    LAST,
-    MORE,
-    PICKLED,
-    REFUSED,
-    RESULT,
-    STREAM,
-    WHOLE,
-    CallFailure,
-    encode_failure,
-    encode_refusal,
-    read_name,
-)
+from gandy.wire import calls
 
 EXPIRY: Final = 15.0  # seconds that a worker that has calls may be silent
 UNANSWERED_PAUSE: Final = 2.0  # seconds after an INCREMENT without response until the call fails
@@ -130,18 +108,18 @@ class WorkerCalls:
         call = self._peer.serves.get(number)
         if call is None:
             return
-        if kind == CALL:
+        if kind == calls.CALL:
             self._on_call(call, payload)
-        elif kind == BODY:
+        elif kind == calls.BODY:
             self._on_body(call, flags, payload)
-        elif kind == CREDIT and (flow := self.flows.get(number)) is not None:
+        elif kind == calls.CREDIT and (flow := self.flows.get(number)) is not None:
             flow.grant(argument)
             self._advance(flow)
-        elif kind == CANCEL:
+        elif kind == calls.CANCEL:
             self._on_cancel(number)
 
     def _on_call(self, call: Call, payload: bytes) -> None:
-        if call.client is None and not call.flags & CAST:  # its client is gone
+        if call.client is None and not call.flags & calls.CAST:  # its client is gone
             self._end(call.id, 0)
             return
         if call.client is not None and self.is_closed:
@@ -151,10 +129,10 @@ class WorkerCalls:
         if request is not None:
             self._pass_on(call.id, request)
             return
-        _, at = read_name(payload)
-        if call.flags & DIRECT:
-            _, at = read_name(payload, at)
-        if call.flags & MORE:
+        _, at = calls.read_name(payload)
+        if call.flags & calls.DIRECT:
+            _, at = calls.read_name(payload, at)
+        if call.flags & calls.MORE:
             self.bodies[call.id] = bytearray(payload[at:])
         else:
             self._give(call, payload[at:])
@@ -167,17 +145,17 @@ class WorkerCalls:
         if len(body) > MAX_FLOW_BYTES:
             del self.bodies[call.id]
             self._fail(call.id, "ValueError", f"arguments may have {MAX_FLOW_BYTES:,} bytes there")
-        elif flags & LAST:
+        elif flags & calls.LAST:
             del self.bodies[call.id]
             self._give(call, bytes(body))
         else:
-            self._board.on_frame(self._peer, CREDIT, 0, call.id, len(payload) + FRAME_COST, b"")
+            self._board.on_frame(self._peer, calls.CREDIT, 0, call.id, len(payload) + calls.FRAME_COST, b"")
 
     def _on_cancel(self, number: int) -> None:
         """The protocol can cancel streams only. Any other call keeps its slot until the worker returns it."""
         stream = self.streams.pop(number, None)
         if stream is not None and stream.reader.handle:
-            self._ask(MQS_MORE, stream.host, stream.reader.handle, ABORT)
+            self._ask(wire.MQS_MORE, stream.host, stream.reader.handle, ABORT)
         if self.flows.pop(number, None) is not None and number in self.outstanding.returned:
             self._end(number, 0)
         if self.bodies.pop(number, None) is not None:
@@ -187,25 +165,27 @@ class WorkerCalls:
         """A client's message, frame for frame."""
         message = request.message
         self.outstanding.begin(number, (message.path[::-1], message.id), request.is_cast, self._board.now)
-        self._parts.send(Outgoing([self._id, *encode(message)], number))
+        self._parts.send(Outgoing([self._id, *wire.encode(message)], number))
 
     def _give(self, call: Call, body: bytes) -> None:
         """A call of one of gandy's own clients."""
         entry = self._get_entry(call)
         try:
-            if call.flags & PICKLED:
+            if call.flags & calls.PICKLED:
                 raise ValueError("its worker does not know pickles")
             frames = encode_payload(decode_args(body))
         except ValueError as error:
             self._fail(call.id, "ValueError", f"the arguments cannot be written as frames: {error}")
             return
-        is_cast = bool(call.flags & CAST)
+        is_cast = bool(call.flags & calls.CAST)
         if entry.is_stream and not is_cast:
             host = frames[0] if frames else HOST
-            self.streams[call.id] = WorkerStream(host, is_wanted_whole=not call.flags & STREAM)
-        message = QueueMessage(EXEC if is_cast else TRACKEXEC, self._parts.ids.take_long(), (entry.code, *frames))
+            self.streams[call.id] = WorkerStream(host, is_wanted_whole=not call.flags & calls.STREAM)
+        message = wire.QueueMessage(
+            wire.EXEC if is_cast else wire.TRACKEXEC, self._parts.ids.take_long(), (entry.code, *frames)
+        )
         self.outstanding.begin(call.id, ((), message.id), is_cast, self._board.now)
-        self._parts.send(Outgoing([self._id, *encode(message)], call.id))
+        self._parts.send(Outgoing([self._id, *wire.encode(message)], call.id))
 
     def _get_entry(self, call: Call) -> Entry:
         entry = self._parts.codes.find_name(call.command.name.decode())
@@ -216,7 +196,7 @@ class WorkerCalls:
         """Send a request of our own about a stream, and return its id."""
         number = self._parts.ids.take_short()
         self._asked.append(number)
-        self._parts.send(Outgoing([self._id, *encode(QueueMessage(TRACKEXEC, number, args))]))
+        self._parts.send(Outgoing([self._id, *wire.encode(wire.QueueMessage(wire.TRACKEXEC, number, args))]))
         return number
 
     # From the worker
@@ -235,7 +215,7 @@ class WorkerCalls:
             self._end(ended, 0)
         return True
 
-    def on_response(self, message: QueueMessage, now: Monotonic) -> bool:
+    def on_response(self, message: wire.QueueMessage, now: Monotonic) -> bool:
         """False, if it answers nothing that this worker has."""
         for number, stream in self.streams.items():
             if stream.asked and (message.to, message.id) == ((), stream.asked):
@@ -250,19 +230,19 @@ class WorkerCalls:
         self._on_answer(self._peer.serves[answered], message, now)
         return True
 
-    def _on_answer(self, call: Call, message: QueueMessage, now: Monotonic) -> None:
+    def _on_answer(self, call: Call, message: wire.QueueMessage, now: Monotonic) -> None:
         request = self._parts.clients.find(call)
         stream = self.streams.get(call.id)
         if request is not None:
-            request.reply = encode(message._replace(path=(*message.path, self._id)))
-            self._complete(call.id, WHOLE)
+            request.reply = wire.encode(message._replace(path=(*message.path, self._id)))
+            self._complete(call.id, calls.WHOLE)
         elif call.client is None:  # it is gone
             self.streams.pop(call.id, None)
             self._complete(call.id, 0)
-        elif message.args[:1] == (FAILED_STATUS,):
+        elif message.args[:1] == (wire.FAILED,):
             text = b" ".join(message.args[1:]).decode(errors="replace") or "the worker failed"
             self.streams.pop(call.id, None)
-            self._complete(call.id, FAILED, encode_failure(CallFailure("Exception", text)))
+            self._complete(call.id, calls.FAILED, calls.encode_failure(calls.CallFailure("Exception", text)))
         elif stream is not None:
             stream.renewed = now
             self.flows[call.id] = Flow(self._board, self._peer, call.id)
@@ -284,8 +264,8 @@ class WorkerCalls:
             stream.receive(frames[0] if frames else b"", flow)
         except (RemoteProtocolError, ValueError) as error:
             del self.streams[number]
-            failure = encode_failure(CallFailure("Exception", f"the stream is broken: {error}"))
-            self._complete(number, FAILED, failure)
+            failure = calls.encode_failure(calls.CallFailure("Exception", f"the stream is broken: {error}"))
+            self._complete(number, calls.FAILED, failure)
             return
         if stream.reader.is_finished:
             del self.streams[number]
@@ -297,7 +277,7 @@ class WorkerCalls:
         if flow.is_done:
             self._complete(flow.number, flow.last_flags, flow.last)
         elif stream is not None and stream.reader.handle and not stream.asked and flow.is_idle:
-            stream.asked = self._ask(MQS_MORE, stream.host, stream.reader.handle, GO_ON)
+            stream.asked = self._ask(wire.MQS_MORE, stream.host, stream.reader.handle, GO_ON)
             self.outstanding.touch(flow.number, self._board.now)
 
     def _complete(self, number: int, flags: int, payload: bytes = b"") -> None:
@@ -310,12 +290,12 @@ class WorkerCalls:
 
     def _fail(self, number: int, kind: str, text: str) -> None:
         self.streams.pop(number, None)
-        self._end(number, FAILED, encode_failure(CallFailure(kind, text)))
+        self._end(number, calls.FAILED, calls.encode_failure(calls.CallFailure(kind, text)))
 
     def _end(self, number: int, flags: int, payload: bytes = b"") -> None:
         """The slot is free."""
         self.outstanding.end(number)
-        self._board.on_frame(self._peer, RESULT, flags | LAST, number, 0, payload)
+        self._board.on_frame(self._peer, calls.RESULT, flags | calls.LAST, number, 0, payload)
 
     # The worker is gone, or time passes
 
@@ -329,7 +309,7 @@ class WorkerCalls:
         request = self._parts.clients.find(self._peer.serves[number])
         if request is not None:
             request.is_undelivered = True
-        self._end(number, REFUSED, encode_refusal(BUSY, "its worker was gone, and has not begun it"))
+        self._end(number, calls.REFUSED, calls.encode_refusal(calls.BUSY, "its worker was gone, and has not begun it"))
 
     def on_time(self, now: Monotonic) -> None:
         for number in self.outstanding.list_given_up(now, UNANSWERED_PAUSE):
@@ -340,7 +320,7 @@ class WorkerCalls:
         for stream in self.streams.values():
             if stream.reader.handle and now - stream.renewed >= RENEWAL_PERIOD:
                 stream.renewed = now
-                self._ask(ONGOING, stream.host)
+                self._ask(wire.ONGOING, stream.host)
 
     def _give_up(self, number: int, now: Monotonic) -> None:
         """The worker has said nothing about this call for too long: its caller gets a failure, and the slot is free.

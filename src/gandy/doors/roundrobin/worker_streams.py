@@ -9,9 +9,9 @@ import secrets
 from collections.abc import Callable
 from typing import Final
 
+from gandy.doors.roundrobin import wire
 from gandy.doors.roundrobin.dispatch import Dispatch
 from gandy.doors.roundrobin.limits import MAX_HANDLE_BYTES
-from gandy.doors.roundrobin.served_stream import ServedStream
 from gandy.doors.roundrobin.streams import (
     ABORT,
     ABORTED,
@@ -19,12 +19,11 @@ from gandy.doors.roundrobin.streams import (
     PACKET_BYTES,
     RAW,
     Packet,
+    ServedStream,
     encode_packet,
     parse_lease,
 )
 from gandy.doors.roundrobin.uplink_thread import UplinkThread
-from gandy.doors.roundrobin.wire import FAILED as FAILURE
-from gandy.doors.roundrobin.wire import MQS_MORE, SUCCESS, TRACKEXEC, QueueMessage, encode_status, make_response
 from gandy.wire.calls import CANCEL, CREDIT
 from gandy.worker.call_service import CallService
 
@@ -53,7 +52,7 @@ class WorkerStreams:
     """All streams of one worker, by handle. `end` gets each dispatch whose stream is over, with its last response."""
 
     def __init__(
-        self, serving: CallService, uplink: UplinkThread, end: Callable[[Dispatch, QueueMessage | None], None]
+        self, serving: CallService, uplink: UplinkThread, end: Callable[[Dispatch, wire.QueueMessage | None], None]
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._serving = serving
@@ -92,33 +91,33 @@ class WorkerStreams:
             stream.stop_timers()
             del self._streams[stream.writer.handle]
 
-    def on_request(self, message: QueueMessage) -> None:
+    def on_request(self, message: wire.QueueMessage) -> None:
         """MQS_MORE or ONGOING."""
-        if message.args[0] == MQS_MORE:
+        if message.args[0] == wire.MQS_MORE:
             self._on_more(message, *message.args[2:4])
             return
         found = [stream for stream in self._streams.values() if stream.host_id in message.args[1:2]]
         for stream in found:
             self._renew(stream)
-        self._reply(message, encode_status(SUCCESS) if found else FAILURE)
+        self._reply(message, wire.encode_status(wire.SUCCESS) if found else wire.FAILED)
 
-    def _on_more(self, message: QueueMessage, handle: bytes = b"", flag: bytes = b"") -> None:
+    def _on_more(self, message: wire.QueueMessage, handle: bytes = b"", flag: bytes = b"") -> None:
         stream = self._streams.get(handle)
         if stream is None or flag == ABORT:
             is_valid = 0 < len(handle) <= MAX_HANDLE_BYTES
             if stream is not None:
                 self.break_off(stream)
-            self._reply(message, encode_packet(Packet(ABORTED, RAW, handle)) if is_valid else FAILURE)
-        elif stream.asked is not None or message.command != TRACKEXEC:
-            self._reply(message, FAILURE, b"another request for this stream is under way")
+            self._reply(message, encode_packet(Packet(ABORTED, RAW, handle)) if is_valid else wire.FAILED)
+        elif stream.asked is not None or message.command != wire.TRACKEXEC:
+            self._reply(message, wire.FAILED, b"another request for this stream is under way")
         else:
             stream.asked = message
             self._renew(stream)
             self._flush_later(stream)
             self._send_packet(stream)
 
-    def _reply(self, message: QueueMessage, *payload: bytes) -> None:
-        response = make_response(message, *payload)
+    def _reply(self, message: wire.QueueMessage, *payload: bytes) -> None:
+        response = wire.make_response(message, *payload)
         if response is not None:
             self._uplink.send(response)
 
@@ -139,7 +138,7 @@ class WorkerStreams:
     def _send_packet(self, stream: DispatchStream, at_once: bool = False) -> None:
         """Send the packet that was asked for, if there is one, and let the command write more."""
         taken = stream.take_packet(at_once)
-        response = make_response(*taken) if taken is not None else None
+        response = wire.make_response(*taken) if taken is not None else None
         if taken is not None and stream.flusher is not None:
             stream.flusher.cancel()
         if stream.writer.is_over:

@@ -17,6 +17,7 @@ from gandy.doors.roundrobin.streams import (
     RAW,
     ZLIB,
     Packet,
+    ServedStream,
     StreamReader,
     StreamWriter,
     check_blocks,
@@ -25,6 +26,7 @@ from gandy.doors.roundrobin.streams import (
     make_blocks,
     parse_lease,
 )
+from gandy.doors.roundrobin.wire import MQS_MORE, RR_STREAM, TRACKEXEC, QueueMessage
 from gandy.errors import RemoteProtocolError
 
 HANDLE = bytes.fromhex("c00f00246b7f0000")  # of the capture
@@ -232,3 +234,39 @@ def block(offset: int, count: int, data: bytes) -> bytes:
 def test_other_blocks_are_refused(data: bytes) -> None:
     with pytest.raises(RemoteProtocolError):
         check_blocks(data)
+
+
+# Streams that their readers fetch packet by packet
+
+REQUEST = QueueMessage(TRACKEXEC, b"1234", (RR_STREAM, b"60:me", b"1024"))
+ASKED = QueueMessage(TRACKEXEC, b"1235", (MQS_MORE, b"60:me", b"HANDLE78", b"0"))
+
+
+@pytest.fixture
+def stream() -> ServedStream:
+    return ServedStream(REQUEST, b"HANDLE78")
+
+
+def test_the_first_packet_answers_the_request_for_the_stream(stream: ServedStream) -> None:
+    assert stream.host_id == b"60:me"
+    stream.writer.write(b"data")
+    assert stream.take_packet() is None  # it is not full
+    assert not stream.has_begun
+    assert stream.take_packet(at_once=True) == (REQUEST, b"0R\x08HANDLE78data")
+    assert stream.has_begun
+
+
+def test_a_packet_goes_out_only_when_it_is_asked_for(stream: ServedStream) -> None:
+    stream.take_packet(at_once=True)
+    stream.writer.write(b"data")
+    stream.writer.close()
+    assert stream.take_packet(at_once=True) is None
+    stream.asked = ASKED
+    assert stream.take_packet() == (ASKED, b"2R\x08HANDLE78data")
+
+
+def test_the_command_gets_credit_as_packets_go_out(stream: ServedStream) -> None:
+    stream.owed = 100
+    stream.writer.write(bytes(10))
+    assert stream.take_credit(limit=10) == 0
+    assert [stream.take_credit(limit=11), stream.take_credit(limit=11)] == [100, 0]

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import click
 
@@ -11,6 +11,10 @@ from gandy.config import find_home
 from gandy.doors.face import curve_option
 from gandy.terminal.exits import EXIT_HELP, make_epilog
 from gandy.terminal.options import Seconds
+
+if TYPE_CHECKING:
+    from gandy.doors.roundrobin.console.screen import Screen
+    from gandy.doors.roundrobin.console.shell import Console
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -44,6 +48,12 @@ def _explain(*examples: str) -> str:
     return make_epilog(*examples, exits=CONSOLE_EXIT_HELP)
 
 
+def _run(role: str, level: int, make: "Callable[[Screen], Console]") -> NoReturn:
+    from gandy.doors.roundrobin.console.shell import run_console
+
+    raise click.exceptions.Exit(run_console(role, level, find_home(os.environ, sys.platform), make))
+
+
 @click.group(
     epilog=_explain("gandy console server -d 1 --insecure", "gandy console worker -d 1", "gandy console client -d 1")
 )
@@ -66,12 +76,8 @@ def server(level: int, address: str, curve: str | None, insecure: bool) -> None:
     Type `workers` for the table of workers, `help` for all commands, and `quit` to stop it.
     """
     from gandy.doors.roundrobin.console.server import ROLE, ServerConsole
-    from gandy.doors.roundrobin.console.shell import run_console
 
-    home = find_home(os.environ, sys.platform)
-    raise click.exceptions.Exit(
-        run_console(ROLE, level, home, lambda screen: ServerConsole(screen, address, curve, insecure))
-    )
+    _run(ROLE, level, lambda screen: ServerConsole(screen, address, curve, insecure))
 
 
 @console.command(
@@ -84,13 +90,9 @@ def worker(level: int, address: str, curve: str | None, timeout: float | None) -
 
     Type `register` first, then `bulk` for ten more workers; `help` for all commands.
     """
-    from gandy.doors.roundrobin.console.shell import run_console
     from gandy.doors.roundrobin.console.worker import ROLE, WorkerConsole
 
-    home = find_home(os.environ, sys.platform)
-    raise click.exceptions.Exit(
-        run_console(ROLE, level, home, lambda screen: WorkerConsole(screen, address, curve, timeout))
-    )
+    _run(ROLE, level, lambda screen: WorkerConsole(screen, address, curve, timeout))
 
 
 @console.command(epilog=_explain("gandy console client -d 1", "echo pingt bulkping 100 | gandy console client -d 0"))
@@ -102,9 +104,5 @@ def client(level: int, address: str, curve: str | None, timeout: float | None) -
     Type `pingt` for one request, `bulkping 100` for a hundred; `help` for all commands.
     """
     from gandy.doors.roundrobin.console.client import ROLE, ClientConsole
-    from gandy.doors.roundrobin.console.shell import run_console
 
-    home = find_home(os.environ, sys.platform)
-    raise click.exceptions.Exit(
-        run_console(ROLE, level, home, lambda screen: ClientConsole(screen, address, curve, timeout))
-    )
+    _run(ROLE, level, lambda screen: ClientConsole(screen, address, curve, timeout))

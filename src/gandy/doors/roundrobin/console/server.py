@@ -16,23 +16,13 @@ from gandy.core.reactor import Reactor
 from gandy.core.workers import ROUND_ROBIN, KnownWorker, WorkerInfo
 from gandy.doors.base import name_peer
 from gandy.doors.door_socket import DoorSocket
+from gandy.doors.roundrobin import wire
 from gandy.doors.roundrobin.codes import CommandCodes
 from gandy.doors.roundrobin.console.screen import BASIC, Screen, show_text
 from gandy.doors.roundrobin.console.shell import ConsoleCommand
 from gandy.doors.roundrobin.console.traffic import Traffic, format_address
 from gandy.doors.roundrobin.door import RoundRobinDoor
 from gandy.doors.roundrobin.message_ids import MessageIds
-from gandy.doors.roundrobin.wire import (
-    DEREGISTER,
-    EXEC,
-    FAILED,
-    REGISTER,
-    RESPONSE,
-    TRACKEXEC,
-    QueueMessage,
-    decode,
-    parse_count,
-)
 from gandy.doors.roundrobin.worker_calls import Times
 from gandy.doors.sockets.curve import ServerKeys
 from gandy.doors.sockets.router import Router
@@ -167,12 +157,12 @@ class ActivityLog:
         message = _find_message(frames[1:])
         was_here, queued = workers.has(sender), self._call_timers.switchboard.queued
         word = message.args[0] if message is not None and message.args else b""
-        if word == DEREGISTER and was_here:
+        if word == wire.DEREGISTER and was_here:
             self._leaving.add(name_peer(ROUND_ROBIN, sender))
         self._pass_on(frames)
-        if message is not None and word == REGISTER and workers.has(sender):
+        if message is not None and word == wire.REGISTER and workers.has(sender):
             self._leaving.discard(name_peer(ROUND_ROBIN, sender))
-            slots = parse_count(message.args[1]) if len(message.args) > 1 else 0
+            slots = wire.parse_count(message.args[1]) if len(message.args) > 1 else 0
             self._log(f"Registered worker {format_address(sender)} with {slots} free slots")
         elif workers.has(sender) and not was_here:
             self._log(f"Found worker {format_address(sender)} again")
@@ -192,20 +182,20 @@ class ActivityLog:
         if message is None:
             return
         address = format_address(frames[0])
-        if message.command in (EXEC, TRACKEXEC) and self._door.workers.has(frames[0]):
+        if message.command in (wire.EXEC, wire.TRACKEXEC) and self._door.workers.has(frames[0]):
             self._log(f"Passed message to worker {address}")
-        elif message.command == RESPONSE and message.args[:1] == (FAILED,):
+        elif message.command == wire.RESPONSE and message.args[:1] == (wire.FAILED,):
             reason = show_text(b" ".join(message.args[1:]).decode(errors="replace"))
             self._log(f"Told {address} of a failure: {reason}")
-        elif message.command == RESPONSE and message.path:
+        elif message.command == wire.RESPONSE and message.path:
             self._log(f"Passed response back to client {address}")
 
     def _log(self, text: str) -> None:
         self._screen.log(BASIC, f"{ROLE}: {text}")
 
 
-def _find_message(frames: list[bytes]) -> QueueMessage | None:
+def _find_message(frames: list[bytes]) -> wire.QueueMessage | None:
     try:
-        return decode(frames)
+        return wire.decode(frames)
     except RemoteProtocolError:
         return None
