@@ -8,15 +8,7 @@ from gandy.bus.core.effects import ClockChanged, ClockFound, ClockLost, Datagram
 from gandy.bus.core.links import Links
 from gandy.bus.core.processes import Process, ProcessState
 from gandy.bus.core.timekeeper import Timekeeper
-from gandy.bus.wire.control import (
-    ClockReply,
-    ClockRequest,
-    ClockSynced,
-    encode_clock_reply,
-    encode_clock_request,
-    encode_clock_synced,
-    make_clock_request,
-)
+from gandy.bus.wire import control
 from gandy.bus.wire.dialects import CLOCK_SERVICE, Dialect
 from gandy.moments import Monotonic
 
@@ -88,27 +80,29 @@ class ClockExchange:
 
     def _send_synced(self, process: Process) -> None:
         process.knows_our_state = True
-        self._output.write(process.link, encode_clock_synced(ClockSynced(self._name), process.name, self._dialect))
+        self._output.write(
+            process.link, control.encode_clock_synced(control.ClockSynced(self._name), process.name, self._dialect)
+        )
 
     # Requests and replies
 
     def _ask(self, serial: int) -> None:
         leader = self._links.processes.get(self._time.leader or "")
         if leader is not None:  # there is none after `close`
-            data = encode_clock_request(make_clock_request(serial, self._name), self._dialect)
+            data = control.encode_clock_request(control.make_clock_request(serial, self._name), self._dialect)
             self._output.effects.append(Datagram(leader.ip, leader.udp_port, data))
 
-    def on_request(self, request: ClockRequest, now: Monotonic) -> None:
+    def on_request(self, request: control.ClockRequest, now: Monotonic) -> None:
         time = self._time.on_request(now)
         asker = self._links.processes.get(request.reply_to[1:].partition("/")[0])
         if time is None or asker is None or not asker.is_here:
             self._output.dropped["clock request"] += 1
             return
         # MAX_REPLY_TO characters, with a name among them, always make an address.
-        data = encode_clock_reply(ClockReply(request.serial, time), request, self._dialect)
+        data = control.encode_clock_reply(control.ClockReply(request.serial, time), request, self._dialect)
         self._output.effects.append(Datagram(asker.ip, asker.udp_port, data))
 
-    def on_reply(self, reply: ClockReply, now: Monotonic) -> bool:
+    def on_reply(self, reply: control.ClockReply, now: Monotonic) -> bool:
         """True if the shared time jumped back: times that were agreed on before mean nothing now."""
         heard = self._time.on_reply(reply.serial, reply.time, now)
         if heard.jump:

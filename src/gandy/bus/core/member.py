@@ -19,15 +19,7 @@ from gandy.bus.core.processes import Process, ProcessState, Status
 from gandy.bus.core.schedule import Handle
 from gandy.bus.core.timekeeper import Timekeeper
 from gandy.bus.limits import MAX_DATAGRAM
-from gandy.bus.wire.control import (
-    ClockReply,
-    ClockRequest,
-    ClockSynced,
-    Init,
-    Services,
-    decode_control,
-    encode_init,
-)
+from gandy.bus.wire import control
 from gandy.bus.wire.dialects import CLOCK_SERVICE, LOCAL_SERVICE, Dialect
 from gandy.bus.wire.messages import AT_ONCE, BusMessage, Order, decode_message, peek
 from gandy.errors import RemoteProtocolError
@@ -149,8 +141,8 @@ class Member:
     def _greet(self, process: Process, now: Monotonic) -> None:
         """docs/protocol/bus.md, rule 9: init, services, and whether we know the time."""
         place, is_synced = self.place, self.time.is_synced(now)
-        init = Init(place.ip, place.tcp_port, place.udp_port, is_synced, order=self.dialect.order)
-        self.links.write(process, encode_init(init, process.name, self.dialect))
+        init = control.Init(place.ip, place.tcp_port, place.udp_port, is_synced, order=self.dialect.order)
+        self.links.write(process, control.encode_init(init, process.name, self.dialect))
         self.services.greet(process)
         self._clock.greet(process, is_synced)
 
@@ -177,20 +169,20 @@ class Member:
             self.dropped["no such service here"] += 1
 
     def _on_control(self, message: BusMessage, process: Process | None, now: Monotonic) -> None:
-        match decode_control(message, self.dialect):
-            case Services() as services if process is not None and services.process == process.name:
+        match control.decode_control(message, self.dialect):
+            case control.Services() as services if process is not None and services.process == process.name:
                 if self.services.on_services(process, services):
                     self._clock.choose_leader(now)
-            case ClockSynced(name) if process is not None and name == process.name:
+            case control.ClockSynced(name) if process is not None and name == process.name:
                 process.move(ProcessState.OK)
-            case ClockRequest() as request:
+            case control.ClockRequest() as request:
                 self._clock.on_request(request, now)
-            case ClockReply() as reply:
+            case control.ClockReply() as reply:
                 self._on_clock_reply(reply, now)
             case _:
                 self.dropped["no such control message"] += 1
 
-    def _on_clock_reply(self, reply: ClockReply, now: Monotonic) -> None:
+    def _on_clock_reply(self, reply: control.ClockReply, now: Monotonic) -> None:
         has_new_time = self._clock.on_reply(reply, now)
         if has_new_time:
             self.dropped["for a time that is over"] += self._local.clear_held()

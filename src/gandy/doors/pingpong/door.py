@@ -10,19 +10,9 @@ from typing import Final, assert_never
 from gandy.core.calls import Peer
 from gandy.core.switchboard import Switchboard
 from gandy.doors.base import Outgoing, WorkerRegistry
+from gandy.doors.pingpong import wire
 from gandy.doors.pingpong.job_slot import JobCall, JobSlot
 from gandy.doors.pingpong.talk import HAS_JOB, BrokerEvent, WorkerState
-from gandy.doors.pingpong.wire import (
-    Exit,
-    Ping,
-    PingPongJob,
-    Pong,
-    Ready,
-    Result,
-    decode_worker,
-    encode,
-    is_answer,
-)
 from gandy.doors.pingpong.workers import BrokerWorker, BrokerWorkers
 from gandy.errors import RemoteProtocolError
 from gandy.moments import Monotonic
@@ -56,16 +46,16 @@ class PingPongDoor:
         if worker is not None:
             self.workers.on_heard(worker)
         try:
-            message = decode_worker(rest)
+            message = wire.decode_worker(rest)
         except RemoteProtocolError as error:
             self._on_invalid(worker, rest, str(error), now)
             return
         match message:
-            case Ready():
+            case wire.Ready():
                 self._on_ready(routing_id, now)
-            case Ping(count):
+            case wire.Ping(count):
                 self._on_ping(routing_id, count, now)
-            case Result(data):
+            case wire.Result(data):
                 self._on_result(worker, data, now)
             case _:
                 assert_never(message)
@@ -80,11 +70,11 @@ class PingPongDoor:
             slot, call = _get_call(worker)
             slot.lose(call.number, "began anew")
         if worker.state is WorkerState.GOING:
-            self._send(worker, Exit())
+            self._send(worker, wire.Exit())
             self.workers.maybe_forget(worker, now)
         else:
             self.workers.admit(worker)
-            self._send(worker, Pong())
+            self._send(worker, wire.Pong())
 
     def _on_ping(self, routing_id: bytes, count: bytes | None, now: Monotonic) -> None:
         worker = self._find_or_add(routing_id)
@@ -94,7 +84,7 @@ class PingPongDoor:
         if worker.state is WorkerState.READY:
             self.workers.admit(worker)
         if worker.state is not WorkerState.GOING:
-            self._send(worker, Pong(count))
+            self._send(worker, wire.Pong(count))
 
     def _find_or_add(self, routing_id: bytes) -> BrokerWorker | None:
         worker = self.workers.find_or_add(routing_id)
@@ -114,7 +104,7 @@ class PingPongDoor:
 
     def _on_invalid(self, worker: BrokerWorker | None, frames: list[bytes], fault: str, now: Monotonic) -> None:
         """If it can only be the answer to a job, the caller gets a failure: no other answer will come."""
-        if worker is None or worker.state not in HAS_JOB or not is_answer(frames):
+        if worker is None or worker.state not in HAS_JOB or not wire.is_answer(frames):
             self._drop(worker, INVALID, now)
             return
         self._end_job(worker, now)
@@ -125,15 +115,15 @@ class PingPongDoor:
     def _end_job(self, worker: BrokerWorker, now: Monotonic) -> None:
         self.workers.move(worker, BrokerEvent.RESULT, now)
         if worker.state is WorkerState.GOING:
-            self._send(worker, Exit())
+            self._send(worker, wire.Exit())
 
     def _drop(self, worker: BrokerWorker | None, reason: str, now: Monotonic) -> None:
         self.dropped[reason] += 1
         if worker is not None and worker.state is not WorkerState.ABSENT:
             self.workers.move(worker, BrokerEvent.NOISE, now)
 
-    def _send(self, worker: BrokerWorker, message: Pong | Exit | PingPongJob, call: int = -1) -> None:
-        self.outbox.append(Outgoing([worker.routing_id, *encode(message)], call))
+    def _send(self, worker: BrokerWorker, message: wire.Pong | wire.Exit | wire.PingPongJob, call: int = -1) -> None:
+        self.outbox.append(Outgoing([worker.routing_id, *wire.encode(message)], call))
 
     # From the socket and the foreman
 
@@ -149,7 +139,7 @@ class PingPongDoor:
     def on_disconnect(self, routing_id: bytes, now: Monotonic) -> None:  # noqa: ARG002 - the same for all doors
         worker = self.workers.find(routing_id)
         if worker is not None:
-            self._send(worker, Pong())  # it asks for nothing, and cannot be delivered if the worker is gone
+            self._send(worker, wire.Pong())  # it asks for nothing, and cannot be delivered if the worker is gone
 
     def on_undelivered(self, outgoing: Outgoing, now: Monotonic) -> None:
         worker = self.workers.find(outgoing.frames[0])
@@ -180,7 +170,7 @@ class PingPongDoor:
         if found.state is WorkerState.LEAVING:
             self.workers.withdraw(found)
             return
-        self._send(found, Exit())
+        self._send(found, wire.Exit())
         self._part(found, now, "was told to leave")
 
     def _part(self, worker: BrokerWorker, now: Monotonic, why: str, undelivered: int = -1) -> None:
@@ -217,7 +207,7 @@ class PingPongDoor:
         if job is not None:
             _, call = _get_call(worker)
             self.workers.move(worker, BrokerEvent.JOB, now)
-            self._send(worker, PingPongJob(job), call.number)
+            self._send(worker, wire.PingPongJob(job), call.number)
 
 
 def _get_call(worker: BrokerWorker) -> tuple[JobSlot, JobCall]:

@@ -9,19 +9,8 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Final, NamedTuple, assert_never
 
+from gandy.doors.pingpong import wire
 from gandy.doors.pingpong.limits import MAX_BODY_BYTES, MAX_WAITING_JOBS
-from gandy.doors.pingpong.wire import (
-    WORKER_WORDS,
-    Exit,
-    Ping,
-    PingPongJob,
-    Pong,
-    Ready,
-    Result,
-    decode_broker,
-    encode,
-    explain_unsendable,
-)
 from gandy.errors import LocalProtocolError
 from gandy.moments import NEVER, Monotonic
 
@@ -174,7 +163,7 @@ class PingPongWorker:
         self._broker_timeout = broker_timeout
         self._n_timeouts = n_timeouts
         self._ping_period = ping_period
-        self._waiting: deque[PingPongJob] = deque()
+        self._waiting: deque[wire.PingPongJob] = deque()
         self._ping_at = NEVER
         self._period_ends = NEVER
         self._missed = 0  # periods without a message
@@ -199,7 +188,7 @@ class PingPongWorker:
             return Turn()
         self._ping_at = now + self._ping_period
         self.pings += 1
-        return Turn(messages=(encode(Ping(b"%d" % self.pings if self._counts else None)),))
+        return Turn(messages=(wire.encode(wire.Ping(b"%d" % self.pings if self._counts else None)),))
 
     def on_disconnect(self, now: Monotonic) -> Turn:
         """The frontend has lost its connection, where that can be seen: no need to wait for silence.
@@ -209,7 +198,7 @@ class PingPongWorker:
         """
         return Turn() if self.next_deadline() == NEVER else self._renew(now)
 
-    def on_frames(self, frames: Sequence[bytes], now: Monotonic) -> PingPongJob | Exit | None:
+    def on_frames(self, frames: Sequence[bytes], now: Monotonic) -> wire.PingPongJob | wire.Exit | None:
         """From the broker. A job is to be begun now; one that has to wait comes out of `next_job`.
 
         Raises: RemoteProtocolError. Drop the message and go on: it is a sign of life all the same.
@@ -218,22 +207,22 @@ class PingPongWorker:
             return None
         if self.state is not SideState.STALE:
             self._missed, self._period_ends = 0, now + self._broker_timeout
-        message = decode_broker(frames)
+        message = wire.decode_broker(frames)
         match message:
-            case Pong():
+            case wire.Pong():
                 self._move(WorkerEvent.PONG)
                 return None
-            case Exit():
+            case wire.Exit():
                 self._move(WorkerEvent.EXIT)
                 self._rest()
                 self._waiting.clear()
                 return message
-            case PingPongJob():
+            case wire.PingPongJob():
                 return self._on_job(message)
             case _:
                 assert_never(message)
 
-    def _on_job(self, job: PingPongJob) -> PingPongJob | None:
+    def _on_job(self, job: wire.PingPongJob) -> wire.PingPongJob | None:
         if len(self._waiting) >= MAX_WAITING_JOBS:
             self.dropped += 1
             return None
@@ -243,7 +232,7 @@ class PingPongWorker:
         self._move(WorkerEvent.JOB)
         return None
 
-    def next_job(self) -> PingPongJob | None:
+    def next_job(self) -> wire.PingPongJob | None:
         """After a result: the job that has waited longest, to be begun now."""
         if self.state is not SideState.IDLE or not self._waiting:
             return None
@@ -260,9 +249,9 @@ class PingPongWorker:
         is_stale = self.state is SideState.STALE
         self._move(WorkerEvent.RESULT)
         if not is_stale:
-            if data in WORKER_WORDS or len(data) > MAX_BODY_BYTES:
-                data = f"ERROR the result cannot be sent: {explain_unsendable(data)}".encode()
-            return encode(Result(data))
+            if data in wire.WORKER_WORDS or len(data) > MAX_BODY_BYTES:
+                data = f"ERROR the result cannot be sent: {wire.explain_unsendable(data)}".encode()
+            return wire.encode(wire.Result(data))
         ready = self._begin(now)
         # A broker that knows the new frontend has given it a job already: READY would mean that there is none.
         return None if self._waiting else ready
@@ -281,7 +270,7 @@ class PingPongWorker:
         self._missed = 0
         self._period_ends = now + self._broker_timeout
         self._ping_at = now + self._ping_period
-        return encode(Ready())
+        return wire.encode(wire.Ready())
 
     def _rest(self) -> None:
         self._ping_at = self._period_ends = NEVER

@@ -7,30 +7,10 @@ from collections import deque
 from itertools import count
 from typing import Final
 
+from gandy.doors.roundrobin import uplink_events, wire
 from gandy.doors.roundrobin.limits import MAX_EXTRA_DISPATCHES
 from gandy.doors.roundrobin.message_ids import MessageIds
 from gandy.doors.roundrobin.server_outbox import ServerOutbox
-from gandy.doors.roundrobin.uplink_events import (
-    Deregistered,
-    Dispatched,
-    Event,
-    RegisterConfirmed,
-    RegisterRefused,
-    StreamRequested,
-)
-from gandy.doors.roundrobin.wire import (
-    DEREGISTER,
-    EXEC,
-    FAILED,
-    INCREMENT,
-    MQS_MORE,
-    ONGOING,
-    PING,
-    REGISTER,
-    TRACKEXEC,
-    QueueMessage,
-    make_response,
-)
 from gandy.moments import NEVER, Monotonic
 
 REGISTER_TIMEOUT: Final = 5.0  # seconds for the response to a REGISTER, as in the original
@@ -41,7 +21,7 @@ DEREGISTER_ID: Final = b"WORKER"  # of a DEREGISTER, in the original
 class Registration:
     """What a worker and its server say to each other about slots and dispatches."""
 
-    def __init__(self, ids: MessageIds, outbox: ServerOutbox, events: deque[Event]) -> None:
+    def __init__(self, ids: MessageIds, outbox: ServerOutbox, events: deque[uplink_events.Event]) -> None:
         self.is_worker = False  # it registered once
         self.register_at = NEVER  # when REGISTER is due, again
         self._ids = ids
@@ -71,7 +51,7 @@ class Registration:
         """A REGISTER that is repeated keeps its id: an answer to the first one is good too."""
         self._id = self._id or self._ids.take_short()
         self.register_at = now + REGISTER_TIMEOUT
-        self._outbox.put(QueueMessage(TRACKEXEC, self._id, (REGISTER, b"%d" % self.free)))
+        self._outbox.put(wire.QueueMessage(wire.TRACKEXEC, self._id, (wire.REGISTER, b"%d" % self.free)))
 
     def deregister(self) -> None:
         """Take nothing more. What was dispatched already may still come, and is answered as always."""
@@ -80,11 +60,14 @@ class Registration:
         self._goodbye = self._ids.take_long()
         if self._outbox.has_server:
             # The answer to the PING shows that the server has read the DEREGISTER.
-            self._outbox.put(QueueMessage(EXEC, DEREGISTER_ID, (DEREGISTER,)), QueueMessage(PING, self._goodbye))
+            self._outbox.put(
+                wire.QueueMessage(wire.EXEC, DEREGISTER_ID, (wire.DEREGISTER,)),
+                wire.QueueMessage(wire.PING, self._goodbye),
+            )
         else:
             self._end_goodbye()
 
-    def finish(self, ticket: int, now: Monotonic, response: QueueMessage | None = None) -> None:
+    def finish(self, ticket: int, now: Monotonic, response: wire.QueueMessage | None = None) -> None:
         """The slot is free again, and then the response goes out.
 
         In this order: the client of a response may send its next message at once. If that overtakes the INCREMENT,
@@ -103,7 +86,7 @@ class Registration:
             self._old.discard(ticket)
             if not self._old and self._slots is not None:
                 self.register_at = now + REGISTER_DELAY
-        self._outbox.put(QueueMessage(EXEC, self._ids.take_short(), (INCREMENT,)))
+        self._outbox.put(wire.QueueMessage(wire.EXEC, self._ids.take_short(), (wire.INCREMENT,)))
 
     # From the server
 
@@ -127,34 +110,36 @@ class Registration:
     def _end_goodbye(self) -> None:
         if self._goodbye:
             self._goodbye = b""
-            self._events.append(Deregistered())
+            self._events.append(uplink_events.Deregistered())
 
-    def on_response(self, message: QueueMessage) -> bool:
+    def on_response(self, message: wire.QueueMessage) -> bool:
         """False if it does not answer our REGISTER."""
         if message.id != self._id:
             return False
-        if message.args[:1] == (FAILED,):
+        if message.args[:1] == (wire.FAILED,):
             reason = b" ".join(message.args[1:]).decode(errors="replace")
-            self._events.append(RegisterRefused(reason))  # and asked again, as if there had been no answer
+            self._events.append(
+                uplink_events.RegisterRefused(reason)
+            )  # and asked again, as if there had been no answer
             return True
         self._confirm()
         # A gandy server takes this PING for "ready for calls", which the protocol cannot say.
-        self._outbox.put(QueueMessage(PING, self._ids.take_long()))
-        self._events.append(RegisterConfirmed())
+        self._outbox.put(wire.QueueMessage(wire.PING, self._ids.take_long()))
+        self._events.append(uplink_events.RegisterConfirmed())
         return True
 
     def _confirm(self) -> None:
         self._id = b""
         self.register_at = NEVER
 
-    def on_dispatch(self, message: QueueMessage, now: Monotonic) -> None:
-        if message.args[:1] in ((MQS_MORE,), (ONGOING,)):
-            self._events.append(StreamRequested(message))
+    def on_dispatch(self, message: wire.QueueMessage, now: Monotonic) -> None:
+        if message.args[:1] in ((wire.MQS_MORE,), (wire.ONGOING,)):
+            self._events.append(uplink_events.StreamRequested(message))
             return
         ticket = next(self._tickets)
         has_room = len(self._running) < (self._slots or 0) + MAX_EXTRA_DISPATCHES
         self._running.add(ticket)
         if has_room:
-            self._events.append(Dispatched(ticket, message))
+            self._events.append(uplink_events.Dispatched(ticket, message))
         else:
-            self.finish(ticket, now, make_response(message, FAILED, b"the worker has too much to do"))
+            self.finish(ticket, now, wire.make_response(message, wire.FAILED, b"the worker has too much to do"))

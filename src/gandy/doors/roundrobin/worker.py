@@ -9,20 +9,10 @@ import logging
 from pathlib import Path
 from typing import Final
 
-from gandy.doors.roundrobin import wire
+from gandy.doors.roundrobin import uplink_events, wire
 from gandy.doors.roundrobin.codes import CommandCodes, format_code
 from gandy.doors.roundrobin.dispatch import Dispatch, Dispatches
 from gandy.doors.roundrobin.limits import MAX_REASON
-from gandy.doors.roundrobin.uplink_events import (
-    Connected,
-    Deregistered,
-    Dispatched,
-    Event,
-    RegisterConfirmed,
-    RegisterRefused,
-    StreamRequested,
-    Unreachable,
-)
 from gandy.doors.roundrobin.uplink_thread import UplinkThread
 from gandy.doors.roundrobin.worker_streams import WorkerStreams
 from gandy.doors.sockets.dealer import Keys
@@ -108,35 +98,35 @@ class RoundRobinService:
 
     # From the server
 
-    def _post(self, events: list[Event]) -> None:
+    def _post(self, events: list[uplink_events.Event]) -> None:
         """In the thread of the connection."""
         try:
             self._loop.call_soon_threadsafe(self._on_events, events)
         except RuntimeError:  # the worker has stopped
             return
 
-    def _on_events(self, events: list[Event]) -> None:
+    def _on_events(self, events: list[uplink_events.Event]) -> None:
         if self._done.is_set():
             return
         for event in events:
             self._on_event(event)
         self._serving.flush()
 
-    def _on_event(self, event: Event) -> None:
+    def _on_event(self, event: uplink_events.Event) -> None:
         match event:
-            case Dispatched(ticket, message):
+            case uplink_events.Dispatched(ticket, message):
                 self._on_dispatch(ticket, message)
-            case StreamRequested(message):
+            case uplink_events.StreamRequested(message):
                 self._streams.on_request(message)
-            case RegisterConfirmed():
+            case uplink_events.RegisterConfirmed():
                 log.info("at work for the round-robin server at %s", self._uplink.url)
-            case RegisterRefused(reason):
+            case uplink_events.RegisterRefused(reason):
                 log.warning("%s does not accept this worker: %s", self._uplink.url, reason)
-            case Deregistered():
+            case uplink_events.Deregistered():
                 self._gone.set()
-            case Connected():
+            case uplink_events.Connected():
                 self._is_silent = False
-            case Unreachable() if not self._is_silent:
+            case uplink_events.Unreachable() if not self._is_silent:
                 self._is_silent = True
                 log.warning(
                     "%s has not answered for %.0f s; trying again", self._uplink.url, self._uplink.silent_seconds

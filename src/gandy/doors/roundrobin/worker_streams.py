@@ -9,20 +9,9 @@ import secrets
 from collections.abc import Callable
 from typing import Final
 
-from gandy.doors.roundrobin import wire
+from gandy.doors.roundrobin import streams, wire
 from gandy.doors.roundrobin.dispatch import Dispatch
 from gandy.doors.roundrobin.limits import MAX_HANDLE_BYTES
-from gandy.doors.roundrobin.streams import (
-    ABORT,
-    ABORTED,
-    HANDLE_BYTES,
-    PACKET_BYTES,
-    RAW,
-    Packet,
-    ServedStream,
-    encode_packet,
-    parse_lease,
-)
 from gandy.doors.roundrobin.uplink_thread import UplinkThread
 from gandy.wire.calls import CANCEL, CREDIT
 from gandy.worker.call_service import CallService
@@ -30,14 +19,14 @@ from gandy.worker.call_service import CallService
 log = logging.getLogger("gandy.worker")
 
 FLUSH_SECONDS: Final = 1.0  # that a reader waits for a full packet, as in the original
-BUFFERED_BYTES: Final = 2 * PACKET_BYTES  # bytes of a stream; with less, its command may go on
+BUFFERED_BYTES: Final = 2 * streams.PACKET_BYTES  # bytes of a stream; with less, its command may go on
 
 
-class DispatchStream(ServedStream):
+class DispatchStream(streams.ServedStream):
     """The stream of one dispatch. Any client that knows its handle may read it."""
 
     def __init__(self, dispatch: Dispatch) -> None:
-        super().__init__(dispatch.message, secrets.token_bytes(HANDLE_BYTES))
+        super().__init__(dispatch.message, secrets.token_bytes(streams.HANDLE_BYTES))
         self.dispatch = dispatch
         self.flusher: asyncio.TimerHandle | None = None
         self.lease: asyncio.TimerHandle | None = None
@@ -103,11 +92,16 @@ class WorkerStreams:
 
     def _on_more(self, message: wire.QueueMessage, handle: bytes = b"", flag: bytes = b"") -> None:
         stream = self._streams.get(handle)
-        if stream is None or flag == ABORT:
+        if stream is None or flag == streams.ABORT:
             is_valid = 0 < len(handle) <= MAX_HANDLE_BYTES
             if stream is not None:
                 self.break_off(stream)
-            self._reply(message, encode_packet(Packet(ABORTED, RAW, handle)) if is_valid else wire.FAILED)
+            self._reply(
+                message,
+                streams.encode_packet(streams.Packet(streams.ABORTED, streams.RAW, handle))
+                if is_valid
+                else wire.FAILED,
+            )
         elif stream.asked is not None or message.command != wire.TRACKEXEC:
             self._reply(message, wire.FAILED, b"another request for this stream is under way")
         else:
@@ -125,7 +119,7 @@ class WorkerStreams:
         """Its reader is there."""
         if stream.lease is not None:
             stream.lease.cancel()
-        stream.lease = self._loop.call_later(parse_lease(stream.host_id), self._expire, stream)
+        stream.lease = self._loop.call_later(streams.parse_lease(stream.host_id), self._expire, stream)
 
     def _expire(self, stream: DispatchStream) -> None:
         log.warning("the reader of a stream of %s is gone", stream.dispatch.command.name)

@@ -6,6 +6,7 @@ from threading import Event as Flag
 from typing import Final
 
 from gandy.clocks import read_monotonic
+from gandy.doors.roundrobin import uplink_events
 from gandy.doors.roundrobin.codes import format_code
 from gandy.doors.roundrobin.console.connection import ConsoleConnection
 from gandy.doors.roundrobin.console.screen import BASIC, Screen
@@ -13,16 +14,6 @@ from gandy.doors.roundrobin.console.shell import ConsoleCommand
 from gandy.doors.roundrobin.console.traffic import format_id
 from gandy.doors.roundrobin.console.waiting import wait_for
 from gandy.doors.roundrobin.streams import BLOCK_TOTAL, HANDLE_BYTES, StreamWriter, make_blocks
-from gandy.doors.roundrobin.uplink_events import (
-    Connected,
-    Deregistered,
-    Dispatched,
-    Event,
-    RegisterConfirmed,
-    RegisterRefused,
-    StreamRequested,
-    Unreachable,
-)
 from gandy.doors.roundrobin.wire import FAILED, PING, RR_STREAM, TRACKEXEC, QueueMessage, make_response, parse_count
 from gandy.doors.sockets.curve import ClientKeys
 from gandy.net.exposure import parse_tcp
@@ -77,31 +68,31 @@ class ConsoleWorker:
 
     # In the thread of the connection
 
-    def _on_events(self, events: list[Event]) -> None:
+    def _on_events(self, events: list[uplink_events.Event]) -> None:
         for event in events:
             self._on_event(event)
 
-    def _on_event(self, event: Event) -> None:
+    def _on_event(self, event: uplink_events.Event) -> None:
         match event:
-            case Dispatched(ticket, message):
+            case uplink_events.Dispatched(ticket, message):
                 payload = self._work(message)
                 self._log("Sending INCREMENT message...")
                 self._connection.finish(ticket, make_response(message, *payload))
-            case StreamRequested(message):  # our streams are over with their first packet
+            case uplink_events.StreamRequested(message):  # our streams are over with their first packet
                 response = make_response(message, FAILED, b"there is no such stream any more")
                 if response is not None:
                     self._connection.send(response)
-            case RegisterConfirmed():
+            case uplink_events.RegisterConfirmed():
                 if self._registered.is_set():
                     self._log(f"Registered again with server at {self._url}")
                 self._registered.set()
-            case RegisterRefused(reason):
+            case uplink_events.RegisterRefused(reason):
                 self._screen.complain(f"{ROLE}: the server refuses: {reason}")
-            case Deregistered():
+            case uplink_events.Deregistered():
                 self._gone.set()
-            case Connected():
+            case uplink_events.Connected():
                 self._is_silent = False
-            case Unreachable() if not self._is_silent:
+            case uplink_events.Unreachable() if not self._is_silent:
                 self._is_silent = True
                 self._log(f"No server answers at {self._url}; trying again")
             case _:
