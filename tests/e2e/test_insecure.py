@@ -133,7 +133,7 @@ def test_a_worker_on_the_unix_socket_is_not_insecure(tmp_path: Path) -> None:
 def test_a_console_server_says_that_it_is_open(tmp_path: Path, level: str) -> None:
     words = ("console", "server", "-d", level, "--address", f"tcp://127.0.0.1:{find_port()}")
     told = Crew(tmp_path).run(*words, "--insecure", data=b"quit\n").stderr.decode()
-    assert f"SERVER: INSECURE: it is without keys, and open to {HERE}" in told
+    assert f"SERVER: INSECURE: it has no keys, and is open to {HERE}" in told
     told = Crew(tmp_path).run(*words, "--curve", str(tmp_path / "keys"), data=b"quit\n").stderr.decode()
     assert "INSECURE" not in told
 

@@ -7,17 +7,15 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from threading import Condition
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from gandy.bus.core.effects import News
 from gandy.bus.core.member import Delivery
 from gandy.bus.core.processes import Status
-from gandy.bus.ensemble import SPIN, Bus
+from gandy.bus.ensemble import SLICE, SPIN, Bus
 from gandy.bus.limits import MAX_UNFINISHED_DELIVERIES
 
 log = logging.getLogger("gandy.bus")
-
-SLICE: Final = 0.5  # seconds between two looks at a clock that may be corrected meanwhile
 
 
 class AsyncEnsemble(Bus):
@@ -44,7 +42,7 @@ class AsyncEnsemble(Bus):
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def close(self) -> None:
-        """Leave the ensemble, and tell the other processes. Tasks that wait get a LinkError."""
+        """Leave the ensemble, after announcing it to the other processes. Tasks that wait get a LinkError."""
         with self._room:
             self._is_leaving = True
             self._room.notify()

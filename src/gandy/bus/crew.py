@@ -45,7 +45,7 @@ class Signpost:
 
     def __init__(self, band: Bus, addresses: Sequence[Address], fingerprint: str) -> None:
         self._band = band
-        ip = band.process.rpartition(":")[0]  # of this machine, as others reach it
+        ip = band.process.rpartition(":")[0]  # of this machine, as other machines reach it
         places = [each._replace(host=ip) if each.host in (ANY, ANY_IPV4) else each for each in addresses]
         self._addresses = tuple(map(str, places))
         own = name_service(fingerprint)

@@ -84,7 +84,7 @@ class Service:
 
 
 class Bus:
-    """What both kinds of ensembles have in common: everything that does not wait."""
+    """What both kinds of ensembles share: everything that does not wait."""
 
     def __init__(
         self,
@@ -211,7 +211,7 @@ class Bus:
     def osc_in(self, service: str, port: int, *, tcp: bool = False, host: str = LOCALHOST) -> OscIn:
         """Listen for OSC at a port (0: any free one) of this machine, by UDP or TCP.
 
-        Messages of OSC programs to /a/b go to /service/a/b, whichever process offers the service. Time tags of bundles
+        Messages of OSC programs to /a/b go to /service/a/b, in any process that offers it. Time tags of bundles
         become shared times. Listening where other machines can connect needs an ensemble with `insecure`.
 
         Raises: ConfigError, LinkError.
@@ -226,7 +226,7 @@ class Bus:
         return (OscTcpOut if tcp else OscOut)(service, host, port, self._osc)
 
     def close(self) -> None:
-        """Leave the ensemble, and tell the other processes."""
+        """Leave the ensemble, after announcing it to the other processes."""
         self.engine.close()
         self._osc.close()
 
@@ -260,7 +260,7 @@ class Ensemble(Bus):
         self.close()
 
     def close(self) -> None:
-        """Leave the ensemble, and tell the other processes. Threads that wait get a LinkError."""
+        """Leave the ensemble, after announcing it to the other processes. Threads that wait get a LinkError."""
         super().close()
         with self._changed:
             self._changed.notify_all()

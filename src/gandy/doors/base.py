@@ -1,4 +1,4 @@
-"""What all doors for ZeroMQ peers have in common: the events that they take, and the worker table that they need."""
+"""What all doors for ZeroMQ peers share: the events that they take, and the worker table that they need."""
 
 from collections import Counter, deque
 from typing import NamedTuple, Protocol
@@ -21,7 +21,7 @@ class WorkerRegistry(Protocol):
     def add(self, info: WorkerInfo) -> KnownWorker: ...
 
     def remove(self, worker: str) -> None:
-        """For good."""
+        """Forget it for good."""
         ...
 
     def on_heard(self, worker: KnownWorker) -> None:

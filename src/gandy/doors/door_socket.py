@@ -50,13 +50,13 @@ class ForemanRegistry:
 
 
 class DoorSocket:
-    """Implements `lane.Gate`."""
+    """Implements `foreman.call_timers.ClosableDoor`."""
 
-    def __init__(self, name: str, door: Door, router: Router, lane: CallTimers) -> None:
+    def __init__(self, name: str, door: Door, router: Router, timers: CallTimers) -> None:
         self._name = name
         self._door = door
         self._router = router
-        self._call_timers = lane
+        self._call_timers = timers
         self._loop = asyncio.get_running_loop()
         self._flush_is_due = False
         self._warned: Counter[str] = Counter()  # how many dropped messages the log knows of
@@ -102,7 +102,9 @@ class DoorSocket:
         self._door.on_time(now)
         if self._router.refused != self._refused:
             log.warning(
-                "the %s door refused %d handshakes: no key of ours", self._name, self._router.refused - self._refused
+                "the %s door refused %d handshakes without a valid key",
+                self._name,
+                self._router.refused - self._refused,
             )
             self._refused = self._router.refused
         if now - self._warned_at >= WARNING_PERIOD and self._door.dropped != self._warned:

@@ -32,7 +32,7 @@ class WorkerFace(NamedTuple):
 
     options: tuple[Option, ...]
     refused: tuple[tuple[str, tuple[str, ...]], ...]  # reasons, and the options of other workers that they refuse
-    run: Callable[[Values, Values], int]  # with the door's own options, and the others that are left
+    run: Callable[[Values, Values], int]  # with the door's own options, and the remaining ones
     examples: tuple[str, ...] = ()
 
 
@@ -51,7 +51,7 @@ class DoorFace(NamedTuple):
         return "--" + self.switch.replace("_", "-")
 
     def take_own(self, ctx: click.Context, values: Values) -> Values | None:
-        """Take this door's options out of all. None: it is not opened. Raises: UsageError, if only others are given."""
+        """Take this door's options out of all. None: it is not opened. Raises: UsageError if its switch is missing."""
         names = [name for name in values if name == self.switch or name.startswith(f"{self.switch}_")]
         own = {name: values.pop(name) for name in names}
         if own[self.switch] is not None:

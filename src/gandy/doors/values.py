@@ -46,7 +46,7 @@ def encode_payload(value: object) -> tuple[bytes, ...]:
     if not isinstance(value, list | tuple):
         return (_encode_frame(value),)
     if len(value) > MAX_PAYLOAD_FRAMES:
-        raise ValueError(f"a list of {len(value):,}, and {MAX_PAYLOAD_FRAMES} frames is the limit")
+        raise ValueError(f"a list of {len(value):,}, the limit is {MAX_PAYLOAD_FRAMES} frames")
     frames = tuple(map(_encode_frame, value))
     if b"" in frames:
         raise ValueError("a list with an empty element: an empty frame would end the message")

@@ -297,7 +297,7 @@ def test_failures_are_told(tmp_path: Path) -> None:
             (b"tell", b"empty"): "an empty frame would end",
             (b"tell", b"other"): "KeyError",
             (b"\x01", b"extra"): "ping() takes 0 positional arguments",
-            (b"\x0a", b"STREAM_ID", b"2048"): "rr_stream gives 1024 bytes, and not 2048",
+            (b"\x0a", b"STREAM_ID", b"2048"): "rr_stream sends 1024 bytes, not 2048",
         }.items():
             status, text = server.ask(worker, b"1234", *args)
             assert status == b"\x28\x00"
@@ -504,7 +504,7 @@ def test_worker_with_keys_works_for_a_server_with_keys(tmp_path: Path) -> None:
         (
             ["--roundrobin", "tcp://127.0.0.1:1", "--insecure", "--roundrobin-command", "0x20=cook"],
             1,
-            "no command cook is installed",
+            "the command cook is not installed",
         ),
         (["--roundrobin", "tcp://127.0.0.1:1", "--curve", "/nowhere"], 1, "/nowhere"),
     ],

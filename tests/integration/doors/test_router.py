@@ -597,8 +597,8 @@ def test_an_address_that_is_taken_is_refused() -> None:
     [
         ("tcp://192.0.2.1:0", "no such address"),
         ("tcp://192.0.2.1:6714", "no such address"),
-        ("tcp://no-such-machine.invalid:6714", "no machine is known"),
-        (f"tcp://{'x' * 300}:6714", "no machine is known"),
+        ("tcp://no-such-machine.invalid:6714", "unknown host"),
+        (f"tcp://{'x' * 300}:6714", "unknown host"),
         ("ipc:///tmp/x", "not an address"),
         (Address("unix", "/tmp/x"), "tcp://HOST:PORT"),
     ],

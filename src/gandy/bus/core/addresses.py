@@ -93,7 +93,7 @@ class AddressTree(Generic[H]):
         return self._count
 
     def add(self, path: str, handler: H) -> None:
-        """At a path such as `/a/b`; an empty path, or a mark alone, stands for every message. Raises: ConfigError."""
+        """At a path such as `/a/b`; an empty path, or a mark alone, stands forevery message. Raises: ConfigError."""
         path = check_path(path)
         if self._count >= self._max_handlers:
             raise ConfigError(f"a service has at most {self._max_handlers:,} handlers: remove some")

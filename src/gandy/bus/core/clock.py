@@ -65,7 +65,7 @@ def compute_offset(shared: Shared, local: Monotonic) -> float:
 
 
 def add_offset(local: Monotonic, offset: float) -> Shared:
-    """The shared time at a local time, which is ahead of it by so many seconds."""
+    """The shared time at a local time, if it is ahead of local time by this many seconds."""
     return Shared(float(local) + offset)
 
 
@@ -80,7 +80,7 @@ class SharedClock:
         return self._line is not None
 
     def read(self, local: Monotonic) -> Shared:
-        """The shared time. Raises: LocalProtocolError, where the clock was never set."""
+        """The shared time. Raises: LocalProtocolError if the clock was never set."""
         return self._get_line().read(local)
 
     def offset_at(self, local: Monotonic) -> float:
@@ -103,7 +103,7 @@ class SharedClock:
         return local
 
     def set(self, shared: Shared, local: Monotonic) -> None:
-        """Whatever it was before."""
+        """Set it, whether or not it was set before."""
         self._line = _Line(local, shared)
 
     def lead(self, local: Monotonic, beginning: Shared) -> None:
@@ -163,8 +163,8 @@ class Bracket(NamedTuple):
 class ClockFollower:
     """Asks a leader for its time, and steers a clock to it.
 
-    Each reply bounds the offset for sure, whichever way took longer. The overlap of all of them, each widened by the
-    drift since, is narrower than the best single one.
+    Each reply bounds the offset, whether the request or the reply took longer. The overlap of all bounds, each widened
+    by the drift since, is narrower than the best single one.
     """
 
     def __init__(
@@ -220,7 +220,7 @@ class ClockFollower:
     def on_reply(self, serial: int, time: Shared, now: Monotonic) -> Correction | None:
         """How the clock was corrected. None: the reply does not count, or more are needed.
 
-        After SET we are synchronised, and the other processes must be told.
+        After SET we are synchronised, and the other processes must hear of it.
         """
         sent = self._sent.pop(serial, NEVER)
         if now < sent or not 0 <= float(time) <= MAX_SHARED_TIME:
@@ -311,7 +311,7 @@ class LeadEvent(Enum):
 
 
 class LeadAct(Enum):
-    """What follows from it, in order."""
+    """What a member does about it, in order."""
 
     OFFER = "offer"  # the service `_cs`; whatever our clock shows is right
     ANNOUNCE = "announce"  # `_cs` again: for programs of 2016 the last announcement counts

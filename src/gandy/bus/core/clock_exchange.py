@@ -14,7 +14,7 @@ from gandy.moments import Monotonic
 
 
 class ClockExchange:
-    """Asks the leader for the time, answers if we lead, and says who leads."""
+    """Asks the leader for the time, answers if we lead, and announces which process leads."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class ClockExchange:
         self._output = output
 
     def greet(self, process: Process, is_synced: bool) -> None:
-        """After the init message, which says the same, but not to the programs of 2016."""
+        """Say that we know the time, if the peer does not read that in the init message: programs of 2016 do not."""
         if is_synced and not self._dialect.reads_sync_of_init:
             self._send_synced(process)
         process.knows_our_state = is_synced

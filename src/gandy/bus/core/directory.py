@@ -53,7 +53,7 @@ class ServiceDirectory:
             self._send_all(Services(self._name, removed=tuple(self._list_own())))
 
     def _list_own(self) -> list[str]:
-        """The clock comes last."""
+        """Our services; the clock comes last."""
         return sorted(self._own, key=CLOCK_SERVICE.__eq__)
 
     def _send_all(self, services: Services) -> None:

@@ -20,12 +20,12 @@ def is_discovery(data: bytes) -> bool:
 
 
 def meeting_time(dialect: Dialect) -> float:
-    """Seconds in which a new process and an old one meet."""
+    """Seconds until a new process and an old one have met."""
     return sending_time(max(FIRST_MESSAGES, len(dialect.ports)))
 
 
 def sending_time(messages: int = FIRST_MESSAGES) -> float:
-    """Seconds in which a process sends its first so many discovery messages."""
+    """Seconds that a process takes for its first discovery messages."""
     total, interval = 0.0, DISCOVERY_INTERVAL
     for _ in range(messages):
         total, interval = total + interval, grow_interval(interval)
@@ -38,7 +38,7 @@ class Announcer:
     def __init__(
         self, dialect: Dialect, own_port: int, has_network: bool, peers: Sequence[str], now: Monotonic
     ) -> None:
-        """`peers` are hosts that broadcasts do not reach."""
+        """`peers`: hosts that broadcasts do not reach."""
         self._ports = dialect.list_targets(own_port)
         # Once to the other ports too: else an old process at a later port is found only by its own messages, of which
         # each port gets one in a minute.

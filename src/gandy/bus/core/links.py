@@ -41,7 +41,7 @@ class Endpoints(NamedTuple):
 
     @property
     def name(self) -> str:
-        """docs/protocol/bus.md, rule 1."""
+        """The name of the process: docs/protocol/bus.md, rule 1."""
         return f"{self.ip}:{self.tcp_port}"
 
 
@@ -51,7 +51,7 @@ class Reactions(NamedTuple):
     greet: Callable[[Process, Monotonic], None]  # introduce us: the link is there
     on_found: Callable[[Process], None]  # its init message has come
     repeat: Callable[[bytes, Order], bool]  # True if the message went where an earlier one with its head went
-    on_message: Callable[[bytes, Order, Process, Monotonic], None]  # for all others; raises: RemoteProtocolError
+    on_message: Callable[[bytes, Order, Process, Monotonic], None]  # for any other message; raises: RemoteProtocolError
     on_lost: Callable[[Process, Monotonic], None]  # one that was found
 
 
@@ -84,7 +84,10 @@ class Links:
     # Discovery
 
     def on_discovery(self, data: bytes, ip: str, now: Monotonic) -> None:
-        """docs/protocol/bus.md, rules 6 and 7. Raises: RemoteProtocolError."""
+        """Connect to a new process, or introduce us to it: docs/protocol/bus.md, rules 6 and 7.
+
+        Raises: RemoteProtocolError.
+        """
         decode = _decode_cached if len(data) <= MAX_DISCOVERY_BYTES else decode_discovery
         message = decode(data, self._dialect)
         if message.app != self._app or message.process == self._name or message.process in self.processes:
@@ -107,7 +110,7 @@ class Links:
         self._output.effects.append(Connect(link.number, message.ip, message.tcp_port))
 
     def guess_order(self, ip: str) -> Order:
-        """Of a datagram of 2016, which does not say it: that of the processes at this IP, if all have the same."""
+        """The byte order of a 2016 datagram: that of the processes at this IP, if they agree."""
         orders = {process.order for process in self.processes.values() if process.ip == ip}
         return orders.pop() if len(orders) == 1 else self._dialect.order
 

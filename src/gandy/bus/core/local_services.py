@@ -55,7 +55,7 @@ class RawMessage(NamedTuple):
 
 
 class LocalService:
-    """One of them."""
+    """A service of this process."""
 
     def __init__(self, tree: AddressTree[Handler], is_osc: bool) -> None:
         self.tree = tree
@@ -159,7 +159,7 @@ class LocalServices:
             self._dropped["too many timed messages" if error.retryable else "too far ahead"] += 1
 
     def _take(self, message: RawMessage, now: Monotonic) -> None:
-        """Rule 17: timed messages wait, even late ones: others may be due before them. Raises: NotScheduled."""
+        """Rule 17: timed messages wait, even late ones, since earlier ones may be waiting. Raises: NotScheduled."""
         if message.time <= AT_ONCE:
             self._deliver(message, now)
         elif not self._time.is_synced(now):

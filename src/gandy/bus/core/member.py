@@ -29,7 +29,7 @@ __all__ = ["Delivery", "Endpoints", "Member"]
 
 
 class Member:
-    """One of them."""
+    """A member of an ensemble."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Member:
         first_patience: float = 0.0,
         max_datagram: int = MAX_DATAGRAM,
     ) -> None:
-        """`peers`: hosts that broadcasts do not reach. `beginning`: the shared time now, should we lead first.
+        """`peers`: hosts that broadcasts do not reach. `beginning`: the shared time now, if we are the first to lead.
 
         `first_patience`: seconds to wait for a leader before we begin a new time, where discovery may get lost.
         `max_datagram`: bytes of the longest message that fits one.
@@ -102,7 +102,7 @@ class Member:
         return Status.LOCAL if is_synced else Status.LOCAL_NOTIME
 
     def close(self) -> None:
-        """Tell the other processes, and cut all links. Nothing may be called after it."""
+        """Announce that we leave, and cut all links. Nothing may be called after it."""
         self.services.on_close()
         self.links.close()
 

@@ -20,7 +20,7 @@ from gandy.moments import Monotonic, Shared
 
 
 class Outbox:
-    """Sends for one member."""
+    """Sends the messages of one member's program."""
 
     def __init__(
         self,
@@ -63,9 +63,7 @@ class Outbox:
         process = self._find_target(service)
         if at is not None:
             self.check_time(at, process, now)
-        if (
-            process is None
-        ):  # treated like a message from another process, so that the same mistakes have the same effect
+        if process is None:  # treated like a message from another process, so the same mistakes have the same effect
             self._local.accept(RawMessage(at or AT_ONCE, address, data, self._order, peek(data, self._order)[2]), now)
         elif is_reliable:
             self._effects.append(Write(process.link, frame(data)))
@@ -79,7 +77,7 @@ class Outbox:
         if process is not None and process.state is not ProcessState.OK:
             raise NoClock(f"{process.name}, which has the service, does not know the shared time yet")
         if not at - self._time.clock.read(now) <= HORIZON:  # its receiver would drop it; NaN fails this test too
-            raise NotScheduled(f"more than {HORIZON:g} s ahead is too far", retryable=False)
+            raise NotScheduled(f"a message can be at most {HORIZON:g} s ahead", retryable=False)
 
     def _draft(self, address: str, types: str) -> tuple[str, Draft]:
         parts = split_address(address)

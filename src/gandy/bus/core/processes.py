@@ -12,7 +12,7 @@ from gandy.moments import Monotonic
 
 
 class ProcessState(IntEnum):
-    """docs/protocol/bus.md, rule 10, in its order."""
+    """The states of docs/protocol/bus.md, rule 10, in order."""
 
     DISCOVERED = 1
     CONNECTING = 2
@@ -22,7 +22,7 @@ class ProcessState(IntEnum):
 
 
 class Status(IntEnum):
-    """Of a service, with the original's numbers: docs/protocol/bus.md, rule 13."""
+    """How a service can be reached, with the original's numbers: docs/protocol/bus.md, rule 13."""
 
     UNKNOWN = -1
     LOCAL_NOTIME = 0
@@ -36,7 +36,7 @@ class Status(IntEnum):
 
 
 class Process:
-    """Another member."""
+    """Another process of the ensemble, as this member knows it."""
 
     def __init__(self, name: str, ip: str) -> None:
         self.name = name
@@ -47,7 +47,7 @@ class Process:
         self.is_here = False  # its init message has come
         self.link = 0
         self.services: dict[str, None] = {}  # in the order of its announcements, so that runs can be repeated
-        self.knows_our_state = False  # we told it that we know the time, which cannot be taken back
+        self.knows_our_state = False  # it knows that we know the time, which cannot be taken back
 
     def move(self, state: ProcessState) -> None:
         self.state = state

@@ -35,7 +35,9 @@ class Schedule(Generic[T]):
     def add(self, time: Shared, item: T, now: Shared, size: int = 0) -> Handle:
         """An item that is late is due at once. `size`: its bytes. Raises: NotScheduled."""
         if not time - now <= self._horizon:  # NaN fails this test too
-            raise NotScheduled(f"{time - now:.3f} s ahead is too far: at most {self._horizon:g} s", retryable=False)
+            raise NotScheduled(
+                f"{time - now:.3f} s ahead is too far: the limit is {self._horizon:g} s", retryable=False
+            )
         if len(self._items) >= self._max_count:
             raise NotScheduled(f"{self._max_count} messages are waiting for their time already", retryable=True)
         if self._bytes + size > self._max_bytes:

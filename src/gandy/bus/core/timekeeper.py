@@ -15,7 +15,7 @@ class Heard(NamedTuple):
 
 
 class Timekeeper:
-    """The clock of one member. What other processes must hear is returned as acts."""
+    """The clock of one member. It returns as acts what other processes must hear."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class Timekeeper:
         patience: float = 0.0,
         first_patience: float = 0.0,
     ) -> None:
-        """`beginning`: the shared time now, should we lead first. For both kinds of patience see `on_time`."""
+        """`beginning`: the shared time now, if we are the first to lead. For both kinds of patience see `on_time`."""
         self.clock = SharedClock()
         self.follower = ClockFollower(self.clock)
         self.leads = False

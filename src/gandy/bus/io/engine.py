@@ -82,7 +82,7 @@ class Engine:
         self._thread.start()
 
     def close(self) -> None:
-        """Leave the ensemble, and tell the other processes."""
+        """Leave the ensemble, after announcing it to the other processes."""
         with self.lock:
             if self._is_closing:
                 return
@@ -98,7 +98,7 @@ class Engine:
     def ask(self, act: Callable[[Member, Monotonic], T]) -> T:
         """Call `act` with the member and the time, from any thread; effects are performed at once.
 
-        Raises: LinkError, where the engine is closed; and what `act` raises.
+        Raises: LinkError if the engine is closed; and what `act` raises.
         """
         with self.lock:
             if self._is_closing:

@@ -18,7 +18,7 @@ Events: TypeAlias = list[tuple[int, int]]  # file number, what epoll says of it
 
 
 class File(Protocol):
-    """A socket, or whatever else epoll takes."""
+    """A socket, or anything else that epoll takes."""
 
     def fileno(self) -> int: ...
 

@@ -59,10 +59,7 @@ class TcpLinks:
             try:
                 sock, _ = self._server.accept()
             except OSError as error:
-                if error.errno in (
-                    EMFILE,
-                    ENFILE,
-                ):  # connections left in the queue would wake us for ever
+                if error.errno in (EMFILE, ENFILE):  # connections left in the queue would wake us forever
                     self._is_full = True
                     self._poller.modify(self._server, 0)
                 break
@@ -90,7 +87,7 @@ class TcpLinks:
             self._put(link, data if link.session is None else link.session.seal(data))
 
     def drop(self, number: int) -> None:
-        """Close it. The member is not told."""
+        """Close it without a word to the member."""
         link = self._links.pop(number, None)
         if link is not None:
             if link.session is not None:
@@ -197,7 +194,7 @@ class TcpLinks:
         if sent < len(data):
             link.unsent += data[sent:]
             if len(link.unsent) > MAX_UNSENT_BYTES:
-                log.warning("a process does not read, and is cut")
+                log.warning("cutting the link to a process that does not read")
                 self._lose(link)
             elif link.is_open:
                 self._watch(link)

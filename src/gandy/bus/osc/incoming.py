@@ -1,4 +1,4 @@
-"""From OSC programs to a service of the bus, whichever process offers it."""
+"""From OSC programs to a service of the bus, in any process that offers it."""
 
 import socket
 from functools import partial
@@ -95,7 +95,7 @@ class OscIn(OscBridge):
         try:
             element = osc.decode(data)
         except RemoteProtocolError:
-            self._drop("it is no OSC")
+            self._drop("it is not OSC")
             return
         self._thread.engine.ask(partial(self._deliver, element))
 
@@ -133,7 +133,7 @@ class OscIn(OscBridge):
         except NotScheduled as error:
             self._drop("too many wait for their time" if error.retryable else "its time is too far away")
         except ValueError:
-            self._drop("it does not fit the bus")
+            self._drop("the bus cannot carry it")
 
 
 def _bind(host: str, port: int, is_tcp: bool) -> socket.socket:

@@ -57,7 +57,7 @@ class OscOut(OscBridge):
         except NoClock:
             self._drop("it has a time among its values, and the shared time is not known")
         except ValueError:
-            self._drop("it does not fit OSC")
+            self._drop("OSC cannot carry it")
         else:
             self._send(data)
 
@@ -114,7 +114,7 @@ class OscTcpOut(OscOut):
                 self._drop("there is no connection")
                 return
             if len(self._unsent) + len(data) > MAX_OSC_UNSENT_BYTES:
-                self._drop("the program does not read, and is cut")
+                self._drop("the program does not read; its connection is cut")
                 self._lose()
                 return
             self._unsent += frame(data)

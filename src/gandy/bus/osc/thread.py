@@ -130,7 +130,7 @@ def find_host(host: str, insecure: bool) -> str:
     try:
         ip = socket.gethostbyname(host) if host else "0.0.0.0"  # noqa: S104 - it is refused just below
     except OSError as error:
-        raise ConfigError(f"{host} is unknown: {error.strerror or error}") from None
+        raise ConfigError(f"unknown host {host}: {error.strerror or error}") from None
     if not insecure and not ip.startswith("127."):
         raise ConfigError(
             f"OSC has no keys, and {host or ip} is not this machine: only an ensemble with insecure=True may use it"

@@ -2,7 +2,7 @@
 
     message: time, a double | address, padded | types, padded | arguments
     bundle:  time | "#service", padded | { int32 length | message or bundle }*
-    TCP:     length, big-endian whatever the order of the rest | message or bundle
+    TCP:     length, always big-endian | message or bundle
 
 A datagram is one message. All but the length on TCP is in the byte order of the dialect or of the sender.
 """

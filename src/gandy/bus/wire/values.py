@@ -118,7 +118,7 @@ class Codec:
             try:
                 self._get_writer(item)(value)
             except _MISFIT as error:
-                return ValueError(f"argument {number}: {value!r:.60} is no {format_item(item)!r:.40}: {error}")
+                return ValueError(f"argument {number}: {value!r:.60} is not of type {format_item(item)!r:.40}: {error}")
         raise AssertionError("one of them did not fit")
 
     def decode_args(self, data: bytes, at: int) -> tuple[str, tuple[Any, ...]]:
@@ -210,7 +210,7 @@ class Codec:
 
         def write_array(values: Any) -> bytes:
             if not isinstance(values, list | tuple) or len(values) != len(item):
-                raise ValueError(f"a list of {len(item)} is wanted")
+                raise ValueError(f"expected a list of {len(item)}")
             return b"".join([write(*values[first:end]) for first, end, write in writers])
 
         return write_array
@@ -359,14 +359,14 @@ def write_text(text: str) -> bytes:
 
 def write_four(value: bytes) -> bytes:
     if len(value) != 4:
-        raise ValueError("4 bytes are wanted")
+        raise ValueError("expected 4 bytes")
     return bytes(value)
 
 
 def _write_constant(wanted: object) -> Writer:
     def write_constant(value: object) -> bytes:
         if value is not wanted:
-            raise ValueError(f"{wanted} is wanted")
+            raise ValueError(f"expected {wanted}")
         return b""
 
     return write_constant
@@ -375,7 +375,7 @@ def _write_constant(wanted: object) -> Writer:
 def _write_blob(pack: Callable[..., bytes]) -> Writer:
     def write_blob(value: Any) -> bytes:
         if not isinstance(value, bytes | bytearray | memoryview):  # bytes(3) is three zeros
-            raise TypeError("bytes are wanted")
+            raise TypeError("expected bytes")
         data = bytes(value)
         return pack(len(data)) + data + _BLOB_ZEROS[len(data) & 3]
 
@@ -385,7 +385,7 @@ def _write_blob(pack: Callable[..., bytes]) -> Writer:
 def _write_vector(pack: Callable[..., bytes], order: Order, code: str) -> Writer:
     def write_vector(values: Any) -> bytes:
         if not isinstance(values, list | tuple):
-            raise TypeError("a tuple of numbers is wanted")
+            raise TypeError("expected a tuple of numbers")
         data = struct.pack(f"{order}{len(values)}{code}", *values)
         return pack(len(data)) + data
 
@@ -395,7 +395,7 @@ def _write_vector(pack: Callable[..., bytes], order: Order, code: str) -> Writer
 def _write_character(pack: Callable[..., bytes]) -> Writer:
     def write_character(value: Any) -> bytes:
         if not isinstance(value, str) or not is_character(ord(value)):
-            raise ValueError("one character is wanted")
+            raise ValueError("expected one character")
         return pack(ord(value))
 
     return write_character
@@ -404,7 +404,7 @@ def _write_character(pack: Callable[..., bytes]) -> Writer:
 def _write_bool(pack: Callable[..., bytes]) -> Writer:
     def write_bool(value: Any) -> bytes:
         if not isinstance(value, int):
-            raise TypeError("a bool is wanted")
+            raise TypeError("expected a bool")
         return pack(bool(value))
 
     return write_bool

@@ -152,7 +152,7 @@ class PingPongDoor:
             self._part(worker, now, "was lost", undelivered)
 
     def _take_back(self, routing_id: bytes, call: int) -> bool:
-        """True, if the call was about to be sent. Now it is not: the worker may connect again before."""
+        """True if the call was about to be sent. Now it is not: the worker may connect again before."""
         for at, outgoing in enumerate(self.outbox):
             if outgoing.call == call and outgoing.frames[0] == routing_id:
                 del self.outbox[at]

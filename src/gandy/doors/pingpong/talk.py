@@ -169,7 +169,7 @@ class PingPongWorker:
         self._missed = 0  # periods without a message
 
     def start(self, now: Monotonic) -> list[bytes]:
-        """Frames for the new frontend. Raises: LocalProtocolError, where it has begun already."""
+        """Frames for the new frontend. Raises: LocalProtocolError if it has begun already."""
         self._move(WorkerEvent.START)
         return self._begin(now)
 
@@ -242,7 +242,7 @@ class PingPongWorker:
     def result(self, data: bytes, now: Monotonic) -> list[bytes] | None:
         """The job has ended. Gives what is to be sent: its result, or, where its frontend is gone, READY.
 
-        Raises: LocalProtocolError, where there was no job.
+        Raises: LocalProtocolError if there was no job.
         """
         if self.state is SideState.LEFT:
             return None

@@ -119,5 +119,5 @@ def explain_unsendable(data: bytes) -> str:
 
 
 def is_answer(frames: Sequence[bytes]) -> bool:
-    """True, if a worker meant this for a result, even if it is invalid: too long, or too many frames."""
+    """True if a worker meant this for a result, even if it is invalid: too long, or too many frames."""
     return len(frames) >= 2 and not frames[0] and frames[1] not in WORKER_WORDS

@@ -36,7 +36,7 @@ class PingPongService:
         """Raises: ConfigError, GandyError."""
         command = commands.find(name.encode())
         if command is None:
-            raise ConfigError(f"no command {name} is installed: --commands MODULE says where it is")
+            raise ConfigError(f"the command {name} is not installed: name its module with --commands MODULE")
         self._loop = asyncio.get_running_loop()
         self._target = calls.encode_target(name)
         self._flags = calls.STREAM if command.way.is_stream else 0

@@ -69,7 +69,7 @@ class BrokerWorkers:
         return self._by_peer.get(peer)
 
     def find_or_add(self, routing_id: bytes) -> BrokerWorker | None:
-        """None, if there are too many."""
+        """None if there are too many."""
         worker = self._workers.get(routing_id)
         if worker is None and len(self._workers) < MAX_WORKERS:
             worker = self._workers[routing_id] = BrokerWorker(routing_id)

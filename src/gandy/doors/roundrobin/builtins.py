@@ -13,7 +13,7 @@ async def rr_stream(_host_id: bytes | str, size: bytes | str | int) -> AsyncIter
     """What workers of the round-robin queue give: 1,024 bytes in blocks of any length. The host id is its reader's."""
     text = str(size).encode() if isinstance(size, int | str) else size
     if parse_count(text) != BLOCK_TOTAL:
-        raise ValueError(f"rr_stream gives {BLOCK_TOTAL} bytes, and not {text[:20].decode(errors='replace')}")
+        raise ValueError(f"rr_stream sends {BLOCK_TOTAL} bytes, not {text[:20].decode(errors='replace')}")
     for block in make_blocks(BLOCK_TOTAL, random.randint):
         yield block
 

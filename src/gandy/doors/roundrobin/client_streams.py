@@ -64,7 +64,7 @@ class ClientStreams:
         return stream
 
     def abort(self, request: ClientRequest) -> bool:
-        """Tell the reader that the rest will not come. False, if it has got nothing yet."""
+        """Tell the reader that the rest will not come. False if it has got nothing yet."""
         stream = self._find(request)
         if stream is None or not stream.has_begun:
             return False

@@ -53,7 +53,7 @@ class Clients:
         """EXEC or TRACKEXEC, with the sender at the end of its path."""
         entry = self._codes.find(message.args[0])
         if entry is None:
-            self.responder.fail(message, f"the command {format_code(message.args[0])} is unknown here")
+            self.responder.fail(message, f"unknown command {format_code(message.args[0])}")
             return
         client = self._find_or_add(message.path[-1])
         if client is None:
@@ -72,7 +72,7 @@ class Clients:
             self._submit(request)
 
     def _find_or_add(self, sender: bytes) -> QueueClient | None:
-        """None, if there are too many."""
+        """None if there are too many."""
         client = self._clients.get(sender)
         if client is None and len(self._clients) + len(self._gone) < MAX_CLIENTS:
             client = self._clients[sender] = QueueClient(self._board.add_peer(self._on_out))

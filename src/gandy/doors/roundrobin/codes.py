@@ -61,7 +61,7 @@ def parse_entry(text: str) -> Entry:
         raise ConfigError(f"{text!r} is not CODE=NAME, as in 0x20=resize")
     for word in words:
         if word not in ("stream", "repeatable"):
-            raise ConfigError(f"{text!r}: after the name come `stream` and `repeatable`, and not {word!r}")
+            raise ConfigError(f"{text!r}: after the name come `stream` and `repeatable`, not {word!r}")
     code = parse_code(code_text)
     if code in TAKEN:
         raise ConfigError(f"{text!r}: the queue itself uses the code {format_code(code)}")

@@ -1,7 +1,7 @@
 """The round-robin door (docs/protocol/roundrobin.md): which message is for the server, a worker or another peer.
 
 A message with an address on top is passed on. Any other is for the server: PING, what workers say about themselves,
-requests about streams. All the rest is for a worker, whichever has the next turn. Knows no sockets.
+requests about streams. Everything else is for the worker whose turn it is. It knows no sockets.
 """
 
 from collections import Counter, OrderedDict, deque

@@ -65,7 +65,7 @@ class Heartbeat:
         self._asked_at = None
 
     def on_pong(self, number: bytes) -> bool:
-        """True, if this answers the greeting: now there is a server."""
+        """True if this answers the greeting: now there is a server."""
         if not self.is_greeting or number != self._greeting:
             return False
         self.is_greeting = False

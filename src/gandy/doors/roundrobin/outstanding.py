@@ -52,7 +52,7 @@ class OutstandingCalls:
         return number
 
     def take_incremented(self, now: Monotonic) -> int | None:
-        """An INCREMENT came: the call that it ends, an answered one or else a cast. None, if there is neither."""
+        """An INCREMENT came: the call that it ends, an answered one or else a cast. None if there is neither."""
         self._incremented_at = now
         if self.answered:
             return self.answered.popleft()

@@ -1,6 +1,6 @@
 """A worker's registration at a round-robin server: its slots, which of them are taken, and what the server knows.
 
-It outlives servers: each new one is told the slots that are free then.
+It outlives servers: each new server learns which slots are free then.
 """
 
 from collections import deque
@@ -40,7 +40,7 @@ class Registration:
         return max(0, (self._slots or 0) - len(self._running))
 
     def register(self, slots: int, now: Monotonic) -> None:
-        """Take so many dispatches at once from now on, from this server and those that come after it."""
+        """Take up to this many dispatches at once from now on, from this server and those that come after it."""
         self._slots = slots
         self.is_worker = True
         self._goodbye = b""
@@ -74,7 +74,7 @@ class Registration:
         the original has it in its queue when the slot comes back, sends it twice, and dies of that.
         """
         self._running.discard(ticket)
-        if self._outbox.has_server:  # else REGISTER tells the next server how many are free
+        if self._outbox.has_server:  # else REGISTER says to the next server how many are free
             self._return_slot(ticket, now)
         if response is not None:
             self._outbox.send(response)

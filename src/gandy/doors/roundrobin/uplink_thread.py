@@ -25,7 +25,7 @@ from gandy.moments import Monotonic
 log = logging.getLogger("gandy.doors.sockets")
 
 HIGH_WATER: Final = 100_000  # messages that wait in a socket, as in the original
-READS_PER_TURN: Final = 1_000  # messages that are read before others get their turn
+READS_PER_TURN: Final = 1_000  # messages that are read before any is sent
 LAST_SUFFIX: Final = 1_000_000  # of a routing id, as in the original
 
 IDS: Final = MessageIds()  # they count for the whole process, as in the original
@@ -177,7 +177,7 @@ class UplinkThread(DealerThread):
 
 def make_routing_id(url: str) -> bytes:
     """As the original's workers and clients make theirs."""
-    suffix = f":{random.randint(1, LAST_SUFFIX)}".encode()  # noqa: S311 - it need only differ from those of others
+    suffix = f":{random.randint(1, LAST_SUFFIX)}".encode()  # noqa: S311 - it need only differ from those of other peers
     return url.encode()[: MAX_ROUTING_ID - len(suffix)] + suffix
 
 

@@ -86,7 +86,7 @@ class RoundRobinService:
             async with asyncio.timeout(GOODBYE_SECONDS):
                 await self._gone.wait()
         except TimeoutError:
-            log.warning("%s may not know that this worker stops", self._uplink.url)
+            log.warning("%s has not confirmed that this worker leaves", self._uplink.url)
         try:
             async with asyncio.timeout(FAREWELL_SECONDS):
                 while self._dispatches:
@@ -139,7 +139,7 @@ class RoundRobinService:
         entry = self._codes.find(code)
         command = self._commands.find(entry.name.encode()) if entry is not None else None
         if entry is None or command is None:
-            # The original neither answers nor gives the slot back, and has one less for ever.
+            # The original neither answers nor gives the slot back, and has one less forever.
             what = entry.name if entry is not None else format_code(code)
             log.warning("the server sent the command %s, which this worker does not have", what)
             text = f"the worker does not have the command {what}"
@@ -233,6 +233,6 @@ def run(
     table = CommandCodes(codes)
     missing = [entry.name for entry in table if installed.find(entry.name.encode()) is None]
     if missing:
-        raise ConfigError(f"no command {missing[0]} is installed: --commands MODULE says where it is")
+        raise ConfigError(f"the command {missing[0]} is not installed: name its module with --commands MODULE")
     folder = Path(home) / OUTPUT_NAME / f"roundrobin-{about.name}"
     return work(lambda: RoundRobinService(address, about.slots, installed, table, folder, preload, keys))

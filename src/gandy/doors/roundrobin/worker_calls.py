@@ -79,7 +79,7 @@ class WorkerStream:
         else:
             raise ValueError(f"it has more than {MAX_FLOW_BYTES:,} bytes: ask for a stream")
         if self.reader.is_aborted:
-            raise ValueError("its worker gave it up")
+            raise ValueError("its worker aborted it")
         if self.reader.is_finished and self._whole is None:
             flow.close()
         elif self.reader.is_finished:
@@ -144,7 +144,7 @@ class WorkerCalls:
         body += payload
         if len(body) > MAX_FLOW_BYTES:
             del self.bodies[call.id]
-            self._fail(call.id, "ValueError", f"arguments may have {MAX_FLOW_BYTES:,} bytes there")
+            self._fail(call.id, "ValueError", f"this worker takes at most {MAX_FLOW_BYTES:,} bytes of arguments")
         elif flags & calls.LAST:
             del self.bodies[call.id]
             self._give(call, bytes(body))
@@ -172,7 +172,7 @@ class WorkerCalls:
         entry = self._get_entry(call)
         try:
             if call.flags & calls.PICKLED:
-                raise ValueError("its worker does not know pickles")
+                raise ValueError("its worker does not accept pickles")
             frames = encode_payload(decode_args(body))
         except ValueError as error:
             self._fail(call.id, "ValueError", f"the arguments cannot be written as frames: {error}")
@@ -202,7 +202,7 @@ class WorkerCalls:
     # From the worker
 
     def on_increment(self, now: Monotonic) -> bool:
-        """False, if no call has a slot that this could return."""
+        """False if no call has a slot that this could return."""
         ended = self.outstanding.take_incremented(now)
         if ended is None:
             released = self.outstanding.release_oldest()
@@ -216,7 +216,7 @@ class WorkerCalls:
         return True
 
     def on_response(self, message: wire.QueueMessage, now: Monotonic) -> bool:
-        """False, if it answers nothing that this worker has."""
+        """False if it answers nothing that this worker has."""
         for number, stream in self.streams.items():
             if stream.asked and (message.to, message.id) == ((), stream.asked):
                 stream.asked = b""
@@ -309,7 +309,7 @@ class WorkerCalls:
         request = self._parts.clients.find(self._peer.serves[number])
         if request is not None:
             request.is_undelivered = True
-        self._end(number, calls.REFUSED, calls.encode_refusal(calls.BUSY, "its worker was gone, and has not begun it"))
+        self._end(number, calls.REFUSED, calls.encode_refusal(calls.BUSY, "its worker left before it began the call"))
 
     def on_time(self, now: Monotonic) -> None:
         for number in self.outstanding.list_given_up(now, UNANSWERED_PAUSE):

@@ -126,7 +126,7 @@ class WorkerStreams:
         self.break_off(stream)
 
     def _flush_later(self, stream: DispatchStream) -> None:
-        """A reader does not wait for ever for a full packet."""
+        """A reader does not wait forever for a full packet."""
         stream.flusher = self._loop.call_later(FLUSH_SECONDS, self._send_packet, stream, True)
 
     def _send_packet(self, stream: DispatchStream, at_once: bool = False) -> None:

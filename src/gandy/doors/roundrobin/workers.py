@@ -88,7 +88,7 @@ class Workers:
     # Registration
 
     def register(self, routing_id: bytes, slots: int, now: Monotonic, is_ready: bool = False) -> bool:
-        """So many slots are free from now on. False, if the table is full.
+        """Register a worker with this many free slots. False if the table is full.
 
         With `is_ready`, the worker did not just start, and can be given calls at once.
         """
@@ -162,7 +162,7 @@ class Workers:
             self._remove(worker, now)
 
     def _remove(self, worker: RegisteredWorker, now: Monotonic, undelivered: Iterable[int] = ()) -> None:
-        """Calls that it has begun are lost. The others go to other workers."""
+        """Calls that it has begun are lost. Those that it has not begun go to other workers."""
         worker.calls.is_closed = True
         self._announce(worker)  # first, or it would be given the calls that it refuses
         worker.calls.refuse_unbegun(set(undelivered))
@@ -182,7 +182,7 @@ class Workers:
         self._maybe_remove(worker, now)
 
     def on_response(self, routing_id: bytes, message: QueueMessage, now: Monotonic) -> bool:
-        """False, if it answers nothing that this worker has."""
+        """False if it answers nothing that this worker has."""
         worker = self._workers.get(routing_id)
         return worker is not None and worker.calls.on_response(message, now)
 

@@ -76,17 +76,17 @@ def _make_router(context: zmq.Context[Socket], routing_id: bytes, max_message: i
 
 
 def _resolve(address: Address) -> str:
-    """The number of a host. libzmq looks up names for sockets that connect only."""
+    """The IP of a host. libzmq looks up names only for sockets that connect."""
     if address.scheme != "tcp":
         raise ConfigError(f"cannot listen at {address}: ZeroMQ doors are at tcp://HOST:PORT")
     if address.host == "*":
         return "*"
-    if address.host == "localhost":  # whatever a file on this machine says: it was let through as loopback
+    if address.host == "localhost":  # not what /etc/hosts says: it was let through as loopback
         return "127.0.0.1"
     try:
         found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     except (OSError, ValueError):
-        raise ConfigError(f"cannot listen at {address}: no machine is known by the name {address.host!r}") from None
+        raise ConfigError(f"cannot listen at {address}: unknown host {address.host!r}") from None
     return str(found[0][4][0])
 
 

@@ -40,7 +40,7 @@ class Connections:
         return not self._lost
 
     def note(self, peer: bytes, number: int, now: Monotonic) -> bool:
-        """A peer speaks over another connection than before. True, if it had one before."""
+        """A peer speaks over another connection than before. True if it had one before."""
         before = self.numbers.get(peer)
         if before is None and len(self.numbers) >= MAX_TRACKED_PEERS:
             return False

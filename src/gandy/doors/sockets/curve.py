@@ -60,7 +60,7 @@ class ServerKeys:
     def open(cls, folder: str | Path) -> "ServerKeys":
         """The keys of this folder. What is missing is made; two processes that start at once get the same.
 
-        Raises: ConfigError: other users can read a secret or add a key, or a file is no key.
+        Raises: ConfigError: other users can read a secret or add a key, or a file is not a key.
         """
         folder = Path(folder)
         try:
@@ -92,7 +92,7 @@ class ServerKeys:
         with os.scandir(self._clients) as entries:
             for entry in entries:
                 if entry.name.endswith(PUBLIC):
-                    # One bad file, or one that goes away at this moment, must not keep the others out.
+                    # One bad file, or one that goes away at this moment, must not keep the other peers out.
                     with suppress(OSError, ConfigError):
                         known[entry.name] = self._look(entry)
         self._known = known
@@ -104,7 +104,7 @@ class ServerKeys:
         known = self._known.get(entry.name)
         if known is not None and known.stamp == stamp:
             return known
-        if not stat.S_ISREG(state.st_mode):  # to open a pipe would wait for ever
+        if not stat.S_ISREG(state.st_mode):  # to open a pipe would wait forever
             raise ConfigError(f"{entry.path} is not a file")
         return _Known(stamp, _load_public(Path(entry.path)))
 
@@ -121,7 +121,7 @@ class ClientKeys:
     def open(cls, folder: str | Path) -> "ClientKeys":
         """The keys of this folder.
 
-        Raises: ConfigError: they are missing or no keys, or other users can read the secret.
+        Raises: ConfigError: they are missing or invalid, or other users can read the secret.
         """
         folder = Path(folder)
         try:
@@ -163,7 +163,7 @@ def _open_server(folder: Path) -> Pair:
 
 
 def _make_clients(folder: Path) -> None:
-    """With one pair, whole or not at all. Only where there is no folder: a key that was taken out stays out."""
+    """Make the folder of clients with one pair, in one step. If it exists, a key that was removed stays removed."""
     if (folder / CLIENTS).is_dir():
         return
     made = Path(tempfile.mkdtemp(prefix=f".{CLIENTS}-", dir=folder))

@@ -1,4 +1,4 @@
-"""A DEALER socket in a thread of its own: opened, renewed, watched and closed. What is said is not known here.
+"""A DEALER socket in a thread of its own: opened, renewed, watched and closed. It does not know what the messages mean.
 
 Any thread may wake it; all else happens in the thread.
 """
@@ -18,13 +18,13 @@ from gandy.poll_thread import PollThread
 
 log = logging.getLogger("gandy.doors.sockets")
 
-LONGEST_REST: Final = 60.0  # seconds; there are clocks that cannot wait for ever
+LONGEST_REST: Final = 60.0  # seconds; there are clocks that cannot wait forever
 LINGER: Final = 1.0  # seconds to send what is left, when it is closed
 FAILURE_PAUSE: Final = 1.0  # seconds until a connection that failed is tried again
 
 
 class Keys(Protocol):
-    """What makes a socket talk in secret."""
+    """What encrypts the traffic of a socket."""
 
     def apply(self, socket: "zmq.Socket[Any]", /) -> None: ...
 
@@ -56,14 +56,14 @@ class DealerThread:
         self._thread.start()
 
     def close(self, linger: float = LINGER) -> None:
-        """Send what is left, for at most so many seconds, and end."""
+        """Send what is left, for at most this many seconds, and end."""
         self._linger = linger
         self._thread.stop(linger + 5.0)
 
     def _wake(self) -> None:
         self._thread.wake()
 
-    # What others fill in
+    # For subclasses
 
     def _set_up(self, socket: "zmq.Socket[bytes]") -> None:
         """Before the socket connects."""
@@ -80,26 +80,26 @@ class DealerThread:
         raise NotImplementedError
 
     def _on_change(self) -> None:
-        """The monitor told one of the events that are watched."""
+        """One of the watched events happened."""
         raise NotImplementedError
 
     def _turn(self) -> None:
-        """See to all that there is."""
+        """Handle everything that is due."""
         raise NotImplementedError
 
     def _finish(self) -> None:
-        """Last words, before the socket is closed."""
+        """Send the last messages, before the socket is closed."""
 
     # The socket
 
     def _open(self) -> "tuple[zmq.Socket[bytes], zmq.Socket[bytes]]":
-        """A socket, and one that tells what happens to it. Raises: ZMQError."""
+        """A socket, and the one that monitors it. Raises: ZMQError."""
         socket = self._context.socket(zmq.DEALER)
         # Before it connects: a first connection that goes unnoticed would make the second look like the first.
         monitor = socket.get_monitor_socket(self.watched | zmq.EVENT_HANDSHAKE_FAILED_AUTH)
         try:
             socket.setsockopt(zmq.LINGER, 0)
-            socket.setsockopt(zmq.IPV6, "[" in self.url)  # else `localhost` may be ::1, where hardly anybody listens
+            socket.setsockopt(zmq.IPV6, "[" in self.url)  # else `localhost` may be ::1, where few servers listen
             self._set_up(socket)
             if self._keys is not None:
                 self._keys.apply(socket)

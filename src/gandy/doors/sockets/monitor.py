@@ -12,7 +12,7 @@ from gandy.doors.sockets.reader import Socket, SocketReader
 from gandy.moments import Monotonic
 
 ADDRESS: Final = "inproc://monitor"
-NOTICES_PER_TURN: Final = 200  # that are read in one go, before others on the loop have their turn
+NOTICES_PER_TURN: Final = 200  # that are read in one turn of the loop
 
 _CONNECTED: Final = int(zmq.EVENT_HANDSHAKE_SUCCEEDED)
 _DISCONNECTED: Final = int(zmq.EVENT_DISCONNECTED)

@@ -20,7 +20,7 @@ from gandy.doors.sockets.unsent import LARGE_FRAME, Unsent
 from gandy.doors.sockets.zap import ZapSocket
 from gandy.net.exposure import parse_tcp
 
-# What is handled in one go, before others on the loop have their turn. Whichever comes first.
+# What is handled in one turn of the loop: this many messages, or as many as fit this time.
 TURN_MESSAGES: Final = 200
 TURN_SECONDS: Final = 0.005
 
@@ -73,7 +73,7 @@ class Router:
 
     @property
     def refused(self) -> int:
-        """Handshakes of peers that have no key of ours."""
+        """Handshakes of peers without a valid key."""
         return self._zap.refused if self._zap is not None else 0
 
     def send(self, frames: list[bytes]) -> bool:
@@ -163,7 +163,7 @@ class Router:
         return True
 
     def _skip(self) -> bool:
-        """The rest of a message of too many frames, some in each turn. True, if it is behind us."""
+        """The rest of a message of too many frames, some in each turn. True when all of it is skipped."""
         for _ in range(MAX_FRAMES):
             if not self._socket.recv(_LAST, False).more:
                 self._is_skipping = False

@@ -20,7 +20,7 @@ class Unsent:
         self._bytes = 0
 
     def has_room(self, size: int) -> bool:
-        """True, if so many bytes more may be sent. Alone, a message of any size may."""
+        """True if this many more bytes may be sent. A single message may be of any size."""
         while self._trackers and self._trackers[0][0].done:
             self._bytes -= self._trackers.popleft()[1]
         return not self._trackers or self._bytes + size <= MAX_UNSENT_BYTES

@@ -12,7 +12,7 @@ from gandy.doors.sockets.reader import Socket, SocketReader
 ADDRESS: Final = "inproc://zeromq.zap.01"
 VERSION: Final = b"1.0"
 FRAMES: Final = 9  # sender, an empty one, version, request, domain, address, routing id, mechanism, public key
-REQUESTS_PER_TURN: Final = 200  # that are answered in one go, before others on the loop have their turn
+REQUESTS_PER_TURN: Final = 200  # that are answered in one turn of the loop
 
 _NOWAIT: Final = int(zmq.NOBLOCK)
 
@@ -26,7 +26,7 @@ class Authenticator:
         self._on_refused = on_refused
 
     def answer(self, frames: list[bytes]) -> list[bytes] | None:
-        """None, if it cannot be answered."""
+        """None if it cannot be answered."""
         if len(frames) < 4 or frames[1]:
             return None
         status, text, name = self._judge(frames)

@@ -1,6 +1,6 @@
 """The first generation as a table: which side may say what in which state, and which state follows.
 
-docs/protocol/v1.svg is drawn from this table by `make docs`. Whatever is missing is a protocol error.
+docs/protocol/v1.svg is drawn from this table by `make docs`. A step that is not in it is a protocol error.
 """
 
 from collections.abc import Mapping

@@ -48,7 +48,7 @@ class V1Link:
         self.state = V1State.CLOSED
 
     def fail(self, text: str, code: ErrorCode) -> RemoteProtocolError:
-        """The error to raise for a message that is well-formed and still cannot be."""
+        """The error to raise for a message that is well-formed but impossible here."""
         self.close()
         return RemoteProtocolError(text, code)
 

@@ -69,7 +69,7 @@ def _open(kind: V1Type, arg0: int, payload: Payload) -> V1Message:
 def encode(message: V1Message) -> bytes:
     """The frame of a message.
 
-    Raises: LocalProtocolError, where the message has no form in v1.
+    Raises: LocalProtocolError if the message has no form in v1.
     """
     try:
         return _encode(message)

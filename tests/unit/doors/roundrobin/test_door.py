@@ -93,7 +93,7 @@ def test_an_unknown_command_is_answered_with_a_failure_and_costs_no_slot(harness
     worker, client = harness.worker(), harness.client()
     client.track(b"\x99", b"x", id=b"1234")
     client.execute(b"\x99", b"x")
-    assert client.failures() == [(b"1234", "the command 0x99 is unknown here")]
+    assert client.failures() == [(b"1234", "unknown command 0x99")]
     assert worker.take() == []
     assert harness.list() == [(b"w", 1)]
     harness.check_empty()

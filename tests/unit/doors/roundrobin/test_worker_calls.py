@@ -451,7 +451,7 @@ def test_arguments_have_a_limit(harness: DoorHarness, native: NativeClient, monk
     harness.worker()
     native.say(calls.CALL, MORE, 1, 0, calls.encode_target("copy") + bytes(600))
     native.say(calls.BODY, 0, 1, 0, bytes(401))
-    assert native.results() == [(1, Failed("arguments may have 1,000 bytes there"))]
+    assert native.results() == [(1, Failed("this worker takes at most 1,000 bytes of arguments"))]
     native.say(calls.BODY, 0, 1, 0, bytes(401))
     harness.check_empty()
 

@@ -98,7 +98,7 @@ class ClientConsole:
     # One
 
     def _run(self, request: ConsoleRequest, command: str, timeout: float) -> bool:
-        """True, if it was answered."""
+        """True if it was answered."""
         try:
             self._wait_for(request, timeout)
         except Failed as failure:
@@ -135,7 +135,7 @@ class ClientConsole:
     # Many
 
     def _begin_bulk(self, what: str, command: str, total: int) -> bool:
-        """False, if there is no server: then each request would take its time to fail."""
+        """False if there is no server: then each request would take its time to fail."""
         self._log(f"Starting bulk {what} test")
         self._log(f"{total} tests")
         try:

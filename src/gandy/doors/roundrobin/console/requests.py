@@ -29,7 +29,7 @@ class RequestSender(Protocol):
 
 
 class ConsoleRequest(Protocol):
-    """A request, and perhaps others that follow from it. Each method returns the id of the response to wait for."""
+    """A request, and further ones that may follow from it. Each method returns the id of the response to wait for."""
 
     def begin(self, sender: RequestSender, timeout: float) -> bytes: ...
 
@@ -66,7 +66,7 @@ class StreamRequest:
         try:
             self._data += self._reader.receive(b"".join(response.args[:1]))
             if self._reader.is_aborted:
-                raise Failed("the worker gave the stream up")
+                raise Failed("the worker aborted the stream")
             if not self._reader.is_finished:
                 more = (MQS_MORE, HOST_ID, self._reader.handle, GO_ON)
                 return sender.request(*more, timeout=timeout, to=response.path[::-1])
@@ -86,7 +86,7 @@ class Bulk:
         self._under_way: dict[bytes, ConsoleRequest] = {}
         self.ended = 0
         self.successes = 0
-        self.reasons: Counter[str] = Counter()  # of the others
+        self.reasons: Counter[str] = Counter()  # why the rest failed
 
     @property
     def under_way(self) -> int:

@@ -24,7 +24,7 @@ BASIC: Final = 1
 STATS: Final = 2
 FRAMES: Final = 5
 
-CLOSE_SECONDS: Final = 1.0  # for what is left; a stopped terminal takes for ever
+CLOSE_SECONDS: Final = 1.0  # for what is left; a stopped terminal takes forever
 
 _WIPE: Final = "\r\x1b[K"  # the line that the cursor is in
 

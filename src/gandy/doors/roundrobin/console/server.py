@@ -58,7 +58,7 @@ class ServerConsole:
             raise
         screen.log(BASIC, f"{ROLE}: Listening at {self._address}")
         if keys is None:
-            screen.log(0, f"{ROLE}: INSECURE: it is without keys, and open to {describe_audience(address.host)}")
+            screen.log(0, f"{ROLE}: INSECURE: it has no keys, and is open to {describe_audience(address.host)}")
         screen.log(BASIC, f"{ROLE}: Up and running!")
 
     def close(self) -> None:
@@ -71,21 +71,21 @@ class ServerConsole:
     async def _serve(self, address: Address, keys: ServerKeys | None) -> None:
         self._loop = asyncio.get_running_loop()
         self._should_stop = asyncio.Event()
-        lane = CallTimers(Foreman(Reactor(), read_monotonic()))
+        timers = CallTimers(Foreman(Reactor(), read_monotonic()))
         try:
             activity = ActivityLog(self._screen)
             router = WatchedRouter(address, keys, activity)
             self._address = router.address
-            self._door = RoundRobinDoor(lane.switchboard, activity, CommandCodes(), Times(), MessageIds())
-            lane.add_door(DoorSocket("round-robin", self._door, router, lane))
-            activity.attach(router, self._door, lane)
+            self._door = RoundRobinDoor(timers.switchboard, activity, CommandCodes(), Times(), MessageIds())
+            timers.add_door(DoorSocket("round-robin", self._door, router, timers))
+            activity.attach(router, self._door, timers)
         except Exception as error:  # noqa: BLE001 - the thread that waits for us raises any
-            lane.close()
+            timers.close()
             self._opened.set_exception(error)
             return
         self._opened.set_result(None)
         await self._should_stop.wait()
-        lane.close()
+        timers.close()
         activity.traffic.on_close()
 
     def _show_workers(self) -> None:
@@ -127,12 +127,12 @@ class ActivityLog:
         self.traffic = Traffic(screen, ROLE)
         self._leaving: set[str] = set()  # workers that said so
 
-    def attach(self, router: Router, door: RoundRobinDoor, lane: CallTimers) -> None:
+    def attach(self, router: Router, door: RoundRobinDoor, timers: CallTimers) -> None:
         """Look at each message before and after the door has handled it."""
         if self._screen.level < BASIC:
             return
         self._door = door
-        self._call_timers = lane
+        self._call_timers = timers
         self._pass_on = router.on_message
         router.on_message = self._on_message
 

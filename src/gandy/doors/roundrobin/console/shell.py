@@ -33,7 +33,7 @@ class Console(Protocol):
 
 
 def run_console(role: str, level: int, home: str, make: Callable[[Screen], Console]) -> int:
-    """From its start to its end; gives the exit code. Raises: ConfigError."""
+    """From its start to its end; returns the exit code. Raises: ConfigError."""
     screen = Screen(level)
     logging.basicConfig(handlers=[ScreenHandler(screen, role)], level=logging.INFO, format="%(message)s", force=True)
     SIGNALS.install()
@@ -62,7 +62,7 @@ class Shell:
         }
 
     def run(self) -> int:
-        """Gives the exit code."""
+        """Returns the exit code."""
         while True:
             try:
                 word = self._words.take()
@@ -96,7 +96,7 @@ class Shell:
             self._screen.complain(f"{word} needs a number, {example}")
         elif not (text.isascii() and text.isdigit() and len(text) < 10 and 0 < int(text) <= MAX_BULK):
             shown = show_text(text[:SHOWN_CHARACTERS])
-            self._screen.complain(f"{word} needs a number from 1 to {MAX_BULK:,}, {example}; {shown} is none")
+            self._screen.complain(f"{word} needs a number from 1 to {MAX_BULK:,}, {example}; {shown} is not one")
         else:
             return int(text)
         return None

@@ -45,7 +45,7 @@ class Signals:
             raise KeyboardInterrupt
 
     def read(self, function: Callable[[], T]) -> T:
-        """A function that may wait for ever. Raises: KeyboardInterrupt, SystemExit."""
+        """A function that may wait forever. Raises: KeyboardInterrupt, SystemExit."""
         try:
             self._can_raise = True
             self.check()
@@ -64,7 +64,7 @@ SIGNALS: Final = Signals()  # there is one process
 
 
 def wait_for(flag: Event, seconds: float) -> bool:
-    """True, if it was set in time. Raises: KeyboardInterrupt, SystemExit."""
+    """True if it was set in time. Raises: KeyboardInterrupt, SystemExit."""
     deadline = read_monotonic() + seconds
     while not flag.wait(_get_step(deadline)):
         if read_monotonic() >= deadline:

@@ -88,7 +88,7 @@ class Terminal:
         readline.set_pre_input_hook(lambda: SIGNALS.shield(self._on_prompt))
 
     def read_line(self) -> str | None:
-        """Raises: KeyboardInterrupt, where nothing was typed. Else Ctrl-C is for what was."""
+        """Raises: KeyboardInterrupt if nothing was typed. Else Ctrl-C is for what was."""
         try:
             line = self._ask()
         except EOFError:

@@ -45,7 +45,7 @@ class ConsoleWorker:
         self._connection.register(SLOTS)
 
     def wait(self, seconds: float) -> bool:
-        """True, if the server has confirmed the REGISTER. If not, it is not repeated any more."""
+        """True if the server has confirmed the REGISTER. If not, it is not repeated any more."""
         try:
             self.is_registered = wait_for(self._registered, seconds)
         finally:  # also if the user interrupts it
@@ -60,7 +60,7 @@ class ConsoleWorker:
         self._connection.deregister()
 
     def wait_gone(self, seconds: float) -> bool:
-        """True, if the server has read the DEREGISTER."""
+        """True if the server has read the DEREGISTER."""
         return wait_for(self._gone, seconds)
 
     def close(self) -> None:
@@ -106,10 +106,10 @@ class ConsoleWorker:
                 self._log(f"PING id = {format_id(message.id)}")
             return ()
         if command != RR_STREAM:
-            # The original neither answers nor gives the slot back, and has one less for ever.
+            # The original neither answers nor gives the slot back, and has one less forever.
             return (FAILED, f"the worker does not have the command {format_code(command)}".encode())
         if len(args) < 2 or parse_count(args[1]) != BLOCK_TOTAL:
-            return (FAILED, b"rr_stream gives %d bytes, and no other number" % BLOCK_TOTAL)
+            return (FAILED, b"rr_stream sends %d bytes, and no other number" % BLOCK_TOTAL)
         self._log(f"STREAM id = {format_id(message.id)}")
         return (make_packet(),)
 

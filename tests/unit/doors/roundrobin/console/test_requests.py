@@ -68,7 +68,7 @@ def test_stream_in_several_packets_is_fetched_from_its_worker() -> None:
     ("frames", "reason"),
     [
         ((), "not a packet"),
-        ((packet(ABORTED, b""),), "gave the stream up"),
+        ((packet(ABORTED, b""),), "aborted the stream"),
         ((packet(FINISHED, DATA[:-1]),), "cut off"),
         ((packet(FINISHED, b""),), "0 bytes"),
     ],

@@ -55,7 +55,7 @@ def test_unknown_words_are_named(capfd: pytest.CaptureFixture[str]) -> None:
 def test_number_that_makes_no_sense_is_named(capfd: pytest.CaptureFixture[str], word: str) -> None:
     stage = Stage(f"jump {word} wink")
     assert stage.run() == 0
-    assert capfd.readouterr().err == f"jump needs a number from 1 to 100,000, as in: jump 100; {word} is none\n"
+    assert capfd.readouterr().err == f"jump needs a number from 1 to 100,000, as in: jump 100; {word} is not one\n"
     assert stage.done == ["wink"]
 
 
