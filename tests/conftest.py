@@ -1,4 +1,4 @@
-"""No test uses the home of whoever runs it. And how hard hypothesis looks: GANDY_HYPOTHESIS_PROFILE=soak for long."""
+"""No test uses the home of its user. And how hard hypothesis looks: GANDY_HYPOTHESIS_PROFILE=soak for long."""
 
 import atexit
 import os

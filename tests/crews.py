@@ -36,7 +36,7 @@ def feed(board: Switchboard, peer: Peer, data: bytes) -> int:
 
 
 class Seat:
-    """A link to the switchboard, and a hand that plays whoever is at its other end."""
+    """A link to the switchboard, and a hand that plays the peer at its other end."""
 
     def __init__(self, board: Switchboard) -> None:
         self.board = board
@@ -184,7 +184,7 @@ class Table:
 
 
 class Crew:
-    """A switchboard long after its start, and everybody at it."""
+    """A switchboard long after its start, and all its peers."""
 
     def __init__(
         self, now: float = 100.0, max_queued: int = MAX_QUEUED_CALLS, max_bytes: int = MAX_QUEUED_BYTES

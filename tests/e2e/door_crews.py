@@ -19,7 +19,7 @@ _names = count(1)
 
 
 class DoorCrew(Kitchen):
-    """A kitchen with both doors open, to everybody on this machine."""
+    """A kitchen with both doors open, to every user of this machine."""
 
     def __init__(self, home: Path, *words: str) -> None:
         self.roundrobin = f"tcp://127.0.0.1:{find_port()}"

@@ -87,7 +87,7 @@ class Fort(Kitchen):
             return peer.hear_answer()
 
     def is_well(self) -> bool:
-        """Whether somebody with a key is answered over the network."""
+        """True if a peer with a key is answered over the network."""
         with closing(self.open_client("client")) as peer:
             return isinstance(peer.ask(ask.GetStatus()), ask.ForemanStatus)
 

@@ -67,7 +67,7 @@ class Kitchen(Crew):
         )
 
     def talk(self, work: Callable[[gandy.AsyncClient], Awaitable[T]]) -> T:
-        """What somebody does with an asynchronous client; whoever hangs fails."""
+        """What a user does with an asynchronous client; a test that hangs fails."""
 
         async def go() -> T:
             async with gandy.AsyncClient(self.address) as client:

@@ -33,7 +33,7 @@ IS_QUIET: Final = os.environ.get("GANDY_QUIET_MACHINE") == "1"
 # Seconds. The shared clocks of one machine differ by less; nothing may begin before its time by more.
 CLOCK_ERROR: Final = 0.0005 if IS_QUIET else 0.005
 
-# Seconds in which all should have begun. A busy machine lets anybody wait.
+# Seconds in which all should have begun. On a busy machine any process may wait.
 SPREAD: Final = 0.02 if IS_QUIET else 1.0
 
 
@@ -53,7 +53,7 @@ class Band(Kitchen):
             return sum(row.knows_time for row in client.workers() if row.connected)
 
     def until_time(self) -> None:
-        """The foreman leads when nobody else did for two seconds."""
+        """The foreman leads when no other process did for two seconds."""
         with Client(self.address) as client:
             until(lambda: knows_time(client))
 

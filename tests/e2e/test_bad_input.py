@@ -112,7 +112,7 @@ def test_job_beyond_the_limits_is_refused(pair: Pair, words: tuple[str, ...], er
 
 
 @pytest.mark.parametrize("megabytes", [3, 9])
-def test_command_that_is_too_long_to_run_keeps_nobody_else_from_it(tmp_path: Path, megabytes: int) -> None:
+def test_command_that_is_too_long_to_run_keeps_no_other_from_it(tmp_path: Path, megabytes: int) -> None:
     """The kernel takes no such argument, and twice nine megabytes fit no frame. The crew must not choke on it."""
     crew = Crew(tmp_path)
     path = tmp_path / "job.toml"

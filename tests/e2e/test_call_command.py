@@ -297,6 +297,6 @@ def test_values_are_json_that_programs_can_read(kitchen: Kitchen) -> None:
 
 
 @pytest.mark.parametrize("words", [["--all"], ["--stream"], []], ids=str)
-def test_command_that_nobody_offers_is_told(kitchen: Kitchen, words: list[str]) -> None:
+def test_command_that_no_worker_offers_is_reported(kitchen: Kitchen, words: list[str]) -> None:
     done = kitchen.run("call", *words, "dance", code=1)
     assert (done.stdout, done.stderr) == (b"", b"gandy: no worker offers the command dance\n")

@@ -1,4 +1,4 @@
-"""kill -9 in the middle of calls: callers hear of it, repeatable calls go on, and nothing runs for nobody."""
+"""kill -9 in the middle of calls: callers hear of it, repeatable calls go on, and nothing runs without a caller."""
 
 import asyncio
 import signal
@@ -150,7 +150,7 @@ def test_calls_outlive_the_foreman_where_they_may(tmp_path: Path) -> None:
                 await call
             with pytest.raises(LinkError, match="no foreman is running"):
                 await client.call("ping")
-            await until_async(lambda: read_lines(once) == ["began", "cancelled", "ended"])  # it was for nobody
+            await until_async(lambda: read_lines(once) == ["began", "cancelled", "ended"])  # its caller was gone
             await asyncio.to_thread(kitchen.restart_foreman)
             assert await client.call("add", 1, 2) == 3  # also where the worker is not back yet
             await until_async(lambda: read_lines(again) == ["began", "cancelled", "ended", "began"])

@@ -1,4 +1,4 @@
-"""A long stream with a slow reader stays out of everybody's memory. The long version: GANDY_STREAM_BYTES=1000000000."""
+"""A long stream with a slow reader is in no memory. The long version: GANDY_STREAM_BYTES=1000000000."""
 
 import os
 from pathlib import Path

@@ -31,7 +31,7 @@ def test_reserved_slots_answer_though_the_crew_is_full_of_jobs(tmp_path: Path) -
         for number in range(20):
             assert client.call("ping") == "pong"
             assert client.call("add", number, 1) == number + 1
-        assert count_finished(job) == 0  # nobody had to end for it
+        assert count_finished(job) == 0  # no task had to end for it
         path.touch()
         assert job.wait(SOON).state is gandy.JobState.FINISHED
 

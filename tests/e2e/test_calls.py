@@ -112,7 +112,7 @@ def test_pickles_carry_what_msgpack_cannot(client: gandy.Client) -> None:
     assert list(client.stream("count", 3, pickle=True)) == [0, 1, 2]
 
 
-def test_what_cannot_be_sent_is_told_to_whoever_sends_it(client: gandy.Client) -> None:
+def test_what_cannot_be_sent_fails_at_the_sender(client: gandy.Client) -> None:
     with pytest.raises(TypeError, match="cannot be sent as msgpack"):
         client.call("echo", object())
     with pytest.raises(NotPicklable):
@@ -338,7 +338,7 @@ def test_cast_runs_and_says_nothing(client: gandy.Client, tmp_path: Path) -> Non
     book = tmp_path / "book"
     for text in ("one", "two"):
         client.cast("write", str(book), text)
-    client.cast("fail", "nobody hears of it")
+    client.cast("fail", "no client hears of it")
     until(lambda: sorted(read_lines(book)) == ["one", "two"])
 
 
@@ -581,7 +581,7 @@ def test_client_can_be_used_by_many_threads(kitchen: Kitchen, client: gandy.Clie
         assert list(pool.map(lambda number: client.call("add", number, 1), range(200))) == list(range(1, 201))
 
 
-# What nobody offers. These come last: a foreman that has just begun waits for workers that may be on their way.
+# What no worker offers. These come last: a foreman that has just begun waits for workers that may be on their way.
 
 
 def test_unknown_command_is_told(client: gandy.Client) -> None:
@@ -591,10 +591,10 @@ def test_unknown_command_is_told(client: gandy.Client) -> None:
         list(client.stream("dance"))
     with pytest.raises(UnknownCommand, match="dance"):
         client.call_all("dance")
-    client.cast("dance")  # nobody hears of it
+    client.cast("dance")  # no client hears of it
 
 
-def test_large_cast_that_nobody_takes_does_not_hang(kitchen: Kitchen) -> None:
+def test_large_cast_that_no_worker_takes_does_not_hang(kitchen: Kitchen) -> None:
     async def go(client: gandy.AsyncClient) -> None:
         with pytest.raises(UnknownCommand):
             await client.call("dance")

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*forkpty:DeprecationWarning")
 
 
 class Console:
-    """One of them, and somebody who types and reads."""
+    """One of them, with a terminal to type and read."""
 
     def __init__(self, home: Path, words: list[str], on_terminal: bool) -> None:
         self._on_terminal = on_terminal
@@ -242,7 +242,7 @@ def test_higher_levels_tell_of_messages_and_connections(stage: Stage) -> None:
     assert server.wait() == 0
 
 
-def test_line_that_comes_while_somebody_types_leaves_what_was_typed(terminals: Stage) -> None:
+def test_line_that_comes_while_the_user_types_leaves_what_was_typed(terminals: Stage) -> None:
     server = terminals.start_server()
     server.expect("> ")
     server.process.send("work")
@@ -349,7 +349,7 @@ def test_messages_wait_for_a_worker(stage: Stage) -> None:
 
 @pytest.fixture
 def held() -> Iterator[socket.socket]:
-    """A port that nobody else gets."""
+    """A port that no other program gets."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield held

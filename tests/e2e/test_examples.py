@@ -57,7 +57,7 @@ def test_an_example_runs(name: str, arguments: list[str], text: str) -> None:
 def test_an_example_runs_on_a_crew(crew: Crew, name: str, texts: list[str]) -> None:
     done = run(name, env=crew.environment)
     assert [text for text in texts if text not in done.stdout] == []
-    assert done.stderr == ""  # no bar where nobody looks, and no warnings
+    assert done.stderr == ""  # no bar without a terminal, and no warnings
 
 
 @pytest.fixture(scope="module")

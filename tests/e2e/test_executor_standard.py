@@ -251,7 +251,7 @@ def test_standard_tests_are_there() -> None:
 
 @pytest.fixture
 def pipe(tmp_path: Path) -> Path:
-    """Who reads it waits until somebody writes."""
+    """A reader waits until it is written to."""
     path = tmp_path / "pipe"
     os.mkfifo(path)
     return path
@@ -277,7 +277,7 @@ def test_arguments_of_pools_are_taken_or_explained(tmp_path: Path) -> None:
         gandy.Executor(f"unix:{tmp_path}/nobody")
 
 
-def test_cancelled_call_is_told_to_whoever_waits_for_many(pipe: Path) -> None:
+def test_cancelled_call_wakes_a_wait_for_many(pipe: Path) -> None:
     with gandy.Executor(max_workers=1) as executor:
         first, second, third = executor.submit(Path.read_text, pipe), executor.submit(abs, -1), executor.submit(abs, -2)
         _await_start(first)
@@ -335,13 +335,13 @@ def test_thousands_of_futures_from_many_threads_come_back_right() -> None:
 
 
 class _Bomb:
-    """Whoever opens it leaves."""
+    """A process that opens it leaves."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return sys.exit, (3,)
 
 
-def test_result_that_cannot_be_opened_harms_nobody_else() -> None:
+def test_result_that_cannot_be_opened_harms_no_other() -> None:
     with gandy.Executor() as executor:
         with pytest.raises(SystemExit):
             executor.submit(_Bomb).result(PATIENCE)
@@ -368,10 +368,10 @@ def test_worker_lets_go_of_arguments(pipe: Path) -> None:
             executor.submit(id, _Witness(pipe)).result(PATIENCE)
             assert told.result(PATIENCE) == "gone"
         finally:
-            os.close(os.open(pipe, os.O_RDWR | os.O_NONBLOCK))  # wakes whoever still waits for the other end
+            os.close(os.open(pipe, os.O_RDWR | os.O_NONBLOCK))  # wakes a task that still waits for the other end
 
 
-def test_executor_outlives_a_job_that_somebody_cancels(pipe: Path) -> None:
+def test_executor_outlives_a_job_that_a_user_cancels(pipe: Path) -> None:
     with gandy.Executor() as executor, gandy.Client() as client:
         future = executor.submit(Path.read_text, pipe)
         assert isinstance(future, FunctionFuture)
@@ -387,7 +387,7 @@ def test_future_of_a_closed_client_says_so(pipe: Path) -> None:
         _await_start(future)
     with pytest.raises(LinkError, match="goes on"):
         future.result(PATIENCE)
-    pipe.write_text("nobody hears it")
+    pipe.write_text("no task reads it")
 
 
 def test_iterable_that_fails_leaves_nothing_queued() -> None:

@@ -59,7 +59,7 @@ def test_task_that_fills_the_disk_can_be_cancelled_and_other_tasks_wait_for_room
         written = sum(len(piece) for piece in runaway.output())
         assert written > SIZE / 2, "what was written is kept"
         for kept in (output / "small").glob(f"{runaway.id}-*/0/*"):
-            kept.unlink()  # somebody makes room
+            kept.unlink()  # the user makes room
         assert waiting.wait().state is JobState.FINISHED
         assert b"".join(waiting.output()) == b"done\n"
         assert find_problem() == ""

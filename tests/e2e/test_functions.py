@@ -76,7 +76,7 @@ def test_large_arguments_go_whole(client: gandy.Client, crew: Crew) -> None:
     assert list(client.map(lambda place: table[place], range(0, 100, 7))) == [
         table[place] for place in range(0, 100, 7)
     ]
-    (crew.home / "arguments").chmod(0o700)  # they are there, and nobody else's
+    (crew.home / "arguments").chmod(0o700)  # they are there, and for one user only
     assert {path.stat().st_mode & 0o777 for path in (crew.home / "arguments").iterdir()} == {0o600}
 
 
@@ -331,7 +331,7 @@ def test_values_are_kept_for_a_while_only(tmp_path: Path) -> None:
     forgetful = ("foreman", "run", "--keep-results", "0")
     with crew.running(*forgetful), crew.running("worker", "run"), gandy.Client(address) as client:
         functions = client.functions(name="old")
-        assert functions.run(abs, -1).result(PATIENCE) == 1  # whoever waits gets it
+        assert functions.run(abs, -1).result(PATIENCE) == 1  # a client that waits gets it
         functions.close()
     with crew.running(*forgetful), gandy.Client(address) as client, pytest.raises(TaskFailed, match="no longer kept"):
         list(client.job(1).results())
@@ -376,7 +376,7 @@ def _repeat(number: int) -> bytes:
     return bytes([number]) * 6_000_000
 
 
-def test_map_survives_the_death_of_everybody(tmp_path: Path) -> None:
+def test_map_survives_the_death_of_all_processes(tmp_path: Path) -> None:
     with a_site(tmp_path, workers=2) as site, gandy.Client(f"unix:{site.home}/foreman.sock") as client:
         values = client.functions(retries=10).map(_square, range(CALLS), chunksize=2)
         seen, kills = [], -1

@@ -1,4 +1,4 @@
-"""Whoever comes over the network without the right key gets nothing, and those at work do not notice.
+"""A peer that comes over the network without the right key gets nothing, and those at work do not notice.
 
 The long version: GANDY_STRANGERS=10000 (half-open links).
 """
@@ -146,7 +146,7 @@ def test_a_foreign_certificate_is_refused_in_the_handshake(fort: Fort, tmp_path:
 
 
 def test_a_certificate_of_ours_that_is_not_in_the_ring_is_unknown(fort: Fort, tmp_path: Path) -> None:
-    """As after somebody has removed ring.json."""
+    """As after the user has removed ring.json."""
     folder, ours = fort.home / "keys", make_secret()
     identity = ssl.PEM_cert_to_DER_cert((folder / "foreman.pem").read_text())
     certificate = sign(identity, (folder / "foreman.key").read_bytes(), ours.public, "client", None)
@@ -293,7 +293,7 @@ def test_a_token_that_expired_or_was_revoked_or_guessed_is_refused_with_the_same
         fort.join(good, proof=bytes(64)),
         fort.join(good, invitation="00000000"),
     ]
-    # A proof for another key, as somebody between would need it.
+    # A proof for another key, as a program in between would need it.
     stolen = make_proof(joining.bind(token.fingerprint, make_secret().public), token.secret)
     answers.append(fort.join(good, proof=stolen))
     assert {type(answer) for answer in answers} == {JoinRefused}
@@ -464,8 +464,8 @@ def test_a_worker_is_no_client_at_once_or_later(fort: Fort) -> None:
 
 
 @pytest.mark.parametrize("role", ["client", "observer"])
-def test_nobody_but_its_worker_ends_a_task(fort: Fort, role: str) -> None:
-    """An UPDATE is acknowledged, so that whoever has nothing to say about a task forgets it, and changes nothing."""
+def test_no_peer_but_its_worker_ends_a_task(fort: Fort, role: str) -> None:
+    """An UPDATE is acknowledged, so that a peer without a say in the task forgets it, and changes nothing."""
     with closing(fort.open_worker("honest")) as worker, gandy.Client(fort.address) as owner:
         assert isinstance(worker.hear(), Ok)
         job = owner.submit("true")
@@ -554,7 +554,7 @@ def _find_asked(*workers: Peer) -> tuple[tuple[Peer, int], Peer]:
         ready = pending or [
             worker for worker in workers if worker.link in select.select([w.link for w in workers], [], [], SOON)[0]
         ]
-        assert ready, "nobody was asked"
+        assert ready, "no worker was asked"
         for worker in ready:
             decoder[worker].receive_data(worker.link.recv(65_536))
             while (numbered := decoder[worker].next_message()) is not None:
@@ -688,7 +688,7 @@ def test_a_crew_at_work_does_not_notice_a_siege(tmp_path: Path, monkeypatch: pyt
         assert fort.read_memory() - before < MAX_GROWTH
         dripping.join(2 * LORIS_PATIENCE)
         assert not dripping.is_alive()
-        until(lambda: fort.count_files() <= files + 5)  # they are all gone, though nobody hung up
+        until(lambda: fort.count_files() <= files + 5)  # they are all gone, though no peer hung up
         hanging_up.close()
         assert fort.is_well()
         assert fort.read_memory() - before < MAX_GROWTH

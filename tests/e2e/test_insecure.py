@@ -1,4 +1,4 @@
-"""Doors without keys: nobody gets one by accident, and whoever has one is told so at each start."""
+"""Doors without keys: none is opened by accident, and each start warns of them."""
 
 import socket
 from pathlib import Path

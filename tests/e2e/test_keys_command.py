@@ -143,7 +143,7 @@ def test_wrong_use_is_told(site: Site, words: tuple[str, ...], code: int, error:
     assert error in tell_error(site, *words, code=code)
 
 
-def test_a_foreman_that_is_not_on_the_network_invites_nobody(tmp_path: Path) -> None:
+def test_a_foreman_that_is_not_on_the_network_makes_no_invitation(tmp_path: Path) -> None:
     crew = Crew(tmp_path)
     with crew.running("foreman", "run"):
         assert "--listen tcp://0.0.0.0:5429" in tell_error(crew, "invite", "--worker")
@@ -189,7 +189,7 @@ def test_a_token_is_good_once_and_no_error_repeats_it(site: Site, tmp_path: Path
 
 
 def test_another_foreman_at_the_address_gets_no_word(site: Site, tmp_path: Path) -> None:
-    """Whoever listens there when the foreman does not: its fingerprint is another one."""
+    """A program that listens there when the foreman does not: its fingerprint is another one."""
     with a_site(tmp_path / "right") as right:
         token = right.invite("client")
         member = right.admit("client", "member")

@@ -112,7 +112,7 @@ def check_runs(site: Site, book: Book, job: Job, rows: list[TaskRow]) -> None:
     assert not runs
 
 
-def test_every_task_finishes_once_whoever_is_killed(tmp_path: Path) -> None:
+def test_every_task_finishes_once_whatever_is_killed(tmp_path: Path) -> None:
     with a_site(tmp_path, workers=3) as site, Client(f"unix:{site.home}/foreman.sock") as client:
         book = Book(tmp_path / "book")
         killer = Killer(SEED, site, KILLS, TASKS)
@@ -405,7 +405,7 @@ def test_interrupt_of_up_leaves_no_process(tmp_path: Path) -> None:
     assert b"did not take the last results" not in said
     with crew.running("foreman", "run"):
         (row,) = crew.show("job", "show", job)
-        assert (row["waiting"], row["running"]) == (10, 0)  # nobody has to wait for a worker that went in peace
+        assert (row["waiting"], row["running"]) == (10, 0)  # no task has to wait for a worker that left in order
 
 
 def test_interrupted_worker_hands_its_tasks_to_another(tmp_path: Path) -> None:
@@ -441,5 +441,5 @@ def test_killed_up_goes_on_when_it_is_started_again(tmp_path: Path) -> None:
     runs = Counter((run.task, run.attempt) for run in book)
     assert set(runs.values()) == {1}
     again = {run.task for run in book if run.attempt > 1}
-    # Of a shell that looks when its worker is dead already, somebody else is the parent.
+    # A shell that looks when its worker is dead already has another parent.
     assert not [run for run in book if run.task in again and run.attempt == 1 and run.worker == second.pid]

@@ -54,7 +54,7 @@ def test_jobs_and_results_are_opaque_bytes(tmp_path: Path) -> None:
                     await client.call("cook", word)
             await client.cast("cook", "text")
             assert await asyncio.to_thread(worker.hear) == [b"text"]
-            worker.say(b"nobody wants it")
+            worker.say(b"an answer to nothing")
             with pytest.raises(CallFailed, match="one argument"):
                 await client.call("cook", b"one", b"two")
 

@@ -1,4 +1,4 @@
-"""A job of higher rank, and a task of several slots, behind more short tasks than anybody would wait for."""
+"""A job of higher rank, and a task of several slots, behind more short tasks than a user would wait for."""
 
 from pathlib import Path
 

@@ -241,7 +241,7 @@ def test_a_client_that_is_gone_leaves_its_slots(tmp_path: Path) -> None:
         worker.answer(frames)
         worker.increment()
         while (frames := worker.serve())[3] != b"mine":
-            pass  # what went out before anybody noticed
+            pass  # what went out before the door noticed
         assert client.hear() == (b"mine", ())
 
 

@@ -59,7 +59,7 @@ LOOKS = [
 ]
 
 
-def test_values_of_an_environment_reach_the_task_and_nobody_else(aviary: Aviary) -> None:
+def test_values_of_an_environment_reach_the_task_and_no_other_process(aviary: Aviary) -> None:
     held = aviary.submit("--hold", "--env", f"SECRET={CANARY}", "true")
     job = aviary.submit("--wait", "--env", f"SECRET={CANARY}", "--env", "EMPTY=", "test ${#SECRET} = 11; exit $?")
     assert aviary.show("job", "show", job)[0]["env"] == {"SECRET": None, "EMPTY": None}

@@ -1,6 +1,6 @@
-"""However gandy is started, nothing of it listens that takes anybody: a table of every way, read from /proc.
+"""However gandy is started, nothing of it listens that takes any peer: a table of every way, read from /proc.
 
-Off loopback and on it, TCP demands a key; a unix socket is for its own user. `--insecure`, which somebody has to
+Off loopback and on it, TCP demands a key; a unix socket is for its own user. `--insecure`, which a user has to
 write, is the only exception.
 """
 
@@ -36,12 +36,12 @@ LOOPBACK = ("127.", "::1")
 PROBE_SECONDS = 5.0  # that a listener has to say what it is
 HELLO = v2.encode(0, Hello(0, (), CLIENT_OFFERS))
 ENSEMBLES = ("ways", "gandy")  # of the ways below
-UDP_SECONDS = 0.5  # that somebody has to answer; an ensemble without a key takes a millisecond
+UDP_SECONDS = 0.5  # that a peer has to answer; an ensemble without a key takes a millisecond
 GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)  # ZMTP 3.0
 
 
 class Unguarded(AssertionError):
-    """Something listens, and takes anybody."""
+    """Something listens, and takes any peer."""
 
 
 class Listener(NamedTuple):
@@ -309,7 +309,7 @@ def test_commands(tmp_path: Path, name: str) -> None:
     ],
     ids=" ".join,
 )
-def test_what_would_take_anybody_is_not_started_without_insecure(tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_what_would_take_any_peer_is_not_started_without_insecure(tmp_path: Path, words: tuple[str, ...]) -> None:
     crew = Crew(tmp_path)
     with crew.start(*words, stdin=subprocess.DEVNULL) as process:
         _, said = process.communicate(timeout=PATIENCE)

@@ -20,7 +20,7 @@ NAMES: Final = ("ping", "add", "none")
 
 
 class Strangers:
-    """Two links of workers, which may make calls as well, and one of a client. Whoever breaks a rule is cut off."""
+    """Two links of workers, which may make calls as well, and one of a client. A peer that breaks a rule is cut off."""
 
     def __init__(self) -> None:
         self.crew = Crew(now=GRACE - 1, max_queued=3, max_bytes=200)

@@ -1,4 +1,4 @@
-"""Targets for the bus and OSC: datagrams, streams and control messages from anybody.
+"""Targets for the bus and OSC: datagrams, streams and control messages from any peer.
 
 Only `RemoteProtocolError` may come out. What is read can be written, and is then what it was: bytes may differ at
 first, in padding and in numbers that are none, but not a second time.

@@ -8,7 +8,7 @@ from tests.fuzz.targets import TARGETS
 
 CORPUS = Path(__file__).parent / "corpus"
 
-# Bytes. Everybody who clones the project gets the corpus.
+# Bytes. Each clone of the project has the corpus.
 CORPUS_LIMIT = 300_000
 
 

@@ -66,7 +66,7 @@ class Peer:
         magic, *numbers = self.header.unpack(await self._reader.readexactly(self.header.size))
         frame = Frame(*numbers)
         assert magic == MAGIC
-        assert frame.type < 0x20, f"an extension that nobody agreed to: {frame}"
+        assert frame.type < 0x20, f"an extension that was not agreed on: {frame}"
         assert frame.type != ERROR or self._parity, f"an original worker dies of {frame}"
         if frame.type in WITH_DATA and frame.arg0:
             frame = frame._replace(data=msgpack.decode(await self._reader.readexactly(frame.arg0)))
@@ -164,7 +164,7 @@ class PlainWorker(Peer):
         assert (answer.type, answer.padding) == (OK, 0)
 
     async def end_and_rave(self, task: dict[str, Any]) -> None:
-        """Tell how a task ended, and something that makes no sense before anybody can answer. Then it is cut."""
+        """Report how a task ended, and something that makes no sense before the foreman can answer. Then it is cut."""
         first = self._count << 1
         self._write(UPDATE, first, 0, make_result(task))
         self._write(UPDATE, first + 2, 0)
@@ -263,7 +263,7 @@ async def a_place(home: Path, grace: float = 10.0, store: str = "memory:") -> As
 
 
 def find_ports(count: int) -> list[int]:
-    """Numbers of ports that nobody uses."""
+    """Numbers of ports that no program uses."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [int(found.getsockname()[1]) for found in sockets]
     for found in sockets:

@@ -139,7 +139,7 @@ def test_only_the_last_former_workers_are_named(tmp_path: Path) -> None:
 
 
 def test_a_folder_in_use_is_not_read(tmp_path: Path) -> None:
-    assert read_abandoned(str(tmp_path)) == Left()  # nobody was ever there
+    assert read_abandoned(str(tmp_path)) == Left()  # no worker was ever there
     Journal(tmp_path, ["w-1"], pack(a_result(1))).close()
     lock = lock_folder(tmp_path)
     assert lock is not None

@@ -24,7 +24,7 @@ from tests.integration.plain_peers import (
 from gandy.core.model import JobState, TaskState
 
 
-def test_plain_worker_that_makes_no_sense_behind_a_result_is_cut_and_nobody_else(tmp_path: Path) -> None:
+def test_plain_worker_that_makes_no_sense_behind_a_result_is_cut_and_no_other(tmp_path: Path) -> None:
     async def go() -> None:
         async with a_place(tmp_path, grace=0.1) as place:
             job = await place.client.submit("true", tasks=2)
@@ -118,7 +118,7 @@ def test_plain_worker_is_told_to_cancel_and_to_stop(tmp_path: Path) -> None:
 
 
 def test_plain_worker_that_comes_back_keeps_its_task(tmp_path: Path) -> None:
-    """It has no name, but tells in HELLO what it runs: only tasks that nobody runs are handed out again."""
+    """It has no name, but its HELLO lists what it runs: only tasks that no worker runs are handed out again."""
 
     async def go() -> None:
         async with a_place(tmp_path) as place:

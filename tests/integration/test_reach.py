@@ -59,7 +59,7 @@ def test_a_socket_of_another_user_is_neither_heard_nor_told_anything(tmp_path: P
     assert made == []
 
 
-def test_a_socket_that_nobody_listens_at_is_told(tmp_path: Path) -> None:
+def test_a_socket_without_a_listener_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "foreman.sock"
     reach = Reach((parse_address(f"unix:{path}"),))
     with pytest.raises(LinkError, match="no foreman is running"):

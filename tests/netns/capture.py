@@ -76,7 +76,7 @@ class Capture:
     def until_heard(self, text: bytes) -> None:
         deadline = time.monotonic() + SOON
         while not any(text in frame for frame in list(self.frames)):
-            assert time.monotonic() < deadline, f"nobody said {text!r}"
+            assert time.monotonic() < deadline, f"no packet contained {text!r}"
             time.sleep(POLL_SECONDS)
 
 

@@ -1,4 +1,4 @@
-"""Network namespaces for tests: hosts with private addresses, whose broadcasts reach nobody else.
+"""Network namespaces for tests: hosts with private addresses, whose broadcasts reach no other host.
 
 A namespace has no name. It is gone with the last descriptor of it and the last process in it: so tests that run side by
 side cannot meet, and a test that is killed leaves nothing behind.

@@ -169,7 +169,7 @@ class ReactorMachine(RuleBasedStateMachine):
     @has_jobs
     @rule(choice=choices, tasks=st.sampled_from([(1,), (2, 3), (3, 1, 9)]))
     def retract(self, choice: int, tasks: tuple[int, ...]) -> None:
-        """Only what no worker has: nobody was told to run it, and nobody ever will be."""
+        """Only what no worker has: none was told to run it, and none ever will be."""
         job = self.choose_job(choice)
         retracted, effects = self.reactor.control.retract(job, map(TaskNumber, tasks), self.now)
         self.take(effects)
@@ -406,7 +406,7 @@ class ReactorMachine(RuleBasedStateMachine):
             self.take(self.reactor.on_results(worker, [(attempt, ending) for attempt in over], self.now))
 
     def teardown(self) -> None:
-        """Everything comes to an end, if people and workers let it, and time goes on. Then nobody holds a slot."""
+        """Everything comes to an end, if people and workers let it, and time goes on. Then no task holds a slot."""
         for job in list(self.reactor.jobs):
             self.take(self.reactor.control.release(job.id, self.now))
         self.greet(3, 0)

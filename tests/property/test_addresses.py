@@ -161,8 +161,8 @@ def test_a_search_finds_all_or_is_refused(handlers: list[str], address: list[str
     tree, path = AddressTree[int](max_steps=max_steps), "/".join(address)
     for number, theirs in enumerate(handlers):
         tree.add(theirs, number)
-    everybody = [(theirs[1:], number) for number, theirs in enumerate(handlers)]
-    expected = slow_dispatch(everybody, path, is_literal=False)
+    by_path = [(theirs[1:], number) for number, theirs in enumerate(handlers)]
+    expected = slow_dispatch(by_path, path, is_literal=False)
     if (found := sorted(tree.find(path))) != sorted(expected):
         assert tree.refused == 1
-        assert found == [number for theirs, number in everybody if theirs == ""]
+        assert found == [number for theirs, number in by_path if theirs == ""]

@@ -298,7 +298,7 @@ class PingPong(RuleBasedStateMachine):
 
     @precondition(lambda self: any(man.is_here and man.job is None for man in self.men.values()))
     @rule(luck=st.integers(0, 5))
-    def call_somebody_who_is_gone(self, luck: int) -> None:
+    def call_a_worker_that_is_gone(self, luck: int) -> None:
         """The next job cannot be delivered."""
         if luck:
             return
@@ -321,7 +321,7 @@ class PingPong(RuleBasedStateMachine):
         assert made is None or made.end == (how if made.is_wanted else None)
 
     def settle(self, is_delivered: bool = True) -> None:
-        """As the program around does, until nobody has anything to say."""
+        """As the program around does, until no side has anything to say."""
         while self.pass_on() or self.deliver(is_delivered):
             pass
         for name, man in self.men.items():
@@ -359,7 +359,7 @@ class PingPong(RuleBasedStateMachine):
         assert made.sent_to is None, "a job runs once"
         assert made.is_complete
         assert outgoing.call >= 0
-        assert man.is_here, "a job is given to whoever is here"
+        assert man.is_here, "a job is given to a worker that is here"
         assert not man.is_leaving
         assert man.job is None, "a worker has one job"
         assert man.telling is None
@@ -405,7 +405,7 @@ class PingPong(RuleBasedStateMachine):
                 assert not is_free or self.board.count_running(f"pingpong/{name.decode()}") == 1
 
     def teardown(self) -> None:
-        """In the end everybody goes, and each call has ended."""
+        """In the end all peers go, and each call has ended."""
         if not hasattr(self, "men"):
             return
         for name in NAMES:

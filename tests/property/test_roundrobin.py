@@ -1,7 +1,8 @@
 """The round-robin door among peers that do what they like, with a referee who believes only frames.
 
-Every message carries a token, which whoever serves it gives back. From what was said and what came out the referee
-knows which answers may come, to whom, how many slots each worker has left, and, at the end, that nothing is missing.
+Every message carries a token, which the worker that serves it gives back. From what was said and what came out the
+referee knows which answers may come, to which peer, how many slots each worker has left, and, at the end, that nothing
+is missing.
 """
 
 from collections import Counter
@@ -150,7 +151,7 @@ class RoundRobin(RuleBasedStateMachine):
     @rule(who=st.sampled_from(CLIENTS))
     def return_client(self, who: bytes) -> None:
         if not self.askers[who].is_here:
-            self.settle()  # nobody comes back before its end was noticed
+            self.settle()  # no peer comes back before its end was noticed
             self.askers[who].is_here = True
             self.harness.connect(who)
             self.look()
@@ -376,7 +377,7 @@ class RoundRobin(RuleBasedStateMachine):
             self.take_jobs(worker)
         for seq, value in self.native.results():
             self.hear_native(seq, value)
-        if self.seen < len(self.harness.log):  # somebody said something to what came
+        if self.seen < len(self.harness.log):  # a peer answered what came
             self.look()
 
     def look_at(self, server: Server) -> None:
@@ -387,7 +388,7 @@ class RoundRobin(RuleBasedStateMachine):
             server.account = account
             server.unreturned = 0
             server.free = server.told
-            # Nobody could tell a late response to one message from that to another one with the same id.
+            # A late response to one message cannot be told from that to another one with the same id.
             server.messages = [message for message in server.messages if (*message.path, message.id) not in self.twice]
 
     def hear_worker(self, server: Server, message: PlainMessage) -> None:
@@ -427,7 +428,7 @@ class RoundRobin(RuleBasedStateMachine):
             return
         assert message.command == RESPONSE
         asks = asker.asks.get(message.id, [])
-        assert len(asks) > asker.failed[message.id], "nobody asked, or it is answered already"
+        assert len(asks) > asker.failed[message.id], "it was not asked, or it is answered already"
         if message.args[0] == FAILURE:
             self.served["failures"] += 1
             asker.failed[message.id] += 1
@@ -456,7 +457,7 @@ class RoundRobin(RuleBasedStateMachine):
             asker.hand.track(b"mqs_more", b"60:me", handle, b"0", id=number)
 
     def hear_native(self, seq: int, value: object) -> None:
-        assert seq in self.calls, "an answer that nobody waits for"
+        assert seq in self.calls, "an answer to no call"
         token = self.calls[seq]
         if isinstance(value, Refused):
             assert value.code in (LOST, BUSY, UNKNOWN)
@@ -480,7 +481,7 @@ class RoundRobin(RuleBasedStateMachine):
                 assert name in listed
 
     def teardown(self) -> None:
-        """In the end everybody behaves, and nothing is left."""
+        """In the end all peers behave, and nothing is left."""
         if not hasattr(self, "harness"):
             return
         self.settle()
@@ -502,7 +503,7 @@ class RoundRobin(RuleBasedStateMachine):
         self.harness.check_empty()
 
     def work(self) -> bool:
-        """Everybody does what it has to do."""
+        """Each peer does what it has to do."""
         is_busy = False
         for server in self.servers.values():
             for message in list(server.messages) if server.is_here else []:
@@ -525,7 +526,7 @@ def read_token(message: PlainMessage) -> bytes:
 
 
 def find_ask(asks: list[Ask], value: bytes) -> Ask:
-    """The one that a value is for. Packets of a stream do not tell, so nobody uses the id of one twice."""
+    """The one that a value is for. Packets of a stream do not show it, so no client uses the id of one twice."""
     if value[1:3] == b"R\x08":
         (ask,) = asks
         return ask

@@ -30,7 +30,7 @@ sizes = st.sampled_from([0, 1, 50, MAX_PIECE_BYTES])
 
 
 class Tape(list[bytes | bytearray]):
-    """What is sent to a peer, noted also in the order in which everybody is sent something."""
+    """What is sent to a peer, noted also in the order of all that is sent to any peer."""
 
     def __init__(self, log: "list[tuple[End, bytes]]", end: "End") -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Tape(list[bytes | bytearray]):
 
 
 class End:
-    """Whoever is at the other end of a link."""
+    """The peer at the other end of a link."""
 
     def __init__(self, board: Switchboard, log: "list[tuple[End, bytes]]") -> None:
         self.peer = board.add_peer()
@@ -101,7 +101,7 @@ class Made:
 
 
 def is_silent(made: Made) -> bool:
-    """Nobody waits for the end of a cast that was sent as a whole."""
+    """No client waits for the end of a cast that was sent as a whole."""
     return bool(made.flags & CAST) and made.is_complete
 
 
@@ -123,7 +123,7 @@ class Calls(RuleBasedStateMachine):
         self.workers: list[WorkerEnd] = []
         self.all_ends: list[End] = []
         self.waiting: list[Made] = []  # in the order in which they came
-        self.known: dict[str, float] = {}  # commands, and since when nobody offers them
+        self.known: dict[str, float] = {}  # commands, and since when no worker offers them
         self.made = self.born = 0
         self.table: list[WorkerEnd] = []  # of workers, as seed 002 keeps it
         for _ in range(2):
@@ -512,7 +512,7 @@ class Calls(RuleBasedStateMachine):
         return made
 
     def check_turn(self, worker: WorkerEnd, made: Made) -> None:
-        """Seed 002: whoever is looked at goes to the bottom of the table; those that wait go before newcomers."""
+        """Seed 002: a worker that is looked at goes to the bottom of the table; those that wait go before newcomers."""
         if made.worker is not None:
             assert made.worker is worker
             before = [other for other in self.waiting if other.worker is worker]
@@ -549,7 +549,7 @@ class Calls(RuleBasedStateMachine):
             assert all(made.received == made.sent for made in worker.runs.values() if made.is_wanted)
 
     def teardown(self) -> None:
-        """In the end, everybody has heard of each call, and nothing is left of them."""
+        """In the end, all clients have heard of their calls, and nothing is left of them."""
         if not hasattr(self, "board"):
             return
         if self.made % 2:

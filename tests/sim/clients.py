@@ -227,7 +227,7 @@ class Submission(Struct):
     lines: tuple[str, ...] = ()
     job: JobId | None = None  # as soon as the foreman acknowledged it
     is_refused: bool = False
-    is_lost: bool = False  # nobody told whether it was taken
+    is_lost: bool = False  # the link broke before the answer, so it may have been taken
 
 
 class JobClient(Client):

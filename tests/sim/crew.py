@@ -121,7 +121,7 @@ class Crew:
             for number in range(plan.roundrobin):
                 self.roundrobin.append(RoundRobinWorker(sim, gate, laws, f"rr{number}", plan.drops))
             self.roundrobin_clients.append(RoundRobinClient(sim, gate, laws, "rrclient"))
-            # The others may have been dismissed, and the original then waits for somebody to start it again.
+            # The others may have been dismissed, and the original then waits until a user starts it again.
             last = RoundRobinWorker(sim, gate, laws, "rr last", 0.0)
             sim.call_later(CLEAR, last.start)
         if plan.pingpong:

@@ -158,8 +158,7 @@ class EnsembleSim:
         self.network = SimNetwork(self.sim, faults or NetworkFaults())
         self.members = self.network.members  # those that are up
         self.all_members: dict[str, SimMember] = {}  # by name, with those that have gone
-        self._ports = list(range(FIRST_PORT, LAST_PORT))
-        self.sim.random.shuffle(self._ports)
+        self._ports: set[int] = set()  # that were given out
 
     @property
     def now(self) -> float:
@@ -192,7 +191,7 @@ class EnsembleSim:
         """At the first free discovery port of the host. Its clock starts anywhere and drifts 49 ppm at most."""
         chance = self.sim.random
         taken = next(port for port in self.dialect.ports if port not in host.udp)
-        place = Endpoints(host.ip, self._ports.pop() if tcp_port is None else tcp_port, self._ports.pop(), taken)
+        place = Endpoints(host.ip, self._draw_port() if tcp_port is None else tcp_port, self._draw_port(), taken)
         drift = chance.uniform(-49e-6, 49e-6) if drift is None else drift
         member = SimMember(self.network, host, place, chance.uniform(0.0, 1e5), drift)
         member.may_lead = may_lead
@@ -204,6 +203,12 @@ class EnsembleSim:
         self.all_members[place.name] = member
         member.flush()
         return member
+
+    def _draw_port(self) -> int:
+        while (port := self.sim.random.randrange(FIRST_PORT, LAST_PORT)) in self._ports:
+            pass
+        self._ports.add(port)
+        return port
 
     def leave(self, member: SimMember) -> None:
         """As a program does that ends."""

@@ -49,7 +49,7 @@ class PingPongProcess(Actor):
         self._wait()
 
     def _connect(self) -> None:
-        """To whoever is there; a frontend that finds nobody is dead."""
+        """To the door that is open now; without one, the frontend is dead."""
         self._frontends += 1
         routing_id = self.name if self._has_identity else f"{self.name}-{self._frontends}"
         self.line = self._gate.connect(routing_id.encode(), self)
@@ -59,7 +59,7 @@ class PingPongProcess(Actor):
             self.line.send(frames)
 
     def restart(self) -> None:
-        """It dies without a word, and somebody starts it again."""
+        """It dies without a word, and its user starts it again."""
         if self.is_up:
             self.is_up = False
             self.line.cut()

@@ -104,12 +104,12 @@ class RoundRobinWorker(Actor):
         self.call_later(2.0, self._register_again)
 
     def _register_again(self) -> None:
-        """The original never does, but somebody would start it again: no response came."""
+        """The original never does, but its user would start it again: no response came."""
         if self._ready_at == inf and not self._is_hanging:
             self.restart()
 
     def restart(self) -> None:
-        """It dies without a word, and somebody starts it again."""
+        """It dies without a word, and its user starts it again."""
         self.is_up = False
         self._line.cut()
         life, pause = self.life, self.random.choice((0.1, 1.0))

@@ -62,7 +62,7 @@ class CallRunner:
         self.announce()
 
     def on_cut(self) -> None:
-        """Nobody is there to hear of results."""
+        """Results cannot be sent any more."""
         self._is_linked = False
         self._calls.clear()
         self._out.clear()

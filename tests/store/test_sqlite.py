@@ -361,7 +361,7 @@ def test_what_was_acknowledged_survives_kill_9(path: Path, acknowledged: int) ->
         last = [acknowledged, *map(int, process.stdout.read().split())][-1]
     with blocking(SqliteStore(path)) as store:
         counts = store.get_counts()
-        # A batch is there whole or not at all; one may be there that nobody heard of any more.
+        # A batch is there whole or not at all; one may be there whose commit was not confirmed.
         assert counts.finished in ((last + 1) * 10, (last + 2) * 10)
         assert (counts.assigned, counts.waiting) == (0, 1_000_000 - counts.finished)
         store.commit(claimed(counts.finished + 1))

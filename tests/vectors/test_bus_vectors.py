@@ -1,6 +1,6 @@
 """The original's own bytes on the bus: each vector both ways, in frames of any pieces, and with bytes behind it.
 
-`source` of a vector: `recorded` from a program, or `described`, which nobody has recorded.
+`source` of a vector: `recorded` from a program, or `described`, of which there is no recording.
 """
 
 import json

@@ -342,7 +342,7 @@ def test_wait_survives_a_broken_link(tmp_path: Path) -> None:
 
 
 def test_wait_survives_the_foreman(tmp_path: Path) -> None:
-    """Gone while somebody waits, and nobody at its address for some tries; then the next one is there."""
+    """The foreman goes while a client waits, and none is at its address for some tries; then the next one is there."""
     path = tmp_path / "foreman.sock"
 
     async def run() -> JobState:
@@ -424,7 +424,7 @@ def test_closed_client_fails_those_who_still_wait(tmp_path: Path) -> None:
     talk(tmp_path, always(), act)
 
 
-def test_nobody_listens(tmp_path: Path) -> None:
+def test_no_foreman_listens(tmp_path: Path) -> None:
     async def run() -> None:
         with pytest.raises(LinkError, match=r"no foreman is running at unix:.*/none; start one with 'gandy up'"):
             await AsyncClient(f"unix:{tmp_path}/none").connect()
@@ -488,5 +488,5 @@ def test_pauses_grow_to_the_last_one() -> None:
 
 def test_package_gives_its_clients_when_asked() -> None:
     assert gandy.AsyncClient is AsyncClient
-    with pytest.raises(AttributeError, match="Nobody"):
-        gandy.Nobody  # noqa: B018 - looking is the test
+    with pytest.raises(AttributeError, match="NoSuchName"):
+        gandy.NoSuchName  # noqa: B018 - looking is the test

@@ -185,7 +185,7 @@ def test_threads_share_a_client(foreman: PretendForeman) -> None:
     assert foreman.asked == [GetStatus()] * 8
 
 
-def test_nobody_listens(tmp_path: Path) -> None:
+def test_no_foreman_listens(tmp_path: Path) -> None:
     with pytest.raises(LinkError, match="start one with 'gandy up'"), Client(f"unix:{tmp_path}/none"):
         pass
     assert not [thread for thread in threading.enumerate() if thread.name == "gandy-client"]

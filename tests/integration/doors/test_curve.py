@@ -33,7 +33,7 @@ def get_mode(path: Path) -> int:
 
 
 def add_client(folder: Path, name: str) -> Pair:
-    """As somebody does with pyzmq's own tool, on another machine: only the public key comes here."""
+    """As a user does with pyzmq's own tool, on another machine: only the public key comes here."""
     public, secret = zmq.curve_keypair()
     (folder / "clients" / f"{name}.key").write_text(f'metadata\ncurve\n    public-key = "{public.decode()}"\n')
     return Pair(public, secret)

@@ -120,7 +120,7 @@ class Server:
 
     def hear(self) -> list[bytes]:
         """The next message, whatever it is."""
-        assert self._router.poll(int(PATIENCE * 1000)), "nobody said anything"
+        assert self._router.poll(int(PATIENCE * 1000)), "no message came"
         return self._router.recv_multipart()
 
     def next(self) -> list[bytes]:
@@ -424,7 +424,7 @@ def test_large_stream_is_fetched_packet_by_packet(tmp_path: Path) -> None:
         assert packet[:2] == b"2R"
         assert data + packet[11:] == whole
         assert server.take_end(worker, b"next") == []
-        assert more(server, worker, handle)[:1] == b"1"  # it is over, and nobody knows it any more
+        assert more(server, worker, handle)[:1] == b"1"  # it is over, and the worker knows it no more
 
 
 def test_reader_need_not_wait_for_a_full_packet(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def test_a_connecting_router_knows_us_by_our_address() -> None:
         news = peer.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED)
         peer.connect(address)
         assert news.poll(int(DEADLINE * 1000))
-        peer.getsockopt(zmq.EVENTS)  # it learns of the other end when somebody looks
+        peer.getsockopt(zmq.EVENTS)  # it learns of the other end when its events are read
         peer.send_multipart([address.encode(), b"", b"hello"])
         answer = peer.recv_multipart()
         peer.disable_monitor()

@@ -1,4 +1,4 @@
-"""How many strangers a foreman has at its doors, and what they cost. Where time is not the matter, it cuts nobody."""
+"""How many strangers a foreman has at its doors, and what they cost. Where time is not the matter, it cuts no link."""
 
 import asyncio
 import socket
@@ -163,7 +163,7 @@ async def open_at(site: Site, door: str) -> Streams:
 
 
 @pytest.mark.parametrize("door", ["unix", "plain", "v1", "tcp"])
-def test_the_clock_cuts_those_who_say_no_hello_and_nobody_else(
+def test_the_clock_cuts_only_peers_that_say_no_hello(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, door: str
 ) -> None:
     monkeypatch.setattr(core_foreman, "HELLO_SECONDS", 0.5)

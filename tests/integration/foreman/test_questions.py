@@ -11,7 +11,7 @@ from gandy.core.steps import Question
 from gandy.foreman.questions import Questions
 from gandy.wire.messages import About, Extended
 
-SECONDS = 600.0  # nobody waits for that long in a test
+SECONDS = 600.0  # no test waits for that long
 
 
 def test_a_question_is_sent_at_once_whatever_was_sent_since_its_worker_was_found(

@@ -41,7 +41,7 @@ class Bystanders:
 
 @asynccontextmanager
 async def undisturbed(home: Path) -> AsyncIterator[Bystanders]:
-    """In the end nobody's link was touched, all rows can be read, and a new foreman starts with them."""
+    """In the end no link of theirs was touched, all rows can be read, and a new foreman starts with them."""
     gate, commands, opened = home / "gate", Commands(), asyncio.Event()
     os.mkfifo(gate)
 
@@ -80,7 +80,7 @@ async def undisturbed(home: Path) -> AsyncIterator[Bystanders]:
 
 
 def try_to_write(gate: Path) -> bool:
-    """Whether somebody read it."""
+    """True if the peer read it."""
     try:
         descriptor = os.open(gate, os.O_WRONLY | os.O_NONBLOCK)
     except OSError:

@@ -67,7 +67,7 @@ async def say(peer: Peer, frame: bytes) -> bool:
 
 
 @pytest.mark.parametrize("name", MESSAGES)
-def test_a_hostile_worker_cuts_nobody_but_itself(tmp_path: Path, name: str) -> None:
+def test_a_hostile_worker_cuts_no_link_but_its_own(tmp_path: Path, name: str) -> None:
     async def test() -> None:
         async with undisturbed(tmp_path) as bystanders:
             peer = None

@@ -1,4 +1,4 @@
-"""Keys on a real disk: for one user only, whole or not at all, and the same for everybody who starts at once."""
+"""Keys on a real disk: for one user only, whole or not at all, and the same for all processes that start at once."""
 
 import os
 import ssl
@@ -49,7 +49,7 @@ def mode_of(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_nobody_else_can_read_anything(folder: Path) -> None:
+def test_no_other_user_can_read_anything(folder: Path) -> None:
     ForemanKeys(folder)
     for path in folder.rglob("*"):
         assert mode_of(path) == (0o700 if path.is_dir() else 0o600), path
@@ -191,7 +191,7 @@ def test_a_damaged_ring_is_told_and_left_alone(folder: Path, data: bytes) -> Non
     assert (folder / "ring.json").read_bytes() == data
 
 
-def test_without_its_ring_a_foreman_makes_new_keys_for_its_home_and_knows_nobody_else(folder: Path) -> None:
+def test_without_its_ring_a_foreman_makes_new_keys_for_its_home_and_knows_no_other(folder: Path) -> None:
     first = ForemanKeys(folder)
     first.add(make_secret().public, "anna", CrewRole.CLIENT, "test")
     (folder / "ring.json").unlink()
@@ -341,7 +341,7 @@ def test_a_time_that_no_certificate_can_have_is_refused(folder: Path, seconds: f
     assert len(keys.ring.list_keys()) == len(KEYED)
 
 
-def test_nobody_is_invited_as_the_owner(folder: Path) -> None:
+def test_no_invitation_is_for_the_owner(folder: Path) -> None:
     for role in (CrewRole.OWNER, CrewRole.ANYBODY):
         with pytest.raises(Rejected, match="an invitation cannot be for"):
             ForemanKeys(folder).invite(role, 60.0, 1, ())

@@ -246,7 +246,7 @@ def test_damaged_records_end_the_link(tmp_path: Path) -> None:
     run(test())
 
 
-def test_nobody_comes_back_with_an_old_session(tmp_path: Path) -> None:
+def test_no_peer_comes_back_with_an_old_session(tmp_path: Path) -> None:
     """A key that was revoked must be looked at each time."""
     tmp_path.chmod(0o700)
     context = ForemanKeys(tmp_path / "keys").make_context()

@@ -100,7 +100,7 @@ def nap(seconds: float) -> float:
 
 
 def test_a_function_whose_process_never_took_it_is_given_back(tmp_path: Path) -> None:
-    """It seemed to run, as its process was ready for it. Nobody knows better until that dies."""
+    """It seemed to run, as its process was ready for it. The worker learns better when that dies."""
 
     async def test() -> None:
         async with Crew(tmp_path) as crew:

@@ -62,7 +62,7 @@ def test_tasks_behind_others_end_in_order_in_the_same_process(tmp_path: Path, mo
 def test_answers_of_short_tasks_are_heard_while_a_long_one_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Though nobody waits for each of them."""
+    """Though no caller waits for each of them."""
     monkeypatch.setattr(slot_process, "BRISK_SECONDS", 1000.0)
 
     async def go(bench: FunctionBench) -> None:
@@ -165,7 +165,7 @@ def test_task_that_ended_unnoticed_is_not_killed_and_nor_is_the_next(tmp_path: P
         ended = an_attempt(bench.last)
         order = a_task(functions.write_pid, str(tmp_path / "pid"), task=100)
         assert bench.runner.put_behind(order)
-        while not (tmp_path / "pid").exists():  # the loop does not run meanwhile, so nobody has heard the answers
+        while not (tmp_path / "pid").exists():  # the loop does not run meanwhile, so no answer was heard
             pass
         assert not bench.runner.kill(ended, Cause.CANCELLED)
         assert (await running).cause is Cause.EXIT

@@ -111,7 +111,7 @@ def test_variable_that_cannot_be_says_so(tmp_path: Path, name: str) -> None:
     assert ending.note in ("cannot run: illegal environment variable name", "cannot run: embedded null byte")
 
 
-def test_books_of_what_is_over_are_kept_when_somebody_says_so(tmp_path: Path) -> None:
+def test_books_of_what_is_over_are_kept_when_the_user_says_so(tmp_path: Path) -> None:
     async def go() -> None:
         over: asyncio.Queue[AttemptKey] = asyncio.Queue()
         async with a_bench(tmp_path, on_over=over.put_nowait) as bench:
@@ -140,7 +140,7 @@ def test_output_of_what_is_over_can_be_read_before_its_books_are_kept(tmp_path: 
     asyncio.run(go())
 
 
-def test_one_ending_that_nobody_takes_does_not_keep_others_back(tmp_path: Path) -> None:
+def test_one_ending_that_is_not_taken_does_not_keep_others_back(tmp_path: Path) -> None:
     async def go() -> None:
         told: list[AttemptKey] = []
 

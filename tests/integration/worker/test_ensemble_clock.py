@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from tests.netns.namespaces import Namespace, tell_hindrance
@@ -16,10 +17,24 @@ pytestmark = pytest.mark.skipif(HINDRANCE is not None, reason=str(HINDRANCE))
 PATIENCE = 20  # seconds
 
 
-@pytest.fixture
-def band() -> Iterator[Ensemble]:
+@contextmanager
+def a_band() -> Iterator[Ensemble]:
+    """It leads the clock after two seconds."""
     with Namespace() as namespace, namespace.inside(), Ensemble("band", clock="lead", unix_time=True) as band:
         assert band.wait_for_clock(PATIENCE)
+        yield band
+
+
+@pytest.fixture(scope="module")
+def steady_band() -> Iterator[Ensemble]:
+    """For tests that change nothing about it."""
+    with a_band() as band:
+        yield band
+
+
+@pytest.fixture
+def band() -> Iterator[Ensemble]:
+    with a_band() as band:
         yield band
 
 
@@ -45,10 +60,10 @@ class Guest:
 
 
 @pytest.mark.parametrize("seconds", [-1.0, 0.0, 0.01, 0.9])
-def test_nothing_begins_before_its_time(band: Ensemble, seconds: float) -> None:
+def test_nothing_begins_before_its_time(steady_band: Ensemble, seconds: float) -> None:
     async def go() -> None:
-        guest = Guest(band)
-        at = band.now() + seconds
+        guest = Guest(steady_band)
+        at = steady_band.now() + seconds
         assert guest.clock.seconds_since(at) >= -seconds
         guest.come(at)
         began = await guest.wait()
@@ -59,17 +74,21 @@ def test_nothing_begins_before_its_time(band: Ensemble, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("seconds", [0.1, 3600.0])
-def test_what_is_cancelled_does_not_begin(band: Ensemble, seconds: float) -> None:
+def test_what_is_cancelled_does_not_begin(steady_band: Ensemble, seconds: float) -> None:
     async def go() -> None:
-        guest, other = Guest(band), Guest(band)
-        guest.come(band.now() + seconds)
-        other.come(band.now() + 0.3)
+        guest, other = Guest(steady_band), Guest(steady_band)
+        guest.come(steady_band.now() + seconds)
+        other.come(steady_band.now() + 0.3)
         await asyncio.sleep(0.05)  # it is with the engine, if it is near
         guest.start.cancel()
         await other.wait()
         assert not guest.ended.done()
 
     asyncio.run(go())
+
+
+def test_wall_clock_and_shared_time_are_the_same_where_it_is_unix_time(steady_band: Ensemble) -> None:
+    assert abs(steady_band.now() - time.time()) < 0.1
 
 
 @pytest.mark.parametrize(("seconds", "move"), [(0.19, -1000.0), (3600.0, -1000.0), (3600.0, 1e9)])
@@ -98,7 +117,3 @@ def test_band_that_is_left_cancels_what_waits_for_it(band: Ensemble) -> None:
         guest.start.cancel()
 
     asyncio.run(go())
-
-
-def test_wall_clock_and_shared_time_are_the_same_where_it_is_unix_time(band: Ensemble) -> None:
-    assert abs(band.now() - time.time()) < 0.1

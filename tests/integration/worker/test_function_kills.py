@@ -128,7 +128,7 @@ def test_kill_by_the_kernel_is_called_out_of_memory(tmp_path: Path, monkeypatch:
     run_with_bench(tmp_path / "out", go)
 
 
-def test_death_while_idle_harms_nobody(tmp_path: Path) -> None:
+def test_death_while_idle_harms_no_task(tmp_path: Path) -> None:
     async def go(bench: FunctionBench) -> None:
         pid = await bench.value(functions.who)
         os.kill(pid, signal.SIGKILL)
@@ -142,7 +142,7 @@ def test_idle_process_that_died_unnoticed_is_passed_over(tmp_path: Path) -> None
     async def go(bench: FunctionBench) -> None:
         pid = await bench.value(functions.who)
         os.kill(pid, signal.SIGKILL)
-        while is_alive(pid):  # the loop does not run meanwhile, so nobody has told the pool
+        while is_alive(pid):  # the loop does not run meanwhile, so the pool has not noticed
             pass
         assert await bench.value(functions.who) != pid
 
@@ -204,7 +204,7 @@ def test_preload_that_fails_is_told_each_time(tmp_path: Path) -> None:
     run_with_bench(tmp_path, go, preload=("no_such_module",))
 
 
-def test_preload_that_fails_when_nobody_waits_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_preload_that_fails_when_no_task_waits_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def go(bench: FunctionBench) -> None:
         bench.runner.pool.warm(1)
         await until_async(lambda: bench.runner.pool.pids == [])

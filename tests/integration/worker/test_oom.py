@@ -30,7 +30,7 @@ def test_counter_is_found_and_read_anew(tmp_path: Path, kind: str) -> None:
     counter.close()
 
 
-def test_nothing_is_known_where_nobody_counts(tmp_path: Path) -> None:
+def test_nothing_is_known_where_the_kernel_does_not_count(tmp_path: Path) -> None:
     place(tmp_path, "proc/self/cgroup", "0::/crew\n")
     place(tmp_path, "sys/fs/cgroup/crew/memory.events", "low 0\n")
     counter = OomCounter(tmp_path)

@@ -1,4 +1,4 @@
-"""What had ended when its worker was killed counts, with its output, whoever finds it."""
+"""What had ended when its worker was killed counts, with its output, whether a new worker or the foreman finds it."""
 
 import asyncio
 import errno
@@ -74,7 +74,7 @@ def test_what_ended_before_a_kill_is_left_with_its_output(tmp_path: Path, watchd
             assert left is not None
             check_left(left)
         else:
-            assert read_abandoned(str(tmp_path)) is None  # nobody has looked yet what ended, and what still runs
+            assert read_abandoned(str(tmp_path)) is None  # no worker has looked yet what ended, and what still runs
         async with a_bench(tmp_path) as bench:
             check_left(bench.runner.folder.left)
             assert bench.output(1) == b"good\n"

@@ -1,4 +1,4 @@
-"""A worker that is short of something gives tasks back: none fails for it, and none runs that nobody watches."""
+"""A worker that is short of something gives tasks back: none fails for it, and none runs without being watched."""
 
 import asyncio
 import errno
@@ -58,7 +58,7 @@ def test_process_that_was_spawned_with_the_last_file_is_watched(tmp_path: Path) 
 def test_every_shortage_at_spawning_gives_the_task_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
-    """RLIMIT_NPROC does not bind root, and a full memory nobody: the call of the C library fails here."""
+    """RLIMIT_NPROC does not bind root, and memory cannot be filled safely: the call of the C library fails here."""
 
     def fail(*_: object) -> int:
         raise OSError(code, os.strerror(code))
