@@ -244,7 +244,7 @@ class JobClient(Client):
         return super().is_waiting or self._unheard > 0
 
     def submit(self, spec: JobSpec, lines: tuple[str, ...] = (), tries: int = 20) -> None:
-        """And again under another name as long as it hears that none was taken, or nothing."""
+        """Submit a job, and again under another name as long as none was taken, or the answer was lost."""
         name = f"{self.name}.{len(self.submissions) + 1}"
         submission = Submission(msgspec.structs.replace(spec, name=name), lines)
         self.submissions.append(submission)
@@ -305,7 +305,7 @@ class JobClient(Client):
         self.call_later(self.random.uniform(0.1, RETRY_PAUSE), try_now)
 
     def change(self, request: ask.Request, on_done: Callable[[], None] = lambda: None) -> None:
-        """Until the foreman confirms it, or says that it never will."""
+        """Ask again until the foreman confirms the change, or refuses it for good."""
 
         def on_answer(answer: ask.Answer) -> None:
             if isinstance(answer, ask.RequestFailure) and answer.retryable:
@@ -383,7 +383,7 @@ class OpenJob:
         client.submit(spec)
 
     def _add(self, sure: int) -> None:
-        """So many tasks are there for sure."""
+        """`sure`: how many tasks the foreman has confirmed."""
         client = self._client
         assert self.job is not None
         if sure >= self.tasks:

@@ -1,6 +1,13 @@
 """A whole crew on simulated time: foreman, disk, network, workers of every kind, clients and doors, from one seed.
 
-Bad luck lasts a few seconds. Then the weather clears, and all work must end; the laws hold at every moment.
+For three seconds clients want things (`wishes.py`) and everything fails (`trouble.py`), as the seed's plan says
+(`plan.py`). Then nothing fails any more, and all work must end. The laws (`laws.py`, `overseer.py`) hold at every
+moment. What is simulated: links (`network.py`), the disk, the clocks (`shared_clock.py`, with real members of an
+ensemble), and the programs around the real `core.Foreman` and its doors (`foreman.py`, `requests.py`, `doors.py`),
+around workers (`workers.py`, `*_peers.py`) and around clients (`clients.py`).
+
+To replay a seed that broke a law: `python -m tests.sim SEED`. It prints what arrived when, and then the law.
+The same seed is the same run, in every process. `GANDY_SIM_SEEDS=100000 make test` runs more of them.
 """
 
 import os
@@ -12,7 +19,7 @@ from typing import Final
 from tests.sim import pingpong_peers
 from tests.sim.clients import JobClient
 from tests.sim.disk import Disk
-from tests.sim.doors import SimulatedGate
+from tests.sim.doors import SimulatedSocket
 from tests.sim.ensemble_network import NetworkFaults
 from tests.sim.foreman import ForemanProgram
 from tests.sim.laws import BrokenLaw, Law, Laws
@@ -48,7 +55,7 @@ class Crew:
         self.simulation = Simulation(seed)
         self.random = Random(f"{seed} crew")
         self.laws = Laws()
-        self.network = Network(self.simulation, plan.weather)
+        self.network = Network(self.simulation, plan.faults)
         self.watched: list[tuple[Wire, GreetedReferee]] = []
         if plan.is_watched:
             self.network.watch = self._watch
@@ -79,7 +86,7 @@ class Crew:
         self.watched.append((wire, referee))
         return (referee,)
 
-    # Who is there
+    # Members
 
     def _make_program(self, program_class: type[ForemanProgram]) -> ForemanProgram:
         # A crash limit that is never reached: here a crash is bad luck, and not the task's fault.
@@ -114,20 +121,20 @@ class Crew:
         self.roundrobin: list[RoundRobinWorker] = []
         self.roundrobin_clients: list[RoundRobinClient] = []
         self.pingpong: list[PingPongProcess] = []
-        self.doors: list[SimulatedGate] = []
+        self.doors: list[SimulatedSocket] = []
         if plan.roundrobin:
-            gate = SimulatedGate(program, laws, "round-robin", RoundRobinMemory().make_door)
-            self.doors.append(gate)
+            socket = SimulatedSocket(program, laws, "round-robin", RoundRobinMemory().make_door)
+            self.doors.append(socket)
             for number in range(plan.roundrobin):
-                self.roundrobin.append(RoundRobinWorker(sim, gate, laws, f"rr{number}", plan.drops))
-            self.roundrobin_clients.append(RoundRobinClient(sim, gate, laws, "rrclient"))
+                self.roundrobin.append(RoundRobinWorker(sim, socket, laws, f"rr{number}", plan.drops))
+            self.roundrobin_clients.append(RoundRobinClient(sim, socket, laws, "rrclient"))
             # The others may have been dismissed, and the original then waits until a user starts it again.
-            last = RoundRobinWorker(sim, gate, laws, "rr last", 0.0)
+            last = RoundRobinWorker(sim, socket, laws, "rr last", 0.0)
             sim.call_later(CLEAR, last.start)
         if plan.pingpong:
-            gate = SimulatedGate(program, laws, "ping-pong", pingpong_peers.make_door)
-            self.doors.append(gate)
-            self.pingpong += [PingPongProcess(sim, gate, laws, f"pp{number}") for number in range(plan.pingpong)]
+            socket = SimulatedSocket(program, laws, "ping-pong", pingpong_peers.make_door)
+            self.doors.append(socket)
+            self.pingpong += [PingPongProcess(sim, socket, laws, f"pp{number}") for number in range(plan.pingpong)]
 
     # Running
 
@@ -137,8 +144,8 @@ class Crew:
 
     def _check_step(self) -> None:
         self.laws.check_tables(self.program.foreman)
-        for gate in self.doors:
-            gate.check()
+        for socket in self.doors:
+            socket.check()
 
     def _tick(self) -> None:
         is_clear = self._elapsed >= CLEAR

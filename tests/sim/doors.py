@@ -17,7 +17,7 @@ DOOR_PERIOD: Final = 0.5  # seconds between two looks of a peer for its server
 
 
 class DoorPeer(Protocol):
-    """Who is behind a routing id."""
+    """The peer with a routing id."""
 
     def hear(self, line: "Line", frames: list[bytes]) -> None: ...
 
@@ -27,17 +27,17 @@ class DoorPeer(Protocol):
 class Line:
     """A connection of a ZeroMQ peer: messages come late and in order, and once it is cut nothing comes through."""
 
-    def __init__(self, gate: "SimulatedGate", routing_id: bytes, peer: DoorPeer, number: int) -> None:
+    def __init__(self, socket: "SimulatedSocket", routing_id: bytes, peer: DoorPeer, number: int) -> None:
         self.routing_id = routing_id
-        self._gate = gate
+        self._socket = socket
         self._peer = peer
-        self._simulation = gate.simulation
-        self._random = Random(f"{gate.simulation.seed} {gate.name} line{number}")
+        self._simulation = socket.simulation
+        self._random = Random(f"{socket.simulation.seed} {socket.name} line{number}")
         self._arrivals = [0.0, 0.0]
         self.is_up = True
 
     def send(self, frames: list[bytes]) -> None:
-        self._send(lambda: self._gate.on_message(self, frames), 0)
+        self._send(lambda: self._socket.on_message(self, frames), 0)
 
     def deliver(self, frames: list[bytes]) -> None:
         self._send(lambda: self._peer.hear(self, frames), 1)
@@ -52,12 +52,12 @@ class Line:
         """The socket notices a moment later."""
         if self.is_up:
             self.is_up = False
-            self._simulation.call_later(self._random.uniform(0.0, 0.2), lambda: self._gate.on_disconnect(self))
+            self._simulation.call_later(self._random.uniform(0.0, 0.2), lambda: self._socket.on_disconnect(self))
             self._peer.on_line_cut(self)
 
 
 class SimulatedRegistry:
-    """The foreman's worker table, as `doors.door_socket` has it. Implements `WorkerRegistry`."""
+    """The foreman's worker table, as a real door sees it. Implements `WorkerRegistry`."""
 
     def __init__(self, program: ForemanProgram) -> None:
         self._program = program
@@ -79,8 +79,8 @@ class SimulatedRegistry:
 MakeDoor = Callable[[Switchboard, WorkerRegistry], Door]
 
 
-class SimulatedGate:
-    """A door with its socket. Implements `core.foreman.Gate`."""
+class SimulatedSocket:
+    """A door with its socket. Implements `core.foreman.AttachedDoor`."""
 
     def __init__(self, program: ForemanProgram, laws: Laws, name: str, make_door: MakeDoor) -> None:
         self.name = name
@@ -104,7 +104,7 @@ class SimulatedGate:
         self.lines.clear()
 
     def check(self) -> None:
-        """The tables of a door that can tell whether they agree."""
+        """Check the tables of a door that has a check."""
         if self.is_up and isinstance(self.door, PingPongDoor):
             self.door.workers.check()
 

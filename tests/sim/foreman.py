@@ -77,14 +77,14 @@ class ForemanPort:
 
 
 class _LawAbidingPeers(NoPeerLog):
-    """No peer in a simulated crew breaks the rules, or is silent without a reason. Implements `Watcher`."""
+    """No peer in a simulated crew breaks the rules, or is silent without a reason. Implements `PeerLog`."""
 
     def __init__(self, program: "ForemanProgram") -> None:
         self._program = program
 
     def on_refused(self, link: Link, error: RemoteProtocolError) -> None:
         if link.exchange is None and error.code is ErrorCode.BAD_STATE:
-            # A v1 worker got a task again that it still has from an earlier link, of which it has no word to tell.
+            # A v1 worker got a task again that it still has from an earlier link, which its HELLO cannot say.
             self._program.laws.seen["v1 refusal"] += 1
             return
         raise BrokenLaw(Law.PROTOCOL, f"{link.worker} is refused: {error}") from error
@@ -99,7 +99,7 @@ class _LawAbidingPeers(NoPeerLog):
 class ForemanProgram(Actor):
     """`crash` forgets everything that was not committed; `start` begins again."""
 
-    foreman_class: type[Foreman] = Foreman  # tests of the laws have worse ones
+    foreman_class: type[Foreman] = Foreman  # tests of the laws have broken ones
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class ForemanProgram(Actor):
     # Life
 
     def start(self) -> None:
-        """Perhaps the machine was started again, too: then its monotonic clock tells nothing about the life before."""
+        """Perhaps the machine was started again, too: then its monotonic clock began anew."""
         self.life += 1
         self.is_up = True
         if not self._boots or (self.may_reboot and self.happens(0.5)):
@@ -166,7 +166,7 @@ class ForemanProgram(Actor):
 
     @property
     def now(self) -> float:
-        """The time of an event, by the monotonic clock. The reactor hears along with it what the wall clock shows."""
+        """The time of an event, by the monotonic clock. It updates the reactor's wall clock."""
         now = self.simulation.now + self._age
         self.foreman.reactor.clocks.wall_ahead = self.wall_ahead - self._age
         return now

@@ -34,7 +34,7 @@ class Law(StrEnum):
     RUNNING = "a task is called running only if its worker began it, and no more run than there are slots"
     RETRACTED = "a task that was retracted does not begin"
     BEGUN = "a call begins on one worker at most"
-    ENDS = "all work ends when the weather has cleared"
+    ENDS = "all work ends when nothing goes wrong any more"
     IDLE = "no worker stays idle while a task that suits it waits"
     WAITING = "no call waits while a slot that it could have is free"
     RANK = "no task begins while one of higher rank could have had its worker"

@@ -18,7 +18,7 @@ KEEPALIVE: Final = 25.0  # seconds until the kernel notices a link that is dead 
 MAX_NOTICE: Final = 0.02  # seconds until an end notices a link that is broken in the ordinary way
 
 
-class Weather(Struct, frozen=True):
+class LinkFaults(Struct, frozen=True):
     """What the network does. Times are in seconds, the others are chances from 0 to 1."""
 
     min_delay: float = 0.0002
@@ -79,9 +79,9 @@ class _Socket:
 class Network:
     """Makes links. `transcript`, if there is one, gets a line for everything that arrives."""
 
-    def __init__(self, simulation: Simulation, weather: Weather) -> None:
+    def __init__(self, simulation: Simulation, faults: LinkFaults) -> None:
         self.simulation = simulation
-        self.weather = weather
+        self.faults = faults
         self.transcript: list[str] | None = None
         self.watch: Callable[[Wire], Iterable[Watcher]] = lambda _wire: ()  # makes the watchers of a v2 link
         self._count = 0
@@ -132,20 +132,20 @@ class Wire:
 
     def _move(self, sender: _Socket) -> None:
         sender.is_moving = True
-        weather = self._network.weather
-        delay = weather.min_delay + (weather.max_delay - weather.min_delay) * self._random.random()
+        faults = self._network.faults
+        delay = faults.min_delay + (faults.max_delay - faults.min_delay) * self._random.random()
         self._simulation.call_later(delay, lambda: self._arrive(sender))
 
     def _arrive(self, sender: _Socket) -> None:
         sender.is_moving = False
         if self.is_broken or sender.is_dead or not sender.other.is_open:
             return
-        weather, chance = self._network.weather, self._random
-        if weather.cut and chance.random() < weather.cut:
+        faults, chance = self._network.faults, self._random
+        if faults.cut and chance.random() < faults.cut:
             self.fail()
             return
         count = len(sender.data)
-        if chance.random() < weather.tear:
+        if chance.random() < faults.tear:
             count = chance.randint(1, count)
         data = bytes(sender.data[:count])
         del sender.data[:count]
@@ -163,8 +163,8 @@ class Wire:
         sender.other.end.receive_data(data)
 
     def fail(self) -> None:
-        """Break, or go dead in some direction so that only silence tells of it."""
-        if self._random.random() >= self._network.weather.deaf:
+        """Break, or go dead in some direction so that only silence shows it."""
+        if self._random.random() >= self._network.faults.deaf:
             self.cut()
             return
         up, down = self._peer, self._foreman
@@ -192,7 +192,7 @@ class Wire:
         """The same, behind what was written."""
         socket = self._foreman if by_foreman else self._peer
         if socket.data and not socket.is_dead and not self.is_broken and socket.other.is_open:
-            self._simulation.call_later(self._network.weather.max_delay, lambda: self.close(by_foreman))
+            self._simulation.call_later(self._network.faults.max_delay, lambda: self.close(by_foreman))
         else:
             self.abort(by_foreman)
 

@@ -85,8 +85,8 @@ class Overseer:
         for asker in self._crew.roundrobin_clients:
             if asker.asked:
                 return f"{asker.name} waits for {asker.asked}"
-        for gate in self._crew.doors:
-            if isinstance(gate.door, RoundRobinDoor) and (left := find_unended(gate.door)):
+        for socket in self._crew.doors:
+            if isinstance(socket.door, RoundRobinDoor) and (left := find_unended(socket.door)):
                 return left
         here = [worker.info.id for worker in foreman.reactor.workers if worker.info.id.startswith(PING_PONG)]
         if len(here) != len(self._crew.pingpong):

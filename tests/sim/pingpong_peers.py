@@ -3,7 +3,7 @@
 from typing import Final
 
 from tests.sim.actors import Actor
-from tests.sim.doors import Line, SimulatedGate
+from tests.sim.doors import Line, SimulatedSocket
 from tests.sim.laws import Law, Laws, require
 
 from gandy.core.switchboard import Switchboard
@@ -25,12 +25,12 @@ def make_door(board: Switchboard, registry: WorkerRegistry) -> PingPongDoor:
 class PingPongProcess(Actor):
     """One without a thread for its jobs neither reads nor pings while it works."""
 
-    def __init__(self, simulation: Simulation, gate: SimulatedGate, laws: Laws, name: str) -> None:
+    def __init__(self, simulation: Simulation, socket: SimulatedSocket, laws: Laws, name: str) -> None:
         super().__init__(simulation, name)
         self._has_thread = self.happens(0.5)
         self._has_identity = self.happens(0.5)
         self._sees_cuts = self.happens(0.5)
-        self._gate = gate
+        self._socket = socket
         self._laws = laws
         self._frontends = 0
         self._is_working = False
@@ -52,7 +52,7 @@ class PingPongProcess(Actor):
         """To the door that is open now; without one, the frontend is dead."""
         self._frontends += 1
         routing_id = self.name if self._has_identity else f"{self.name}-{self._frontends}"
-        self.line = self._gate.connect(routing_id.encode(), self)
+        self.line = self._socket.connect(routing_id.encode(), self)
 
     def _send(self, frames: list[bytes] | None) -> None:
         if frames is not None:

@@ -1,10 +1,10 @@
-"""Who is in a simulated crew, and how bad its luck is: drawn from a seed, or written by a test."""
+"""The members of a simulated crew, and what goes wrong: drawn from a seed, or written by a test."""
 
 from random import Random
 from typing import Final
 
 from msgspec import Struct
-from tests.sim.network import Weather
+from tests.sim.network import LinkFaults
 from tests.sim.workers import WorkerLuck
 
 HORIZON: Final = 2.5  # seconds in which clients want something new
@@ -14,7 +14,7 @@ CLEAR: Final = 3.0  # seconds, then nothing goes wrong any more
 class Plan(Struct):
     """Chances are from 0 to 1; those without another word are for each tenth of a second."""
 
-    weather: Weather = Weather()
+    faults: LinkFaults = LinkFaults()
     grace: float = 15.0
     look_ahead: float = 0.5
     max_commit: float = 0.005
@@ -44,7 +44,7 @@ def draw_plan(seed: int) -> Plan:
     chance = Random(f"{seed} plan")
     cut, deaf = chance.choice([0.0, 0.0, 0.01, 0.04]), chance.choice([0.0, 0.0, 0.0, 0.3])
     return Plan(
-        weather=Weather(max_delay=chance.choice([0.002, 0.01]), cut=cut, deaf=deaf),
+        faults=LinkFaults(max_delay=chance.choice([0.002, 0.01]), cut=cut, deaf=deaf),
         grace=30.0 if deaf else chance.choice([1.0, 15.0]),  # longer than it takes to notice silence
         look_ahead=chance.choice([0.5, 10.0]),
         max_commit=chance.choice([0.005, 0.1]),

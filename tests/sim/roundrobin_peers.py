@@ -21,7 +21,7 @@ from tests.roundrobin import (
     read_message,
 )
 from tests.sim.actors import Actor
-from tests.sim.doors import DOOR_PERIOD, Line, SimulatedGate
+from tests.sim.doors import DOOR_PERIOD, Line, SimulatedSocket
 from tests.sim.laws import Law, Laws, require
 
 from gandy.core.switchboard import Switchboard
@@ -75,10 +75,10 @@ class RoundRobinWorker(Actor):
     It drops what comes before its commands are installed without a word, and with bad luck anything else.
     """
 
-    def __init__(self, simulation: Simulation, gate: SimulatedGate, laws: Laws, name: str, drops: float) -> None:
+    def __init__(self, simulation: Simulation, socket: SimulatedSocket, laws: Laws, name: str, drops: float) -> None:
         super().__init__(simulation, name)
         self.drops = drops
-        self._gate = gate
+        self._socket = socket
         self._laws = laws
         self._is_hanging = False
         self._ready_at = inf
@@ -95,7 +95,7 @@ class RoundRobinWorker(Actor):
         self._begin()
 
     def _begin(self) -> None:
-        self._line = self._gate.connect(f"{self.name}:{self.life}".encode(), self)
+        self._line = self._socket.connect(f"{self.name}:{self.life}".encode(), self)
         if not self._line.is_up:
             self.call_later(DOOR_PERIOD, self._begin)
             return
@@ -131,7 +131,7 @@ class RoundRobinWorker(Actor):
     def _reconnect(self, line: Line) -> None:
         if self._line is not line:
             return
-        self._line = self._gate.connect(line.routing_id, self)
+        self._line = self._socket.connect(line.routing_id, self)
         if not self._line.is_up:
             again = self._line
             self.call_later(DOOR_PERIOD, lambda: self._reconnect(again))
@@ -191,10 +191,10 @@ class RoundRobinWorker(Actor):
 class RoundRobinClient(Actor):
     """Asks, and reads streams to their end. When its server is gone, so is what it asked."""
 
-    def __init__(self, simulation: Simulation, gate: SimulatedGate, laws: Laws, name: str) -> None:
+    def __init__(self, simulation: Simulation, socket: SimulatedSocket, laws: Laws, name: str) -> None:
         super().__init__(simulation, name)
         self.asked: dict[bytes, bytes] = {}  # ids with tokens
-        self._gate = gate
+        self._socket = socket
         self._laws = laws
         self._streams: dict[bytes, bytes] = {}  # by token
         self._numbers = 0
@@ -207,7 +207,7 @@ class RoundRobinClient(Actor):
         self._connect()
 
     def _connect(self) -> None:
-        self._line = self._gate.connect(f"{self.name}:{self.life}".encode(), self)
+        self._line = self._socket.connect(f"{self.name}:{self.life}".encode(), self)
         if not self._line.is_up:
             self.call_later(DOOR_PERIOD, self._connect)
 

@@ -92,7 +92,7 @@ class CallRunner:
         self._say(calls.ANNOUNCE, 0, 0, 0, payload)
         self.flush()
 
-    def tell_yielded(self, free: int) -> None:
+    def report_yielded(self, free: int) -> None:
         """Tasks leave so many of their slots free, of those that were wanted."""
         given = min(self.wanted, free)
         if given != self._yielded and self._is_linked:

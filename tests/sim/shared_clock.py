@@ -47,6 +47,6 @@ class SharedTime:
         return clock
 
     def wait(self) -> None:
-        """Until all know the time."""
+        """Let time pass until all members know the shared time."""
         while any(clock.read() is None for clock in self._clocks):
             self._ensemble.sim.step()

@@ -47,7 +47,7 @@ class TaskRunner:
             self._end(pair, Cause.CANCELLED)
 
     def give_back(self, pairs: Iterable[TaskPair]) -> None:
-        """Those that have not begun."""
+        """Give back the tasks that have not begun."""
         for pair in [pair for pair in pairs if pair in self.waiting]:
             self._end(pair, Cause.RETURNED)
 
@@ -60,7 +60,7 @@ class TaskRunner:
         return dropped
 
     def start(self) -> None:
-        """What fits."""
+        """Start the tasks that fit."""
         borrowed = self._worker.borrowed
         limit = min(self._worker.slots - borrowed, self.allowed)
         while self.waiting:
@@ -75,7 +75,7 @@ class TaskRunner:
         self._worker.on_tasks_started()
 
     def _hold(self, task: Task) -> None:
-        """Until its time. If that is over, it begins now: a task is better late than never."""
+        """Hold it until its time. If that is over, it begins now: a task is better late than never."""
         worker, at = self._worker, _get_time(task)
         if at is None:
             self._begin(task)

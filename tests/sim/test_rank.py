@@ -14,7 +14,7 @@ from tests.sim.crew import SEEDS
 from tests.sim.disk import Disk
 from tests.sim.foreman import ForemanProgram
 from tests.sim.laws import BrokenLaw, Law, Laws, require
-from tests.sim.network import Network, Weather
+from tests.sim.network import LinkFaults, Network
 from tests.sim.shared_clock import NoClock
 from tests.sim.workers import GandyWorker, WorkerLuck
 
@@ -41,7 +41,7 @@ class RankedCrew:
         self.simulation = Simulation(seed)
         self.random = chance = Random(f"{seed} ranks")
         self.laws = Laws()
-        network, disk = Network(self.simulation, Weather()), Disk(self.laws, 0.005, 0.0, seed)
+        network, disk = Network(self.simulation, LinkFaults()), Disk(self.laws, 0.005, 0.0, seed)
         policy = Policy(look_ahead=LOOK_AHEAD)
         self.program = ForemanProgram(self.simulation, network, disk, self.laws, policy, NoClock())
         self.program.after_step = self.note_waiting

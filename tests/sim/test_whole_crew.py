@@ -1,6 +1,6 @@
 """Whole crews on simulated time: jobs and calls share slots while everything fails, and every law is kept.
 
-A seed that breaks a law is in the error's note, and `Crew(seed).run()` replays it.
+A seed that breaks a law is in the error's note, and `python -m tests.sim SEED` replays it.
 """
 
 import os
@@ -13,7 +13,7 @@ from random import Random
 import pytest
 from tests.sim.crew import SEEDS, Crew, run_seeds, write_transcript
 from tests.sim.laws import CLOCK_ERROR
-from tests.sim.network import Weather
+from tests.sim.network import LinkFaults
 from tests.sim.plan import Plan, draw_plan
 from tests.sim.workers import WorkerLuck
 
@@ -128,7 +128,7 @@ def test_peers_that_leave_numbers_out_break_nothing(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("seed", range(2))
 def test_a_large_crew(seed: int) -> None:
     plan = Plan(
-        weather=Weather(cut=0.001),
+        faults=LinkFaults(cut=0.001),
         trouble=0.01,
         crash=0.01,
         gandy=40,
@@ -151,7 +151,7 @@ def test_without_bad_luck_everything_ends_well_and_runs_once(seed: int) -> None:
     """Some jobs of ping-pong workers take longer than the door waits for a word, and some workers are deaf then."""
     chance = Random(seed)
     plan = Plan(
-        weather=Weather(tear=chance.choice([0.3, 0.8])),
+        faults=LinkFaults(tear=chance.choice([0.3, 0.8])),
         luck=LUCKY,
         plain=chance.randint(0, 1),
         first_generation=chance.randint(0, 1),

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from tests.sim.network import Weather
+from tests.sim.network import LinkFaults
 from tests.sim.pingpong_peers import PingPongProcess
 from tests.sim.roundrobin_peers import RoundRobinWorker
 from tests.sim.workers import GandyWorker, WorkerMachine
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 STEPS: Final = (-86_400.0, -3_600.0, -1.0, 1.0, 3_600.0, 86_400.0)  # seconds of the wall clock
 
-Blow = Callable[[], None]
+Fault = Callable[[], None]
 
 
 class Trouble:
@@ -54,28 +54,28 @@ class Trouble:
         crew = self._crew
         for worker in crew.workers:
             if worker.is_up and self._happens(chance):
-                self._random.choice(self._list_blows(worker))()
+                self._random.choice(self._list_faults(worker))()
         for client in crew.clients:
             if self._happens(chance / 3):
                 client.cut()
         for process in crew.roundrobin:
             if process.is_up and self._happens(chance / 2):
-                self._random.choice(_list_roundrobin_blows(process))()
+                self._random.choice(_list_roundrobin_faults(process))()
         for peer in crew.pingpong:
             if peer.is_up and self._happens(chance / 2):
-                self._random.choice(_list_pingpong_blows(peer))()
+                self._random.choice(_list_pingpong_faults(peer))()
         for asker in crew.roundrobin_clients:
             if asker.is_up and self._happens(chance / 4):
                 asker.vanish()
 
-    def _list_blows(self, worker: WorkerMachine) -> list[Blow]:
-        blows: list[Blow] = [worker.restart, worker.cut]
+    def _list_faults(self, worker: WorkerMachine) -> list[Fault]:
+        faults: list[Fault] = [worker.restart, worker.cut]
         if isinstance(worker, GandyWorker):
             slots = self._random.randint(0, worker.slots)
-            blows += [worker.reset, worker.calls.announce, lambda: worker.change_capacity(slots)]
+            faults += [worker.reset, worker.calls.announce, lambda: worker.change_capacity(slots)]
         if worker.end is not None:
-            blows += [self._reset_all, worker.end.wire.fail]
-        return blows
+            faults += [self._reset_all, worker.end.wire.fail]
+        return faults
 
     def _reset_all(self) -> None:
         """The foreman begins sequence numbers anew."""
@@ -90,7 +90,7 @@ class Trouble:
     def clear_up(self) -> None:
         """Nothing stays held or open or short of memory."""
         crew = self._crew
-        crew.network.weather = Weather(max_delay=self._plan.weather.max_delay)
+        crew.network.faults = LinkFaults(max_delay=self._plan.faults.max_delay)
         crew.disk.is_full, crew.disk.error = False, 0.0
         for peer in crew.roundrobin:
             peer.drops = 0.0
@@ -110,9 +110,9 @@ class Trouble:
                 owner.change(ask.ReleaseJob(job.id))
 
 
-def _list_roundrobin_blows(peer: RoundRobinWorker) -> list[Blow]:
+def _list_roundrobin_faults(peer: RoundRobinWorker) -> list[Fault]:
     return [peer.restart, peer.hang, peer.lose_line]
 
 
-def _list_pingpong_blows(peer: PingPongProcess) -> list[Blow]:
+def _list_pingpong_faults(peer: PingPongProcess) -> list[Fault]:
     return [peer.restart, peer.line.cut]

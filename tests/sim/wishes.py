@@ -23,7 +23,7 @@ Wish = Callable[[JobClient], None]
 
 
 class Wishes:
-    """Of all clients, within the first seconds."""
+    """The wishes of all clients, within the first seconds."""
 
     def __init__(self, crew: "Crew") -> None:
         self._crew = crew
@@ -121,6 +121,6 @@ class Wishes:
             client.call_later(chance.choice((0.0, 0.02, 0.3)), lambda: client.give_up(number))
 
     def _choose_worker(self, client: JobClient) -> str:
-        """Mostly any of them."""
+        """A worker by name, or mostly none: then any worker will do."""
         named = [worker.id for worker in self._crew.workers if isinstance(worker, GandyWorker)]
         return client.random.choice(named) if named and client.random.random() < 0.15 else ""

@@ -100,14 +100,14 @@ class WorkerMachine(Actor):
         return ForemanSide(offers=FOREMAN_OFFERS, last_number=self.last_number)
 
     def crash(self) -> None:
-        """Without a word, and with all its tasks."""
+        """It dies without a word, and its tasks with it."""
         self.is_up = False
         self.tasks.forget()
         self.cut()
         self.end = None
 
     def restart(self) -> None:
-        """Now or in a moment; its results are on its disk meanwhile, if it has one."""
+        """Start it again after a moment; its results are on its disk meanwhile, if it has one."""
         if self.is_up:
             self.crash()
         life = self.life
@@ -335,7 +335,7 @@ class GandyWorker(WorkerMachine):
     def on_tasks_started(self) -> None:
         self.check_slots()
         self._begun.look_soon()
-        self.calls.tell_yielded(self.slots - self.tasks.busy)
+        self.calls.report_yielded(self.slots - self.tasks.busy)
 
     def check_slots(self) -> None:
         slots = self.slots + self.calls.reserved
@@ -343,7 +343,7 @@ class GandyWorker(WorkerMachine):
             self.laws.check_slots(self.name, self._count_known_busy() + self.calls.in_use, slots)
 
     def _count_known_busy(self) -> int:
-        """A foreman that knows nothing of a task, and is about to have it killed, cannot tell how many slots it has."""
+        """A foreman that does not know a task, and is about to have it killed, does not know its slots."""
         owners = self._program.foreman.reactor.owners
         running = self.tasks.running.values()
         return sum(count_slots(task) if get_attempt(task) in owners else 1 for task in running)
@@ -397,11 +397,11 @@ class PlainWorker(WorkerMachine):
         return side
 
     def on_tasks_started(self) -> None:
-        """A task that needs several slots takes one here: a plain foreman could not tell."""
+        """A task that needs several slots takes one here: plain v2 has no word for slots."""
 
 
 class FirstGenerationWorker(WorkerMachine):
-    """A worker that speaks v1. It cannot tell which task it refuses, so it refuses none."""
+    """A worker that speaks v1. It cannot say which task it refuses, so it refuses none."""
 
     side: V1WorkerSide
     is_watched = False
