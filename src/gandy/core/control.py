@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from gandy.core.dispatch import Dispatcher
 from gandy.core.effects import Effect
 from gandy.core.jobs import ActiveJob, JobTable
-from gandy.core.model import GIVEN_STATES, AttemptKey, Input, JobSpec, JobState, TaskState
+from gandy.core.model import AttemptKey, Input, JobSpec, JobState, TaskState
 from gandy.core.offsets import ClockOffsets
 from gandy.core.owners import Owners
 from gandy.core.progress import JobProgress
@@ -151,11 +151,9 @@ class JobControl:
 
     def _is_at_hand(self, job: ActiveJob, task: TaskNumber) -> bool:
         """True if the task waits, or its attempt has not been sent to a worker yet."""
-        if job.tasks.state(task) not in GIVEN_STATES:
-            return job.tasks.state(task) is TaskState.WAITING
         attempt = job.last_attempt(task)
         worker = self._owners.get(attempt)
-        return worker is not None and attempt in worker.held.unsent
+        return job.tasks.state(task) is TaskState.WAITING if worker is None else attempt in worker.held.unsent
 
     def list_given(self, number: JobId, tasks: Iterable[TaskNumber]) -> dict[str, list[AttemptKey]]:
         """What workers have of these tasks and have not begun, as far as is known, by worker."""

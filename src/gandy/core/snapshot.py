@@ -16,19 +16,14 @@ def restore(reactor: Reactor, recovered: Recovered, now: Monotonic) -> None:
     # Jobs that wait for a job that cannot be read go on waiting: it is not known whether that one finished.
     numbers = {found.row.job for found in recovered.jobs} | set(recovered.unreadable)
     for found in recovered.jobs:
-        restore_job(reactor, found, numbers, now)
+        reactor.control.restore(make_job(found, numbers, now))
+        for task in found.tasks:
+            if task.state in GIVEN_STATES:
+                reactor.restore_attempt(AttemptKey(found.row.job, task.task, task.attempt), task.worker, now)
 
 
-def restore_job(reactor: Reactor, found: RecoveredJob, others: set[JobId], now: Monotonic) -> None:
-    """Take up one job. `others` are jobs that are not final either, for those it waits for."""
-    reactor.control.restore(make_job(found, others, now))
-    for task in found.tasks:
-        if task.state in GIVEN_STATES:
-            reactor.restore_attempt(AttemptKey(found.row.job, task.task, task.attempt), task.worker, now)
-
-
-def make_job(found: RecoveredJob, others: set[JobId], now: Monotonic) -> ActiveJob:
-    """The job as it is kept in memory."""
+def make_job(found: RecoveredJob, unfinished: set[JobId], now: Monotonic) -> ActiveJob:
+    """The job as it is kept in memory. It waits for those of its jobs that are unfinished."""
     row = found.row
     tasks = TaskTable(row.spec.tasks)
     if found.fresh is TaskState.CANCELLED:
@@ -37,7 +32,7 @@ def make_job(found: RecoveredJob, others: set[JobId], now: Monotonic) -> ActiveJ
         tasks.restore_finished(first, last)
     for task in found.tasks:
         tasks.restore(task.task, task.state, task.attempt, Strikes(task.failures, task.crashes), _find_due(task, now))
-    awaited = set(row.spec.after) & others
+    awaited = set(row.spec.after) & unfinished
     return ActiveJob(row.job, row.spec, tasks, row.submitted, row.held, row.state, awaited, is_open=row.spec.is_open)
 
 
