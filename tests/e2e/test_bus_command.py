@@ -233,7 +233,7 @@ def test_service_that_comes_in_time_is_waited_for(stage: Stage) -> None:
     ("words", "reason"),
     [
         (["kitchen/cook"], "'kitchen/cook' is not an address: write /service/path, or !service/path"),
-        (["/kitchen/cook", "--types", "i", "x"], "argument 1: 'x' is no 'i'"),
+        (["/kitchen/cook", "--types", "i", "x"], "argument 1: 'x' is not of type 'i'"),
         (["/kitchen/cook", "--types", "ii", "1"], "'ii' needs 2 values, and 1 are given"),
         (["/kitchen/cook", "--types", "z", "1"], "unknown type 'z'"),
         (["/kitchen/cook", "--types", "m", "12"], "argument 1:"),

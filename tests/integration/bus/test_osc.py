@@ -183,7 +183,7 @@ def test_bytes_may_come_one_by_one(silent: Ensemble, wrap: Callable[[bytes], byt
     door = silent.osc_in("kitchen", 0, tcp=True)
     with socket.create_connection((HOST, door.port)) as peer:
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for byte in wrap(osc.encode(osc.make_message("/cook", [3, "soup"]))) * 3:
+        for byte in wrap(osc.encode(osc.OscMessage("/cook", "is", (3, "soup")))) * 3:
             peer.sendall(bytes([byte]))
         for _ in range(3):
             assert kitchen.next().values == (3, "soup")

@@ -7,13 +7,12 @@ Its types are those of the bus, but t is a time tag, r is a color of 4 bytes, an
 has the frames of the bus.
 """
 
-from collections.abc import Sequence
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from gandy.bus.limits import MAX_ADDRESS, MAX_BUNDLE_DEPTH, MAX_BUS_MESSAGE, MAX_ELEMENTS
 from gandy.bus.wire.messages import Elements
-from gandy.bus.wire.types import CODES, infer_types
+from gandy.bus.wire.types import CODES
 from gandy.bus.wire.values import NUMBERS, Codec, write_text
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.moments import Wall
@@ -45,11 +44,6 @@ class OscBundle(NamedTuple):
 
     time: int
     elements: tuple["OscMessage | OscBundle", ...] = ()
-
-
-def make_message(address: str, values: Sequence[Any], types: str | None = None) -> OscMessage:
-    """Types are inferred if none are given. Raises: ValueError."""
-    return OscMessage(address, infer_types(values) if types is None else types, tuple(values))
 
 
 def encode(element: OscMessage | OscBundle) -> bytes:

@@ -43,10 +43,14 @@ class FrontendThread(DealerThread):
         self._results: deque[bytes] = deque()  # from other threads
         super().__init__(url, keys)
 
+    def start(self) -> None:
+        self._send(self._side.start(read_monotonic()))
+        super().start()
+
     def finish(self, result: bytes) -> None:
         """The job has ended."""
         self._results.append(result)
-        self._wake()
+        self._thread.wake()
 
     # The thread
 
@@ -54,9 +58,6 @@ class FrontendThread(DealerThread):
         """Its routing id is chosen by the broker: a new one each time."""
         socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
         socket.setsockopt(zmq.MAXMSGSIZE, 2 * MAX_BODY_BYTES)
-
-    def _begin(self) -> None:
-        self._send(self._side.start(read_monotonic()))
 
     def _next_deadline(self) -> Monotonic:
         return self._side.next_deadline()

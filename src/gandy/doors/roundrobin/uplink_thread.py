@@ -65,22 +65,22 @@ class UplinkThread(DealerThread):
     def send(self, message: QueueMessage) -> None:
         with self._lock:
             self._uplink.outbox.send(message)
-        self._wake()
+        self._thread.wake()
 
     def register(self, slots: int) -> None:
         with self._lock:
             self._uplink.registration.register(slots, read_monotonic())
-        self._wake()
+        self._thread.wake()
 
     def deregister(self) -> None:
         with self._lock:
             self._uplink.registration.deregister()
-        self._wake()
+        self._thread.wake()
 
     def finish(self, ticket: int, response: QueueMessage | None = None) -> None:
         with self._lock:
             self._uplink.registration.finish(ticket, read_monotonic(), response)
-        self._wake()
+        self._thread.wake()
 
     def request(
         self, command: bytes, *args: bytes, timeout: float, track: bool = True, to: tuple[bytes, ...] = ()
@@ -89,7 +89,7 @@ class UplinkThread(DealerThread):
         with self._lock:
             now = read_monotonic()
             number = self._uplink.requests.send(command, *args, now=now, timeout=timeout, track=track, to=to)
-        self._wake()
+        self._thread.wake()
         return number
 
     def forget(self, number: bytes) -> None:

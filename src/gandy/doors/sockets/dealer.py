@@ -52,16 +52,12 @@ class DealerThread:
             raise ConfigError(f"cannot connect to {url}: {error}") from None
 
     def start(self) -> None:
-        self._begin()
         self._thread.start()
 
     def close(self, linger: float = LINGER) -> None:
         """Send what is left, for at most this many seconds, and end."""
         self._linger = linger
         self._thread.stop(linger + 5.0)
-
-    def _wake(self) -> None:
-        self._thread.wake()
 
     # For subclasses
 
@@ -71,9 +67,6 @@ class DealerThread:
 
     def _on_open(self) -> None:
         """There is a new socket."""
-
-    def _begin(self) -> None:
-        """Before the thread starts."""
 
     def _next_deadline(self) -> Monotonic:
         """When there is something to do, if nothing happens before."""

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from gandy.bus.limits import MAX_ADDRESS, MAX_BUNDLE_DEPTH, MAX_BUS_MESSAGE, MAX_ELEMENTS
-from gandy.bus.wire import osc
 from gandy.bus.wire.messages import Framer, frame
 from gandy.bus.wire.osc import IMMEDIATELY, OscBundle, OscMessage, decode, encode, tag_to_wall, wall_to_tag
 from gandy.bus.wire.types import INFINITUM
@@ -55,11 +54,6 @@ def test_types(types: str, value: Any, text: str) -> None:
 def test_message_without_types_has_no_arguments() -> None:
     assert decode(b"/a\0\0") == OscMessage("/a")
     assert encode(OscMessage("/a")) == b"/a\0\0,\0\0\0"
-
-
-def test_types_are_inferred_unless_they_are_told() -> None:
-    assert osc.make_message("/a", [1, 2.0, "x"]) == OscMessage("/a", "ids", (1, 2.0, "x"))
-    assert osc.make_message("/a", [1], "f") == OscMessage("/a", "f", (1,))
 
 
 BUNDLE = OscBundle(1 << 63, (FOO, OscBundle(IMMEDIATELY, (OSCILLATOR,)), OscBundle(0)))
