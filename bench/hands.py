@@ -56,7 +56,7 @@ class Hand:
         asyncio.get_running_loop().stop()
 
     def _beat(self, link: SocketLink) -> None:
-        self._side.exchange.send_extended(Extended(PING, b""), 0)
+        self._side.framing.send_extended(Extended(PING, b""), 0)
         self._flush(link)
         asyncio.get_running_loop().call_later(HEARTBEAT_PERIOD, self._beat, link)
 

@@ -125,7 +125,7 @@ class WorkerProgram:
         if self._running:
             actions += [self._end] * 3
         if isinstance(self.side, WorkerSide) and self.side.exchange.can_request(Reset()):
-            actions.append(self.side.reset)
+            actions.append(partial(self.side.exchange.request, Reset()))
         return actions
 
     def _end(self) -> None:
@@ -158,8 +158,8 @@ class ForemanProgram:
         if self.side.free:
             actions.append(self._give)
         if isinstance(self.side, ForemanSide):
-            actions += [self._cancel, self.side.reset, self.side.greet]
-            if Extension.UPDATES in self.side.exchange.agreed:
+            actions += [self._cancel, partial(self.side.requests.append, Reset()), self.side.greet]
+            if Extension.UPDATES in self.side.framing.agreed:
                 actions.append(partial(self.side.recall, [a_pair()]))
         elif self.side.state not in (V1State.OPEN, V1State.REPORTING):
             return [*actions, self.work]

@@ -9,7 +9,7 @@ from gandy.ids import TaskNumber
 from gandy.talk.law import Role, State
 from gandy.talk.worker import WorkerSide
 from gandy.testing import WorkerEnd
-from gandy.wire.messages import Task
+from gandy.wire.messages import Reset, Task
 
 
 class Conversation(RuleBasedStateMachine):
@@ -70,14 +70,14 @@ class Conversation(RuleBasedStateMachine):
     @rule()
     def foreman_resets(self) -> None:
         if self.pair.link.is_up:
-            self.pair.foreman_side.reset()
+            self.pair.foreman_side.requests.append(Reset())
             self.foreman_works()
 
     @precondition(lambda self: self.pair.worker_side.state is State.OPEN)
     @rule()
     def worker_resets(self) -> None:
         if self.pair.worker_side.exchange.outstanding is None:
-            self.pair.worker_side.reset()
+            self.pair.worker_side.exchange.request(Reset())
             self.pair.link.flush()
 
     # What the network does
@@ -156,7 +156,7 @@ class Conversation(RuleBasedStateMachine):
         assert self.pair.referee.owed == []
 
     def is_quiet(self) -> bool:
-        return len(self.pair.ledger.results) == len(self.tasks) and not self.pair.worker_side.has_results
+        return len(self.pair.ledger.results) == len(self.tasks) and not self.pair.worker_side.results.by_pair
 
     def calm_round(self) -> None:
         if self.pair.worker.has_left:

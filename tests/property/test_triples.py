@@ -48,7 +48,7 @@ def answer_of(kind: type[Message]) -> Answer:
 
 def an_exchange(role: Role, state: State) -> Exchange:
     exchange = Exchange(role)
-    exchange.state = state
+    exchange._state = state
     return exchange
 
 
@@ -62,7 +62,7 @@ def test_hearing(state: State, sender: Role, step: Step) -> None:
     else:
         seq = 100 + sender.other.parity
         exchange._outstanding = _Outstanding(seq, request_of(step.answers))
-    exchange.receive_data(v2.encode(seq, SAMPLES[step.message]))
+    exchange.framing.receive_data(v2.encode(seq, SAMPLES[step.message]))
     if (state, sender, step) in LAW:
         exchange.next_event()
         expected = LAW[state, sender, step]

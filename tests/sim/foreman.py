@@ -83,7 +83,7 @@ class _LawAbidingPeers(NoPeerLog):
         self._program = program
 
     def on_refused(self, link: Link, error: RemoteProtocolError) -> None:
-        if link.exchange is None and error.code is ErrorCode.BAD_STATE:
+        if link.framing is None and error.code is ErrorCode.BAD_STATE:
             # A v1 worker got a task again that it still has from an earlier link, which its HELLO cannot say.
             self._program.laws.seen["v1 refusal"] += 1
             return

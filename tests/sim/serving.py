@@ -58,7 +58,7 @@ class CallRunner:
         return not self._calls
 
     def on_welcome(self) -> None:
-        self._is_linked = Extension.CALLS in self._worker.side.exchange.agreed
+        self._is_linked = Extension.CALLS in self._worker.side.framing.agreed
         self.announce()
 
     def on_cut(self) -> None:

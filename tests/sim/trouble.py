@@ -82,7 +82,7 @@ class Trouble:
         program = self._crew.program
         for link in program.foreman.links.values() if program.is_up else ():
             if isinstance(link.side, ForemanSide) and link.side.exchange.can_request(Reset()):
-                link.side.reset()
+                link.side.requests.append(Reset())
                 link.flush()
 
     # Afterwards

@@ -272,7 +272,7 @@ class GandyWorker(WorkerMachine):
 
     def hear(self, data: bytes) -> None:
         self._last_heard = self.simulation.now
-        if not self.side.exchange.receive_calls(data):
+        if not self.side.framing.receive_calls(data):
             self.work()
         self.calls.flush()
 
@@ -352,31 +352,31 @@ class GandyWorker(WorkerMachine):
 
     def _beat(self) -> None:
         self.call_later(HEARTBEAT_PERIOD, self._beat)
-        if self.end is None or Extension.HEARTBEAT not in self.side.exchange.agreed:
+        if self.end is None or Extension.HEARTBEAT not in self.side.framing.agreed:
             return
         if self.simulation.now - self._last_heard > HEARTBEAT_EXPIRY:
             self.laws.seen["silent foreman"] += 1
             self.cut()
             return
-        self.side.exchange.send_extended(Extended(PING, b""), 1)
+        self.side.framing.send_extended(Extended(PING, b""), 1)
         self.flush()
 
     def change_capacity(self, slots: int) -> None:
         """It is short of something, or not any more."""
         self.tasks.allowed = slots
-        if self.end is not None and Extension.HEARTBEAT in self.side.exchange.agreed:
+        if self.end is not None and Extension.HEARTBEAT in self.side.framing.agreed:
             self._send_capacity()
             self.tasks.start()
             self.flush()
 
     def _send_capacity(self) -> None:
         capacity = Capacity(self.tasks.allowed, self.ahead if self.tasks.allowed else 0, "memory")
-        self.side.exchange.send_extended(Extended(CAPACITY, encode(capacity)), 0)
+        self.side.framing.send_extended(Extended(CAPACITY, encode(capacity)), 0)
 
     def reset(self) -> None:
         """Begin the sequence numbers anew, where that is possible now."""
         if self.is_up and self.side.exchange.can_request(Reset()):
-            self.side.reset()
+            self.side.exchange.request(Reset())
             self.flush()
 
 

@@ -80,33 +80,33 @@ class Conversation:
         """
         payload = _encode(request)
         self._number = self._number % self._last_number + 1
-        self._exchange.send_extended(Extended(REQUEST, payload), self._number)
+        self._exchange.framing.send_extended(Extended(REQUEST, payload), self._number)
         return self._number
 
     def take_calls(self, data: bytes) -> int:
         """Handle the plain calls that the data begins with. Returns where the rest begins, which is to be received."""
-        return self._exchange.take_calls(data)
+        return self._exchange.framing.take_calls(data)
 
     def receive_data(self, data: bytes) -> bool:
         """Whether there were calls in it and nothing else, so that there is no event.
 
         Raises: RemoteProtocolError. Close the link.
         """
-        return self._exchange.receive_calls(data)
+        return self._exchange.framing.receive_calls(data)
 
     def data_to_send(self) -> bytes:
         """Bytes to write to the link now. Each is returned once."""
-        return self._exchange.data_to_send()
+        return self._exchange.framing.data_to_send()
 
     @property
     def takes_calls(self) -> bool:
         """Whether the foreman has calls for us to make."""
-        return Extension.CALLS in self._exchange.agreed
+        return Extension.CALLS in self._exchange.framing.agreed
 
     @property
     def takes_times(self) -> bool:
         """Whether calls and jobs may have a time."""
-        return Extension.TIMED in self._exchange.agreed
+        return Extension.TIMED in self._exchange.framing.agreed
 
     def next_event(self) -> ClientEvent | None:
         """What happened; None until more bytes come.
@@ -136,12 +136,12 @@ class Conversation:
 
     def _greet(self) -> None:
         # No slots: the foreman gives no work to a peer that has none.
-        self._exchange.request(Hello(0, (), self._exchange.offers))
+        self._exchange.request(Hello(0, (), self._exchange.framing.offers))
 
     def _on_welcome(self, extensions: Extension) -> ForemanReady:
         if Extension.CLIENT not in extensions:
             raise LinkError("the peer is not a gandy foreman, or one that accepts no requests from clients")
-        self._exchange.agree(extensions & self._exchange.offers)
+        self._exchange.framing.agree(extensions & self._exchange.framing.offers)
         return ForemanReady()
 
     def _on_request(self, ticket: Requested) -> None:

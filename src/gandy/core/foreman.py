@@ -119,9 +119,9 @@ class Foreman:
         self._by_peer[link.peer.number] = link
         if isinstance(side, ForemanSide):
             side.find_fault = partial(link.find_fault, self.reactor)
-            side.exchange.on_call = guard_calls(who.role, partial(self.switchboard.on_frame, link.peer))
+            side.framing.on_call = guard_calls(who.role, partial(self.switchboard.on_frame, link.peer))
             if may_call(who.role):
-                side.exchange.take_plain_calls = partial(self.switchboard.pass_calls, link.peer)
+                side.framing.take_plain_calls = partial(self.switchboard.pass_calls, link.peer)
         link.flush()
         self._silent.enter(port, port.source, now)
         return link
@@ -132,7 +132,7 @@ class Foreman:
         switchboard.now = now
         if link.peer.worker is not None:
             link.peer.worker.last_heard = now
-        if link.exchange is not None and (taken := link.exchange.take_calls(data)):  # the short way
+        if link.framing is not None and (taken := link.framing.take_calls(data)):  # the short way
             self.flush_calls(now)
             if taken < len(data):
                 self._hear(link, data[taken:], now)
@@ -166,8 +166,8 @@ class Foreman:
         if worker is None:
             return
         self._peer_log.on_worker(link, worker.info)
-        if link.exchange is not None:
-            link.exchange.take_plain_calls = partial(self.switchboard.pass_results, link.peer)
+        if link.framing is not None:
+            link.framing.take_plain_calls = partial(self.switchboard.pass_results, link.peer)
         before = self.switchboard.on_worker(link.peer, worker)
         if before is not None:  # a link that broke, and we have not noticed
             self._by_peer[before.number].port.abort()

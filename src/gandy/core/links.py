@@ -85,7 +85,7 @@ class Link:
     def __init__(self, port: Port, side: Side, peer: Peer, who: Credentials) -> None:
         self.port = port
         self.side = side
-        self.exchange = side.exchange
+        self.framing = side.framing
         self.peer = peer
         self.who = who
         self.name = port.name
@@ -108,8 +108,8 @@ class Link:
 
         Raises: RemoteProtocolError. Close the link.
         """
-        if self.exchange is not None:
-            return self.exchange.receive_calls(data)
+        if self.framing is not None:
+            return self.framing.receive_calls(data)
         self.side.receive_data(data)
         return False
 
@@ -143,12 +143,12 @@ class Link:
     @property
     def agreed(self) -> Extension:
         """The extensions that this worker speaks."""
-        return Extension.NONE if self.exchange is None else self.exchange.agreed
+        return Extension.NONE if self.framing is None else self.framing.agreed
 
     def send(self, kind: int, payload: bytes, seq: int) -> None:
         """Send a message of an agreed extension."""
-        assert self.exchange is not None, "no older protocol has extensions"
-        self.exchange.send_extended(Extended(kind, payload), seq)
+        assert self.framing is not None, "no older protocol has extensions"
+        self.framing.send_extended(Extended(kind, payload), seq)
 
     def give(self, assignments: Sequence[Assignment], inputs: Inputs) -> NotGiven:
         """Send these tasks. Gives those that could not be sent; mostly there are none."""
@@ -176,7 +176,7 @@ class Link:
 
     def _give(self, assignments: Sequence[Assignment], inputs: Inputs) -> None:
         """Raises: LocalProtocolError, where nothing was given."""
-        is_gandy = self.exchange is not None and self.exchange.is_gandy
+        is_gandy = self.framing is not None and self.framing.is_gandy
         new: set[JobId] = set()  # jobs whose shared part is in here
         tasks = []
         job = None
@@ -261,7 +261,7 @@ class Link:
 
     def _note_slots(self, reactor: Reactor) -> None:
         """A v1 worker does not tell of slots that tasks of an earlier link hold. They are known when these end."""
-        known = reactor.workers.find(self.worker) if self.exchange is None else None
+        known = reactor.workers.find(self.worker) if self.framing is None else None
         slots = self.side.slots.limit
         if known is None or slots <= 0:
             return

@@ -5,21 +5,20 @@ that is for `worker` and `foreman`, which ask (`request`), answer (`answer`) and
 """
 
 from collections import deque
-from typing import NamedTuple, assert_never
+from typing import Any, NamedTuple, assert_never
 
 from gandy.errors import REFUSALS, ErrorCode, LocalProtocolError, RemoteProtocolError, name_code
-from gandy.limits import LAST_NUMBER, MAX_HELD_REQUESTS, MAX_PAYLOAD_BYTES
+from gandy.limits import LAST_NUMBER, MAX_HELD_REQUESTS
 from gandy.talk.events import Answered, ExchangeEvent, ExtensionReceived, Overflowed, Requested, Restarted
-from gandy.talk.law import LAW, Role, State, Step
+from gandy.talk.framing import Framing
+from gandy.talk.law import Role, State, Step, follow
 from gandy.talk.numbers import Numbers
-from gandy.wire import calls, v2
 from gandy.wire.messages import (
     GREETING,
     Answer,
     Cancel,
     Error,
     Extended,
-    Extension,
     Hello,
     Job,
     Message,
@@ -46,30 +45,15 @@ class Exchange:
         self,
         role: Role,
         *,
-        offers: Extension = Extension.ATOMIC,
         held_limit: int = MAX_HELD_REQUESTS,
         last_number: int = LAST_NUMBER,
-        payload_limit: int = MAX_PAYLOAD_BYTES,
-        on_call: calls.OnFrame = lambda *_frame: None,
-        take_plain_calls: calls.TakePlain | None = None,
+        **framing_options: Any,
     ) -> None:
-        """`on_call` is told of frames of calls on the way to the next event; no rule of numbers is about them.
-
-        `take_plain_calls`: a shorter way for those that are plain.
-        """
         self.role = role
-        self.on_call = on_call
-        self.take_plain_calls = take_plain_calls
-        self.state = State.GREETING
-        self.offers = offers
-        self.agreed = Extension.NONE
-        self.is_gandy = False  # the other side, which has agreed to what every gandy offers
-        self._agreed_types: frozenset[int] = frozenset()
+        self.framing = Framing(role, **framing_options)
+        self._state = State.GREETING
         self._held_limit = held_limit
         self._last_number = last_number
-        self._decoder = v2.V2Decoder(payload_limit)
-        self._output = bytearray()
-        self._takes_calls = False
         self._restart()
 
     def _restart(self) -> None:
@@ -83,44 +67,9 @@ class Exchange:
         self._last_reply = 0
         self._has_answered = False  # since our outstanding request went out
 
-    # Bytes
-
-    def receive_data(self, data: bytes) -> None:
-        if self.state is not State.CLOSED:
-            self._decoder.receive_data(data)
-
-    def take_calls(self, data: bytes) -> int:
-        """Let plain calls be taken that data begins with. Gives where the rest begins, which is to be received."""
-        if self.take_plain_calls is None or not self._takes_calls or self.state is State.CLOSED:
-            return 0
-        return self._decoder.pass_by(data, self.take_plain_calls)
-
-    def receive_calls(self, data: bytes) -> bool:
-        """Receive data, and tell of the calls in it at once if it begins with one. Whether nothing else was in it.
-
-        Raises: RemoteProtocolError. The link is closed then.
-        """
-        self.receive_data(data)
-        if not self._takes_calls or self.state is State.CLOSED:
-            return False
-        try:
-            self._decoder.take_with(self._read_calls)
-        except RemoteProtocolError as error:
-            self._give_up(error.code)
-            raise
-        return self._decoder.unread == 0
-
-    def data_to_send(self) -> bytes:
-        """What is to be written to the link now. Asking takes it."""
-        if not self._output:
-            return b""
-        data = bytes(self._output)
-        self._output.clear()
-        return data
-
-    def close(self) -> None:
-        """The link is gone."""
-        self.state = State.CLOSED
+    @property
+    def state(self) -> State:
+        return State.CLOSED if self.framing.is_closed else self._state
 
     # Ours
 
@@ -138,14 +87,14 @@ class Exchange:
 
     def can_request(self, message: Request) -> bool:
         """Whether the rules let this request out now."""
-        if self._outstanding is not None:
+        if self._outstanding is not None or self.framing.is_closed:
             return False
-        if isinstance(message, Hello) and self.state is State.GREETING:
+        if isinstance(message, Hello) and self._state is State.GREETING:
             return True
         if isinstance(message, Stop) and message.is_immediate and not self._numbers.is_worn_out:
-            return self.state is State.OPEN
+            return self._state is State.OPEN
         # Rule 6: "If a request is received, it should be answered before a new request is made."
-        return self.state is State.OPEN and not self._handling and not self._held
+        return self._state is State.OPEN and not self._handling and not self._held
 
     def request(self, message: Request) -> bool:
         """Send a request, or, where only the number for a RESET is left, the RESET: then it gives False, and
@@ -160,88 +109,45 @@ class Exchange:
             message = Reset(self._last_reply)
         elif self._numbers.is_worn_out:
             message, postponed = Reset(self._last_reply), message
-        after = self._find_step(self.role, Step(type(message)))
-        data = v2.encode(self._numbers.next, message)
-        self.state = after
+        after = follow(self._state, self.role, self.role, Step(type(message)))
+        self.framing.send(self._numbers.next, message)
+        self._state = after
         self._outstanding = _Outstanding(self._numbers.take(), message, postponed)
         self._has_answered = False
-        self._output += data
         return postponed is None
-
-    def reset(self) -> None:
-        """Start the numbers again although they are not worn out.
-
-        Raises: LocalProtocolError, unless `can_request`.
-        """
-        self.request(Reset())
 
     def answer(self, ticket: Requested, message: Answer) -> None:
         """Answer a request. After a RESET or on a closed link that is no longer possible, and nothing happens."""
-        if self._handling.get(ticket.seq) is not ticket or self.state is State.CLOSED:
+        if self._handling.get(ticket.seq) is not ticket or self.framing.is_closed:
             return
         self._reply(ticket.seq, message, type(ticket.message))
         del self._handling[ticket.seq]
 
-    def greet(self) -> None:
-        """Say OK(0), for a worker that waits for it. Number 1, because 0 would look like HELLO's answer."""
-        self._output += v2.encode(1, GREETING)
-
-    def agree(self, extensions: Extension) -> None:
-        """From now on these extensions are spoken, in both directions, as long as the link is up."""
-        self.agreed |= extensions
-        self._agreed_types = v2.list_types(self.agreed)
-        self._decoder.allow(self.agreed)
-        self.is_gandy = Extension.ATOMIC in self.agreed
-        self._takes_calls = Extension.CALLS in self.agreed
-
-    def send_extended(self, message: Extended, seq: int = 0) -> None:
-        """Send a message of an extension; it is outside all rules of numbers.
-
-        Raises: LocalProtocolError, where the extension is not agreed on.
-        """
-        if message.type not in self._agreed_types:
-            raise LocalProtocolError(f"the peer has not agreed to messages of type 0x{message.type:02x}")
-        self._output += v2.encode(seq, message)
-
     # Theirs
-
-    def _read_calls(self, data: bytes | bytearray, at: int) -> int:
-        return calls.read_frames(data, at, self.on_call, self.take_plain_calls)
 
     def next_event(self) -> ExchangeEvent | None:
         """What follows from the bytes received and the answers given so far; None when there is no more.
 
         Raises: RemoteProtocolError. The link is closed then; a gandy peer is told the reason in a last ERROR.
         """
+        framing = self.framing
         try:
-            while self.state is not State.CLOSED:
+            while not framing.is_closed:
                 if self._held and self._can_handle(self._held[0][0]):
                     return self._give_out(*self._held.popleft())
-                if self._their_reset is not None and self._can_finish_reset():
-                    return self._finish_reset()
-                if self._takes_calls:
-                    self._decoder.take_with(self._read_calls)
-                numbered = self._decoder.next_message()
+                # Rule 5b: everything lower than the RESET is answered, on both sides.
+                if self._their_reset is not None and not self._outstanding and not self._handling:
+                    return self._finish_reset(self._their_reset)
+                numbered = framing.next_message()
                 if numbered is None:
                     return None
                 event = self._on_message(*numbered)
                 if event is not None:
                     return event
         except RemoteProtocolError as error:
-            self._give_up(error.code)
+            framing.give_up(error.code)
             raise
         return None
-
-    def fail(self, text: str, code: ErrorCode) -> RemoteProtocolError:
-        """The error to raise for a message that the rules of numbers allow and that still cannot be."""
-        self._give_up(code)
-        return RemoteProtocolError(text, code)
-
-    def _give_up(self, code: ErrorCode) -> None:
-        if self.is_gandy or Extension.ATOMIC in self._decoder.offered:
-            # A number of our own parity: this ERROR answers nothing.
-            self._output += v2.encode(self.role.parity, Error(code))
-        self.close()
 
     def _on_message(self, seq: int, message: Message) -> ExchangeEvent | None:
         match message:
@@ -261,8 +167,8 @@ class Exchange:
         if self._is_greeting(asked, seq, message):
             return None
         if asked is None or seq != asked.seq:
-            raise self._unexpected(seq, message)
-        self._take_step(self.role.other, Step(type(message), type(asked.message)))
+            raise _explain_unexpected(self.role, seq, message)
+        self._on_step(Step(type(message), type(asked.message)))
         self._numbers.on_answer(seq)
         self._outstanding = None
         if isinstance(message, Reset):
@@ -276,10 +182,10 @@ class Exchange:
         """v2.md, greeting: a side may open with OK(0). It answers nothing, whatever number it has."""
         if message != GREETING:
             return False
-        if self.state is State.WELCOME and asked is not None and isinstance(asked.message, Hello):
+        if self._state is State.WELCOME and asked is not None and isinstance(asked.message, Hello):
             has_processors = asked.message.nproc + len(asked.message.running) > 0
             return has_processors or not self._numbers.is_ours(seq)
-        return self.state is State.GREETING
+        return self._state is State.GREETING
 
     def _on_overflow(self, request: Request) -> Overflowed:
         """Rule 6: reissue after progress. Their queue is full only while they wait for us, so once we have answered
@@ -288,16 +194,6 @@ class Exchange:
         if not is_ours_to_wait or isinstance(request, Hello):  # a HELLO is never held back
             raise RemoteProtocolError("ERROR(overflow) from a peer that waits for nothing", ErrorCode.BAD_STATE)
         return Overflowed(request)
-
-    def _unexpected(self, seq: int, message: Answer) -> RemoteProtocolError:
-        word = type(message).__name__.upper()
-        if isinstance(message, Error) and not self._numbers.is_ours(seq):
-            if message.code in REFUSALS:
-                code = ErrorCode(message.code)
-                return RemoteProtocolError(REFUSALS[code], code)
-            code = ErrorCode.BAD_STATE
-            return RemoteProtocolError(f"the {self.role.other.value} gave up: {name_code(message.code)}", code)
-        return RemoteProtocolError(f"{word} with number {seq} answers nothing", ErrorCode.BAD_SEQ)
 
     def _on_request(self, seq: int, message: Request) -> ExchangeEvent | None:
         if self._numbers.is_ours(seq):
@@ -324,7 +220,7 @@ class Exchange:
         """Rule 4.6a against rule 5c: above our RESET an immediate STOP is obeyed at once, without a reply."""
         if not (isinstance(message, Stop) and message.is_immediate):
             return None
-        self._take_step(self.role.other, Step(Stop))
+        self._on_step(Step(Stop))
         return Requested(seq, message)
 
     def _is_dropped_by_our_reset(self, seq: int) -> bool:
@@ -343,24 +239,28 @@ class Exchange:
             self._held.append((seq, message))
 
     def _give_out(self, seq: int, message: Request) -> Requested:
-        self._take_step(self.role.other, Step(type(message)))
+        self._on_step(Step(type(message)))
         self._handling[seq] = Requested(seq, message)
         return self._handling[seq]
 
     def _reply(self, seq: int, message: Answer, asked: type[Request]) -> None:
-        after = self._find_step(self.role, Step(type(message), asked))
+        after = follow(self._state, self.role, self.role, Step(type(message), asked))
         self._write_reply(seq, message)
-        self.state = after
+        self._state = after
 
     def _write_reply(self, seq: int, message: Answer) -> None:
-        self._output += v2.encode(seq, message)
+        self.framing.send(seq, message)
         self._last_reply = seq
         self._has_answered = True
+
+    def _on_step(self, step: Step) -> None:
+        """The peer has taken a step. Raises: RemoteProtocolError, where the law does not let it."""
+        self._state = follow(self._state, self.role, self.role.other, step)
 
     # RESET
 
     def _on_reset(self, seq: int, message: Reset) -> None:
-        self._take_step(self.role.other, Step(type(message)))
+        self._on_step(Step(type(message)))
         self._their_reset = seq
         asked = self._outstanding
         if asked is not None and asked.seq > seq:
@@ -368,29 +268,20 @@ class Exchange:
             self._outstanding = None
             self._dropped = asked.postponed if isinstance(asked.message, Reset) else asked.message
 
-    def _can_finish_reset(self) -> bool:
-        """Rule 5b: everything lower than the RESET is answered, on both sides."""
-        return not (self._outstanding or self._handling)
-
-    def _finish_reset(self) -> Restarted:
-        assert self._their_reset is not None
-        self._reply(self._their_reset, Reset(self._last_reply), Reset)
+    def _finish_reset(self, seq: int) -> Restarted:
+        self._reply(seq, Reset(self._last_reply), Reset)
         dropped = self._dropped
         self._restart()
         return Restarted(dropped)
 
-    def _take_step(self, sender: Role, step: Step) -> None:
-        self.state = self._find_step(sender, step)
 
-    def _find_step(self, sender: Role, step: Step) -> State:
-        """The state that follows.
-
-        Raises: LocalProtocolError where we would break the law, RemoteProtocolError where the peer did.
-        """
-        try:
-            return LAW[self.state, sender, step]
-        except KeyError:
-            text = f"a {sender.value} cannot say {step} in state {self.state.value}"
-            if sender is self.role:
-                raise LocalProtocolError(text) from None
-            raise RemoteProtocolError(text, ErrorCode.BAD_STATE) from None
+def _explain_unexpected(us: Role, seq: int, message: Answer) -> RemoteProtocolError:
+    """The error to raise for an answer to no request of ours."""
+    if isinstance(message, Error) and seq % 2 != us.parity:  # the peer's last word
+        if message.code in REFUSALS:
+            code = ErrorCode(message.code)
+            return RemoteProtocolError(REFUSALS[code], code)
+        text = f"the {us.other.value} gave up: {name_code(message.code)}"
+        return RemoteProtocolError(text, ErrorCode.BAD_STATE)
+    word = type(message).__name__.upper()
+    return RemoteProtocolError(f"{word} with number {seq} answers nothing", ErrorCode.BAD_SEQ)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from enum import StrEnum  # a plain Enum is slow to look up in a table
 from typing import Final, NamedTuple
 
+from gandy.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
 from gandy.wire.messages import Answer, Cancel, Error, Hello, Job, Message, Ok, Request, Reset, Stop, Update
 
 
@@ -114,3 +115,17 @@ LAW: Final[Mapping[tuple[State, Role, Step], State]] = {
 
 REQUESTS: Final[frozenset[type[Request]]] = frozenset({Hello, Job, Update, Cancel, Stop, Reset})
 ANSWERS: Final[frozenset[type[Answer]]] = frozenset({Ok, Error, Reset})
+
+
+def follow(state: State, us: Role, sender: Role, step: Step) -> State:
+    """The state after a step.
+
+    Raises: LocalProtocolError where we would break the law, RemoteProtocolError where the peer did.
+    """
+    try:
+        return LAW[state, sender, step]
+    except KeyError:
+        text = f"a {sender.value} cannot say {step} in state {state.value}"
+        if sender is us:
+            raise LocalProtocolError(text) from None
+        raise RemoteProtocolError(text, ErrorCode.BAD_STATE) from None

@@ -4,18 +4,18 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from gandy.talk.events import ForemanEvent, Reported
-from gandy.talk.exchange import Exchange
+from gandy.talk.framing import Framing
 from gandy.talk.slots import Slots
 from gandy.wire.messages import Task, TaskPair
 
 
 class Side(Protocol):
-    """The foreman's side. `exchange` is what extensions of the native wire use; older protocols have none."""
+    """The foreman's side. `framing` is for calls and extensions of the native wire; older protocols have none."""
 
     slots: Slots
 
     @property
-    def exchange(self) -> Exchange | None: ...
+    def framing(self) -> Framing | None: ...
 
     @property
     def free(self) -> int: ...

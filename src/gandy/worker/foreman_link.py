@@ -51,7 +51,7 @@ class ForemanLink:
 
     def agreed(self, extension: Extension) -> bool:
         """Whether there is a link, and both sides agreed to the extension."""
-        return self.link is not None and extension in self._side.exchange.agreed
+        return self.link is not None and extension in self._side.framing.agreed
 
     async def keep(self) -> None:
         """Have a link for as long as this runs. Raises: NotAllowed."""
@@ -84,7 +84,7 @@ class ForemanLink:
                 self.link.abort()
                 continue
             number = (number + 1) & 0xFFFF_FFFF
-            self._side.exchange.send_extended(Extended(PING, b""), number)
+            self._side.framing.send_extended(Extended(PING, b""), number)
             self._listener.flush()
 
     async def close(self) -> None:
@@ -104,16 +104,16 @@ class ForemanLink:
 
     def on_data(self, link: SocketLink, data: bytes) -> None:
         self._last_heard = read_monotonic()
-        exchange = self._side.exchange
+        framing = self._side.framing
         # Calls are the hot path: those of commands that take no time are answered without being made into messages.
-        taken = exchange.take_calls(data)
+        taken = framing.take_calls(data)
         if taken:
             self._calls.flush()
             if taken == len(data):
                 return
             data = data[taken:]
         try:
-            if exchange.receive_calls(data):
+            if framing.receive_calls(data):
                 self._calls.flush()
                 return
             self._listener.on_messages()

@@ -36,10 +36,10 @@ class ResultSender:
 
     def save(self) -> None:
         """Write new results to the journal. No result is sent, or waits for others, before that."""
-        packed = self._side.take_unsaved()
+        packed = self._side.results.take_unsaved()
         if packed and self._journal is not None:
             if self._journal.is_large:
-                self._journal.compact(self._side.pack_results())
+                self._journal.compact(self._side.results.pack_all())
             else:
                 self._journal.add(packed)
         # While the journal lacks results, the rows of their groups stay: `recovery` finds the endings there.
@@ -58,7 +58,7 @@ class ResultSender:
         self.save()
         may_hold, self.may_hold = self.may_hold, True
         # With fewer tasks ready than that, a slot could be idle before the foreman has the results and sends more.
-        room = self._side.count_room(ready)
+        room = self._side.results.count_room(ready)
         if not may_hold or not room:
             self.flush_held()
             return
@@ -78,21 +78,21 @@ class ResultSender:
     def report_ends(self) -> bool:
         """Report all that ended, as far as may be sent now. True if nothing is left."""
         self.flush_held()
-        return not self._side.has_unsent
+        return not self._side.results.has_unsent
 
     def on_welcome(self) -> None:
         """Forget results that the last foreman has: they must not count for jobs of this one."""
         if self._journal is not None:
-            self._journal.compact(self._side.pack_results())
+            self._journal.compact(self._side.results.pack_all())
 
     def forget_acknowledged(self) -> None:
-        if self._journal is not None and not self._side.has_results:
+        if self._journal is not None and not self._side.results.by_pair:
             self._journal.forget()
 
     def catch_up(self) -> None:
         """Try again to write what the journal lacks because the disk was full."""
         if self._journal is not None and self._journal.is_behind:
-            self._journal.compact(self._side.pack_results())
+            self._journal.compact(self._side.results.pack_all())
 
     def close(self) -> None:
         if self._journal is not None:

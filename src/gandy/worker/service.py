@@ -163,7 +163,7 @@ class WorkerService:
         self._tasks.results.flush_held()
         try:
             async with asyncio.timeout(FAREWELL_SECONDS):
-                while (self._side.has_results or not self._calls.is_idle) and self._link.link is not None:
+                while (self._side.results.by_pair or not self._calls.is_idle) and self._link.link is not None:
                     await asyncio.sleep(0.01)
         except TimeoutError:
             log.warning("calls that did not end are aborted, and results may be lost")
@@ -258,7 +258,7 @@ class WorkerService:
             self.flush()
 
     def _on_extension(self, message: ExtensionReceived) -> None:
-        send = self._side.exchange.send_extended
+        send = self._side.framing.send_extended
         if message.type == READ:
             send(Extended(PIECE, encode(self._reader.read_piece(message.payload))), message.seq)
         elif message.type == READ_MANY:
@@ -278,12 +278,12 @@ class WorkerService:
     def _send_fetch(self, fetch: Fetch, number: int) -> bool:
         if not self._link.agreed(Extension.OUTPUT):
             return False
-        self._side.exchange.send_extended(Extended(FETCH, encode(fetch)), number)
+        self._side.framing.send_extended(Extended(FETCH, encode(fetch)), number)
         self.flush()
         return True
 
     def _send_begun(self, attempts: list[AttemptKey]) -> None:
-        self._side.exchange.send_extended(Extended(BEGUN, encode(Begun(tuple(attempts)))))
+        self._side.framing.send_extended(Extended(BEGUN, encode(Begun(tuple(attempts)))))
         self.flush()
 
     def _send_capacity(self) -> None:
@@ -293,7 +293,7 @@ class WorkerService:
         problem = self._tasks.throttle.problem
         slots = min(self._about.slots, self._tasks.throttle.slots + self._calls.slots.borrowed)
         capacity = Capacity(slots, 0 if problem else self._about.ahead, problem[:MAX_PROBLEM])
-        self._side.exchange.send_extended(Extended(CAPACITY, encode(capacity)), 0)
+        self._side.framing.send_extended(Extended(CAPACITY, encode(capacity)), 0)
 
 
 def _read_retraction(payload: bytes) -> tuple[AttemptKey, ...]:

@@ -77,7 +77,7 @@ class _PretendLink(asyncio.Protocol):
             self._transport.abort()
             return
         for place, answer in enumerate(answers):
-            self._side.exchange.send_extended(Extended(EVENT if place else REPLY, encode(answer)), event.seq)
+            self._side.framing.send_extended(Extended(EVENT if place else REPLY, encode(answer)), event.seq)
 
 
 @contextmanager

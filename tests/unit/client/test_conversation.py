@@ -69,7 +69,7 @@ class Pair:
         return self
 
     def say(self, kind: int, number: int, payload: bytes) -> list[ClientEvent]:
-        self.foreman.exchange.send_extended(Extended(kind, payload), number)
+        self.foreman.framing.send_extended(Extended(kind, payload), number)
         return self.to_client()
 
 

@@ -132,15 +132,15 @@ def test_calls_and_other_words_may_come_in_one_read() -> None:
 )
 def test_the_short_way_of_calls_is_for_those_who_may_call(role: CrewRole, may_call: bool) -> None:
     link = Crew().connect("peer", role)
-    assert link.exchange is not None
-    assert (link.exchange.take_plain_calls is not None) == may_call
+    assert link.framing is not None
+    assert (link.framing.take_plain_calls is not None) == may_call
 
 
 def test_a_link_of_an_older_protocol_carries_no_calls() -> None:
     crew = Crew()
     port = PlayedPort("old")
     link = crew.foreman.on_link(port, Credentials(), 0.0, V1ForemanSide())
-    assert link.exchange is None
+    assert link.framing is None
     assert port.take()  # v1: the foreman speaks first
     crew.foreman.greet(link)
     assert port.take() == b""

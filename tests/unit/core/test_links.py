@@ -625,7 +625,7 @@ def test_a_client_is_not_a_worker() -> None:
 def test_after_calls_and_nothing_else_there_is_nothing_to_do() -> None:
     room = a_gandy_room()
     heard: list[Frame] = []
-    room.side.exchange.on_call = lambda *frame: heard.append(Frame(*frame))  # type: ignore[union-attr]
+    room.side.framing.on_call = lambda *frame: heard.append(Frame(*frame))  # type: ignore[union-attr]
     room.feed("link", calls.encode(calls.CANCEL, 0, 7), 2.0)
     assert (heard, room.said()) == ([Frame(calls.CANCEL, 0, 7)], [])
     worker = room.foreman.reactor.workers.find("id1")

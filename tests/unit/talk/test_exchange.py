@@ -1,82 +1,21 @@
-"""Seed 001, rules 4 and 5, one by one. The peer is written by hand, so it can do what no gandy peer would."""
+"""Rules 4 and 5 of docs/protocol/v2.md, one by one."""
 
 import pytest
-from tests.builders import a_result, a_task, decode_all
-from tests.crews import Frame
+from tests.unit.talk.one_exchange import JOB, STOP_NOW, UPDATE, Side, an_open_foreman, an_open_worker, answer_all, asked
 
 from gandy.errors import REFUSALS, ErrorCode, LocalProtocolError, RemoteProtocolError
-from gandy.talk.events import Answered, ExchangeEvent, ExtensionReceived, Overflowed, Requested, Restarted
-from gandy.talk.exchange import Exchange
+from gandy.talk.events import Answered, ExtensionReceived, Overflowed, Requested, Restarted
 from gandy.talk.law import Role, State
-from gandy.wire import calls, v2
 from gandy.wire.messages import (
     GREETING,
-    STOP_IMMEDIATELY,
     Cancel,
     Error,
     Extended,
     Extension,
     Hello,
-    Job,
-    Message,
     Ok,
     Reset,
-    Stop,
-    Update,
 )
-
-JOB = Job((a_task(),))
-UPDATE = Update(a_result())
-STOP_NOW = Stop(STOP_IMMEDIATELY)
-
-
-class Side:
-    """An exchange under test, and a hand that plays its peer."""
-
-    def __init__(self, role: Role, held_limit: int = 16, last_number: int = 0xFFFF_FFFF) -> None:
-        self.exchange = Exchange(role, held_limit=held_limit, last_number=last_number)
-        self.written: list[tuple[int, Message]] = []
-
-    def hear(self, *numbered: tuple[int, Message]) -> list[ExchangeEvent]:
-        for seq, message in numbered:
-            self.exchange.receive_data(v2.encode(seq, message))
-        return self.pull()
-
-    def pull(self) -> list[ExchangeEvent]:
-        events = []
-        while (event := self.exchange.next_event()) is not None:
-            events.append(event)
-        return events
-
-    def said(self) -> list[tuple[int, Message]]:
-        """What it wrote since the last look."""
-        return decode_all(self.exchange.data_to_send())
-
-
-def an_open_worker(held_limit: int = 16, last_number: int = 0xFFFF_FFFF) -> Side:
-    side = Side(Role.WORKER, held_limit, last_number)
-    side.exchange.request(Hello(2))
-    side.hear((0, Ok(2)))
-    side.said()
-    return side
-
-
-def an_open_foreman(held_limit: int = 16, last_number: int = 0xFFFF_FFFF) -> Side:
-    side = Side(Role.FOREMAN, held_limit, last_number)
-    answer_all(side, side.hear((0, Hello(2))))
-    side.said()
-    return side
-
-
-def answer_all(side: Side, events: list[ExchangeEvent], answer: Ok = GREETING) -> None:
-    for event in events:
-        if isinstance(event, Requested):
-            side.exchange.answer(event, answer)
-
-
-def asked(events: list[ExchangeEvent]) -> list[tuple[int, Message]]:
-    return [(event.seq, event.message) for event in events if isinstance(event, Requested)]
-
 
 # Rule 4: numbers
 
@@ -265,7 +204,7 @@ def test_worn_out_numbers_make_a_reset_and_give_the_request_back() -> None:
 
 def test_after_reset_numbers_begin_at_zero_with_hello() -> None:
     worker = an_open_worker()
-    worker.exchange.reset()
+    worker.exchange.request(Reset())
     worker.hear((2, Reset()))
     worker.said()
     assert not worker.exchange.can_request(UPDATE)
@@ -276,7 +215,7 @@ def test_after_reset_numbers_begin_at_zero_with_hello() -> None:
 def test_reset_tells_the_last_reply() -> None:
     worker = an_open_worker()
     answer_all(worker, worker.hear((3, JOB)))
-    worker.exchange.reset()
+    worker.exchange.request(Reset())
     assert worker.said()[-1] == (4, Reset(3))
 
 
@@ -297,7 +236,7 @@ def test_what_their_reset_drops_is_outstanding_until_it_is_given_back() -> None:
 
 def test_no_request_after_a_reset_was_sent_or_received() -> None:
     worker = an_open_worker()
-    worker.exchange.reset()
+    worker.exchange.request(Reset())
     assert not worker.exchange.can_request(UPDATE)
     other = an_open_worker()
     other.exchange.request(UPDATE)
@@ -338,7 +277,7 @@ def test_our_later_request_is_dropped_by_their_reset_and_given_back() -> None:
 
 def test_their_later_requests_are_dropped_by_our_reset() -> None:
     foreman = an_open_foreman()
-    foreman.exchange.reset()  # number 3
+    foreman.exchange.request(Reset())  # number 3
     foreman.said()
     assert foreman.hear((4, UPDATE), (3, Reset())) == [Restarted(None)]
     assert foreman.said() == []
@@ -346,7 +285,7 @@ def test_their_later_requests_are_dropped_by_our_reset() -> None:
 
 def test_their_earlier_request_is_answered_while_our_reset_waits() -> None:
     foreman = an_open_foreman()
-    foreman.exchange.reset()  # number 3
+    foreman.exchange.request(Reset())  # number 3
     foreman.said()
     answer_all(foreman, foreman.hear((2, UPDATE)), Ok(2))
     assert foreman.said() == [(2, Ok(2))]
@@ -354,8 +293,8 @@ def test_their_earlier_request_is_answered_while_our_reset_waits() -> None:
 
 def test_when_both_reset_the_lower_number_wins() -> None:
     worker, foreman = an_open_worker(), an_open_foreman()
-    worker.exchange.reset()  # 2
-    foreman.exchange.reset()  # 3
+    worker.exchange.request(Reset())  # 2
+    foreman.exchange.request(Reset())  # 3
     to_foreman, to_worker = worker.said(), foreman.said()
     assert worker.hear(*to_worker) == []
     assert foreman.hear(*to_foreman) == [Restarted(None)]
@@ -375,7 +314,7 @@ def test_a_reset_that_loses_gives_back_what_it_postponed() -> None:
 
 def test_an_immediate_stop_above_our_reset_is_obeyed_without_a_reply() -> None:
     worker = an_open_worker()
-    worker.exchange.reset()  # number 2
+    worker.exchange.request(Reset())  # number 2
     worker.said()
     events = worker.hear((3, STOP_NOW))
     assert asked(events) == [(3, STOP_NOW)]
@@ -393,14 +332,14 @@ def test_a_peer_that_asks_after_its_reset_is_refused() -> None:
 def test_an_answer_on_a_closed_link_goes_nowhere() -> None:
     foreman = an_open_foreman()
     stale = foreman.hear((2, UPDATE))
-    foreman.exchange.close()
+    foreman.exchange.framing.close()
     answer_all(foreman, stale)
     assert foreman.said() == []
 
 
 def test_a_stale_ticket_does_not_answer_a_new_request_of_the_same_number() -> None:
     foreman = an_open_foreman()
-    foreman.exchange.reset()  # number 3
+    foreman.exchange.request(Reset())  # number 3
     stale = foreman.hear((2, UPDATE))
     foreman.hear((3, Reset()))  # too early: it should have waited for the answer to 2
     answer_all(foreman, foreman.hear((0, Hello(2))))
@@ -441,12 +380,6 @@ def test_nobody_is_greeted_in_the_middle() -> None:
         an_open_worker().hear((0, GREETING))
 
 
-def test_the_greeting_has_number_one() -> None:
-    foreman = Side(Role.FOREMAN)
-    foreman.exchange.greet()
-    assert foreman.said() == [(1, GREETING)]
-
-
 def test_a_result_may_come_before_hello() -> None:
     foreman = Side(Role.FOREMAN)
     assert asked(foreman.hear((0, UPDATE))) == [(0, UPDATE)]
@@ -466,54 +399,17 @@ def test_a_message_of_the_other_side_is_an_error() -> None:
 # Extensions and ends
 
 
-def test_an_extension_is_spoken_only_when_agreed() -> None:
-    worker = an_open_worker()
-    with pytest.raises(LocalProtocolError, match="0x20"):
-        worker.exchange.send_extended(Extended(0x20, b""))
-    worker.exchange.agree(Extension.HEARTBEAT)
-    worker.exchange.send_extended(Extended(0x20, b"x"), 7)
-    assert worker.exchange.data_to_send() == v2.encode(7, Extended(0x20, b"x"))
-    assert worker.hear((9, Extended(0x21, b"y"))) == [ExtensionReceived(9, 0x21, b"y")]
-
-
-def test_an_extension_that_was_not_agreed_on_ends_the_link() -> None:
-    with pytest.raises(RemoteProtocolError, match="unknown message type 0x20"):
-        an_open_worker().hear((0, Extended(0x20, b"")))
-
-
 def test_agreed_extensions_outlive_a_reset() -> None:
     worker = an_open_worker()
-    worker.exchange.agree(Extension.HEARTBEAT)
-    worker.exchange.reset()
+    worker.exchange.framing.agree(Extension.HEARTBEAT)
+    worker.exchange.request(Reset())
     worker.hear((2, Reset()))
     assert worker.hear((0, Extended(0x20, b""))) == [ExtensionReceived(0, 0x20, b"")]
-
-
-def test_a_gandy_peer_is_told_why_the_link_ends() -> None:
-    worker = an_open_worker()
-    worker.exchange.agree(Extension.ATOMIC)
-    with pytest.raises(RemoteProtocolError):
-        worker.hear((3, Ok(1)))
-    assert worker.said() == [(0, Error(ErrorCode.BAD_SEQ))]
-    assert worker.exchange.state is State.CLOSED
-
-
-def test_a_plain_peer_is_not_told() -> None:
-    worker = an_open_worker()
-    with pytest.raises(RemoteProtocolError):
-        worker.hear((3, Ok(1)))
-    assert worker.said() == []
 
 
 def test_a_last_error_of_the_peer_ends_the_link() -> None:
     with pytest.raises(RemoteProtocolError, match="the foreman gave up: bad_payload"):
         an_open_worker().hear((1, Error(ErrorCode.BAD_PAYLOAD)))
-
-
-def test_nothing_is_heard_on_a_closed_link() -> None:
-    worker = an_open_worker()
-    worker.exchange.close()
-    assert worker.hear((3, JOB)) == []
 
 
 def test_answers_that_the_law_does_not_know_are_our_own_mistake() -> None:
@@ -522,102 +418,6 @@ def test_answers_that_the_law_does_not_know_are_our_own_mistake() -> None:
     assert isinstance(event, Requested)
     with pytest.raises(LocalProtocolError, match="cannot say RESET to JOB"):
         worker.exchange.answer(event, Reset())
-
-
-# Calls, which are outside the rules of numbers
-
-PONG = Frame(calls.RESULT, calls.LAST, 3, 0, b"pong")
-PING = Frame(calls.CALL, 0, 4, 0, calls.encode_target("ping"))
-
-
-def a_worker_with_calls() -> tuple[Side, list[Frame]]:
-    side, heard = an_open_worker(), list[Frame]()
-    side.exchange.agree(Extension.CALLS)
-    side.exchange.on_call = lambda *frame: heard.append(Frame(*frame))
-    return side, heard
-
-
-def test_calls_are_told_at_once_and_are_no_events() -> None:
-    worker, heard = a_worker_with_calls()
-    assert worker.exchange.receive_calls(calls.encode(*PING) + calls.encode(*PONG))
-    assert (heard, worker.pull()) == ([PING, PONG], [])
-
-
-def test_what_is_no_call_is_left_for_events() -> None:
-    worker, heard = a_worker_with_calls()
-    data = calls.encode(*PING) + v2.encode(3, JOB) + calls.encode(*PONG)
-    assert not worker.exchange.receive_calls(data)
-    assert heard == [PING]
-    assert asked(worker.pull()) == [(3, JOB)]
-    assert heard == [PING, PONG]
-
-
-def test_calls_may_come_in_pieces() -> None:
-    worker, heard = a_worker_with_calls()
-    data = calls.encode(*PING) + calls.encode(*PONG)
-    whole = [worker.exchange.receive_calls(data[at : at + 1]) for at in range(len(data))]
-    ends = [at for at, is_whole in enumerate(whole) if is_whole]
-    assert (heard, ends) == ([PING, PONG], [len(calls.encode(*PING)) - 1, len(data) - 1])
-    assert worker.pull() == []
-
-
-def test_plain_calls_take_the_short_way_unless_a_part_of_a_frame_waits() -> None:
-    worker, heard = a_worker_with_calls()
-    ping = calls.encode(*PING)
-    assert worker.exchange.take_calls(ping) == 0  # there is no short way
-    taken: list[bytes] = []
-
-    def take(data: bytes, at: int) -> int:
-        taken.append(data[at:])
-        return len(data) if data[at:] == ping else at
-
-    worker.exchange.take_plain_calls = take
-    assert worker.exchange.take_calls(ping) == len(ping)
-    assert not worker.exchange.receive_calls(ping[:-1])
-    assert worker.exchange.take_calls(ping[-1:]) == 0
-    assert worker.exchange.receive_calls(ping[-1:])
-    assert (taken, heard) == ([ping, ping[:-1], ping], [])
-    worker.exchange.close()
-    assert worker.exchange.take_calls(ping) == 0
-
-
-def test_calls_pass_while_a_request_is_outstanding() -> None:
-    worker, heard = a_worker_with_calls()
-    worker.exchange.request(UPDATE)
-    assert worker.exchange.receive_calls(calls.encode(*PING))
-    worker.exchange.receive_data(calls.encode(*PONG) + v2.encode(2, Ok(1)))
-    assert worker.pull() == [Answered(UPDATE, Ok(1))]
-    assert heard == [PING, PONG]
-
-
-def test_calls_that_were_not_agreed_on_end_the_link() -> None:
-    worker = an_open_worker()
-    assert not worker.exchange.receive_calls(calls.encode(*PING))
-    with pytest.raises(RemoteProtocolError, match="unknown message type 0x40"):
-        worker.pull()
-    assert not worker.exchange.receive_calls(calls.encode(*PING))  # it is closed
-
-
-def test_calls_that_nobody_listens_to_are_dropped() -> None:
-    worker = an_open_worker()
-    worker.exchange.agree(Extension.CALLS)
-    assert worker.exchange.receive_calls(calls.encode(*PING))
-
-
-@pytest.mark.parametrize("at_once", [True, False])
-def test_a_call_that_breaks_a_rule_ends_the_link_and_a_gandy_peer_is_told(at_once: bool) -> None:
-    worker, heard = a_worker_with_calls()
-    worker.exchange.agree(Extension.ATOMIC)
-    data = calls.encode(*PING) + v2.HEADER.pack(0xC047, calls.BODY, 0, 1, 0, 1 << 30)
-    if not at_once:
-        worker.exchange.receive_data(data)
-    with pytest.raises(RemoteProtocolError, match="claims") as caught:
-        worker.exchange.receive_calls(data) if at_once else worker.pull()
-    assert (heard, caught.value.code) == ([PING], ErrorCode.TOO_LONG)
-    assert worker.said() == [(0, Error(ErrorCode.TOO_LONG))]
-    assert worker.exchange.state is State.CLOSED
-    assert not worker.exchange.receive_calls(calls.encode(*PONG))
-    assert heard == [PING]
 
 
 @pytest.mark.parametrize("code", REFUSALS)

@@ -270,7 +270,7 @@ def test_a_dropped_job_does_not_overtake_an_immediate_stop() -> None:
 
 def test_a_worker_cannot_stop_a_foreman_that_resets() -> None:
     foreman = a_foreman()
-    foreman.reset()
+    foreman.requests.append(Reset())
     said(foreman)
     with pytest.raises(RemoteProtocolError, match="a worker cannot say STOP"):
         hear(foreman, (4, Stop(STOP_IMMEDIATELY)))
@@ -470,7 +470,7 @@ def test_reset_drops_a_job_and_sends_it_again_after_hello() -> None:
 
 def test_a_foreman_can_reset() -> None:
     foreman = a_foreman()
-    foreman.reset()
+    foreman.requests.append(Reset())
     assert said(foreman) == [(3, Reset())]
     assert hear(foreman, (3, Reset())) == [Restarted(None)]
 
@@ -501,7 +501,7 @@ def test_extensions_pass_through() -> None:
     hear(foreman, (0, Hello(1, (), Extension.HEARTBEAT)))
     said(foreman)
     assert hear(foreman, (7, Extended(0x20, b"x"))) == [ExtensionReceived(7, 0x20, b"x")]
-    foreman.exchange.send_extended(Extended(0x20, b"y"))
+    foreman.framing.send_extended(Extended(0x20, b"y"))
     assert foreman.data_to_send() == v2.encode(0, Extended(0x20, b"y"))
 
 

@@ -326,12 +326,12 @@ def test_reset_has_to_wait_for_an_answer() -> None:
     worker.end(a_result())
     said(worker)
     with pytest.raises(LocalProtocolError):
-        worker.reset()
+        worker.exchange.request(Reset())
 
 
 def test_a_worker_can_reset() -> None:
     worker = a_worker(slots=1)
-    worker.reset()
+    worker.exchange.request(Reset())
     assert said(worker) == [(2, Reset())]
     assert hear(worker, (2, Reset())) == [Restarted(None)]
     assert said(worker) == [(0, Hello(1, (), Extension.ATOMIC))]
@@ -390,28 +390,6 @@ def test_results_that_are_held_go_out_together_later() -> None:
     assert batches(worker) == [(1, Extended(v2.RESULTS, payloads.encode((a_result(1), a_result(2)))))]
 
 
-def test_results_wait_only_while_twice_as_many_tasks_are_ready() -> None:
-    worker = a_batching_worker()
-    worker.end(a_result(1))
-    assert worker.count_room(ready=3) == 1
-    assert worker.count_room(ready=20) == 6
-    worker.end(a_result(2))
-    assert worker.count_room(ready=4) == 0
-    assert batches(worker)
-    assert worker.count_room(ready=1) == 1
-
-
-def test_large_results_go_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gandy.talk.worker.MAX_BATCH_BYTES", 1_000)
-    worker = a_batching_worker()
-    for task, size in ((1, 5_000), (2, 10), (3, 10)):
-        worker.end(a_result(task, status="x" * size))
-    sizes = [
-        len(payloads.decode_results(m.payload)) for _, m in batches(worker) + batches(worker) if isinstance(m, Extended)
-    ]
-    assert sizes == [1, 2]
-
-
 def test_results_go_in_batches_of_what_ended_meanwhile() -> None:
     worker = a_batching_worker()
     worker.end(a_result(1))
@@ -423,7 +401,7 @@ def test_results_go_in_batches_of_what_ended_meanwhile() -> None:
     recorded = Extended(v2.RECORDED, b"")
     assert hear(worker, (2, recorded)) == [Acknowledged((a_result(2), a_result(3)))]
     assert hear(worker, (99, recorded)) == []
-    assert worker.has_results
+    assert worker.results.by_pair
 
 
 def test_a_worker_lets_tasks_wait_for_a_foreman_that_can_have_them_back() -> None:
@@ -463,10 +441,10 @@ def test_only_so_many_batches_are_under_way() -> None:
     for task in (1, 2):
         worker.end(a_result(task))
         batches(worker)
-    assert not worker.has_unsent
+    assert not worker.results.has_unsent
     worker.end(a_result(3))
     assert batches(worker) == []
-    assert worker.has_unsent
+    assert worker.results.has_unsent
     hear(worker, (1, Extended(v2.RECORDED, b"")))
     assert len(batches(worker)) == 1
 
@@ -518,7 +496,7 @@ def test_extensions_pass_through() -> None:
     both = Extension.ATOMIC | Extension.HEARTBEAT
     assert hear(worker, (0, Ok(1, 0, both))) == [Welcomed(both)]
     assert hear(worker, (7, Extended(0x20, b"x"))) == [ExtensionReceived(7, 0x20, b"x")]
-    worker.exchange.send_extended(Extended(0x21, b"y"))
+    worker.framing.send_extended(Extended(0x21, b"y"))
     assert worker.data_to_send() == v2.encode(0, Extended(0x21, b"y"))
 
 
@@ -526,7 +504,7 @@ def test_what_a_former_worker_left_is_told_in_hello_and_reported() -> None:
     result = TaskResult(JobId(1), TaskNumber(4), True, "done", None, Report(2, 0, 0))
     worker = WorkerSide(1, About("id2", "hut", 1, former=("id1",)), offers=Extension.ATOMIC | Extension.UPDATES)
     worker.inherit([result])
-    assert worker.has_results
+    assert worker.results.by_pair
     worker.connect()
     ((_, hello),) = said(worker)
     assert isinstance(hello, Hello)
@@ -538,17 +516,7 @@ def test_what_a_former_worker_left_is_told_in_hello_and_reported() -> None:
     assert payloads.encode([result]) in data
     assert worker.slots.free == 1
     assert hear(worker, (1, Extended(v2.RECORDED, b""))) == [Acknowledged((result,))]
-    assert not worker.has_results
-
-
-def test_each_result_is_saved_once_and_all_that_are_not_acknowledged_can_be_saved_anew() -> None:
-    worker = a_worker(running=2)
-    worker.end(a_result(1))
-    assert list(map(bytes, worker.take_unsaved())) == [payloads.encode(a_result(1))]
-    worker.end(a_result(2))
-    assert list(map(bytes, worker.take_unsaved())) == [payloads.encode(a_result(2))]
-    assert worker.take_unsaved() == []
-    assert list(map(bytes, worker.pack_results())) == [payloads.encode(a_result(1)), payloads.encode(a_result(2))]
+    assert not worker.results.by_pair
 
 
 def test_a_worker_that_stays_for_its_calls_hears_questions_and_no_more_jobs() -> None:

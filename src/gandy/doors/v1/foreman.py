@@ -59,7 +59,7 @@ class V1ForemanSide:
             self._link.send(Job((task,)))
 
     @property
-    def exchange(self) -> None:
+    def framing(self) -> None:
         """v1 has no extensions."""
         return None
 

@@ -1,0 +1,130 @@
+"""Results that the foreman has not acknowledged, from the end of each task on. Sends nothing itself.
+
+A result's slot counts as taken until the result goes out, so that the foreman's copy of the account is never ahead of
+the worker's own. It counts as free as soon as the result is sent, so that a JOB right behind it fits.
+"""
+
+from itertools import islice
+from math import ceil
+from typing import Final
+
+from msgspec import Raw
+
+from gandy.errors import LocalProtocolError
+from gandy.limits import LAST_NUMBER, MAX_BATCH, MAX_BATCH_BYTES, MAX_BATCHES_UNDER_WAY
+from gandy.talk.slots import Slots
+from gandy.wire import payloads
+from gandy.wire.messages import Task, TaskPair, TaskResult
+
+READY_PER_RESULT: Final = 2  # tasks that must be here for each result that waits; the last tasks of a job share too
+
+
+class UnacknowledgedResults:
+    """Of one worker, the oldest first. They outlive links: what was sent over a broken one is sent again."""
+
+    def __init__(self, slots: Slots) -> None:
+        self._slots = slots
+        self.by_pair: dict[TaskPair, TaskResult] = {}
+        self._unsent: dict[TaskPair, Raw] = {}  # that no batch holds, packed
+        self._unsaved: list[Raw] = []  # that `take_unsaved` has not returned
+        self._batches: dict[int, dict[TaskPair, Task]] = {}  # sent, and the tasks that left their slots with them
+        self._batch_count = 0
+        self._updated: Task | None = None  # the task of the outstanding UPDATE, which has left its slot
+
+    @property
+    def has_unsent(self) -> bool:
+        return bool(self._unsent)
+
+    def add(self, result: TaskResult) -> None:
+        """A task ended.
+
+        Raises: LocalProtocolError, for one that does not run here, or a result that cannot be sent.
+        """
+        pair = result.pair
+        if pair not in self._slots.running or pair in self.by_pair:
+            raise LocalProtocolError(f"task {result.task} of job {result.job_id} does not run here")
+        packed = _pack(result)
+        self._unsent[pair] = packed
+        self._unsaved.append(packed)
+        self.by_pair[pair] = result
+
+    def inherit(self, result: TaskResult) -> None:
+        """Add what a former worker saved. Before the first link."""
+        self.by_pair[result.pair] = result
+
+    def take_unsaved(self) -> list[Raw]:
+        """The results that came since this was last called, packed."""
+        unsaved, self._unsaved = self._unsaved, []
+        return unsaved
+
+    def pack_all(self) -> list[Raw]:
+        return [_pack(result) for result in self.by_pair.values()]
+
+    def count_room(self, ready: int) -> int:
+        """How many more results may come before they all must go: while so many tasks are ready here, they can wait.
+
+        0: now. With each result there is one task less that is ready.
+        """
+        spare = ready - READY_PER_RESULT * len(self._unsent)
+        return max(0, ceil(spare / (READY_PER_RESULT + 1)))
+
+    def on_link(self) -> None:
+        """A new link is up: nothing has been sent over it."""
+        for tasks in self._batches.values():
+            self._slots.take(tasks.values())
+        self._batches.clear()
+        self._unsent = {pair: _pack(result) for pair, result in self.by_pair.items()}
+
+    # In batches, where both sides agreed to UPDATES
+
+    def take_batch(self) -> tuple[int, bytes] | None:
+        """The number and the payload of the next batch: all unsent results, unless too many batches are under way.
+
+        What ends meanwhile is the next one. The slots of its tasks are free from now on.
+        """
+        if not self._unsent or len(self._batches) >= MAX_BATCHES_UNDER_WAY:
+            return None
+        pairs = self._choose_batch()
+        number = self._batch_count = (self._batch_count + 1) & LAST_NUMBER
+        self._batches[number] = {pair: self._slots.running.pop(pair) for pair in pairs}
+        return number, payloads.encode([self._unsent.pop(pair) for pair in pairs])
+
+    def _choose_batch(self) -> list[TaskPair]:
+        """The oldest results, as many as may go together. A single one always may."""
+        size = 0
+        pairs: list[TaskPair] = []
+        for pair, packed in islice(self._unsent.items(), MAX_BATCH):
+            size += len(packed)
+            if size > MAX_BATCH_BYTES and pairs:
+                break
+            pairs.append(pair)
+        return pairs
+
+    def on_recorded(self, number: int) -> tuple[TaskResult, ...]:
+        """The foreman has recorded a batch. Returns its results; none where there is no such batch."""
+        return tuple(map(self.by_pair.pop, self._batches.pop(number, ())))
+
+    # One by one, with UPDATE
+
+    def on_update(self, result: TaskResult) -> None:
+        """An UPDATE goes out with this result: its task leaves its slot."""
+        self._updated = self._slots.release(result.pair)
+
+    def on_update_answered(self, pair: TaskPair) -> TaskResult:
+        self._updated = None
+        del self._unsent[pair]
+        return self.by_pair.pop(pair)
+
+    def take_back(self) -> None:
+        """The UPDATE did not arrive, or that is not known: its task holds its slot again until the next try."""
+        if self._updated is not None:
+            self._slots.take((self._updated,))
+            self._updated = None
+
+
+def _pack(result: TaskResult) -> Raw:
+    """Raises: LocalProtocolError, for a result that cannot be sent."""
+    try:
+        return Raw(payloads.encode(result))
+    except (UnicodeEncodeError, OverflowError) as error:
+        raise LocalProtocolError(f"the result of task {result.task} cannot be sent: {error}") from None
