@@ -6,7 +6,7 @@ thread, or, isolated, in a process that can be killed.
 
 import inspect
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from enum import Enum
 from functools import cache, partial
 from importlib import import_module
@@ -95,11 +95,6 @@ class Commands:
         """Find one by its name as it comes over the wire."""
         return self._by_bytes.get(name)
 
-    @property
-    def at_once(self) -> Mapping[bytes, Callable[..., Any]]:
-        """The functions that take no time, by their names as a call begins with them."""
-        return self._at_once
-
     def offers(self, slots: int) -> list[Offer]:
         """What the worker announces. No call takes more slots than there are."""
         return [Offer(command.name, min(command.slots, slots)) for command in self]
@@ -140,7 +135,8 @@ class Commands:
         self._all = {**self._own, **{command.name: command for part in self._included for command in part}}
         self._by_bytes = {name.encode(): command for name, command in self._all.items()}
         quick = (command for command in self._all.values() if command.way is Way.AT_ONCE)
-        self._at_once = {encode_target(command.name): command.function for command in quick}
+        # Functions that take no time, by their names as a call begins with them.
+        self.at_once = {encode_target(command.name): command.function for command in quick}
         self.on_change()
 
     @overload

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from gandy.core.extensions import Fetch, read_reference
+from gandy.core.model import AttemptKey
+from gandy.errors import GandyError
 from gandy.ids import JobId
 from gandy.limits import MAX_TOLD
 from gandy.wire.messages import PythonOrders
 from gandy.worker.fetch import Fetcher
-from gandy.worker.order import PythonOrder
+from gandy.worker.order import Order, PythonOrder
 
 
 class FunctionInputs:
@@ -21,6 +23,7 @@ class FunctionInputs:
         self.fetcher = Fetcher(send)
         self._shared: OrderedDict[JobId, bytes] = OrderedDict()
         self._fetching: dict[str, asyncio.Task[bytes]] = {}  # what tasks share, on its way
+        self.incomplete: dict[AttemptKey, asyncio.Task[None]] = {}  # tasks whose arguments are on their way
 
     def make(self, job: JobId, orders: PythonOrders) -> PythonOrder:
         """What the tasks of a job share is sent once on a link, with the first of them."""
@@ -31,7 +34,34 @@ class FunctionInputs:
                 self._shared.popitem(last=False)
         return PythonOrder(orders.input, self._shared.get(job, b""), orders.fresh)
 
-    async def complete(self, job: JobId, python: PythonOrder) -> PythonOrder:
+    def fetch(
+        self, order: Order, on_complete: Callable[[Order], None], on_failed: Callable[[AttemptKey, str], None]
+    ) -> None:
+        """Fetch large arguments, which a task needs before it can begin. Nothing is called from within this."""
+        self.incomplete[order.attempt] = asyncio.create_task(self._fetch(order, on_complete, on_failed))
+
+    def drop(self, attempt: AttemptKey) -> bool:
+        """Stop fetching for a task. False: nothing was on its way."""
+        fetching = self.incomplete.pop(attempt, None)
+        if fetching is None:
+            return False
+        fetching.cancel()
+        return True
+
+    async def _fetch(
+        self, order: Order, on_complete: Callable[[Order], None], on_failed: Callable[[AttemptKey, str], None]
+    ) -> None:
+        assert order.python is not None
+        try:
+            python = await self._complete(order.attempt.job, order.python)
+        except GandyError as error:
+            del self.incomplete[order.attempt]
+            on_failed(order.attempt, str(error))
+        else:
+            del self.incomplete[order.attempt]
+            on_complete(replace(order, python=python))
+
+    async def _complete(self, job: JobId, python: PythonOrder) -> PythonOrder:
         """Put large arguments in the place of references to them. Raises: GandyError."""
         name = read_reference(python.shared)
         if name is not None:
@@ -50,5 +80,5 @@ class FunctionInputs:
         return await asyncio.shield(self._fetching[name])
 
 
-def is_complete(python: PythonOrder | None) -> bool:
-    return python is None or (read_reference(python.input) is None and read_reference(python.shared) is None)
+def is_complete(python: PythonOrder) -> bool:
+    return read_reference(python.input) is None and read_reference(python.shared) is None

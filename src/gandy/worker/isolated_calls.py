@@ -26,9 +26,6 @@ class IsolatedCalls:
         self._calls: dict[AttemptKey, RunningCall] = {}
         self._count = 0
 
-    def knows(self, attempt: AttemptKey) -> bool:
-        return attempt.job == NO_JOB
-
     def run(self, call: RunningCall, body: bytes) -> None:
         """Raises: NotPicklable."""
         self._count += 1

@@ -34,6 +34,7 @@ class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
     env: dict[str, str] = {}
     timeout: float | None = None
     memory: int | None = None  # bytes that it may use
+    slots: int = 1  # that it takes
     python: PythonOrder | None = None  # then there is no command to run
     at: Shared | None = None  # when it begins
     identity: int = 0  # of the job
@@ -63,6 +64,7 @@ def make_order(task: Task, python: PythonOrder | None) -> Order:
         env=orders.env,
         timeout=orders.timeout,
         memory=orders.memory,
+        slots=orders.slots,
         python=python,
         at=orders.at,
         identity=orders.identity,

@@ -84,21 +84,23 @@ class SlotPool:
         while len(self.pids) < count:
             self._spawn()
 
-    def run(self, task: RunningTask, python: PythonOrder) -> None:
+    def run(self, task: RunningTask) -> None:
         """Raises: NotStartedError."""
+        python = _read_python(task)
         size = max(len(python.input), len(python.shared))
         if size > MAX_PICKLE_BYTES:
             raise NotStartedError(f"cannot run: a task may have {MAX_PICKLE_BYTES:,} bytes, not {size:,}")
         code = _read_code(task)
         while (idle := self.idle.take(python.fresh, code)) is not None:
             with suppress(OSError):  # it has died, which the reaper has not noticed yet: take the next one
-                self._begin(idle, task, python)
+                self._begin(idle, task)
                 return
         self.idle.retire_outdated(code)
         self._spawn().take(task)
 
-    def put_behind(self, task: RunningTask, python: PythonOrder) -> bool:
+    def put_behind(self, task: RunningTask) -> bool:
         """Let a task wait behind one that runs. False: there is no place for it."""
+        python = _read_python(task)
         if python.fresh or task.order.memory is not None:
             return False
         code = _read_code(task)
@@ -165,14 +167,12 @@ class SlotPool:
         if task is None:
             self._rest(process)
         elif task.cause is None:
-            assert task.order.python is not None
             with suppress(OSError):  # it has died, and `on_exit` will follow
-                self._begin(process, task, task.order.python)
+                self._begin(process, task)
 
     def on_answer(self, process: SlotProcess, task: RunningTask, answer: Answer) -> None:
-        assert task.order.python is not None
         process.group.has_failed = answer.kind == RAISED
-        can_stay = not (task.order.python.fresh or answer.flags & (HAS_CHILDREN | SHORT) or _has_strays(process))
+        can_stay = not (_read_python(task).fresh or answer.flags & (HAS_CHILDREN | SHORT) or _has_strays(process))
         if not can_stay:
             self._open.pop(process, None)
             self._return(process.take_back())
@@ -215,8 +215,8 @@ class SlotPool:
         self._processes.add(process)
         return process
 
-    def _begin(self, process: SlotProcess, task: RunningTask, python: PythonOrder) -> None:
-        process.begin(task, python, _read_code(task))
+    def _begin(self, process: SlotProcess, task: RunningTask) -> None:
+        process.begin(task, _read_python(task), _read_code(task))
         self._on_begun(process, task)
 
     def _on_begun(self, process: SlotProcess, task: RunningTask) -> None:
@@ -244,6 +244,11 @@ class SlotPool:
 def _has_strays(process: SlotProcess) -> bool:
     """True if a task that failed has left something: its process ends, and it is reported when all of that is dead."""
     return process.group.has_failed and process.group.kill_strays_quickly()
+
+
+def _read_python(task: RunningTask) -> PythonOrder:
+    assert task.order.python is not None, "the pool runs function tasks only"
+    return task.order.python
 
 
 def _read_code(task: RunningTask) -> str:

@@ -7,8 +7,6 @@ one result.
 import asyncio
 from typing import Final
 
-from gandy.core.model import AttemptKey, Ending
-from gandy.core.reports import make_result
 from gandy.journal import Journal
 from gandy.limits import MAX_UNREPORTED
 from gandy.talk.worker import WorkerSide
@@ -30,9 +28,6 @@ class ResultSender:
         self._finished = finished
         self._link = link
         self._holding: asyncio.TimerHandle | None = None  # while results wait for others
-
-    def add(self, attempt: AttemptKey, ending: Ending, identity: int) -> None:
-        self._side.end(make_result(attempt, ending, identity))
 
     def save(self) -> None:
         """Write new results to the journal. No result is sent, or waits for others, before that."""

@@ -8,8 +8,6 @@ the next.
 import asyncio
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from functools import partial
 from typing import Final
 
 from msgspec.structs import replace
@@ -19,17 +17,16 @@ from gandy.core.model import AttemptKey, Cause, Ending
 from gandy.worker.endings import Endings, read_answer
 from gandy.worker.finished_tasks import FinishedTasks
 from gandy.worker.frames import REFUSED, Answer
-from gandy.worker.logs import open_log
 from gandy.worker.memory_limits import MemoryLimits
 from gandy.worker.order import Order
 from gandy.worker.output import OutputPiece, Stream
 from gandy.worker.pool import SlotPool
 from gandy.worker.process_groups import ProcessGroups
 from gandy.worker.running_task import RunningTask
+from gandy.worker.shell_tasks import ShellTasks
 from gandy.worker.shortage import find_shortage
 from gandy.worker.slot_process import SlotProcess
 from gandy.worker.spawn import NotStartedError, ShortageError, Spawner
-from gandy.worker.table import Row
 from gandy.worker.worker_folder import WorkerFolder
 
 GRACE: Final = 5.0  # seconds between SIGTERM and SIGKILL, for a task to tidy up
@@ -56,8 +53,7 @@ class Runner:
     ) -> None:
         """`on_free`: a task's slot is free. `on_over`: a shell task has ended, and its ending can be reported."""
         self.folder = folder
-        self.outputs = self.folder.outputs
-        self.finished = FinishedTasks(self.outputs, self.folder.table, on_end)
+        self.finished = FinishedTasks(self.folder.outputs, self.folder.table, on_end)
         self._on_end = on_end
         self._on_free = on_free
         self._on_followed = on_followed
@@ -67,11 +63,12 @@ class Runner:
         self._tasks: dict[AttemptKey, RunningTask] = {}
         self._idle = asyncio.Event()
         self._idle.set()
-        self._spawner = Spawner(self.folder.table.mark)  # closes inherited descriptors: before the watchdog has them
-        self.folder.start_watchdog()
-        self._groups = ProcessGroups(self.folder.table, grace)
-        self.pool = SlotPool(self, self._groups, self._spawner, self.outputs, preload)
+        self._spawner = Spawner(folder.table.mark)  # closes inherited descriptors: before the watchdog has them
+        folder.start_watchdog()
+        self._groups = ProcessGroups(folder.table, grace)
         self._endings = Endings()
+        self._shell = ShellTasks(folder, self._groups, self._spawner, self._endings, self.on_gone)
+        self.pool = SlotPool(self, self._groups, self._spawner, folder.outputs, preload)
         self._memory = MemoryLimits(self.kill, self._groups.strays)
         # A task behind another one may have begun, and we have not heard of it yet.
         self._groups.keep_sweeping(lambda: (*self._tasks, *self.pool.behind))
@@ -102,25 +99,22 @@ class Runner:
             self._idle.clear()
         self._tasks[order.attempt] = task
         self.on_start()
+        if order.python is None:
+            self._limit_time(task)
         if order.memory is not None:
             self._memory.watch(task)
 
     def _begin(self, task: RunningTask) -> None:
         """Raises: NotStartedError, ShortageError."""
+        begin = self._shell.begin if task.order.python is None else self.pool.run
         try:
-            self._try_to_begin(task)
+            begin(task)
         except NotStartedError:
-            if not self.outputs.restore_folder():
+            if not self.folder.outputs.restore_folder():
                 raise
-            self._try_to_begin(task)
+            begin(task)
         except MemoryError as error:
             raise ShortageError(find_shortage(error)) from error
-
-    def _try_to_begin(self, task: RunningTask) -> None:
-        if task.order.python is not None:
-            self.pool.run(task, task.order.python)
-        else:
-            self._launch(task)
 
     def put_behind(self, order: Order) -> RunningTask | None:
         """Let a function task wait behind one that runs, and begin when that ends. None: there is no place for it.
@@ -130,7 +124,7 @@ class Runner:
         if order.python is None or order.attempt in self._tasks:
             return None
         task = RunningTask(order, self._endings.oom.read_recent())
-        return task if self.pool.put_behind(task, order.python) else None
+        return task if self.pool.put_behind(task) else None
 
     def _end_unstarted(self, order: Order, ending: Ending) -> None:
         self._on_free(order)
@@ -166,10 +160,10 @@ class Runner:
         # Whether it runs is asked before the reading, or what a task writes last would be missed.
         task = self._tasks.get(attempt)
         if task is not None and task.order.identity == identity:
-            data = self.outputs.read(task.files.err if stream == "err" else task.files.out, offset, limit)
+            data = self.folder.outputs.read(task.files.err if stream == "err" else task.files.out, offset, limit)
             return OutputPiece(data or b"", is_last=False)
         self.finished.report()  # which moves its output to where it is kept
-        data = self.outputs.read_kept(attempt, stream, offset, limit, identity)
+        data = self.folder.outputs.read_kept(attempt, stream, offset, limit, identity)
         return OutputPiece(data or b"", is_last=data is None or len(data) < limit, is_absent=data is None)
 
     def end_now(self) -> None:
@@ -208,47 +202,15 @@ class Runner:
         self._endings.oom.close()
         self.folder.close()
 
-    # Shell tasks
-
-    def _launch(self, task: RunningTask) -> None:
-        self._groups.prepare()
-        order = task.order
-        files = open_log(order.log_folder, order.job_name, order.attempt.task) if order.log_folder else None
-        task.is_silent = files is not None  # there is no output for us to keep
-        files = files or self.outputs.take()
-        task.note_begin()
-        try:
-            group = self._spawner.spawn(task.order, files)
-            on_exit, on_gone = partial(self._on_exit, task), partial(self.on_gone, task)
-            task.group = self._groups.adopt(group, on_exit, on_gone, task.attempt)
-            task.group.keeps_row = True  # until its ending is safe elsewhere: `forget_reported`
-        except NotStartedError:
-            self.outputs.drop(files)
-            raise
-        task.files = files
-        self._limit_time(task)
-
-    def _on_exit(self, task: RunningTask) -> None:
-        if task.timeout is not None:
-            task.cancel_timeout()
-        ending = self._endings.find_exit(task)
-        if ending is None:
-            task.cause = Cause.WORKER_LOST
-            return
-        task.end(ending)
-        # Before anything else: should the worker be killed now, the ending counts.
-        with suppress(OSError):  # a full disk
-            row = Row(0, task.attempt, task.files.stem, task.order.identity, ending)
-            self.folder.table.end(task.group.row, row)
-
     # Function tasks, as the pool reports them
 
     def on_answer(self, task: RunningTask, answer: Answer, is_over: bool) -> None:
         task.cancel_timeout()
         if answer.kind == REFUSED:
             task.is_silent = True
-            self.outputs.drop(task.files)
-        task.end(read_answer(answer))
+            self.folder.outputs.drop(task.files)
+        task.ending = read_answer(answer)
+        task.cause = task.ending.cause
         if is_over:
             self._finish(task)
 
@@ -260,7 +222,7 @@ class Runner:
         if ending is None:
             task.cause = Cause.WORKER_LOST
         else:
-            task.end(ending)
+            task.ending, task.cause = ending, ending.cause
 
     def on_returned(self, task: RunningTask) -> None:
         if task.is_behind:

@@ -45,9 +45,6 @@ class RunningTask:
         """Wall time at this moment: as long after `started` as it ran, however the wall clock moved."""
         return read_wall() if self.started is None else self.started + (moment - self._began)
 
-    def end(self, ending: Ending) -> None:
-        self.ending, self.cause = ending, ending.cause
-
     def cancel_timeout(self) -> None:
         if self.timeout is not None:
             self.timeout.cancel()

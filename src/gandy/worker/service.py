@@ -125,7 +125,7 @@ class WorkerService:
             asyncio.create_task(work)
             for work in (
                 self._link.keep_beating(),
-                keep_trimmed(self._tasks.runner.outputs, self._max_output_bytes),
+                keep_trimmed(self._tasks.runner.folder.outputs, self._max_output_bytes),
                 self._tasks.watch_disk(),
             )
         ]

@@ -46,11 +46,11 @@ class TaskScheduler:
         self.allowed = slots  # that tasks may have now: fewer while the worker is short of something
         self._report = report
         self._request_start = request_start
-        self._waiting: OrderedDict[AttemptKey, tuple[Order, int]] = OrderedDict()  # and how many slots each needs
+        self._waiting: OrderedDict[AttemptKey, Order] = OrderedDict()
         self._taken: dict[AttemptKey, int] = {}  # slots of what runs or is held
         self._busy = 0  # the sum of these
         self._held: dict[AttemptKey, TimedStart] = {}  # until their time
-        self._late: dict[AttemptKey, float] = {}  # seconds after their time that some began
+        self.late: dict[AttemptKey, float] = {}  # seconds after their time that some began; see `add_lateness`
         self._behind: dict[AttemptKey, RunningTask] = {}  # function tasks that wait in a slot, behind another one
         self._looking: asyncio.TimerHandle | None = None  # see LOOK_SECONDS
 
@@ -73,12 +73,12 @@ class TaskScheduler:
     def unstarted(self) -> list[AttemptKey]:
         return [*self._waiting, *self._behind, *self._held]
 
-    def add(self, order: Order, slots: int) -> None:
-        self._waiting[order.attempt] = (order, slots)
+    def add(self, order: Order) -> None:
+        self._waiting[order.attempt] = order
 
     def put_timed_first(self) -> None:
         """Let tasks with a time have the next slots, the earliest first."""
-        timed = [(order.at, attempt) for attempt, (order, _) in self._waiting.items() if order.at is not None]
+        timed = [(order.at, attempt) for attempt, order in self._waiting.items() if order.at is not None]
         for _, attempt in sorted(timed, reverse=True):
             self._waiting.move_to_end(attempt, last=False)
 
@@ -91,7 +91,8 @@ class TaskScheduler:
                 if self._take_back():
                     continue
                 break
-            attempt, (order, slots) = next(iter(self._waiting.items()))
+            order = next(iter(self._waiting.values()))
+            attempt, slots = order.attempt, order.slots
             # A task that needs more slots than there are runs alone.
             if not self.allowed or ((self._taken or borrowed) and self._busy + slots > limit):
                 # Not while calls borrow slots: a task behind another one begins by itself, and keeps its slot.
@@ -119,11 +120,8 @@ class TaskScheduler:
         return self._waiting.pop(attempt, None) is not None or held is not None
 
     def add_lateness(self, attempt: AttemptKey, ending: Ending) -> Ending:
-        """Say in the ending how long after its time the task began, if that was long."""
-        late = self._late.pop(attempt, None)
-        if late is None:
-            return ending
-        note = f"began {late:.3f} s after its time"
+        """The ending of a task that is in `late`, which says so."""
+        note = f"began {self.late.pop(attempt):.3f} s after its time"
         return replace(ending, note=f"{ending.note}; {note}" if ending.note else note)
 
     # What the runner reports
@@ -140,9 +138,8 @@ class TaskScheduler:
         """A function task that cannot begin where it waited is the next one to begin when a slot is free."""
         attempt = order.attempt
         self._behind.pop(attempt, None)
-        slots = self._taken.pop(attempt, 0)
-        self._busy -= slots
-        self._waiting[attempt] = (order, slots or 1)
+        self._busy -= self._taken.pop(attempt, 0)
+        self._waiting[attempt] = order
         self._waiting.move_to_end(attempt, last=False)
         self._request_start()
 
@@ -169,7 +166,7 @@ class TaskScheduler:
         self._runner.start(order)
         late = self._clock.seconds_since(at)
         if late > NOTED_LATENESS:
-            self._late[order.attempt] = late
+            self.late[order.attempt] = late
 
     def _on_time_lost(self, attempt: AttemptKey) -> None:
         """We no longer know when it should begin. The foreman may find a worker that does."""
@@ -186,8 +183,8 @@ class TaskScheduler:
     def _put_behind(self) -> None:
         """Let tasks wait in busy slots, so that those need not wait for us between two tasks."""
         while self._waiting:
-            attempt, (order, slots) = next(iter(self._waiting.items()))
-            if slots != 1 or order.at is not None or (task := self._runner.put_behind(order)) is None:
+            attempt, order = next(iter(self._waiting.items()))
+            if order.slots != 1 or order.at is not None or (task := self._runner.put_behind(order)) is None:
                 return
             del self._waiting[attempt]
             self._behind[attempt] = task

@@ -8,12 +8,11 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 from msgspec import UNSET
-from msgspec.structs import replace
 
 from gandy.clocks import read_wall
 from gandy.core.extensions import Fetch
 from gandy.core.model import AttemptKey, Cause, Ending
-from gandy.errors import GandyError
+from gandy.core.reports import make_result
 from gandy.journal import Journal
 from gandy.limits import MAX_RESULT_BYTES
 from gandy.talk.worker import WorkerSide
@@ -22,7 +21,7 @@ from gandy.worker.begun import BegunReporter
 from gandy.worker.call_service import CallService
 from gandy.worker.foreman_link import ForemanLink
 from gandy.worker.function_inputs import FunctionInputs, is_complete
-from gandy.worker.isolated_calls import IsolatedCalls
+from gandy.worker.isolated_calls import NO_JOB, IsolatedCalls
 from gandy.worker.large_results import LargeResults
 from gandy.worker.order import Order, make_order
 from gandy.worker.result_sender import ResultSender
@@ -64,16 +63,14 @@ class TaskService:
         self.begun = BegunReporter(self.runner, self.results.report_ends, send_begun)
         self.scheduler = TaskScheduler(self.runner, calls.slots, calls.clock, slots, self._report, self._request_turn)
         self.throttle = Throttle(slots, folder.path, self.scheduler, self._on_throttled)
-        self.large_results = LargeResults(self.runner.outputs, self._report, self.throttle.on_shortage)
+        self.large_results = LargeResults(self.runner.folder.outputs, self._report, self.throttle.on_shortage)
         self.inputs = FunctionInputs(send_fetch)
         self._isolated = IsolatedCalls(calls.results, self.runner)
         calls.runner.isolated = self._isolated
-        self._slots = side.slots
+        self._side = side
         self._on_capacity = on_capacity
         self._done = done
-        self._attempts: dict[TaskPair, AttemptKey] = {}  # of what runs or waits here
-        self._identities: dict[AttemptKey, int] = {}  # of their jobs
-        self._fetching: dict[AttemptKey, asyncio.Task[None]] = {}  # function tasks whose arguments are on their way
+        self._orders: dict[TaskPair, Order] = {}  # that run or wait here
         self._is_turn_due = False
 
     # What the foreman says
@@ -85,34 +82,24 @@ class TaskService:
             orders = None if task.orders is UNSET else task.orders
             packed = orders.python if orders is not None else None
             order = make_order(task, None if packed is None else self.inputs.make(task.job.job_id, packed))
-            attempt = order.attempt
-            self._attempts[task.pair] = attempt
-            self._identities[attempt] = order.identity
+            self._orders[task.pair] = order
             has_timed = has_timed or order.at is not None
-            slots = 1 if orders is None else orders.slots
-            if is_complete(order.python):
-                self.scheduler.add(order, slots)
+            if order.python is None or is_complete(order.python):
+                self.scheduler.add(order)
             else:
-                self._fetching[attempt] = asyncio.create_task(self._fetch(order, slots))
+                self.inputs.fetch(order, self._on_fetched, self._on_not_fetched)
         if has_timed:
             self.scheduler.put_timed_first()
 
-    async def _fetch(self, order: Order, slots: int) -> None:
-        """Fetch large arguments, which a task needs before it can begin."""
-        assert order.python is not None
-        attempt = order.attempt
-        try:
-            python = await self.inputs.complete(attempt.job, order.python)
-        except GandyError as error:
-            del self._fetching[attempt]
-            self._report(attempt, Ending(cause=Cause.NOT_STARTED, ended=read_wall(), note=str(error)))
-            self.results.flush()
-            return
-        del self._fetching[attempt]
-        self.scheduler.add(replace(order, python=python), slots)
+    def _on_fetched(self, order: Order) -> None:
+        self.scheduler.add(order)
         if order.at is not None:
             self.scheduler.put_timed_first()
         self.start_waiting()
+        self.results.flush()
+
+    def _on_not_fetched(self, attempt: AttemptKey, why: str) -> None:
+        self._report(attempt, Ending(cause=Cause.NOT_STARTED, ended=read_wall(), note=why))
         self.results.flush()
 
     def kill(self, pairs: Iterable[TaskPair]) -> None:
@@ -126,7 +113,7 @@ class TaskService:
 
     def retract(self, attempts: Iterable[AttemptKey]) -> tuple[AttemptKey, ...]:
         """End attempts that have not begun, and return which."""
-        known = [attempt for attempt in attempts if self._attempts.get(TaskPair(attempt.job, attempt.task)) == attempt]
+        known = [attempt for attempt in attempts if attempt in self._find((TaskPair(attempt.job, attempt.task),))]
         dropped = tuple(attempt for attempt in known if self._drop_waiting(attempt))
         for attempt in dropped:
             self._report(attempt, Ending(cause=Cause.CANCELLED, note="cancelled before it began"))
@@ -134,8 +121,8 @@ class TaskService:
 
     def _find(self, pairs: Iterable[TaskPair]) -> Iterable[AttemptKey]:
         for pair in pairs:
-            if pair in self._attempts:  # else it has ended, perhaps while we looked at another one
-                yield self._attempts[pair]
+            if pair in self._orders:  # else it has ended, perhaps while we looked at another one
+                yield self._orders[pair].attempt
 
     def _kill(self, attempt: AttemptKey) -> None:
         # A function task that we thought had begun may turn out to wait when we try to kill it.
@@ -152,15 +139,12 @@ class TaskService:
 
     def _drop_waiting(self, attempt: AttemptKey) -> bool:
         """Forget one that has not begun. False: it has, or has ended."""
-        fetching = self._fetching.pop(attempt, None)
-        if fetching is not None:
-            fetching.cancel()
-        return self.scheduler.drop(attempt) or fetching is not None
+        return self.inputs.drop(attempt) or self.scheduler.drop(attempt)
 
     def start_waiting(self) -> None:
         """Start what fits, the oldest first. A worker that was told to stop gives back what has not begun."""
-        if self._slots.limit == 0 or self.is_stopping:
-            for attempt in [*self.scheduler.unstarted, *self._fetching]:
+        if self._side.slots.limit == 0 or self.is_stopping:
+            for attempt in [*self.scheduler.unstarted, *self.inputs.incomplete]:
                 self._give_back(attempt)
         self.scheduler.start()
 
@@ -185,14 +169,14 @@ class TaskService:
             self.scheduler.on_free(order.attempt)
             if not self._done.is_set():
                 self.start_waiting()
-        elif not self._isolated.knows(order.attempt):
+        elif order.attempt.job != NO_JOB:
             self.scheduler.on_free(order.attempt)
 
     def _on_followed(self, attempt: AttemptKey) -> None:
         self.scheduler.on_followed(attempt)
 
     def _on_returned(self, order: Order) -> None:
-        if self._isolated.knows(order.attempt):
+        if order.attempt.job == NO_JOB:
             self._isolated.on_returned(order)
         else:
             self.scheduler.on_returned(order)
@@ -208,13 +192,15 @@ class TaskService:
     def _on_end(self, attempt: AttemptKey, ending: Ending) -> None:
         if ending.cause is Cause.RETURNED:
             self.throttle.on_shortage(ending.note)
-        if self._isolated.knows(attempt):
+        if attempt.job == NO_JOB:
             self._isolated.on_end(attempt, ending)
             return
         if not self._done.is_set():
-            ending = self.scheduler.add_lateness(attempt, ending)
+            if attempt in self.scheduler.late:
+                ending = self.scheduler.add_lateness(attempt, ending)
             if len(ending.result) > MAX_RESULT_BYTES:
-                self.large_results.keep(attempt, ending, self._identities.get(attempt, 0))
+                order = self._orders[TaskPair(attempt.job, attempt.task)]
+                self.large_results.keep(attempt, ending, order.identity)
             else:
                 self._report(attempt, ending)
             if attempt.attempt != 1:  # it was lost before, perhaps with its worker: its result must not wait
@@ -222,8 +208,8 @@ class TaskService:
             self._request_turn()
 
     def _report(self, attempt: AttemptKey, ending: Ending) -> None:
-        del self._attempts[TaskPair(attempt.job, attempt.task)]
-        self.results.add(attempt, ending, self._identities.pop(attempt, 0))
+        order = self._orders.pop(TaskPair(attempt.job, attempt.task))
+        self._side.end(make_result(attempt, ending, order.identity))
 
     def _request_turn(self) -> None:
         """Go on with the next tasks, once for all events of one turn of the loop."""
@@ -254,7 +240,7 @@ class TaskService:
         """Start less while the disk is nearly full, and write what had to wait for room."""
         while True:
             self.throttle.look_at_disk()
-            self.runner.outputs.move_rest()
+            self.runner.folder.outputs.move_rest()
             self.large_results.try_again()
             self.results.catch_up()
             self.results.flush()

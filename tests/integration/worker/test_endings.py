@@ -183,9 +183,9 @@ def test_output_that_cannot_be_moved_yet_can_be_read_and_is_moved_later(tmp_path
             assert (ending.out_bytes, ending.err_bytes, ending.tail, ending.note) == (4, 11, b"last words\n", "")
             assert (await bench.run("echo other", task=2)).is_success
             assert (bench.output(), bench.output(2)) == (b"out\n", b"other\n")
-            bench.runner.outputs.move_rest()
+            bench.runner.folder.outputs.move_rest()
             (tmp_path / "1").unlink()
-            bench.runner.outputs.move_rest()
+            bench.runner.folder.outputs.move_rest()
             assert (bench.output(), bench.output(2)) == (b"out\n", b"other\n")
             assert {path.name for path in (tmp_path / "1" / "0").iterdir()} == {"1.1.out", "1.1.err", "2.1.out"}
 
