@@ -1,4 +1,4 @@
-"""Which tasks the foreman is told have begun. It asks the runner, and knows neither slots nor links.
+"""Which tasks the foreman is told have begun. It looks at what runs, and knows neither slots nor links.
 
 Only a task that has run for a while and still runs is reported, many in one message: short tasks cost nothing.
 """
@@ -10,7 +10,7 @@ from typing import Final
 from gandy.core.model import AttemptKey
 from gandy.limits import MAX_BEGUN
 from gandy.worker.isolated_calls import NO_JOB
-from gandy.worker.runner import Runner
+from gandy.worker.running_tasks import RunningTasks
 
 REPORTED_SECONDS: Final = 0.1  # that a task has run before it is reported
 PERIOD: Final = 0.105  # seconds between two reports; a loop may call some milliseconds too early
@@ -20,16 +20,16 @@ class BegunReporter:
     """On the current loop, with one timer, which is set only while something runs that is not reported."""
 
     def __init__(
-        self, runner: Runner, report_ends: Callable[[], bool], send: Callable[[list[AttemptKey]], None]
+        self, running: RunningTasks, report_ends: Callable[[], bool], send: Callable[[list[AttemptKey]], None]
     ) -> None:
         """`report_ends`: so that never more tasks seem to run than there are slots. It is False while some is left."""
-        self._runner = runner
+        self._running = running
         self._report_ends = report_ends
         self._send = send
         self._told: set[AttemptKey] = set()  # on this link
         self._is_active = False  # there is a link, and its foreman wants to hear
         self._timer: asyncio.TimerHandle | None = None
-        runner.on_start = self._look_soon
+        running.on_start = self._look_soon
 
     def on_welcome(self) -> None:
         """On a new link, all that runs is reported again."""
@@ -52,9 +52,9 @@ class BegunReporter:
 
     def _look(self) -> None:
         self._timer = None
-        running = [attempt for attempt in self._runner.running if attempt.job != NO_JOB]
+        running = [attempt for attempt in self._running if attempt.job != NO_JOB]
         self._told.intersection_update(running)
-        new = [each for each in running if each not in self._told and self._runner.has_run(each, REPORTED_SECONDS)]
+        new = [each for each in running if each not in self._told and self._running[each].has_run(REPORTED_SECONDS)]
         if new and self._report_ends():
             for first in range(0, len(new), MAX_BEGUN):
                 self._send(new[first : first + MAX_BEGUN])

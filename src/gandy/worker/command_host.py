@@ -39,7 +39,7 @@ class CommandHost:
         """Kill the processes of isolated commands. Threads cannot be killed."""
         if self._runner is not None:
             self._runner.kill_all(Cause.WORKER_STOPPED, "the worker was stopped", immediate=True)
-            await self._runner.wait_idle()
+            await self._runner.running.wait_idle()
 
     def close(self) -> None:
         self.calls.close()

@@ -5,7 +5,6 @@ reported when all of the group is dead. A function task ends when its function d
 the next.
 """
 
-import asyncio
 import time
 from collections.abc import Callable
 from typing import Final
@@ -23,6 +22,7 @@ from gandy.worker.output import OutputPiece, Stream
 from gandy.worker.pool import SlotPool
 from gandy.worker.process_groups import ProcessGroups
 from gandy.worker.running_task import RunningTask
+from gandy.worker.running_tasks import RunningTasks
 from gandy.worker.shell_tasks import ShellTasks
 from gandy.worker.shortage import find_shortage
 from gandy.worker.slot_process import SlotProcess
@@ -59,10 +59,7 @@ class Runner:
         self._on_followed = on_followed
         self._on_returned = on_returned or self._start_again
         self._on_over = on_over or self._report_at_once
-        self.on_start: Callable[[], None] = lambda: None  # called for each that runs from now on
-        self._tasks: dict[AttemptKey, RunningTask] = {}
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self.running = RunningTasks()
         self._spawner = Spawner(folder.table.mark)  # closes inherited descriptors: before the watchdog has them
         folder.start_watchdog()
         self._groups = ProcessGroups(folder.table, grace)
@@ -71,21 +68,12 @@ class Runner:
         self.pool = SlotPool(self, self._groups, self._spawner, folder.outputs, preload)
         self._memory = MemoryLimits(self.kill, self._groups.strays)
         # A task behind another one may have begun, and we have not heard of it yet.
-        self._groups.keep_sweeping(lambda: (*self._tasks, *self.pool.behind))
-
-    @property
-    def running(self) -> tuple[AttemptKey, ...]:
-        """In the order they were started."""
-        return tuple(self._tasks)
-
-    def has_run(self, attempt: AttemptKey, seconds: float) -> bool:
-        """True if what is running began at least so many seconds ago. A function waits until its process is ready."""
-        return self._tasks[attempt].has_run(seconds)
+        self._groups.keep_sweeping(lambda: (*self.running, *self.pool.behind))
 
     def start(self, order: Order) -> None:
         """Run it now. What cannot be started ends at once: with RETURNED where the worker is short of something, else
         with NOT_STARTED."""
-        if order.attempt in self._tasks:
+        if order.attempt in self.running:
             raise ValueError(f"{order.attempt} runs already")
         task = RunningTask(order, self._endings.oom.read_recent())
         try:
@@ -95,10 +83,7 @@ class Runner:
             ending = Ending(cause=cause, ended=read_wall(), note=str(error))
             self._groups.loop.call_soon(self._end_unstarted, order, ending)
             return
-        if not self._tasks:
-            self._idle.clear()
-        self._tasks[order.attempt] = task
-        self.on_start()
+        self.running.add(task)
         if order.python is None:
             self._limit_time(task)
         if order.memory is not None:
@@ -121,7 +106,7 @@ class Runner:
 
         `on_followed` is called when it begins, `on_returned` when it cannot begin there: never from within this.
         """
-        if order.python is None or order.attempt in self._tasks:
+        if order.python is None or order.attempt in self.running:
             return None
         task = RunningTask(order, self._endings.oom.read_recent())
         return task if self.pool.put_behind(task) else None
@@ -135,11 +120,11 @@ class Runner:
 
         The first cause stands.
         """
-        task = self._tasks.get(attempt)
+        task = self.running.get(attempt)
         if task is not None and task.order.python is not None:
             # Killing its process must not kill the tasks that wait behind it.
             self.pool.clear_behind(task)
-            task = self._tasks.get(attempt)  # it may have ended long ago
+            task = self.running.get(attempt)  # it may have ended long ago
         if task is None:
             return False
         is_first = task.cause is None
@@ -152,13 +137,13 @@ class Runner:
         return True
 
     def kill_all(self, cause: Cause, note: str = "", *, immediate: bool = False) -> None:
-        for attempt in self.running:
+        for attempt in list(self.running):
             self.kill(attempt, cause, note, immediate=immediate)
 
     def read(self, attempt: AttemptKey, stream: Stream, offset: int, limit: int, identity: int = 0) -> OutputPiece:
         """Output of a running or an ended attempt, for a reader that follows it. Raises: OSError."""
         # Whether it runs is asked before the reading, or what a task writes last would be missed.
-        task = self._tasks.get(attempt)
+        task = self.running.get(attempt)
         if task is not None and task.order.identity == identity:
             data = self.folder.outputs.read(task.files.err if stream == "err" else task.files.out, offset, limit)
             return OutputPiece(data or b"", is_last=False)
@@ -176,28 +161,22 @@ class Runner:
         self._groups.look()
         self._groups.kill_now()
         deadline = read_monotonic() + KILL_SECONDS
-        while self._tasks and read_monotonic() < deadline:
+        while self.running and read_monotonic() < deadline:
             time.sleep(0.001)
             self.pool.hear_all()
             self._groups.look()
 
-    async def wait_idle(self) -> None:
-        """Return once nothing runs."""
-        while self._tasks:  # `on_end` may have started the next one
-            await self._idle.wait()
-
     def close(self) -> None:
         """Give everything back. What still runs is killed, and its ending is not reported."""
         self._memory.close()
-        for task in self._tasks.values():
+        for task in self.running.values():
             task.cancel_timeout()
         self._groups.kill_all()
         self.pool.close()
         self.folder.watchdog.close()
         self._groups.close()
-        self._tasks.clear()
+        self.running.clear()
         self.finished.clear()
-        self._idle.set()
         self._spawner.close()
         self._endings.oom.close()
         self.folder.close()
@@ -229,7 +208,7 @@ class Runner:
             task.is_behind = False
         else:  # though we thought that it had begun
             task.cancel_timeout()
-            del self._tasks[task.attempt]
+            self.running.remove(task)
         self._on_returned(task.order)
 
     def _start_again(self, order: Order) -> None:
@@ -241,8 +220,7 @@ class Runner:
         task.note_begin()
         if task.is_behind:
             task.is_behind = False
-            self._tasks[task.attempt] = task
-            self.on_start()
+            self.running.add(task)
             self._on_followed(task.attempt)
         self._limit_time(task)
 
@@ -259,15 +237,13 @@ class Runner:
         self._finish(task)
 
     def _finish(self, task: RunningTask) -> None:
-        del self._tasks[task.attempt]
+        self.running.remove(task)
         if task.ending is None:  # lost with its worker
             return
         is_shell = task.order.python is None
         if is_shell:
             self.finished.add(task)
         self._on_free(task.order)
-        if not self._tasks:
-            self._idle.set()
         if is_shell:
             self._on_over(task.attempt)
         else:

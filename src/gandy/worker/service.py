@@ -158,7 +158,7 @@ class WorkerService:
         self.flush()
         self._calls.leave()
         self._tasks.runner.kill_all(Cause.WORKER_STOPPED, f"worker {self._about.name} was stopped")
-        await self._tasks.runner.wait_idle()
+        await self._tasks.runner.running.wait_idle()
         self._tasks.large_results.give_up()
         self._tasks.results.flush_held()
         try:

@@ -60,7 +60,7 @@ class TaskService:
         )
         slots = side.slots.limit
         self.results = ResultSender(side, journal, self.runner.finished, link)
-        self.begun = BegunReporter(self.runner, self.results.report_ends, send_begun)
+        self.begun = BegunReporter(self.runner.running, self.results.report_ends, send_begun)
         self.scheduler = TaskScheduler(self.runner, calls.slots, calls.clock, slots, self._report, self._request_turn)
         self.throttle = Throttle(slots, folder.path, self.scheduler, self._on_throttled)
         self.large_results = LargeResults(self.runner.folder.outputs, self._report, self.throttle.on_shortage)

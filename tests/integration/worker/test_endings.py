@@ -120,7 +120,7 @@ def test_books_of_what_is_over_are_kept_when_the_user_says_so(tmp_path: Path) ->
                 assert await over.get() == an_attempt(task)
                 assert an_attempt(task) not in bench.runner.running
             assert bench.endings == {}
-            await bench.runner.wait_idle()
+            await bench.runner.running.wait_idle()
             bench.runner.finished.report()
             assert [ending.exit_code for ending in bench.endings.values()] == [1, 2]
             assert [bench.output(task) for task in (1, 2)] == [b"1\n", b"2\n"]
@@ -209,7 +209,7 @@ def test_attempt_runs_once(tmp_path: Path) -> None:
             with pytest.raises(ValueError, match="runs already"):
                 bench.runner.start(an_order("sleep 60"))
             bench.runner.kill(an_attempt(), Cause.CANCELLED)
-            await bench.runner.wait_idle()
+            await bench.runner.running.wait_idle()
 
     asyncio.run(go())
 
@@ -233,7 +233,7 @@ def test_two_hundred_tasks_eight_at_a_time(tmp_path: Path) -> None:
         runner = Runner(WorkerFolder(tmp_path), on_end)
         for _ in range(8):
             start_next()
-        await runner.wait_idle()
+        await runner.running.wait_idle()
         assert codes == {number: number % 7 for number in range(1, 201)}
         assert most == 8
         assert all(runner.read(an_attempt(n), "out", 0, 99).data == b"%d\n" % n for n in range(1, 201))

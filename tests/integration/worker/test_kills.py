@@ -130,9 +130,9 @@ def test_kill_all_ends_everything(tmp_path: Path) -> None:
         async with a_bench(tmp_path) as bench:
             for task in range(1, 6):
                 bench.runner.start(an_order("sleep 600", task))
-            assert bench.runner.running == tuple(an_attempt(task) for task in range(1, 6))
+            assert list(bench.runner.running) == [an_attempt(task) for task in range(1, 6)]
             bench.runner.kill_all(Cause.WORKER_STOPPED, "the worker was stopped")
-            await bench.runner.wait_idle()
+            await bench.runner.running.wait_idle()
             assert {ending.cause for ending in bench.endings.values()} == {Cause.WORKER_STOPPED}
             assert len(bench.endings) == 5
             assert not bench.runner.kill(an_attempt(), Cause.CANCELLED)
@@ -157,7 +157,7 @@ def test_close_between_request_and_kill_is_final(tmp_path: Path) -> None:
         async with a_bench(tmp_path / "out", grace=0.05) as bench:
             pids = await start_tree(bench, tmp_path / "pids", STUBBORN_TREE)
             bench.runner.kill(an_attempt(), Cause.CANCELLED)
-        await bench.runner.wait_idle()
+        await bench.runner.running.wait_idle()
         await asyncio.sleep(0.1)  # a timer that was forgotten would fire now
         assert not any(map(is_alive, pids))
         assert bench.endings == {}

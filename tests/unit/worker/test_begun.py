@@ -12,30 +12,28 @@ from gandy.limits import MAX_BEGUN
 from gandy.worker import begun
 from gandy.worker.begun import BegunReporter
 from gandy.worker.isolated_calls import NO_JOB
-from gandy.worker.runner import Runner
+from gandy.worker.running_tasks import RunningTasks
 
 
 def key(task: int, job: int = 1) -> AttemptKey:
     return AttemptKey(JobId(job), TaskNumber(task), 1)
 
 
-class StubRunner:
-    """Its tasks take as long as the test says."""
+class StubTask:
+    """It has run for as long as the test says."""
 
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def has_run(self, seconds: float) -> bool:
+        return self._seconds >= seconds
+
+
+class StubTasks(dict[AttemptKey, StubTask]):
     on_start: Callable[[], None]
 
-    def __init__(self) -> None:
-        self.seconds: dict[AttemptKey, float] = {}  # since they began
-
-    @property
-    def running(self) -> tuple[AttemptKey, ...]:
-        return tuple(self.seconds)
-
-    def has_run(self, attempt: AttemptKey, seconds: float) -> bool:
-        return self.seconds[attempt] >= seconds
-
     def start(self, *attempts: AttemptKey, seconds: float = 1.0) -> None:
-        self.seconds |= dict.fromkeys(attempts, seconds)
+        self |= dict.fromkeys(attempts, StubTask(seconds))
         self.on_start()
 
 
@@ -43,10 +41,10 @@ class Link:
     """A reporter, what it sent, and how often it looked."""
 
     def __init__(self) -> None:
-        self.runner = StubRunner()
+        self.running = StubTasks()
         self.sent: list[list[AttemptKey]] = []
         self.may_report = True
-        self.reporter = BegunReporter(cast("Runner", self.runner), lambda: self.may_report, self.sent.append)
+        self.reporter = BegunReporter(cast("RunningTasks", self.running), lambda: self.may_report, self.sent.append)
 
     async def wait(self) -> list[list[AttemptKey]]:
         """Two looks or more, and what was sent in them."""
@@ -76,11 +74,11 @@ def run(test: Callable[[Link], Coroutine[Any, Any, None]]) -> None:
 
 def test_what_has_run_for_a_while_is_reported_once_and_together() -> None:
     async def test(link: Link) -> None:
-        link.runner.start(key(1))
-        link.runner.start(key(2))
+        link.running.start(key(1))
+        link.running.start(key(2))
         assert await link.wait() == [[key(1), key(2)]]
         assert not link.is_looking  # there is nothing to report
-        link.runner.start(key(3))
+        link.running.start(key(3))
         assert await link.wait() == [[key(3)]]
         assert link.reporter.is_told(key(1))
         assert not link.reporter.is_told(key(9))
@@ -90,14 +88,15 @@ def test_what_has_run_for_a_while_is_reported_once_and_together() -> None:
 
 def test_what_ends_soon_or_has_not_begun_is_not_reported() -> None:
     async def test(link: Link) -> None:
-        link.runner.start(key(1), seconds=begun.REPORTED_SECONDS / 2)
-        link.runner.start(key(2), seconds=0.0)
+        link.running.start(key(1), seconds=begun.REPORTED_SECONDS / 2)
+        link.running.start(key(2), seconds=0.0)
         assert await link.wait() == []
         assert link.is_looking
-        link.runner.seconds = {key(2): begun.REPORTED_SECONDS}
+        link.running.clear()
+        link.running[key(2)] = StubTask(begun.REPORTED_SECONDS)
         assert await link.wait() == [[key(2)]]
-        link.runner.seconds.clear()
-        link.runner.start(key(3))
+        link.running.clear()
+        link.running.start(key(3))
         await link.wait()
         assert not link.reporter.is_told(key(2))  # it is over
 
@@ -107,7 +106,7 @@ def test_what_ends_soon_or_has_not_begun_is_not_reported() -> None:
 def test_ends_are_reported_first() -> None:
     async def test(link: Link) -> None:
         link.may_report = False
-        link.runner.start(key(1))
+        link.running.start(key(1))
         assert await link.wait() == []
         link.may_report = True
         assert await link.wait() == [[key(1)]]
@@ -117,10 +116,10 @@ def test_ends_are_reported_first() -> None:
 
 def test_on_a_new_link_all_is_reported_again() -> None:
     async def test(link: Link) -> None:
-        link.runner.start(key(1))
+        link.running.start(key(1))
         await link.wait()
         link.reporter.on_cut()
-        link.runner.start(key(2))
+        link.running.start(key(2))
         assert not link.is_looking  # there is nobody to report to
         link.reporter.on_welcome()
         assert await link.wait() == [[key(1), key(2)]]
@@ -130,7 +129,7 @@ def test_on_a_new_link_all_is_reported_again() -> None:
 
 def test_calls_of_commands_are_not_reported() -> None:
     async def test(link: Link) -> None:
-        link.runner.start(key(1, job=NO_JOB))
+        link.running.start(key(1, job=NO_JOB))
         assert await link.wait() == []
         assert not link.is_looking
 
@@ -139,7 +138,7 @@ def test_calls_of_commands_are_not_reported() -> None:
 
 def test_a_message_has_a_bound() -> None:
     async def test(link: Link) -> None:
-        link.runner.start(*map(key, range(1, MAX_BEGUN + 3)))
+        link.running.start(*map(key, range(1, MAX_BEGUN + 3)))
         assert [len(part) for part in await link.wait()] == [MAX_BEGUN, 2]
 
     run(test)

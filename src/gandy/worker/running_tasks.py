@@ -1,0 +1,31 @@
+"""The tasks that run on a worker, shell tasks and function tasks. Starts and ends none of them."""
+
+import asyncio
+from collections.abc import Callable
+
+from gandy.core.model import AttemptKey
+from gandy.worker.running_task import RunningTask
+
+
+class RunningTasks(dict[AttemptKey, RunningTask]):
+    """In the order in which they were started."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.on_start: Callable[[], None] = lambda: None  # called for each that runs from now on
+        self._idle = asyncio.Event()
+
+    def add(self, task: RunningTask) -> None:
+        self._idle.clear()
+        self[task.attempt] = task
+        self.on_start()
+
+    def remove(self, task: RunningTask) -> None:
+        del self[task.attempt]
+        if not self:
+            self._idle.set()
+
+    async def wait_idle(self) -> None:
+        """Return once nothing runs."""
+        while self:  # the end of one may have started the next one
+            await self._idle.wait()
