@@ -44,7 +44,7 @@ async def run_all(folder: Path, cwd: str, count: int) -> None:
     running = Runner(WorkerFolder(folder), on_end)
     for _ in range(SLOTS):
         start_next()
-    await running.wait_idle()
+    await running.running.wait_idle()
     running.close()
 
 

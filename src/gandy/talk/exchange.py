@@ -50,6 +50,7 @@ class Exchange:
         **framing_options: Any,
     ) -> None:
         self.role = role
+        self._them = role.other
         self.framing = Framing(role, **framing_options)
         self._state = State.GREETING
         self._held_limit = held_limit
@@ -120,7 +121,9 @@ class Exchange:
         """Answer a request. After a RESET or on a closed link that is no longer possible, and nothing happens."""
         if self._handling.get(ticket.seq) is not ticket or self.framing.is_closed:
             return
-        self._reply(ticket.seq, message, type(ticket.message))
+        after = follow(self._state, self.role, self.role, Step(type(message), type(ticket.message)))
+        self._reply(ticket.seq, message)
+        self._state = after
         del self._handling[ticket.seq]
 
     # Theirs
@@ -168,7 +171,7 @@ class Exchange:
             return None
         if asked is None or seq != asked.seq:
             raise _explain_unexpected(self.role, seq, message)
-        self._on_step(Step(type(message), type(asked.message)))
+        self._state = follow(self._state, self.role, self._them, Step(type(message), type(asked.message)))
         self._numbers.on_answer(seq)
         self._outstanding = None
         if isinstance(message, Reset):
@@ -196,13 +199,11 @@ class Exchange:
         return Overflowed(request)
 
     def _on_request(self, seq: int, message: Request) -> ExchangeEvent | None:
-        if self._numbers.is_ours(seq):
-            word = type(message).__name__.upper()
-            raise RemoteProtocolError(f"{word} has number {seq} of the wrong parity", ErrorCode.BAD_SEQ)
         self._numbers.on_request(seq, isinstance(message, Reset))
         if self._their_reset is not None:
             raise RemoteProtocolError(f"request {seq} after RESET {self._their_reset}", ErrorCode.BAD_SEQ)
-        if self._is_dropped_by_our_reset(seq):
+        asked = self._outstanding
+        if asked is not None and isinstance(asked.message, Reset) and seq > asked.seq:
             return self._obey_without_reply(seq, message)
         match message:
             case Reset():
@@ -212,55 +213,37 @@ class Exchange:
             case Hello():
                 # A HELLO tells the state at its place in the stream, so it cannot wait for later answers.
                 return self._give_out(seq, message)
-            case _:
-                self._hold(seq, message)
+            case _ if self._can_handle(seq) or len(self._held) < self._held_limit:
+                self._held.append((seq, message))
+            case _:  # no step of the conversation: the request was never given out
+                self._reply(seq, Error(ErrorCode.OVERFLOW))
         return None
 
     def _obey_without_reply(self, seq: int, message: Request) -> Requested | None:
         """Rule 4.6a against rule 5c: above our RESET an immediate STOP is obeyed at once, without a reply."""
         if not (isinstance(message, Stop) and message.is_immediate):
             return None
-        self._on_step(Step(Stop))
+        self._state = follow(self._state, self.role, self._them, Step(Stop))
         return Requested(seq, message)
-
-    def _is_dropped_by_our_reset(self, seq: int) -> bool:
-        asked = self._outstanding
-        return asked is not None and isinstance(asked.message, Reset) and seq > asked.seq
 
     def _can_handle(self, seq: int) -> bool:
         """Rule 6: in order; while we wait for an answer, only what is lower than our request."""
         return not self._handling and (self._outstanding is None or seq < self._outstanding.seq)
 
-    def _hold(self, seq: int, message: Request) -> None:
-        if not self._can_handle(seq) and len(self._held) >= self._held_limit:
-            # No step of the conversation: the request was never given out.
-            self._write_reply(seq, Error(ErrorCode.OVERFLOW))
-        else:
-            self._held.append((seq, message))
-
     def _give_out(self, seq: int, message: Request) -> Requested:
-        self._on_step(Step(type(message)))
+        self._state = follow(self._state, self.role, self._them, Step(type(message)))
         self._handling[seq] = Requested(seq, message)
         return self._handling[seq]
 
-    def _reply(self, seq: int, message: Answer, asked: type[Request]) -> None:
-        after = follow(self._state, self.role, self.role, Step(type(message), asked))
-        self._write_reply(seq, message)
-        self._state = after
-
-    def _write_reply(self, seq: int, message: Answer) -> None:
+    def _reply(self, seq: int, message: Answer) -> None:
         self.framing.send(seq, message)
         self._last_reply = seq
         self._has_answered = True
 
-    def _on_step(self, step: Step) -> None:
-        """The peer has taken a step. Raises: RemoteProtocolError, where the law does not let it."""
-        self._state = follow(self._state, self.role, self.role.other, step)
-
     # RESET
 
     def _on_reset(self, seq: int, message: Reset) -> None:
-        self._on_step(Step(type(message)))
+        self._state = follow(self._state, self.role, self._them, Step(type(message)))
         self._their_reset = seq
         asked = self._outstanding
         if asked is not None and asked.seq > seq:
@@ -269,7 +252,9 @@ class Exchange:
             self._dropped = asked.postponed if isinstance(asked.message, Reset) else asked.message
 
     def _finish_reset(self, seq: int) -> Restarted:
-        self._reply(seq, Reset(self._last_reply), Reset)
+        after = follow(self._state, self.role, self.role, Step(Reset, Reset))
+        self._reply(seq, Reset(self._last_reply))
+        self._state = after
         dropped = self._dropped
         self._restart()
         return Restarted(dropped)

@@ -57,11 +57,10 @@ class Framing:
         if not self._takes_calls or self.is_closed:
             return False
         try:
-            self._decoder.take_with(self._read_calls)
+            return self._decoder.take_with(self._read_calls)
         except RemoteProtocolError as error:
             self.give_up(error.code)
             raise
-        return self._decoder.unread == 0
 
     def next_message(self) -> tuple[int, Message] | None:
         """The next message with its number, calls aside; None until more bytes come. Raises: RemoteProtocolError."""

@@ -40,8 +40,10 @@ class Numbers:
     def on_request(self, seq: int, is_reset: bool) -> None:
         """A request of theirs arrived.
 
-        Raises: RemoteProtocolError, for a number that does not rise or is kept for RESET.
+        Raises: RemoteProtocolError, for a number that is not theirs, does not rise, or is kept for RESET.
         """
+        if seq % 2 == self._parity:
+            raise RemoteProtocolError(f"request number {seq} has the wrong parity", ErrorCode.BAD_SEQ)
         if seq <= self._their_last:
             raise RemoteProtocolError(f"request number {seq} is not greater than {self._their_last}", ErrorCode.BAD_SEQ)
         if seq >> 1 > self._last_pair - (not is_reset):

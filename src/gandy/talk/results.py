@@ -78,27 +78,25 @@ class UnacknowledgedResults:
     # In batches, where both sides agreed to UPDATES
 
     def take_batch(self) -> tuple[int, bytes] | None:
-        """The number and the payload of the next batch: all unsent results, unless too many batches are under way.
+        """The number and the payload of the next batch: the oldest results that may go together, at least one.
 
-        What ends meanwhile is the next one. The slots of its tasks are free from now on.
+        None: there is none, or too many batches are under way; what ends meanwhile is the next one. The slots of its
+        tasks are free from now on.
         """
         if not self._unsent or len(self._batches) >= MAX_BATCHES_UNDER_WAY:
             return None
-        pairs = self._choose_batch()
-        number = self._batch_count = (self._batch_count + 1) & LAST_NUMBER
-        self._batches[number] = {pair: self._slots.running.pop(pair) for pair in pairs}
-        return number, payloads.encode([self._unsent.pop(pair) for pair in pairs])
-
-    def _choose_batch(self) -> list[TaskPair]:
-        """The oldest results, as many as may go together. A single one always may."""
-        size = 0
-        pairs: list[TaskPair] = []
-        for pair, packed in islice(self._unsent.items(), MAX_BATCH):
-            size += len(packed)
-            if size > MAX_BATCH_BYTES and pairs:
+        size, tasks, packed = 0, dict[TaskPair, Task](), list[Raw]()
+        for pair, part in islice(self._unsent.items(), MAX_BATCH):
+            size += len(part)
+            if size > MAX_BATCH_BYTES and packed:
                 break
-            pairs.append(pair)
-        return pairs
+            tasks[pair] = self._slots.running.pop(pair)
+            packed.append(part)
+        for pair in tasks:
+            del self._unsent[pair]
+        self._batch_count = (self._batch_count + 1) & LAST_NUMBER
+        self._batches[self._batch_count] = tasks
+        return self._batch_count, payloads.encode(packed)
 
     def on_recorded(self, number: int) -> tuple[TaskResult, ...]:
         """The foreman has recorded a batch. Returns its results; none where there is no such batch."""

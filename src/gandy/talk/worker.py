@@ -101,8 +101,31 @@ class WorkerSide:
 
         Results that are held wait for the next call without; they cost less together.
         """
-        self._advance(hold_results)
+        if self._owes_hello:
+            self._say_hello()
+        elif hold_results:
+            pass
+        elif Extension.UPDATES in self.framing.agreed:
+            if self.exchange.state is State.OPEN and (batch := self.results.take_batch()) is not None:
+                number, payload = batch
+                self.framing.send_extended(Extended(v2.RESULTS, payload), number)
+        elif self.results.by_pair:
+            self._send_update(next(iter(self.results.by_pair.values())))
         return self.framing.data_to_send()
+
+    def _say_hello(self) -> None:
+        """HELLO goes before anything else, as soon as it may."""
+        running = tuple(map(_slim, self.slots.running.values()))
+        about = self._about if self._about is UNSET else replace(self._about, slots=self.slots.limit)
+        hello = Hello(self.slots.free, running, self.framing.offers, about)
+        if self.exchange.can_request(hello):
+            self._owes_hello = False
+            self.exchange.request(hello)
+
+    def _send_update(self, result: TaskResult) -> None:
+        update = Update(result if self.framing.is_gandy else replace(result, report=UNSET))
+        if self.exchange.can_request(update) and self.exchange.request(update):
+            self.results.on_update(result)
 
     def inherit(self, results: Iterable[TaskResult]) -> None:
         """Report what a former worker left, as if it had ended here. Before the first link."""
@@ -123,12 +146,17 @@ class WorkerSide:
             reaction = self._react(event)
             if reaction is not None:
                 return reaction
-        return self._maybe_leave()
+        if self._has_left or not self.slots.is_done or self.results.by_pair:
+            return None
+        self._has_left = True
+        return Leave(immediate=False)
 
     def _react(self, event: ExchangeEvent) -> WorkerEvent | None:
         match event:
-            case Requested():
-                return self._on_request(event, event.message)
+            case Requested(_, Job(tasks)):
+                return self._on_job(event, tasks)
+            case Requested(_, message):
+                return self._on_request(event, message)
             case Answered(request, answer):
                 return self._on_answer(request, answer)
             case Overflowed():
@@ -137,28 +165,24 @@ class WorkerSide:
             case Restarted():
                 self._greet()
                 return event
+            case ExtensionReceived(seq, v2.RECORDED):
+                results = self.results.on_recorded(seq)
+                return Acknowledged(results) if results else None
+            case ExtensionReceived(_, v2.RECALL, payload):
+                return self._on_recall(payload)
             case ExtensionReceived():
-                return self._on_extension(event)
+                return event
             case _:
                 assert_never(event)
 
-    def _on_extension(self, event: ExtensionReceived) -> WorkerEvent | None:
-        match event.type:
-            case v2.RECORDED:
-                results = self.results.on_recorded(event.seq)
-                return Acknowledged(results) if results else None
-            case v2.RECALL:
-                try:
-                    return Recalled(payloads.decode_pairs(event.payload))
-                except BROKEN as error:
-                    raise self.framing.fail(f"RECALL: {describe(error)}", ErrorCode.BAD_PAYLOAD) from None
-            case _:
-                return event
+    def _on_recall(self, payload: bytes) -> Recalled:
+        try:
+            return Recalled(payloads.decode_pairs(payload))
+        except BROKEN as error:
+            raise self.framing.fail(f"RECALL: {describe(error)}", ErrorCode.BAD_PAYLOAD) from None
 
     def _on_request(self, ticket: Requested, message: Request) -> WorkerEvent | None:
         match message:
-            case Job(tasks):
-                return self._on_job(ticket, tasks)
             case Cancel(pairs):
                 return self._on_cancel(ticket, pairs)
             case Stop() if message.is_immediate:
@@ -228,33 +252,6 @@ class WorkerSide:
     def _greet(self) -> None:
         self.results.take_back()
         self._owes_hello = True
-
-    def _advance(self, hold_results: bool) -> None:
-        """HELLO goes before anything else, then the oldest result."""
-        if self._owes_hello:
-            running = tuple(map(_slim, self.slots.running.values()))
-            about = self._about if self._about is UNSET else replace(self._about, slots=self.slots.limit)
-            hello = Hello(self.slots.free, running, self.framing.offers, about)
-            if self.exchange.can_request(hello):
-                self._owes_hello = False
-                self.exchange.request(hello)
-        elif hold_results:
-            pass
-        elif Extension.UPDATES in self.framing.agreed:
-            if self.state is State.OPEN and (batch := self.results.take_batch()) is not None:
-                number, payload = batch
-                self.framing.send_extended(Extended(v2.RESULTS, payload), number)
-        elif self.results.by_pair:
-            result = next(iter(self.results.by_pair.values()))
-            update = Update(result if self.framing.is_gandy else replace(result, report=UNSET))
-            if self.exchange.can_request(update) and self.exchange.request(update):
-                self.results.on_update(result)
-
-    def _maybe_leave(self) -> Leave | None:
-        if self._has_left or not self.slots.is_done or self.results.by_pair:
-            return None
-        self._has_left = True
-        return Leave(immediate=False)
 
 
 def _slim(task: Task) -> Task:

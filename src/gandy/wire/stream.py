@@ -72,16 +72,20 @@ class Decoder(Generic[M]):
         self._buffer += data
 
     def pass_by(self, data: bytes, take: Callable[[bytes, int], int]) -> int:
-        """Let `read` take data before it is received, if nothing is left of what was. Gives where it stopped."""
+        """Let `take` read data before it is received, if nothing is left of what was. Returns where it stopped."""
         if self._position != len(self._buffer):
             return 0
         at = take(data, 0)
         self._forgotten += at
         return at
 
-    def take_with(self, take: Callable[[Payload, int], int]) -> None:
-        """Let `read` take from the buffer: it gets where to begin, and gives where it stopped, between two frames."""
+    def take_with(self, take: Callable[[Payload, int], int]) -> bool:
+        """Let `take` read from the buffer: it gets where to begin, and returns where it stopped, between two frames.
+
+        True if nothing is left.
+        """
         self._position = take(self._buffer, self._position)
+        return self._position == len(self._buffer)
 
     def next_message(self) -> M | None:
         """The next message, or None until more bytes come.

@@ -143,30 +143,33 @@ def encode(seq: int, message: Message) -> bytes:
     Raises: LocalProtocolError, where a number does not fit its place.
     """
     try:
-        return _encode(seq, message)
+        match message:
+            case Extended(kind, payload):
+                return _sized(kind, seq, payload)
+            case Ok(nproc, nrun, extensions):
+                if not (0 <= nproc <= 0xFFFF and 0 <= nrun <= 0xFFFF):
+                    raise LocalProtocolError(f"OK has 16 bits for each of {nproc} and {nrun}")
+                padding = pack_pair(AGREEMENT, extensions) if extensions else 0
+                return HEADER.pack(MAGIC, _OK, 0, seq, padding, nproc << 16 | nrun)
+            case Update(result):
+                return _sized(_UPDATE, seq, payloads.encode(result) if result is not None else b"")
+            case Job(tasks, packed):
+                return _sized(_JOB, seq, payloads.join(packed) if packed else payloads.encode(tasks))
+            case Hello(nproc, running, extensions, about):
+                if not 0 <= nproc <= MAX_SLOTS or len(running) > MAX_SLOTS:
+                    raise LocalProtocolError(f"a worker has at most {MAX_SLOTS} processors")
+                padding = pack_pair(OFFER, extensions) if extensions else 0
+                return _sized(Type.HELLO, seq, payloads.encode(HelloData(nproc, running, about)), padding)
+            case _:
+                return _encode_rare(seq, message)
     except (struct.error, UnicodeEncodeError, OverflowError) as error:
         raise LocalProtocolError(
             f"{type(message).__name__} with number {seq} does not fit a v2 frame: {error}"
         ) from None
 
 
-def _encode(seq: int, message: Message) -> bytes:
+def _encode_rare(seq: int, message: Cancel | Stop | Error | Reset) -> bytes:
     match message:
-        case Extended(kind, payload):
-            return _sized(kind, seq, payload)
-        case Ok(nproc, nrun, extensions):
-            if not (0 <= nproc <= 0xFFFF and 0 <= nrun <= 0xFFFF):
-                raise LocalProtocolError(f"OK has 16 bits for each of {nproc} and {nrun}")
-            return HEADER.pack(MAGIC, Type.OK, 0, seq, _padding(extensions, AGREEMENT), pack_pair(nproc, nrun))
-        case Update(result):
-            return _sized(Type.UPDATE, seq, payloads.encode(result) if result is not None else b"")
-        case Job(tasks, packed):
-            return _sized(Type.JOB, seq, payloads.join(packed) if packed else payloads.encode(tasks))
-        case Hello(nproc, running, extensions, about):
-            if not 0 <= nproc <= MAX_SLOTS or len(running) > MAX_SLOTS:
-                raise LocalProtocolError(f"a worker has at most {MAX_SLOTS} processors")
-            payload = payloads.encode(HelloData(nproc, running, about))
-            return _sized(Type.HELLO, seq, payload, _padding(extensions, OFFER))
         case Cancel(pairs):
             return _sized(Type.CANCEL, seq, payloads.encode(pairs))
         case Stop(count):
@@ -181,10 +184,6 @@ def _encode(seq: int, message: Message) -> bytes:
 
 def _sized(kind: int, seq: int, payload: bytes, padding: int = 0) -> bytes:
     return HEADER.pack(MAGIC, kind, 0, seq, padding, len(payload)) + payload
-
-
-def _padding(extensions: Extension, mark: int) -> int:
-    return pack_pair(mark, extensions) if extensions else 0
 
 
 def _extensions(padding: int, mark: int) -> Extension:

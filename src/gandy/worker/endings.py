@@ -32,7 +32,7 @@ class Endings:
             if self.is_dying and number == signal.SIGKILL:
                 return None
             cause = Cause.EXIT if number is None else Cause.SIGNAL
-            note = self._explain(task, exit_code, number)
+            note = self._explain(task, number) if code < 0 or code == KILLED_EXIT_CODE else ""
         assert group.ended is not None
         return Ending(
             cause=cause,
@@ -64,9 +64,9 @@ class Endings:
             return replace(ending, exit_code=code or None, note=note)
         return ending
 
-    def _explain(self, task: RunningTask, exit_code: int | None, number: int | None) -> str:
-        is_killed = number == signal.SIGKILL or exit_code == KILLED_EXIT_CODE
-        if is_killed and self.oom.read() != task.oom_count:
+    def _explain(self, task: RunningTask, number: int | None) -> str:
+        """Why it was killed, by this signal or, if None, by a SIGKILL that its shell reports."""
+        if number in (None, signal.SIGKILL) and self.oom.read() != task.oom_count:
             return "killed by the kernel, which was out of memory"
         return "" if number is None else f"killed by {_name_signal(number)}"
 

@@ -83,7 +83,9 @@ class Attributes:
 def spawn(program: bytes, arguments: Strings, env: Strings, actions: Actions, attributes: Attributes) -> int:
     """The number of the process. Raises: OSError, when its program does not begin."""
     pid = ctypes.c_int()  # a new one each time: workers may run in several threads
-    _check(_spawn(ctypes.byref(pid), program, actions.address, attributes.address, arguments.address, env.address))
+    code = _spawn(ctypes.byref(pid), program, actions.address, attributes.address, arguments.address, env.address)
+    if code:
+        raise OSError(code, os.strerror(code))
     return pid.value
 
 

@@ -27,7 +27,11 @@ class Reaper:
 
     def watch(self, pid: int, on_exit: Callable[[], None]) -> None:
         """Raises: OSError."""
-        descriptor = self._open(pid)
+        try:
+            descriptor = os.pidfd_open(pid)
+        except OSError:
+            self._drop_spare()
+            descriptor = os.pidfd_open(pid)
         # One shot: a child that is just being spawned may hold a copy of the descriptor for a moment after we close it.
         # Without this, the epoll would report the next process that gets its number as dead.
         try:
@@ -36,13 +40,6 @@ class Reaper:
             os.close(descriptor)
             raise
         self._watched[descriptor] = on_exit
-
-    def _open(self, pid: int) -> int:
-        try:
-            return os.pidfd_open(pid)
-        except OSError:
-            self._drop_spare()
-            return os.pidfd_open(pid)
 
     def _drop_spare(self) -> None:
         if self._spare >= 0:

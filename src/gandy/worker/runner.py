@@ -84,8 +84,8 @@ class Runner:
             self._groups.loop.call_soon(self._end_unstarted, order, ending)
             return
         self.running.add(task)
-        if order.python is None:
-            self._limit_time(task)
+        if order.python is None and order.timeout is not None:
+            self._limit_time(task, order.timeout)
         if order.memory is not None:
             self._memory.watch(task)
 
@@ -222,13 +222,12 @@ class Runner:
             task.is_behind = False
             self.running.add(task)
             self._on_followed(task.attempt)
-        self._limit_time(task)
+        if task.order.timeout is not None:
+            self._limit_time(task, task.order.timeout)
 
-    def _limit_time(self, task: RunningTask) -> None:
-        seconds = task.order.timeout
-        if seconds is not None:
-            note = f"ran longer than {seconds:g} seconds"
-            task.timeout = self._groups.loop.call_later(seconds, self.kill, task.attempt, Cause.TIMEOUT, note)
+    def _limit_time(self, task: RunningTask, seconds: float) -> None:
+        note = f"ran longer than {seconds:g} seconds"
+        task.timeout = self._groups.loop.call_later(seconds, self.kill, task.attempt, Cause.TIMEOUT, note)
 
     def on_gone(self, task: RunningTask) -> None:
         if task.group.note and task.ending is not None:

@@ -90,7 +90,9 @@ class Spawner:
         try:
             plan = self._plans.get(order.attempt.job)
             if plan is None or not plan.fits(order):
-                plan = self._keep_plan(order)
+                if len(self._plans) >= CACHED_PLANS:
+                    self._plans.clear()
+                plan = self._plans[order.attempt.job] = _Plan(self._base, order)
             plan.set_task(order)
             if order.cwd and not CAN_CHANGE_FOLDER:
                 return self._spawn_slowly(order, files)  # after `plan`, so that both ways have the same errors
@@ -190,12 +192,6 @@ class Spawner:
         process.returncode = 0
         return process.pid
 
-    def _keep_plan(self, order: Order) -> "_Plan":
-        if len(self._plans) >= CACHED_PLANS:
-            self._plans.clear()
-        plan = self._plans[order.attempt.job] = _Plan(self._base, order)
-        return plan
-
     def _keep_actions(self, files: OutputFiles, cwd: str) -> Actions:
         if len(self._actions) >= CACHED_VALUES:
             self._drop_actions()
@@ -232,7 +228,8 @@ class _Plan:
         fixed = _encode_environment(env)
         self.env = Strings(fixed, room=len(OWN))
         self._first = len(fixed)
-        self._path = _anchor(env.get("PATH", os.defpath), order.cwd)
+        path = env.get("PATH", os.defpath)
+        self._path = _anchor(path, order.cwd) if order.cwd else path
         self._made_of = (order.command, order.env, order.tasks, order.job_name, order.cwd)
         self._is_same = not needs_filling(order.command)
         self._set_arguments(order)
@@ -275,8 +272,6 @@ def _encode_environment(env: Mapping[str, str]) -> list[bytes]:
 
 def _anchor(path: str, cwd: str) -> str:
     """PATH with absolute folders, as a process that starts in this folder would look programs up."""
-    if not cwd:
-        return path
     start = Path(cwd).absolute()  # relative folders of PATH start there, and not where we are
     return os.pathsep.join(os.path.join(start, folder) for folder in path.split(os.pathsep))  # noqa: PTH118
 
