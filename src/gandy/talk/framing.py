@@ -53,8 +53,10 @@ class Framing:
 
         Raises: RemoteProtocolError. The link is closed then.
         """
-        self.receive_data(data)
-        if not self._takes_calls or self.is_closed:
+        if self.is_closed:
+            return False
+        self._decoder.receive_data(data)
+        if not self._takes_calls:
             return False
         try:
             return self._decoder.take_with(self._read_calls)

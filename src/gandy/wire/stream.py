@@ -104,7 +104,11 @@ class Decoder(Generic[M]):
             raise self._fail(f"bad magic 0x{magic:04x}, expected 0x{MAGIC:04x}", ErrorCode.BAD_MAGIC)
         end, payload = body, _NOTHING
         if kind not in self._plain:
-            self._check_size(kind, arg0)
+            if kind not in self._sized:
+                raise self._fail(f"unknown message type 0x{kind:02x}", ErrorCode.UNKNOWN_TYPE)
+            if arg0 > self._payload_limit:
+                text = f"a payload of {arg0} bytes is claimed, the limit is {self._payload_limit}"
+                raise self._fail(text, ErrorCode.TOO_LONG)
             end = body + arg0
             if end > len(buffer):
                 return None
@@ -115,13 +119,6 @@ class Decoder(Generic[M]):
             raise self._fail(f"{self._types(kind).name}: {describe(error)}", ErrorCode.BAD_PAYLOAD) from None
         self._position = end
         return message
-
-    def _check_size(self, kind: int, size: int) -> None:
-        if kind not in self._sized:
-            raise self._fail(f"unknown message type 0x{kind:02x}", ErrorCode.UNKNOWN_TYPE)
-        if size > self._payload_limit:
-            text = f"a payload of {size} bytes is claimed, the limit is {self._payload_limit}"
-            raise self._fail(text, ErrorCode.TOO_LONG)
 
     @abstractmethod
     def open_frame(self, kind: int, subtype: int, seq: int, padding: int, arg0: int, payload: Payload) -> M:

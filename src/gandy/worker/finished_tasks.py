@@ -42,7 +42,7 @@ class FinishedTasks:
         """The ending with what became of the task's output."""
         assert task.ending is not None
         kept = NOTHING if task.is_silent else self._outputs.finish(task.files, task.attempt, task.order.identity)
-        return add_output(task.ending, kept)
+        return task.ending if kept == NOTHING else add_output(task.ending, kept)
 
     def forget_reported(self) -> None:
         """The endings that were reported are safe elsewhere."""

@@ -81,8 +81,6 @@ class OutputFiles(NamedTuple):
 
 def add_output(ending: Ending, kept: Kept) -> Ending:
     """An ending with what became of the task's output."""
-    if kept == NOTHING:
-        return ending
     note = "; ".join(filter(None, (ending.note, kept.problem))) if kept.problem else ending.note
     return replace(ending, tail=kept.tail, note=note, out_bytes=kept.out_bytes, err_bytes=kept.err_bytes)
 

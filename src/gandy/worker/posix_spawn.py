@@ -33,11 +33,8 @@ class Strings:
 
     def __init__(self, texts: Sequence[bytes], room: int = 0) -> None:
         """`room`: for how many more, which are set later or missing at the end."""
-        self._array = (ctypes.c_char_p * (len(texts) + room + 1))(*texts)
-        self.address = ctypes.addressof(self._array)
-
-    def __setitem__(self, index: int, text: bytes | None) -> None:
-        self._array[index] = text
+        self.array = (ctypes.c_char_p * (len(texts) + room + 1))(*texts)
+        self.address = ctypes.addressof(self.array)
 
 
 class Actions:

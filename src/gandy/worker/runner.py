@@ -191,7 +191,7 @@ class Runner:
         task.ending = read_answer(answer)
         task.cause = task.ending.cause
         if is_over:
-            self._finish(task)
+            self.on_gone(task)
 
     def on_slot_exit(self, task: RunningTask, process: SlotProcess) -> None:
         if task.ending is not None:  # it had answered
@@ -230,22 +230,19 @@ class Runner:
         task.timeout = self._groups.loop.call_later(seconds, self.kill, task.attempt, Cause.TIMEOUT, note)
 
     def on_gone(self, task: RunningTask) -> None:
-        if task.group.note and task.ending is not None:
-            note = "; ".join(filter(None, (task.ending.note, task.group.note)))
-            task.ending = replace(task.ending, note=note)
-        self._finish(task)
-
-    def _finish(self, task: RunningTask) -> None:
+        """The task is over, and so are its processes, unless its slot process stays for the next task."""
         self.running.remove(task)
         if task.ending is None:  # lost with its worker
             return
-        is_shell = task.order.python is None
-        if is_shell:
+        if task.group.note:
+            note = "; ".join(filter(None, (task.ending.note, task.group.note)))
+            task.ending = replace(task.ending, note=note)
+        if task.order.python is None:
             self.finished.add(task)
-        self._on_free(task.order)
-        if is_shell:
+            self._on_free(task.order)
             self._on_over(task.attempt)
         else:
+            self._on_free(task.order)
             self._on_end(task.attempt, self.finished.complete(task))
 
     def _report_at_once(self, _attempt: AttemptKey) -> None:

@@ -238,7 +238,7 @@ class _Plan:
         return self._made_of == (order.command, order.env, order.tasks, order.job_name, order.cwd)
 
     def set_task(self, order: Order) -> None:
-        first, env = self._first, self.env
+        first, env = self._first, self.env.array
         env[first] = b"GANDY_TASK=%d" % order.attempt.task
         env[first + 1] = b"GANDY_ATTEMPT=%d" % order.attempt.attempt
         env[first + 2] = None if order.line is None else encode(f"GANDY_LINE={order.line}")
