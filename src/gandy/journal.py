@@ -77,7 +77,7 @@ class Journal:
 
     @property
     def is_large(self) -> bool:
-        """Whether `rewrite` should be called."""
+        """True if `rewrite` should be called."""
         return self._end > self._limit
 
     def add(self, packed: Sequence[bytes]) -> None:
@@ -228,6 +228,6 @@ def _try_lock(descriptor: int, kind: int) -> bool:
 
 
 def _is_abandoned(lock: int) -> bool:
-    """Whether the worker that took the lock is dead."""
+    """True if the worker that took the lock is dead."""
     pid = os.pread(lock, 32, 0).strip()
     return not pid or is_dead(int(pid))

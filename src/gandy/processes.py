@@ -1,11 +1,11 @@
-"""Whether a process of this machine is alive. Starts and ends none."""
+"""Finds out if a process of this machine is alive. Starts and ends none."""
 
 import os
 from pathlib import Path
 
 
 def is_dead(pid: int) -> bool:
-    """Whether a process has ended. A zombie has."""
+    """True if a process has ended. A zombie has."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

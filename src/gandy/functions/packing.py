@@ -98,6 +98,6 @@ def _align(offset: int) -> int:
 
 
 def _has_modules_by_value() -> bool:
-    """Whether the program asked cloudpickle to send the code of some modules along."""
+    """True if the program asked cloudpickle to send the code of some modules along."""
     module = sys.modules.get("cloudpickle")
     return module is not None and bool(module.list_registry_pickle_by_value())

@@ -1,4 +1,4 @@
-"""What a conversation tells the program around it. Both generations use the same events."""
+"""What a conversation reports to the program around it. Both generations use the same events."""
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -89,7 +89,7 @@ class Leave(Struct, frozen=True):
 
 
 class Greeted(Struct, frozen=True):
-    """Foreman: the worker told its state. `running` are tasks it holds, `free` the slots it has beside them.
+    """Foreman: the worker said what it does. `running` are tasks it holds, `free` the slots it has beside them.
 
     What was given to it and is still to be sent is in neither; the side's account has it.
     """
@@ -104,7 +104,7 @@ class Reported(Struct, frozen=True, eq=False):
     """Foreman: tasks ended. Record it, then acknowledge this very object."""
 
     results: tuple[TaskResult, ...]
-    ticket: Requested | int  # the UPDATE that told it, or the number of a batch
+    ticket: Requested | int  # the UPDATE that brought it, or the number of a batch
 
 
 class Accepted(Struct, frozen=True):

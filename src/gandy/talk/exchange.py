@@ -87,7 +87,7 @@ class Exchange:
         return self._dropped if self._outstanding is None else self._outstanding.postponed
 
     def can_request(self, message: Request) -> bool:
-        """Whether the rules let this request out now."""
+        """True if the rules let this request out now."""
         if self._outstanding is not None or self.framing.is_closed:
             return False
         if isinstance(message, Hello) and self._state is State.GREETING:
@@ -98,8 +98,8 @@ class Exchange:
         return self._state is State.OPEN and not self._handling and not self._held
 
     def request(self, message: Request) -> bool:
-        """Send a request, or, where only the number for a RESET is left, the RESET: then it gives False, and
-        `Restarted` gives the request back.
+        """Send a request, or, where only the number for a RESET is left, the RESET: then it returns
+        False, and `Restarted` has the request.
 
         Raises: LocalProtocolError, unless `can_request`, or where the request does not fit a frame.
         """
@@ -131,7 +131,7 @@ class Exchange:
     def next_event(self) -> ExchangeEvent | None:
         """What follows from the bytes received and the answers given so far; None when there is no more.
 
-        Raises: RemoteProtocolError. The link is closed then; a gandy peer is told the reason in a last ERROR.
+        Raises: RemoteProtocolError. The link is closed then; a gandy peer gets the reason in a last ERROR.
         """
         framing = self.framing
         try:
@@ -211,7 +211,7 @@ class Exchange:
             case Stop() if message.is_immediate:
                 return self._give_out(seq, message)
             case Hello():
-                # A HELLO tells the state at its place in the stream, so it cannot wait for later answers.
+                # A HELLO gives the state at its place in the stream, so it cannot wait for later answers.
                 return self._give_out(seq, message)
             case _ if self._can_handle(seq) or len(self._held) < self._held_limit:
                 self._held.append((seq, message))

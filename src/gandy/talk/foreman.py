@@ -1,4 +1,4 @@
-"""The foreman's side of a v2 conversation with one worker: a copy of the worker's account, and what to tell it next.
+"""The foreman's side of a v2 conversation with one worker: a copy of the worker's account, and what it is asked next.
 
 It trusts the worker's numbers in HELLO, and downwards in the answer to STOP. Of a gandy worker it also trusts those
 in a refusal: a plain one may refuse because it is a moment behind, and has as many processors as before.
@@ -54,7 +54,7 @@ from gandy.wire.messages import (
 
 
 class Fault(NamedTuple):
-    """What is wrong with a message, for people, and the code that its sender is told."""
+    """What is wrong with a message, for people, and the code that its sender gets."""
 
     text: str
     code: ErrorCode
@@ -65,7 +65,7 @@ class ForemanSide:
     `next_event` until it is None, then write `data_to_send`."""
 
     def __init__(self, *, admits: Callable[[Hello], bool] = lambda _hello: True, **exchange_options: Any) -> None:
-        """`admits`: whether this peer may be what its HELLO says."""
+        """`admits` returns True if this peer may be what its HELLO says."""
         self._admits = admits
         self.find_fault: Callable[[Hello], Fault | None] = lambda _hello: None  # why a HELLO is refused all the same
         self.exchange = Exchange(Role.FOREMAN, **exchange_options)
@@ -155,7 +155,7 @@ class ForemanSide:
     def acknowledge(self, report: Reported, answer: Error | None = None) -> None:
         """The results are recorded, or, with an ERROR, not wanted. Pull `next_event` afterwards."""
         if isinstance(report.ticket, Requested):
-            # Any ERROR would end an original's link, so only a gandy worker hears one.
+            # Any ERROR would end an original's link, so only a gandy worker gets one.
             is_plain = not self.framing.is_gandy
             self.exchange.answer(report.ticket, self._account() if answer is None or is_plain else answer)
         else:

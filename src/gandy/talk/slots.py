@@ -25,7 +25,7 @@ class Slots:
 
     @property
     def is_done(self) -> bool:
-        """Told to stop, and nothing runs any more."""
+        """True if the worker was told to stop and nothing runs any more."""
         return self.limit == 0 and not self.running
 
     def take(self, tasks: Iterable[Task]) -> None:

@@ -1,4 +1,4 @@
-"""The worker's side of a v2 conversation: which tasks hold its slots, and what the foreman is told of them.
+"""The worker's side of a v2 conversation: which tasks hold its slots, and what it says to the foreman about them.
 
 It outlives links. Results that the foreman has not acknowledged are with `UnacknowledgedResults`.
 """
@@ -84,7 +84,7 @@ class WorkerSide:
         return self.exchange.state
 
     def connect(self) -> None:
-        """A new link is up: tell the foreman our state."""
+        """A new link is up: HELLO goes first, with our state."""
         self.results.on_link()
         self._open_exchange()
         self._greet()
@@ -130,7 +130,7 @@ class WorkerSide:
     def inherit(self, results: Iterable[TaskResult]) -> None:
         """Report what a former worker left, as if it had ended here. Before the first link."""
         for result in results:
-            assert result.report is not UNSET, "a plain foreman has no attempts, and could not tell it from another one"
+            assert result.report is not UNSET, "a plain foreman would take it for a result of its own"
             job = JobDescription(result.job_id, "", 0, "", "", "", Status.RUNNING)
             self.slots.take((Task(result.task, job, Orders(result.report.attempt)),))
             self.results.inherit(result)
@@ -227,8 +227,8 @@ class WorkerSide:
                 return self._on_welcome(request, answer)
             case Hello(), Error(code):
                 return HelloRefused(code)
-            case Update(told), _ if told is not None:
-                result = self.results.on_update_answered(told.pair)
+            case Update(sent), _ if sent is not None:
+                result = self.results.on_update_answered(sent.pair)
                 if isinstance(answer, Error):
                     return ResultRefused(result, answer.code)
                 self._owes_hello = answer == RESEND_HELLO
@@ -238,7 +238,7 @@ class WorkerSide:
 
     def _on_welcome(self, hello: Hello, answer: Ok) -> Welcomed:
         if (answer.nproc, answer.nrun) != (hello.nproc, len(hello.running)):
-            text = f"HELLO told {hello.nproc}|{len(hello.running)}, the answer is {answer.nproc}|{answer.nrun}"
+            text = f"HELLO said {hello.nproc}|{len(hello.running)}, the answer is {answer.nproc}|{answer.nrun}"
             raise self.framing.fail(text, ErrorCode.BAD_STATE)
         self.framing.agree(answer.extensions & self.framing.offers)
         # A foreman that cannot have tasks back gets no chance to give too many.
@@ -255,7 +255,7 @@ class WorkerSide:
 
 
 def _slim(task: Task) -> Task:
-    """A task in HELLO. A gandy foreman knows it by its attempt, so what it is to do need not be told again."""
+    """A task in HELLO. A gandy foreman knows it by its attempt, so the rest is left out."""
     if task.orders is UNSET:
         return task
     job = JobDescription(task.job.job_id, task.job.name, task.job.num_tasks, "", "", "", task.job.status)

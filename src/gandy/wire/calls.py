@@ -55,7 +55,7 @@ AT: Final = 64  # TIMED: it begins at a shared time, which follows the names as 
 
 # Subtype of BODY and RESULT.
 LAST: Final = 1  # nothing follows
-FAILED: Final = 2  # RESULT: the command raised; the payload tells what
+FAILED: Final = 2  # RESULT: the command raised; the payload says what
 REFUSED: Final = 4  # RESULT: from the foreman, and the call is over; see `Refusal`
 WHOLE: Final = 8  # RESULT: with this piece a value is complete
 
@@ -70,10 +70,11 @@ EXPIRED: Final = 4
 NO_CLOCK: Final = 5
 
 OnFrame = Callable[[int, int, int, int, bytes], None]  # kind, subtype, seq, padding, payload
-TakePlain = Callable[[bytes, int], int]  # where frames begin; gives the first that is not plain, or not complete
+# Takes plain frames from a place in the data on. Returns where the first one begins that is not plain, or not complete.
+TakePlain = Callable[[bytes, int], int]
 
-# A header as four numbers, of which the first tells at one look whether a frame is plain. Calls without options, with
-# small arguments and values, are made of plain frames only, and everybody has a short way for these.
+# A header as four numbers, of which the first shows at one look if a frame is plain. Calls without options, with
+# small arguments and values, are made of plain frames only, and client, foreman and worker have a short way for these.
 PLAIN_HEADER: Final = Layout("<IIII")  # magic with kind and subtype, seq, padding, size
 PLAIN_CALL: Final = MAGIC | CALL << 16
 PLAIN_RESULT: Final = MAGIC | RESULT << 16 | (LAST | WHOLE) << 24
@@ -117,9 +118,9 @@ def encode(kind: int, subtype: int, seq: int, padding: int = 0, payload: bytes =
 
 
 def read_frames(data: bytes | bytearray, at: int, on_frame: OnFrame, take_plain: TakePlain | None = None) -> int:
-    """Tell of the frames of calls that stand one behind the other. Gives where something else begins, or a part.
+    """Pass on the frames of calls that follow one another. Returns where something else begins, or an incomplete frame.
 
-    `take_plain` is asked first, and whatever it leaves is told to `on_frame`. Raises: RemoteProtocolError.
+    `take_plain` gets them first, and `on_frame` those that it leaves. Raises: RemoteProtocolError.
     """
     # No list of frames: thousands of small objects that live for a moment make the garbage collector run and run.
     end = len(data)
@@ -145,7 +146,7 @@ def read_frames(data: bytes | bytearray, at: int, on_frame: OnFrame, take_plain:
 
 
 def encode_target(name: str, worker: str = "") -> bytes:
-    """What goes before the arguments: whom the call is for. Raises: ValueError."""
+    """What goes before the arguments: the command, and perhaps the worker. Raises: ValueError."""
     data = _encode_name(name)
     return data + _encode_name(worker) if worker else data
 
@@ -192,7 +193,7 @@ _failures: Final = msgspec.msgpack.Decoder(CallFailure)
 
 
 def encode_announcement(slots: int, reserved: int, offers: Iterable[Offer], knows_time: bool = False) -> bytes:
-    """Who has not agreed to TIMED skips the last word of it."""
+    """A peer that has not agreed to TIMED skips `knows_time`."""
     return _encoder.encode(Announcement(slots, reserved, tuple(offers), knows_time))
 
 
@@ -210,7 +211,7 @@ def decode_announcement(payload: bytes) -> Announcement:
 
 
 def encode_failure(failure: CallFailure) -> bytes:
-    """Its texts may be no texts, as file names are often told in them, and of any length."""
+    """Messages of exceptions may be of any length, and contain file names that are not UTF-8."""
     kind, message = (_make_text(text)[:MAX_TEXT] for text in (failure.kind, failure.message))
     trace = _make_text(failure.trace)[-MAX_TRACE:]  # it ends with what went wrong
     return _encoder.encode(CallFailure(kind, message, trace, failure.pickled))

@@ -89,7 +89,7 @@ class JobDescription(Struct, frozen=True, gc=False, rename="pascal"):
 
 
 class PythonOrders(Struct, frozen=True, gc=False, omit_defaults=True):
-    """A call of a Python function, pickled. `shared` is told once for each job on a link, and then left out."""
+    """A function task, pickled. `shared` is sent once for each job on a link, and then left out."""
 
     input: Pickled
     shared: Shared | None = None
@@ -97,7 +97,7 @@ class PythonOrders(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Orders(Struct, frozen=True, gc=False, omit_defaults=True):
-    """What gandy tells a gandy worker about a task beyond what the original knows. Times are in seconds."""
+    """What a gandy worker learns about a task beyond what the original knows. Times are in seconds."""
 
     attempt: AttemptNumber
     command: WireText | WireWords = ""
@@ -130,7 +130,7 @@ class NewJob(Struct, frozen=True, gc=False, rename="pascal"):
 
 
 class Report(Struct, frozen=True, gc=False, omit_defaults=True):
-    """What a gandy worker tells about a result beyond what the original knows."""
+    """What a gandy worker reports about a result beyond what the original knows."""
 
     attempt: AttemptNumber
     cause: Count
@@ -176,7 +176,7 @@ class TaskResult(
 
 
 class About(Struct, frozen=True, gc=False, omit_defaults=True):
-    """What a gandy worker tells about itself in HELLO."""
+    """What a gandy worker says about itself in HELLO."""
 
     id: Name
     name: Name

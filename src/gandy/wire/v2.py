@@ -83,7 +83,7 @@ KNOWN_EXTENSIONS: Final = ~Extension.NONE
 
 
 class V2Decoder(Decoder[tuple[int, Message]]):
-    """Gives each message with its sequence number."""
+    """Returns each message with its sequence number."""
 
     def __init__(self, payload_limit: int = MAX_PAYLOAD_BYTES) -> None:
         super().__init__(FORMAT, payload_limit)

@@ -13,7 +13,7 @@ class AnswerPolling:
     """Of one worker. One timer serves all processes that are polled."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, has_many: Callable[[SlotProcess], bool]) -> None:
-        """`has_many`: whether many short tasks are with a process, so that it should be polled."""
+        """`has_many`: True if many short tasks are with a process, so that it should be polled."""
         self._loop = loop
         self._has_many = has_many
         self._polled: list[SlotProcess] = []
@@ -38,7 +38,7 @@ class AnswerPolling:
         for process in polled:
             if process.channel.drain() and self._has_many(process):
                 self._polled.append(process)
-            else:  # one that said nothing may run a long task: the loop hears at once when that ends
+            else:  # one that said nothing may run a long task: the loop notices at once when that ends
                 process.channel.listen()
         if self._polled:
             self._schedule()

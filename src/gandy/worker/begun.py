@@ -1,4 +1,4 @@
-"""Which tasks the foreman is told have begun. It looks at what runs, and knows neither slots nor links.
+"""Reports to the foreman which tasks have begun. It looks at what runs, and knows neither slots nor links.
 
 Only a task that has run for a while and still runs is reported, many in one message: short tasks cost nothing.
 """
@@ -26,14 +26,14 @@ class BegunReporter:
         self._running = running
         self._report_ends = report_ends
         self._send = send
-        self._told: set[AttemptKey] = set()  # on this link
+        self._reported: set[AttemptKey] = set()  # on this link
         self._is_active = False  # there is a link, and its foreman wants to hear
         self._timer: asyncio.TimerHandle | None = None
         running.on_start = self._look_soon
 
     def on_welcome(self) -> None:
         """On a new link, all that runs is reported again."""
-        self._told.clear()
+        self._reported.clear()
         self._is_active = True
         self._look_soon()
 
@@ -43,8 +43,8 @@ class BegunReporter:
             self._timer.cancel()
             self._timer = None
 
-    def is_told(self, attempt: AttemptKey) -> bool:
-        return attempt in self._told
+    def has_reported(self, attempt: AttemptKey) -> bool:
+        return attempt in self._reported
 
     def _look_soon(self) -> None:
         if self._timer is None and self._is_active:
@@ -53,11 +53,11 @@ class BegunReporter:
     def _look(self) -> None:
         self._timer = None
         running = [attempt for attempt in self._running if attempt.job != NO_JOB]
-        self._told.intersection_update(running)
-        new = [each for each in running if each not in self._told and self._running[each].has_run(REPORTED_SECONDS)]
+        self._reported.intersection_update(running)
+        new = [each for each in running if each not in self._reported and self._running[each].has_run(REPORTED_SECONDS)]
         if new and self._report_ends():
             for first in range(0, len(new), MAX_BEGUN):
                 self._send(new[first : first + MAX_BEGUN])
-            self._told.update(new)
-        if len(self._told) < len(running):
+            self._reported.update(new)
+        if len(self._reported) < len(running):
             self._look_soon()

@@ -1,7 +1,7 @@
 """Calls of commands, as their worker sees them: it takes the foreman's frames, and keeps the table of calls.
 
-The foreman hears of each call when its work has ended, also where the client has gone: that frees the slots in the
-foreman's account. It knows neither jobs nor sockets.
+The foreman gets a result for each call when its work has ended, also if the client has gone: that frees the slots in
+the foreman's account. It knows neither jobs nor sockets.
 """
 
 from collections.abc import Callable

@@ -50,7 +50,7 @@ class ForemanLink:
         self._last_heard = LONG_AGO
 
     def agreed(self, extension: Extension) -> bool:
-        """Whether there is a link, and both sides agreed to the extension."""
+        """True if there is a link, and both sides agreed to the extension."""
         return self.link is not None and extension in self._side.framing.agreed
 
     async def keep(self) -> None:

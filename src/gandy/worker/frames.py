@@ -106,7 +106,7 @@ class AnswerReader:
 
     @property
     def is_within(self) -> bool:
-        """Whether a body has begun and not ended."""
+        """True if a body has begun and not ended."""
         return self._answer is not None
 
     def receive_data(self, data: bytes) -> None:

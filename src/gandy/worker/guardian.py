@@ -31,7 +31,7 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
 class _Guarded:
-    """Whether this process has a guardian; set in the child."""
+    """True if this process has a guardian; set in the child."""
 
     by: int | None = None
     shared: mmap.mmap | None = None  # memory of guardian and worker, and of nothing that they start: the watchdog's pid

@@ -21,7 +21,7 @@ def make_label(mark: int, job: int, task: int, attempt: int) -> int:
 
 
 def is_label_of(mark: int, label: int) -> bool:
-    """Whether the worker with this mark made the label."""
+    """True if the worker with this mark made the label."""
     return label >> _ATTEMPT_BITS == mark >> _ATTEMPT_BITS
 
 

@@ -296,7 +296,7 @@ def _move(path: str, kept: str) -> None:
 
 
 def _is_unused(descriptor: int) -> bool:
-    """Whether no other process has the file open. We are about to close it.
+    """True if no other process has the file open. We are about to close it.
 
     A process that left its group lives on, and could write into the next output. The kernel knows: it grants a lease
     only where there is no other descriptor. If it grants none, the file may be in use.

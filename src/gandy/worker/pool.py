@@ -32,7 +32,7 @@ BEHIND_SECONDS: Final = 0.05  # that a task may wait behind another one; then it
 
 
 class SlotPoolListener(Protocol):
-    """Hears how function tasks fare."""
+    """What the pool reports about function tasks."""
 
     def on_begin(self, task: RunningTask) -> None: ...
 
@@ -118,7 +118,7 @@ class SlotPool:
         return True
 
     def begins_soon(self, task: RunningTask) -> bool:
-        """Whether all tasks before it are likely to be short: the last one that ended in its process was."""
+        """True if all tasks before it are likely to be short: the last one that ended in its process was."""
         process = task.process
         return process.is_brisk and read_monotonic() - process.busy_since < SOON_SECONDS
 

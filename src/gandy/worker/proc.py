@@ -26,7 +26,7 @@ def ask_to_end(group: int) -> None:
 
 
 def is_gone(group: int) -> bool:
-    """Whether nothing is left of the group, not even zombies. Cheap."""
+    """True if nothing is left of the group, not even zombies. Cheap."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
@@ -37,7 +37,7 @@ def is_gone(group: int) -> bool:
 
 
 def is_dead(group: int) -> bool:
-    """Whether no process of the group lives. Reads all of /proc where something is left of it."""
+    """True if no process of the group lives. Reads all of /proc where something is left of it."""
     # Dead processes stay in the group until process 1 takes note of them, and some take seconds.
     return is_gone(group) or not any(map(lives, list_members().get(group, ())))
 

@@ -220,6 +220,6 @@ def _read_peak() -> int:
 
 
 def has_children() -> bool:
-    """Whether this process has children, alive or dead and not waited for."""
+    """True if this process has children, alive or dead and not waited for."""
     # Not os.waitid: it raises when there are no children, which is the usual case and costs five times as much.
     return bool(LIBC.waitid(os.P_ALL, 0, None, os.WEXITED | os.WNOHANG | os.WNOWAIT) == 0)

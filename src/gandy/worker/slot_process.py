@@ -23,7 +23,7 @@ START_SECONDS: Final = 120.0  # until a process is ready; preloaded modules may 
 
 
 class SlotProcessOwner(Protocol):
-    """What keeps slot processes, and hears how they fare."""
+    """What a slot process reports to the pool that keeps it."""
 
     def on_ready(self, process: "SlotProcess") -> None: ...
 
@@ -83,7 +83,7 @@ class SlotProcess:
 
     @property
     def measures_memory(self) -> bool:
-        """Whether it knows the peak memory of each of its tasks."""
+        """True if it knows the peak memory of each of its tasks."""
         return self.is_ready and self._greeting is not None and bool(self._greeting.flags & MEASURES)
 
     @property
@@ -93,7 +93,7 @@ class SlotProcess:
 
     @property
     def is_short(self) -> bool:
-        """Whether it did not become ready for want of something that any process needs."""
+        """True if it did not become ready for want of something that any process needs."""
         return not self.is_ready and self._greeting is not None and bool(self._greeting.flags & SHORT)
 
     def take(self, task: RunningTask) -> None:

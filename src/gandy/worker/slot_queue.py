@@ -1,6 +1,6 @@
 """What is sent to one slot process: the task that it runs, and those that wait in its box behind that one.
 
-Knows which shared functions the process keeps, so that none is sent twice. Hears no answers.
+Knows which shared functions the process keeps, so that none is sent twice. Reads no answers.
 """
 
 from collections import OrderedDict

@@ -160,7 +160,7 @@ class Spawner:
         return own
 
     def _can_spawn(self, files: OutputFiles) -> bool:
-        """Whether another program starts where one got ENOMEM: some programs ask for too much."""
+        """True if another program starts where one got ENOMEM: some programs ask for too much."""
         actions = self._make_actions(files)
         try:
             probe = self._spawn(encode(SHELL), Strings([b"sh", b"-c", b":"]), Strings([]), actions)

@@ -36,7 +36,7 @@ class Strays:
 
     @property
     def is_quick(self) -> bool:
-        """Whether listing them takes microseconds, and not milliseconds."""
+        """True if listing them takes microseconds, and not milliseconds."""
         return self._guardian is not None
 
     def kill(self, attempt: AttemptKey) -> bool:

@@ -38,7 +38,7 @@ class TaskScheduler:
         report: Callable[[AttemptKey, Ending], None],
         request_start: Callable[[], None],
     ) -> None:
-        """`call_slots`: calls borrow some of the slots. `report` hears of tasks that ended without having begun."""
+        """`call_slots`: calls borrow some of the slots. `report` gets tasks that ended without having begun."""
         self._runner = runner
         self._call_slots = call_slots
         self._clock = clock

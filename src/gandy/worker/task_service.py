@@ -180,7 +180,7 @@ class TaskService:
             self._isolated.on_returned(order)
         else:
             self.scheduler.on_returned(order)
-            if self.begun.is_told(order.attempt):  # it was thought to run, and does not
+            if self.begun.has_reported(order.attempt):  # it was thought to run, and does not
                 self._give_back(order.attempt)
 
     def _on_over(self, attempt: AttemptKey) -> None:

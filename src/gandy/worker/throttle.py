@@ -21,7 +21,7 @@ class Throttle:
     """Of one worker, on the current loop. `on_change` is called when `slots` or `problem` has changed."""
 
     def __init__(self, slots: int, folder: Path, scheduler: TaskScheduler, on_change: Callable[[bool], None]) -> None:
-        """`on_change` hears whether the worker uses fewer slots than before."""
+        """`on_change` gets True if the worker uses fewer slots than before."""
         self.slots = slots
         self.problem = ""
         self._folder = folder

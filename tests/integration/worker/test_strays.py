@@ -13,6 +13,7 @@ import pytest
 from tests.integration.worker.function_bench import a_task
 from tests.integration.worker.runner_bench import a_bench, an_attempt
 from tests.processes import is_alive
+from tests.waiting import until
 
 from gandy.core.model import AttemptKey
 from gandy.worker.labels import LIMIT, MARK_NAME, make_label
@@ -51,6 +52,8 @@ def _start(env: dict[str, str], *words: str) -> Iterator[Process]:
     command = words or ("/bin/sleep", "600")
     with subprocess.Popen(command, env=env, stdin=subprocess.PIPE, start_new_session=True) as process:
         try:
+            # Popen returns when exec has closed its pipe, a moment before the kernel shows the new environment.
+            until(lambda: not env or Path(f"/proc/{process.pid}/environ").read_bytes() != b"")
             yield process
         finally:
             process.kill()

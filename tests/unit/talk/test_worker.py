@@ -94,7 +94,7 @@ def test_the_answer_to_hello_must_repeat_its_numbers() -> None:
     worker = WorkerSide(4)
     worker.connect()
     said(worker)
-    with pytest.raises(RemoteProtocolError, match=r"HELLO told 4\|0, the answer is 3\|0"):
+    with pytest.raises(RemoteProtocolError, match=r"HELLO said 4\|0, the answer is 3\|0"):
         hear(worker, (0, Ok(3)))
     assert worker.state is State.CLOSED
 
@@ -103,7 +103,7 @@ def test_the_answer_to_hello_must_repeat_what_runs_too() -> None:
     worker = a_worker(slots=2, running=1)
     worker.connect()
     said(worker)
-    with pytest.raises(RemoteProtocolError, match=r"HELLO told 1\|1, the answer is 1\|0"):
+    with pytest.raises(RemoteProtocolError, match=r"HELLO said 1\|1, the answer is 1\|0"):
         hear(worker, (0, Ok(1, 0)))
 
 

@@ -80,8 +80,8 @@ def test_what_has_run_for_a_while_is_reported_once_and_together() -> None:
         assert not link.is_looking  # there is nothing to report
         link.running.start(key(3))
         assert await link.wait() == [[key(3)]]
-        assert link.reporter.is_told(key(1))
-        assert not link.reporter.is_told(key(9))
+        assert link.reporter.has_reported(key(1))
+        assert not link.reporter.has_reported(key(9))
 
     run(test)
 
@@ -98,7 +98,7 @@ def test_what_ends_soon_or_has_not_begun_is_not_reported() -> None:
         link.running.clear()
         link.running.start(key(3))
         await link.wait()
-        assert not link.reporter.is_told(key(2))  # it is over
+        assert not link.reporter.has_reported(key(2))  # it is over
 
     run(test)
 
