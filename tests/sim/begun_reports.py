@@ -27,7 +27,7 @@ class BegunReports:
     def on_welcome(self) -> None:
         """On a new link, all that runs is reported again."""
         self._told.clear()
-        self._is_active = Extension.BEGUN in self._worker.side.exchange.agreed
+        self._is_active = Extension.BEGUN in self._worker.side.framing.agreed
         self.look_soon()
 
     def on_cut(self) -> None:
@@ -50,7 +50,7 @@ class BegunReports:
         new = (begun & self._seen) - self._told
         if new and self._report_ends():
             report = Begun(tuple(sorted(new)))
-            self._worker.side.exchange.send_extended(Extended(BEGUN, encode(report)))
+            self._worker.side.framing.send_extended(Extended(BEGUN, encode(report)))
             self._worker.flush()
             self._told |= new
         if not begun <= self._told:
@@ -59,4 +59,4 @@ class BegunReports:
     def _report_ends(self) -> bool:
         """So that never more tasks seem to run than there are slots. False while some end is left."""
         self._worker.flush()
-        return not self._worker.side.has_unsent
+        return not self._worker.side.results.has_unsent

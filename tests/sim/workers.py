@@ -292,7 +292,7 @@ class GandyWorker(WorkerMachine):
                 self._send_capacity()
         elif isinstance(event, ExtensionReceived) and event.type == RETRACT:
             dropped = self.tasks.retract(decode_retraction(event.payload).attempts)
-            self.side.exchange.send_extended(Extended(RETRACTED, encode(Retraction(dropped))), event.seq)
+            self.side.framing.send_extended(Extended(RETRACTED, encode(Retraction(dropped))), event.seq)
         super().on_event(event)
 
     def on_acknowledged(self, result: TaskResult) -> None:
