@@ -48,7 +48,7 @@ class Seat:
     def feed(self, data: bytes) -> None:
         """Whole frames, in one go."""
         assert feed(self.board, self.peer, data) == len(data)
-        self.board.check()
+        self.board.dispatcher.check()
 
     def hear(self) -> list[Frame]:
         """What it was sent since the last look."""
@@ -59,8 +59,8 @@ class Seat:
         return read_all(data)
 
     def cut(self) -> None:
-        self.board.on_cut(self.peer, self.board.now)
-        self.board.check()
+        self.board.dispatcher.on_cut(self.peer, self.board.now)
+        self.board.dispatcher.check()
 
 
 class ClientSeat(Seat):
@@ -111,7 +111,7 @@ class WorkerSeat(Seat):
         self.account = account or KnownWorker(WorkerInfo(name, name, slots - reserved), connected=True)
         self.numbers: dict[int, int] = {}  # from callers' numbers to those of this link
         self.others: list[Frame] = []  # all that it heard beside calls
-        self.before = board.on_worker(self.peer, self.account)  # the link that it had, if any
+        board.dispatcher.on_worker(self.peer, self.account, board.now)
 
     def announce(self, *offers: str | Offer, knows_time: bool = False) -> None:
         said = [Offer(offer) if isinstance(offer, str) else offer for offer in offers]
@@ -159,8 +159,8 @@ class WorkerSeat(Seat):
         has_room = slots < self.account.slots.by_tasks
         self.account.slots.by_tasks = slots
         if has_room:
-            self.board.on_room(self.name, self.board.now)
-            self.board.check()
+            self.board.dispatcher.drain(self.peer, self.board.now)
+            self.board.dispatcher.check()
 
 
 class Table:
@@ -205,10 +205,10 @@ class Crew:
     def pass_time(self, seconds: float) -> None:
         """Time goes by, and the switchboard looks around."""
         self.board.now += seconds
-        self.board.on_time(self.board.now)
-        self.board.check()
+        self.board.dispatcher.on_time(self.board.now)
+        self.board.dispatcher.check()
 
     def share(self, seconds: float = 0.0) -> None:
         self.board.now += seconds
-        self.board.share(self.board.now)
-        self.board.check()
+        self.board.dispatcher.share(self.board.now)
+        self.board.dispatcher.check()

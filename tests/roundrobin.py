@@ -111,7 +111,7 @@ class DoorHarness:
         if not self.is_patient:
             while self._pass_on() or self._send():
                 pass
-        self.board.check()
+        self.board.dispatcher.check()
 
     def together(self) -> "DoorHarness":
         """`with`: what happens inside comes before anything goes out."""
@@ -158,7 +158,7 @@ class DoorHarness:
         end = self.now + seconds
         while self.now < end:
             self.now = self.board.now = min(end, self.now + step)
-            self.board.on_time(self.now)
+            self.board.dispatcher.on_time(self.now)
             self.door.on_time(self.now)
             self.settle()
 
@@ -189,7 +189,7 @@ class DoorHarness:
         assert len(clients.streams) == 0
         assert clients.peers == {clients._caster}
         assert not clients._caster.calls
-        assert self.board.queued == 0
+        assert self.board.waiting.count == 0
         for worker in workers._workers.values():
             calls = worker.calls
             assert not calls.outstanding.list_begun()
@@ -388,7 +388,7 @@ class NativeWorker(NativeSeat):
     def __init__(self, harness: DoorHarness, name: str, slots: int, offers: tuple[str, ...]) -> None:
         super().__init__(harness)
         account = KnownWorker(WorkerInfo(name, name, slots), connected=True)
-        self.board.on_worker(self.peer, account)
+        self.board.dispatcher.on_worker(self.peer, account, self.board.now)
         payload = calls.encode_announcement(slots, 0, [Offer(offer) for offer in offers])
         self.say(calls.ANNOUNCE, payload=payload)
         self.others: list[Frame] = []

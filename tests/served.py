@@ -82,7 +82,7 @@ class ServedForeman:
         """The answer. Raises: Refusal, StoreError."""
         self._seq += 1
         token = (link or self.connect(), self._seq)
-        steps = self.answers.answer(encode(request), *token)
+        steps = self.answers.answer(encode(request), token[0], token)
         self.steps = []
         value: Any = None
         error: Exception | None = None
@@ -142,7 +142,7 @@ class ServedForeman:
                     self.replies[send.token] = send.value
                 else:
                     self.foreman.perform(send, {}, self.now)
-        self.foreman.flush()
+        self.foreman.links.flush()
         self.foreman.check()
 
     def end(self, job: int, task: int = 1, ending: Ending = OK, attempt: int = 1, worker: str = "w-1") -> None:

@@ -41,7 +41,7 @@ def dispatching(workers: int) -> Callable[[], int]:
                     board.on_frame(peer, RESULT, LAST | WHOLE, number, 0, b"")
                 done += len(numbers)
             client.out.clear()
-        assert board.queued == 0
+        assert board.waiting.count == 0
         return CALLS
 
     return run
@@ -49,7 +49,8 @@ def dispatching(workers: int) -> Callable[[], int]:
 
 def _add_worker(board: Switchboard, number: int) -> Peer:
     peer = board.add_peer()
-    board.on_worker(peer, KnownWorker(WorkerInfo(f"w{number}", f"w{number}", SLOTS), connected=True))
+    worker = KnownWorker(WorkerInfo(f"w{number}", f"w{number}", SLOTS), connected=True)
+    board.dispatcher.on_worker(peer, worker, board.now)
     board.on_frame(peer, ANNOUNCE, 0, 0, 0, encode_announcement(SLOTS, 0, [Offer("echo")]))
     return peer
 

@@ -2,13 +2,12 @@
 
 import asyncio
 import logging
-import signal
 import sys
 from pathlib import Path
 
 from gandy.core.policy import Policy
 from gandy.foreman.doors import Doors
-from gandy.foreman.main import ForemanProgram, socket_address
+from gandy.foreman.main import ForemanProgram, socket_address, stop_on_signals
 from gandy.net import loop
 from gandy.net.logs import begin_log
 from gandy.net.open_files import allow_many_files
@@ -51,8 +50,7 @@ async def _run(
         Reach((socket_address(home),)), about, folder, preload=preload, commands=commands, reserved=reserve
     )
     running = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        running.add_signal_handler(number, program.requests.should_stop.set)
+    stop_on_signals(program)
     running.add_signal_handler(GUARDIAN_DIED, worker.die)
     working = asyncio.create_task(worker.run())
     print(f"A crew of one machine with {about.slots + reserve} slots is up. In another terminal, try:", file=sys.stderr)

@@ -21,7 +21,7 @@ from tests.waiting import until
 
 from gandy import Client
 from gandy.client import Job
-from gandy.core.foreman import HEARTBEAT_EXPIRY
+from gandy.core.liveness import HEARTBEAT_EXPIRY
 from gandy.core.model import JobSpec, JobState, TaskState
 from gandy.errors import NoClock
 

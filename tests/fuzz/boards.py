@@ -9,8 +9,8 @@ from typing import Final
 from tests.crews import ClientSeat, Crew, Frame, Seat, WorkerSeat
 from tests.fuzz.talks import Choices, cut
 
+from gandy.core.call_dispatch import GRACE, LAST_ID
 from gandy.core.sharing import TURN
-from gandy.core.switchboard import GRACE, LAST_ID
 from gandy.errors import RemoteProtocolError
 from gandy.limits import MAX_PATIENCE, MAX_PIECE_BYTES
 from gandy.wire import calls
@@ -59,7 +59,7 @@ class Strangers:
             seat.cut()
         self.crew.pass_time(2 * MAX_PATIENCE)  # sums of seconds are not exact
         board = self.crew.board
-        assert (board.queued, board.touched, board.needs_ticks) == (0, set(), False)
+        assert (board.waiting.count, board.touched, board.dispatcher.needs_ticks) == (0, set(), False)
         for peer in (seat.peer for seat in self.seats):
             assert not any((peer.calls, peer.serves, peer.offers, peer.direct, peer.missing, peer.slots.by_calls))
 
@@ -139,7 +139,7 @@ def _use(seat: Seat, choices: Choices) -> None:
     if isinstance(seat, WorkerSeat):
         seat.account.draining = choices.pick((False, False, False, True))
         seat.use(choices.pick((0, 1, 2, 9)))
-        seat.board.on_room(seat.name, seat.board.now)
+        seat.board.dispatcher.drain(seat.peer, seat.board.now)
 
 
 def _choose_frame(choices: Choices) -> Frame:

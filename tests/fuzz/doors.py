@@ -117,7 +117,7 @@ def fuzz_pingpong_door(data: bytes) -> None:
             peer.out.clear()
             if peer.on_out is not None:
                 peer.on_out(peer, out, now)
-        board.check()
+        board.dispatcher.check()
         door.workers.check()
 
 

@@ -16,8 +16,7 @@ import pytest
 from tests.integration.local_crews import a_client, a_foreman_program, run
 
 from gandy import AsyncClient, AsyncJob
-from gandy.core import foreman as core_foreman
-from gandy.core import intake
+from gandy.core import intake, liveness
 from gandy.core import requests as ask
 from gandy.core.effects import Assignment, Give
 from gandy.core.extensions import WORKER_OFFERS
@@ -78,7 +77,7 @@ async def a_foreman_in_trouble(home: Path) -> AsyncIterator[FailingStore]:
     async with a_foreman_program(home) as program:
         store = FailingStore()
         await store.open()
-        program.server.store = program.server.committer.store = store
+        program.server.committer.store = store
         yield store
 
 
@@ -146,12 +145,13 @@ def test_what_is_committed_while_a_follower_is_shown_the_job_is_told_to_it(
         async with a_foreman_program(home) as program, a_client(home) as client:
             foreman, store = program.server, SlowStore()
             await store.open()
-            foreman.store = foreman.committer.store = store
+            foreman.committer.store = store
             job = await client.submit("true")
             feed = (await client.connection.get_link()).follow(follow(job.id))
             while not store.waiting:
                 await asyncio.sleep(0)
-            await foreman.commit(foreman.foreman.reactor.control.cancel(job.id, None, foreman.now()))
+            effects = foreman.foreman.reactor.control.cancel(job.id, None, foreman.clock.now())
+            await foreman.committer.commit(effects)
             store.gate.set()
             told = [await feed.take(), await feed.take()]
             states = [answer.row.state for answer in told if isinstance(answer, ask.JobFound)]
@@ -262,7 +262,7 @@ def test_lines_that_a_full_disk_refused_can_be_sent_again(home: Path, monkeypatc
 
 
 def test_a_worker_that_falls_silent_is_cut_off(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(core_foreman, "HEARTBEAT_EXPIRY", 0.1)
+    monkeypatch.setattr(liveness, "HEARTBEAT_EXPIRY", 0.1)
 
     async def test() -> None:
         async with a_foreman_program(home):
@@ -280,14 +280,14 @@ def test_a_worker_that_falls_silent_is_cut_off(home: Path, monkeypatch: pytest.M
 def test_only_a_worker_that_falls_silent_is_cut_off_when_the_wall_clock_steps(
     home: Path, monkeypatch: pytest.MonkeyPatch, step: float
 ) -> None:
-    monkeypatch.setattr(core_foreman, "HEARTBEAT_EXPIRY", MAX_SILENCE)
+    monkeypatch.setattr(liveness, "HEARTBEAT_EXPIRY", MAX_SILENCE)
     monkeypatch.setattr(foreman_link, "HEARTBEAT_PERIOD", 0.1)
     wall = time.time
 
     async def test() -> None:
         async with a_foreman_program(home) as program, a_client(home) as client:
             noted: list[str] = []
-            program.server.on_worker = lambda _who, worker, is_here: noted.append(f"{worker.name} {is_here}")
+            program.audit.note = lambda what, _who, **about: noted.append(f"{about['worker']} {what}")  # type: ignore[method-assign]
             worker = WorkerService(Reach((socket_address(str(home)),)), About("id", "w", 1), home / "out")
             working = asyncio.create_task(worker.run())
             reader, writer = await asyncio.open_unix_connection(socket_address(str(home)).host)
@@ -300,7 +300,7 @@ def test_only_a_worker_that_falls_silent_is_cut_off_when_the_wall_clock_steps(
             while await reader.read(100):
                 pass
             writer.close()
-            assert sorted(noted) == ["silent False", "silent True", "w True"]
+            assert sorted(noted) == ["silent came to work", "silent left work", "w came to work"]
             await worker.stop()
             await working
 
@@ -345,11 +345,11 @@ def test_a_drained_foreman_stops_when_its_workers_have_told_everything(home: Pat
             while not (await job.status()).counts.running:
                 await asyncio.sleep(0)
             await client.stop_foreman(drain=True)
-            assert not program.requests.should_stop.is_set()
+            assert not program.server.requests.should_stop.is_set()
             await asyncio.to_thread(gate.write_text, "go on")
             await program.wait()
             await working
-            row = await program.server.store.find_job(job.id)
+            row = await program.server.committer.store.find_job(job.id)
             assert row is not None
             assert row.state is JobState.FINISHED
 
@@ -370,7 +370,7 @@ def test_lines_in_parts_belong_to_the_link_and_to_one_job(home: Path) -> None:
                 await client.connection.ask(ask.Submit(spec, ("d",), upload=7), ask.Submitted)
             job = (await client.connection.ask(ask.Submit(spec, upload=7), ask.Submitted)).job
             assert (await client.job(job).status()).spec.tasks == 3
-            assert await program.server.store.read_lines(job, TaskNumber(1), 9) == ["a", "b", "c"]
+            assert await program.server.committer.store.read_lines(job, TaskNumber(1), 9) == ["a", "b", "c"]
             with pytest.raises(Rejected, match="no lines came"):
                 await client.connection.ask(ask.Submit(spec, upload=7), ask.Submitted)
 
@@ -480,7 +480,7 @@ def test_job_after_one_whose_end_is_just_being_written_runs(home: Path) -> None:
         async with a_foreman_program(home) as program, a_client(home) as client, a_worker(home):
             store = GatedStore()
             await store.open()
-            program.server.store = program.server.committer.store = store
+            program.server.committer.store = store
             first = await client.submit("true")
             await store.reached.wait()
             submitting = asyncio.create_task(client.submit("true", after=[first.id]))
@@ -629,7 +629,7 @@ def test_a_job_that_becomes_unreadable_is_told_to_its_watchers(home: Path) -> No
             assert (await anext(changes)).state is JobState.PAUSED
             with closing(sqlite3.connect(home / "jobs.sqlite")) as db, db:
                 db.execute("UPDATE specs SET spec = CAST(x'ff' AS TEXT)")
-            await program.server.commit(program.server.foreman.reactor.control.cancel(held.id, None, 0.0))
+            await program.server.committer.commit(program.server.foreman.reactor.control.cancel(held.id, None, 0.0))
             with pytest.raises(StoreError, match="damaged"):
                 await anext(changes)
         await program.stop()

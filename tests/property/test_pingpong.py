@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.crews import ClientSeat, Table
 
-from gandy.core.switchboard import GRACE, Switchboard
+from gandy.core.call_dispatch import GRACE
+from gandy.core.switchboard import Switchboard
 from gandy.doors.base import Outgoing
 from gandy.doors.pingpong.door import PingPongDoor
 from gandy.doors.pingpong.wire import (
@@ -327,7 +328,7 @@ class PingPong(RuleBasedStateMachine):
         for name, man in self.men.items():
             assert not man.owed, name
         self.read_ends()
-        self.board.check()
+        self.board.dispatcher.check()
         self.door.workers.check()
 
     def pass_on(self) -> bool:
@@ -399,10 +400,10 @@ class PingPong(RuleBasedStateMachine):
 
     @invariant()
     def nobody_waits_without_need(self) -> None:
-        if hasattr(self, "men") and self.board.queued:
+        if hasattr(self, "men") and self.board.waiting.count:
             for name, man in self.men.items():
                 is_free = man.is_here and not (man.is_leaving or man.job or man.telling)
-                assert not is_free or self.board.count_running(f"pingpong/{name.decode()}") == 1
+                assert not is_free or len(self.board.dispatcher.offers.workers[f"pingpong/{name.decode()}"].serves) == 1
 
     def teardown(self) -> None:
         """In the end all peers go, and each call has ended."""
@@ -415,7 +416,7 @@ class PingPong(RuleBasedStateMachine):
         self.pass_time(EXPIRY)
         self.now += GRACE
         self.board.now = self.now
-        self.board.on_time(self.now)
+        self.board.dispatcher.on_time(self.now)
         for frame in self.client.hear():
             self.calls[frame.seq].end = calls.UNKNOWN
         assert all(made.end is not None for made in self.calls if made.is_wanted)

@@ -473,7 +473,7 @@ class RoundRobin(RuleBasedStateMachine):
     def accounts_agree(self) -> None:
         if self.harness.is_patient:
             return
-        self.harness.board.check()
+        self.harness.board.dispatcher.check()
         listed = dict(self.harness.list())
         assert listed == {name: self.servers[name].free for name in listed}
         for name, server in self.servers.items():

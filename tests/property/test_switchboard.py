@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.crews import Frame, feed
 
+from gandy.core.call_dispatch import GRACE
 from gandy.core.sharing import TURN
-from gandy.core.switchboard import GRACE, Switchboard
+from gandy.core.switchboard import Switchboard
 from gandy.core.workers import KnownWorker, WorkerInfo
 from gandy.errors import RemoteProtocolError
 from gandy.limits import MAX_CREDIT, MAX_PIECE_BYTES
@@ -66,7 +67,7 @@ class WorkerEnd(End):
         self.runs: dict[int, Made] = {}
         self.in_use = self.yielded = 0
         self.asked = (0, 0)  # number and slots of the last YIELD
-        board.on_worker(self.peer, self.account)
+        board.dispatcher.on_worker(self.peer, self.account, board.now)
 
     @property
     def free(self) -> int:
@@ -248,7 +249,7 @@ class Calls(RuleBasedStateMachine):
         client.is_gone = True
         for made in list(client.calls.values()):
             self.abandon(made)
-        self.step(lambda: self.board.on_cut(client.peer, self.now))
+        self.step(lambda: self.board.dispatcher.on_cut(client.peer, self.now))
         assert all(made.is_cancelled for made in running)
 
     # What workers do
@@ -330,7 +331,7 @@ class Calls(RuleBasedStateMachine):
         worker.is_gone = True
         self.change_offers(worker, {})
         runs = list(worker.runs.values())
-        self.step(lambda: self.board.on_cut(worker.peer, self.now))
+        self.step(lambda: self.board.dispatcher.on_cut(worker.peer, self.now))
         for made in runs:
             assert made.client.calls.get(made.seq) is not made, "its client has heard of it"
             made.state = "over"
@@ -341,7 +342,7 @@ class Calls(RuleBasedStateMachine):
         worker = self.workers[who % len(self.workers)]
         before, worker.account.slots.by_tasks = worker.account.slots.by_tasks, used
         if used < before:
-            self.step(lambda: self.board.on_room(worker.name, self.now))
+            self.step(lambda: self.board.dispatcher.drain(worker.peer, self.now))
 
     @precondition(lambda self: self.workers)
     @rule(who=choices, slots=st.integers(0, MAX_SLOTS), is_stale=st.booleans())
@@ -371,13 +372,13 @@ class Calls(RuleBasedStateMachine):
                 del self.known[name]
         for made in [made for made in self.waiting if is_silent(made) and made.name not in self.known]:
             self.end(made)
-        self.step(lambda: self.board.on_time(self.now))
+        self.step(lambda: self.board.dispatcher.on_time(self.now))
         assert all(made.deadline > self.now and made.name in self.known for made in self.waiting)
 
     @rule(seconds=st.sampled_from([0.25, TURN]))  # halves of halves add up exactly
     def share(self, seconds: float) -> None:
         self.board.now += seconds
-        self.step(lambda: self.board.share(self.now))
+        self.step(lambda: self.board.dispatcher.share(self.now))
 
     # What the referee reads
 
@@ -405,7 +406,7 @@ class Calls(RuleBasedStateMachine):
 
     def step(self, act: Callable[[], None]) -> None:
         act()
-        self.board.check()
+        self.board.dispatcher.check()
         log = self.log[:]
         self.log.clear()
         for end, data in log:
@@ -534,12 +535,12 @@ class Calls(RuleBasedStateMachine):
             assert 0 <= worker.in_use <= worker.slots
             assert worker.in_use == sum(made.slots for made in worker.runs.values())
             assert worker.account.slots.lent == max(0, worker.in_use - worker.reserved)
-            assert self.board.count_running(worker.name) == len(worker.runs)
-            assert self.board.list_offers(worker.name) == sorted(worker.offers)
+            assert len(worker.account.serves) == len(worker.runs)
+            assert self.board.dispatcher.offers.list_names(worker.name) == sorted(worker.offers)
 
     @invariant()
     def nobody_waits_without_need(self) -> None:
-        assert self.board.queued == len(self.waiting) <= self.max_queued
+        assert self.board.waiting.count == len(self.waiting) <= self.max_queued
         for made in self.waiting:
             assert made.worker is not None or not any(worker.can_take(made.name) for worker in self.workers)
 
@@ -562,13 +563,14 @@ class Calls(RuleBasedStateMachine):
         for client in self.clients[:]:
             self.lose_client(client)
         assert self.waiting == []
-        assert not self.board.needs_ticks
-        waiting = self.board._waiting
-        tables = [waiting.commands, self.board._workers, self.board._offers.commands, self.board.touched]
+        assert not self.board.dispatcher.needs_ticks
+        waiting = self.board.waiting
+        offers = self.board.dispatcher.offers
+        tables = [waiting.commands, offers.workers, offers.commands, self.board.touched]
         for peer in (end.peer for end in self.all_ends):
             tables += [peer.calls, peer.serves, peer.offers, peer.direct, peer.missing]
         assert not any(tables)
-        assert self.board.queued == waiting.bytes == 0
+        assert self.board.waiting.count == waiting.bytes == 0
 
 
 # More than 10,000 steps: 260 runs of up to 50.

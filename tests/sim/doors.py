@@ -96,7 +96,7 @@ class SimulatedSocket:
 
     def _open(self) -> None:
         self.door = self._make_door(self.program.foreman.switchboard, SimulatedRegistry(self.program))
-        self.program.foreman.doors.append(self)
+        self.program.foreman.switchboard.output.doors.append(self)
 
     def _close(self) -> None:
         for line in list(self.lines.values()):

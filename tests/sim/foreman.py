@@ -15,17 +15,19 @@ from tests.sim.shared_clock import Clock
 from tests.waiting import run_sync
 
 from gandy.core.effects import Effect, Give, Reply, Send
-from gandy.core.foreman import Batch, Foreman, NoPeerLog
-from gandy.core.links import Inputs, Link
+from gandy.core.foreman import Batch, Foreman
+from gandy.core.link_tasks import Inputs
+from gandy.core.links import Link
 from gandy.core.model import AttemptKey, Input
+from gandy.core.peer_log import PeerLog
 from gandy.core.policy import Policy
 from gandy.core.reactor import Reactor
 from gandy.core.recall import SOON
 from gandy.core.requests import REPLY, Answer, encode, make_failure
 from gandy.core.roles import Credentials
+from gandy.core.sharing import PATIENCE
 from gandy.core.snapshot import restore
 from gandy.core.standing import Standing
-from gandy.core.switchboard import PATIENCE
 from gandy.core.workers import WorkerInfo
 from gandy.errors import ErrorCode, RemoteProtocolError, StoreError
 from gandy.ids import TaskNumber
@@ -76,21 +78,21 @@ class ForemanPort:
         self.wire.abort(by_foreman=True)
 
 
-class _LawAbidingPeers(NoPeerLog):
-    """No peer in a simulated crew breaks the rules, or is silent without a reason. Implements `PeerLog`."""
+class _LawAbidingPeers(PeerLog):
+    """No peer in a simulated crew breaks the rules, or is silent without a reason."""
 
     def __init__(self, program: "ForemanProgram") -> None:
         self._program = program
 
     def on_refused(self, link: Link, error: RemoteProtocolError) -> None:
         if link.framing is None and error.code is ErrorCode.BAD_STATE:
-            # A v1 worker got a task again that it still has from an earlier link, which its HELLO cannot say.
+            # A v1 worker got a task again that it still has from an earlier link, of which it has no word to tell.
             self._program.laws.seen["v1 refusal"] += 1
             return
         raise BrokenLaw(Law.PROTOCOL, f"{link.worker} is refused: {error}") from error
 
     def on_silent(self, worker: WorkerInfo) -> None:
-        link = self._program.foreman.find_link(worker.id)
+        link = self._program.foreman.links.find(worker.id)
         assert link is not None
         assert isinstance(link.port, ForemanPort)
         self._program.laws.on_silent(worker.id, self._program.simulation.now - link.port.wire.heard)
@@ -99,7 +101,7 @@ class _LawAbidingPeers(NoPeerLog):
 class ForemanProgram(Actor):
     """`crash` forgets everything that was not committed; `start` begins again."""
 
-    foreman_class: type[Foreman] = Foreman  # tests of the laws have broken ones
+    foreman_class: type[Foreman] = Foreman  # tests of the laws have worse ones
 
     def __init__(
         self,
@@ -134,7 +136,7 @@ class ForemanProgram(Actor):
     # Life
 
     def start(self) -> None:
-        """Perhaps the machine was started again, too: then its monotonic clock began anew."""
+        """Perhaps the machine was started again, too: then its monotonic clock tells nothing about the life before."""
         self.life += 1
         self.is_up = True
         if not self._boots or (self.may_reboot and self.happens(0.5)):
@@ -166,7 +168,7 @@ class ForemanProgram(Actor):
 
     @property
     def now(self) -> float:
-        """The time of an event, by the monotonic clock. It updates the reactor's wall clock."""
+        """The time of an event, by the monotonic clock. The reactor hears along with it what the wall clock shows."""
         now = self.simulation.now + self._age
         self.foreman.reactor.clocks.wall_ahead = self.wall_ahead - self._age
         return now
@@ -186,7 +188,7 @@ class ForemanProgram(Actor):
     def _on_clock(self) -> None:
         self.look_at_clock()
         self.foreman.on_time(self.now)
-        self.foreman.cut_expired(self.simulation.now + self.wall_ahead)
+        self.foreman.liveness.cut_expired(self.simulation.now + self.wall_ahead)
         self._requests.on_time()
         self.pump()
         self._watch_clock()
@@ -211,7 +213,7 @@ class ForemanProgram(Actor):
 
     def _arm(self) -> None:
         """See to it that calls that wait get slots in time."""
-        if not self._is_sharing and self.foreman.switchboard.needs_ticks:
+        if not self._is_sharing and self.foreman.switchboard.dispatcher.needs_ticks:
             self._is_sharing = True
             self.call_later(PATIENCE, self._share)
 
@@ -224,7 +226,7 @@ class ForemanProgram(Actor):
     # Links
 
     def connect(self, peer: End, side: Side | None = None, is_watched: bool = True) -> Wire | None:
-        """A link, or None while the foreman is down. `side`: where the conversation is not that of the native wire."""
+        """A link, or None while nobody listens. `side`: where the conversation is not that of the native wire."""
         if not self.is_up:
             return None
         self._links += 1
@@ -232,7 +234,7 @@ class ForemanProgram(Actor):
         port.wire = self._network.connect(peer, port, is_watched)
         self._ports[port.name] = port
         port.link = self.foreman.on_link(port, Credentials(), self.now, side)
-        self.call_later(GREETING_PAUSE, lambda: self.foreman.greet(port.link))
+        self.call_later(GREETING_PAUSE, lambda: self.foreman.links.greet(port.link))
         return port.wire
 
     def on_data(self, link: Link, data: bytes) -> None:
@@ -252,7 +254,7 @@ class ForemanProgram(Actor):
         """A step of a door."""
         now = self.foreman.switchboard.now = self.now
         act(now)
-        self.foreman.flush_calls(now)
+        self.foreman.switchboard.output.flush(now)
         self._arm()
         self.pump()
 
@@ -263,8 +265,8 @@ class ForemanProgram(Actor):
         self.foreman.batch.add(effects)
 
     def answer(self, link: Link, seq: int, value: Answer) -> None:
-        self.foreman.send(link, REPLY, encode(value), seq)
-        self.foreman.flush()
+        self.foreman.links.send(link, REPLY, encode(value), seq)
+        self.foreman.links.flush()
 
     def pump(self) -> None:
         """Commit what was decided, then do it. One commit at a time: what comes meanwhile is the next group."""
@@ -334,7 +336,7 @@ class ForemanProgram(Actor):
                 self._reply(send)
             else:
                 self.foreman.perform(send, inputs, self.now)
-        self.foreman.flush()
+        self.foreman.links.flush()
 
     def _read_inputs(self, sends: list[Send]) -> Inputs:
         inputs: dict[AttemptKey, Input] = {}

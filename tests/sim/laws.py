@@ -10,7 +10,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from gandy.core.foreman import HEARTBEAT_EXPIRY, Foreman
+from gandy.core.foreman import Foreman
+from gandy.core.liveness import HEARTBEAT_EXPIRY
 from gandy.core.model import FINAL_STATES, AttemptKey, Cause, TaskKey, TaskState
 from gandy.core.reactor import Reactor
 from gandy.core.records import Began, Claimed, Ended, JobAdded, Record

@@ -55,7 +55,7 @@ class Overseer:
     def _check_waiting_calls(self) -> None:
         """Slots that tasks have left are for other tasks first, but not for long: calls do not wait for the disk."""
         try:
-            self._program.foreman.switchboard.check_room()
+            self._program.foreman.switchboard.dispatcher.check()
             self._looks = 0
         except AssertionError:
             self._looks += self._program.is_up
@@ -92,9 +92,9 @@ class Overseer:
         if len(here) != len(self._crew.pingpong):
             return f"of the ping-pong workers only {here} are back"
         busy = [worker.info.id for worker in foreman.reactor.workers if worker.slots.by_calls]
-        busy += [link.name for link in foreman.links.values() if link.peer.calls or link.peer.serves]
+        busy += [link.name for link in foreman.links.by_name.values() if link.peer.calls or link.peer.serves]
         busy += [machine.name for machine in self._crew.workers if not machine.is_idle]
-        return f"{busy} have calls" if busy or foreman.switchboard.queued else ""
+        return f"{busy} have calls" if busy or foreman.switchboard.waiting.count else ""
 
     # The end
 

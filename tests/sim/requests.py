@@ -43,7 +43,9 @@ class ClientRequests:
         if message.type == RETRACTED:
             self._questions.on_answer(link, message.seq, message.payload)
         elif message.type == ask.REQUEST:
-            self._go_on(self._answers.answer(message.payload, link, message.seq), (link, message.seq), None, None)
+            self._go_on(
+                self._answers.answer(message.payload, link, (link, message.seq)), (link, message.seq), None, None
+            )
 
     def on_withdrawal(self, new: Withdrawal) -> None:
         self._answers.intake.on_withdrawal(new)
@@ -61,7 +63,7 @@ class ClientRequests:
         is_waiting = False
 
         def resume(value: Any, error: Error | None) -> None:
-            if token[0].name in self._program.foreman.links:
+            if token[0].name in self._program.foreman.links.by_name:
                 self._go_on(steps, token, value, error)
             else:
                 steps.close()
@@ -150,9 +152,9 @@ class WorkerQuestions:
             self._count += 1
             key = (question.link, self._count)
             self._waiting[key] = lambda answer, place=place: note(place, answer)  # type: ignore[misc]
-            self._program.foreman.send(question.link, question.kind, question.payload, self._count)
+            self._program.foreman.links.send(question.link, question.kind, question.payload, self._count)
             self._program.call_later(seconds, lambda key=key: self._end(key, None))  # type: ignore[misc]
-        self._program.foreman.flush()
+        self._program.foreman.links.flush()
         if not questions:
             finish()
 

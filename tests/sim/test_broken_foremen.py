@@ -7,10 +7,14 @@ from tests.sim.crew import Crew
 from tests.sim.foreman import ForemanProgram
 from tests.sim.laws import BrokenLaw, Law
 
+from gandy.core.call_dispatch import CallDispatcher
 from gandy.core.calls import OnOut, Peer
 from gandy.core.effects import Give, Send
-from gandy.core.foreman import Batch, Foreman, PeerLog
-from gandy.core.links import Inputs, Link
+from gandy.core.foreman import Batch, Foreman
+from gandy.core.link_tasks import Inputs
+from gandy.core.links import Link
+from gandy.core.liveness import Liveness
+from gandy.core.peer_log import PeerLog
 from gandy.core.reactor import Reactor
 from gandy.core.sharing import Sharing
 from gandy.core.switchboard import Switchboard
@@ -43,14 +47,20 @@ class GenerousSwitchboard(Switchboard):
         return GenerousPeer(self._peers, on_out)
 
 
-class RepeatingSwitchboard(Switchboard):
+class RepeatingDispatcher(CallDispatcher):
     """Says it again when a worker was lost with a call."""
 
     def on_cut(self, peer: Peer, now: float) -> None:
         callers = [(call.client, call.client_id) for call in peer.serves.values() if call.client is not None]
         super().on_cut(peer, now)
         for client, number in callers:
-            self._refuse(client, number, LOST, "lost")
+            self._output.refuse(client, number, LOST, "lost")
+
+
+class RepeatingSwitchboard(Switchboard):
+    def __init__(self, now: float) -> None:
+        super().__init__(now)
+        self.dispatcher = RepeatingDispatcher(now, self.output, self.waiting)
 
 
 class ForgetfulSharing(Sharing):
@@ -61,9 +71,9 @@ class ForgetfulSharing(Sharing):
 
 
 class ForgetfulSwitchboard(Switchboard):
-    def __init__(self, now: float = 0.0) -> None:
+    def __init__(self, now: float) -> None:
         super().__init__(now)
-        self._sharing = ForgetfulSharing(self._waiting)
+        self.dispatcher.sharing = ForgetfulSharing(self.waiting)
 
 
 class SwitchedForeman(Foreman):
@@ -90,16 +100,27 @@ class ForgetfulForeman(SwitchedForeman):
     switchboard_class = ForgetfulSwitchboard
 
 
+class WallClockLiveness(Liveness):
+    reactor: Reactor
+
+    def _cut_silent(self, now: float) -> None:
+        super()._cut_silent(now + self.reactor.clocks.wall_ahead)
+
+
 class WallClockForeman(Foreman):
     """Measures silence by the wall clock."""
+
+    def __init__(
+        self, reactor: Reactor, now: float, watcher: PeerLog | None = None, max_silent: int = MAX_SILENT_LINKS
+    ) -> None:
+        super().__init__(reactor, now, watcher, max_silent)
+        self.liveness = WallClockLiveness(self.links, reactor.workers, self._peer_log, max_silent)
+        self.liveness.reactor = reactor
 
     def on_data(self, link: Link, data: bytes, now: float) -> None:
         super().on_data(link, data, now)
         if link.peer.worker is not None:
             link.peer.worker.last_heard = now + self.reactor.clocks.wall_ahead
-
-    def _cut_silent(self, now: float) -> None:
-        super()._cut_silent(now + self.reactor.clocks.wall_ahead)
 
 
 class StubbornForeman(Foreman):

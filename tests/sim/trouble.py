@@ -80,7 +80,7 @@ class Trouble:
     def _reset_all(self) -> None:
         """The foreman begins sequence numbers anew."""
         program = self._crew.program
-        for link in program.foreman.links.values() if program.is_up else ():
+        for link in program.foreman.links.by_name.values() if program.is_up else ():
             if isinstance(link.side, ForemanSide) and link.side.exchange.can_request(Reset()):
                 link.side.requests.append(Reset())
                 link.flush()

@@ -1,6 +1,6 @@
-"""Answers requests of clients: who may ask what, and which part of the foreman it is for."""
+"""Answers requests of clients: which role may make a request, and which part of the foreman answers it."""
 
-from typing import assert_never
+from typing import Any, assert_never
 
 from gandy.core import requests as ask
 from gandy.core.changing import Changing
@@ -25,8 +25,8 @@ class Answers:
         self._looking = Looking(foreman, standing)
         self._changing = Changing(foreman, standing, self._looking)
 
-    def answer(self, payload: bytes, link: Link, seq: int) -> Steps[ask.Answer | None]:
-        """The answer, or None where it comes later, behind the records that make it true.
+    def answer(self, payload: bytes, link: Link, token: Any) -> Steps[ask.Answer | None]:
+        """The answer, or None where it comes later, as a `Reply` to the token, behind the records that make it true.
 
         Raises: Refusal, StoreError, RemoteProtocolError.
         """
@@ -37,13 +37,10 @@ class Answers:
             yield Note("refused", {"why": f"{what} is not for the role {role}"})
             text = f"{what} is not for the role {role}, which this key is for; {describe_who_may(request)}"
             raise Refusal("not_allowed", text)
-        return (yield from self._answer(request, (link, seq)))
-
-    def _answer(self, request: ask.Request, token: tuple[Link, int]) -> Steps[ask.Answer | None]:
         changing = self._changing
         match request:
             case ask.Submit() | ask.AddLines() | ask.AddTasks() | ask.CloseJob():
-                yield from self._take(request, token)
+                yield from self._take(request, link, token)
                 return None
             case ask.CancelJob() | ask.HoldJob() | ask.ReleaseJob() | ask.RetryJob():
                 return (yield from changing.change(request))
@@ -64,8 +61,8 @@ class Answers:
             case _:
                 return (yield from self._looking.answer(request))
 
-    def _take(self, request: NewWork, token: tuple[Link, int]) -> Steps[None]:
-        link, answer = token[0], ask.Done()
+    def _take(self, request: NewWork, link: Link, token: Any) -> Steps[None]:
+        answer = ask.Done()
         match request:
             case ask.Submit():
                 number, effects = yield from self.intake.submit(request, link)

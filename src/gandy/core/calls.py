@@ -1,4 +1,4 @@
-"""Calls under way, the commands that they are for, and the links over which they come and go. Records; others act."""
+"""Records of calls under way, of the commands that they are for, and of the peers that make and run them."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -32,11 +32,13 @@ class Peer:
         "serves",
         "slots",
         "worker",
+        "write",
     )
 
     def __init__(self, number: int, on_out: "OnOut | None" = None) -> None:
         self.number = number
-        self.on_out = on_out  # of the door that it came in by, if that is not the native one
+        self.write: Callable[[bytes], None] | None = None  # to its link, if it has one
+        self.on_out = on_out  # of the door that it came in by
         self.id = ""  # of the worker
         self.out: list[bytes | bytearray] = []
         self.calls: dict[int, Call] = {}  # that it made, by its own numbers

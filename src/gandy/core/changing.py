@@ -1,13 +1,12 @@
-"""Answers requests that change jobs that are there, or send workers away."""
+"""Answers requests that change jobs, or dismiss workers."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, assert_never
+from typing import Any, Final, assert_never
 
 from gandy.core import requests as ask
 from gandy.core.effects import Effect, Reply
 from gandy.core.extensions import RETRACT, Retraction, decode_retraction, encode
 from gandy.core.foreman import Foreman
-from gandy.core.links import Link
 from gandy.core.looking import Looking, check_readable
 from gandy.core.model import FINAL_JOB_STATES, AttemptKey, JobState
 from gandy.core.records import JobForgotten
@@ -96,7 +95,7 @@ class Changing:
         """Those that their workers had not begun, and never will."""
         asked: list[tuple[Question, list[AttemptKey]]] = []
         for worker, attempts in given.items():
-            link = self._foreman.find_link(worker)
+            link = self._foreman.links.find(worker)
             if link is not None and Extension.OUTPUT in link.agreed:
                 asked.append((Question(link, RETRACT, encode(Retraction(tuple(attempts)))), attempts))
         answers = yield Ask(tuple(question for question, _ in asked), PATIENCE)
@@ -106,7 +105,7 @@ class Changing:
             for attempt in _open_retraction(answer, attempts)
         ]
 
-    def forget(self, request: ask.ForgetJobs, token: tuple[Link, int]) -> Steps[None]:
+    def forget(self, request: ask.ForgetJobs, token: Any) -> Steps[None]:
         self._refuse_if_stuck()
         states = yield Look(lambda store: store.find_states(request.jobs))
         kept = tuple(self._find_kept(states, request.jobs))
@@ -141,7 +140,7 @@ class Changing:
         return ask.Done()
 
     def stop_foreman(self, drain: bool) -> Steps[ask.Answer]:
-        """With `drain`, all workers are sent away first, and it stops when the last one has told its last result."""
+        """With `drain`, all workers are dismissed first, and it stops when the last one has reported its last task."""
         yield Note("stopped the foreman")
         reactor = self._foreman.reactor
         if drain:

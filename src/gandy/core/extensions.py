@@ -1,5 +1,6 @@
 """The messages of gandy's own extensions between foreman and worker: heartbeats, begun tasks, the output of tasks."""
 
+from functools import partial
 from typing import Annotated, Final, TypeVar
 
 import msgspec
@@ -33,7 +34,7 @@ from gandy.wire.messages import Extension
 
 T = TypeVar("T")
 
-REFERENCE: Final = b"gandy-arguments:"
+REFERENCE: Final = b"gandy-arguments:"  # what begins bytes that stand for large arguments; no pickle begins like this
 
 # HEARTBEAT: a PING is answered by a PONG with its number.
 PING: Final = 0x20
@@ -147,53 +148,10 @@ class Pieces(Struct, frozen=True):
 
 
 encode: Final = msgspec.msgpack.Encoder().encode
-_reads: Final = msgspec.msgpack.Decoder(Read)
-_pieces: Final = msgspec.msgpack.Decoder(Piece)
-_reads_of_many: Final = msgspec.msgpack.Decoder(ReadMany)
-_many_pieces: Final = msgspec.msgpack.Decoder(Pieces)
-_fetches: Final = msgspec.msgpack.Decoder(Fetch)
-_retractions: Final = msgspec.msgpack.Decoder(Retraction)
-_capacities: Final = msgspec.msgpack.Decoder(Capacity)
-_begun: Final = msgspec.msgpack.Decoder(Begun)
-
-
-def decode_read(payload: bytes) -> Read:
-    """Raises: RemoteProtocolError."""
-    return _decode(_reads, payload)
-
-
-def decode_read_many(payload: bytes) -> ReadMany:
-    """Raises: RemoteProtocolError."""
-    return _decode(_reads_of_many, payload)
-
-
-def decode_pieces(payload: bytes) -> Pieces:
-    """Raises: RemoteProtocolError."""
-    return _decode(_many_pieces, payload)
-
-
-def decode_fetch(payload: bytes) -> Fetch:
-    """Raises: RemoteProtocolError."""
-    return _decode(_fetches, payload)
-
-
-def decode_retraction(payload: bytes) -> Retraction:
-    """Raises: RemoteProtocolError."""
-    return _decode(_retractions, payload)
-
-
-def decode_capacity(payload: bytes) -> Capacity:
-    """Raises: RemoteProtocolError."""
-    return _decode(_capacities, payload)
-
-
-def decode_begun(payload: bytes) -> Begun:
-    """Raises: RemoteProtocolError."""
-    return _decode(_begun, payload)
 
 
 def make_reference(name: str) -> bytes:
-    """What stands for large arguments, in the place of the arguments themselves. No pickle begins like this."""
+    """What stands for large arguments, in the place of the arguments themselves."""
     return REFERENCE + name.encode()
 
 
@@ -207,13 +165,19 @@ def make_problem(text: str) -> Piece:
     return Piece(b"", is_last=True, problem=text[:MAX_TEXT] or "unknown")
 
 
-def decode_piece(payload: bytes) -> Piece:
-    """Raises: RemoteProtocolError."""
-    return _decode(_pieces, payload)
-
-
 def _decode(decoder: msgspec.msgpack.Decoder[T], payload: bytes) -> T:
+    """Raises: RemoteProtocolError."""
     try:
         return decoder.decode(payload)
     except BROKEN as error:
         raise RemoteProtocolError(f"an extension's payload: {describe(error)}", ErrorCode.BAD_PAYLOAD) from None
+
+
+decode_read: Final = partial(_decode, msgspec.msgpack.Decoder(Read))
+decode_read_many: Final = partial(_decode, msgspec.msgpack.Decoder(ReadMany))
+decode_piece: Final = partial(_decode, msgspec.msgpack.Decoder(Piece))
+decode_pieces: Final = partial(_decode, msgspec.msgpack.Decoder(Pieces))
+decode_fetch: Final = partial(_decode, msgspec.msgpack.Decoder(Fetch))
+decode_retraction: Final = partial(_decode, msgspec.msgpack.Decoder(Retraction))
+decode_capacity: Final = partial(_decode, msgspec.msgpack.Decoder(Capacity))
+decode_begun: Final = partial(_decode, msgspec.msgpack.Decoder(Begun))

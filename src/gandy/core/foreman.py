@@ -6,27 +6,27 @@ the real server are both such programs.
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Final, Protocol, assert_never, get_args
+from typing import Final, assert_never, get_args
 
 from gandy.core.effects import Acknowledge, Assignment, Dismiss, Effect, Give, KillAttempts, Recall, Reply, Send
-from gandy.core.links import Inputs, Link, Port
+from gandy.core.link_table import LinkTable
+from gandy.core.link_tasks import Inputs
+from gandy.core.links import Link, Port
+from gandy.core.liveness import Liveness
 from gandy.core.model import AttemptKey, Cause, Ending
+from gandy.core.peer_log import PeerLog
 from gandy.core.reactor import Reactor
 from gandy.core.records import Record
-from gandy.core.roles import OFFERS, Credentials, admits, guard_calls, make_refusal, may_call
+from gandy.core.roles import OFFERS, Credentials, admits, guard_calls, may_call
 from gandy.core.switchboard import Switchboard
-from gandy.core.unknown_peers import UnknownPeers
 from gandy.core.withdrawal import Withdrawal, find_new_work, keep_records, keep_sends
-from gandy.core.workers import WorkerInfo
-from gandy.errors import ErrorCode, RemoteProtocolError
-from gandy.limits import HELLO_SECONDS, MAX_SILENT_LINKS
-from gandy.moments import LONG_AGO, Monotonic, Wall
+from gandy.errors import RemoteProtocolError
+from gandy.limits import MAX_SILENT_LINKS
+from gandy.moments import Monotonic
 from gandy.talk.foreman import ForemanSide
 from gandy.talk.side import Side
-from gandy.wire.messages import Extension
 
 RECORDS: Final = frozenset(get_args(Record))
-HEARTBEAT_EXPIRY: Final = 15.0  # seconds of silence after which a worker's link is cut
 
 
 class Batch:
@@ -47,50 +47,6 @@ class Batch:
                 self.sends.append(effect)  # type: ignore[arg-type]  # whatever is not a record is a send
 
 
-class AttachedDoor(Protocol):
-    """A door of another protocol with its socket: its peers are in the switchboard, and have no link here."""
-
-    def send(self, now: Monotonic) -> bool:
-        """Send what the door has to say. True if there was something."""
-        ...
-
-    def on_time(self, now: Monotonic) -> None: ...
-
-    def dismiss(self, worker: str, immediate: bool, now: Monotonic) -> None: ...
-
-
-class PeerLog(Protocol):
-    """What is told of peers, for the log and the audit."""
-
-    def on_worker(self, link: Link, worker: WorkerInfo) -> None:
-        """A link turned out to be a worker's."""
-        ...
-
-    def on_refused(self, link: Link, error: RemoteProtocolError) -> None:
-        """A peer broke the rules, and is cut."""
-        ...
-
-    def on_expired(self, link: Link) -> None:
-        """A peer's key is not good any more, and it is cut."""
-        ...
-
-    def on_silent(self, worker: WorkerInfo) -> None:
-        """A worker was silent for too long, and its link is cut."""
-        ...
-
-
-class NoPeerLog:
-    """For programs that do not want to know."""
-
-    def on_worker(self, link: Link, worker: WorkerInfo) -> None: ...
-
-    def on_refused(self, link: Link, error: RemoteProtocolError) -> None: ...
-
-    def on_expired(self, link: Link) -> None: ...
-
-    def on_silent(self, worker: WorkerInfo) -> None: ...
-
-
 class Foreman:
     """Links come and go; reactor and switchboard stay. Effects collect in `batch` until the program takes it."""
 
@@ -99,78 +55,76 @@ class Foreman:
     ) -> None:
         self.reactor = reactor
         self.switchboard = Switchboard(now)
-        self.links: dict[str, Link] = {}
-        self.doors: list[AttachedDoor] = []
+        self.links = LinkTable()
         self.batch = Batch()
         self.is_paused = False  # nothing begins until the store can keep new work again
-        self._peer_log = peer_log or NoPeerLog()
-        self._silent: UnknownPeers[Port] = UnknownPeers(max_silent, HELLO_SECONDS)  # that have not said HELLO
-        self._dirty: set[Link] = set()  # that may have something to send
-        self._by_worker: dict[str, Link] = {}
-        self._by_peer: dict[int, Link] = {}  # by the number of the peer in the switchboard
-        self._next_silence = LONG_AGO  # when the first worker may have been silent for too long
+        self._peer_log = peer_log or PeerLog()
+        self.liveness = Liveness(self.links, reactor.workers, self._peer_log, max_silent)
 
     # Links
 
     def on_link(self, port: Port, who: Credentials, now: Monotonic, side: Side | None = None) -> Link:
         """A peer connected. `side`: the conversation, where it is not that of the native wire."""
         side = side or ForemanSide(offers=OFFERS[who.role], admits=partial(admits, who.role))
-        link = self.links[port.name] = Link(port, side, self.switchboard.add_peer(), who)
-        self._by_peer[link.peer.number] = link
+        link = self.links.by_name[port.name] = Link(port, side, self.switchboard.add_peer(), who)
+        link.peer.write = port.write
         if isinstance(side, ForemanSide):
             side.find_fault = partial(link.find_fault, self.reactor)
             side.framing.on_call = guard_calls(who.role, partial(self.switchboard.on_frame, link.peer))
             if may_call(who.role):
                 side.framing.take_plain_calls = partial(self.switchboard.pass_calls, link.peer)
         link.flush()
-        self._silent.enter(port, port.source, now)
+        self.liveness.silent.enter(port, port.source, now)
         return link
 
     def on_data(self, link: Link, data: bytes, now: Monotonic) -> None:
         """Bytes came. What needs no commit is answered at once. A peer that breaks a rule hears which, and is cut."""
-        switchboard = self.switchboard
-        switchboard.now = now
+        self.switchboard.now = now
         if link.peer.worker is not None:
             link.peer.worker.last_heard = now
         if link.framing is not None and (taken := link.framing.take_calls(data)):  # the short way
-            self.flush_calls(now)
+            self.switchboard.output.flush(now)
             if taken < len(data):
-                self._hear(link, data[taken:], now)
+                self._receive(link, data[taken:], now)
         else:
-            self._hear(link, data, now)
+            self._receive(link, data, now)
         if self.reactor.dispatcher.unmet and link.peer.worker is not None:
             self.reactor.dispatcher.on_room(link.peer.worker)
 
-    def _hear(self, link: Link, data: bytes, now: Monotonic) -> None:
+    def _receive(self, link: Link, data: bytes, now: Monotonic) -> None:
         try:
-            if not link.receive(data):
-                self._on_words(link, now)
+            if link.framing is None:
+                link.side.receive_data(data)
+                self._pull(link, now)
+            elif not link.framing.receive_calls(data):  # more than calls came
+                self._pull(link, now)
         except RemoteProtocolError as error:
             self._refuse(link, error)
-        self.flush_calls(now)
+        self.switchboard.output.flush(now)
 
-    def _on_words(self, link: Link, now: Monotonic) -> None:
-        """More than calls came. Raises: RemoteProtocolError."""
+    def _pull(self, link: Link, now: Monotonic) -> None:
+        """Raises: RemoteProtocolError."""
+        was_known, worker = link.is_known, link.worker
         self.batch.add(link.pull(self.reactor, now))
-        self._by_worker[link.worker] = link
-        if not link.is_client and link.peer.worker is None:
-            self._introduce(link)
-        if link.is_known:
-            self._silent.leave(link.port)
+        if not was_known or link.worker != worker:
+            self._introduce(link, now)
         link.flush()  # nothing in there waits for the store: what does is sent by `perform`
-        self._dirty.discard(link)
 
-    def _introduce(self, link: Link) -> None:
-        """A worker has said HELLO: it may serve calls, too."""
-        worker = self.reactor.workers.find(link.worker)
+    def _introduce(self, link: Link, now: Monotonic) -> None:
+        """A peer may have said HELLO. A worker may serve calls, too."""
+        before = self.links.set_worker(link)
+        if not link.is_known:
+            return
+        self.liveness.silent.leave(link.port)
+        worker = None if link.is_client else self.reactor.workers.find(link.worker)
         if worker is None:
             return
         self._peer_log.on_worker(link, worker.info)
         if link.framing is not None:
             link.framing.take_plain_calls = partial(self.switchboard.pass_results, link.peer)
-        before = self.switchboard.on_worker(link.peer, worker)
-        if before is not None:  # a link that broke, and we have not noticed
-            self._by_peer[before.number].port.abort()
+        self.switchboard.dispatcher.on_worker(link.peer, worker, now)
+        if before is not None:  # it broke, and we have not noticed
+            before.port.abort()
 
     def _refuse(self, link: Link, error: RemoteProtocolError) -> None:
         self._peer_log.on_refused(link, error)
@@ -178,125 +132,47 @@ class Foreman:
         link.port.close()
 
     def on_cut(self, link: Link, now: Monotonic) -> None:
-        del self.links[link.name], self._by_peer[link.peer.number]
-        self._silent.leave(link.port)
-        self._dirty.discard(link)
-        self.switchboard.on_cut(link.peer, now)
+        is_absent = self.links.remove(link)
+        self.liveness.silent.leave(link.port)
+        self.switchboard.dispatcher.on_cut(link.peer, now)
         link.side.disconnect()
-        self._by_worker.pop(link.nameless, None)
-        if self._by_worker.get(link.worker, link) is link:
-            self._by_worker.pop(link.worker, None)
+        if is_absent:
             self.batch.add(self.reactor.on_absent(link.worker, now))
-        self.flush_calls(now)
-
-    def find_link(self, worker: str) -> Link | None:
-        """The link of a worker that is here."""
-        return self._by_worker.get(worker)
-
-    def list_links(self, key: str) -> list[Link]:
-        """Those of peers that came in with this key."""
-        return [link for link in self.links.values() if link.who.key == key]
-
-    def cut_key(self, key: str) -> None:
-        """A key was revoked."""
-        for link in self.list_links(key):
-            link.port.dismiss(make_refusal(ErrorCode.REVOKED_KEY))
-
-    def cut_expired(self, wall: Wall) -> None:
-        """Keys are good until a time of day."""
-        for link in list(self.links.values()):
-            if link.who.expires is not None and wall >= link.who.expires:
-                self._peer_log.on_expired(link)
-                link.port.dismiss(make_refusal(ErrorCode.EXPIRED_KEY))
-
-    def send(self, link: Link, kind: int, payload: bytes, seq: int) -> bool:
-        """Have a message of an agreed extension sent by `flush`. False: the link is not there any more."""
-        if link.name not in self.links:
-            return False
-        link.send(kind, payload, seq)
-        self._dirty.add(link)
-        return True
-
-    def greet(self, link: Link) -> None:
-        """For a worker that waits for the foreman to speak first."""
-        if link.name in self.links:
-            link.side.greet()
-            link.flush()
-
-    def flush(self) -> None:
-        """Write everything that is to be said to links, but for calls."""
-        for link in self._dirty:
-            link.flush()
-        self._dirty.clear()
-
-    def flush_calls(self, now: Monotonic) -> None:
-        """Write all frames of calls. What a door sends may reach no peer, and then there is more to be said."""
-        self._write_calls(now)
-        while self.doors and sum(door.send(now) for door in self.doors):
-            self._write_calls(now)
-
-    def _write_calls(self, now: Monotonic) -> None:
-        touched = self.switchboard.touched
-        while touched:
-            peer = touched.pop()
-            data = b"".join(peer.out)
-            peer.out.clear()
-            if peer.on_out is None:
-                self._by_peer[peer.number].port.write(data)
-            else:
-                peer.on_out(peer, data, now)
+        self.switchboard.output.flush(now)
 
     # Time
 
     def on_time(self, now: Monotonic) -> None:
         """Pauses that end, workers that stay away, peers that are silent."""
         self.batch.add(self.reactor.on_time(now))
-        self._silent.expire(now)
-        self._cut_silent(now)
+        self.liveness.on_time(now)
 
     def on_call_time(self, now: Monotonic) -> None:
         """Now and then: calls that wait too long, commands that no worker offers any more."""
         self.switchboard.now = now
-        self.switchboard.on_time(now)
-        for door in self.doors:
+        self.switchboard.dispatcher.on_time(now)
+        for door in self.switchboard.output.doors:
             door.on_time(now)
-        self.flush_calls(now)
+        self.switchboard.output.flush(now)
 
     def share_slots(self, now: Monotonic) -> None:
         """Have tasks of jobs leave slots to calls that wait, which do not wait for a store that takes long."""
         if self.batch or self.reactor.dispatcher.is_needed:
             self._offer_room(now)
-        self.switchboard.share(now)
-        self.flush_calls(now)
-
-    def _cut_silent(self, now: Monotonic) -> None:
-        if now < self._next_silence:  # a look at a thousand workers takes milliseconds
-            return
-        self._next_silence = now + HEARTBEAT_EXPIRY
-        for link in list(self.links.values()):
-            worker = self.reactor.workers.find(link.worker)
-            if worker is None or Extension.HEARTBEAT not in link.agreed:
-                continue
-            if now - worker.last_heard > HEARTBEAT_EXPIRY:
-                self._peer_log.on_silent(worker.info)
-                link.port.abort()
-            else:
-                self._next_silence = min(self._next_silence, worker.last_heard + HEARTBEAT_EXPIRY)
+        self.switchboard.dispatcher.share(now)
+        self.switchboard.output.flush(now)
 
     # Deciding and doing
 
     @property
     def has_work(self) -> bool:
         """True if there is something to decide or to do: take the batch."""
-        return self._may_dispatch or bool(self.batch)
-
-    @property
-    def _may_dispatch(self) -> bool:
-        return self.reactor.dispatcher.is_needed and not self.is_paused
+        may_dispatch = self.reactor.dispatcher.is_needed and not self.is_paused
+        return may_dispatch or bool(self.batch)
 
     def take_batch(self, now: Monotonic) -> Batch:
         """What has happened since the last one, and which worker gets which task now."""
-        if self._may_dispatch:
+        if self.reactor.dispatcher.is_needed and not self.is_paused:
             self.batch.add(self.reactor.dispatch(now))
         taken, self.batch = self.batch, Batch()
         self._offer_room(now)
@@ -304,16 +180,17 @@ class Foreman:
 
     def _offer_room(self, now: Monotonic) -> None:
         """Calls that wait get the slots that tasks did not take. What ends from now on is for tasks first."""
-        is_wanted = self.switchboard.queued > 0
-        for link in self.links.values():
+        board = self.switchboard
+        is_wanted = board.waiting.count > 0
+        for link in self.links.by_name.values():
             if is_wanted or link.peer.missing:
-                self.switchboard.on_room(link.peer.id, now)
-        self.flush_calls(now)
+                board.dispatcher.drain(link.peer, now)
+        board.output.flush(now)
 
     def on_commit_failed(self, batch: Batch, now: Monotonic) -> Withdrawal:
         """The store could not keep this batch. Take all new work out of it, and out of what was decided since.
 
-        The rest is in `batch`, to be committed again. Tell the clients that asked for the new work that none was taken.
+        The rest is in `batch`, to be committed again. The program refuses the new work to its clients.
         Nothing begins until `on_store_ready`, so that results, cancels and the like have the room that is left.
         """
         self.is_paused = True
@@ -333,19 +210,19 @@ class Foreman:
         self.on_time(now)
 
     def perform(self, send: Send, inputs: Inputs, now: Monotonic) -> None:
-        """Do what the store now knows about. What is for a worker that is gone is dropped: HELLO will tell."""
+        """Do what the store now has. What is for an absent worker is dropped: its next HELLO says what it holds."""
         match send:
             case Give(worker, assignments):
                 self._give(worker, assignments, inputs, now)
             case KillAttempts(worker, attempts):
-                if (link := self._open_link(worker)) is not None:
-                    link.kill(attempts)
+                if (link := self.links.find_to_send(worker)) is not None:
+                    link.tasks.kill(attempts)
             case Recall(worker, attempts):
-                if (link := self._open_link(worker)) is not None:
-                    link.recall(attempts)
+                if (link := self.links.find_to_send(worker)) is not None:
+                    link.tasks.recall(attempts)
             case Acknowledge(worker, attempts):
-                if (link := self._open_link(worker)) is not None and link.acknowledge(attempts):
-                    self._hear_more(link, now)
+                if (link := self.links.find_to_send(worker)) is not None and link.tasks.acknowledge(attempts):
+                    self._pull_more(link, now)
             case Dismiss(worker, immediate):
                 self._dismiss(worker, immediate, now)
             case Reply():
@@ -353,7 +230,7 @@ class Foreman:
             case _:
                 assert_never(send)
 
-    def _hear_more(self, link: Link, now: Monotonic) -> None:
+    def _pull_more(self, link: Link, now: Monotonic) -> None:
         """A worker that is answered may have said more."""
         try:
             self.batch.add(link.pull(self.reactor, now))
@@ -361,22 +238,22 @@ class Foreman:
             self._refuse(link, error)
 
     def _dismiss(self, worker: str, immediate: bool, now: Monotonic) -> None:
-        if (link := self._open_link(worker)) is not None:
+        if (link := self.links.find_to_send(worker)) is not None:
             link.dismiss(immediate)
             return
-        for door in self.doors:
+        for door in self.switchboard.output.doors:
             door.dismiss(worker, immediate, now)
-        self.flush_calls(now)
+        self.switchboard.output.flush(now)
 
     def _give(self, worker: str, assignments: tuple[Assignment, ...], inputs: Inputs, now: Monotonic) -> None:
         current = self.reactor.on_given(worker, [assignment.attempt for assignment in assignments], now)
         if len(current) < len(assignments):
             kept = set(current)
             assignments = tuple(assignment for assignment in assignments if assignment.attempt in kept)
-        link = self._open_link(worker)
+        link = self.links.find_to_send(worker)
         if link is None or not assignments:
             return
-        refused, unsendable = link.give(assignments, inputs)
+        refused, unsendable = link.tasks.give(assignments, inputs)
         if unsendable:
             self.batch.add(self.reactor.on_results(worker, unsendable, now))
         if refused:
@@ -397,21 +274,12 @@ class Foreman:
             left.append(send)
         return left
 
-    def _open_link(self, worker: str) -> Link | None:
-        """The link of a worker that is here, for something that is to be sent to it."""
-        link = self.find_link(worker)
-        if link is not None:
-            self._dirty.add(link)
-        return link
-
     def check(self) -> None:
         """What must hold after every step; for tests."""
         self.reactor.check()
-        self.switchboard.check_tables()
-        if not self.has_work and not self.is_paused:  # else what tasks left is about to be dealt out
-            self.switchboard.check_room()
-        assert set(self._by_peer) == {link.peer.number for link in self.links.values()}
-        assert set(self._by_worker.values()) | self._dirty <= set(self.links.values())
+        # Unless all is settled, what tasks left is about to be dealt out.
+        self.switchboard.dispatcher.check(is_settled=not self.has_work and not self.is_paused)
+        self.links.check()
 
 
 def _end_unread(why: str) -> Ending:

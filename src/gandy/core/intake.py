@@ -144,7 +144,7 @@ class Intake:
             raise Refusal("store", f"no new work is accepted: {self._standing.trouble}", retryable=True)
 
     def _find_past(self, after: tuple[JobId, ...]) -> Steps[dict[JobId, JobState]]:
-        """How the jobs ended that are final; the reactor knows all others. No step comes behind the last look."""
+        """How the final ones of these jobs ended; the reactor knows the rest. No step may follow the last look."""
         jobs = self._foreman.reactor.jobs
         past: dict[JobId, JobState] = {}
         while ended := [job for job in after if jobs.find(job) is None and job not in past]:

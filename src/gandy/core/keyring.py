@@ -1,4 +1,4 @@
-"""Who may come in: keys by the fingerprint of their certificate, and invitations that become keys.
+"""Which peers may come in: keys by the fingerprint of their certificate, and invitations that become keys.
 
 It knows no secret of a key, and of an invitation only what checks its proof. The time is wall-clock seconds.
 """
@@ -41,7 +41,7 @@ class Invitation(Struct, frozen=True, omit_defaults=True):
     """A peer that proves to know its secret gets a key."""
 
     id: str
-    check: bytes  # what the secret makes: see `tell_check`
+    check: bytes  # what the secret makes: see `hash_secret`
     role: CrewRole
     expires: Wall
     uses: int  # that are left
@@ -64,7 +64,7 @@ class KeyRefused(Exception):
 
 
 class NameTaken(Rejected):
-    """Another key that is good has the name."""
+    """Another valid key has the name."""
 
 
 class Keyring:
@@ -112,7 +112,7 @@ class Keyring:
                 )
 
     def revoke(self, wanted: str, now: Wall) -> list[Key]:
-        """By name, by id or by fingerprint; an invitation by its id. Those that were good until now.
+        """By name, by id or by fingerprint; an invitation by its id. Gives the keys that were valid until now.
 
         Raises: Rejected, where there is none.
         """
@@ -120,22 +120,22 @@ class Keyring:
         is_invitation = self._invitations.pop(wanted, None) is not None
         if not found and not is_invitation:
             raise Rejected(f"no key and no invitation is called {wanted}; see 'gandy key list'")
-        good = [key for key in found if key.revoked is None]
-        for key in good:
+        valid = [key for key in found if key.revoked is None]
+        for key in valid:
             self._keys[key.fingerprint] = replace(key, revoked=now)
-        return good
+        return valid
 
     def get(self, fingerprint: str) -> Key:
-        """Good or not."""
+        """Valid or not."""
         return self._keys[fingerprint]
 
     def list_keys(self) -> list[Key]:
         return sorted(self._keys.values(), key=lambda key: key.made)
 
     def _drop_one(self, now: Wall) -> None:
-        """The one that has not been good for longest. Who is unknown is refused as well: only the reason is lost.
+        """Forget the key that became invalid first. Its owner is refused all the same, but for another reason.
 
-        Raises: Rejected, where all are good.
+        Raises: Rejected, if all are valid.
         """
         first = min(self._keys.values(), key=_get_end)
         if _get_end(first) > now:
@@ -187,7 +187,7 @@ class Keyring:
 
 
 def _get_end(key: Key) -> Wall:
-    """When it is no longer good, or was not."""
+    """When it becomes or became invalid."""
     return min(Wall(inf) if end is None else end for end in (key.revoked, key.expires))
 
 

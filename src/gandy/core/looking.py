@@ -90,14 +90,14 @@ class Looking:
     def _list_workers(self, after: str) -> ask.WorkerList:
         behind = (worker for worker in self._foreman.reactor.workers if worker.info.id > after)
         board, now = self._foreman.switchboard, self._standing.now
-        rows = (_describe_worker(worker, board, now) for worker in sorted(behind, key=_get_id))
+        rows = (_describe_worker(worker, board, now) for worker in sorted(behind, key=lambda worker: worker.info.id))
         return ask.WorkerList(tuple(take_page(rows, MAX_PAGE, _weigh_worker)))
 
     def _explain(self, job: JobId, task: TaskNumber | None) -> Steps[ask.Explained]:
         row = yield from (self.get_job(job) if task is None else self._get_task(job, task))
         known = self._foreman.reactor.jobs.find(job)
-        told = ", ".join(f"{count} {name}" for name, count in row.counts.list_by_progress())
-        lines = [f"Job {job} is {row.state.name.lower()}: {told}."]
+        counts = ", ".join(f"{count} {name}" for name, count in row.counts.list_by_progress())
+        lines = [f"Job {job} is {row.state.name.lower()}: {counts}."]
         if known is not None and (row.counts.waiting or row.counts.assigned):
             lines += explain_waiting(self._foreman.reactor, known, self._standing.now)
         if row.state is JobState.CANCELLED:
@@ -173,10 +173,6 @@ def describe_end(task: TaskNumber, state: TaskState, attempt: int, ending: Endin
     )
 
 
-def _get_id(worker: KnownWorker) -> str:
-    return worker.info.id
-
-
 def _weigh_worker(row: ask.WorkerRow) -> int:
     return ROW_BYTES + CHARACTER_BYTES * sum(map(len, (row.id, row.name, *row.tags, *row.commands)))
 
@@ -192,8 +188,8 @@ def _describe_worker(worker: KnownWorker, board: Switchboard, now: Monotonic) ->
         connected=worker.connected,
         draining=worker.draining,
         silent_seconds=max(0.0, now - worker.last_heard),
-        calls=board.count_running(worker.info.id),
-        commands=tuple(board.list_offers(worker.info.id)),
+        calls=len(worker.serves),
+        commands=tuple(board.dispatcher.offers.list_names(worker.info.id)),
         knows_time=worker.knows_time,
         problem=worker.problem,
     )

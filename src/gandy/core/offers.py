@@ -13,6 +13,7 @@ class Offers:
 
     def __init__(self) -> None:
         self.commands: dict[bytes, OfferedCommand] = {}
+        self.workers: dict[str, Peer] = {}
         self._ring = Ring()
 
     def next_turn(self, peer: Peer) -> int:
@@ -61,14 +62,24 @@ class Offers:
             heappush(command.heap, (self._ring.next_turn(peer), peer.number, peer))
         peer.missing.clear()
 
+    def list_names(self, worker: str) -> list[str]:
+        """The commands that a worker offers."""
+        peer = self.workers.get(worker)
+        return [] if peer is None else sorted(name.decode(errors="replace") for name in peer.offers)
+
     def add_worker(self, peer: Peer) -> None:
+        self.workers[peer.id] = peer
         if self._ring.add(peer):
             for command in self.commands.values():
                 command.heap = sorted((self._ring.next_turn(peer), peer.number, peer) for _, _, peer in command.heap)
 
-    def remove_worker(self, peer: Peer) -> None:
-        """All that it offered is withdrawn already."""
+    def remove_worker(self, peer: Peer) -> bool:
+        """All that it offered is withdrawn already. False if it is not a worker, or the worker has a newer link."""
+        if self.workers.get(peer.id) is not peer:
+            return False
+        del self.workers[peer.id]
         self._ring.remove(peer)
+        return True
 
     def add(self, peer: Peer, name: bytes, slots: int, now: Monotonic) -> None:
         """The worker offers a command, with so many slots for a call; perhaps it did so before. `line_up` follows."""

@@ -73,15 +73,15 @@ class Outputs:
 
     def _find_keeper(self, worker: str) -> Link | None:
         """The worker that has the output of an attempt: the same, or one that was started again in its place."""
-        link = self._foreman.find_link(worker)
+        link = self._foreman.links.find(worker)
         if link is not None:
             return link
         same = (w for w in self._foreman.reactor.workers if w.connected and w.info.name == worker_name(worker))
-        return next((self._foreman.find_link(w.info.id) for w in same), None)
+        return next((self._foreman.links.find(w.info.id) for w in same), None)
 
 
 class _Page:
-    """Tasks in the order of their numbers, and who keeps what they wrote."""
+    """Tasks in the order of their numbers, and the workers that keep what they wrote."""
 
     def __init__(self, request: ask.ReadOutputs, job: JobRow) -> None:
         self._request = request

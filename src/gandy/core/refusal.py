@@ -1,10 +1,10 @@
-"""How a foreman says no to a client. The kind is one of those of `core.requests.Failure`."""
+"""How a foreman refuses a request. The kind is one of those of `core.requests.RequestFailure`."""
 
 from gandy.errors import GandyError
 
 
 class Refusal(GandyError):
-    """A request that cannot be granted, with the word that tells a program why."""
+    """A request that cannot be granted, with a kind for programs."""
 
     def __init__(self, kind: str, message: str, retryable: bool = False) -> None:
         super().__init__(message)

@@ -165,7 +165,7 @@ class CancelJob(_Request, frozen=True):
 
 
 class RetractTasks(_Request, frozen=True):
-    """Answered with `Retracted`, when that is on disk. Cancels the tasks that have not begun, and no others."""
+    """Answered with `Retracted`, when that is on disk. Cancels only those of the tasks that have not begun."""
 
     job: JobNumber
     tasks: RetractedTasks
@@ -259,11 +259,11 @@ class MakeKey(_Request, frozen=True):
     public_key: KeyData  # DER
     name: Name
     role: Name
-    seconds: Seconds | None = None  # that it is good; None: until it is revoked
+    seconds: Seconds | None = None  # that it is valid; None: until it is revoked
 
 
 class RevokeKey(_Request, frozen=True):
-    """Answered with `KeyList`: those that are no longer good. Links that they opened are cut."""
+    """Answered with `KeyList`: the keys that were revoked. Links that they opened are cut."""
 
     key: Name  # its name, id or fingerprint, or the id of an invitation
 
@@ -321,7 +321,7 @@ class Done(_Answer, frozen=True):
 
 
 class RequestFailure(_Answer, frozen=True, tag="Failure"):
-    """No, and why. The kind is a word for programs, the message a sentence for people."""
+    """The request was refused. The kind is for programs, the message for people."""
 
     kind: OptionalName  # not_found, bad_request, refused, closed, not_allowed, no_clock, store, gone, internal
     message: Text
@@ -366,7 +366,7 @@ class Results(_Answer, frozen=True):
 
 
 class Retracted(_Answer, frozen=True):
-    """The tasks that had not begun and never will; all others have, or had ended before."""
+    """The tasks that had not begun and never will. The rest of those asked for have begun, or had ended before."""
 
     tasks: RetractedTasks
 
@@ -386,7 +386,7 @@ class WorkerRow(Struct, frozen=True):
     tags: Annotated[tuple[Text, ...], Meta(max_length=MAX_TAGS)]
     connected: bool
     draining: bool
-    silent_seconds: Seconds  # since its last word
+    silent_seconds: Seconds  # since it was last heard
     calls: Count = 0  # of commands, that run
     commands: Annotated[tuple[Text, ...], Meta(max_length=MAX_COMMANDS)] = ()  # that it offers
     knows_time: bool = False  # the shared one, and so it can begin things at a time
@@ -457,7 +457,7 @@ class NotForgotten(Struct, frozen=True):
 
 
 class Forgotten(_Answer, frozen=True):
-    """All others are forgotten."""
+    """The jobs that stay. The rest of those asked for are forgotten."""
 
     kept: Annotated[tuple[NotForgotten, ...], Meta(max_length=MAX_FORGOTTEN)] = ()
 

@@ -1,4 +1,4 @@
-"""Who may do what: each role, the extensions that are offered to it, and the requests that it may make."""
+"""What each role may do: the extensions that are offered to it, and the requests that it may make."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -53,7 +53,7 @@ _READERS: Final = frozenset({CrewRole.OWNER, CrewRole.CLIENT, CrewRole.OBSERVER,
 _CLIENTS: Final = _READERS - {CrewRole.OBSERVER}
 _OWNER: Final = frozenset({CrewRole.OWNER})
 
-# A request that is missing here is refused to everybody.
+# A request that is missing here is refused to all roles.
 PERMITS: Final[Mapping[type[ask.Request], frozenset[CrewRole]]] = {
     ask.Submit: _CLIENTS,
     ask.AddLines: _CLIENTS,
@@ -92,13 +92,13 @@ _FRAMES: Final[Mapping[int, frozenset[CrewRole]]] = {CALL: _CLIENTS, ANNOUNCE: W
 
 
 def admits(role: CrewRole, hello: Hello) -> bool:
-    """Whether it may come in as what it says it is."""
+    """True if a peer of this role may be what its HELLO says."""
     is_client = Extension.CLIENT in hello.extensions and hello.about is UNSET
     return role in (_READERS if is_client else WORKING)
 
 
 def make_refusal(code: ErrorCode) -> bytes:
-    """The last word to a peer that may not come in, or not stay: an ERROR that answers nothing."""
+    """What is sent last to a peer that may not come in, or not stay: an ERROR that answers nothing."""
     return v2.encode(Role.FOREMAN.parity, Error(code))
 
 

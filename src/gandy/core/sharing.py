@@ -12,6 +12,7 @@ from gandy.core.waiting import WaitingCalls
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.moments import Monotonic
 
+PATIENCE: Final = 0.02  # seconds that calls wait before tasks of jobs are asked to leave slots to them
 TURN: Final = 1.0  # seconds that calls may keep the only slot of a worker from tasks that wait for it, and back
 LAST_COUNT: Final = 0xFFFF_FFFF
 

@@ -27,7 +27,7 @@ class SlotAccount(Struct, eq=False):
     by_calls: int = 0  # taken
     yielded: int = 0  # of the shared ones: tasks leave them to calls, as the worker said last
     request: YieldRequest = field(default_factory=YieldRequest)
-    most: int = 0  # shared slots that the worker ever told of, where it uses fewer now
+    most: int = 0  # the most shared slots that the worker ever had; it may use fewer now
 
     @property
     def total(self) -> int:

@@ -59,7 +59,7 @@ class Note(Struct, frozen=True):
 
 
 class Follow(Struct, frozen=True):
-    """Tell the client of a job from now on: of its changes, or of its results. Gives its row, or None.
+    """Send the client events about a job from now on: its changes, or its results. Gives its row, or None.
 
     Raises: Refusal, StoreError.
     """
@@ -73,7 +73,7 @@ class CompareClocks(Struct, frozen=True):
 
 
 class DrawIdentity(Struct, frozen=True):
-    """Gives a random number for a job, by which its output is told from that of a job with the same number."""
+    """Gives a random number for a job, which distinguishes its output from that of another job with the same number."""
 
 
 class KeepArguments(Struct, frozen=True):

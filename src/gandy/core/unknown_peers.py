@@ -1,4 +1,4 @@
-"""Peers that have not shown yet who they are: how many there may be, for how long, and from where.
+"""Peers that have not identified themselves yet: how many there may be, for how long, and from where.
 
 The peer that has waited longest goes when there are too many. An address whose peers fail too often is not heard for a
 while. Seconds are those of a clock that never jumps.
@@ -37,7 +37,7 @@ class UnknownPeers(Generic[S]):
 
     def __init__(self, most: int, seconds: float) -> None:
         self.most = most
-        self.most_each = max(1, most // 2)  # from one address, so that others find room
+        self.most_each = max(1, most // 2)  # from one address, so that there is room for other addresses
         self._seconds = seconds
         self._entries: dict[S, _Entry] = {}  # the oldest first
         self._sources: dict[str, dict[S, None]] = {}

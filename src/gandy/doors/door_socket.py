@@ -5,6 +5,7 @@ import logging
 from collections import Counter
 from typing import Final
 
+from gandy.clocks import read_monotonic
 from gandy.config import Address
 from gandy.core.workers import KnownWorker, WorkerInfo
 from gandy.doors.base import Door
@@ -13,7 +14,6 @@ from gandy.doors.sockets.router import Router
 from gandy.foreman.call_timers import CallTimers
 from gandy.foreman.server import Server
 from gandy.moments import LONG_AGO, Monotonic
-from gandy.net.links import STRANGER, Visitor
 
 log = logging.getLogger("gandy.foreman")
 
@@ -23,7 +23,7 @@ WARNING_PERIOD: Final = 10.0  # seconds between two warnings about dropped messa
 def open_router(server: Server, name: str, address: Address, curve: str | None) -> Router:
     """The socket of a door, with keys from a folder if there is one. Raises: ConfigError."""
     router = Router(address, curve=None if curve is None else ServerKeys.open(curve))
-    router.on_refused = lambda place: server.on_refused(Visitor(STRANGER, place), f"no key for the {name} door")
+    router.on_refused = lambda place: server.peer_log.on_stranger(place, f"no key for the {name} door")
     return router
 
 
@@ -35,18 +35,19 @@ class ForemanRegistry:
 
     def add(self, info: WorkerInfo) -> KnownWorker:
         reactor = self._server.foreman.reactor
-        self._server.decide(reactor.on_hello(info, (), self._server.now()))
+        self._server.committer.decide(reactor.on_hello(info, (), self._server.clock.now()))
         worker = reactor.workers.find(info.id)
         assert worker is not None
         log.info("worker %s is here", info.id)
         return worker
 
     def remove(self, worker: str) -> None:
-        self._server.decide(self._server.foreman.reactor.on_gone(worker, self._server.now()))
+        reactor = self._server.foreman.reactor
+        self._server.committer.decide(reactor.on_gone(worker, self._server.clock.now()))
         log.info("worker %s is gone", worker)
 
     def on_heard(self, worker: KnownWorker) -> None:
-        worker.last_heard = self._server.clock.now()
+        worker.last_heard = read_monotonic()
 
 
 class DoorSocket:

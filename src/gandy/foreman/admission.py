@@ -1,4 +1,4 @@
-"""Lets peers in from the network: each shows a key, or an invitation that becomes one, before a word is heard.
+"""Lets peers in from the network: each shows a key, or an invitation that becomes one, before anything else is read.
 
 A stranger may send a few kilobytes and has a few seconds. `core.unknown_peers` says how many there may be. Nothing is
 read from disk or written to it for a peer that has proved nothing.
@@ -55,7 +55,7 @@ class Admission:
         self._strangers: UnknownPeers[TlsEnd] = UnknownPeers(most, HANDSHAKE_SECONDS)  # those have timers of their own
         self._joining: UnknownPeers[JoinLink] = UnknownPeers(most, JOIN_SECONDS)
         self._failures = Failures()
-        self.ensemble = ""  # that the foreman is in, for those who join
+        self.ensemble = ""  # that the foreman is in, for peers that join
 
     async def listen(self, address: Address) -> None:
         """Raises: ConfigError."""
@@ -91,7 +91,7 @@ class Admission:
             )
 
     def _admit(self, transport: TlsTransport) -> asyncio.Protocol | None:
-        """The handshake is done. Who has a key has proved so in it."""
+        """The handshake is done, and has proved whether the peer has a key."""
         where = format_place(transport)
         if transport.session.protocol == ALPN_JOIN:
             source = get_source(transport)

@@ -1,6 +1,6 @@
-"""The audit: who came, was refused, submitted, cancelled or changed keys, from where. One JSON object on each line.
+"""The audit: which peer came, was refused, submitted, cancelled or changed keys, and from where. JSON, one per line.
 
-It never holds a secret, a shell line or a value of an environment. A flood of refusals is told by its number.
+It never holds a secret, a shell line or a value of an environment. Of a flood of refusals it holds the number.
 """
 
 import json
@@ -24,7 +24,7 @@ SEVERAL: Final = Visitor("several", "several places")
 
 
 class Audit:
-    """One for each foreman. The words of `note` are its verbs; what else is told has the names that people see."""
+    """One for each foreman. `note` takes a verb, and details by the names that people see."""
 
     def __init__(self, home: str, max_bytes: int = MAX_AUDIT_BYTES) -> None:
         self._path = Path(home) / NAME
@@ -46,10 +46,10 @@ class Audit:
     def _write(self, what: str, who: Visitor, about: dict[str, object]) -> None:
         entry = {"time": round(float(read_wall()), 3), "what": what, "who": who.name, "from": who.place}
         entry |= {name: value for name, value in (("as", who.role), ("key", who.key)) if value}
-        entries = (entry | about).items()
-        told = {name: value[:MAX_AUDIT_TEXT] if isinstance(value, str) else value for name, value in entries}
+        details = (entry | about).items()
+        short = {name: value[:MAX_AUDIT_TEXT] if isinstance(value, str) else value for name, value in details}
         # In ASCII: no name that a peer made up moves the cursor of a terminal that shows the file.
-        line = json.dumps(told) + "\n"
+        line = json.dumps(short) + "\n"
         try:
             self._append(line.encode())
         except OSError as error:

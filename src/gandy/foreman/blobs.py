@@ -19,7 +19,7 @@ PART_SECONDS: Final = 3_600.0  # for the next piece; then its client is gone
 
 
 class Blobs:
-    """A folder of them. Who knows a name may read it; names are too long to guess.
+    """A folder of them. A peer that knows a name may read it; names are too long to guess.
 
     Until its last piece has come, it has another name, which no worker can read. What fails is removed at once.
     """
@@ -63,7 +63,7 @@ class Blobs:
             raise Refusal("not_found", "the arguments of this task are no longer kept") from None
 
     def drop(self, seconds: float, find_oldest: Callable[[float], Wall]) -> None:
-        """Remove what no one has put or read for so long. What cannot be removed stays until the next time.
+        """Remove what has not been put or read for so long. What cannot be removed stays until the next time.
 
         `find_oldest` gives the time of day before which everything is older than so many seconds.
         """

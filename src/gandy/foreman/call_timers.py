@@ -7,8 +7,9 @@ import asyncio
 from typing import Final, Protocol
 
 from gandy.clocks import read_monotonic
-from gandy.core.foreman import AttachedDoor, Foreman
-from gandy.core.switchboard import PATIENCE, Switchboard
+from gandy.core.call_output import AttachedDoor
+from gandy.core.foreman import Foreman
+from gandy.core.sharing import PATIENCE
 from gandy.moments import Monotonic
 
 LOOK_PERIOD: Final = 1.0  # seconds between two looks at calls that wait and commands that are gone
@@ -25,15 +26,12 @@ class CallTimers:
 
     def __init__(self, foreman: Foreman) -> None:
         self._foreman = foreman
+        self.switchboard = foreman.switchboard
         self._loop = asyncio.get_running_loop()
         self._doors: list[ClosableDoor] = []
         self._sharing: asyncio.TimerHandle | None = None
         self._is_closed = False
         self._looking = self._loop.call_later(LOOK_PERIOD, self._look)
-
-    @property
-    def switchboard(self) -> Switchboard:
-        return self._foreman.switchboard
 
     def close(self) -> None:
         self._is_closed = True
@@ -45,7 +43,7 @@ class CallTimers:
 
     def add_door(self, door: ClosableDoor) -> None:
         self._doors.append(door)
-        self._foreman.doors.append(door)
+        self._foreman.switchboard.output.doors.append(door)
 
     def begin(self) -> Monotonic:
         """A step of a door begins: the time of what comes now."""
@@ -54,12 +52,12 @@ class CallTimers:
 
     def flush(self) -> None:
         """A step of a door ends."""
-        self._foreman.flush_calls(read_monotonic())
+        self._foreman.switchboard.output.flush(read_monotonic())
         self.arm()
 
     def arm(self) -> None:
         """See to it that calls that wait get slots in time."""
-        if self._sharing is None and self.switchboard.needs_ticks and not self._is_closed:
+        if self._sharing is None and self.switchboard.dispatcher.needs_ticks and not self._is_closed:
             self._sharing = self._loop.call_later(PATIENCE, self._share)
 
     def _share(self) -> None:

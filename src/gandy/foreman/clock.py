@@ -1,10 +1,15 @@
-"""The clocks of a foreman: one that never steps, by which it decides; the wall clock, for records; the shared one."""
+"""The clocks of a foreman: one that never steps, by which it decides; the wall clock, for records; the shared one.
 
+Offsets between them are measured here and nowhere else.
+"""
+
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gandy.clocks import read_monotonic, read_wall
 from gandy.core.ages import Ages
+from gandy.core.reactor import Reactor
 from gandy.core.refusal import Refusal
 from gandy.errors import GandyError
 from gandy.moments import Monotonic, Wall
@@ -16,30 +21,26 @@ BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 class ForemanClock:
-    """One for each foreman. Without a band it knows no shared time."""
+    """One for each foreman. Without an ensemble it knows no shared time."""
 
-    def __init__(self) -> None:
+    def __init__(self, reactor: Reactor) -> None:
+        self._reactor = reactor
         self._band: AsyncEnsemble | None = None
-        self.boot = _read_boot()  # for how long `now` means the same, also to the next foreman; "" is unknown
         self._ages = Ages(_measure_wall_ahead(read_monotonic()))
 
     def join(self, band: "AsyncEnsemble") -> None:
         self._band = band
 
+    async def leave(self) -> None:
+        if self._band is not None:
+            await asyncio.to_thread(self._band.close)
+
     def now(self) -> Monotonic:
-        """Monotonic seconds: for all that is waited for."""
-        return read_monotonic()
-
-    def wall(self) -> Wall:
-        """The time of day: for all that is kept and shown, and for the validity of keys. It may step at any moment."""
-        return read_wall()
-
-    def read_wall_ahead(self) -> float:
-        """How far the wall clock is ahead of `now`, for what is stamped with it."""
+        """When an event happens, for the reactor, which learns with it what the wall clock shows."""
         now = read_monotonic()
-        ahead = _measure_wall_ahead(now)
+        ahead = self._reactor.clocks.wall_ahead = _measure_wall_ahead(now)
         self._ages.note(ahead, now)
-        return ahead
+        return now
 
     def note_last_stamp(self, wall: Wall) -> None:
         """The last time of day that an earlier foreman kept."""
@@ -47,7 +48,7 @@ class ForemanClock:
 
     def find_oldest(self, seconds: float) -> Wall:
         """The time of day before which everything is older than so many seconds. No step makes anything older."""
-        return self._ages.find_oldest(seconds, read_monotonic())
+        return self._ages.find_oldest(seconds, self.now())
 
     def get_shared_ahead(self) -> float:
         """How far the shared time is ahead of `now`. Raises: Refusal."""
@@ -72,7 +73,8 @@ def _measure_wall_ahead(now: Monotonic) -> float:
     return float(read_wall()) - float(now)
 
 
-def _read_boot() -> str:
+def read_boot() -> str:
+    """For how long the monotonic clock means the same, also to the next foreman; "" is unknown."""
     try:
         return BOOT_ID.read_text().strip()
     except OSError:  # not Linux

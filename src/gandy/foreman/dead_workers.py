@@ -1,14 +1,13 @@
 """Workers on this machine whose process is gone: what they left on disk counts, and the rest is lost at once."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Final
 
-from gandy.core.effects import Effect
 from gandy.core.reactor import Reactor
 from gandy.core.reports import read_attempt, read_ending, read_identity
+from gandy.foreman.clock import ForemanClock
+from gandy.foreman.committer import Committer
 from gandy.journal import read_abandoned
-from gandy.moments import Monotonic
 from gandy.processes import is_dead
 
 # Seconds between two looks at whether a worker's process is gone, and its watchdog has written down what ended.
@@ -19,10 +18,10 @@ LONGEST_PAUSE: Final = 1.0
 class DeadWorkers:
     """Looks after workers whose link ended. Links end before their process does."""
 
-    def __init__(self, reactor: Reactor, now: Callable[[], Monotonic], decide: Callable[[list[Effect]], None]) -> None:
+    def __init__(self, reactor: Reactor, clock: ForemanClock, committer: Committer) -> None:
         self._reactor = reactor
-        self._now = now
-        self._decide = decide
+        self._clock = clock
+        self._committer = committer
 
     def watch(self, worker: str, pid: int, pause: float = FIRST_PAUSE) -> None:
         """Until the process is gone, or the worker is here again or forgotten."""
@@ -34,7 +33,7 @@ class DeadWorkers:
             later = min(LONGEST_PAUSE, 1.2 * pause)
             asyncio.get_running_loop().call_later(pause, self.watch, worker, pid, later)
             return
-        now = self._now()
+        now = self._clock.now()
         known = (each for each in left.results if self._reactor.jobs.is_same(each.job_id, read_identity(each)))
         ended = [(read_attempt(result), read_ending(result)) for result in known]
-        self._decide([*self._reactor.on_results(worker, ended, now), *self._reactor.on_gone(worker, now)])
+        self._committer.decide([*self._reactor.on_results(worker, ended, now), *self._reactor.on_gone(worker, now)])

@@ -6,7 +6,7 @@ from gandy.foreman.server import Server
 
 
 class OpenDoor(NamedTuple):
-    """A door that is open, as people are told of it."""
+    """A door that is open, as it is shown to people."""
 
     name: str
     audience: str | None = None  # who can reach it, where it is without keys

@@ -1,4 +1,4 @@
-"""Tells clients what they asked to be told: how jobs stand, and what became of their tasks. It decides nothing."""
+"""Sends clients the events that they asked for: changes of jobs, and results of their tasks. It decides nothing."""
 
 import asyncio
 from collections import Counter
@@ -25,7 +25,8 @@ from gandy.core.records import (
 from gandy.core.refusal import Refusal
 from gandy.core.rows import CHARACTER_BYTES, ROW_BYTES, JobRow
 from gandy.errors import StoreError
-from gandy.foreman.server import Server
+from gandy.foreman.committer import Committer
+from gandy.foreman.messenger import Messenger
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import MAX_NAMED_TASKS, MAX_PAGE, MAX_PAGE_BYTES, MAX_WATCHED
 
@@ -35,7 +36,7 @@ Token = tuple[Link, int]  # a client's link, and the number of its request
 
 
 class _Subscriptions:
-    """Who listens to which job."""
+    """Requests for events, by job."""
 
     def __init__(self) -> None:
         self._tokens: dict[JobId, set[Token]] = {}
@@ -81,26 +82,27 @@ class _Subscriptions:
 class Followers:
     """One for each foreman."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._watchers = _Subscriptions()  # of how jobs stand
+    def __init__(self, committer: Committer, messenger: Messenger) -> None:
+        self._committer = committer
+        self._messenger = messenger
+        self._watchers = _Subscriptions()  # of changes
         self._listeners = _Subscriptions()  # to results
         self._stale: set[JobId] = set()  # watched jobs about which there is news
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def watch(self, job: JobId, token: Token) -> JobRow | None:
-        """The job now; until it is final, its changes are told too."""
+        """The job now; until it is final, its changes follow as events."""
         # Before the look-up: what is committed while it goes on must not be missed.
         self._watchers.add(job, token)
-        row = await self._server.store.find_job(job)
+        row = await self._committer.store.find_job(job)
         if _is_silent(row):
             self._watchers.discard(job, token)
         return row
 
     async def listen(self, job: JobId, token: Token) -> JobRow | None:
-        """The job now; until it is final, all its results from now on are told, and then that there are no more."""
+        """The job now; until it is final, its results follow as events, and then one that says there are no more."""
         self._listeners.add(job, token)
-        row = await self._server.store.find_job(job)
+        row = await self._committer.store.find_job(job)
         if _is_silent(row):
             self._listeners.discard(job, token)
         else:
@@ -110,9 +112,9 @@ class Followers:
     async def _send_running(self, job: JobId, token: Token) -> None:
         """What has begun already."""
         after, running = TaskNumber(0), frozenset({TaskState.RUNNING})
-        while rows := await self._server.store.list_tasks(job, running, MAX_PAGE, after):
+        while rows := await self._committer.store.list_tasks(job, running, MAX_PAGE, after):
             after = rows[-1].task
-            self._server.tell(*token, ask.Results((), is_last=False, started=tuple(row.task for row in rows)))
+            self._messenger.send_event(*token, ask.Results((), is_last=False, started=tuple(row.task for row in rows)))
 
     def on_commit(self, batch: Batch) -> None:
         if self._listeners:
@@ -130,10 +132,10 @@ class Followers:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    # How jobs stand
+    # Changes
 
     def _send_changes(self, records: Sequence[Record]) -> None:
-        """At once of an end, and else not more often than people can look."""
+        """An end at once, everything else not more often than people can look."""
         for record in records:
             for job in _jobs_of(record):
                 if job not in self._watchers:
@@ -148,7 +150,7 @@ class Followers:
         await asyncio.sleep(pause)
         self._stale.discard(job)
         try:
-            row = await self._server.store.find_job(job)
+            row = await self._committer.store.find_job(job)
         except StoreError as error:
             self._send(job, ask.RequestFailure("store", str(error), error.retryable))
             self._watchers.forget_job(job)
@@ -160,7 +162,7 @@ class Followers:
 
     def _send(self, job: JobId, news: ask.Answer) -> None:
         for link, seq in self._watchers[job]:
-            self._server.tell(link, seq, news)
+            self._messenger.send_event(link, seq, news)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -175,7 +177,9 @@ class Followers:
         for record in records:
             if isinstance(record, Ended):
                 if record.attempt.job in self._listeners and record.state in FINAL_STATES:
-                    news.setdefault(record.attempt.job, []).append(_describe_end(record))
+                    attempt = record.attempt
+                    row = describe_end(attempt.task, record.state, attempt.attempt, record.ending)
+                    news.setdefault(attempt.job, []).append(row)
             elif isinstance(record, JobSet) and record.state in FINAL_JOB_STATES and record.job in self._listeners:
                 final.append(record.job)
         for job, rows in news.items():
@@ -199,16 +203,12 @@ class Followers:
 
     def _send_to_listeners(self, job: JobId, results: ask.Results) -> None:
         for link, seq in self._listeners[job]:
-            self._server.tell(link, seq, results)
+            self._messenger.send_event(link, seq, results)
 
 
 def _is_silent(row: JobRow | None) -> bool:
     """Whether there will be no news of a job."""
     return row is None or row.state in FINAL_JOB_STATES or bool(row.problem)
-
-
-def _describe_end(record: Ended) -> ask.ResultRow:
-    return describe_end(record.attempt.task, record.state, record.attempt.attempt, record.ending)
 
 
 def split_results(rows: Sequence[ask.ResultRow]) -> Iterator[tuple[ask.ResultRow, ...]]:

@@ -1,16 +1,15 @@
 """Keys, as the owner of a foreman asks for them: listed, made, revoked, and invitations."""
 
-from collections.abc import Callable
-
 from gandy.clocks import read_wall
-from gandy.config import parse_address
+from gandy.config import Address, parse_address
 from gandy.core import requests as ask
+from gandy.core.foreman import Foreman
 from gandy.core.keyring import Invitation, Key
 from gandy.core.refusal import Refusal
 from gandy.core.roles import KEYED, CrewRole
 from gandy.errors import ConfigError, Rejected
 from gandy.foreman.audit import Audit
-from gandy.foreman.server import Server
+from gandy.interfaces import list_reachable
 from gandy.keys.crew import compute_fingerprint
 from gandy.keys.foreman import ForemanKeys
 from gandy.limits import MAX_HOST
@@ -23,14 +22,12 @@ KeyRequest = ask.ListKeys | ask.MakeKey | ask.RevokeKey | ask.Invite
 class KeyRequests:
     """One for each foreman."""
 
-    def __init__(
-        self, server: Server, keys: ForemanKeys, audit: Audit, list_addresses: Callable[[], list[str]]
-    ) -> None:
-        self._server = server
+    def __init__(self, foreman: Foreman, keys: ForemanKeys, audit: Audit) -> None:
+        self._foreman = foreman
         self._keys = keys
         self._audit = audit
-        self._list_addresses = list_addresses  # where others reach us with their keys
-        self.ensemble = ""  # that the foreman is in, for those who get a key
+        self.network: list[Address] = []  # where peers come in with their keys
+        self.ensemble = ""  # that the foreman is in, for peers that get a key
 
     def answer(self, request: KeyRequest, who: Visitor) -> ask.Answer:
         """Raises: Refusal."""
@@ -49,12 +46,16 @@ class KeyRequests:
                 certificate = self._keys.add(public_key, name, _parse_role(role), "gandy key new", seconds)
                 made = self._keys.ring.get(compute_fingerprint(certificate))
                 self._audit.note("made a key", who, made=made.id, name=name, role=role)
-                addresses = tuple(self._list_addresses())
+                addresses = self._list_addresses()
                 return ask.KeyMade(certificate, self._keys.fingerprint, addresses, self._keys.identity, self.ensemble)
             case ask.RevokeKey(wanted):
                 return self._revoke(wanted, who)
             case ask.Invite():
                 return self._invite(request, who)
+
+    def _list_addresses(self) -> tuple[str, ...]:
+        """As it is now: this machine may have been moved."""
+        return tuple(str(each) for address in self.network for each in list_reachable(address))
 
     def _list(self) -> list[ask.KeyRow]:
         now = read_wall()
@@ -67,7 +68,7 @@ class KeyRequests:
             state = "revoked"
         elif key.expires is not None and now >= key.expires:
             state = "expired"
-        links = len(self._server.foreman.list_links(key.fingerprint))
+        links = len(self._foreman.links.list_by_key(key.fingerprint))
         return ask.KeyRow(key.id, key.name, key.role, state, key.made, key.expires, key.origin, links)
 
     def _revoke(self, wanted: str, who: Visitor) -> ask.KeyList:
@@ -79,12 +80,12 @@ class KeyRequests:
             self._audit.note("revoked an invitation", who, invitation=wanted)
         for key in revoked:
             self._audit.note("revoked a key", who, revoked=key.id, name=key.name, role=key.role)
-            self._server.foreman.cut_key(key.fingerprint)
+            self._foreman.liveness.cut_key(key.fingerprint)
         return ask.KeyList(tuple(self._describe_key(self._keys.ring.get(key.fingerprint), now) for key in revoked))
 
     def _invite(self, request: ask.Invite, who: Visitor) -> ask.Invited:
         role, seconds, uses = _parse_role(request.role), request.seconds, request.uses
-        own = tuple(self._list_addresses())
+        own = self._list_addresses()
         addresses = _parse_addresses(request.addresses) or own
         if not own:
             raise Refusal(

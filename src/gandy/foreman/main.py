@@ -4,22 +4,20 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gandy import __version__
 from gandy.bus.core.discovery import LOCALHOST
+from gandy.clocks import read_monotonic
 from gandy.config import SOCKET_NAME, Address, parse_address
 from gandy.core.policy import Policy
-from gandy.core.workers import WorkerInfo
+from gandy.core.standing import Standing
 from gandy.errors import ConfigError
 from gandy.foreman.admission import Admission
 from gandy.foreman.audit import Audit
 from gandy.foreman.blobs import Blobs
 from gandy.foreman.doors import NATIVE_ONLY, NO_KEYS, Doors
-from gandy.foreman.requests import Requests
-from gandy.foreman.server import KEEP_RESULTS, Server
+from gandy.foreman.server import Server
 from gandy.interfaces import find_ip, is_local
 from gandy.keys.ensemble import open_own_key
 from gandy.keys.files import make_private_folder
@@ -27,17 +25,15 @@ from gandy.keys.foreman import FOLDER as KEYS
 from gandy.keys.foreman import ForemanKeys
 from gandy.net import loop
 from gandy.net.exposure import describe_audience
-from gandy.net.links import OWNER, Visitor
+from gandy.net.links import OWNER
 from gandy.net.logs import begin_log
 from gandy.net.open_files import allow_many_files
 from gandy.store import make_store
 from gandy.store.lock import FileLock
 
-if TYPE_CHECKING:
-    from gandy.bus import AsyncEnsemble
-
 BLOBS_NAME = "arguments"
 STORE_NAME = "jobs.sqlite"
+KEEP_RESULTS = 30 * 86_400.0  # seconds that values of functions are kept, unless the user says otherwise
 
 log = logging.getLogger("gandy.foreman")
 
@@ -79,40 +75,16 @@ class ForemanProgram:
         self.home = home
         self.is_insecure = insecure  # whether doors without keys are allowed
         self.store_name = store or f"sqlite:{Path(home) / STORE_NAME}"
-        self.server = Server(make_store(self.store_name), policy, keep_results)
-        self.server.standing.version, self.server.standing.pid = __version__, os.getpid()
-        self.server.standing.store = self.store_name
-        blobs = Blobs(Path(home) / BLOBS_NAME)
         self.keys = ForemanKeys(Path(home) / KEYS)
         self.audit = Audit(home)
-        self.requests = Requests(self.server, blobs, self.keys, self.audit)
-        self.server.on_refused = lambda who, why: self.audit.note("refused", who, why=why)
-        self.server.on_worker = self._note_worker
-        self.server.on_gone = self.requests.on_gone
-        self.server.on_answered = self.requests.on_answered
-        self.server.on_drop = lambda seconds: blobs.drop(seconds, self.server.clock.find_oldest)
-        self.server.on_message = self.requests.on_message
-        self.server.on_time = self.requests.on_time
-        self.server.on_commit = self.requests.on_commit
-        self.server.on_withdrawal = self.requests.on_withdrawal
-        self.server.on_failure = self._fail
-        self.server.on_problems = self._note_problems
         self.has_failed = False
+        self.server: Server
+        self._store = make_store(self.store_name)
+        self._policy = policy
+        self._keep_results = keep_results
         self._lock: FileLock | None = None
-        self._band: AsyncEnsemble | None = None
         self._admission: Admission | None = None
         self._warnings: list[str] = []
-
-    def _note_worker(self, who: Visitor, worker: WorkerInfo, is_here: bool) -> None:
-        self.audit.note("came to work" if is_here else "left work", who, worker=worker.name, id=worker.id)
-
-    def _note_problems(self, problems: tuple[str, ...]) -> None:
-        for problem in problems:
-            self.audit.note("found a damaged store", OWNER, why=problem)
-
-    def _fail(self) -> None:
-        self.has_failed = True
-        self.requests.should_stop.set()
 
     async def start(self, doors: Doors = NATIVE_ONLY) -> None:
         """Raises: StoreError, ConfigError."""
@@ -120,24 +92,47 @@ class ForemanProgram:
         # One foreman per home, also where two that start at the same moment have different stores.
         lock = FileLock(Path(socket_address(self.home).host))
         try:
-            await self._open_doors(doors)
+            await self._open_server()
+            try:
+                await self._open_doors(doors)
+            except BaseException:
+                await self._close_server()
+                raise
         except BaseException:
-            await self._leave()
-            await self.server.stop()
+            await self._store.close()
             lock.release()
             raise
         self._lock = lock
-        listening = " and ".join(self.server.standing.listening)
+        standing = self.server.standing
+        doors_without_keys = " and ".join(standing.insecure_doors)
         self.audit.note(
-            "started the foreman",
-            OWNER,
-            listening=listening,
-            insecure=" and ".join(self.server.standing.insecure_doors),
+            "started the foreman", OWNER, listening=" and ".join(standing.listening), insecure=doors_without_keys
         )
 
+    async def _open_server(self) -> None:
+        """Take up what the store knows. Raises: StoreError."""
+        recovered = await self._store.open()
+        for problem in recovered.problems:
+            log.error("%s", problem)
+            self.audit.note("found a damaged store", OWNER, why=problem)
+        for number in recovered.unreadable:
+            log.error("job %d cannot be read and is set aside: see 'gandy job show %d'", number, number)
+        standing = Standing(
+            version=__version__,
+            pid=os.getpid(),
+            store=self.store_name,
+            started=read_monotonic(),
+            unreadable=set(recovered.unreadable),
+        )
+        blobs = Blobs(Path(self.home) / BLOBS_NAME)
+        self.server = Server(self._store, recovered, self._policy, standing, self.audit, self.keys, blobs)
+        await self.server.start(self._keep_results, self._fail)
+
+    def _fail(self) -> None:
+        self.has_failed = True
+        self.server.requests.should_stop.set()
+
     async def _open_doors(self, doors: Doors) -> None:
-        await self.server.start()
-        self.requests.on_start()
         await self._open_door(socket_address(self.home))
         for each in doors.listen:
             await self._listen(parse_address(each))
@@ -160,26 +155,22 @@ class ForemanProgram:
 
         native = [socket_address(self.home), *map(parse_address, listen)]
         key = None if self.is_insecure else open_own_key(self.home)
-        # Who is invited has the ensemble's key, too, and must be able to come.
+        # Peers that were invited have the ensemble's key, too, and must be able to reach it.
         is_near = key is not None and not key.is_shared and all(is_local(each) for each in native)
-        self._band = AsyncEnsemble(
+        band = AsyncEnsemble(
             ensemble,
             clock="lead",
             insecure=self.is_insecure,
             key=None if key is None else key.secret,
-            unix_time=True,  # so it goes on where it was when a foreman starts again, and a wall clock can tell it
+            unix_time=True,  # so it goes on when a foreman starts again, and people can read it
             ip=LOCALHOST if is_near else find_ip(),
         )
-        self.server.clock.join(self._band)
-        Signpost(self._band, native, self.keys.fingerprint)
-        self.requests.key_requests.ensemble = ensemble
+        self.server.clock.join(band)
+        Signpost(band, native, self.keys.fingerprint)
+        self.server.requests.key_requests.ensemble = ensemble
         if self._admission is not None:
             self._admission.ensemble = ensemble
-        self._note_door(f"ensemble:{ensemble}", "everybody on the network" if self.is_insecure else None)
-
-    async def _leave(self) -> None:
-        if self._band is not None:
-            await asyncio.to_thread(self._band.close)
+        self._note_door(f"ensemble:{ensemble}", "everyone on the network" if self.is_insecure else None)
 
     async def _listen(self, address: Address) -> None:
         """On the network: with keys, unless the address says otherwise."""
@@ -190,10 +181,10 @@ class ForemanProgram:
             self._admission = Admission(self.server, self.keys, self.audit, self.home)
         await self._admission.listen(address)
         self._note_door(str(address))
-        self.requests.network.append(address)
+        self.server.requests.key_requests.network.append(address)
 
     async def _open_door(self, address: Address) -> None:
-        """Without keys. A unix socket needs none: the kernel tells who comes."""
+        """Without keys. A unix socket needs none: the kernel says which user connects."""
         await self.server.listen(address)
         self._note_door(str(address), None if address.scheme == "unix" else describe_audience(address.host))
 
@@ -203,22 +194,25 @@ class ForemanProgram:
             log.warning("%s: every program that reaches it can run commands as you", each)
 
     async def wait(self) -> None:
-        await self.requests.should_stop.wait()
+        await self.server.requests.should_stop.wait()
 
     async def stop(self) -> None:
-        await self._leave()
-        await self.requests.close()
-        await self.server.stop()
+        await self._close_server()
+        await self._store.close()
         self.audit.close()
         Path(socket_address(self.home).host).unlink(missing_ok=True)
         if self._lock is not None:
             self._lock.release()
 
+    async def _close_server(self) -> None:
+        await self.server.clock.leave()
+        await self.server.stop()
 
-def stop_on_signals(stop: Callable[[], None]) -> None:
+
+def stop_on_signals(program: ForemanProgram) -> None:
     running = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        running.add_signal_handler(number, stop)
+        running.add_signal_handler(number, program.server.requests.should_stop.set)
 
 
 def run(*, home: str, store: str | None, grace: float, insecure: bool, keep_results: float, doors: Doors) -> int:
@@ -231,7 +225,7 @@ def run(*, home: str, store: str | None, grace: float, insecure: bool, keep_resu
 
 async def _run(program: ForemanProgram, doors: Doors) -> int:
     await program.start(doors)
-    stop_on_signals(program.requests.should_stop.set)
+    stop_on_signals(program)
     log.info(
         "the foreman listens at %s and keeps jobs in %s",
         " and ".join(program.server.standing.listening),

@@ -7,7 +7,7 @@ from typing import Final
 from gandy.core.extensions import PIECE, PIECES, RETRACTED
 from gandy.core.links import Link
 from gandy.core.steps import Question
-from gandy.foreman.server import Server
+from gandy.foreman.messenger import Messenger
 from gandy.talk.events import ExtensionReceived
 
 ANSWERS: Final = frozenset({PIECE, PIECES, RETRACTED})  # types of messages that answer a question
@@ -16,8 +16,8 @@ ANSWERS: Final = frozenset({PIECE, PIECES, RETRACTED})  # types of messages that
 class Questions:
     """Those of one foreman that are under way."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
+    def __init__(self, messenger: Messenger) -> None:
+        self._messenger = messenger
         self._count = 0
         self._waiting: dict[tuple[Link, int], asyncio.Future[bytes | None]] = {}  # by link and number
 
@@ -28,7 +28,7 @@ class Questions:
     async def _ask(self, question: Question, seconds: float) -> bytes | None:
         self._count = (self._count + 1) & 0xFFFF_FFFF
         key = (question.link, self._count)
-        if not self._server.send(question.link, question.kind, question.payload, self._count):
+        if not self._messenger.send(question.link, question.kind, question.payload, self._count):
             return None
         self._waiting[key] = asyncio.get_running_loop().create_future()
         try:

@@ -1,22 +1,50 @@
-"""The requests of one link: a bounded number is under way at a time, the others wait, and all end with the link."""
+"""The requests of one link: a bounded number is under way at a time, the rest wait, and all end with the link."""
 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from gandy.core.links import Link
+from gandy.core.requests import Answer, make_failure
+from gandy.errors import StoreError
+from gandy.foreman.messenger import Messenger
 from gandy.limits import MAX_REQUESTS, MAX_WAITING_BYTES, MAX_WAITING_REQUESTS
-from gandy.net.links import SocketLink
+from gandy.net.links import get_port
 from gandy.talk.events import ExtensionReceived
 
-Serve = Callable[[ExtensionReceived], Coroutine[Any, Any, None]]
+
+class OpenRequest:
+    """A request that has no answer yet. It must get one, and only one."""
+
+    def __init__(self, queue: "RequestQueue", message: ExtensionReceived) -> None:
+        self.link = queue.link
+        self.message = message
+        self._queue = queue
+
+    def answer(self, value: Answer) -> None:
+        """Answer a client, if it is still there."""
+        if self._queue.messenger.send_answer(self.link, self.message.seq, value):
+            self._queue.on_answered()
+
+    def refuse(self, error: StoreError) -> None:
+        self.answer(make_failure("store", str(error), error.retryable))
+
+    def send(self, kind: int, payload: bytes) -> None:
+        """Answer a worker, by a message of this kind."""
+        if self._queue.messenger.send(self.link, kind, payload, self.message.seq):
+            self._queue.on_answered()
+
+
+Serve = Callable[[OpenRequest], Coroutine[Any, Any, None]]
 
 
 class RequestQueue:
-    """`serve` begins what an answer ends, perhaps long after `serve` itself: say so with `on_answered`."""
+    """`serve` begins what an answer ends, perhaps long after `serve` itself."""
 
-    def __init__(self, link: SocketLink, serve: Serve) -> None:
-        self._link = link
+    def __init__(self, link: Link, messenger: Messenger, serve: Serve) -> None:
+        self.link = link
+        self.messenger = messenger
         self._serve = serve
         self._under_way = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -24,26 +52,26 @@ class RequestQueue:
         self._waiting_bytes = 0
         self._is_paused = False
 
-    def add(self, request: ExtensionReceived) -> None:
+    def add(self, message: ExtensionReceived) -> None:
         if self._under_way < MAX_REQUESTS:
-            self._start(request)
+            self._start(message)
             return
-        self._waiting.append(request)
-        self._waiting_bytes += len(request.payload)
+        self._waiting.append(message)
+        self._waiting_bytes += len(message.payload)
         if len(self._waiting) >= MAX_WAITING_REQUESTS or self._waiting_bytes >= MAX_WAITING_BYTES:
             self._is_paused = True
-            self._link.pause_reading()
+            get_port(self.link).pause_reading()
 
     def on_answered(self) -> None:
         """A request is over: the next one begins."""
         self._under_way -= 1
         if self._waiting:
-            request = self._waiting.popleft()
-            self._waiting_bytes -= len(request.payload)
-            self._start(request)
+            message = self._waiting.popleft()
+            self._waiting_bytes -= len(message.payload)
+            self._start(message)
         if self._is_paused and not self._waiting:
             self._is_paused = False
-            self._link.resume_reading()
+            get_port(self.link).resume_reading()
 
     def cancel(self) -> None:
         """The link is gone, and no answer is waited for."""
@@ -51,8 +79,8 @@ class RequestQueue:
         for task in self._tasks:
             task.cancel()
 
-    def _start(self, request: ExtensionReceived) -> None:
+    def _start(self, message: ExtensionReceived) -> None:
         self._under_way += 1
-        task = asyncio.create_task(self._serve(request))
+        task = asyncio.create_task(self._serve(OpenRequest(self, message)))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

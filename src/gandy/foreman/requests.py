@@ -3,47 +3,31 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import Coroutine
-from functools import partial
 from typing import Any, Final, assert_never
 
-from gandy.config import Address
 from gandy.core import requests as ask
+from gandy.core import steps
 from gandy.core.answers import Answers
 from gandy.core.extensions import ARGUMENTS, FETCH, Piece, decode_fetch, make_problem
 from gandy.core.extensions import encode as encode_extension
-from gandy.core.foreman import Batch
+from gandy.core.foreman import Batch, Foreman
 from gandy.core.links import Link
 from gandy.core.refusal import Refusal
-from gandy.core.steps import (
-    Ask,
-    Commit,
-    CompareClocks,
-    Decide,
-    DrawIdentity,
-    Follow,
-    KeepArguments,
-    Look,
-    ManageKeys,
-    Note,
-    Step,
-    Steps,
-    StopProgram,
-)
 from gandy.core.withdrawal import Withdrawal
 from gandy.errors import RemoteProtocolError, StoreError
 from gandy.foreman.audit import Audit
 from gandy.foreman.blobs import Blobs
+from gandy.foreman.clock import ForemanClock
+from gandy.foreman.committer import Committer
 from gandy.foreman.followers import Followers
 from gandy.foreman.key_requests import KeyRequests
+from gandy.foreman.messenger import Messenger
 from gandy.foreman.questions import ANSWERS, Questions
-from gandy.foreman.request_queue import RequestQueue
-from gandy.foreman.server import Server
-from gandy.interfaces import list_reachable
+from gandy.foreman.request_queue import OpenRequest, RequestQueue
 from gandy.keys.foreman import ForemanKeys
 from gandy.limits import LAST_INTEGER
 from gandy.moments import Monotonic
-from gandy.net.links import OWNER, SocketLink, Visitor
+from gandy.net.links import OWNER, get_port
 from gandy.talk.events import ExtensionReceived
 
 log = logging.getLogger("gandy.foreman")
@@ -52,23 +36,26 @@ DRAIN_PAUSE: Final = 0.05  # seconds between two looks at whether the last worke
 
 
 class Requests:
-    """One for each foreman."""
+    """One for each foreman. Implements `foreman.committer.CommitListener`."""
 
-    def __init__(self, server: Server, blobs: Blobs, keys: ForemanKeys, audit: Audit) -> None:
-        self._server = server
+    def __init__(
+        self, foreman: Foreman, committer: Committer, clock: ForemanClock, blobs: Blobs, keys: ForemanKeys, audit: Audit
+    ) -> None:
+        self._foreman = foreman
+        self._committer = committer
+        self._clock = clock
         self._blobs = blobs
         self._audit = audit
-        self._followers = Followers(server)
-        self._questions = Questions(server)
-        self.network: list[Address] = []  # where others come in with their keys
-        self.key_requests = KeyRequests(server, keys, audit, self._list_reachable)
+        self._messenger = Messenger(foreman.links)
+        self._followers = Followers(committer, self._messenger)
+        self._questions = Questions(self._messenger)
+        self.key_requests = KeyRequests(foreman, keys, audit)
         self.should_stop = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._queues: dict[Link, RequestQueue] = {}
-
-    def on_start(self) -> None:
-        self._answers = Answers(self._server.foreman, self._server.standing)
-        self._answers.intake.on_start(self._server.now())
+        self._answers = Answers(foreman, committer.standing)
+        self._answers.intake.on_start(clock.now())
+        committer.listener = self
 
     def on_message(self, link: Link, message: ExtensionReceived) -> None:
         """A request of a client or a worker, or what a worker answers."""
@@ -77,13 +64,8 @@ class Requests:
         elif message.type in (FETCH, ask.REQUEST):
             queue = self._queues.get(link)
             if queue is None:
-                queue = self._queues[link] = RequestQueue(_get_port(link), partial(self._begin, link))
+                queue = self._queues[link] = RequestQueue(link, self._messenger, self._serve)
             queue.add(message)
-
-    def on_answered(self, link: Link) -> None:
-        """A request of this link has its answer."""
-        if link in self._queues:
-            self._queues[link].on_answered()
 
     def on_commit(self, batch: Batch) -> None:
         self._followers.on_commit(batch)
@@ -100,11 +82,11 @@ class Requests:
             queue.cancel()
         self._questions.on_gone(link)
         self._followers.on_gone(link)
-        self._server.decide(list(self._answers.intake.on_gone(link, self._server.now())))
+        self._committer.decide(list(self._answers.intake.on_gone(link, self._clock.now())))
 
     def on_time(self, now: Monotonic) -> None:
-        self._server.standing.now = now
-        self._server.decide(list(self._answers.intake.on_time(now)))
+        self._committer.standing.now = now
+        self._committer.decide(list(self._answers.intake.on_time(now)))
 
     async def close(self) -> None:
         await self._followers.close()
@@ -114,76 +96,69 @@ class Requests:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _begin(self, link: Link, message: ExtensionReceived) -> None:
-        if message.type == FETCH:
-            await self._send_arguments(link, message)
-        else:
-            await self._serve(link, message)
-
-    async def _serve(self, link: Link, message: ExtensionReceived) -> None:
+    async def _serve(self, request: OpenRequest) -> None:
         """Whatever happens, the request is answered, and once."""
+        if request.message.type == FETCH:
+            await self._send_arguments(request)
+            return
         try:
-            answer = await self._try(link, message)
+            answer = await self._find_answer(request)
             if answer is not None:
-                self._server.answer(link, message.seq, answer)
+                request.answer(answer)
         except Exception as error:
             log.exception("a request of a client could not be handled: this is a bug in gandy")
-            text = f"the foreman has a bug, and its log tells more: {type(error).__name__}"
-            self._server.answer(link, message.seq, ask.make_failure("internal", text))
+            text = f"the foreman has a bug, and its log says more: {type(error).__name__}"
+            request.answer(ask.make_failure("internal", text))
 
-    async def _try(self, link: Link, message: ExtensionReceived) -> ask.Answer | None:
-        """The answer, or None where it comes later."""
-        try:
-            return await self._run(self._answers.answer(message.payload, link, message.seq), (link, message.seq))
-        except Refusal as error:
-            return ask.make_failure(error.kind, str(error), error.retryable)
-        except StoreError as error:
-            return ask.make_failure("store", str(error), error.retryable)
-        except RemoteProtocolError as error:
-            return ask.make_failure("bad_request", str(error))
-
-    async def _run(self, steps: Steps[ask.Answer | None], token: tuple[Link, int]) -> ask.Answer | None:
-        """Perform steps until there is an answer. Raises: what the answer raises."""
+    async def _find_answer(self, request: OpenRequest) -> ask.Answer | None:
+        """Perform steps until there is an answer. None: it comes later."""
+        answering = self._answers.answer(request.message.payload, request.link, request)
         value: Any = None
         error: Exception | None = None
-        while True:
-            self._server.standing.now = self._server.now()
-            try:
-                step = steps.send(value) if error is None else steps.throw(error)
-            except StopIteration as stop:
-                answer: ask.Answer | None = stop.value
-                return answer
-            value, error = None, None
-            try:
-                value = await self._perform(step, token)
-            except (Refusal, StoreError) as refused:
-                error = refused
+        try:
+            while True:
+                self._committer.standing.now = self._clock.now()
+                step = answering.send(value) if error is None else answering.throw(error)
+                value, error = None, None
+                try:
+                    value = await self._perform(step, request)
+                except (Refusal, StoreError) as refused:
+                    error = refused
+        except StopIteration as stop:
+            answer: ask.Answer | None = stop.value
+            return answer
+        except Refusal as refusal:
+            return ask.make_failure(refusal.kind, str(refusal), refusal.retryable)
+        except StoreError as trouble:
+            return ask.make_failure("store", str(trouble), trouble.retryable)
+        except RemoteProtocolError as broken:
+            return ask.make_failure("bad_request", str(broken))
 
-    async def _perform(self, step: Step, token: tuple[Link, int]) -> Any:
+    async def _perform(self, step: steps.Step, request: OpenRequest) -> Any:
         """What the step gives. Raises: Refusal, StoreError."""
-        server = self._server
         match step:
-            case Look(read):
-                return await read(server.store)
-            case Decide(effects):
-                server.decide(effects)
-            case Commit(effects):
-                await server.commit(effects)
-            case Ask(questions, seconds):
+            case steps.Look(read):
+                return await read(self._committer.store)
+            case steps.Decide(effects):
+                self._committer.decide(effects)
+            case steps.Commit(effects):
+                await self._committer.commit(effects)
+            case steps.Ask(questions, seconds):
                 return await self._questions.ask(questions, seconds)
-            case Note(what, about):
-                self._audit.note(what, _get_visitor(token[0]), **about)
-            case Follow(job, results):
-                return await (self._followers.listen(job, token) if results else self._followers.watch(job, token))
-            case CompareClocks():
-                return server.clock.get_shared_ahead()
-            case DrawIdentity():
+            case steps.Note(what, about):
+                self._audit.note(what, get_port(request.link).peer, **about)
+            case steps.Follow(job, results):
+                follow = self._followers.listen if results else self._followers.watch
+                return await follow(job, (request.link, request.message.seq))
+            case steps.CompareClocks():
+                return self._clock.get_shared_ahead()
+            case steps.DrawIdentity():
                 return secrets.randbelow(LAST_INTEGER) + 1
-            case KeepArguments(request):
-                await asyncio.to_thread(self._blobs.put, request.name, request.offset, request.data, request.is_last)
-            case ManageKeys(about_keys):
-                return self.key_requests.answer(about_keys, _get_visitor(token[0]))
-            case StopProgram(drain):
+            case steps.KeepArguments(put):
+                await asyncio.to_thread(self._blobs.put, put.name, put.offset, put.data, put.is_last)
+            case steps.ManageKeys(about_keys):
+                return self.key_requests.answer(about_keys, get_port(request.link).peer)
+            case steps.StopProgram(drain):
                 self._stop(drain)
             case _:
                 assert_never(step)
@@ -191,29 +166,21 @@ class Requests:
 
     def _stop(self, drain: bool) -> None:
         if drain:
-            self._spawn(self._wait_for_workers())
+            task = asyncio.create_task(self._wait_for_workers())
+            self._tasks.add(task)
         else:
             self.should_stop.set()
 
     async def _wait_for_workers(self) -> None:
-        """Stop when the last worker has told its last result."""
-        while len(self._server.foreman.reactor.workers):
+        """Stop when the last worker has reported its last result."""
+        while len(self._foreman.reactor.workers):
             await asyncio.sleep(DRAIN_PAUSE)
         self.should_stop.set()
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    def _list_reachable(self) -> list[str]:
-        """As it is now: this machine may have been moved."""
-        return [str(each) for address in self.network for each in list_reachable(address)]
-
-    async def _send_arguments(self, link: Link, message: ExtensionReceived) -> None:
+    async def _send_arguments(self, request: OpenRequest) -> None:
         """A worker wants a piece of large arguments."""
         try:
-            fetch = decode_fetch(message.payload)
+            fetch = decode_fetch(request.message.payload)
             data = await asyncio.to_thread(self._blobs.read, fetch.name, fetch.offset, fetch.limit)
             piece = Piece(data, is_last=len(data) < fetch.limit)
         except (Refusal, RemoteProtocolError) as error:
@@ -221,14 +188,4 @@ class Requests:
         except Exception as error:
             log.exception("a worker's request could not be handled: this is a bug in gandy")
             piece = make_problem(f"the foreman has a bug: {type(error).__name__}")
-        if self._server.send(link, ARGUMENTS, encode_extension(piece), message.seq):
-            self.on_answered(link)
-
-
-def _get_port(link: Link) -> SocketLink:
-    assert isinstance(link.port, SocketLink)
-    return link.port
-
-
-def _get_visitor(link: Link) -> Visitor:
-    return _get_port(link).peer
+        request.send(ARGUMENTS, encode_extension(piece))

@@ -1,1 +1,1 @@
-"""Keys: made, kept in files that only their user can read, and used for TLS. `core` decides who is let in."""
+"""Keys: made, kept in files that only their user can read, and used for TLS. `core` decides which peers are let in."""

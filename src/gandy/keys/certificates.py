@@ -35,7 +35,7 @@ def make_secret() -> Secret:
 
 
 def make_identity(pem: bytes) -> bytes:
-    """The foreman's certificate, DER: signed by itself, and able to sign those of others."""
+    """The foreman's certificate, DER: signed by itself, and able to sign those of peers."""
     key = _load(pem)
     name = _make_name(IDENTITY)
     builder = _begin(name, key.public_key(), None).issuer_name(name)

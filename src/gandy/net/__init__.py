@@ -1,1 +1,1 @@
-"""Sockets: links that come and go. What their bytes mean is for others."""
+"""Sockets: links that come and go. It does not know what their bytes mean."""

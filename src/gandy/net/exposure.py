@@ -1,4 +1,4 @@
-"""Where a ZeroMQ door may listen, and who can reach it there. Without keys, the user must allow it."""
+"""Where a ZeroMQ door may listen, and from where it can be reached. Without keys, the user must allow it."""
 
 import ipaddress
 import re
@@ -48,5 +48,5 @@ def check_bind(url: str, *, curve: bool, insecure: bool) -> Address:
 
 
 def describe_audience(host: str) -> str:
-    """Who can reach a door there."""
+    """Which machines can reach a door there, for people."""
     return "everyone on this machine" if is_loopback(host) else "everyone on the network"

@@ -1,4 +1,4 @@
-"""Links on asyncio: bytes in at once, bytes out in one write, and who is at the other end."""
+"""Links on asyncio: bytes in at once, bytes out in one write, and the peer at the other end."""
 
 import asyncio
 import os
@@ -27,7 +27,7 @@ STEP_BYTES = 16 * 1024
 # Links that wait to be taken: a whole crew may come back at the same moment.
 BACKLOG = 4096
 
-LAST_WORD_PAUSE = 1.0  # seconds that a link has to take its last word
+LAST_WORD_PAUSE = 1.0  # seconds that a peer has to read what is sent last
 
 _CREDENTIALS = struct.calcsize("3i")  # bytes: process, user, group
 
@@ -36,7 +36,7 @@ STRANGER = "a stranger"  # the name of a peer that showed no key
 
 
 class Visitor(NamedTuple):
-    """Who is at the other end, for people."""
+    """The peer at the other end, for people."""
 
     name: str  # of the key, or what it is where it has none
     place: str  # where it comes from
@@ -76,7 +76,7 @@ class SocketLink(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._place = "nowhere"  # until there is a peer
         self.source = ""  # that its peer is counted for
-        self.peer_pid: int | None = None  # the process at the other end of a unix socket, where the kernel tells
+        self.peer_pid: int | None = None  # the process at the other end of a unix socket, if the kernel says
         self.link: Link | None = None  # what a foreman knows of it
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -135,7 +135,7 @@ class SocketLink(asyncio.Protocol):
 
     @property
     def peer(self) -> Visitor:
-        """Who is at the other end, or was."""
+        """The peer at the other end, also when it is gone."""
         if self.key is None:
             return Visitor(self.role, self._place)
         return Visitor(self.key.name, self._place, self.key.role, self.key.id)
@@ -150,6 +150,12 @@ class SocketLink(asyncio.Protocol):
     def is_foreign(self) -> bool:
         """Whether another user is at the other end of a unix socket."""
         return self._transport is not None and is_foreign(self._transport.get_extra_info("socket"))
+
+
+def get_port(link: "Link") -> SocketLink:
+    """What carries a foreman's link, where it is one on a socket, as all are beside those of tests."""
+    assert isinstance(link.port, SocketLink)
+    return link.port
 
 
 def format_place(transport: asyncio.BaseTransport) -> str:
@@ -174,7 +180,7 @@ def is_foreign(sock: socket.socket | None) -> bool:
 
 
 def _ask_kernel(sock: socket.socket | None) -> tuple[int, int] | None:
-    """The process and the user at the other end of a unix socket, where the kernel tells."""
+    """The process and the user at the other end of a unix socket, if the kernel says."""
     if sock is None or sock.family != socket.AF_UNIX or not hasattr(socket, "SO_PEERCRED"):
         return None
     pid, user, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS))

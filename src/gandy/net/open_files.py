@@ -10,7 +10,7 @@ _before: list[tuple[int, int]] = []  # the limits of this process, from before t
 
 
 def limit_by_files(most: int) -> int:
-    """So many, or fewer where that would leave no files for others."""
+    """So many, or fewer where that would leave no files for anything else."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return most if soft == resource.RLIM_INFINITY else max(1, min(most, soft // FILES_SHARE))
 

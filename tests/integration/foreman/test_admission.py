@@ -12,8 +12,7 @@ import pytest
 from tests.e2e.forts import CLIENT_OFFERS
 from tests.free_ports import find_port
 
-from gandy.core import foreman as core_foreman
-from gandy.core import unknown_peers
+from gandy.core import liveness, unknown_peers
 from gandy.core.keyring import hash_secret, make_proof
 from gandy.core.policy import Policy
 from gandy.core.roles import CrewRole
@@ -41,7 +40,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 def _limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admission, "MAX_STRANGERS", MOST)
     monkeypatch.setattr(server, "MAX_SILENT_LINKS", MOST)
-    monkeypatch.setattr(core_foreman, "HELLO_SECONDS", 600.0)
+    monkeypatch.setattr(liveness, "HELLO_SECONDS", 600.0)
     monkeypatch.setattr(admission, "JOIN_SECONDS", 600.0)
     monkeypatch.setattr(tls, "HANDSHAKE_SECONDS", 600.0)
 
@@ -166,7 +165,7 @@ async def open_at(site: Site, door: str) -> Streams:
 def test_the_clock_cuts_only_peers_that_say_no_hello(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, door: str
 ) -> None:
-    monkeypatch.setattr(core_foreman, "HELLO_SECONDS", 0.5)
+    monkeypatch.setattr(liveness, "HELLO_SECONDS", 0.5)
 
     async def test() -> None:
         async with a_site(tmp_path) as site:

@@ -8,7 +8,6 @@ from tests.integration.hostile.peers import Peer, a_foreman, run
 
 from gandy.core.extensions import PIECE, READ
 from gandy.core.steps import Question
-from gandy.foreman.questions import Questions
 from gandy.wire.messages import About, Extended
 
 SECONDS = 600.0  # no test waits for that long
@@ -25,14 +24,13 @@ def test_a_question_is_sent_at_once_whatever_was_sent_since_its_worker_was_found
             server = program.server
             worker = await Peer.connect_worker(tmp_path, About("w-1", "w", 2))
             await worker.hear()
-            questions = Questions(server)
-            link = server.foreman.find_link("w-1")
+            questions = server.requests._questions
+            link = server.foreman.links.find("w-1")
             assert link is not None
-            server._flush()  # as the answer to another client would do
+            server.requests._messenger.flush()  # as the answer to another client would do
             asking = asyncio.create_task(questions.ask([Question(link, READ, b"question")], SECONDS))
             message = await worker.hear()
             assert message == Extended(READ, b"question")
-            server.on_message = lambda link, message: questions.on_answer(link, message)
             worker.send(Extended(PIECE, b"answer"), 1)
             assert await asking == [b"answer"]
             worker.abort()
@@ -45,11 +43,11 @@ def test_a_worker_that_left_since_it_was_found_is_not_waited_for(tmp_path: Path)
         async with a_foreman(tmp_path) as program:
             worker = await Peer.connect_worker(tmp_path, About("w-1", "w", 2))
             await worker.hear()
-            link = program.server.foreman.find_link("w-1")
+            link = program.server.foreman.links.find("w-1")
             assert link is not None
             worker.abort()
-            while link.name in program.server.foreman.links:
+            while link.name in program.server.foreman.links.by_name:
                 await asyncio.sleep(0)
-            assert await Questions(program.server).ask([Question(link, READ, b"question")], SECONDS) == [None]
+            assert await program.server.requests._questions.ask([Question(link, READ, b"question")], SECONDS) == [None]
 
     run(test())

@@ -83,7 +83,7 @@ class HandWorker:
 async def run(home: Path) -> None:
     program = ForemanProgram(str(home), "memory:", Policy(grace=0.2))
     await program.start()
-    store = program.server.store = program.server.committer.store = Turnstile()
+    store = program.server.committer.store = Turnstile()
     await store.open()
     worker = HandWorker(*await asyncio.open_unix_connection(home / "foreman.sock"))
     try:
@@ -93,7 +93,7 @@ async def run(home: Path) -> None:
             await client.submit("true", tasks=2)
             await worker.hear(1)
             call = client.call("hum")
-            await until_async(lambda: program.server.call_timers.switchboard.queued == 1, period=0)
+            await until_async(lambda: program.server.call_timers.switchboard.waiting.count == 1, period=0)
             store.gate.clear()
             store.reached.clear()
             beside = asyncio.create_task(client.submit("true", held=True))

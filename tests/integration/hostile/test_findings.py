@@ -14,14 +14,13 @@ from tests.integration.hostile.peers import Peer, a_foreman, a_worker, run
 
 from gandy import AsyncClient
 from gandy.core import requests as ask
-from gandy.core.links import Link
 from gandy.core.model import JobSpec, JobState, PythonSpec
 from gandy.core.roles import CrewRole
 from gandy.errors import Rejected
 from gandy.foreman.main import socket_address
+from gandy.foreman.request_queue import OpenRequest
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import MAX_PAYLOAD_BYTES, MAX_REQUESTS
-from gandy.talk.events import ExtensionReceived
 from gandy.wire.messages import About, Error, Ok
 
 SPEC = {"command": "true"}
@@ -177,20 +176,20 @@ def test_requests_end_with_their_link(tmp_path: Path) -> None:
         async with a_foreman(tmp_path) as program, a_client(tmp_path) as client:
             await client.submit("true", tasks=1_000_000, held=True)
             begun = asyncio.Event()
-            answer = program.requests._try
+            answer = program.server.requests._find_answer
             ended = []
 
-            async def slow(link: Link, message: ExtensionReceived) -> Any:
-                request = ask.decode_request(message.payload)
-                if isinstance(request, ask.ListTasks):
+            async def slow(request: OpenRequest) -> Any:
+                asked = ask.decode_request(request.message.payload)
+                if isinstance(asked, ask.ListTasks):
                     begun.set()
                     try:
                         await asyncio.Event().wait()
                     finally:
-                        ended.append(request)
-                return await answer(link, message)
+                        ended.append(asked)
+                return await answer(request)
 
-            program.requests._try = slow  # type: ignore[method-assign]
+            program.server.requests._find_answer = slow  # type: ignore[method-assign]
             peer = await Peer.connect_client(tmp_path, CrewRole.OBSERVER)
             for _ in range(200):
                 peer.send_request(ask.encode(ask.ListTasks(JobId(1), limit=10_000)))
@@ -201,7 +200,7 @@ def test_requests_end_with_their_link(tmp_path: Path) -> None:
                 while not ended:
                     await asyncio.sleep(0)
             assert len(ended) < 100  # and those behind them never began
-            assert not program.requests._tasks
+            assert not program.server.requests._tasks
 
     run(test())
 
@@ -210,25 +209,25 @@ def test_a_link_with_many_requests_is_not_read_further(tmp_path: Path) -> None:
     async def test() -> None:
         async with a_foreman(tmp_path) as program, a_client(tmp_path) as client:
             gate = asyncio.Event()
-            answer = program.requests._try
+            answer = program.server.requests._find_answer
             busy = most = 0
 
-            async def slow(link: Link, message: ExtensionReceived) -> Any:
-                request = ask.decode_request(message.payload)
+            async def slow(request: OpenRequest) -> Any:
+                asked = ask.decode_request(request.message.payload)
                 nonlocal busy, most
-                if isinstance(request, ask.GetStatus):
+                if isinstance(asked, ask.GetStatus):
                     busy += 1
                     most = max(most, busy)
                     await gate.wait()
                     busy -= 1
-                return await answer(link, message)
+                return await answer(request)
 
-            program.requests._try = slow  # type: ignore[method-assign]
+            program.server.requests._find_answer = slow  # type: ignore[method-assign]
             peer = await Peer.connect_client(tmp_path, CrewRole.CLIENT)
             for _ in range(20_000):  # more than the sockets hold
                 last = peer.send_request(ask.encode(ask.GetStatus()))
             async with asyncio.timeout(10):
-                while not (paused := [queue for queue in program.requests._queues.values() if queue._is_paused]):
+                while not (paused := [queue for queue in program.server.requests._queues.values() if queue._is_paused]):
                     await asyncio.sleep(0)
             assert [row async for row in client.jobs()] == []
             assert most == MAX_REQUESTS
@@ -286,7 +285,7 @@ def test_a_request_whose_handling_fails_is_answered(
                 raise error
 
             peer = await Peer.connect_client(tmp_path, CrewRole.CLIENT)
-            program.server.store.find_job = fail  # type: ignore[method-assign, assignment]
+            program.server.committer.store.find_job = fail  # type: ignore[method-assign, assignment]
             with caplog.at_level(logging.ERROR):
                 answer = await peer.ask(ask.ShowJob(JobId(1)))
             assert isinstance(answer, ask.RequestFailure)

@@ -287,7 +287,7 @@ def test_tasks_that_have_not_begun_are_retracted_and_others_not(crew: ServedFore
     assert crew.ask(ask.RetractTasks(job, (TaskNumber(1),))).tasks == ()
     crew.on_question = lambda _question: None
     assert crew.ask(ask.RetractTasks(job, (TaskNumber(1),))).tasks == ()
-    crew.foreman.on_cut(crew.foreman.links["link of w"], crew.now)
+    crew.foreman.on_cut(crew.foreman.links.by_name["link of w"], crew.now)
     assert crew.ask(ask.RetractTasks(job, (TaskNumber(1),))).tasks == ()
 
 

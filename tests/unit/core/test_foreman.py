@@ -5,9 +5,11 @@ from tests.ports import PlayedPort
 
 from gandy.core.effects import Give
 from gandy.core.extensions import FOREMAN_OFFERS
-from gandy.core.foreman import HEARTBEAT_EXPIRY, Foreman, NoPeerLog
+from gandy.core.foreman import Foreman
 from gandy.core.links import Link
+from gandy.core.liveness import HEARTBEAT_EXPIRY
 from gandy.core.model import AttemptKey, Cause, Ending, JobSpec
+from gandy.core.peer_log import PeerLog
 from gandy.core.policy import Policy
 from gandy.core.reactor import Reactor
 from gandy.core.reports import make_result
@@ -26,7 +28,7 @@ WORKING = FOREMAN_OFFERS & ~Extension.CLIENT
 ASKING = Extension.ATOMIC | Extension.CLIENT | Extension.CALLS
 
 
-class Watcher(NoPeerLog):
+class Watcher(PeerLog):
     def __init__(self) -> None:
         self.notes: list[str] = []
 
@@ -142,7 +144,7 @@ def test_a_link_of_an_older_protocol_carries_no_calls() -> None:
     link = crew.foreman.on_link(port, Credentials(), 0.0, V1ForemanSide())
     assert link.framing is None
     assert port.take()  # v1: the foreman speaks first
-    crew.foreman.greet(link)
+    crew.foreman.links.greet(link)
     assert port.take() == b""
     crew.foreman.on_data(link, b"nonsense that is long enough", 1.0)
     assert port.ends == ["close"]
@@ -153,13 +155,13 @@ def test_a_worker_that_comes_again_replaces_its_former_link() -> None:
     first = crew.worker("w", "one")
     second = crew.worker("w", "two")
     assert crew.ports["one"].ends == ["abort"]
-    assert crew.foreman.find_link("w") is second
+    assert crew.foreman.links.find("w") is second
     crew.foreman.on_cut(first, 2.0)
     crew.foreman.check()
-    assert crew.foreman.find_link("w") is second
+    assert crew.foreman.links.find("w") is second
     crew.foreman.on_cut(second, 3.0)
     crew.foreman.check()
-    assert crew.foreman.find_link("w") is None
+    assert crew.foreman.links.find("w") is None
     assert crew.watcher.notes == ["w on one", "w on two"]
 
 
@@ -188,29 +190,29 @@ def test_keys_that_are_revoked_or_expired_end_their_links() -> None:
     crew = Crew()
     for name, expires in (("a", None), ("b", 100.0), ("c", 50.0)):
         crew.connect(name, CrewRole.CLIENT, expires)
-    crew.foreman.cut_key("key of a")
-    crew.foreman.cut_expired(60.0)
+    crew.foreman.liveness.cut_key("key of a")
+    crew.foreman.liveness.cut_expired(60.0)
     last_words = [(port.ends, port.take()) for port in crew.ports.values()]
     revoked, expired = make_refusal(ErrorCode.REVOKED_KEY), make_refusal(ErrorCode.EXPIRED_KEY)
     assert last_words == [(["dismiss"], revoked), ([], b""), (["dismiss"], expired)]
     assert crew.watcher.notes == ["c expired"]
-    assert [link.name for link in crew.foreman.list_links("key of b")] == ["b"]
+    assert [link.name for link in crew.foreman.links.list_by_key("key of b")] == ["b"]
 
 
 def test_nothing_is_sent_to_a_link_that_is_gone() -> None:
     crew = Crew()
     client = crew.client("c")
-    assert crew.foreman.send(client, REPLY, b"reply", 1)
+    assert crew.foreman.links.send(client, REPLY, b"reply", 1)
     crew.foreman.on_cut(client, 2.0)
-    crew.foreman.flush()
-    crew.foreman.greet(client)
-    assert not crew.foreman.send(client, REPLY, b"reply", 1)
+    crew.foreman.links.flush()
+    crew.foreman.links.greet(client)
+    assert not crew.foreman.links.send(client, REPLY, b"reply", 1)
     assert crew.ports["c"].take() == b""
 
 
 def test_doors_are_heard_until_they_have_nothing_to_say() -> None:
     crew, gate = Crew(), Gate()
-    crew.foreman.doors.append(gate)
+    crew.foreman.switchboard.output.doors.append(gate)
     gate.left = 2
     crew.foreman.on_call_time(5.0)
     assert gate.told == [("time", 5.0), ("send", 2, 5.0), ("send", 1, 5.0), ("send", 0, 5.0)]
@@ -227,7 +229,7 @@ def test_calls_wait_for_slots_that_tasks_leave_and_get_them_before_the_next_comm
     worker, client = crew.worker("w", slots=1), crew.client("c")
     for seq in (1, 2):
         crew.foreman.on_data(client, a_call(seq), 2.0)
-    assert crew.foreman.switchboard.queued == 1
+    assert crew.foreman.switchboard.waiting.count == 1
     crew.foreman.share_slots(2.1)
     crew.ports["w"].take()
     crew.foreman.on_data(worker, calls.encode(calls.RESULT, calls.LAST | calls.WHOLE, 0, 0, b""), 3.0)
@@ -255,7 +257,7 @@ def test_a_peer_of_a_door_is_told_by_its_door() -> None:
     peer = crew.foreman.switchboard.add_peer(lambda _peer, data, now: told.append((data, now)))
     worker = crew.worker("w")
     crew.foreman.switchboard.on_frame(peer, calls.CALL, 0, 7, 0, calls.encode_target("ping") + b"x")
-    crew.foreman.flush_calls(2.0)
+    crew.foreman.switchboard.output.flush(2.0)
     assert crew.ports["w"].take() == a_call(0)
     answer = calls.encode(calls.RESULT, calls.LAST | calls.WHOLE, 0, 0, b"pong")
     crew.foreman.on_data(worker, answer, 3.0)
@@ -299,7 +301,7 @@ def test_calls_do_not_wait_for_a_store_that_takes_long() -> None:
     for send in batch.sends:
         crew.foreman.perform(send, {}, 1.0)
     crew.foreman.on_data(client, a_call(1), 2.0)
-    crew.foreman.flush()
+    crew.foreman.links.flush()
     crew.ports["w"].take()
     result = make_result(AttemptKey(JobId(1), TaskNumber(1), 1), Ending(cause=Cause.EXIT, exit_code=0))
     crew.foreman.on_data(worker, v2.encode(1, Extended(v2.RESULTS, payloads.encode([result]))), 3.0)

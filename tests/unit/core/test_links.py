@@ -9,9 +9,10 @@ from tests.ports import PlayedPort
 
 from gandy.core.effects import Acknowledge, Assignment, Dismiss, Give, KillAttempts, Recall
 from gandy.core.extensions import BEGUN, CAPACITY, FOREMAN_OFFERS, PING, PONG, Begun, Capacity, encode
-from gandy.core.foreman import Foreman, NoPeerLog
+from gandy.core.foreman import Foreman
 from gandy.core.links import Link
 from gandy.core.model import AttemptKey, Cause, Counts, Input, JobSpec, PythonSpec, TaskState
+from gandy.core.peer_log import PeerLog
 from gandy.core.policy import Policy
 from gandy.core.reactor import Reactor
 from gandy.core.records import Began, Ended, JobSet
@@ -49,7 +50,7 @@ KEY = AttemptKey(JobId(1), TaskNumber(1), 1)
 ABOUT = About("id1", "anna", 2, ("gpu",))
 
 
-class Watcher(NoPeerLog):
+class Watcher(PeerLog):
     """Notes why a peer is cut."""
 
     def __init__(self) -> None:
@@ -81,11 +82,11 @@ class Room:
 
     def feed(self, link: str, data: bytes, now: float) -> None:
         """Raises: RemoteProtocolError, where the peer is cut for it."""
-        self.foreman.on_data(self.foreman.links[link], data, now)
+        self.foreman.on_data(self.foreman.links.by_name[link], data, now)
         self.watcher.raise_refusal()
 
     def cut(self, link: str, now: float) -> None:
-        self.foreman.on_cut(self.foreman.links[link], now)
+        self.foreman.on_cut(self.foreman.links.by_name[link], now)
 
     def hear(self, seq: int, message: Message) -> None:
         self.feed("link", v2.encode(seq, message), 1.0)
@@ -103,7 +104,7 @@ class Room:
     def said(self) -> list[tuple[int, Message]]:
         decoder = v2.V2Decoder()
         decoder.allow(FOREMAN_OFFERS)
-        self.foreman.flush()
+        self.foreman.links.flush()
         decoder.receive_data(self.port.take())
         messages = []
         while (numbered := decoder.next_message()) is not None:
@@ -133,7 +134,7 @@ def test_a_gandy_worker_is_known_by_its_own_id() -> None:
 @pytest.mark.parametrize("hello", [Hello(2, ()), Hello(0, (), Extension.CLIENT)], ids=["a worker", "a client"])
 def test_a_peer_is_known_when_it_has_said_hello(hello: Hello) -> None:
     room = Room()
-    (link,) = room.foreman.links.values()
+    (link,) = room.foreman.links.by_name.values()
     assert not link.is_known
     room.hear(0, hello)
     assert link.is_known
@@ -214,7 +215,7 @@ def test_a_worker_that_refused_is_told_again_what_calls_share() -> None:
 
 
 def test_a_worker_need_not_remember_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gandy.core.links.MAX_TOLD", 1)
+    monkeypatch.setattr("gandy.core.link_tasks.MAX_TOLD", 1)
     room = a_gandy_room()
     room.submit(tasks=2, python=PythonSpec(shared=b"function"))
     assert [orders and orders.shared for orders in python_orders(room)] == [b"function", None]
@@ -414,7 +415,7 @@ def test_a_first_generation_worker_that_is_to_leave_uses_no_slot_that_comes_back
     room.feed("link2", v1.encode(Ok(1)), 3.0)
     room.foreman.batch.add(room.foreman.reactor.drain("plain-link2"))
     room.work()
-    room.foreman.flush()
+    room.foreman.links.flush()
     assert room.port.take().endswith(v1.encode(Stop(1)))
     room.feed("link2", v1.encode(Update(TaskResult(KEY.job, tasks[1].number, True, "done"))), 4.0)
     assert room.port.take() == v1.encode(Stop(1))
@@ -517,7 +518,7 @@ def test_tasks_are_had_back_from_a_worker_that_lets_them_wait() -> None:
     room = Room()
     room.hear(0, Hello(1, (), FOREMAN_OFFERS & ~Extension.CLIENT, About("id1", "anna", 1, ahead=2)))
     room.submit(tasks=3)
-    assert len(room.foreman.links["link"].side.slots.running) == 3
+    assert len(room.foreman.links.by_name["link"].side.slots.running) == 3
     room.said()
     room.foreman.perform(Recall("id1", (KEY,)), {}, 1.0)
     ((_, message),) = room.said()
@@ -616,7 +617,7 @@ def test_a_client_is_not_a_worker() -> None:
     room = Room()
     room.hear(0, Hello(0, (), Extension.ATOMIC | Extension.CLIENT))
     room.hear(7, Extended(REQUEST, b"request"))
-    link = room.foreman.links["link"]
+    link = room.foreman.links.by_name["link"]
     assert link.is_client
     assert len(room.foreman.reactor.workers) == 0
     assert [(message.seq, message.payload) for message in link.inbox] == [(7, b"request")]
@@ -690,9 +691,9 @@ def test_a_v1_worker_works_too() -> None:
     room = Room(side)
     room.feed("link", v1.encode(Ok(1)), 1.0)
     room.submit(tasks=2)
-    room.foreman.flush()
+    room.foreman.links.flush()
     room.foreman.perform(KillAttempts("plain-link", (KEY,)), {}, 1.0)  # v1 has no word for it
-    assert room.foreman.links["link"].agreed is Extension.NONE
+    assert room.foreman.links.by_name["link"].agreed is Extension.NONE
     room.feed("link", v1.encode(Update(TaskResult(KEY.job, KEY.task, True, "done"))), 1.0)
     (record, *_) = room.work()
     assert isinstance(record, Ended)
@@ -704,7 +705,7 @@ def test_a_v1_worker_works_too() -> None:
 
 def greet(room: Room, link: str, key: str, worker: str = "id1", seq: int = 0) -> None:
     about = msgspec.structs.replace(ABOUT, id=worker)
-    if link not in room.foreman.links:
+    if link not in room.foreman.links.by_name:
         room.connect(link, ForemanSide(offers=FOREMAN_OFFERS), key)
     room.feed(link, v2.encode(seq, Hello(2, (), FOREMAN_OFFERS & ~Extension.CLIENT, about)), 1.0)
 
@@ -717,7 +718,7 @@ def test_a_worker_keeps_its_id_as_long_as_its_link() -> None:
     assert room.foreman.reactor.workers.find("id2") is None
     room.cut("link", 2.0)
     room.submit()
-    assert room.foreman.find_link("id1") is None
+    assert room.foreman.links.find("id1") is None
 
 
 def test_a_link_whose_hello_came_in_pieces_leaves_nothing_behind() -> None:
@@ -725,9 +726,9 @@ def test_a_link_whose_hello_came_in_pieces_leaves_nothing_behind() -> None:
     hello = v2.encode(0, Hello(2, (), FOREMAN_OFFERS & ~Extension.CLIENT, ABOUT))
     room.feed("link", hello[:20], 1.0)
     room.feed("link", hello[20:], 1.0)
-    assert room.foreman.find_link("id1") is room.foreman.links["link"]
+    assert room.foreman.links.find("id1") is room.foreman.links.by_name["link"]
     room.cut("link", 2.0)
-    assert room.foreman.find_link("plain-link") is room.foreman.find_link("id1") is None
+    assert room.foreman.links.find("plain-link") is room.foreman.links.find("id1") is None
 
 
 def test_an_id_belongs_to_the_key_that_it_came_with() -> None:
@@ -738,9 +739,9 @@ def test_an_id_belongs_to_the_key_that_it_came_with() -> None:
         greet(room, "b", "key b")
     assert caught.value.code is ErrorCode.WRONG_ROLE
     assert room.port.take()[-16:] == v2.encode(1, Error(ErrorCode.WRONG_ROLE))
-    assert room.foreman.find_link("id1") is room.foreman.links["a"]
+    assert room.foreman.links.find("id1") is room.foreman.links.by_name["a"]
     greet(room, "c", "key a")  # the same worker, on a new link
-    assert room.foreman.find_link("id1") is room.foreman.links["c"]
+    assert room.foreman.links.find("id1") is room.foreman.links.by_name["c"]
 
 
 @pytest.mark.parametrize(("key", "is_taken"), [("key a", True), ("key b", False)])
@@ -764,7 +765,7 @@ def test_an_id_is_free_again_when_its_worker_is_forgotten() -> None:
     greet(room, "a", "key a")
     room.cut("a", 2.0)
     greet(room, "b", "key b")
-    assert room.foreman.find_link("id1") is room.foreman.links["b"]
+    assert room.foreman.links.find("id1") is room.foreman.links.by_name["b"]
 
 
 def test_a_worker_of_an_earlier_foreman_comes_back_with_any_key() -> None:
@@ -772,7 +773,7 @@ def test_a_worker_of_an_earlier_foreman_comes_back_with_any_key() -> None:
     room.submit()
     room.foreman.reactor.restore_attempt(KEY, "id1", 1.0)
     greet(room, "a", "key a")
-    assert room.foreman.find_link("id1") is room.foreman.links["a"]
+    assert room.foreman.links.find("id1") is room.foreman.links.by_name["a"]
 
 
 @pytest.mark.parametrize(("key", "is_taken"), [("key a", True), ("key b", False)])
@@ -784,9 +785,9 @@ def test_a_plain_peer_is_the_absent_worker_only_with_its_key(key: str, is_taken:
     room.cut("a", 2.0)
     room.connect("b", ForemanSide(offers=FOREMAN_OFFERS), key)
     room.feed("b", v2.encode(0, Hello(0, (Task(KEY.task, a_job(1)),))), 3.0)
-    assert room.foreman.links["b"].worker == ("plain-a" if is_taken else "plain-b")
+    assert room.foreman.links.by_name["b"].worker == ("plain-a" if is_taken else "plain-b")
     room.feed("b", v2.encode(2, Hello(0, (Task(KEY.task, a_job(1)),))), 3.0)
-    assert room.foreman.links["b"].worker == ("plain-a" if is_taken else "plain-b")
+    assert room.foreman.links.by_name["b"].worker == ("plain-a" if is_taken else "plain-b")
 
 
 def report_end(room: Room, seq: int, identity: int) -> list[object]:

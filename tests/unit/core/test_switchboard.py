@@ -3,10 +3,11 @@
 import pytest
 from tests.crews import ClientSeat, Crew, Frame, WorkerSeat
 
+from gandy.core.call_dispatch import GRACE, LAST_ID
 from gandy.core.held import Held
 from gandy.core.model import AttemptKey
 from gandy.core.sharing import TURN
-from gandy.core.switchboard import GRACE, LAST_ID, Switchboard
+from gandy.core.switchboard import Switchboard
 from gandy.core.workers import WorkerInfo
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.ids import JobId, TaskNumber
@@ -92,9 +93,9 @@ def test_calls_that_come_together_wait_where_no_slot_is_free() -> None:
     crew = Crew()
     client, worker = crew.client(), crew.worker(slots=2)
     client.feed(plain_calls(1, 2, 3, 4, 5))
-    assert (worker.take(), crew.board.queued) == ([1, 2], 3)
+    assert (worker.take(), crew.board.waiting.count) == ([1, 2], 3)
     worker.feed(plain_results(0, 1))
-    assert (worker.take(), crew.board.queued) == ([3, 4], 1)
+    assert (worker.take(), crew.board.waiting.count) == ([3, 4], 1)
     assert client.results() == [(1, DONE), (2, DONE)]
 
 
@@ -123,7 +124,7 @@ def test_plain_calls_that_make_no_sense_are_refused_as_any_other(data: bytes, co
     with pytest.raises(RemoteProtocolError) as caught:
         client.feed(data)
     assert caught.value.code is code
-    crew.board.check()
+    crew.board.dispatcher.check()
     assert len(worker.take()) == (1 if code is ErrorCode.BAD_SEQ else 0)
 
 
@@ -133,7 +134,7 @@ def test_a_plain_result_of_no_call_is_refused_as_any_other() -> None:
     client.feed(plain_calls(1))
     with pytest.raises(RemoteProtocolError, match="not in progress"):
         worker.feed(plain_results(0, 0))
-    crew.board.check()
+    crew.board.dispatcher.check()
     assert client.results() == [(1, DONE)]
 
 
@@ -332,7 +333,7 @@ def test_a_returned_slot_goes_only_to_what_its_worker_offers(offers: tuple[str, 
 def test_a_new_worker_drains_the_queue_at_once() -> None:
     crew, _, _ = a_full_crew(waiting=3)
     assert crew.worker("new", slots=2).take() == [1, 2]
-    assert crew.board.queued == 1
+    assert crew.board.waiting.count == 1
 
 
 def test_one_call_too_many_is_busy() -> None:
@@ -344,7 +345,7 @@ def test_one_call_too_many_is_busy() -> None:
     assert (code, text) == (BUSY, "2 calls wait already, and no slot is free for ping")
     worker.end(0)
     client.call(4)
-    assert (client.results(), crew.board.queued) == ([(0, DONE)], 2)
+    assert (client.results(), crew.board.waiting.count) == ([(0, DONE)], 2)
 
 
 def test_one_byte_too_many_is_busy() -> None:
@@ -354,7 +355,7 @@ def test_one_byte_too_many_is_busy() -> None:
     assert client.results() == [(3, BUSY)]
     client.cancel(1)
     client.call(4)
-    assert (client.results(), crew.board.queued) == ([], 2)
+    assert (client.results(), crew.board.waiting.count) == ([], 2)
 
 
 def test_a_cast_that_finds_no_place_is_dropped() -> None:
@@ -362,7 +363,7 @@ def test_a_cast_that_finds_no_place_is_dropped() -> None:
     client.cast(2)
     assert (client.results(), list(client.peer.calls)) == ([], [0, 1])
     worker.end(0)
-    assert (worker.take(), crew.board.queued) == ([1], 0)
+    assert (worker.take(), crew.board.waiting.count) == ([1], 0)
 
 
 def test_a_client_that_still_sends_a_cast_hears_that_it_was_refused() -> None:
@@ -418,7 +419,7 @@ def test_an_expired_call_is_told_in_time() -> None:
     assert client.results() == []
     crew.pass_time(0.1)
     assert client.results() == [(1, EXPIRED), (3, EXPIRED)]
-    assert crew.board.queued == 2
+    assert crew.board.waiting.count == 2
     worker.end(0)
     assert worker.take() == [2]
 
@@ -439,7 +440,7 @@ def test_a_running_call_does_not_expire_here() -> None:
 def test_a_cancelled_call_that_waits_is_gone() -> None:
     crew, client, worker = a_full_crew(waiting=2)
     client.cancel(1)
-    assert crew.board.queued == 1
+    assert crew.board.waiting.count == 1
     worker.end(0)
     assert worker.take() == [2]
     assert client.results() == [(0, DONE)]
@@ -468,7 +469,7 @@ def test_a_client_that_is_gone_frees_what_waits_and_cancels_what_runs() -> None:
     other = crew.client()
     other.call(7)
     client.cut()
-    assert crew.board.queued == 1
+    assert crew.board.waiting.count == 1
     assert worker.take_others() == [Frame(calls.CANCEL, 0, worker.numbers[0])]
     worker.end(0)
     assert worker.take() == [7]
@@ -514,11 +515,11 @@ def test_a_worker_that_came_back_is_not_forgotten_with_its_old_link() -> None:
     client.call(2, worker="w")
     new = crew.worker(offers=["echo"])
     assert client.results() == [(2, LOST), (1, LOST)]  # the old link broke, and nobody has noticed
-    assert crew.board.list_offers("w") == ["echo"]
+    assert crew.board.dispatcher.offers.list_names("w") == ["echo"]
     old.cut()
-    assert crew.board.list_offers("w") == ["echo"]
+    assert crew.board.dispatcher.offers.list_names("w") == ["echo"]
     new.cut()
-    assert crew.board.list_offers("w") == []
+    assert crew.board.dispatcher.offers.list_names("w") == []
 
 
 def test_a_link_that_called_itself_can_be_cut() -> None:
@@ -528,7 +529,7 @@ def test_a_link_that_called_itself_can_be_cut() -> None:
         worker.say(calls.CALL, 0, seq, 0, calls.encode_target("ping"))
     worker.say(calls.CALL, calls.DIRECT, 3, 0, calls.encode_target("ping", "w"))
     worker.cut()
-    assert (crew.board.queued, crew.board.touched) == (0, set())
+    assert (crew.board.waiting.count, crew.board.touched) == (0, set())
     assert worker.peer.calls == worker.peer.serves == {}
 
 
@@ -560,7 +561,7 @@ def test_a_direct_call_waits_for_its_worker_in_order() -> None:
     client.call(1, worker="a")
     client.call(2, worker="a")
     client.call(3, worker="a")
-    assert (a.take(), b.take(), crew.board.queued) == ([1], [], 2)
+    assert (a.take(), b.take(), crew.board.waiting.count) == ([1], [], 2)
     client.call(4)
     client.call(5)
     assert b.take() == [4]
@@ -614,7 +615,7 @@ def test_a_waiting_direct_call_is_lost_with_its_worker() -> None:
     client.cast(2, worker="w")
     worker.cut()
     assert client.results() == [(1, LOST), (0, LOST)]
-    assert crew.board.queued == 0
+    assert crew.board.waiting.count == 0
 
 
 def test_a_cancelled_direct_call_waits_no_more() -> None:
@@ -622,7 +623,7 @@ def test_a_cancelled_direct_call_waits_no_more() -> None:
     client.call(1, worker="w")
     client.call(2, worker="w")
     client.cancel(1)
-    assert crew.board.queued == 1
+    assert crew.board.waiting.count == 1
     worker.end(0)
     assert worker.take() == [2]
 
@@ -801,7 +802,7 @@ def test_a_worker_may_have_more_slots_or_fewer() -> None:
     worker.announce("ping")
     assert worker.peer.count_free() == -2
     worker.end(0, 1)
-    assert (worker.take(), crew.board.queued) == ([], 1)
+    assert (worker.take(), crew.board.waiting.count) == ([], 1)
     worker.end(2)
     assert worker.take() == [3]
 
@@ -822,13 +823,13 @@ def test_offers_and_running_calls_can_be_listed() -> None:
     client, worker = crew.client(), crew.worker(slots=2, offers=["ping", "echo"])
     client.call(1)
     client.cast(2)
-    assert crew.board.list_offers("w") == ["echo", "ping"]
-    assert crew.board.count_running("w") == 2
+    assert crew.board.dispatcher.offers.list_names("w") == ["echo", "ping"]
+    assert len(worker.peer.serves) == 2
     worker.take()
     worker.end(1)
-    assert crew.board.count_running("w") == 1
+    assert len(worker.peer.serves) == 1
     assert (worker.account.slots.total, worker.account.slots.busy) == (2, 1)
-    assert (crew.board.list_offers("nobody"), crew.board.count_running("nobody")) == ([], 0)
+    assert crew.board.dispatcher.offers.list_names("nobody") == []
 
 
 # Answers before the end
@@ -837,7 +838,7 @@ def test_offers_and_running_calls_can_be_listed() -> None:
 def test_a_worker_may_answer_and_keep_the_slot() -> None:
     crew, client, worker = a_full_crew(waiting=1)
     crew.board.on_answer(worker.peer, worker.numbers[0], calls.WHOLE, DONE)
-    crew.board.check()
+    crew.board.dispatcher.check()
     assert client.results() == [(0, DONE)]
     assert worker.take() == []
     client.call(0)  # the number is free
@@ -849,7 +850,7 @@ def test_a_worker_may_answer_and_keep_the_slot() -> None:
 def test_a_worker_may_return_the_slot_before_it_answers() -> None:
     crew, client, worker = a_full_crew(waiting=2)
     crew.board.release(worker.peer, worker.numbers[0])
-    crew.board.check()
+    crew.board.dispatcher.check()
     assert worker.take() == [1]
     worker.end(0)
     assert client.results() == [(0, DONE)]
@@ -869,7 +870,7 @@ def test_an_answer_that_nobody_wants_is_for_nobody() -> None:
 
 
 def test_a_cast_costs_a_slot_and_has_no_result() -> None:
-    crew, client, worker = a_full_crew()
+    _, client, worker = a_full_crew()
     client.cast(0)
     client.cast(0)  # it needs no number of its own
     worker.end(0)
@@ -879,7 +880,7 @@ def test_a_cast_costs_a_slot_and_has_no_result() -> None:
     assert worker.take() == [0]
     worker.end(0)
     assert client.results() == [(0, DONE)]
-    assert crew.board.count_running("w") == 0
+    assert len(worker.peer.serves) == 0
 
 
 def test_a_large_cast_is_known_until_all_of_it_has_come() -> None:
@@ -940,7 +941,7 @@ def test_arguments_that_come_while_the_call_waits_follow_it() -> None:
     assert client.results() == [(0, DONE)]
     client.cancel(1)
     client.cancel(2)
-    assert crew.board.queued == 0
+    assert crew.board.waiting.count == 0
 
 
 def test_arguments_of_a_call_that_is_over_are_dropped() -> None:
@@ -977,7 +978,7 @@ def test_arguments_are_sent_as_there_is_credit_and_one_frame_more(is_waiting: bo
         client.body(1)
     assert caught.value.code is ErrorCode.TOO_LONG
     client.cut()
-    assert crew.board.queued == 0
+    assert crew.board.waiting.count == 0
     bodies = [frame for frame in worker.hear() if frame.kind == calls.BODY]
     assert len(bodies) == (0 if is_waiting else pieces)
 
@@ -1003,11 +1004,11 @@ def test_arguments_of_calls_that_wait_have_a_limit_together() -> None:
     client.cast(3, flags=MORE)
     client.body(1, bytes(50))
     client.body(2, bytes(50))
-    assert (client.results(), crew.board.queued) == ([(2, BUSY)], 2)
+    assert (client.results(), crew.board.waiting.count) == ([(2, BUSY)], 2)
     client.body(3, bytes(50), last=True)
-    assert (client.results(), crew.board.queued) == ([], 1)  # nobody waits for the end of a whole cast
+    assert (client.results(), crew.board.waiting.count) == ([], 1)  # nobody waits for the end of a whole cast
     client.body(1, bytes(50))
-    assert (client.results(), crew.board.queued) == ([(1, BUSY)], 0)
+    assert (client.results(), crew.board.waiting.count) == ([(1, BUSY)], 0)
     client.body(1, b"under way", last=True)
     worker.end(0)
     assert worker.take() == []
@@ -1086,10 +1087,10 @@ def test_room_that_nobody_waits_for_is_found_by_the_next_call() -> None:
     assert worker.take() == [2]
 
 
-def test_room_on_a_worker_that_is_not_here_is_nobodys() -> None:
+def test_room_on_a_link_that_is_not_a_workers_is_nobodys() -> None:
     crew, _, _ = a_full_crew(waiting=1)
-    crew.board.on_room("nobody", 1.0)
-    assert crew.board.queued == 1
+    crew.board.dispatcher.drain(crew.board.add_peer(), 1.0)
+    assert crew.board.waiting.count == 1
 
 
 def test_nothing_happens_when_jobs_leave_slots_that_nobody_needs() -> None:
@@ -1106,7 +1107,7 @@ def test_reserved_slots_are_free_however_many_jobs_there_are() -> None:
     worker.use(9)  # with those that wait on it
     client.call(1)
     client.call(2)
-    assert (worker.take(), crew.board.queued) == ([1], 1)
+    assert (worker.take(), crew.board.waiting.count) == ([1], 1)
 
 
 def test_calls_that_wait_have_jobs_leave_half_of_their_slots() -> None:
@@ -1115,7 +1116,7 @@ def test_calls_that_wait_have_jobs_leave_half_of_their_slots() -> None:
     for seq in range(4):
         client.call(seq)
     assert worker.take() == [0]
-    assert crew.board.needs_ticks
+    assert crew.board.dispatcher.needs_ticks
     crew.share()
     assert worker.take_others() == [Frame(calls.YIELD, 0, 1, 2)]
     crew.share(TURN)
@@ -1133,10 +1134,10 @@ def test_slots_go_back_to_jobs_when_no_call_needs_them() -> None:
     crew.share()
     worker.yield_slots(1, 1)
     assert worker.take() == [1]
-    assert crew.board.needs_ticks
+    assert crew.board.dispatcher.needs_ticks
     crew.share()
     assert [frame[2:4] for frame in worker.take_others()] == [(1, 1), (2, 0)]
-    assert (worker.peer.slots.yielded, crew.board.needs_ticks) == (0, False)
+    assert (worker.peer.slots.yielded, crew.board.dispatcher.needs_ticks) == (0, False)
 
 
 def test_jobs_know_what_calls_have_of_their_slots() -> None:
@@ -1163,7 +1164,7 @@ def test_an_old_link_that_ends_late_changes_nothing() -> None:
     new = WorkerSeat(crew.board, "w", 1, account=old.account)
     new.announce("ping")
     client.call(1)
-    assert new.before is old.peer
+    assert crew.board.dispatcher.offers.workers == {"w": new.peer}
     old.cut()
     assert (new.take(), old.account.slots.lent, client.results()) == ([1], 1, [])
 
@@ -1309,7 +1310,7 @@ def test_a_worker_that_was_asked_may_be_lost() -> None:
     crew.share()
     worker.cut()
     client.cancel(1)
-    assert (crew.board.needs_ticks, crew.board.touched) == (False, set())
+    assert (crew.board.dispatcher.needs_ticks, crew.board.touched) == (False, set())
 
 
 def test_a_draining_worker_gets_nothing_new() -> None:
@@ -1323,7 +1324,7 @@ def test_a_draining_worker_gets_nothing_new() -> None:
     assert worker.take() == [1]
     worker.end(1)
     worker.use(0)
-    assert (worker.take(), crew.board.queued) == ([], 2)
+    assert (worker.take(), crew.board.waiting.count) == ([], 2)
     assert crew.worker("other", slots=2).take() == [2, 3]
 
 
@@ -1410,10 +1411,10 @@ def test_other_kinds_are_unknown(kind: int) -> None:
 
 def test_a_switchboard_where_nothing_happens_needs_no_ticks() -> None:
     board = Switchboard(0.0)
-    board.on_time(1.0)
-    board.share(1.0)
-    board.check()
-    assert (board.needs_ticks, board.queued) == (False, 0)
+    board.dispatcher.on_time(1.0)
+    board.dispatcher.share(1.0)
+    board.dispatcher.check()
+    assert (board.dispatcher.needs_ticks, board.waiting.count) == (False, 0)
 
 
 # Times
@@ -1484,7 +1485,7 @@ def test_where_nobody_knows_the_time_a_call_with_a_time_is_refused_at_once() -> 
 def test_a_new_link_of_a_worker_knows_no_time_until_it_says_so() -> None:
     crew, client, (worker,) = a_timed_crew("w1")
     assert worker.account.knows_time
-    crew.board.on_worker(crew.board.add_peer(), worker.account)
+    crew.board.dispatcher.on_worker(crew.board.add_peer(), worker.account, 1.0)
     assert not worker.account.knows_time
     client.call(1, at=AT, worker="w1")
     assert client.results() == [(1, LOST)]

@@ -100,7 +100,7 @@ class BrokerWorkers:
             worker.slot = JobSlot(self._board, peer, worker.id, self._command, self._held)
             self._by_peer[peer] = worker
             worker.account = self._registry.add(WorkerInfo(worker.id, worker.id.partition("/")[2], slots=0))
-            self._board.on_worker(peer, worker.account)
+            self._board.dispatcher.on_worker(peer, worker.account, self._board.now)
         if not worker.slot.peer.offers:
             self._announce(worker.slot.peer, [Offer(self._command)])
 
@@ -117,7 +117,7 @@ class BrokerWorkers:
         if not worker.has_left or (worker.slot is not None and worker.slot.call is not None):
             return
         if worker.slot is not None:
-            self._board.on_cut(worker.slot.peer, now)
+            self._board.dispatcher.on_cut(worker.slot.peer, now)
             del self._by_peer[worker.slot.peer]
             worker.slot = worker.account = None
             self._registry.remove(worker.id)

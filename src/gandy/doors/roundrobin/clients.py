@@ -7,8 +7,9 @@ client.
 
 from collections import deque
 
+from gandy.core.call_dispatch import LAST_ID
 from gandy.core.calls import Call, OnOut, Peer
-from gandy.core.switchboard import LAST_ID, Switchboard
+from gandy.core.switchboard import Switchboard
 from gandy.doors.limits import MAX_FLOW_BYTES
 from gandy.doors.roundrobin.client_requests import ClientRequest, QueueClient, Responder, SendFrames
 from gandy.doors.roundrobin.client_streams import ClientStreams
@@ -98,7 +99,7 @@ class Clients:
             if not request.is_cast:
                 self._forget(request)
         self.peers.discard(client.peer)
-        self._board.on_cut(client.peer, now)
+        self._board.dispatcher.on_cut(client.peer, now)
         client.waiting = deque(request for request in client.waiting if request.is_cast)
         self._gone.add(client)
         self._submit_waiting(client)

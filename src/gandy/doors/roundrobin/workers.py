@@ -70,7 +70,7 @@ class Workers:
     def list(self) -> list[tuple[bytes, int]]:
         """Registered workers with their free slots, in the order of their turns."""
         here = [worker for worker in self._workers.values() if not worker.is_leaving]
-        here.sort(key=lambda worker: self._board.next_turn(worker.peer))
+        here.sort(key=lambda worker: self._board.dispatcher.offers.next_turn(worker.peer))
         return [(worker.id, worker.free) for worker in here]
 
     def list_slots(self) -> dict[bytes, int]:
@@ -111,7 +111,7 @@ class Workers:
         peer = self._board.add_peer(self._on_out)
         name = name_peer(ROUND_ROBIN, routing_id)
         account = self._registry.add(WorkerInfo(name, name.partition("/")[2], 0))
-        self._board.on_worker(peer, account)
+        self._board.dispatcher.on_worker(peer, account, self._board.now)
         calls = WorkerCalls(routing_id, peer, self._parts, now)
         worker = self._workers[routing_id] = self._by_peer[peer] = RegisteredWorker(
             routing_id, peer, account, calls, now
@@ -130,7 +130,7 @@ class Workers:
         total = min(slots + worker.peer.slots.by_calls, MAX_SLOTS)
         is_offering = not worker.is_leaving and (total or worker.slots)
         offers = tuple(Offer(entry.name) for entry in self._parts.codes) if is_offering else ()
-        self._board.announce(worker.peer, Announcement(total, total, offers), self._board.now)
+        self._board.dispatcher.announce(worker.peer, Announcement(total, total, offers), self._board.now)
 
     def deregister(self, routing_id: bytes, now: Monotonic) -> None:
         """It gets no more calls; those that it has may still be answered."""
@@ -167,7 +167,7 @@ class Workers:
         self._announce(worker)  # first, or it would be given the calls that it refuses
         worker.calls.refuse_unbegun(set(undelivered))
         del self._workers[worker.id], self._by_peer[worker.peer]
-        self._board.on_cut(worker.peer, now)
+        self._board.dispatcher.on_cut(worker.peer, now)
         self._registry.remove(worker.account.info.id)
         self.on_change()
 

@@ -39,7 +39,7 @@ class BrokerHarness:
             peers[0].out.clear()
             assert peers[0].on_out is not None
             peers[0].on_out(peers[0], data, self.now)
-        self.board.check()
+        self.board.dispatcher.check()
         self.door.workers.check()
 
     def say(self, name: bytes, *messages: list[bytes]) -> None:
@@ -124,7 +124,7 @@ def test_a_worker_that_says_ready_or_ping_is_registered_and_gets_a_pong(
     harness.say(b"w", word)
     assert harness.sent() == [(b"w", b"PONG")]
     assert harness.registry.workers["pingpong/w"].info == WorkerInfo("pingpong/w", "w", 0)
-    assert harness.board.list_offers("pingpong/w") == ["job"]
+    assert harness.board.dispatcher.offers.list_names("pingpong/w") == ["job"]
 
 
 def test_a_ping_with_a_count_gets_a_pong_with_that_count(harness: BrokerHarness) -> None:
@@ -145,7 +145,7 @@ def test_a_silent_worker_is_removed_without_exit(harness: BrokerHarness) -> None
     assert harness.registry.workers
     harness.pass_time(0.1)
     assert not harness.registry.workers
-    assert harness.board.list_offers("pingpong/w") == []
+    assert harness.board.dispatcher.offers.list_names("pingpong/w") == []
     assert harness.sent() == [(b"w", b"PONG")]
 
 
@@ -214,7 +214,7 @@ def test_an_invalid_message_is_counted_and_registers_no_worker(harness: BrokerHa
 def test_a_job_and_its_result(busy: BrokerHarness) -> None:
     busy.say(b"w", [b"", b"\x00done"])
     assert busy.ends() == [(1, DONE, b"\x00done")]
-    assert busy.board.count_running("pingpong/w") == 0
+    assert not any(peer.serves for peer in busy.board.dispatcher.offers.workers.values())
     busy.call(2, "tëxt")
     assert busy.sent() == [(b"w", "tëxt".encode())]
     busy.say(b"w", [b"", b"PONG"])
@@ -509,7 +509,7 @@ def test_the_rest_of_a_cancelled_result_is_dropped(busy: BrokerHarness, has_left
     busy.client.cancel(1)
     busy.settle()
     assert bool(busy.registry.workers) != has_left
-    assert busy.board.count_running("pingpong/w") == 0
+    assert not any(peer.serves for peer in busy.board.dispatcher.offers.workers.values())
 
 
 # Answers that make no sense

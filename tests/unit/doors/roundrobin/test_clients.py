@@ -410,7 +410,7 @@ def test_so_many_clients_have_something_under_way(
 
 
 def test_where_too_much_waits_already_a_message_is_answered_at_once(harness: DoorHarness, client: Client) -> None:
-    harness.board._waiting.max_calls = 1
+    harness.board.waiting.max_calls = 1
     ids = [client.track(COPY) for _ in range(2)]
     assert [number for number, _ in client.failures()] == ids[1:]
 

@@ -168,7 +168,7 @@ def test_a_worker_enters_the_table_with_no_slots_for_jobs(harness: DoorHarness) 
     harness.worker(b"\xff\x00", 3)
     (info,) = [worker.info for worker in harness.registry.workers.values()]
     assert (info.id, info.name, info.slots) == ("roundrobin/%%ff00", "%%ff00", 0)
-    assert harness.board.list_offers(info.id) == ["copy", "feed", "once", "ping", "rr_stream"]
+    assert harness.board.dispatcher.offers.list_names(info.id) == ["copy", "feed", "once", "ping", "rr_stream"]
 
 
 def test_whatever_a_worker_says_is_a_sign_of_life(harness: DoorHarness) -> None:

@@ -155,7 +155,7 @@ class ActivityLog:
         self.traffic.on_in(frames[1:])
         workers, sender = self._door.workers, frames[0]
         message = _find_message(frames[1:])
-        was_here, queued = workers.has(sender), self._call_timers.switchboard.queued
+        was_here, queued = workers.has(sender), self._call_timers.switchboard.waiting.count
         word = message.args[0] if message is not None and message.args else b""
         if word == wire.DEREGISTER and was_here:
             self._leaving.add(name_peer(ROUND_ROBIN, sender))
@@ -166,12 +166,12 @@ class ActivityLog:
             self._log(f"Registered worker {format_address(sender)} with {slots} free slots")
         elif workers.has(sender) and not was_here:
             self._log(f"Found worker {format_address(sender)} again")
-        if self._call_timers.switchboard.queued > queued:
+        if self._call_timers.switchboard.waiting.count > queued:
             self._log_queue()
 
     def _log_queue(self) -> None:
         reason = "WARNING - All workers busy." if self._door.workers.list() else "No workers registered."
-        length = self._call_timers.switchboard.queued
+        length = self._call_timers.switchboard.waiting.count
         self._log(f"{reason} Message added to queue. Current queue length = {length}")
 
     def on_sent(self, frames: list[bytes]) -> None:
