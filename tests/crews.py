@@ -212,3 +212,20 @@ class Crew:
         self.board.now += seconds
         self.board.dispatcher.share(self.board.now)
         self.board.dispatcher.check()
+
+
+def a_full_crew(waiting: int = 0, **limits: int) -> tuple[Crew, ClientSeat, WorkerSeat]:
+    """A client, and a worker whose one slot has call 0; behind it calls from 1 on wait."""
+    crew = Crew(**limits)
+    client, worker = crew.client(), crew.worker()
+    for seq in range(waiting + 1):
+        client.call(seq)
+    assert worker.take() == [0]
+    return crew, client, worker
+
+
+def used_by_jobs(crew: Crew, slots: int = 1, reserved: int = 0) -> WorkerSeat:
+    """A worker whose slots jobs have, all that they may have."""
+    worker = crew.worker(slots=slots, reserved=reserved)
+    worker.use(slots - reserved)
+    return worker

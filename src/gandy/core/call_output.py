@@ -55,5 +55,6 @@ class CallOutput:
             peer.out.clear()
             if peer.write is not None:
                 peer.write(data)
-            elif peer.on_out is not None:
+            else:
+                assert peer.on_out is not None, "a peer has a link or came in by a door"
                 peer.on_out(peer, data, now)

@@ -2,47 +2,18 @@
 
 import pytest
 from tests.ports import PlayedPort
+from tests.unit.core.linked import Crew
 
 from gandy.core.effects import Give
-from gandy.core.extensions import FOREMAN_OFFERS
-from gandy.core.foreman import Foreman
-from gandy.core.links import Link
-from gandy.core.liveness import HEARTBEAT_EXPIRY
 from gandy.core.model import AttemptKey, Cause, Ending, JobSpec
-from gandy.core.peer_log import PeerLog
-from gandy.core.policy import Policy
-from gandy.core.reactor import Reactor
 from gandy.core.reports import make_result
 from gandy.core.requests import REPLY
-from gandy.core.roles import Credentials, CrewRole, make_refusal
+from gandy.core.roles import Credentials, CrewRole
 from gandy.core.workers import WorkerInfo
 from gandy.doors.v1.foreman import V1ForemanSide
-from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.ids import JobId, TaskNumber
-from gandy.limits import HELLO_SECONDS
 from gandy.wire import calls, payloads, v2
-from gandy.wire.calls import Offer
-from gandy.wire.messages import About, Extended, Extension, Hello, Message
-
-WORKING = FOREMAN_OFFERS & ~Extension.CLIENT
-ASKING = Extension.ATOMIC | Extension.CLIENT | Extension.CALLS
-
-
-class Watcher(PeerLog):
-    def __init__(self) -> None:
-        self.notes: list[str] = []
-
-    def on_worker(self, link: Link, worker: WorkerInfo) -> None:
-        self.notes.append(f"{worker.id} on {link.name}")
-
-    def on_refused(self, link: Link, error: RemoteProtocolError) -> None:
-        self.notes.append(f"{link.name} refused: {error.code.name}")
-
-    def on_expired(self, link: Link) -> None:
-        self.notes.append(f"{link.name} expired")
-
-    def on_silent(self, worker: WorkerInfo) -> None:
-        self.notes.append(f"{worker.id} silent")
+from gandy.wire.messages import Extended
 
 
 class Gate:
@@ -62,36 +33,6 @@ class Gate:
 
     def dismiss(self, worker: str, immediate: bool, now: float) -> None:
         self.told.append(("dismiss", worker, immediate, now))
-
-
-class Crew:
-    def __init__(self, max_silent: int = 10) -> None:
-        self.watcher = Watcher()
-        self.foreman = Foreman(Reactor(Policy(grace=10.0)), 0.0, self.watcher, max_silent)
-        self.ports: dict[str, PlayedPort] = {}
-
-    def connect(self, name: str, role: CrewRole = CrewRole.OWNER, expires: float | None = None) -> Link:
-        port = self.ports[name] = PlayedPort(name)
-        return self.foreman.on_link(port, Credentials(role, f"key of {name}", expires), 0.0)
-
-    def say(self, link: Link, message: Message, seq: int = 0, now: float = 1.0) -> None:
-        self.foreman.on_data(link, v2.encode(seq, message), now)
-        self.foreman.check()
-
-    def worker(self, name: str, link: str = "", slots: int = 2, offers: tuple[str, ...] = ("ping",)) -> Link:
-        port = self.ports[link or name] = PlayedPort(link or name)
-        found = self.foreman.on_link(port, Credentials(key=f"key of {name}"), 0.0)
-        self.say(found, Hello(slots, (), WORKING, About(name, name, slots)))
-        said = calls.encode_announcement(slots, 0, [Offer(offer) for offer in offers])
-        self.foreman.on_data(found, calls.encode(calls.ANNOUNCE, 0, 0, 0, said), 1.0)
-        self.ports[found.name].take()
-        return found
-
-    def client(self, name: str, role: CrewRole = CrewRole.CLIENT) -> Link:
-        found = self.connect(name, role)
-        self.say(found, Hello(0, (), ASKING))
-        self.ports[name].take()
-        return found
 
 
 def a_call(seq: int) -> bytes:
@@ -165,40 +106,6 @@ def test_a_worker_that_comes_again_replaces_its_former_link() -> None:
     assert crew.watcher.notes == ["w on one", "w on two"]
 
 
-def test_peers_that_say_nothing_are_cut() -> None:
-    crew = Crew(max_silent=2)
-    for name in ("a", "b"):
-        crew.connect(name)
-    assert crew.ports["a"].ends == ["abort"]  # half of those that there may be, from one address
-    crew.worker("w")
-    crew.foreman.on_time(HELLO_SECONDS + 1.0)
-    assert [crew.ports[name].ends for name in ("b", "w")] == [["abort"], []]
-
-
-def test_a_worker_that_falls_silent_is_cut() -> None:
-    crew = Crew()
-    worker = crew.worker("w")
-    crew.foreman.on_time(2.0)
-    crew.foreman.on_data(worker, calls.encode(calls.CANCEL, 0, 1), 10.0)
-    crew.foreman.on_time(1.0 + HEARTBEAT_EXPIRY + 0.5)
-    assert crew.ports["w"].ends == []
-    crew.foreman.on_time(10.0 + HEARTBEAT_EXPIRY + 0.5)
-    assert (crew.ports["w"].ends, crew.watcher.notes[-1]) == (["abort"], "w silent")
-
-
-def test_keys_that_are_revoked_or_expired_end_their_links() -> None:
-    crew = Crew()
-    for name, expires in (("a", None), ("b", 100.0), ("c", 50.0)):
-        crew.connect(name, CrewRole.CLIENT, expires)
-    crew.foreman.liveness.cut_key("key of a")
-    crew.foreman.liveness.cut_expired(60.0)
-    last_words = [(port.ends, port.take()) for port in crew.ports.values()]
-    revoked, expired = make_refusal(ErrorCode.REVOKED_KEY), make_refusal(ErrorCode.EXPIRED_KEY)
-    assert last_words == [(["dismiss"], revoked), ([], b""), (["dismiss"], expired)]
-    assert crew.watcher.notes == ["c expired"]
-    assert [link.name for link in crew.foreman.links.list_by_key("key of b")] == ["b"]
-
-
 def test_nothing_is_sent_to_a_link_that_is_gone() -> None:
     crew = Crew()
     client = crew.client("c")
@@ -263,16 +170,6 @@ def test_a_peer_of_a_door_is_told_by_its_door() -> None:
     crew.foreman.on_data(worker, answer, 3.0)
     assert told == [(calls.encode(calls.RESULT, calls.LAST | calls.WHOLE, 7, 0, b"pong"), 3.0)]
     crew.foreman.check()
-
-
-def test_workers_are_looked_at_only_when_one_of_them_may_be_silent() -> None:
-    crew = Crew()
-    worker = crew.worker("w")
-    crew.foreman.on_time(2.0)
-    assert worker.peer.worker is not None
-    worker.peer.worker.last_heard = -100.0
-    crew.foreman.on_time(3.0)
-    assert crew.ports["w"].ends == []
 
 
 def a_result(seq: int = 0) -> bytes:

@@ -421,6 +421,18 @@ def test_a_first_generation_worker_that_is_to_leave_uses_no_slot_that_comes_back
     assert room.port.take() == v1.encode(Stop(1))
 
 
+def test_a_first_generation_worker_that_must_leave_at_once_is_not_told_again() -> None:
+    room, tasks = a_plain_room_with_two_tasks()
+    room.connect("link2", V1ForemanSide())
+    room.feed("link2", v1.encode(Ok(1)), 3.0)
+    room.foreman.batch.add(room.foreman.reactor.drain("plain-link2", immediate=True))
+    room.work()
+    room.foreman.links.flush()
+    assert room.port.take()
+    room.feed("link2", v1.encode(Update(TaskResult(KEY.job, tasks[1].number, True, "done"))), 4.0)
+    assert room.port.take() == b""
+
+
 def test_a_plain_peer_cannot_tell_of_what_a_named_worker_has() -> None:
     room = a_gandy_room()
     room.submit()
