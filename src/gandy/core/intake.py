@@ -8,12 +8,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gandy.core import requests as ask
-from gandy.core.clocks import compute_shared
 from gandy.core.effects import Effect
 from gandy.core.foreman import Foreman
 from gandy.core.jobs import ActiveJob
 from gandy.core.links import Link
 from gandy.core.model import JobSpec, JobState
+from gandy.core.offsets import compute_shared
 from gandy.core.placeholders import check_command
 from gandy.core.records import LinesAdded, LinesDropped
 from gandy.core.refusal import Refusal

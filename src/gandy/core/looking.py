@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from typing import Final, TypeVar, assert_never
 
 from gandy.core import requests as ask
-from gandy.core.clocks import compute_shared
 from gandy.core.explain import explain_ends, explain_waiting
 from gandy.core.foreman import Foreman
 from gandy.core.model import Cause, Ending, JobState, TaskState
+from gandy.core.offsets import compute_shared
 from gandy.core.outputs import Outputs
 from gandy.core.refusal import Refusal
 from gandy.core.rows import CHARACTER_BYTES, ROW_BYTES, JobRow, TaskRow, take_page

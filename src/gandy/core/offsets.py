@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from gandy.core.model import JobSpec
-from gandy.moments import Monotonic, Wall
+from gandy.moments import Monotonic, Shared, Wall
 
 
 class ClockOffsets(Struct, eq=False):
@@ -24,3 +24,8 @@ class ClockOffsets(Struct, eq=False):
         """
         is_same_boot = self.boot and spec.boot == self.boot
         return spec.boot_ahead if is_same_boot else spec.clock_ahead + self.wall_ahead
+
+
+def compute_shared(now: Monotonic, ahead: float) -> Shared:
+    """The shared time at `now`, if it is so far ahead."""
+    return Shared(float(now) + ahead)
