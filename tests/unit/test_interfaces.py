@@ -17,7 +17,7 @@ def test_addresses_that_others_reach_and_that_stay_are_listed() -> None:
     assert list(parse_inet6(LINES)) == ["fd77::1", "2001:db8::7"]
 
 
-def test_an_address_that_somebody_chose_stands_for_itself() -> None:
+def test_an_address_that_a_user_chose_stands_for_itself() -> None:
     chosen = Address("tcp", "hut.example", 5429)
     assert list_reachable(chosen) == [chosen]
 

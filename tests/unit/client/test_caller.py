@@ -1,4 +1,4 @@
-"""Simple calls: what becomes of results for futures that somebody cancelled."""
+"""Simple calls: what becomes of results for futures that the program cancelled."""
 
 import asyncio
 import gc
@@ -49,7 +49,7 @@ def run(test: Any) -> list[dict[str, Any]]:
 
         await test(link, Caller(get_link, lambda: link, get_shared_time, Rejected))
         await asyncio.sleep(0)
-        gc.collect()  # asyncio complains when a future is gone that nobody asked
+        gc.collect()  # asyncio complains when a future with an exception is gone unread
 
     asyncio.run(go())
     return complaints

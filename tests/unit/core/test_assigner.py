@@ -75,7 +75,7 @@ def test_an_end_that_says_nothing_new_concerns_no_other_worker(ending: Ending, m
     crew = Played(*(an_eager_worker(name) for name in "ab"), policy=Policy(look_ahead=0.5, first_pace=1.0))
     for _ in range(4):
         crew.submit(a_spec())
-    monkeypatch.setattr(crew.reactor.workers, "in_turn", list)  # nobody is there who would be found
+    monkeypatch.setattr(crew.reactor.workers, "in_turn", list)  # so that a look would find no worker
     assert given(crew.reactor.on_results("a", [(key(), ending)], 1.1)) == {"a": [key(job=3)]}
 
 
@@ -91,7 +91,7 @@ def test_a_worker_takes_no_more_than_it_has_places() -> None:
 
 def test_only_quick_tasks_wait_on_a_worker() -> None:
     crew = Played(an_eager_worker(ahead=9), policy=Policy(look_ahead=0.5, first_pace=1.0))
-    assert given(crew.submit(a_spec(20))) == {"w": [key(1)]}  # nobody knows yet how long they take
+    assert given(crew.submit(a_spec(20))) == {"w": [key(1)]}  # it is not known yet how long they take
     slow = Ending(cause=Cause.EXIT, exit_code=0, started=5.0, ended=5.6)
     assert given(crew.end(key(1), slow)) == {"w": [key(2)]}
     quick = Ending(cause=Cause.EXIT, exit_code=0, started=5.0, ended=5.0)

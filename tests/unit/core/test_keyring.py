@@ -90,13 +90,13 @@ def test_keys_are_revoked_by_name_id_and_fingerprint_and_only_once(wanted: str) 
     assert [(key.name, key.revoked) for key in ring.list_keys()] == [("anna", 1.0), ("bert", None)]
 
 
-def test_what_nobody_has_cannot_be_revoked() -> None:
+def test_what_was_never_given_cannot_be_revoked() -> None:
     with pytest.raises(Rejected, match="no key and no invitation is called anna"):
         Keyring().revoke("anna", 1.0)
 
 
 def test_a_full_ring_drops_the_key_that_has_been_bad_for_longest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise whoever filled it would keep everybody else out, also when all its keys are revoked."""
+    """Otherwise a client that filled it would keep all others out, also when all its keys are revoked."""
     monkeypatch.setattr(keyring, "MAX_KEYS", 3)
     ring = Keyring()
     for number in (1, 2, 3):

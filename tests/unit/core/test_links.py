@@ -141,7 +141,7 @@ def test_a_peer_is_known_when_it_has_said_hello(hello: Hello) -> None:
 
 
 @pytest.mark.parametrize("door", ["roundrobin/", "pingpong/"])
-def test_nobody_poses_as_a_worker_of_another_door(door: str) -> None:
+def test_no_worker_poses_as_one_of_another_door(door: str) -> None:
     with pytest.raises(RemoteProtocolError, match="another door"):
         Room().hear(0, Hello(2, (), FOREMAN_OFFERS & ~Extension.CLIENT, msgspec.structs.replace(ABOUT, id=f"{door}w")))
 
@@ -287,7 +287,7 @@ def test_a_plain_result_counts_for_the_attempt_that_was_given(success: bool, sta
     assert (record.attempt, record.state) == (KEY, state)
 
 
-def test_a_result_that_nobody_asked_for_is_acknowledged_and_nothing_else() -> None:
+def test_an_unknown_result_is_acknowledged_and_nothing_else() -> None:
     room = Room()
     room.hear(0, Hello(1))
     room.said()

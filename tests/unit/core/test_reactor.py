@@ -502,7 +502,7 @@ def test_what_a_worker_held_that_was_told_to_leave_at_once_is_no_crash() -> None
     crew = Played(a_worker("a", 1), policy=Policy(crash_limit=1))
     crew.submit(a_spec(1))
     assert crew.reactor.drain("a", immediate=True) == [Dismiss("a", immediate=True)]
-    effects = crew.seen(crew.reactor.on_absent("a", 2.0))  # nobody waits for it
+    effects = crew.seen(crew.reactor.on_absent("a", 2.0))  # no task waits for it
     (record,) = [effect for effect in effects if isinstance(effect, Ended)]
     assert (record.ending.cause, record.state, record.crashes) == (Cause.WORKER_STOPPED, TaskState.WAITING, 0)
 
@@ -676,7 +676,7 @@ def test_former_workers_that_are_unknown_or_the_worker_itself_change_nothing() -
 
 
 def test_a_worker_that_is_here_keeps_what_another_one_does_not_report_for_it() -> None:
-    """Somebody copied its folder."""
+    """A user copied its folder."""
     crew = Played(a_worker("first"))
     crew.submit(a_spec(2))
     effects = crew.seen(crew.reactor.on_hello(a_worker("copy"), [key(1)], 2.0, ["first"]))

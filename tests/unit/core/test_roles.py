@@ -25,7 +25,7 @@ from gandy.wire.messages import About, Error, Extension, Hello
 
 OWNER, CLIENT, WORKER, OBSERVER, ANYBODY = CrewRole
 
-# What changes nothing. Whoever adds a request decides here as well whether observers may make it.
+# What changes nothing. A programmer who adds a request decides here as well whether observers may make it.
 READING: set[type[ask.Request]] = {
     ask.WatchResults,
     ask.ListResults,

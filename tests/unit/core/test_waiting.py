@@ -33,7 +33,7 @@ def test_who_came_first_is_next_whatever_it_asks_for() -> None:
     assert (waiting.count, waiting.bytes, waiting.commands) == (0, 0, {})
 
 
-def test_nobody_is_next_where_no_slot_is_free() -> None:
+def test_no_call_is_next_where_no_slot_is_free() -> None:
     command = OfferedCommand(b"one", 0.0)
     peer, waiting = a_worker(command), WaitingCalls(10, 1_000)
     waiting.add(a_call(command), b"")

@@ -43,7 +43,7 @@ def test_an_entry_tells_who_did_what_and_from_where(tmp_path: Path, path: Path) 
     assert second == {"what": "held", "who": "owner", "from": "this machine", "job": 3}
 
 
-def test_nobody_else_can_read_it(tmp_path: Path, path: Path) -> None:
+def test_no_other_user_can_read_it(tmp_path: Path, path: Path) -> None:
     Audit(str(tmp_path)).note("held", OWNER)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 

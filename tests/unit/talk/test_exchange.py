@@ -375,7 +375,7 @@ def test_a_foreman_may_be_greeted_too() -> None:
     assert Side(Role.FOREMAN).hear((0, GREETING)) == []
 
 
-def test_nobody_is_greeted_in_the_middle() -> None:
+def test_no_peer_is_greeted_in_the_middle() -> None:
     with pytest.raises(RemoteProtocolError, match="answers nothing"):
         an_open_worker().hear((0, GREETING))
 
@@ -421,7 +421,7 @@ def test_answers_that_the_law_does_not_know_are_our_own_mistake() -> None:
 
 
 @pytest.mark.parametrize("code", REFUSALS)
-def test_a_foreman_that_takes_nobody_in_tells_why(code: ErrorCode) -> None:
+def test_a_foreman_that_takes_no_peer_in_says_why(code: ErrorCode) -> None:
     side = Side(Role.WORKER)
     side.exchange.request(Hello(2))
     with pytest.raises(RemoteProtocolError) as caught:

@@ -127,7 +127,7 @@ def test_calls_that_were_not_agreed_on_end_the_link() -> None:
     assert not worker.exchange.framing.receive_calls(calls.encode(*PING))  # it is closed
 
 
-def test_calls_that_nobody_listens_to_are_dropped() -> None:
+def test_calls_without_a_listener_are_dropped() -> None:
     worker = an_open_worker()
     worker.exchange.framing.agree(Extension.CALLS)
     assert worker.exchange.framing.receive_calls(calls.encode(*PING))

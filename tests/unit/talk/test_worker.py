@@ -348,7 +348,7 @@ def test_an_overflowed_update_is_sent_again() -> None:
     assert said(worker) == [(5, Ok(0)), (6, Update(a_result(1)))]
 
 
-def test_nobody_may_hold_a_hello() -> None:
+def test_no_side_may_hold_a_hello() -> None:
     worker = a_worker(slots=2, running=2)
     worker.end(a_result(1))
     said(worker)  # UPDATE 4

@@ -1,4 +1,4 @@
-"""Frames of calls, in whatever pieces they come, and the few payloads that somebody opens."""
+"""Frames of calls, in whatever pieces they come, and the few payloads that are opened."""
 
 import tracemalloc
 from math import inf, nan
@@ -91,7 +91,7 @@ def test_a_part_of_a_frame_is_left(rest: bytes) -> None:
 def test_payloads_from_a_buffer_that_grows_are_bytes_of_their_own() -> None:
     data = bytearray(STREAM)
     frames, end = read(data)
-    data.clear()  # nobody holds a view of it
+    data.clear()  # no view of it is left
     assert (frames, end) == (EVERY_FRAME, len(STREAM))
     assert {type(frame.payload) for frame in frames} == {bytes}
 
@@ -144,7 +144,7 @@ def test_the_longest_names_and_a_whole_piece_fit() -> None:
     assert read_all(calls.encode(*frame)) == [frame]
 
 
-def test_what_somebody_raises_passes_through() -> None:
+def test_what_a_listener_raises_passes_through() -> None:
     def refuse(*_frame: object) -> None:
         raise RemoteProtocolError("no", ErrorCode.BAD_SEQ)
 

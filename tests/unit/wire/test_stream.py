@@ -69,7 +69,7 @@ def test_a_large_frame_grows_where_it_is(size: int) -> None:
     assert feed(stream, size) == [*V2_FRAMES, large, *V2_FRAMES]
 
 
-def test_somebody_else_may_read_from_the_buffer_between_two_frames() -> None:
+def test_another_reader_may_read_from_the_buffer_between_two_frames() -> None:
     decoder = v2.V2Decoder()
     told: list[bytes] = []
 
@@ -85,7 +85,7 @@ def test_somebody_else_may_read_from_the_buffer_between_two_frames() -> None:
     assert drain(decoder) == V2_FRAMES
 
 
-def test_somebody_else_may_read_what_is_not_received_yet_unless_a_part_of_a_frame_waits() -> None:
+def test_another_reader_may_read_what_is_not_received_yet_unless_a_part_of_a_frame_waits() -> None:
     decoder = v2.V2Decoder()
     assert decoder.pass_by(b"foreign" + V2_STREAM, lambda data, at: data.index(b"\x47\xc0", at)) == 7
     decoder.receive_data(V2_STREAM[:20])

@@ -120,7 +120,7 @@ def test_on_a_new_link_all_is_reported_again() -> None:
         await link.wait()
         link.reporter.on_cut()
         link.running.start(key(2))
-        assert not link.is_looking  # there is nobody to report to
+        assert not link.is_looking  # there is no foreman to report to
         link.reporter.on_welcome()
         assert await link.wait() == [[key(1), key(2)]]
 

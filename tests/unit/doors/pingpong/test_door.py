@@ -347,7 +347,7 @@ def test_a_cancelled_job_keeps_the_slot_until_its_result(busy: BrokerHarness) ->
     busy.settle()
     busy.call(2, b"more")
     assert busy.sent() == []
-    busy.say(b"w", [b"", bytes(1 << 20)])  # for nobody
+    busy.say(b"w", [b"", bytes(1 << 20)])  # an answer to no job
     assert busy.sent() == [(b"w", b"more")]
     assert busy.ends() == []
 
@@ -676,7 +676,7 @@ def test_a_busy_worker_can_be_told_to_leave_at_once(busy: BrokerHarness, seconds
     busy.dismiss("pingpong/w", immediate=True)
     assert busy.sent() == [(b"w", b"EXIT")]
     assert busy.ends() == [(1, LAST | REFUSED, LOST)]
-    busy.say(b"w", [b"", b"for nobody"])
+    busy.say(b"w", [b"", b"an answer to no job"])
     assert busy.door.dropped == {NO_JOB: 1}
     assert not busy.registry.workers
 

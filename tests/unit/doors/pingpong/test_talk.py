@@ -202,7 +202,7 @@ def test_words_of_workers_are_jobs_like_any_other() -> None:
 
 
 def test_jobs_of_a_busy_worker_wait_in_order() -> None:
-    """A broker may put whoever says PING into its queue of ready workers."""
+    """A broker may put a worker that says PING into its queue of ready workers."""
     worker = begin()
     assert worker.on_frames([b"", b"a"], 0.0) == PingPongJob(b"a")
     assert worker.on_frames([b"", b"b"], 0.0) is None
@@ -283,7 +283,7 @@ def make_stale() -> PingPongWorker:
 def test_a_busy_worker_renews_its_frontend_and_says_ready_when_it_is() -> None:
     worker = make_stale()
     assert (worker.next_deadline(), worker.on_time(50.0)) == (inf, Turn())
-    assert worker.result(b"for nobody", 60.0) == READY
+    assert worker.result(b"an answer to no job", 60.0) == READY
     assert worker.next_job() is None
     assert worker.dropped == 1
     assert [now for now, _ in pass_time(worker, 62.0)] == [61.0, 62.0]
@@ -295,7 +295,7 @@ def test_a_result_goes_to_the_frontend_of_its_job() -> None:
     assert worker.on_frames([b"", b"next"], 20.0) is None
     assert worker.on_frames(PONG, 20.0) is None
     assert worker.next_deadline() == inf
-    assert worker.result(b"for nobody", 30.0) is None
+    assert worker.result(b"an answer to no job", 30.0) is None
     assert worker.next_job() == PingPongJob(b"next")
     assert worker.next_deadline() == 31.0
     assert worker.result(b"done", 31.0) == [b"", b"done"]
@@ -304,7 +304,7 @@ def test_a_result_goes_to_the_frontend_of_its_job() -> None:
 def test_exit_reaches_a_worker_whose_job_is_stale() -> None:
     worker = make_stale()
     assert worker.on_frames(EXIT, 20.0) == Exit()
-    assert worker.result(b"for nobody", 30.0) is None
+    assert worker.result(b"an answer to no job", 30.0) is None
 
 
 def test_a_cut_that_is_seen_renews_the_frontend_at_once() -> None:
@@ -314,7 +314,7 @@ def test_a_cut_that_is_seen_renews_the_frontend_at_once() -> None:
     worker.on_frames([b"", b"work"], 3.0)
     assert worker.on_disconnect(3.5) == Turn(True)
     assert worker.on_disconnect(3.6) == Turn()
-    assert worker.result(b"for nobody", 4.0) == READY
+    assert worker.result(b"an answer to no job", 4.0) == READY
 
 
 def test_a_cut_means_nothing_before_the_start_and_after_the_end() -> None:

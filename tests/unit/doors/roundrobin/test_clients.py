@@ -202,7 +202,7 @@ def test_large_casts_go_in_pieces_with_credit(harness: DoorHarness, client: Clie
 def test_a_cast_is_over_with_its_value_however_large(
     harness: DoorHarness, client: Client, worker: NativeWorker, code: bytes
 ) -> None:
-    """Nobody reads it, but its worker waits for credit, and its slot with it."""
+    """No client reads it, but its worker waits for credit, and its slot with it."""
     client.execute(code)
     job = worker.take_one()
     give_pieces(worker, job, msgspec.msgpack.encode(b"y" * 1_000_000), LAST | WHOLE)

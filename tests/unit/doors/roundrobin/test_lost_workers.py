@@ -24,7 +24,7 @@ from gandy.doors.roundrobin.workers import IDLE
 
 
 def silence(harness: DoorHarness, seconds: float) -> None:
-    """Nobody says a word."""
+    """No peer says a word."""
     harness.pass_time(seconds)
 
 
@@ -226,7 +226,7 @@ def test_a_worker_that_never_spoke_of_pings_is_not_lost_for_its_silence(harness:
     assert client.responses() == [(number, ())]
     harness.undeliverable.add(b"w")
     silence(harness, 1000)
-    assert harness.list() == []  # but for a question that finds nobody
+    assert harness.list() == []  # but for a question that reaches no worker
 
 
 def test_a_lost_worker_that_speaks_again_is_registered_again(harness: DoorHarness, client: Client) -> None:

@@ -358,7 +358,7 @@ def test_next_server_hears_of_calls_of_the_last_one() -> None:
     ended, lasting = harness.dispatch(1, 2)
     assert harness.pass_time(HEARTBEAT_EXPIRY)[-1] == Renew()
     harness.uplink.registration.finish(ended, harness.now, make_response(a_dispatch(1)))
-    assert harness.sent() == []  # nobody is there
+    assert harness.sent() == []  # no server is there
     harness.uplink.on_socket(harness.now)
     harness.connect()
     register, response = harness.sent()

@@ -42,7 +42,7 @@ def test_exec_costs_a_slot_and_has_no_response(harness: DoorHarness, client: Cli
     message = worker.take_one()
     assert message.command == EXEC
     assert harness.list() == [(b"w", 1)]
-    worker.respond(message, b"though nobody asked")
+    worker.respond(message, b"an answer to nothing")
     assert client.hear() == []
     worker.increment()
     assert harness.list() == [(b"w", 2)]
@@ -165,7 +165,7 @@ def test_a_call_that_ended_without_a_response_is_answered_with_a_failure(harness
     number = client.track(COPY)
     _, message = worker.take()
     worker.increment()
-    harness.pass_time(10)  # nobody knows yet which one has ended
+    harness.pass_time(10)  # the door does not know yet which one has ended
     worker.hear()
     assert client.responses() == []
     worker.finish(message)

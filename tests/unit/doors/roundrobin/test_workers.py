@@ -43,7 +43,7 @@ def test_a_busy_worker_is_passed_over_and_is_put_to_the_bottom_all_the_same(
     client.execute(COPY)  # a is busy: b
     assert [name for name, _ in harness.list()] == [b"c", b"a", b"b"]
     a.increment()
-    assert [name for name, _ in harness.list()] == [b"c", b"a", b"b"]  # INCREMENT moves nobody
+    assert [name for name, _ in harness.list()] == [b"c", b"a", b"b"]  # INCREMENT moves no worker
     client.execute(COPY)
     client.execute(COPY)
     assert [len(worker.take()) for worker in (a, b, c)] == [2, 2, 2]
@@ -185,7 +185,7 @@ def test_a_worker_that_deregisters_leaves_the_table(harness: DoorHarness, client
     assert harness.list() == []
     client.track(COPY)
     assert worker.take() == []
-    worker.deregister()  # of somebody who is unknown
+    worker.deregister()  # of an unknown worker
     worker.ping()
     assert harness.registry.workers == {}
 
