@@ -1,7 +1,10 @@
 """Which package an error is about, and which version of it is installed here, for the text of the error."""
 
 import platform
+import sys
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from pathlib import Path
 from types import ModuleType
 
 
@@ -21,8 +24,24 @@ def find_package(error: BaseException) -> str | None:
 
 
 def _format_version(package: str) -> str:
+    return _find_version(package, tuple(map(_read_change_time, sys.path)))
+
+
+@lru_cache(maxsize=64)
+def _find_version(package: str, _changed: tuple[int, ...]) -> str:
+    """All metadata must be read for this, in tens of milliseconds, and each of a million tasks may fail alike.
+
+    `_changed`: what is installed or removed changes its folder, and then it is looked up again.
+    """
     names = packages_distributions().get(package, [package])
     try:
         return f"{names[0]} {version(names[0])}"
     except PackageNotFoundError:
         return f"no installed package {package!r}"
+
+
+def _read_change_time(folder: str) -> int:
+    try:
+        return Path(folder).stat().st_mtime_ns
+    except OSError:
+        return 0
