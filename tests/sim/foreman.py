@@ -226,7 +226,7 @@ class ForemanProgram(Actor):
     # Links
 
     def connect(self, peer: End, side: Side | None = None, is_watched: bool = True) -> Wire | None:
-        """A link, or None while nobody listens. `side`: where the conversation is not that of the native wire."""
+        """A link, or None while the foreman is down. `side`: where the conversation is not that of the native wire."""
         if not self.is_up:
             return None
         self._links += 1

@@ -146,7 +146,7 @@ def test_waiting_calls_go_before_newcomers() -> None:
     assert worker.take() == [3]
 
 
-def test_a_returned_slot_goes_to_whoever_came_first_of_all_commands() -> None:
+def test_a_returned_slot_goes_to_the_oldest_call_of_all_commands() -> None:
     crew = Crew()
     client, worker = crew.client(), crew.worker(offers=["ping", "echo", "add"])
     for seq, name in enumerate(["ping", "echo", "add", "echo", "ping"]):
@@ -306,7 +306,7 @@ def test_a_worker_that_came_back_is_not_forgotten_with_its_old_link() -> None:
     client.call(1)
     client.call(2, worker="w")
     new = crew.worker(offers=["echo"])
-    assert client.results() == [(2, LOST), (1, LOST)]  # the old link broke, and nobody has noticed
+    assert client.results() == [(2, LOST), (1, LOST)]  # the old link broke, and the foreman has not noticed
     assert crew.board.dispatcher.offers.list_names("w") == ["echo"]
     old.cut()
     assert crew.board.dispatcher.offers.list_names("w") == ["echo"]
@@ -484,7 +484,7 @@ def test_after_a_foremans_start_workers_are_expected_for_a_while() -> None:
     assert client.results() == [(4, UNKNOWN)]
 
 
-def test_commands_that_nobody_offers_have_a_limit() -> None:
+def test_commands_that_no_worker_offers_have_a_limit() -> None:
     crew = Crew(now=0.0, max_queued=2)
     client = crew.client()
     for seq, name in enumerate("abc"):
@@ -638,7 +638,7 @@ def test_slots_that_jobs_have_are_not_free() -> None:
     assert worker.take() == [2]
 
 
-def test_room_that_nobody_waits_for_is_found_by_the_next_call() -> None:
+def test_room_that_no_call_waits_for_is_found_by_the_next_one() -> None:
     crew = Crew()
     client, worker = crew.client(), used_by_jobs(crew)
     client.call(1)
@@ -654,7 +654,7 @@ def test_room_on_a_link_that_is_not_a_workers_is_nobodys() -> None:
     assert crew.board.waiting.count == 1
 
 
-def test_nothing_happens_when_jobs_leave_slots_that_nobody_needs() -> None:
+def test_nothing_happens_when_jobs_leave_slots_that_no_call_needs() -> None:
     crew = Crew()
     worker = crew.worker(slots=2)
     worker.use(2)
@@ -935,11 +935,11 @@ def test_calls_with_a_time_take_turns_and_prefer_free_slots() -> None:
     assert (one.take(), other.take()) == ([2], [3])
 
 
-def test_where_nobody_knows_the_time_a_call_with_a_time_is_refused_at_once() -> None:
+def test_where_no_worker_knows_the_time_a_call_with_a_time_is_refused_at_once() -> None:
     crew = Crew()
     client, worker = crew.client(), crew.worker()
     client.call(1, at=AT)
-    client.call(2, flags=calls.CAST | calls.MORE, at=AT)  # whoever still sends a cast hears of its end
+    client.call(2, flags=calls.CAST | calls.MORE, at=AT)  # a client that still sends a cast hears of its end
     assert client.results() == [(1, NO_CLOCK), (2, NO_CLOCK)]
     client.call(3, "unknown", at=AT)
     assert client.results() == [(3, UNKNOWN)]

@@ -82,7 +82,7 @@ def test_whatever_stands_between_plain_frames_keeps_its_place() -> None:
     client, worker = crew.client(), crew.worker(slots=4)
     client.feed(plain_calls(1, 2) + calls.encode(calls.CANCEL, 0, 1) + plain_calls(3))
     assert [(frame.kind, frame.seq) for frame in worker.hear()] == [(0x40, 0), (0x40, 1), (0x44, 0), (0x40, 2)]
-    worker.feed(plain_results(1) + plain_results(0) + plain_results(2))  # nobody wants the one in the middle
+    worker.feed(plain_results(1) + plain_results(0) + plain_results(2))  # no client wants the one in the middle
     assert client.results() == [(2, DONE), (3, DONE)]
 
 
@@ -230,7 +230,7 @@ def test_a_worker_may_return_the_slot_before_it_answers() -> None:
     assert worker.take() == [2]
 
 
-def test_an_answer_that_nobody_wants_is_for_nobody() -> None:
+def test_an_answer_to_no_call_is_dropped() -> None:
     crew, client, worker = a_full_crew()
     client.cancel(0)
     crew.board.on_answer(worker.peer, worker.numbers[0], calls.WHOLE, DONE)
@@ -246,7 +246,7 @@ def test_a_cast_costs_a_slot_and_has_no_result() -> None:
     client.cast(0)  # it needs no number of its own
     worker.end(0)
     assert worker.take() == [0]
-    worker.give(0, b"a value that nobody wants")
+    worker.give(0, b"a value for no client")
     worker.end(0)
     assert worker.take() == [0]
     worker.end(0)
@@ -279,7 +279,7 @@ def test_a_large_cast_may_end_before_all_of_it_has_come() -> None:
     client, worker = crew.client(), crew.worker()
     client.cast(1, flags=MORE)
     assert worker.take() == [1]
-    worker.give(1, b"a value that nobody wants")
+    worker.give(1, b"a value for no client")
     worker.end(1)
     assert client.results() == [(1, DONE)]  # it still sends, and must know
     client.body(1, b"late", last=True)
@@ -377,7 +377,7 @@ def test_arguments_of_calls_that_wait_have_a_limit_together() -> None:
     client.body(2, bytes(50))
     assert (client.results(), crew.board.waiting.count) == ([(2, BUSY)], 2)
     client.body(3, bytes(50), last=True)
-    assert (client.results(), crew.board.waiting.count) == ([], 1)  # nobody waits for the end of a whole cast
+    assert (client.results(), crew.board.waiting.count) == ([], 1)  # no client waits for the end of a whole cast
     client.body(1, bytes(50))
     assert (client.results(), crew.board.waiting.count) == ([(1, BUSY)], 0)
     client.body(1, b"under way", last=True)
