@@ -30,7 +30,7 @@ def parse(arguments: Sequence[str]) -> Namespace:
     parser.add_argument("workload", nargs="*", help="which ones, or `list`; all if none is named")
     parser.add_argument("--peer", nargs="+", default=[], metavar="NAME", help="only these, and the reference")
     parser.add_argument(
-        "--repeats", type=int, metavar="N", help="of each contestant; 3 or more if left out, as the workload says"
+        "--repeats", type=int, metavar="N", help="of each contestant; by default 3 or more, as the workload says"
     )
     options = parser.parse_args(arguments)
     if options.repeats is not None and options.repeats < 1:

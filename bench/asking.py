@@ -18,7 +18,7 @@ Way: TypeAlias = Callable[[Ask, int], Awaitable[int | list[float]]]
 
 
 async def one_by_one(ask: Ask, count: int) -> list[float]:
-    """Seconds of each."""
+    """Returns the seconds of each call."""
     times = []
     for _ in range(count):
         begin = time.perf_counter()
@@ -28,7 +28,7 @@ async def one_by_one(ask: Ask, count: int) -> list[float]:
 
 
 async def many_in_flight(ask: Ask, count: int) -> int:
-    """So many callers, each of whom asks again as soon as it is answered."""
+    """IN_FLIGHT callers, each of which sends its next call as soon as the last is answered."""
     callers = min(count, IN_FLIGHT)
 
     async def call() -> None:

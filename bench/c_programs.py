@@ -1,4 +1,4 @@
-"""Programs in C. One that plays gets a count, and says the nanoseconds of each round trip."""
+"""Programs in C. A round-trip program reads a count, and prints the nanoseconds of each round trip."""
 
 import subprocess
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def compile_c(place: Place, source: Path, *libraries: str) -> str:
 
 @contextmanager
 def playing(*command: str) -> Iterator[Work]:
-    """Raises: Missing, where it ends instead of playing."""
+    """Raises: Missing, if it ends before it has answered."""
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as program:
 
@@ -33,7 +33,7 @@ def playing(*command: str) -> Iterator[Work]:
             program.stdin.flush()
             lines = [program.stdout.readline() for _ in range(count)]
             if not all(lines):
-                raise Missing("its processes did not meet, or a ball was lost")
+                raise Missing("its processes did not find each other, or a message was lost")
             return [int(line) * 1e-9 for line in lines]
 
         try:

@@ -25,7 +25,7 @@ class Entry:
 
 
 def list_workloads() -> dict[str, tuple[Table, ...]]:
-    """The tables of each, in the order of the report: W1 to W7, then the others."""
+    """The tables of each, in the order of the report: W1 to W7, then all other workloads."""
     names = [path.stem for path in sorted((HERE / "workloads").glob("[!_]*.py"))]
     ordered = sorted(names, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
     return {name: tables for name in ordered if (tables := _load(f"bench.workloads.{name}", "TABLES"))}
@@ -37,14 +37,14 @@ def list_entries() -> list[Entry]:
 
 
 def check(workloads: Mapping[str, Iterable[Table]], entries: Iterable[Entry]) -> None:
-    """Raises: ValueError, where a contestant has no table, or a table has no reference."""
+    """Raises: ValueError, if a contestant has no table, or a table has no reference."""
     tables = {table.key: table for found in workloads.values() for table in found}
     rows = {(entry.contestant.table, entry.contestant.name) for entry in entries}
     if strangers := {key for key, _ in rows} - set(tables):
         raise ValueError(f"no such table: {', '.join(sorted(strangers))}")
     for table in tables.values():
         if (table.key, table.reference) not in rows:
-            raise ValueError(f"nobody is the reference of {table.key}, which is {table.reference}")
+            raise ValueError(f"{table.key} has no reference: no contestant is named {table.reference}")
 
 
 def _list_files() -> list[tuple[str, Path]]:

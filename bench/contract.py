@@ -11,19 +11,19 @@ from enum import Enum
 from pathlib import Path
 from typing import Final, TypeAlias
 
-SLOTS: Final = 2  # workers of everybody, on the two cores that the marks are for
+SLOTS: Final = 2  # workers of every contestant, for the two cores that the marks assume
 
 
 @dataclass(frozen=True)
 class Done:
-    """What came of some work, where there is more to tell than how many operations it was."""
+    """The outcome of some work, if there is more to report than the number of operations."""
 
     operations: int
-    seconds: float  # that count; the others were to get ready
-    figures: Mapping[str, float] = field(default_factory=dict)  # the fewer the better; names end with their units
+    seconds: float  # that count; all before them were preparation
+    figures: Mapping[str, float] = field(default_factory=dict)  # less is better; names end with their units
 
 
-# Does so many operations. An int says how many it did, a list has the seconds that each took.
+# Does this many operations. Returns how many it did, or a list of the seconds that each took.
 Work: TypeAlias = Callable[[int], int | list[float] | Done]
 
 
@@ -34,8 +34,8 @@ class Missing(Exception):
 class Kind(Enum):
     """What is compared."""
 
-    RATES = "rates"  # operations per second, the more the better
-    TIMES = "times"  # seconds of each operation, the fewer the better
+    RATES = "rates"  # operations per second, more is better
+    TIMES = "times"  # seconds of each operation, less is better
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,11 @@ class Table:
     key: str
     title: str
     unit: str  # what is counted: tasks, calls
-    count: int  # operations in a repeat, where a contestant names no other number
+    count: int  # operations in a repeat, unless a contestant names another number
     reference: str  # the contestant that the ratios are to
     kind: Kind = Kind.RATES
     note: str = ""
-    repeats: int = 3  # unless somebody asks for another number; more where noise is near what is to be seen
+    repeats: int = 3  # unless the user asks for another number; more if the noise is close to the effect
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Place:
     """Where a contestant runs."""
 
     folder: Path  # on the disk where the project is; goes away afterwards
-    programs: Mapping[str, str]  # the paths of those that it needs
+    programs: Mapping[str, str]  # the paths of the programs that it needs
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,12 @@ class Contestant:
     start: Callable[[Place], AbstractContextManager[Work]]  # runs in a process of its own
     durability: str = "none"
     environment: str = ""  # of bench/requirements; the project's own if empty
-    packages: tuple[str, ...] = ()  # that it needs, and whose versions are told
+    packages: tuple[str, ...] = ()  # that it needs; the report names their versions
     programs: tuple[str, ...] = ()  # the same
-    count: int | None = None  # fewer operations, where the table's number would take too long
-    warm_count: int | None = None  # operations before it is measured; a fifth of the others if None
+    count: int | None = None  # fewer operations, if the table's number would take too long
+    warm_count: int | None = None  # operations before it is measured; a fifth of those measured if None
     stays: bool = (
-        True  # between repeats; else it is started for each, where two of its kind would be in each other's way
+        True  # between repeats; otherwise it is started for each repeat, if two of its kind would disturb each other
     )
-    spins: bool = False  # it looks for work all the time, and so is stopped while others run
+    spins: bool = False  # it polls all the time, and so is stopped while other contestants run
     note: str = ""

@@ -1,4 +1,4 @@
-"""The process in which one contestant runs, in its own environment. It speaks JSON lines with the harness.
+"""The process in which one contestant runs, in its own environment. It exchanges JSON lines with the harness.
 
 python -m bench.drive MODULE TABLE NAME
 
@@ -23,7 +23,7 @@ from bench.processes import adopt_orphans, cpu_seconds, kill_descendants
 
 
 def take_stdout() -> TextIO:
-    """What others print must not come between our lines: it goes where errors go."""
+    """Send what libraries print to standard error: it must not come between our lines."""
     ours = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     return ours
@@ -41,10 +41,10 @@ def measure(work: Work, count: int) -> dict[str, Any]:
     done = work(count)
     seconds = time.perf_counter() - begin
     cpu = cpu_seconds(os.getpid()) - before
-    return {"seconds": seconds, "cpu": cpu, **tell_done(done)}
+    return {"seconds": seconds, "cpu": cpu, **encode_done(done)}
 
 
-def tell_done(done: int | list[float] | Done) -> dict[str, Any]:
+def encode_done(done: int | list[float] | Done) -> dict[str, Any]:
     match done:
         case Done():
             return asdict(done)

@@ -1,6 +1,6 @@
 """The peers' packages, each list in an environment of its own: .bench/NAME, from bench/requirements/NAME.txt.
 
-gandy's own environment has none of them. A package that cannot be installed does not keep the others away.
+gandy's own environment has none of them. If one package cannot be installed, the others still are.
 """
 
 import json
@@ -23,7 +23,7 @@ def find_python(environment: str) -> str:
 
 @cache
 def prepare(environment: str) -> dict[str, str]:
-    """Make the environment, if it is not there or its list has changed. Gives the packages that failed, and why."""
+    """Make the environment, if it is not there or its list has changed. Returns the packages that failed, and why."""
     wanted = (REQUIREMENTS / f"{environment}.txt").read_text()
     stamp = STORE / environment / "installed.json"
     if stamp.exists() and (kept := json.loads(stamp.read_text()))["wanted"] == wanted:
@@ -44,7 +44,7 @@ def install(environment: str, lines: list[str]) -> dict[str, str]:
 
 
 def pip(environment: str, lines: list[str]) -> str:
-    """Why it did not work, if so."""
+    """Returns why it failed, or None."""
     command = [find_python(environment), "-m", "pip", "install", "-qq", "--disable-pip-version-check", *lines]
     try:
         done = subprocess.run(command, timeout=PATIENCE, capture_output=True, text=True, check=False)

@@ -16,7 +16,7 @@ class Sample:
     seconds: float
     cpu: float  # seconds, of all its processes together
     times: Sequence[float] = field(default=())  # seconds of each operation
-    figures: Mapping[str, float] = field(default_factory=dict)  # what else was measured, the fewer the better
+    figures: Mapping[str, float] = field(default_factory=dict)  # what else was measured; less is better
 
 
 Samples = Sequence[Sample]
@@ -62,10 +62,10 @@ def add_ratios(rows: Mapping[str, Row], reference: str) -> None:
 
 
 def divide(ours: float, theirs: float) -> float | None:
-    """Rounded; None where there is nothing to divide by."""
+    """Rounded; None if there is nothing to divide by."""
     return _round(ours / theirs) if theirs else None
 
 
 def _round(value: float) -> float:
-    """Four digits are more than any of these figures is worth."""
+    """Four digits are more than the precision of any of these figures."""
     return float(f"{value:.4g}")

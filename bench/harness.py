@@ -1,4 +1,4 @@
-"""Runs the contestants of a table: each in a driver of its own, all in turns, and one at a time."""
+"""Runs the contestants of a table: each in a driver of its own, in turns, one at a time."""
 
 import json
 import os
@@ -27,13 +27,13 @@ from bench.processes import cpu_seconds, kill_descendants, signal_tree, stolen_s
 START_PATIENCE: Final = 120.0  # seconds
 WORK_PATIENCE: Final = 180.0
 STOP_PATIENCE: Final = 15.0
-MOMENT: Final = 1.0  # seconds; less is too short to say how busy somebody is
+MOMENT: Final = 1.0  # seconds; a shorter time does not show how busy a contestant is
 REASON_LETTERS: Final = 160
 
 
 @dataclass
 class Outcome:
-    """What came of a table."""
+    """The results of a table."""
 
     table: Table
     repeats: int
@@ -68,7 +68,7 @@ class Driver:
     def wait_ready(self) -> None:
         """Raises: Missing."""
         self.versions = self._receive(START_PATIENCE)["versions"]
-        self.versions |= {name: programs.tell_version(programs.find(name)) for name in self.contestant.programs}
+        self.versions |= {name: programs.read_version(programs.find(name)) for name in self.contestant.programs}
 
     def measure(self, count: int) -> Sample:
         """Raises: Missing."""
@@ -76,7 +76,7 @@ class Driver:
         return Sample(**self._receive(WORK_PATIENCE))
 
     def rest(self) -> None:
-        """Others are measured now."""
+        """Called while other contestants are measured."""
         if self.contestant.spins:
             signal_tree(self._process.pid, signal.SIGSTOP)
         self._rest = time.monotonic(), cpu_seconds(self._process.pid)
@@ -113,22 +113,22 @@ class Driver:
             self._process.stdin.write(json.dumps(words).encode() + b"\n")
             self._process.stdin.flush()
         except OSError:
-            raise Missing(self._tell_last_words()) from None
+            raise Missing(self._read_last_line()) from None
 
     def _receive(self, patience: float) -> Any:
         assert self._process.stdout is not None
         if not select.select([self._process.stdout], [], [], patience)[0]:
             raise Missing(f"it did not answer within {patience:.0f} seconds")
         line = self._process.stdout.readline()
-        answer = json.loads(line) if line else {"missing": self._tell_last_words()}
+        answer = json.loads(line) if line else {"missing": self._read_last_line()}
         if "missing" in answer:
-            raise Missing(tell_reason(answer["missing"]))
+            raise Missing(format_reason(answer["missing"]))
         return answer
 
-    def _tell_last_words(self) -> str:
+    def _read_last_line(self) -> str:
         self._log.seek(0)
         lines = [line.strip() for line in self._log if line.strip()]
-        return tell_reason(lines[-1]) if lines else "its process ended without a word"
+        return format_reason(lines[-1]) if lines else "its process ended without a message"
 
 
 class Stage:
@@ -141,7 +141,7 @@ class Stage:
         self._numbers = count(1)
 
     def take_turn(self, entry: Entry) -> tuple[Sample, Row]:
-        """Measure once. Gives what is to be said of the contestant, too.
+        """Measure once. Also returns the contestant's row.
 
         Raises: Missing.
         """
@@ -187,7 +187,7 @@ class Stage:
 
 
 def run_table(table: Table, entries: Sequence[Entry], repeats: int) -> Outcome:
-    """All of them in turns. Who fails is missing, and the others go on."""
+    """All of them in turns. A contestant that fails is reported as missing, and the others go on."""
     outcome = Outcome(table, repeats)
     samples: dict[str, list[Sample]] = {}
     notes: dict[str, Row] = {}
@@ -214,7 +214,7 @@ def run_table(table: Table, entries: Sequence[Entry], repeats: int) -> Outcome:
 def find_needs(contestant: Contestant) -> Mapping[str, str]:
     """The programs that it needs.
 
-    Raises: Missing, also where a package is.
+    Raises: Missing, also if a package is missing.
     """
     if contestant.environment:
         lacking = prepare(contestant.environment)
@@ -226,7 +226,7 @@ def find_needs(contestant: Contestant) -> Mapping[str, str]:
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """On the disk where the project is, as jobs would be. Others may look into it: PostgreSQL never runs as root."""
+    """On the disk where the project is, as jobs would be. Other users may read it: PostgreSQL never runs as root."""
     STORE.mkdir(exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="run-", dir=STORE))
     folder.chmod(0o755)
@@ -236,8 +236,8 @@ def temporary_folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def tell_reason(text: str) -> str:
-    """One line, without paths: results are published, and where things lie on this machine is nobody's business."""
+def format_reason(text: str) -> str:
+    """One line, without paths: results are published, and must not show the folders of this machine."""
     lines = text.strip().splitlines()
     return re.sub(r"/[\w.~/-]*/", "", lines[0] if lines else "no reason")[:REASON_LETTERS]
 

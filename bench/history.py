@@ -1,4 +1,4 @@
-"""A store as after a long time. One job is real; the others are its rows once more, under other numbers."""
+"""A store as it is after a long time. One job is real; all others are copies of its rows under other numbers."""
 
 import sqlite3
 from pathlib import Path
@@ -6,31 +6,31 @@ from typing import Final
 
 STORE: Final = "jobs.sqlite"
 
-# Everything that a table knows about one job, so many times, under the numbers that follow.
+# Copies all rows of a job in one table, n times, under the numbers that follow.
 COPY_JOB: Final = """
 WITH RECURSIVE copies (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM copies WHERE n < ?)
 INSERT INTO {table} (job{columns}) SELECT job + n{columns} FROM copies JOIN {table} ORDER BY n
 """
 
-# The rows of one job's tasks, so many times, as those of another job.
+# Copies the rows of one job's tasks, n times, as tasks of another job.
 COPY_TASKS: Final = """
 WITH RECURSIVE copies (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM copies WHERE n < ?3 - 1)
 INSERT INTO tasks (job, task{columns}) SELECT ?1, task + n * (SELECT tasks FROM jobs WHERE job = ?2){columns}
 FROM copies JOIN tasks WHERE job = ?2 ORDER BY n
 """
 
-# Those have finished; the others wait.
+# The copied tasks have finished; the rest wait.
 COUNT_TASKS: Final = """
 UPDATE jobs SET finished = done, waiting = tasks - done
 FROM (SELECT count(*) AS done FROM tasks WHERE job = ?1) WHERE job = ?1
 """
 
-# Nobody has to do this later.
+# Otherwise the first foreman would have to do this.
 TIDY: Final = "PRAGMA wal_checkpoint(TRUNCATE)"
 
 
 def copy_job(home: Path, copies: int) -> None:
-    """The only job in the store, which has ended, was done so many times more. No foreman may be here."""
+    """Copy the only job in the store, which has ended, this many times. No foreman may be running."""
     with sqlite3.connect(home / STORE) as db:
         for table in _list_tables(db):
             columns = _list_columns(db, table)
@@ -41,7 +41,7 @@ def copy_job(home: Path, copies: int) -> None:
 
 
 def finish_tasks(home: Path, job: int, model: int, copies: int) -> None:
-    """Tasks of a job that waits are done, as those of another job were, and that so many times."""
+    """Mark tasks of a waiting job as done, with this many copies of the rows of another job."""
     with sqlite3.connect(home / STORE) as db:
         columns = _join(_list_columns(db, "tasks"), "job", "task")
         db.execute(COPY_TASKS.format(columns=columns), (job, model, copies))

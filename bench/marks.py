@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 from bench.figures import divide
 
 Tables: TypeAlias = Mapping[str, Mapping[str, Any]]  # what `records.load` gives
-Measure: TypeAlias = Callable[[Tables, str], float | None]  # of medians, or of bests; None where it was not measured
+Measure: TypeAlias = Callable[[Tables, str], float | None]  # of medians, or of bests; None if it was not measured
 
 SIGNS: Final[Mapping[str, Callable[[float, float], bool]]] = {
     "≥": operator.ge,
@@ -16,13 +16,13 @@ SIGNS: Final[Mapping[str, Callable[[float, float], bool]]] = {
     "≤": operator.le,
     "<": operator.lt,
 }
-# They are no peers: a limit does less than is asked, and a pool has no network.
+# These are not peers: a limit does less work than the task requires, and a pool has no network.
 LIMITS: Final = ("bare", "raw sockets", "ProcessPoolExecutor", "xargs")
 
 
 @dataclass(frozen=True)
 class Mark:
-    """One of them. Without a measure, nobody measures it yet."""
+    """One mark. Without a measure, no workload measures it yet."""
 
     workload: str
     text: str
@@ -34,7 +34,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of a mark. Medians decide."""
+    """Whether a mark is met. Medians decide."""
 
     mark: Mark
     median: float | None
@@ -80,7 +80,7 @@ def late_ratio(table: str, ours: str) -> Measure:
 
 
 def figure(table: str, ours: str, name: str, scale: float = 1) -> Measure:
-    """One that a contestant told beside how often or how quickly it did something."""
+    """A figure that a contestant reported in addition to its rate or times."""
 
     def measure(tables: Tables, which: str) -> float | None:
         row = _get_rows(tables, table).get(ours)

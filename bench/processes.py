@@ -1,4 +1,4 @@
-"""Processes and their descendants: what they cost, how they stand still, and how all of them end."""
+"""Processes and their descendants: what they cost, how they are paused, and how all of them are ended."""
 
 import ctypes
 import os
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 PR_SET_CHILD_SUBREAPER: Final = 36  # from linux/prctl.h
 CPU_FIELDS: Final = slice(11, 15)  # of /proc/PID/stat behind the name: utime, stime, cutime, cstime
-PATIENCE: Final = 60.0  # seconds, until what was started must answer
+PATIENCE: Final = 60.0  # seconds within which a program that was started must answer
 
 
 def adopt_orphans() -> None:
@@ -33,25 +33,25 @@ def list_tree(root: int) -> list[int]:
 
 
 def cpu_seconds(root: int) -> float:
-    """What the process, its descendants and all that these have waited for have used so far."""
+    """CPU time so far of the process, its descendants and all children that these have waited for."""
     ticks = sum(int(ticks) for pid in list_tree(root) for ticks in _read_stat(pid)[CPU_FIELDS])
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def stolen_seconds() -> float:
-    """What the host of a virtual machine has kept of all its cores for others, since it started."""
+    """CPU time that the host of a virtual machine has given to other machines since it started (steal)."""
     words = Path("/proc/stat").read_text().split(maxsplit=9)
     return int(words[8]) / os.sysconf("SC_CLK_TCK")
 
 
 def own_cpu_seconds(pid: int) -> float:
-    """What the threads of one process have used so far, to the nanosecond: for what takes milliseconds."""
+    """CPU time so far of the threads of one process, to the nanosecond: for work that takes milliseconds."""
     threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
     return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
 
 
 def memory_kib(pid: int) -> int:
-    """The most that the process has had in memory."""
+    """The most memory that the process has used."""
     text = Path(f"/proc/{pid}/status").read_text()
     return int(text.partition("VmHWM:")[2].split()[0])
 
@@ -63,7 +63,7 @@ def signal_tree(root: int, number: int) -> None:
 
 
 def kill_descendants(root: int | None = None) -> None:
-    """Of this process, or of another. What is born meanwhile dies in the next round."""
+    """Of this process, or of another. Children that start meanwhile are killed in the next round."""
     while others := [pid for pid in list_tree(root or os.getpid())[1:] if not _is_dead(pid)]:
         for pid in others:
             with suppress(ProcessLookupError):
@@ -73,7 +73,7 @@ def kill_descendants(root: int | None = None) -> None:
 
 @contextmanager
 def running(*command: str, env: Mapping[str, str] | None = None, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
-    """A program that ends with the block. What it says goes into the driver's log."""
+    """A program that ends with the block. Its output goes into the driver's log."""
     variables = {**os.environ, **(env or {})}
     with subprocess.Popen(command, env=variables, stdin=subprocess.DEVNULL, **options) as program:
         try:
@@ -87,7 +87,7 @@ def running(*command: str, env: Mapping[str, str] | None = None, **options: Any)
 
 
 def wait_until(is_ready: Callable[[], object], what: str, patience: float = PATIENCE) -> None:
-    """Ask again and again.
+    """Poll until it is true.
 
     Raises: TimeoutError.
     """

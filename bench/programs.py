@@ -1,6 +1,6 @@
 """Programs that peers need: from the peers' environment, from PATH, or unpacked from Debian's packages into .bench.
 
-Pinned ones come first, so that figures from two machines are of the same versions. Nothing is installed system-wide.
+Pinned ones come first, so that figures from two machines belong to the same versions. Nothing is installed system-wide.
 """
 
 import os
@@ -42,15 +42,15 @@ def find(name: str) -> str:
 
 
 @cache
-def tell_version(path: str) -> str:
-    """What the program says about itself."""
+def read_version(path: str) -> str:
+    """The version that the program prints."""
     done = subprocess.run([path, "--version"], env=environ(), capture_output=True, text=True, check=False)
     found = re.search(r"\d+(\.\d+)+|\d{8}", done.stdout + done.stderr)
     return found[0] if found else "unknown"
 
 
 def environ() -> dict[str, str]:
-    """Variables with which unpacked programs find their libraries. What is installed comes first."""
+    """Variables with which unpacked programs find their libraries. Installed libraries come first."""
     libraries = [*_list_system_libraries(), *map(str, UNPACKED.glob("usr/lib/*-linux-gnu"))]
     return {**os.environ, "LD_LIBRARY_PATH": ":".join(libraries)} if UNPACKED.exists() else dict(os.environ)
 
@@ -98,7 +98,7 @@ def _unpack(package: str) -> bool:
 
 
 def _run(*command: str) -> str:
-    """What it says; nothing, if it failed."""
+    """Its output; empty if it failed."""
     try:
         done = subprocess.run(
             command,

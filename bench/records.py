@@ -12,8 +12,8 @@ from bench.contract import Kind
 from bench.figures import Row
 from bench.harness import Outcome
 
-BUSY_PERCENT: Final = 2.0  # of a core; who uses more between turns is in the way of others
-STOLEN_PERCENT: Final = 2.0  # of all cores; the 99th percentile is the first to suffer
+BUSY_PERCENT: Final = 2.0  # of a core; a contestant that uses more between turns disturbs the others
+STOLEN_PERCENT: Final = 2.0  # of all cores; the 99th percentile suffers first
 RESULTS: Final = Path(__file__).parent / "results"
 
 
@@ -38,7 +38,7 @@ def show(outcome: Outcome) -> str:
     ]
     lines += [f"  not idle while others ran: {', '.join(busy)} of a core"] if busy else []
     if outcome.stolen_percent > STOLEN_PERCENT:
-        lines.append(f"  the host kept {outcome.stolen_percent} % of the cores for others: do not trust this")
+        lines.append(f"  CPU steal {outcome.stolen_percent} %: do not trust these figures")
     lines += [f"  {name:36}missing: {reason}" for name, reason in outcome.missing.items()]
     return "\n".join(lines)
 
@@ -58,7 +58,7 @@ def keep(workload: str, outcomes: Sequence[Outcome]) -> None:
 
 
 def load() -> dict[str, dict[str, Any]]:
-    """Every table that was kept, by its key, with what its file says of the machine."""
+    """Every table that was kept, by its key, with what its file says about the machine."""
     tables: dict[str, dict[str, Any]] = {}
     for path in sorted(RESULTS.glob("*.json")):
         record = json.loads(path.read_text())
@@ -83,7 +83,7 @@ def _record(outcome: Outcome) -> dict[str, Any]:
 
 
 def describe_machine() -> dict[str, Any]:
-    """Facts that figures depend on, and nothing that tells whose machine it is."""
+    """Facts that figures depend on, and nothing that identifies the machine."""
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "cores": os.cpu_count(),

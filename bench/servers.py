@@ -14,7 +14,7 @@ from pathlib import Path
 from bench.contract import Missing, Place
 from bench.processes import running, wait_until
 
-PLAIN_USERS = ("postgres", "nobody")  # one of whom PostgreSQL runs as, where we are root
+PLAIN_USERS = ("postgres", "nobody")  # PostgreSQL runs as one of these if we are root
 
 
 def find_port() -> int:
@@ -34,7 +34,7 @@ def can_connect(port: int) -> bool:
 
 @contextmanager
 def redis(place: Place, appendfsync: str = "everysec") -> Iterator[str]:
-    """The URL of a Redis that writes all it does to its append-only file."""
+    """The URL of a Redis that writes every change to its append-only file."""
     port = find_port()
     keeps = ("--appendonly", "yes", "--appendfsync", appendfsync, "--save", "")
     where = ("--bind", "127.0.0.1", "--port", str(port), "--dir", str(place.folder))
@@ -71,10 +71,10 @@ def gearmand(place: Place) -> Iterator[int]:
 
 @contextmanager
 def postgres(place: Place) -> Iterator[str]:
-    """With all its settings as they come, so fsync is on."""
+    """With default settings, so fsync is on."""
     folder = place.folder / "postgres"
     folder.mkdir()
-    user = _tell_plain_user()
+    user = _find_plain_user()
     become: tuple[str, ...] = ()
     if user:
         shutil.chown(folder, user)
@@ -92,8 +92,8 @@ def _has_line(path: Path, word: str) -> bool:
     return path.exists() and bool(re.search(rf"^{word}\s*$", path.read_text(), re.MULTILINE))
 
 
-def _tell_plain_user() -> str:
-    """Whom to become. Nobody, where we are not root."""
+def _find_plain_user() -> str:
+    """The user to switch to. Empty if we are not root."""
     if os.geteuid() != 0:
         return ""
     known = {entry.pw_name for entry in pwd.getpwall()}

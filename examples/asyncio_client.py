@@ -1,4 +1,4 @@
-"""Python functions on a crew from asyncio: one call, many at once, and values as they come.
+"""Python functions on a crew from asyncio: one task, many at once, and values as they come.
 
 Start a crew with `gandy up` in another terminal, then run `python examples/asyncio_client.py`.
 """
@@ -20,12 +20,12 @@ async def main() -> None:
     async with AsyncClient() as client:
         print("primes below 1,000:", await client.run(count_primes, 0, 1_000))
 
-        # Many calls at once, each a future like any other.
+        # Many tasks at once, each a future like any other.
         stops = [10, 100, 10_000]
         counts = await asyncio.gather(*(client.run(count_primes, 0, stop) for stop in stops))
         print("primes below", ", ".join(f"{stop:,}: {count}" for stop, count in zip(stops, counts, strict=True)))
 
-        # A map, whose values come as soon as they are there.
+        # A map that yields each value as soon as it is there.
         starts = range(0, 100_000, 5_000)
         total = 0
         async for count in client.map(count_primes, starts, (start + 5_000 for start in starts), ordered=False):

@@ -1,6 +1,6 @@
 """The main job of gandy in half a minute: a crew, an array of tasks, and a foreman that is killed in the middle.
 
-Run it with `make demo`. It works in a folder of its own, which is gone afterwards.
+Run it with `make demo`. It works in a temporary folder, which it deletes afterwards.
 """
 
 import os
@@ -40,7 +40,7 @@ class Demo:
         return subprocess.Popen([*GANDY, *arguments], env=self.environment)
 
     def wait_for(self, what: str, *arguments: str) -> None:
-        """Until a command succeeds and prints this."""
+        """Wait until a command prints this."""
         command = [*GANDY, *arguments]
         while what not in subprocess.run(command, env=self.environment, capture_output=True, text=True).stdout:
             time.sleep(0.1)

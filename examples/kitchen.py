@@ -1,7 +1,7 @@
 """A worker that offers commands: a function, a coroutine, streams, and one that runs in a process of its own.
 
-Start a foreman with `gandy foreman run` in one terminal, and run `python examples/kitchen.py` in another. For those who
-call them see kitchen_guest.py, kitchen_asyncio.py and kitchen_stream.py, or try `gandy call add 1 2`.
+Start a foreman with `gandy foreman run` in one terminal, and run `python examples/kitchen.py` in another.
+kitchen_guest.py, kitchen_asyncio.py and kitchen_stream.py call these commands, or try `gandy call add 1 2`.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ async def cook(dish: str, seconds: float = 0.1) -> str:
 
 @worker.command
 def countdown(start: int) -> Iterator[int]:
-    """A stream. It goes only as fast as its reader, and is closed when that one stops."""
+    """A stream. It runs only as fast as its reader, and is closed when the reader stops."""
     yield from range(start, 0, -1)
 
 

@@ -12,15 +12,15 @@ from gandy.errors import LinkError
 
 async def main() -> None:
     async with AsyncClient() as client:
-        # They find a free slot one after the other; nobody has to wait for the slowest.
+        # Each call takes the next free slot; none waits for the slowest.
         sums = await asyncio.gather(*(client.call("add", number, number) for number in range(1_000)))
         print("the sum of a thousand sums is", sum(sums))
 
-        # Repeatable: should the worker die, the call goes to another one.
+        # Repeatable: if the worker dies, the call goes to another one.
         print("here comes", await client.call("cook", "soup", repeatable=True))
 
         roast = client.call("cook", "roast", 3_600)
-        roast.cancel()  # and nobody goes on cooking
+        roast.cancel()  # the command stops too
         print("no roast today" if roast.cancelled() else "roast")
 
 

@@ -15,7 +15,7 @@ from gandy.errors import LinkError
 START, STRIKE, RATE, VOLATILITY, YEARS = 100.0, 105.0, 0.03, 0.2, 1.0
 PATHS = 2_000  # of one item
 ITEMS = 400
-ITEMS_PER_CALL = 20
+ITEMS_PER_TASK = 20
 
 
 def price_call(seed: int, paths: int) -> float:
@@ -29,10 +29,10 @@ def price_call(seed: int, paths: int) -> float:
 def main() -> None:
     with Client() as client:
         price = partial(price_call, paths=PATHS)
-        prices = list(client.map(price, range(ITEMS), chunksize=ITEMS_PER_CALL, progress=True))
+        prices = list(client.map(price, range(ITEMS), chunksize=ITEMS_PER_TASK, progress=True))
     error = statistics.stdev(prices) / math.sqrt(len(prices))
     print(f"price {statistics.fmean(prices):.3f} ± {error:.3f}")
-    print(f"{ITEMS * PATHS:,} paths in {ITEMS // ITEMS_PER_CALL} calls")
+    print(f"{ITEMS * PATHS:,} paths in {ITEMS // ITEMS_PER_TASK} tasks")
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ class Demo:
     def __init__(self, seed: int) -> None:
         self.simulation = Simulation(seed)
         self.ledger = Ledger(make_tasks(8))
-        # Numbers wear out after a dozen here, so that RESET can be seen; in real life it takes years.
+        # Sequence numbers run out after a dozen here, to show RESET; in real life that takes years.
         self.worker = WorkerEnd(WorkerSide(2, last_number=15), on_start=self.run_task)
         self.foreman = ForemanEnd(ForemanSide(last_number=15), self.ledger)
         self.link: SimulatedLink
@@ -54,12 +54,12 @@ class Demo:
         self.link.flush()
 
     def cut(self) -> None:
-        print(f"{self.simulation.now * 1000:9.2f} ms  ── the link is cut; the worker works on ──")
+        print(f"{self.simulation.now * 1000:9.2f} ms  ── the link is cut; the worker goes on ──")
         self.link.cut()
         self.simulation.call_later(0.05, self.reconnect)
 
     def reconnect(self) -> None:
-        print(f"{self.simulation.now * 1000:9.2f} ms  ── a new link: HELLO tells what still runs ──")
+        print(f"{self.simulation.now * 1000:9.2f} ms  ── a new link: HELLO lists what still runs ──")
         self.connect()
 
     def stop(self) -> None:
@@ -71,7 +71,7 @@ class Demo:
 
     def run(self) -> None:
         print(f"gandy: the native wire on simulated time, seed {self.simulation.seed}")
-        print("    time        who        number  what")
+        print("    time        sender     number  message")
         self.simulation.call_later(0.07, self.cut)
         self.simulation.call_later(0.2, self.stop)
         self.simulation.run()

@@ -25,14 +25,14 @@ class SmallDisk:
         """Leave so many bytes, and no more."""
         with self._ballast.open("ab", buffering=0) as file, suppress(OSError):
             while True:
-                count = min(MEGABYTE, self.tell_free() - leave)
+                count = min(MEGABYTE, self.count_free_bytes() - leave)
                 if count <= 0 or not file.write(bytes(count)):
                     return
 
     def empty(self) -> None:
         self._ballast.unlink(missing_ok=True)
 
-    def tell_free(self) -> int:
+    def count_free_bytes(self) -> int:
         state = os.statvfs(self.seen)
         return state.f_bavail * state.f_frsize
 

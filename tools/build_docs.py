@@ -1,7 +1,7 @@
 """Writes what docs takes from the code: diagrams, tables, test vectors, transcripts, the command line, measurements.
 
 It owns the SVGs, and in pages the lines between `<!-- generated: NAME -->` and `<!-- end -->`. It leaves every other
-line alone, and refuses a page where a block is missing or unknown. `--check` only tells what is not current.
+line alone, and refuses a page where a block is missing or unknown. `--check` only lists what is not current.
 """
 
 import json
@@ -62,7 +62,7 @@ CODE_MEANINGS: Final[Mapping[ErrorCode, str]] = {
     ErrorCode.OVERFLOW: "No room to hold this request. It was dropped: send it again later.",
     ErrorCode.NO_PROCS: "The JOB has more tasks than there are free slots.",
     ErrorCode.NO_SUCH_JOB: "No such job or task is known here.",
-    ErrorCode.BAD_SEQ: "A sequence number of the wrong parity, one that does not rise, or an answer to nothing.",
+    ErrorCode.BAD_SEQ: "A sequence number of the wrong parity, one that does not rise, or an answer without a request.",
     ErrorCode.BAD_MAGIC: "A frame does not begin with the magic number.",
     ErrorCode.UNKNOWN_TYPE: "A type number that does not exist or was not agreed on.",
     ErrorCode.TOO_LONG: "A payload longer than this side accepts.",
@@ -77,8 +77,8 @@ CODE_MEANINGS: Final[Mapping[ErrorCode, str]] = {
 EXTENSION_MEANINGS: Final[Mapping[Extension, str]] = {
     Extension.ATOMIC: "A JOB is started whole or not at all, and error codes from 3 up are understood.",
     Extension.HEARTBEAT: "Signs of life: PING (0x20) is answered by PONG (0x21).",
-    Extension.UPDATES: "Many results at once, and tasks that wait on a worker can be had back.",
-    Extension.CLIENT: "What clients ask of a foreman.",
+    Extension.UPDATES: "Many results at once, and tasks that wait on a worker can be recalled.",
+    Extension.CLIENT: "Requests of clients to a foreman.",
     Extension.CALLS: "Calls of commands, casts and streams.",
     Extension.OUTPUT: "The foreman asks a worker for pieces of a task's output.",
     Extension.TIMED: "Calls and tasks that begin at a shared time.",
@@ -88,7 +88,7 @@ EXTENSION_MEANINGS: Final[Mapping[Extension, str]] = {
 
 def main(arguments: Sequence[str]) -> int:
     parser = ArgumentParser(prog="python -m tools.build_docs", description="Write the generated parts of docs.")
-    parser.add_argument("--check", action="store_true", help="write nothing; fail where a file is not current")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a file is not current")
     options = parser.parse_args(arguments)
     stale = {path: text for path, text in build().items() if not path.exists() or path.read_text() != text}
     if options.check:
@@ -140,7 +140,7 @@ def build() -> dict[Path, str]:
 def fill(page: Path, blocks: Blocks) -> str:
     """The page with each block put in its place.
 
-    Raises: ValueError, where the page and its blocks do not fit together.
+    Raises: ValueError, if the page and its blocks do not match.
     """
     text = page.read_text()
     found = [name for _, name, _ in BLOCK.findall(text)]
@@ -218,7 +218,7 @@ def split_frame(frame: bytes, header: struct.Struct) -> list[str]:
 
 
 def wrap(word: str, text: str) -> list[str]:
-    """Lines under each other, behind a word."""
+    """Lines under each other, after a word."""
     first, others = word.ljust(INDENT), " " * INDENT
     return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=others, break_on_hyphens=False)
 

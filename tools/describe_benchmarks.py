@@ -54,13 +54,13 @@ def describe_table(found: Mapping[str, Any]) -> str:
         f"![{found['title']}](benchmarks/{found['key']}.svg)",
         table(head, rows),
         *([f"Missing: {_list_missing(found)}."] if found["missing"] else []),
-        f"{where['date']}: {machine}, {found['repeats']} interleaved repeats{_tell_stolen(found)}.",
+        f"{where['date']}: {machine}, {found['repeats']} interleaved repeats{_describe_stolen(found)}.",
     ]
     return "\n\n".join(parts)
 
 
 def list_figures(found: Mapping[str, Any]) -> list[str]:
-    """What some workloads measure beside the usual. All contestants of one table do."""
+    """Additional figures of some workloads. All contestants of a table have the same."""
     rows = list(found["rows"].values())
     return list(rows[0].get("figures", ())) if rows else []
 
@@ -91,9 +91,9 @@ def _make_row(name: str, row: Mapping[str, Any], columns: tuple[str, ...], more:
     ]
 
 
-def _tell_stolen(found: Mapping[str, Any]) -> str:
-    """What the host of a virtual machine kept for others, where it was measured."""
-    return f"; the host kept {found['stolen_percent']:g} % of the cores for others" if "stolen_percent" in found else ""
+def _describe_stolen(found: Mapping[str, Any]) -> str:
+    """CPU time that the host of a virtual machine gave to other machines, if it was measured."""
+    return f"; CPU steal {found['stolen_percent']:g} %" if "stolen_percent" in found else ""
 
 
 def _list_missing(found: Mapping[str, Any]) -> str:
@@ -105,11 +105,11 @@ def format_optional(value: float | None) -> str:
 
 
 def draw_table(found: Mapping[str, Any]) -> str:
-    bars = [Bar(name, row["median"], _tell_look(name, found)) for name, row in sort_rows(found)]
+    bars = [Bar(name, row["median"], _choose_look(name, found)) for name, row in sort_rows(found)]
     return draw(f"{found['title']}: {describe_unit(found).lower().rstrip('.')}", bars)
 
 
-def _tell_look(name: str, found: Mapping[str, Any]) -> str:
+def _choose_look(name: str, found: Mapping[str, Any]) -> str:
     if name == found["reference"]:
         return "reference"
     return "gandy" if name.startswith("gandy") else "other"

@@ -16,8 +16,8 @@ from gandy.cli.main import program
 from gandy.cli.submit import submit
 from tools.markdown import table
 
-WIDTH: Final = 120  # letters in a line, as in the pages that people write
-SHORT_HELP: Final = 200  # letters; no first sentence is longer, so none is cut
+WIDTH: Final = 120  # characters in a line, as in the handwritten pages
+SHORT_HELP: Final = 200  # characters; no first sentence is longer, so none is cut
 VERBATIM: Final = "\b\n"  # how click knows a paragraph that must not be wrapped
 
 COUNTS: Final = {
@@ -27,7 +27,7 @@ COUNTS: Final = {
     (-1, False): "Any number of arguments.",
 }
 
-# How TOML calls what msgspec reads. None is a key that is left out.
+# TOML's names for the types that msgspec reads. None is a key that is left out.
 TOML_NAMES: Final[dict[type[msgspec.inspect.Type], str]] = {
     msgspec.inspect.BoolType: "boolean",
     msgspec.inspect.DictType: "table of strings",
@@ -40,7 +40,7 @@ TOML_ITEMS: Final[dict[type[msgspec.inspect.Type], str]] = {
     msgspec.inspect.StrType: "array of strings",
 }
 
-# Keys of a job file that mean more than the option of the same name, or that are no option.
+# Keys of a job file that mean more than the option of the same name, or that are not options.
 KEY_MEANINGS: Final = {
     "command": "A string is a line for the shell; an array is a program and its arguments, which no shell sees.",
     "each-line": "Run the command once for each line of this file, or once for each string of the array.",
@@ -74,7 +74,7 @@ def describe_commands() -> str:
 
 
 def list_job_keys() -> str:
-    """Every key of a job file. What it means is what the option of that name means."""
+    """Every key of a job file. A key means what the option of that name means."""
     options = {name: option for option in submit.params for name in option.opts if isinstance(option, click.Option)}
     keys = msgspec.inspect.type_info(JobFile)
     assert isinstance(keys, msgspec.inspect.StructType)
@@ -90,7 +90,7 @@ def list_job_keys() -> str:
 
 
 def find_commands() -> Iterator[Found]:
-    """Every command below `gandy` and itself, each group before its own."""
+    """`gandy` and every command below it, each group before its commands."""
     yield from _find(program, click.Context(program, info_name="gandy"))
 
 
@@ -99,7 +99,7 @@ def _find(command: click.Command, context: click.Context) -> Iterator[Found]:
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
             child = command.get_command(context, name)
-            assert child is not None, "a group has what it lists"
+            assert child is not None, "a group has the commands that it lists"
             yield from _find(child, click.Context(child, parent=context, info_name=name))
 
 
@@ -125,7 +125,7 @@ def _list_children(found: Found, group: click.Group) -> str:
 
 
 def format_text(text: str) -> list[str]:
-    """Paragraphs of help. What must not be wrapped becomes a block, under its first line."""
+    """Paragraphs of help. A paragraph that must not be wrapped becomes a block, under its first line."""
     paragraphs = re.split(r"\n\s*\n", text.strip("\n "))
     return [part for paragraph in paragraphs if paragraph for part in _format_paragraph(paragraph)]
 
@@ -143,7 +143,7 @@ def _format_paragraph(text: str) -> list[str]:
 def _make_row(parameter: click.Parameter, context: click.Context) -> Sequence[str]:
     metavar = parameter.make_metavar(context)
     if not isinstance(parameter, click.Option):
-        return _code(metavar), _join(COUNTS[parameter.nargs, parameter.required], tell_range(parameter))
+        return _code(metavar), _join(COUNTS[parameter.nargs, parameter.required], describe_range(parameter))
     names = ", ".join([*parameter.opts, *parameter.secondary_opts])
     words = names if parameter.is_flag else f"{names} {metavar}"
     return _code(words) + (" …" if parameter.multiple else ""), explain_option(parameter)
@@ -153,10 +153,10 @@ def explain_option(option: click.Option) -> str:
     default = f"Default: {option.default}." if option.show_default else ""
     variables = [option.envvar] if isinstance(option.envvar, str) else list(option.envvar or ())
     variable = f"If left out, `{'`, `'.join(variables)}` is read first." if variables else ""
-    return _join(option.help or "", tell_range(option), default, variable)
+    return _join(option.help or "", describe_range(option), default, variable)
 
 
-def tell_range(parameter: click.Parameter) -> str:
+def describe_range(parameter: click.Parameter) -> str:
     kind = parameter.type
     if not isinstance(kind, click.IntRange) or kind.min is None:
         return ""
@@ -164,7 +164,7 @@ def tell_range(parameter: click.Parameter) -> str:
 
 
 def name_type(kind: msgspec.inspect.Type) -> str:
-    """As people who write TOML call it."""
+    """The name of the type in TOML."""
     if isinstance(kind, msgspec.inspect.UnionType):
         return " or ".join(name_type(each) for each in kind.types if not isinstance(each, msgspec.inspect.NoneType))
     if isinstance(kind, msgspec.inspect.VarTupleType):

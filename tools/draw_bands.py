@@ -1,6 +1,6 @@
 """Draws the packages of gandy in their layers, and lists what each owns, from the import graph and the docstrings.
 
-The layers are those that the linter enforces. It refuses a package that stands in none of them.
+The layers are those that the linter enforces. It refuses a package that is in none of them.
 """
 
 import ast
@@ -98,11 +98,11 @@ def _check_complete(names: Sequence[str]) -> None:
     here = {path.stem for path in SOURCE.iterdir() if path.stem not in ("__init__", "__main__", "__pycache__", "py")}
     missing = sorted(name for name in here - set(names) if (SOURCE / name).is_dir() or (SOURCE / f"{name}.py").exists())
     if missing:
-        raise ValueError(f"these stand in no layer of pyproject.toml: {', '.join(missing)}")
+        raise ValueError(f"these packages are in no layer of pyproject.toml: {', '.join(missing)}")
 
 
 def draw_bands() -> str:
-    """The layers as rows, the packages as boxes: whatever imports something stands above it."""
+    """The layers as rows, the packages as boxes: each package stands above those that it imports."""
     layers = read_layers()
     height = 2 * MARGIN + len(layers) * (BOX_HEIGHT + ROW_GAP) - ROW_GAP
     label = "The packages of gandy in their layers"

@@ -17,7 +17,7 @@ MARGIN: Final = 20
 GAP: Final = 8  # between a name and its bar, and a bar and its figure
 HEAD: Final = 64  # for the title and the numbers of the scale
 FIELD: Final = 400  # for the bars
-FIGURE: Final = 90  # for what is said behind a bar
+FIGURE: Final = 90  # for the text after a bar
 
 STYLE: Final = """
 text { font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; fill: #2b2b2b; font-size: 12px }

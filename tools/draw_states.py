@@ -1,7 +1,7 @@
 """Draws a law table as an SVG.
 
 It owns the look. A plan says on which square of a grid each state stands; every word and every arrow comes from the
-table. It refuses a step that the plan has no room for: a diagram with something missing would lie.
+table. It refuses a step that the plan has no room for: a diagram must be complete.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -54,8 +54,8 @@ HEAD_MARKER: Final = """\
 <marker id="head" viewBox="0 0 10 10" refX="9.5" refY="5" markerWidth="9" markerHeight="9"
  markerUnits="userSpaceOnUse" orient="auto"><path class="dot" d="M0 0.5 L10 5 L0 9.5 z"/></marker>"""
 NOTE: Final = (
-    "Inside a box: what may be said without leaving it.",
-    "Whatever is not drawn here is a protocol error.",
+    "Inside a box: messages that do not change the state.",
+    "Anything that is not drawn here is a protocol error.",
 )
 
 
@@ -72,14 +72,14 @@ class Plan(NamedTuple, Generic[S]):
 
 
 class Phrase(NamedTuple):
-    """What one sender, or either, may say."""
+    """What one sender, or either, may send."""
 
     who: str
     what: str
 
 
 class Box(NamedTuple):
-    """A state on the paper."""
+    """A state in the drawing."""
 
     name: str
     phrases: Sequence[Phrase]
@@ -122,7 +122,7 @@ class Arrow(NamedTuple, Generic[S]):
 
 
 class Route(NamedTuple):
-    """An arrow on the paper: its two ends, and where the first line of its label begins."""
+    """An arrow in the drawing: its two ends, and where the first line of its label begins."""
 
     begin: Point
     end: Point
@@ -161,7 +161,7 @@ def _group_steps(law: Law[S]) -> dict[tuple[S, S], Said]:
 
 
 def _phrase(said: Said) -> list[Phrase]:
-    """What may be said, by sender; what both may say comes once."""
+    """What may be sent, by sender; messages that both may send appear once."""
     lines = {role: _word_steps(said.get(role, ())) for role in Role}
     shared = [what for what in lines[Role.WORKER] if what in lines[Role.FOREMAN]]
     own = [Phrase(role.value, what) for role in Role for what in lines[role] if what not in shared]

@@ -9,4 +9,4 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def _make_cell(value: object) -> str:
-    return str(value).replace("|", "\\|")  # else it would end the cell, even inside of code
+    return str(value).replace("|", "\\|")  # otherwise it would end the cell, even inside code

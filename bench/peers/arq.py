@@ -1,4 +1,4 @@
-"""arq on Redis: two worker processes, which its clients and itself poll.
+"""arq on Redis: two worker processes. Workers and clients poll Redis.
 
 python -m bench.peers.arq URL
 """
@@ -13,7 +13,7 @@ from bench.asking import Ask, asking
 from bench.contract import SLOTS, Contestant, Place, Work
 from bench.processes import running
 
-PAUSE = 0.01  # seconds between two looks
+PAUSE = 0.01  # seconds between two polls
 
 
 async def negate(_context: Any, number: int) -> int:

@@ -24,7 +24,7 @@ FRAME = HEADER.size + len(BODY)
 
 
 class Peer(asyncio.Protocol):
-    """Cuts what comes into frames."""
+    """Splits received data into frames."""
 
     def __init__(self) -> None:
         self.rest = b""
@@ -63,7 +63,7 @@ class Relay(Peer):
 
 
 class Driver(Peer):
-    """The client: so many under way, until enough have come back."""
+    """The client: keeps a number of frames in flight until enough have come back."""
 
     def __init__(self, count: int) -> None:
         super().__init__()

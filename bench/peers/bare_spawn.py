@@ -1,4 +1,4 @@
-"""The limit for shell tasks: posix_spawn, two at a time, no output kept, nobody to kill, nothing told."""
+"""The limit for shell tasks: posix_spawn, two at a time; nothing is kept, watched or reported."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Celery on Redis: late acknowledgement and no prefetch, for a promise like gandy's.
+"""Celery on Redis: late acknowledgement and no prefetch, to promise what gandy promises.
 
 python -m bench.peers.celery URL
 """

@@ -1,4 +1,4 @@
-"""Dask distributed: a scheduler and two workers with a thread each. Calls are of an actor."""
+"""Dask distributed: a scheduler and two workers with a thread each. Calls go to an actor."""
 
 import operator
 from collections.abc import AsyncIterator, Iterator
@@ -22,7 +22,7 @@ def cluster() -> Iterator[str]:
     import dask
     from distributed import LocalCluster
 
-    dask.config.set({"distributed.scheduler.worker-ttl": None})  # workers stand still while others are measured
+    dask.config.set({"distributed.scheduler.worker-ttl": None})  # workers are paused while others are measured
     with LocalCluster(
         n_workers=SLOTS, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None
     ) as made:

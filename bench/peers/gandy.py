@@ -1,4 +1,4 @@
-"""gandy: a foreman on SQLite with full sync, and a worker. Workloads that ask more of a crew build on `crew`."""
+"""gandy: a foreman on SQLite with full sync, and a worker. Workloads that need more than this build on `crew`."""
 
 import operator
 import os

@@ -1,4 +1,4 @@
-"""gandy's bus: two processes that throw a ball to each other.
+"""gandy's bus: round trips between two processes.
 
 python -m bench.peers.gandy_bus ENSEMBLE [private]
 """
@@ -20,7 +20,7 @@ from gandy.bus import Ensemble
 
 
 class Pinger:
-    """Our end."""
+    """Our side."""
 
     def __init__(self, band: Ensemble) -> None:
         self._band = band
@@ -43,7 +43,7 @@ class Pinger:
         return self._times
 
     def ask(self, count: int, is_reliable: bool) -> list[float]:
-        """The same from this thread, which waits for the answer: it comes by the thread of the ensemble."""
+        """The same from this thread, which waits for the answer that the ensemble's thread receives."""
         times, path = [], "!pong/ask-tcp" if is_reliable else "!pong/ask-udp"
         for number in range(count):
             begin = time.perf_counter()
@@ -53,7 +53,7 @@ class Pinger:
         return times
 
     def flood(self, count: int, is_reliable: bool) -> int:
-        """So many messages one way, in windows: UDP loses what nobody reads in time."""
+        """Messages one way, in windows: UDP loses messages that are not read in time."""
         for number in range(count // WINDOW):
             for at in range(WINDOW):
                 self._band.send("!pong/flood", at, reliable=is_reliable)
@@ -75,7 +75,7 @@ class Pinger:
             self._is_over.set()
 
 
-PLAIN: dict[str, Any] = {"insecure": True, "ip": "127.0.0.1"}  # as the original
+PLAIN: dict[str, Any] = {"insecure": True, "ip": "127.0.0.1"}  # as in the original
 
 
 def serve(ensemble: str, *, is_private: bool) -> None:
@@ -108,7 +108,7 @@ def serve(ensemble: str, *, is_private: bool) -> None:
 
 @contextmanager
 def pair(place: Place, *, is_private: bool = False) -> Iterator[Pinger]:
-    """Our end; the other one is a process."""
+    """Our side; the other side is a process."""
     os.environ["GANDY_HOME"] = str(place.folder / "home")  # keys are made there, for both
     ensemble = f"bench-{os.getpid()}"
     command = [sys.executable, "-m", "bench.peers.gandy_bus", ensemble, *(["private"] if is_private else [])]
@@ -137,7 +137,7 @@ def floods(place: Place, *, is_reliable: bool) -> Iterator[Work]:
         yield partial(pinger.flood, is_reliable=is_reliable)
 
 
-# They do not stay: there are five ports for discovery, and each process takes one.
+# They end after each repeat: there are five discovery ports, and each process takes one.
 make = partial(Contestant, packages=("gandy",), stays=False)
 
 

@@ -1,4 +1,4 @@
-"""gearmand with the client and the worker of gear, whose sockets are told not to wait for more (TCP_NODELAY).
+"""gearmand with the client and the worker of gear, whose sockets have TCP_NODELAY set.
 
 python -m bench.peers.gearman PORT
 """
@@ -34,7 +34,7 @@ def client(place: Place) -> Iterator["Caller"]:
 
 
 class Caller:
-    """Sends jobs, and hears of each that is done by a thread of gear's."""
+    """Sends jobs, and learns from a thread of gear when each is done."""
 
     def __init__(self, port: int) -> None:
         import gear
@@ -60,7 +60,7 @@ class Caller:
         return times
 
     def call_many(self, count: int) -> int:
-        """A new one for each that is done."""
+        """Sends a new job for each that is done."""
         for number in range(count + IN_FLIGHT):
             if number >= IN_FLIGHT:
                 self._done.acquire()

@@ -15,7 +15,7 @@ from bench import servers
 from bench.contract import SLOTS, Contestant, Place, Work
 from bench.processes import running
 
-PAUSE = 0.01  # seconds between two looks, where there is no other way
+PAUSE = 0.01  # seconds between two polls, if there is no other way
 
 
 def negate(number: int) -> int:
@@ -89,4 +89,4 @@ CONTESTANTS = (
 )
 
 if __name__ == "__main__":
-    import_module("bench.peers.huey").serve(*sys.argv[1:])  # its tasks are called after this module, not after __main__
+    import_module("bench.peers.huey").serve(*sys.argv[1:])  # its tasks are named after this module, not after __main__

@@ -18,7 +18,7 @@ from bench.contract import SLOTS, Contestant, Place, Work
 
 @contextmanager
 def cluster(place: Place, fill: Callable[[Any, int], None]) -> Iterator[Work]:
-    """Work that is one job with so many tasks."""
+    """Work that is one job with `count` tasks."""
     from hyperqueue import Job, LocalCluster
     from hyperqueue.cluster import WorkerConfig
     from hyperqueue.task.function import PythonEnv

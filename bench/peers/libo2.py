@@ -1,4 +1,4 @@
-"""Debian's libo2, whose two processes look for messages all the time, and so stand still while others are measured."""
+"""Debian's libo2, whose two processes poll all the time, and so are paused while other contestants are measured."""
 
 import os
 from collections.abc import Iterator

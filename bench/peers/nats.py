@@ -31,7 +31,7 @@ async def connect(url: str) -> AsyncIterator[Ask]:
 
 @asynccontextmanager
 async def connect_by_hand(url: str) -> AsyncIterator[Ask]:
-    """Each answer comes to a subject below our inbox, whose last word is the number of its question."""
+    """Each answer comes to a subject below our inbox, whose last word is the number of its request."""
     import nats
 
     link = await nats.connect(url)

@@ -14,7 +14,7 @@ from bench.asking import asking
 from bench.contract import SLOTS, Contestant, Place, Work
 from bench.processes import running
 
-PAUSE = 0.01  # seconds between two looks
+PAUSE = 0.01  # seconds between two polls
 UNDONE = "SELECT count(*) AS left FROM procrastinate_jobs WHERE status IN ('todo', 'doing')"
 SUBMITTERS = 4  # as many as its pool has connections
 

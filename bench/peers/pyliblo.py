@@ -1,4 +1,4 @@
-"""pyliblo3, which is liblo in C with Python's handlers: two processes that throw a ball to each other.
+"""pyliblo3, which is liblo in C with Python's handlers: round trips between two processes.
 
 python -m bench.peers.pyliblo udp|tcp URL
 """
@@ -23,7 +23,7 @@ def make_server(kind: str) -> Any:
 
 @contextmanager
 def pair(_place: Place, kind: str) -> Iterator[tuple[Any, Any]]:
-    """Our server, which is asked to handle one answer at a time, and the address of the other one."""
+    """Our server, which is asked to handle one answer at a time, and the address of the other process."""
     import pyliblo3
 
     others: list[Any] = []

@@ -1,4 +1,4 @@
-"""python-osc: two processes that throw a ball to each other by UDP, both in handlers.
+"""python-osc: round trips between two processes by UDP, both in handlers.
 
 python -m bench.peers.python_osc PORT
 """

@@ -18,7 +18,7 @@ from bench.processes import running
 
 @asynccontextmanager
 async def connect(url: str) -> AsyncIterator[Ask]:
-    """Answers are matched by a number, as any program with many questions must do."""
+    """Answers are matched by a number, as any program with many requests must do."""
     import zmq
     import zmq.asyncio
 
@@ -59,7 +59,7 @@ def calls(place: Place, way: Way) -> Iterator[Work]:
 
 
 def relay(front_url: str, back_url: str) -> None:
-    """The worker has said that it is there before anything is passed on."""
+    """The worker must have registered before anything is forwarded."""
     import zmq
 
     context = zmq.Context()

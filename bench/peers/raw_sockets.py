@@ -27,7 +27,7 @@ KINDS = {
 
 
 class Echo:
-    """Our end."""
+    """Our side."""
 
     def __init__(self, link: socket.socket, size: int) -> None:
         self._link = link
@@ -44,7 +44,7 @@ class Echo:
         return times
 
     def pipeline(self, count: int) -> int:
-        """So many in flight, and another one for each that has come back."""
+        """Keeps a number in flight: sends another for each that has come back."""
         left = missing = count
         rest = b""
         under_way = min(count, IN_FLIGHT)
@@ -58,7 +58,7 @@ class Echo:
         return count
 
     def flood(self, count: int) -> int:
-        """So many messages one way, in windows: UDP loses what nobody reads in time."""
+        """Messages one way, in windows: UDP loses messages that are not read in time."""
         link, ball = self._link, self._ball
         for number in range(count // WINDOW):
             for _ in range(WINDOW):
@@ -82,7 +82,7 @@ def serve(kind: str, where: str, task: str, size: int) -> None:
 
 
 def cut(data: bytes, size: int) -> tuple[list[bytes], bytes]:
-    """The messages, each for itself, and what is left of the next."""
+    """Each complete message, and the rest, which begins the next."""
     end = len(data) // size * size
     return [data[at : at + size] for at in range(0, end, size)], data[end:]
 
@@ -104,7 +104,7 @@ def count_messages(link: socket.socket, window: int) -> None:
 
 @contextmanager
 def pair(place: Place, kind: str, task: str, size: int) -> Iterator[Echo]:
-    """Our end; the other one is a process."""
+    """Our side; the other side is a process."""
     with socket.socket(*KINDS[kind]) as door:
         door.bind(str(place.folder / "echo.sock") if kind == "unix" else ("127.0.0.1", 0))
         if kind != "udp":

@@ -1,4 +1,4 @@
-"""Ray: two CPUs, no dashboard. Calls are of an actor with coroutines."""
+"""Ray: two CPUs, no dashboard. Calls go to an actor with coroutines."""
 
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -24,7 +24,7 @@ def negate(number: int) -> int:
 def cluster() -> Iterator[None]:
     import ray
 
-    with tempfile.TemporaryDirectory() as folder:  # not the place's: paths of its sockets may not be long
+    with tempfile.TemporaryDirectory() as folder:  # not the contestant's folder: paths of sockets must be short
         ray.init(
             num_cpus=SLOTS,
             include_dashboard=False,

@@ -1,4 +1,4 @@
-"""RQ on Redis: two workers that fork for each job, as they do unless told otherwise, or two that do not.
+"""RQ on Redis: two workers that fork for each job, which is the default, or two that do not fork.
 
 python -m bench.peers.rq URL Worker|SimpleWorker
 """

@@ -15,7 +15,7 @@ from bench.asking import BODY, Ask, Way, asking, many_in_flight, one_by_one
 from bench.contract import SLOTS, Contestant, Place, Work
 from bench.processes import running
 
-PAUSE = 0.001  # seconds between two looks for a result
+PAUSE = 0.001  # seconds between two polls for a result
 
 
 async def echo(value: Any) -> Any:

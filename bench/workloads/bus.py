@@ -3,7 +3,7 @@
 from bench.contract import Kind, Table
 
 LIMIT = "Python, blocking sockets"
-WINDOW = 50  # messages after which the other end says that it has them; twice as many may be under way
+WINDOW = 50  # the other side acknowledges after this many messages; twice as many may be under way
 
 TABLES = (
     Table("bus_udp", "W6: round trips by UDP", "round trips", 2_000, LIMIT, Kind.TIMES),
@@ -14,6 +14,6 @@ TABLES = (
         unit="messages",
         count=20_000,
         reference=f"{LIMIT}, UDP",
-        note=f"The other end answers after each {WINDOW}: UDP loses what nobody reads in time.",
+        note=f"The other side answers after each {WINDOW}: UDP loses messages that are not read in time.",
     ),
 )

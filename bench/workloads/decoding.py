@@ -12,9 +12,9 @@ from gandy.wire import v2
 from gandy.wire.messages import Job, JobDescription, Ok, Status, Task, TaskPair, TaskResult, Update
 from gandy.wire.payloads import HelloData
 
-ROUNDS = 10_000  # of JOB, OK, UPDATE, OK: what a worker and a foreman say for one task
+ROUNDS = 10_000  # of JOB, OK, UPDATE, OK: the messages for one task
 FRAMES = 4 * ROUNDS
-READ_BYTES = 64 * 1024  # what a socket gives at once
+READ_BYTES = 64 * 1024  # what one read of a socket returns
 
 
 def make_stream() -> bytes:

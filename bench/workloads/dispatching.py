@@ -27,7 +27,7 @@ def make_services(paths: list[str]) -> Services:
 
 
 def dispatch(services: Services, address: str, types: str, args: tuple[float, ...]) -> int:
-    """As the bus does it. How many were called."""
+    """Dispatch as the bus does. Returns how many handlers were called."""
     split = split_address(address)
     assert split is not None
     called = 0
@@ -53,7 +53,7 @@ def sending(handlers: int, used: int = 100, mark: str = "!", types: str = "d") -
 
 
 def looking_up(handlers: int, used: int = 100) -> Callable[[], int]:
-    """One table of whole addresses and nothing else: what the machine's memory alone makes of a large table."""
+    """One table of whole addresses and nothing else: the cost of memory access alone in a large table."""
     table = {f"!svc/group/{number}": ignore for number in range(handlers)}
 
     def run() -> int:
@@ -65,7 +65,7 @@ def looking_up(handlers: int, used: int = 100) -> Callable[[], int]:
 
 
 def matching(matches: int, others: int) -> Callable[[], int]:
-    """Counts names, so that an equal rate means a cost in proportion to them."""
+    """Counts names, so that an equal rate means that the cost is proportional to their number."""
     services = make_services([f"/yes{n}" for n in range(matches)] + [f"/no{n}" for n in range(others)])
     repeats = max(1, NAMES // (matches + others))
 

@@ -1,6 +1,6 @@
 """W7: what a task costs as the store, the crew and the queue grow; what it takes to start, and to do nothing.
 
-Workers are a crowd in one process, and end at once whatever they get: what is left is the foreman's cost.
+The workers are a crowd in one process and end every task at once, so that only the foreman's cost is left.
 """
 
 import asyncio
@@ -26,10 +26,10 @@ SIZES: Final = (1_000, 10_000, 100_000, 1_000_000)  # tasks in the store
 CROWDS: Final = (1, 10, 100, 1_000)  # workers
 QUEUES: Final = (10, 1_000, 10_000)  # jobs that wait
 MODEL: Final = 100  # tasks of the job whose rows fill a store
-FEW: Final = 10  # workers, where it is not about them
+FEW: Final = 10  # workers, in workloads that do not vary them
 IN_FLIGHT: Final = 500  # submits at a time
 
-NOTE: Final = "Workers end at once what they get. CPU for each task and the most memory are of the foreman alone."
+NOTE: Final = "Workers end every task at once. CPU per task and peak memory are the foreman's alone."
 make_table = partial(Table, unit="tasks", note=NOTE)
 
 TABLES = (
@@ -45,7 +45,7 @@ TABLES = (
         5,
         "gandy, two slots",
         Kind.TIMES,
-        "CPU for each second, in which 10,000 would be 1 % of a core. Of a crew, or of a foreman alone.",
+        "CPU per second: 10,000 would be 1 % of a core. Of a crew, or of a foreman alone.",
     ),
 )
 
@@ -62,15 +62,15 @@ def observe(here: Crew, operations: int, run: Callable[[], object]) -> Done:
 
 
 @contextmanager
-def manned(place: Place, workers: int) -> Iterator[Crew]:
-    """A foreman, which takes up the jobs that it finds, and so many hands."""
-    hands = (sys.executable, "-m", "bench.hands")
-    with foreman(place) as (address, pid), gandy.Client(address) as client, running(*hands, address, str(workers)):
+def crew_of(place: Place, workers: int) -> Iterator[Crew]:
+    """A foreman, which continues the jobs in its store, and a crowd of workers."""
+    crowd = (sys.executable, "-m", "bench.task_crowd")
+    with foreman(place) as (address, pid), gandy.Client(address) as client, running(*crowd, address, str(workers)):
         wait_until(lambda: len(client.workers()) == workers, "the last worker")
         yield Crew(address, pid, client)
 
 
-def tell_home(place: Place) -> Path:
+def get_home(place: Place) -> Path:
     return place.folder / "home"
 
 
@@ -79,11 +79,11 @@ def tell_home(place: Place) -> Path:
 
 @contextmanager
 def after_many(place: Place, tasks: int) -> Iterator[Work]:
-    """Functions, each submitted on its own, where so many were called before."""
-    with manned(place, 1) as here, gandy.Executor(here.address) as executor:
+    """Function tasks, each submitted on its own, in a store with this many finished tasks."""
+    with crew_of(place, 1) as here, gandy.Executor(here.address) as executor:
         call(executor, MODEL)
-    copy_job(tell_home(place), tasks // MODEL - 1)
-    with manned(place, FEW) as here, gandy.Executor(here.address) as executor:
+    copy_job(get_home(place), tasks // MODEL - 1)
+    with crew_of(place, FEW) as here, gandy.Executor(here.address) as executor:
         yield lambda count: observe(here, count, partial(call, executor, count))
 
 
@@ -93,8 +93,8 @@ def call(executor: gandy.Executor, count: int) -> None:
 
 @contextmanager
 def beside_array(place: Place, tasks: int, workers: int = FEW) -> Iterator[Work]:
-    """The tasks of an array, while so many of another one wait for a worker that never comes."""
-    with manned(place, workers) as here:
+    """The tasks of an array, while this many tasks of another one wait for a worker that never comes."""
+    with crew_of(place, workers) as here:
         here.client.submit("true", tasks=tasks, tags=["nobody"])
         yield lambda count: observe(here, count, partial(run_array, here, count))
 
@@ -103,19 +103,19 @@ def run_array(here: Crew, count: int) -> None:
     here.client.submit("true", tasks=count).wait()
 
 
-# How many are there to do it, and how many jobs
+# More workers, and more jobs
 
 
 @contextmanager
 def with_workers(place: Place, workers: int) -> Iterator[Work]:
-    with manned(place, workers) as here:
+    with crew_of(place, workers) as here:
         yield lambda count: observe(here, count, partial(run_array, here, count))
 
 
 @contextmanager
 def with_jobs(place: Place, jobs: int) -> Iterator[Work]:
-    """So many wait in the queue, and then are done. How they got there is not counted."""
-    with manned(place, FEW) as here:
+    """Many jobs wait in the queue, and are then done. Submitting them is not counted."""
+    with crew_of(place, FEW) as here:
 
         def work(count: int) -> Done:
             queue = min(jobs, count)
@@ -137,7 +137,7 @@ def run_queue(here: Crew, jobs: int) -> Done:
 
 
 async def submit_all(address: str, jobs: int, gate: int) -> int:
-    """Jobs that wait for the one that is the gate. Gives the last one's number."""
+    """Submit jobs that wait for the job `gate`. Returns the number of the last one."""
     last = 0
     async with gandy.AsyncClient(address) as client:
         for begin in range(0, jobs, IN_FLIGHT):
@@ -158,7 +158,7 @@ def add_up(parts: list[Done]) -> Done:
 
 @contextmanager
 def commands(place: Place, arguments: str) -> Iterator[Work]:
-    """A command from its start to its end, with a foreman that it may talk to."""
+    """A command from its start to its end, with a foreman that it may connect to."""
     program = (str(Path(sys.executable).with_name("gandy")), *arguments.split())
     with foreman(place):
         yield partial(time_commands, program)
@@ -184,7 +184,7 @@ def time_it(run: Callable[[], object]) -> float:
 
 @contextmanager
 def ups(place: Place) -> Iterator[Work]:
-    """`gandy up` in a new home, until a task is done that was submitted as soon as somebody listened."""
+    """`gandy up` in a new home, until a task is done that was submitted as soon as the foreman listened."""
 
     def work(count: int) -> list[float]:
         return [time_up(Place(place.folder / str(time.monotonic_ns()), {})) for _ in range(count)]
@@ -193,10 +193,10 @@ def ups(place: Place) -> Iterator[Work]:
 
 
 def time_up(place: Place) -> float:
-    socket = tell_home(place) / "foreman.sock"
+    socket = get_home(place) / "foreman.sock"
     begin = time.perf_counter()
     with running(
-        str(Path(sys.executable).with_name("gandy")), "up", "--slots", "2", env={"GANDY_HOME": str(tell_home(place))}
+        str(Path(sys.executable).with_name("gandy")), "up", "--slots", "2", env={"GANDY_HOME": str(get_home(place))}
     ):
         while not socket.exists():
             time.sleep(0.001)
@@ -207,12 +207,12 @@ def time_up(place: Place) -> float:
 
 @contextmanager
 def restarts(place: Place, tasks: int) -> Iterator[Work]:
-    """A foreman, until it answers, where an array of so many tasks is half done."""
-    with manned(place, 1) as here:
+    """The start of a foreman, until it answers, with an array of this many tasks that is half done."""
+    with crew_of(place, 1) as here:
         array = here.client.submit("true", tasks=tasks, held=True)
         model = here.client.submit("true", tasks=MODEL)
         model.wait()
-    finish_tasks(tell_home(place), array.id, model.id, tasks // MODEL // 2)
+    finish_tasks(get_home(place), array.id, model.id, tasks // MODEL // 2)
 
     def run() -> None:
         with foreman(place) as (address, _), gandy.Client(address) as client:
@@ -234,8 +234,8 @@ def idle_crew(place: Place) -> Iterator[Work]:
 
 @contextmanager
 def idle_foreman(place: Place, workers: int, jobs: int) -> Iterator[Work]:
-    """A foreman with workers that have nothing to do, and jobs that nobody can do."""
-    with manned(place, workers) as here:
+    """A foreman with idle workers, and with jobs that no worker can run."""
+    with crew_of(place, workers) as here:
         asyncio.run(submit_all(here.address, jobs, here.client.submit("true", held=True).id))
         yield lambda count: idle(count, [here.foreman])
 

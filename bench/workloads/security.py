@@ -17,7 +17,7 @@ SCHEMES = {LIMIT: "", "TLS 1.3 with keys": "tcp", "plain TCP": "plain"}
 
 @contextmanager
 def secured(place: Place, scheme: str, slots: int) -> Iterator[Crew]:
-    """A foreman and a worker that talk over this transport, and so does the client."""
+    """A foreman, a worker and a client that use this transport."""
     url = f"{scheme}://127.0.0.1:{find_port()}" if scheme else ""
     listen = ("--listen", url, "--insecure") if url else ()
     reach = ("--foreman", url, "--insecure") if url else ()

@@ -1,4 +1,4 @@
-"""What it costs a foreman to give out a call as the crew grows: the decisions alone, and with links to workers."""
+"""What it costs a foreman to assign a call as the crew grows: the decisions alone, and with links to workers."""
 
 import asyncio
 import sys
@@ -25,7 +25,7 @@ BODY = encode_target("echo") + bytes(64)
 
 
 def dispatching(workers: int) -> Callable[[], int]:
-    """All calls wait before the first worker is free, and each returned slot gives out the next."""
+    """All calls wait before the first worker is free, and each returned slot takes the next one."""
 
     def run() -> int:
         board, client = Switchboard(Monotonic(0.0)), Peer(0)
@@ -71,8 +71,8 @@ def deciding(_place: Place, workers: int) -> Iterator[Work]:
 
 @contextmanager
 def with_links(place: Place, workers: int) -> Iterator[Work]:
-    """CPU seconds of the foreman for each call, and not the time that it takes."""
-    crowd = (sys.executable, "-m", "bench.crowd")
+    """CPU seconds of the foreman per call, not wall time."""
+    crowd = (sys.executable, "-m", "bench.call_crowd")
     with foreman(place, "--store", "memory:") as (address, pid), running(*crowd, address, str(workers)):
 
         def work(_count: int) -> list[float]:

@@ -27,22 +27,22 @@ def add(one: Any, other: Any) -> Any:
 
 
 @worker.command
-def tell_time() -> float:
+def get_time() -> float:
     return time.time()
 
 
 @worker.command
-async def tell_time_async() -> float:
+async def get_time_async() -> float:
     return time.time()
 
 
 @worker.command(isolate=True)
-def tell_time_isolated() -> float:
+def get_time_isolated() -> float:
     return time.time()
 
 
 @worker.command
-def tell_times(count: int) -> Iterator[float]:
+def get_times(count: int) -> Iterator[float]:
     for _ in range(count):
         yield time.time()
 

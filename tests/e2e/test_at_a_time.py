@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 from tests.e2e.kitchens import Kitchen
-from tests.netns.namespaces import Namespace, tell_hindrance
+from tests.netns.namespaces import Namespace, find_hindrance
 from tests.waiting import until
 
 import gandy
@@ -22,7 +22,7 @@ from gandy.core.model import JobState
 from gandy.errors import CallTimeout, NoClock, Rejected
 from gandy.keys.ensemble import open_ensemble_key
 
-HINDRANCE = tell_hindrance()
+HINDRANCE = find_hindrance()
 pytestmark = pytest.mark.skipif(HINDRANCE is not None, reason=str(HINDRANCE))
 
 ENSEMBLE: Final = "the crew"
@@ -95,7 +95,7 @@ def check_began(began: list[float], at: float) -> None:
     assert max(began) - at < SPREAD, [round(each - at, 6) for each in began]
 
 
-@pytest.mark.parametrize("command", ["tell_time", "tell_time_async", "tell_time_isolated"])
+@pytest.mark.parametrize("command", ["get_time", "get_time_async", "get_time_isolated"])
 def test_call_all_begins_everywhere_at_the_same_time(crew: Band, command: str) -> None:
     with gandy.Client(crew.address) as client:
         client.call_all(command)  # threads and processes are there already
@@ -110,32 +110,32 @@ def test_call_all_begins_everywhere_at_the_same_time(crew: Band, command: str) -
 def test_one_call_and_a_stream_begin_at_their_time(crew: Band) -> None:
     with gandy.Client(crew.address) as client:
         at = client.now() + 0.3
-        check_began([client.call("tell_time", at=at)], at)
+        check_began([client.call("get_time", at=at)], at)
         at = client.now() + 0.3
-        check_began(list(client.stream("tell_times", 2, at=at)), at)
+        check_began(list(client.stream("get_times", 2, at=at)), at)
 
 
 def test_worker_without_a_shared_clock_gets_no_call_with_a_time(band: Band) -> None:
     band.until_time()
     band.hire("plain")
     with gandy.Client(band.address) as client:
-        (reply,) = client.call_all("tell_time", at=client.now() + 0.1)
+        (reply,) = client.call_all("get_time", at=client.now() + 0.1)
         with pytest.raises(NoClock, match="does not know the shared time"):
             reply.get()
-        with pytest.raises(NoClock, match="no worker that offers tell_time knows the shared time"):
-            client.call("tell_time", at=client.now() + 0.1)
-        assert client.call("tell_time") > 0
+        with pytest.raises(NoClock, match="no worker that offers get_time knows the shared time"):
+            client.call("get_time", at=client.now() + 0.1)
+        assert client.call("get_time") > 0
 
 
 def test_time_that_is_over_is_refused(crew: Band) -> None:
     with gandy.Client(crew.address) as client, pytest.raises(CallTimeout, match="its time had passed"):
-        client.call("tell_time", at=client.now() - 1)
+        client.call("get_time", at=client.now() - 1)
 
 
 def test_timeout_counts_from_the_time_on(crew: Band, tmp_path: Path) -> None:
     with gandy.Client(crew.address) as client:
         at = client.now() + 1.0
-        assert client.call("tell_time", at=at, timeout=0.9) >= at - CLOCK_ERROR
+        assert client.call("get_time", at=at, timeout=0.9) >= at - CLOCK_ERROR
         at = client.now() + 0.5
         with pytest.raises(CallTimeout):
             client.call("hold", str(tmp_path / "book"), str(tmp_path / "go"), at=at, timeout=0.2)
@@ -147,7 +147,7 @@ def test_held_call_can_be_cancelled_and_its_slot_is_free(band: Band) -> None:
     until(lambda: band.count_timed() == 1)
 
     async def work(client: gandy.AsyncClient) -> None:
-        call = client.call("tell_time", at=await client.now() + 3600)
+        call = client.call("get_time", at=await client.now() + 3600)
         while not any(row.calls for row in await client.workers()):
             await asyncio.sleep(0.01)
         call.cancel()
@@ -174,7 +174,7 @@ def test_foreman_without_an_ensemble_refuses_a_time(tmp_path: Path) -> None:
 def test_gandy_call_begins_everywhere_at_its_time(crew: Band) -> None:
     with gandy.Client(crew.address) as client:
         before = client.now()
-    done = crew.run("call", "--all", "--at", "+0.5", "--timeout", "10", "tell_time")
+    done = crew.run("call", "--all", "--at", "+0.5", "--timeout", "10", "get_time")
     began = [float(line.partition(": ")[2]) for line in done.stdout.decode().splitlines()]
     assert len(began) == len(WORKERS)
     assert min(began) >= before + 0.5 - CLOCK_ERROR
@@ -270,7 +270,7 @@ def test_foreman_follows_where_another_process_leads(tmp_path: Path) -> None:
             with gandy.Client(band.address) as client:
                 at = client.now() + 1.5
                 assert at < 1e6  # the leader's time, and not Unix time
-                replies = client.call_all("tell_time", at=at - 1.0)
+                replies = client.call_all("get_time", at=at - 1.0)
                 client.submit(NOTE_TIME, cwd=str(tmp_path), tasks=3, at=at).wait(20)
                 ahead = time.time() - leader.now()
             check_began([reply.get() - ahead for reply in replies], at - 1.0)

@@ -16,7 +16,7 @@ import pytest
 from tests.e2e.crew import Crew
 from tests.e2e.members import Member
 from tests.e2e.wall_clocks import DAY, WallClock
-from tests.netns.namespaces import Namespace, tell_hindrance
+from tests.netns.namespaces import Namespace, find_hindrance
 from tests.waiting import until
 
 from gandy import Client
@@ -25,7 +25,7 @@ from gandy.core.liveness import HEARTBEAT_EXPIRY
 from gandy.core.model import JobSpec, JobState, TaskState
 from gandy.errors import NoClock
 
-HINDRANCE = tell_hindrance()
+HINDRANCE = find_hindrance()
 IS_LONG: Final = os.environ.get("GANDY_QUIET_MACHINE") == "1"
 
 ENSEMBLE: Final = "stepping"

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from tests.e2e.kitchens import Kitchen
 from tests.e2e.members import Member
-from tests.netns.namespaces import Namespace, tell_hindrance
+from tests.netns.namespaces import Namespace, find_hindrance
 from tests.waiting import until
 
-HINDRANCE = tell_hindrance()
+HINDRANCE = find_hindrance()
 pytestmark = pytest.mark.skipif(HINDRANCE is not None, reason=str(HINDRANCE))
 
 ENSEMBLE = "the crew"

@@ -13,7 +13,7 @@ from tests.waiting import until
 from gandy.doors.sockets.curve import ServerKeys
 
 
-def tell_error(crew: Crew, *words: str) -> str:
+def read_error(crew: Crew, *words: str) -> str:
     done = crew.run(*words, code=1)
     assert done.stdout == b""
     return done.stderr.decode().splitlines()[-1]
@@ -33,7 +33,7 @@ HERE, NETWORK = "everyone on this machine", "everyone on the network"
     ids=" ".join,
 )
 def test_a_zeromq_door_needs_keys_or_courage(tmp_path: Path, words: tuple[str, ...], host: str) -> None:
-    error = tell_error(Crew(tmp_path), *words, f"tcp://{host}:6714")
+    error = read_error(Crew(tmp_path), *words, f"tcp://{host}:6714")
     assert f"tcp://{host}:6714 would be without keys" in error
     assert "--curve FOLDER" in error
     assert f"With --insecure, {NETWORK if host == '0.0.0.0' else HERE}" in error
@@ -51,7 +51,7 @@ def test_a_zeromq_door_needs_keys_or_courage(tmp_path: Path, words: tuple[str, .
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_each_refusal_names_both_ways_out(tmp_path: Path, words: tuple[str, ...], way_out: str) -> None:
-    error = tell_error(Crew(tmp_path), *words)
+    error = read_error(Crew(tmp_path), *words)
     assert "--insecure" in error
     assert way_out in error
 

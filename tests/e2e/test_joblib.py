@@ -139,7 +139,7 @@ def wait_and_fail(path: str) -> None:
     raise RuntimeError("enough")
 
 
-def tell_and_wait(path: str) -> None:
+def report_and_wait(path: str) -> None:
     Path(path).write_text("I run")
     time.sleep(600)
 
@@ -147,7 +147,11 @@ def tell_and_wait(path: str) -> None:
 def test_error_ends_what_waits_and_what_runs(foreman: str, client: gandy.Client, tmp_path: Path) -> None:
     path = str(tmp_path / "pipe")
     os.mkfifo(path)
-    calls = [delayed(wait_and_fail)(path), delayed(tell_and_wait)(path), *(delayed(time.sleep)(600) for _ in range(9))]
+    calls = [
+        delayed(wait_and_fail)(path),
+        delayed(report_and_wait)(path),
+        *(delayed(time.sleep)(600) for _ in range(9)),
+    ]
     with (
         joblib.parallel_config("gandy", foreman=foreman, name="doomed"),
         pytest.raises(RuntimeError, match="enough"),

@@ -64,7 +64,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield site
 
 
-def tell_error(crew: Crew, *words: str, code: int = 1, data: bytes = b"") -> str:
+def read_error(crew: Crew, *words: str, code: int = 1, data: bytes = b"") -> str:
     done = crew.run(*words, code=code, data=data)
     assert done.stdout == b""
     return done.stderr.decode().splitlines()[-1]
@@ -98,7 +98,7 @@ def test_the_whole_line_can_be_piped_to_join(site: Site, tmp_path: Path) -> None
         assert sorted(told) == ["addresses", "foreman", "name", "role"]
         assert (told["name"], told["role"], told["addresses"]) == (name, "observer", [site.url])
         assert other.show("status")[0]["insecure"] is False
-    assert "the invitation is not valid" in tell_error(Crew(tmp_path / "third"), "join", "-", data=line)
+    assert "the invitation is not valid" in read_error(Crew(tmp_path / "third"), "join", "-", data=line)
 
 
 def test_join_keeps_its_secret_to_this_user(site: Site, tmp_path: Path) -> None:
@@ -140,13 +140,13 @@ def test_join_prints_the_address_alone_when_it_shall_be_quiet(site: Site, tmp_pa
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_wrong_use_is_told(site: Site, words: tuple[str, ...], code: int, error: str) -> None:
-    assert error in tell_error(site, *words, code=code)
+    assert error in read_error(site, *words, code=code)
 
 
 def test_a_foreman_that_is_not_on_the_network_makes_no_invitation(tmp_path: Path) -> None:
     crew = Crew(tmp_path)
     with crew.running("foreman", "run"):
-        assert "--listen tcp://0.0.0.0:5429" in tell_error(crew, "invite", "--worker")
+        assert "--listen tcp://0.0.0.0:5429" in read_error(crew, "invite", "--worker")
 
 
 def test_an_invitation_that_is_good_on_this_machine_only_says_so(site: Site) -> None:
@@ -162,19 +162,19 @@ def test_up_can_be_the_beginning_of_a_crew(tmp_path: Path) -> None:
         other = site.admit("worker", "two")
         with other.running("worker", "run", "--name", "two", "--tag", "far"):
             site.run("submit", "--wait", "--tag", "far", "true")
-    assert "plain://127.0.0.1:0 would be without keys" in tell_error(site, "up", "--listen", "plain://127.0.0.1:0")
+    assert "plain://127.0.0.1:0 would be without keys" in read_error(site, "up", "--listen", "plain://127.0.0.1:0")
 
 
 @pytest.mark.parametrize("bad", ["", "gandy1-", "gandy1-AAAA", "gandy1-canary-canary-canary", "canary", "gandy1-ü"])
 def test_no_error_repeats_what_may_be_a_token(tmp_path: Path, bad: str) -> None:
     crew = Crew(tmp_path)
     for words, data in ((("join", "-"), bad.encode()), (("join", "--", bad), b"")):
-        error = tell_error(crew, *words, data=data)
+        error = read_error(crew, *words, data=data)
         assert error.startswith(("gandy: this is not a token", "gandy: the token is damaged"))
         assert bad == "" or "canary" not in error
     crew.environment["GANDY_TOKEN"] = bad or "canary"
     for command in (("status",), ("worker", "run")):
-        error = tell_error(crew, *command)
+        error = read_error(crew, *command)
         assert error.startswith("gandy: GANDY_TOKEN: ")
         assert "canary" not in error
 
@@ -196,9 +196,9 @@ def test_another_foreman_at_the_address_gets_no_word(site: Site, tmp_path: Path)
     false = Site(tmp_path / "false")
     false.url = right.url
     with false.running("foreman", "run", "--listen", false.url):
-        assert "is not the foreman that made this token" in tell_error(Crew(tmp_path / "x"), "join", token)
-        assert "is not our foreman" in tell_error(member, "status")
-        assert "is not our foreman" in tell_error(member, "submit", "true")
+        assert "is not the foreman that made this token" in read_error(Crew(tmp_path / "x"), "join", token)
+        assert "is not our foreman" in read_error(member, "status")
+        assert "is not our foreman" in read_error(member, "submit", "true")
 
 
 def test_joining_again_tells_what_it_replaces(site: Site) -> None:
@@ -235,7 +235,7 @@ def test_a_token_in_the_environment_is_used_once_and_not_handed_on(site: Site, t
 def test_a_worker_cannot_ask_and_is_told_so(site: Site) -> None:
     member = site.admit("worker", "mute")
     for words in (("status",), ("submit", "true"), ("job", "list")):
-        assert "this key is for another role" in tell_error(member, *words)
+        assert "this key is for another role" in read_error(member, *words)
     noted = site.until_noted("refused", "mute")
     assert noted["as"] == "worker"
 
@@ -245,10 +245,10 @@ def test_an_observer_looks_and_changes_nothing(site: Site) -> None:
     job = site.submit("--hold", "true")
     assert member.show("job", "show", job)[0]["state"] == "paused"
     for words in (("submit", "true"), ("job", "cancel", job), ("foreman", "stop"), ("worker", "stop", "x")):
-        error = tell_error(member, *words)
+        error = read_error(member, *words)
         assert "is not for the role observer" in error
         assert "'gandy invite --client'" in error
-    assert "this key is for another role" in tell_error(member, "call", "ping")
+    assert "this key is for another role" in read_error(member, "call", "ping")
     assert "the role observer" in str(site.until_noted("refused", "eye2")["why"])
     assert site.show("job", "show", job)[0]["state"] == "paused"
     site.run("job", "cancel", job)
@@ -257,10 +257,10 @@ def test_an_observer_looks_and_changes_nothing(site: Site) -> None:
 def test_only_the_owner_makes_keys(site: Site) -> None:
     member = site.admit("client", "climber")
     for words in (("key", "list"), ("invite", "--client"), ("key", "new", "client"), ("key", "revoke", "client")):
-        error = tell_error(member, *words)
+        error = read_error(member, *words)
         assert f"has joined the crew at {site.url}" in error
         assert "on the foreman's machine" in error
-    assert f"has joined the crew at {site.url}" in tell_error(member, "audit")
+    assert f"has joined the crew at {site.url}" in read_error(member, "audit")
 
 
 # Keys
@@ -284,7 +284,7 @@ def test_an_open_invitation_is_listed_and_can_be_revoked(site: Site, tmp_path: P
     (row,) = [row for row in site.show("key", "list") if row["uses"] == 7]
     assert (row["state"], row["role"]) == ("open", "client")
     assert site.run("key", "revoke", row["id"]).stdout.decode() == f"{row['id']} has no valid key\n"
-    assert "the invitation is not valid" in tell_error(Crew(tmp_path), "join", token)
+    assert "the invitation is not valid" in read_error(Crew(tmp_path), "join", token)
     assert site.until_noted("revoked an invitation", "owner")["invitation"] == row["id"]
 
 
@@ -325,12 +325,12 @@ def test_a_key_in_a_folder_can_be_carried_to_another_machine(site: Site, tmp_pat
     assert not (tmp_path / "eye" / "ensemble.key").exists()
     assert open_ensemble_key(str(folder.parent)) == open_own_key(str(site.home))._replace(is_shared=True)
     (folder / "peer.key").chmod(0o644)
-    assert f"chmod 600 {folder / 'peer.key'}" in tell_error(other, "status")
+    assert f"chmod 600 {folder / 'peer.key'}" in read_error(other, "status")
 
 
 def test_a_key_ends_by_itself(site: Site, tmp_path: Path) -> None:
     site.run("key", "new", "client", "--name", "mayfly", "--ttl", "0.01s", "--to", str(tmp_path / "crew"))
-    assert "this key has expired" in tell_error(Crew(tmp_path), "status")
+    assert "this key has expired" in read_error(Crew(tmp_path), "status")
     (row,) = [row for row in site.show("key", "list") if row["name"] == "mayfly"]
     assert row["state"] == "expired"
 
@@ -359,7 +359,7 @@ def test_a_new_key_of_ensembles_is_for_those_who_join_then(tmp_path: Path) -> No
         late = site.admit("worker", "late")
         old, new = (open_ensemble_key(str(crew.home)).secret for crew in (early, late))
         assert old != new == open_own_key(str(site.home)).secret
-        assert "no foreman was ever started in this one" in tell_error(late, "key", "rotate")
+        assert "no foreman was ever started in this one" in read_error(late, "key", "rotate")
 
 
 def test_keys_survive_the_foreman(tmp_path: Path) -> None:
@@ -372,7 +372,7 @@ def test_keys_survive_the_foreman(tmp_path: Path) -> None:
         first.wait(PATIENCE)
     with site.running(*words):
         assert good.show("status")
-        assert "this key was revoked" in tell_error(bad, "status")
+        assert "this key was revoked" in read_error(bad, "status")
 
 
 # Leaving
@@ -386,8 +386,8 @@ def test_leave_forgets_the_key_and_says_what_is_left_to_do(site: Site) -> None:
         done.stdout.decode() == f"left the crew at {site.url}; there, 'gandy key revoke {row['id']}' revokes the key\n"
     )
     assert [path.name for path in (member.home / "crew").iterdir()] == [".lock"]
-    assert "no foreman is running at unix:" in tell_error(member, "status")
-    assert "has not joined a crew" in tell_error(member, "leave")
+    assert "no foreman is running at unix:" in read_error(member, "status")
+    assert "has not joined a crew" in read_error(member, "leave")
 
 
 # The audit
@@ -435,14 +435,14 @@ def test_strangers_are_in_the_audit(tmp_path: Path) -> None:
         (folder / "crew.json").write_text(json.dumps(about | {"foreman": theirs}))
         Crew(folder.parent).run("status", "--foreman", other.url, code=1)
         assert "no handshake: " in str(other.until_noted("refused", "a stranger")["why"])
-        tell_error(Crew(tmp_path / "x"), "join", right.invite("client", "--ttl", "0.001s"))
+        read_error(Crew(tmp_path / "x"), "join", right.invite("client", "--ttl", "0.001s"))
         noted = right.until_noted("refused", "a stranger")
         assert "the invitation is not valid" in str(noted["why"])
         assert str(noted["from"]).startswith("127.0.0.1:")
 
 
 def test_no_foreman_no_audit(tmp_path: Path) -> None:
-    assert "no foreman has run in this home" in tell_error(Crew(tmp_path), "audit")
+    assert "no foreman has run in this home" in read_error(Crew(tmp_path), "audit")
 
 
 def test_the_audit_is_followed_into_its_next_file(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from tests.netns.namespaces import Hosts, Namespace, tell_hindrance, two_hosts
+from tests.netns.namespaces import Hosts, Namespace, find_hindrance, two_hosts
 
 SOURCE: Final = Path(__file__).with_name("peer.c")
 INSTALL_SECONDS: Final = 180
@@ -19,7 +19,7 @@ INSTALL_SECONDS: Final = 180
 
 @pytest.fixture(scope="session", autouse=True)
 def may_make_namespaces() -> None:
-    if hindrance := tell_hindrance():
+    if hindrance := find_hindrance():
         pytest.skip(hindrance)
 
 

@@ -29,7 +29,7 @@ PORTS: Final = (32768, 60999)  # what Linux gives out
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
-def tell_hindrance() -> str | None:
+def find_hindrance() -> str | None:
     """Why namespaces cannot be made here, if so."""
     if sys.platform != "linux":
         return "network namespaces need Linux"

@@ -393,13 +393,13 @@ class ReactorMachine(RuleBasedStateMachine):
                 current = self.reactor.on_given(worker, [given.attempt for given in assignments], self.now)
                 self.held.get(worker, set()).update(current)
             case KillAttempts(worker, attempts):
-                self.tell_over(worker, attempts, Ending(cause=Cause.CANCELLED))
+                self.report_over(worker, attempts, Ending(cause=Cause.CANCELLED))
             case Recall(worker, attempts):
-                self.tell_over(worker, set(attempts) - self.said, Ending(cause=Cause.RETURNED))
+                self.report_over(worker, set(attempts) - self.said, Ending(cause=Cause.RETURNED))
             case _:
                 raise AssertionError("nothing else is kept")
 
-    def tell_over(self, worker: str, attempts: Iterable[AttemptKey], ending: Ending) -> None:
+    def report_over(self, worker: str, attempts: Iterable[AttemptKey], ending: Ending) -> None:
         over = [attempt for attempt in attempts if attempt in self.held.get(worker, ())]
         self.held.get(worker, set()).difference_update(over)
         if over:

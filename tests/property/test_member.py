@@ -102,7 +102,7 @@ class Hostile(RuleBasedStateMachine):
 
     @precondition(lambda self: self.asked)
     @rule(seconds=st.sampled_from([0.0, 0.001, 0.5]), time=st.floats(0.0, 20.0), count=st.integers(1, 5))
-    def tell_the_time(self, seconds: float, time: float, count: int) -> None:
+    def answer_clock_requests(self, seconds: float, time: float, count: int) -> None:
         """The leader answers, more or less rightly."""
         for _ in range(count):
             self.now = max(self.now, min(self.member.next_deadline(), self.now + 1.0)) + seconds

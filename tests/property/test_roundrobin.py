@@ -104,7 +104,7 @@ class RoundRobin(RuleBasedStateMachine):
         self.served: Counter[str] = Counter()
         for server, count in zip(self.servers.values(), slots, strict=True):
             server.hand.ping()
-            self.tell_slots(server, count)
+            self.send_slots(server, count)
 
     def make_token(self, code: bytes) -> bytes:
         self.tokens += 1
@@ -195,9 +195,9 @@ class RoundRobin(RuleBasedStateMachine):
         server = self.pick(which)
         if server.is_here:
             self.settle()
-            self.tell_slots(server, slots)
+            self.send_slots(server, slots)
 
-    def tell_slots(self, server: Server, slots: int) -> None:
+    def send_slots(self, server: Server, slots: int) -> None:
         server.told = server.free = max(0, slots)
         server.is_registered = True
         server.hand.register(slots)
@@ -493,7 +493,7 @@ class RoundRobin(RuleBasedStateMachine):
         best = self.servers[WORKERS[0]]
         best.is_here = True
         self.harness.connect(best.hand.id)
-        self.tell_slots(best, 3)
+        self.send_slots(best, 3)
         for _ in range(5):
             while self.work():
                 pass

@@ -76,7 +76,7 @@ class Twins(RuleBasedStateMachine):
 
     @invariant()
     def both_did_the_same(self) -> None:
-        quick, slow = ([_tell_all(delivery) for delivery in member.deliveries] for member in self.twins)
+        quick, slow = ([_describe(delivery) for delivery in member.deliveries] for member in self.twins)
         assert quick == slow
         for member in self.twins:
             member.deliveries.clear()
@@ -86,7 +86,7 @@ class Twins(RuleBasedStateMachine):
         assert list(self.quick.news) == list(self.slow.news)
 
 
-def _tell_all(delivery: Delivery) -> tuple[int, str]:
+def _describe(delivery: Delivery) -> tuple[int, str]:
     return id(delivery.handler), repr((delivery.args, delivery.time, delivery.address, delivery.types))
 
 

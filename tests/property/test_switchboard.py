@@ -263,15 +263,15 @@ class Calls(RuleBasedStateMachine):
         worker = WorkerEnd(self.board, self.log, f"w{self.born}", slots, min(slots, reserved))
         self.workers.append(worker)
         self.all_ends.append(worker)
-        self.tell_offers(worker, dict.fromkeys(names, 1))
+        self.send_offers(worker, dict.fromkeys(names, 1))
 
     @precondition(lambda self: self.workers)
     @rule(who=choices, offers=st.dictionaries(st.sampled_from(NAMES), st.integers(1, MAX_SLOTS)))
     def announce(self, who: int, offers: dict[str, int]) -> None:
         worker = self.workers[who % len(self.workers)]
-        self.tell_offers(worker, {name: min(slots, worker.slots) for name, slots in offers.items()})
+        self.send_offers(worker, {name: min(slots, worker.slots) for name, slots in offers.items()})
 
-    def tell_offers(self, worker: WorkerEnd, offers: dict[str, int]) -> None:
+    def send_offers(self, worker: WorkerEnd, offers: dict[str, int]) -> None:
         self.change_offers(worker, offers)
         said = [Offer(*offer) for offer in offers.items()]
         self.hear(worker, Frame(calls.ANNOUNCE, payload=calls.encode_announcement(worker.slots, worker.reserved, said)))
@@ -290,13 +290,13 @@ class Calls(RuleBasedStateMachine):
         made = self.pick_run(which, lambda made: made.credit > 0)
         if made is not None:
             made.credit -= size + FRAME_COST + len(b"%d:" % made.id)
-            self.hear(*self.tell_result(made, calls.WHOLE, bytes(size)))
+            self.hear(*self.send_result(made, calls.WHOLE, bytes(size)))
 
     @rule(which=choices, flags=st.sampled_from([calls.WHOLE, calls.FAILED]))
     def end_call(self, which: int, flags: int) -> None:
         made = self.pick_run(which)
         if made is not None:
-            worker, frame = self.tell_result(made, LAST | flags, b"")
+            worker, frame = self.send_result(made, LAST | flags, b"")
             del worker.runs[frame.seq]
             worker.in_use -= made.slots
             made.state = "ending"
@@ -304,7 +304,7 @@ class Calls(RuleBasedStateMachine):
             assert made.client.calls.get(made.seq) is not made
             made.state = "over"
 
-    def tell_result(self, made: Made, flags: int, rest: bytes) -> tuple[WorkerEnd, Frame]:
+    def send_result(self, made: Made, flags: int, rest: bytes) -> tuple[WorkerEnd, Frame]:
         worker, number = next(
             (worker, number) for worker in self.workers for number, run in worker.runs.items() if run is made
         )
@@ -315,7 +315,7 @@ class Calls(RuleBasedStateMachine):
         made = self.pick_run(which, lambda made: bool(made.flags & MORE))
         if made is not None:
             before = made.client_credit
-            worker, frame = self.tell_result(made, 0, b"")
+            worker, frame = self.send_result(made, 0, b"")
             self.hear(worker, Frame(calls.CREDIT, 0, frame.seq, count))
             is_heard = made.client.calls.get(made.seq) is made
             assert made.client_credit == before + (count if is_heard else 0)

@@ -84,7 +84,7 @@ def test_a_large_job_can_be_forgotten_on_a_full_disk(store: Blocking, disk: Smal
     assert store.find_job(2) is None
     store.prepare()  # which gives all the room that new work needs
     store.commit(added(3))
-    assert disk.tell_free() == 0
+    assert disk.count_free_bytes() == 0
 
 
 def test_what_was_half_forgotten_is_forgotten_at_the_next_start(path: Path) -> None:

@@ -113,7 +113,7 @@ def test_contestant_of_no_table_is_refused() -> None:
     entries = [Entry("x", Contestant("speed", "limit", never)), Entry("x", Contestant("weight", "limit", never))]
     with pytest.raises(ValueError, match="no such table: weight"):
         catalogue.check({"speed": (TABLE,)}, entries)
-    with pytest.raises(ValueError, match="nobody is the reference of speed"):
+    with pytest.raises(ValueError, match="speed has no reference"):
         catalogue.check({"speed": (TABLE,)}, [])
 
 
@@ -140,8 +140,8 @@ def test_who_lacks_a_package_is_named_as_missing(monkeypatch: pytest.MonkeyPatch
 
 def test_reason_is_one_line_without_paths() -> None:
     text = "cannot open /home/somebody/project/file.txt\nmore of it"
-    assert harness.tell_reason(text) == "cannot open file.txt"
-    assert harness.tell_reason("") == "no reason"
+    assert harness.format_reason(text) == "cannot open file.txt"
+    assert harness.format_reason("") == "no reason"
 
 
 def test_every_package_that_a_contestant_needs_is_pinned() -> None:
@@ -175,12 +175,12 @@ def test_table_of_the_page_has_rows_best_first_and_who_is_missing() -> None:
     assert "Missing: Ray (pip cannot install it)." in lines
     assert lines[-1].endswith("interleaved repeats.")
     found["stolen_percent"] = 4.5
-    assert describe_benchmarks.describe_table(found).endswith("; the host kept 4.5 % of the cores for others.")
+    assert describe_benchmarks.describe_table(found).endswith("; CPU steal 4.5 %.")
 
 
-def test_what_the_host_kept_for_others_is_kept_and_shown() -> None:
+def test_cpu_steal_is_kept_and_shown() -> None:
     outcome = harness.Outcome(TABLE, 3, stolen_percent=4.5)
-    assert "the host kept 4.5 %" in records.show(outcome)
+    assert "CPU steal 4.5 %" in records.show(outcome)
     assert "the host" not in records.show(harness.Outcome(TABLE, 3, stolen_percent=0.5))
     assert processes.stolen_seconds() >= 0.0
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from tests.netns.namespaces import Namespace, tell_hindrance
+from tests.netns.namespaces import Namespace, find_hindrance
 
 from gandy.bus import Ensemble
 from gandy.worker.ensemble_clock import EnsembleClock
 
-HINDRANCE = tell_hindrance()
+HINDRANCE = find_hindrance()
 pytestmark = pytest.mark.skipif(HINDRANCE is not None, reason=str(HINDRANCE))
 
 PATIENCE = 20  # seconds

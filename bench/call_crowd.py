@@ -1,6 +1,6 @@
-"""Many workers in one process: each has a link to the foreman, speaks the protocol, and answers at once.
+"""Many workers in one process: each has a link to the foreman, and answers every call at once.
 
-python -m bench.crowd ADDRESS WORKERS
+python -m bench.call_crowd ADDRESS WORKERS
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from gandy.wire.messages import About, Extension
 SLOTS = 4
 
 
-class CrowdWorker:
-    """One of them."""
+class AnsweringWorker:
+    """A worker that answers every call at once."""
 
     def __init__(self, number: int) -> None:
         about = About(f"crowd-{number}", f"crowd{number}", SLOTS)
@@ -53,7 +53,7 @@ async def main(address: str, count: int) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, count + 100)), hard))
     for number in range(count):
-        worker = CrowdWorker(number)
+        worker = AnsweringWorker(number)
         await Reach((parse_address(address),)).dial(lambda _address, worker=worker: SocketLink(worker))  # type: ignore[misc]
     await asyncio.Event().wait()
 

@@ -1,6 +1,6 @@
-"""Many workers in one process: each has a link to the foreman, and all that it is given ends at once.
+"""Many workers in one process: each has a link to the foreman, and ends every task at once.
 
-python -m bench.hands ADDRESS WORKERS
+python -m bench.task_crowd ADDRESS WORKERS
 """
 
 import asyncio
@@ -31,8 +31,8 @@ OFFERS: Final = Extension.ATOMIC | Extension.HEARTBEAT | Extension.UPDATES
 NOTHING: Final = pack_value(None)
 
 
-class Hand:
-    """One of them."""
+class InstantWorker:
+    """A worker whose tasks end at once."""
 
     def __init__(self, number: int) -> None:
         about = About(f"crowd-{number}", f"crowd{number}", SLOTS, (PYTHON_TAG,), ahead=SLOTS * AHEAD_PER_SLOT)
@@ -76,7 +76,7 @@ async def main(address: str, count: int) -> None:
     allow_many_files()
     reach = Reach((parse_address(address),))
     for number in range(count):
-        worker = Hand(number)
+        worker = InstantWorker(number)
         await reach.dial(lambda _address, worker=worker: SocketLink(worker))  # type: ignore[misc]
     await asyncio.Event().wait()
 
