@@ -2,8 +2,8 @@
 
     python -m tests.as_root -m pytest ...
 
-For root, and where the kernel does not allow it, it runs as it is; pytest tells then what it had to skip. Without
-namespaces on purpose: GANDY_NO_NAMESPACES=1.
+As root, and if the kernel allows no namespace, it runs without one; pytest then lists what it skipped.
+GANDY_NO_NAMESPACES=1 switches namespaces off.
 """
 
 import ctypes
@@ -36,7 +36,7 @@ def can_be_nobody() -> bool:
 def enter() -> None:
     """Raises: OSError."""
     user, group = os.geteuid(), os.getegid()
-    # With a network of its own, since there is no way back from a new one to one that belongs to the machine.
+    # With its own network, since a process in a new namespace cannot return to the machine's network.
     _unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET)
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"0 {user} 1")
@@ -51,7 +51,7 @@ def _unshare(flags: int) -> None:
 
 
 def may_enter() -> bool:
-    """Whether one can be entered, and is of use then. A child tries, since there is no way back."""
+    """Whether a namespace can be entered and used. A child tries, since there is no way back."""
     child = os.fork()
     if not child:
         try:

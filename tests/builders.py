@@ -1,4 +1,4 @@
-"""Short ways to make the values that tests talk about."""
+"""Short ways to make the values that tests use."""
 
 from gandy.ids import JobId, TaskNumber
 from gandy.talk.foreman import ForemanSide

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
-# The same examples on every run: a test must not depend on luck. `soak` looks for new ones.
+# The same examples on every run: a test must not depend on luck. `soak` searches for new ones.
 settings.register_profile(
     "quick",
     deadline=None,
@@ -24,7 +24,7 @@ settings.register_profile(
 settings.register_profile("soak", deadline=None, max_examples=5_000, suppress_health_check=list(HealthCheck))
 settings.load_profile(os.environ.get("GANDY_HYPOTHESIS_PROFILE", "quick"))
 
-# In the background of a shell, and with nohup, these are ignored. What the tests start would not hear them either.
+# In the background of a shell, and with nohup, these are ignored. Programs that the tests start would ignore them too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
@@ -34,14 +34,14 @@ os.environ["GANDY_HOME"] = tempfile.mkdtemp(prefix="gandy-tests-")
 atexit.register(shutil.rmtree, os.environ["GANDY_HOME"], ignore_errors=True)
 
 if settings.get_current_profile_name() == "quick":
-    # Hypothesis likes constants of whatever is imported, so examples would depend on what ran before. It has no
+    # Hypothesis uses constants of all imported modules, so examples would depend on what ran before. It has no
     # setting for that.
     _NO_CONSTANTS = Constants()
     providers._get_local_constants = lambda: _NO_CONSTANTS
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What was skipped and why, a line for each reason."""
+    """Lists what was skipped and why, a line for each reason."""
     skipped = terminalreporter.stats.get("skipped", [])
     reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
     if reasons:

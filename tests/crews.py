@@ -1,4 +1,4 @@
-"""Clients and workers at a switchboard, played by hand."""
+"""Clients and workers of a switchboard, driven by the test."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -30,7 +30,7 @@ def read_all(data: bytes) -> list[Frame]:
 
 
 def feed(board: Switchboard, peer: Peer, data: bytes) -> int:
-    """As a link does it: plain frames take the short way. Gives where something else begins, or a part."""
+    """As a link does: plain frames take the short path. Returns where another frame, or a part of one, begins."""
     pass_on = board.pass_calls if peer.worker is None else board.pass_results
     return calls.read_frames(data, 0, partial(board.on_frame, peer), partial(pass_on, peer))
 
@@ -46,12 +46,12 @@ class Seat:
         self.feed(calls.encode(kind, subtype, seq, padding, payload))
 
     def feed(self, data: bytes) -> None:
-        """Whole frames, in one go."""
+        """Whole frames, at once."""
         assert feed(self.board, self.peer, data) == len(data)
         self.board.dispatcher.check()
 
     def hear(self) -> list[Frame]:
-        """What it was sent since the last look."""
+        """The frames that it was sent since the last call."""
         assert (self.peer in self.board.touched) == bool(self.peer.out)
         data = b"".join(self.peer.out)
         self.peer.out.clear()
@@ -118,7 +118,7 @@ class WorkerSeat(Seat):
         self.say(calls.ANNOUNCE, payload=calls.encode_announcement(self.slots, self.reserved, said, knows_time))
 
     def take(self) -> list[int]:
-        """The calls that it got since the last look."""
+        """The calls that it got since the last time."""
         taken = []
         for frame in self.hear():
             if frame.kind != calls.CALL:
@@ -135,7 +135,7 @@ class WorkerSeat(Seat):
         return taken
 
     def take_others(self) -> list[Frame]:
-        """What else it heard."""
+        """Other frames that it got."""
         assert self.take() == []
         heard, self.others = self.others, []
         return heard
@@ -155,7 +155,7 @@ class WorkerSeat(Seat):
         self.say(calls.YIELDED, 0, number, slots)
 
     def use(self, slots: int) -> None:
-        """Jobs have so many of its slots from now on."""
+        """Jobs use this many of its slots from now on."""
         has_room = slots < self.account.slots.by_tasks
         self.account.slots.by_tasks = slots
         if has_room:
@@ -164,7 +164,7 @@ class WorkerSeat(Seat):
 
 
 class Table:
-    """A worker table that believes what it is told, and notes it."""
+    """A worker table that accepts and records all changes."""
 
     def __init__(self) -> None:
         self.workers: dict[str, KnownWorker] = {}
@@ -203,7 +203,7 @@ class Crew:
         return worker
 
     def pass_time(self, seconds: float) -> None:
-        """Time goes by, and the switchboard looks around."""
+        """Time passes, and the switchboard checks its deadlines."""
         self.board.now += seconds
         self.board.dispatcher.on_time(self.board.now)
         self.board.dispatcher.check()

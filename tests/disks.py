@@ -1,4 +1,4 @@
-"""Small file systems that can be filled: as root they are mounted, else in a mount namespace of their own."""
+"""Small file systems that can be filled: as root they are mounted, otherwise in a mount namespace of their own."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ MEGABYTE = 1_000_000
 
 
 class SmallDisk:
-    """A disk of a few megabytes. Programs that are to see it are started with `prefix`."""
+    """A disk of a few megabytes. Programs that should see it are started with `prefix`."""
 
     def __init__(self, path: Path, seen: Path, prefix: tuple[str, ...]) -> None:
         self.path = path  # as these programs see it
@@ -22,7 +22,7 @@ class SmallDisk:
         self._ballast = seen / "ballast"
 
     def fill(self, leave: int = 0) -> None:
-        """Leave so many bytes, and no more."""
+        """Leave this many bytes free."""
         with self._ballast.open("ab", buffering=0) as file, suppress(OSError):
             while True:
                 count = min(MEGABYTE, self.count_free_bytes() - leave)
@@ -39,7 +39,7 @@ class SmallDisk:
 
 @contextmanager
 def small_disk(path: Path, megabytes: int) -> Iterator[SmallDisk]:
-    """Skips the test where such a disk cannot be had."""
+    """Skips the test if no such disk can be made."""
     path.mkdir(exist_ok=True)
     mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=700", "tmpfs", str(path)]
     if os.geteuid() == 0:

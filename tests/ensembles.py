@@ -1,4 +1,4 @@
-"""Members of an ensemble in one room: what one says arrives at once, and time passes when the test says so."""
+"""Members of an ensemble in one process: messages arrive at once, and time passes when the test says so."""
 
 import pytest
 
@@ -86,7 +86,7 @@ def write_init(member: Member, port: int, *, ip: str = "10.0.0.1", udp_port: int
 
 
 def accept(member: Member, port: int, *, ip: str = "10.0.0.1", is_synced: bool = False, now: float = START) -> int:
-    """A process comes and says who it is. The link; what the member says to that is not kept."""
+    """A process connects and sends its init. Returns the link; the member's answer is not kept."""
     link = member.links.on_accept(now)
     member.links.on_data(link, write_init(member, port, ip=ip, is_synced=is_synced), now)
     member.effects.clear()
@@ -122,7 +122,7 @@ class Band:
         self.wires: dict[tuple[Member, int], tuple[Member, int]] = {}
 
     def meet(self) -> None:
-        """Each hears of each."""
+        """Every member learns of every other."""
         for member in self.members:
             for other in self.members:
                 if other is not member:
@@ -137,7 +137,7 @@ class Band:
                         self._do(member, effect)
 
     def run(self, seconds: float) -> None:
-        """Time passes, from deadline to deadline. No member is woken for nothing."""
+        """Time passes, from deadline to deadline. No member is woken without a reason."""
         end = self.now + seconds
         while (due := min(member.next_deadline() for member in self.members)) <= end:
             self.now = max(self.now, due)

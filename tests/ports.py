@@ -1,4 +1,4 @@
-"""Ports for foremen in tests: what is written to one is there to be read, and whether it was closed."""
+"""Ports for foremen in tests: they keep what is written to them, and whether they were closed."""
 
 
 class PlayedPort:
@@ -8,10 +8,10 @@ class PlayedPort:
         self.name = name
         self.source = source
         self.output = bytearray()
-        self.ends: list[str] = []  # what it was told to do
+        self.ends: list[str] = []  # the operations on it
 
     def take(self) -> bytes:
-        """What was written since the last look."""
+        """What was written since the last call."""
         data = bytes(self.output)
         self.output.clear()
         return data

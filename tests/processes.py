@@ -1,4 +1,4 @@
-"""Processes of this machine, as /proc tells, and what this one may have."""
+"""Processes of this machine, as /proc shows them, and the limits of this one."""
 
 import re
 import resource
@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-PATIENCE = 20.0  # seconds, for what takes a fraction of one
+PATIENCE = 20.0  # seconds, for changes that take a fraction of one
 
 
 def read_state(pid: int) -> str:
-    """As ps shows it; X where there is no such process."""
+    """As ps shows it; X if there is no such process."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
     except (ProcessLookupError, FileNotFoundError):
@@ -19,12 +19,12 @@ def read_state(pid: int) -> str:
 
 
 def is_alive(pid: int) -> bool:
-    """Dead is also who waits for process 1 to notice it."""
+    """A zombie that process 1 has not reaped yet counts as dead."""
     return read_state(pid) not in "ZX"
 
 
 def find_busy(guardian: int) -> int:
-    """The child of a guardian that does the work. It is the first one, and is there in no time."""
+    """The child of a guardian that does the work. It is the first child, and starts at once."""
     children = Path(f"/proc/{guardian}/task/{guardian}/children")
     deadline = time.monotonic() + PATIENCE
     while not (found := children.read_text().split()):
@@ -52,7 +52,7 @@ def list_descendants(pid: int) -> list[int]:
 
 @contextmanager
 def many_files(wanted: int, besides: int) -> Iterator[int]:
-    """As many links as we may open beside so many other files: all that are wanted, if the hard limit allows it."""
+    """How many links we may open in addition to other files: all that are wanted, if the hard limit allows it."""
     before = soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     enough = wanted + besides
     most = enough if hard == resource.RLIM_INFINITY else min(enough, hard)

@@ -1,4 +1,4 @@
-"""A reactor for tests that look at one step and all that follows from it."""
+"""A reactor for tests that check one step and all its consequences."""
 
 import inspect
 from collections.abc import Callable
@@ -8,12 +8,12 @@ from typing import Any
 from gandy.core.control import JobControl
 from gandy.core.reactor import Reactor
 
-# These follow from a decision, and ask for none.
+# These follow from a decision, and need no further one.
 QUIET = ("restore", "dispatch", "on_given")
 
 
 class PromptReactor(Reactor):
-    """It dispatches after each step, where a foreman lets some steps come together."""
+    """It dispatches after each step; a foreman dispatches once for several steps."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)

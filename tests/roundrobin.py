@@ -1,4 +1,4 @@
-"""A round-robin door with a real switchboard behind it, and all kinds of peers at it, played by hand.
+"""A round-robin door with a real switchboard behind it, and with all kinds of peers, driven by the test.
 
 Messages are made and read here without gandy's own codec, as bytes that the original would send.
 """
@@ -25,7 +25,7 @@ INCREMENT, REGISTER, DEREGISTER, RR_STREAM = (bytes([byte]) for byte in range(7,
 FAILURE = b"\x28\x00"
 SUCCESS = b"\x14\x00"
 
-COPY, ONCE, FEED = b"\x20", b"\x21", b"\x22"  # codes that the harness has beside the built-in ones
+COPY, ONCE, FEED = b"\x20", b"\x21", b"\x22"  # codes of the harness, in addition to the built-in ones
 CODES = ("0x20=copy,repeatable", "0x21=once", "0x22=feed,stream")
 NAMES = ("ping", "rr_stream", "copy", "once", "feed")
 
@@ -72,7 +72,7 @@ PROMPT = Times(ready_pause=0.0)  # a worker that has registered can be given cal
 
 
 class DoorHarness:
-    """The door and all around it, long after the start. `settle` does what the foreman does after each step."""
+    """The door with its surroundings, long after the start. `settle` does what the foreman does after each step."""
 
     def __init__(self, *codes: str, now: float = 100.0, times: Times = PROMPT, first_id: int = 0) -> None:
         self.now = now
@@ -114,7 +114,7 @@ class DoorHarness:
         self.board.dispatcher.check()
 
     def together(self) -> "DoorHarness":
-        """`with`: what happens inside comes before anything goes out."""
+        """In a `with` block: nothing is sent until all events inside have been handled."""
         return self
 
     def __enter__(self) -> None:
@@ -163,7 +163,7 @@ class DoorHarness:
             self.settle()
 
     def disconnect(self, routing_id: bytes) -> None:
-        """Its connection is gone, and the socket noticed."""
+        """Its connection is gone, and the socket has noticed."""
         self.undeliverable.add(routing_id)
         self.door.on_disconnect(routing_id, self.now)
         self.settle()
@@ -182,7 +182,7 @@ class DoorHarness:
         return self.door.workers.list()
 
     def check_empty(self) -> None:
-        """Nothing is under way, and nothing is left of what was."""
+        """Nothing is under way, and no table has entries left."""
         clients, workers = self.door.clients, self.door.workers
         assert not clients._clients
         assert not clients._requests
@@ -216,7 +216,7 @@ class RoundRobinPeer:
         return self._numbers.to_bytes(4, "little")
 
     def hear(self) -> list[PlainMessage]:
-        """What it was sent since the last look."""
+        """The messages that it was sent since the last call."""
         inbox = self.harness.inboxes.setdefault(self.id, deque())
         messages = list(inbox)
         inbox.clear()
@@ -245,13 +245,13 @@ class Client(RoundRobinPeer):
     """Asks."""
 
     def responses(self) -> list[tuple[bytes, tuple[bytes, ...]]]:
-        """Ids and payloads of the responses since the last look; nothing else may have come."""
+        """Ids and payloads of the responses since the last call; no other message may have come."""
         messages = self.hear()
         assert all(message.command == RESPONSE and not message.to for message in messages)
         return [(message.id, message.args) for message in messages]
 
     def failures(self) -> list[tuple[bytes, str]]:
-        """Ids and texts; nothing else may have come."""
+        """Ids and texts; no other message may have come."""
         responses = self.responses()
         assert all(args[0] == FAILURE and len(args) == 2 for _, args in responses)
         return [(number, args[1].decode()) for number, args in responses]
@@ -279,7 +279,7 @@ class RoundRobinWorker(RoundRobinPeer):
             self.execute(INCREMENT)
 
     def take(self) -> list[PlainMessage]:
-        """The calls that it got since the last look, and nothing but calls."""
+        """The calls that it got since the last time; it may have got nothing else."""
         messages = self.hear()
         assert all(message.command in (EXEC, TRACKEXEC) and not message.to for message in messages)
         return messages
@@ -289,7 +289,7 @@ class RoundRobinWorker(RoundRobinPeer):
         return message
 
     def respond(self, message: PlainMessage, *payload: bytes) -> None:
-        """To a call, the way that it came."""
+        """Answers a call, along the path that it came."""
         self.say(PlainMessage(RESPONSE, message.id, payload, message.path[::-1]))
 
     def finish(self, message: PlainMessage, *payload: bytes) -> None:
@@ -337,7 +337,7 @@ class NativeClient(NativeSeat):
         self.say(calls.CREDIT, 0, seq, count)
 
     def results(self) -> list[tuple[int, Any]]:
-        """Each result since the last look: a value, or Failed, Refused or Piece; and END after the last of a stream."""
+        """Each result since the last call: a value, or Failed, Refused or Piece; and END after the last of a stream."""
         return [(frame.seq, open_result(frame)) for frame in self.hear() if frame.kind == calls.RESULT]
 
 
@@ -394,7 +394,7 @@ class NativeWorker(NativeSeat):
         self.others: list[Frame] = []
 
     def take(self) -> list[Job]:
-        """The calls since the last look. Everything else is in `others`."""
+        """The calls since the last time. All other frames are in `others`."""
         jobs = []
         for frame in self.hear():
             if frame.kind != CALL:
@@ -448,7 +448,7 @@ class NativeWorker(NativeSeat):
 
 
 def give_pieces(worker: NativeWorker, job: Job, body: bytes, last: int) -> None:
-    """As a gandy worker does: each piece when there is credit, and the end without."""
+    """As a gandy worker does: each piece when there is credit; the last frame needs none."""
     credit = WINDOW_BYTES
     for at in range(0, len(body), MAX_PIECE_BYTES):
         piece = body[at : at + MAX_PIECE_BYTES]

@@ -55,7 +55,7 @@ class ServedForeman:
         self.foreman = Foreman(Reactor(Policy(grace=10.0, first_pace=0.0), recovered.next_job), self.now)
         self.answers = Answers(self.foreman, self.standing)
         self.shared: float | None = None  # the shared time, if it is known
-        self.full = ""  # what the disk complains about
+        self.full = ""  # the error of the disk
         self.notes: list[tuple[str, dict[str, object]]] = []
         self.kept: list[object] = []
         self.stops: list[bool] = []
@@ -133,7 +133,7 @@ class ServedForeman:
         return self.shared - self.now
 
     def pump(self) -> None:
-        """Commit what was decided, and do it."""
+        """Commit the decisions, and perform them."""
         while self.foreman.has_work:
             batch = self.foreman.take_batch(self.now)
             run_sync(self.store.commit(batch.records))
@@ -146,7 +146,7 @@ class ServedForeman:
         self.foreman.check()
 
     def end(self, job: int, task: int = 1, ending: Ending = OK, attempt: int = 1, worker: str = "w-1") -> None:
-        """A worker tells the end of a task."""
+        """A worker reports the end of a task."""
         key = AttemptKey(JobId(job), TaskNumber(task), attempt)
         self.foreman.batch.add(self.foreman.reactor.on_results(worker, [(key, ending)], self.now))
         self.pump()

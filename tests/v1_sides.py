@@ -1,4 +1,4 @@
-"""Both sides of the first generation, greeted, and what they say and hear."""
+"""Both sides of the first generation after the greeting, with what they send and receive."""
 
 from gandy.doors.v1 import wire as v1
 from gandy.doors.v1.foreman import V1ForemanSide

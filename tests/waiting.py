@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 T = TypeVar("T")
 
 PATIENCE: Final = 60.0  # seconds; far more than anything takes on a busy machine
-PERIOD: Final = 0.01  # seconds between two looks
+PERIOD: Final = 0.01  # seconds between two checks
 
 
 def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -30,7 +30,7 @@ def until(is_so: Callable[[], bool], seconds: float = PATIENCE) -> None:
 
 
 async def until_async(is_so: Callable[[], bool], seconds: float = PATIENCE, period: float = PERIOD) -> None:
-    """`until`, for tests that share a loop. `period`: 0 for a look at every turn of it."""
+    """`until`, for tests that share a loop. `period`: 0 to check at every turn of the loop."""
     async with asyncio.timeout(seconds):
         while not is_so():
             await asyncio.sleep(period)

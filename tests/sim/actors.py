@@ -1,4 +1,4 @@
-"""What every part of a simulated crew has: its own stream of chance, and things to do later unless it dies before.
+"""What every part of a simulated crew has: its own random numbers, and actions that are due later unless it dies first.
 
 Each actor draws from a stream of its own, so that nothing that happens to one depends on the order in which the
 foreman speaks to several in the same step.
@@ -11,7 +11,7 @@ from gandy.testing.simulation import Simulation
 
 
 class Actor:
-    """`life` counts starts: what an earlier life wanted to do later is not done."""
+    """`life` counts starts: actions that an earlier life scheduled are not performed."""
 
     def __init__(self, simulation: Simulation, name: str) -> None:
         self.simulation = simulation

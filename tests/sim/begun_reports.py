@@ -1,4 +1,4 @@
-"""What a simulated gandy worker says of the tasks that it runs, as `worker/begun.py` does."""
+"""How a simulated gandy worker reports the tasks that it runs, as `worker/begun.py` does."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -57,6 +57,6 @@ class BegunReports:
             self.look_soon()
 
     def _report_ends(self) -> bool:
-        """So that never more tasks seem to run than there are slots. False while some end is left."""
+        """So that no more tasks seem to run than there are slots. False while an ending is not sent."""
         self._worker.flush()
         return not self._worker.side.results.has_unsent

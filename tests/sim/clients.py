@@ -1,6 +1,6 @@
 """Clients of a simulated crew: they submit, cancel and retry jobs, and make calls of every kind, over real links.
 
-A client connects again when its link breaks. What it had no answer for is then lost to it, and it knows that.
+A client connects again when its link breaks. Requests without an answer are then lost, and the client knows it.
 """
 
 from collections.abc import Callable
@@ -48,7 +48,7 @@ class PendingCall(Struct):
 
 
 class Client(Actor):
-    """Keeps a link, and knows what it waits for there."""
+    """Keeps a link, and knows which answers it waits for."""
 
     def __init__(self, simulation: Simulation, program: ForemanProgram, laws: Laws, name: str, clock: Clock) -> None:
         super().__init__(simulation, name)
@@ -190,7 +190,7 @@ class Client(Actor):
             return
         call = self.calls.get(number)
         if call is None:
-            require(number in self._given_up, Law.ANSWERED, f"{self.name} hears again of call {number}")
+            require(number in self._given_up, Law.ANSWERED, f"{self.name} gets a second end of call {number}")
             if flags & LAST:
                 self._given_up.remove(number)
             return
@@ -360,7 +360,7 @@ class JobClient(Client):
 
 
 class OpenJob:
-    """A client adds tasks to an open job, some at a time, and again what it has no answer for."""
+    """A client adds tasks to an open job, a few at a time, and adds those without an answer again."""
 
     def __init__(self, client: JobClient, tasks: int) -> None:
         self._client = client

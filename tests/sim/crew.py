@@ -40,7 +40,7 @@ from gandy.testing.simulation import Simulation
 
 SEEDS: Final = int(os.environ.get("GANDY_SIM_SEEDS", "1000"))
 MAX_SECONDS: Final = 150.0  # by then all work must have ended
-TICK: Final = 0.1  # seconds between two looks at the crew while there is trouble
+TICK: Final = 0.1  # seconds between two checks of the crew while faults happen
 CALM_TICK: Final = 0.5  # and afterwards
 AIR: Final = NetworkFaults(max_delay=0.002)  # between members of the ensemble
 
@@ -89,11 +89,11 @@ class Crew:
     # Members
 
     def _make_program(self, program_class: type[ForemanProgram]) -> ForemanProgram:
-        # A crash limit that is never reached: here a crash is bad luck, and not the task's fault.
+        # A crash limit that is never reached: here crashes are random, and not the task's fault.
         plan = self.plan
         policy = Policy(grace=plan.grace, crash_limit=1_000, look_ahead=plan.look_ahead)
         program = program_class(self.simulation, self.network, self.disk, self.laws, policy, self._make_clock())
-        program.may_reboot = not plan.has_clock  # else only the wall clock could tell when jobs with a time begin
+        program.may_reboot = not plan.has_clock  # otherwise only the wall clock could say when jobs with a time begin
         program.after_step = self._check_step
         return program
 
@@ -180,7 +180,7 @@ class Crew:
 
 
 def run_seeds(seeds: Iterable[int]) -> Counter[str]:
-    """Gives what was seen, in all of them together. Raises: BrokenLaw."""
+    """Returns what was seen, in all of them together. Raises: BrokenLaw."""
     seen: Counter[str] = Counter()
     for seed in seeds:
         crew = Crew(seed)
@@ -190,7 +190,7 @@ def run_seeds(seeds: Iterable[int]) -> Counter[str]:
 
 
 def write_transcript(seed: int) -> str:
-    """A line for everything that arrived anywhere."""
+    """One line for each message that arrived anywhere."""
     crew = Crew(seed)
     crew.network.transcript = []
     crew.run()

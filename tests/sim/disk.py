@@ -13,7 +13,7 @@ from gandy.store.memory import MemoryStore
 
 
 class Disk:
-    """A commit takes up to `max_commit` seconds, and fails by bad luck (`error`) or while the disk is full."""
+    """A commit takes up to `max_commit` seconds, and fails at random (`error`) or while the disk is full."""
 
     def __init__(self, laws: Laws, max_commit: float, error: float, seed: int) -> None:
         self.store = MemoryStore()

@@ -13,7 +13,7 @@ from gandy.doors.base import Door, WorkerRegistry
 from gandy.doors.pingpong.door import PingPongDoor
 from gandy.testing.simulation import Simulation
 
-DOOR_PERIOD: Final = 0.5  # seconds between two looks of a peer for its server
+DOOR_PERIOD: Final = 0.5  # seconds between two tries of a peer to connect
 
 
 class DoorPeer(Protocol):
@@ -133,7 +133,7 @@ class SimulatedSocket:
         if self.is_up:
             self.program.on_door(lambda now: self.door.on_disconnect(line.routing_id, now))
 
-    # What the foreman says
+    # Messages of the foreman
 
     def send(self, now: float) -> bool:
         outbox = self.door.outbox

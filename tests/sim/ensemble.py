@@ -12,7 +12,7 @@ from gandy.bus.wire.dialects import DIALECTS, DialectName
 from gandy.moments import Monotonic, Shared
 from gandy.testing.simulation import Simulation
 
-SLACK: Final = 2e-9  # seconds; a program wakes up a little late, and never too early
+SLACK: Final = 2e-9  # seconds; a program wakes up a little late, never early
 FIRST_PORT, LAST_PORT = 20_000, 40_000  # of those that are not for discovery
 
 
@@ -152,7 +152,7 @@ class EnsembleSim:
         faults: NetworkFaults | None = None,
         simulation: Simulation | None = None,
     ) -> None:
-        """`simulation`: one that others use too, instead of one of its own."""
+        """`simulation`: a shared one, instead of one of its own."""
         self.sim = simulation or Simulation(seed)
         self.dialect = DIALECTS[dialect]
         self.network = SimNetwork(self.sim, faults or NetworkFaults())
@@ -188,7 +188,7 @@ class EnsembleSim:
         drift: float | None = None,
         app: str = "band",
     ) -> SimMember:
-        """At the first free discovery port of the host. Its clock starts anywhere and drifts 49 ppm at most."""
+        """At the first free discovery port of the host. Its clock starts at a random time and drifts 49 ppm at most."""
         chance = self.sim.random
         taken = next(port for port in self.dialect.ports if port not in host.udp)
         place = Endpoints(host.ip, self._draw_port() if tcp_port is None else tcp_port, self._draw_port(), taken)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class NetworkFaults(Struct, frozen=True):
-    """How bad the network is. Times are in seconds, the others are chances from 0 to 1."""
+    """How bad the network is. Times are in seconds; all other values are chances from 0 to 1."""
 
     min_delay: float = 0.0001
     max_delay: float = 0.002  # of each datagram by itself, so that they overtake one another
@@ -43,7 +43,7 @@ class TcpEnd:
         self.owner = owner
         self.number = number  # by which the owner knows the link
         self.other: TcpEnd | None = None
-        self.is_dead = False  # bytes go nowhere, and no error says so
+        self.is_dead = False  # bytes are lost without an error
         self._arrival = 0.0  # of the last bytes that were sent
 
     def send(self, action: Callable[["TcpEnd"], None]) -> None:
@@ -137,7 +137,7 @@ class SimNetwork:
     def connect(self, sender: "SimMember", link: int, ip: str, port: int) -> None:
         end = sender.ends[link] = TcpEnd(sender, link)
         host = self._route(sender.host, ip)
-        if host is not None:  # else there is no answer, and the member gives up after a while
+        if host is not None:  # otherwise there is no answer, and the member gives up after a while
             self.call_later(self.draw_delay(), lambda: self._accept(host, port, end))
 
     def _accept(self, host: Host, port: int, end: TcpEnd) -> None:
@@ -160,7 +160,7 @@ class SimNetwork:
     # Faults
 
     def cut_off(self, host: Host) -> None:
-        """No packet comes through. Links die of it after a while, each end by itself."""
+        """No packet gets through. After a while each end of a link notices by itself."""
         host.is_cut_off = True
         for end in self.list_ends():
             if end.other is not None and (end.owner.host is host) != (end.other.owner.host is host):

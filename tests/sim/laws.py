@@ -42,7 +42,7 @@ class Law(StrEnum):
     PROTOCOL = "no peer breaks the protocol, and none is refused"
     SILENCE = "no worker is cut for silence that spoke"
     TIME = "nothing begins before its time"
-    PATIENCE = "the foreman waits for nothing longer than it says"
+    PATIENCE = "the foreman waits no longer than it promises"
 
 
 class BrokenLaw(AssertionError):
@@ -78,7 +78,7 @@ class Laws:
         self.finished: set[TaskKey] = set()
         self.runs: Counter[TaskKey] = Counter()  # on workers of every kind
         self.started: set[AttemptKey] = set()  # on workers that know attempts
-        self.lost: set[AttemptKey] = set()  # with their workers, says the disk; a worker may still have them
+        self.lost: set[AttemptKey] = set()  # with their workers, according to the disk; a worker may still have them
         self.retracted: set[TaskKey] = set()
         self.retried: set[JobId] = set()
         self.dismissed: set[str] = set()  # ids of workers that were to stop at once: what they had is tried again
@@ -87,7 +87,7 @@ class Laws:
         self.begun_at: dict[str, list[float]] = {}  # true times, at which tasks of these began
         self.failures: Counter[TaskKey] = Counter()  # attempts that failed by themselves
         self.calls: dict[bytes, CallNote] = {}  # by token
-        self.seen: Counter[str] = Counter()  # what has happened, so that tests know what they have tried
+        self.seen: Counter[str] = Counter()  # what has happened, so that tests can check what was tried
         self._successes: dict[TaskKey, str] = {}  # with the worker of the last one
 
     # The foreman
@@ -165,7 +165,7 @@ class Laws:
         self.started.add(attempt)
 
     def on_timed(self, name: str, shared: float | None, now: float) -> None:
-        """The first attempt at a task of a job with a time begins, says a worker's shared clock."""
+        """The first attempt at a task of a job with a time begins, by a worker's shared clock."""
         at = self.times.get(name)
         if at is not None:
             require(shared is not None and shared >= at - CLOCK_ERROR, Law.TIME, f"{name} begins at {shared} for {at}")
@@ -176,7 +176,7 @@ class Laws:
         require(line is None or line == f"line {task}", Law.KEPT, f"task {task} has the line {line!r}")
 
     def on_success(self, worker: str, attempt: AttemptKey) -> None:
-        """A worker has written down that a task went well, and comes back in time whatever happens to it."""
+        """A worker has recorded that a task succeeded, and comes back in time whatever happens to it."""
         task = attempt.task_key
         before = self._successes.get(task)
         if before is not None and before not in self.dismissed:
@@ -240,4 +240,4 @@ class Laws:
             unended = [attempt for attempt in attempts if attempt not in self.ended]
             require(not unended, Law.ENDS, f"{unended} never ended")
             early = [attempt for attempt in attempts[:-1] if self.ended[attempt] in FINAL_STATES]
-            require(not early or not is_plain, Law.ONCE, f"{early} are final, and others follow")
+            require(not early or not is_plain, Law.ONCE, f"{early} are final, but further attempts follow")

@@ -1,6 +1,6 @@
 """The network of a simulated crew: byte links that delay, tear, go dead in one direction and break.
 
-It owns what is under way. Neither end notices a break at once, nor at the same moment as the other.
+It owns what is under way. An end notices a break late, and not at the same moment as the other.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,7 +25,7 @@ class LinkFaults(Struct, frozen=True):
     max_delay: float = 0.005
     tear: float = 0.3  # a packet arrives in two pieces
     cut: float = 0.0  # the link breaks when a packet arrives
-    deaf: float = 0.0  # of a break, that the link goes dead in one or both directions and nothing is said
+    deaf: float = 0.0  # of a break, that the link goes dead in one or both directions without an error
 
 
 class End(Protocol):
@@ -47,7 +47,7 @@ class LinkOwner(Protocol):
 
 
 class LinkEnd:
-    """The peer's end of one of its links. What comes by an older link is not heard. Implements `End`."""
+    """The peer's end of one of its links. Data from an older link is ignored. Implements `End`."""
 
     def __init__(self, owner: LinkOwner) -> None:
         self._owner = owner
@@ -73,7 +73,7 @@ class _Socket:
         self.is_open = True
         self.data = bytearray()
         self.is_moving = False
-        self.is_dead = False  # what is written goes nowhere
+        self.is_dead = False  # written bytes are lost
 
 
 class Network:

@@ -1,4 +1,4 @@
-"""Looks at a simulated crew now and then, and at its end: what waits too long, what has not ended, what was kept."""
+"""Checks a simulated crew now and then, and at its end: what waits too long, what has not ended, what was kept."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -35,7 +35,7 @@ class Overseer:
         self._check_patience()
 
     def _check_idle(self) -> None:
-        """No worker that is here and idle stays without a task that fits: it is offered one within the bound."""
+        """A connected, idle worker is offered a task that fits within the bound."""
         program, now = self._program, self._crew.simulation.now
         reactor = program.foreman.reactor
         if not program.is_up or program.standing.trouble:
@@ -68,7 +68,7 @@ class Overseer:
         left = 0.0 if deadline is None else deadline - self._program.now
         require(left <= most, Law.PATIENCE, f"for {left:.3f} s")
 
-    # What has not ended, for people; nothing, if all has
+    # What has not ended, as text; empty if everything has
 
     def find_unended(self) -> str:
         program = self._program
@@ -129,4 +129,4 @@ def _check_submission(submission: Submission, is_there: bool) -> None:
     if submission.job is not None:
         require(is_there, Law.KEPT, f"{name} was acknowledged, and is lost")
     elif submission.is_refused:
-        require(not is_there, Law.KEPT, f"{name} was refused, and is there")
+        require(not is_there, Law.KEPT, f"{name} was refused, and is in the store")

@@ -1,4 +1,4 @@
-"""Ping-pong workers in a simulated crew: processes with a frontend, of which some are deaf while they work."""
+"""Ping-pong workers in a simulated crew: processes with a frontend, some of which do not read while they work."""
 
 from typing import Final
 

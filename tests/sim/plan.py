@@ -8,11 +8,11 @@ from tests.sim.network import LinkFaults
 from tests.sim.workers import WorkerLuck
 
 HORIZON: Final = 2.5  # seconds in which clients want something new
-CLEAR: Final = 3.0  # seconds, then nothing goes wrong any more
+CLEAR: Final = 3.0  # seconds, then nothing fails any more
 
 
 class Plan(Struct):
-    """Chances are from 0 to 1; those without another word are for each tenth of a second."""
+    """Chances are from 0 to 1; those without a comment are for each tenth of a second."""
 
     faults: LinkFaults = LinkFaults()
     grace: float = 15.0

@@ -4,11 +4,11 @@ from gandy.talk.law import Role
 from gandy.testing import Referee
 from gandy.wire.messages import GREETING, Message
 
-GREETING_NUMBER = 1  # of an OK(0) that answers nothing
+GREETING_NUMBER = 1  # of an OK(0) that answers no request
 
 
 class GreetedReferee(Referee):
-    """Lets the foreman say OK(0) to a worker that has not said HELLO for a while, or not since a RESET."""
+    """Lets the foreman send OK(0) to a worker that has not sent HELLO for a while, or not since a RESET."""
 
     def _on_sent(self, sender: Role, seq: int, message: Message) -> None:
         if not _is_greeting(seq, message):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.sim.foreman import ForemanProgram
 
 Error = Refusal | StoreError
-Resume = Callable[[Any, Error | None], None]  # what a step gave, or why it could not be done
+Resume = Callable[[Any, Error | None], None]  # what a step returned, or why it could not be done
 
 
 class ClientRequests:
@@ -59,7 +59,7 @@ class ClientRequests:
         self._program.decide(list(self._answers.intake.on_time(now)))
 
     def _go_on(self, steps: Steps[ask.Answer | None], token: tuple[Link, int], value: Any, error: Error | None) -> None:
-        """Perform steps until there is an answer, or until one of them has to be waited for."""
+        """Perform steps until there is an answer, or until one of them must wait."""
         is_waiting = False
 
         def resume(value: Any, error: Error | None) -> None:
@@ -137,7 +137,7 @@ class WorkerQuestions:
         self._waiting: dict[tuple[Link, int], Callable[[bytes | None], None]] = {}
 
     def ask(self, questions: tuple[Question, ...], seconds: float, resume: Resume) -> None:
-        """Resume with the payload of each answer; None where there is none in time, or the worker's link breaks."""
+        """Resume with the payload of each answer; None if there is none in time, or if the worker's link breaks."""
         answers: dict[int, bytes | None] = {}
 
         def note(place: int, answer: bytes | None) -> None:

@@ -70,9 +70,9 @@ def find_unended(door: RoundRobinDoor) -> str:
 
 
 class RoundRobinWorker(Actor):
-    """It answers and says INCREMENT, now in this order and now in that.
+    """It answers and sends INCREMENT, in either order.
 
-    It drops what comes before its commands are installed without a word, and with bad luck anything else.
+    It silently drops calls that come before its commands are installed, and by chance any other.
     """
 
     def __init__(self, simulation: Simulation, socket: SimulatedSocket, laws: Laws, name: str, drops: float) -> None:
@@ -189,7 +189,7 @@ class RoundRobinWorker(Actor):
 
 
 class RoundRobinClient(Actor):
-    """Asks, and reads streams to their end. When its server is gone, so is what it asked."""
+    """Makes calls, and reads streams to their end. When its server is gone, its calls are lost."""
 
     def __init__(self, simulation: Simulation, socket: SimulatedSocket, laws: Laws, name: str) -> None:
         super().__init__(simulation, name)
@@ -241,7 +241,7 @@ class RoundRobinClient(Actor):
             line.send(PlainMessage(PONG, note.id, (), note.path[::-1]).frames)
             return
         is_answer = note.command == RESPONSE and note.id in self.asked
-        require(is_answer, Law.ANSWERED, f"{self.name} hears again of {note.id!r}")
+        require(is_answer, Law.ANSWERED, f"{self.name} gets a second response to {note.id!r}")
         token = self.asked.pop(note.id)
         if note.args[0] == FAILURE:
             self._laws.seen["round-robin failure"] += 1

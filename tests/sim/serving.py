@@ -69,7 +69,7 @@ class CallRunner:
         self.in_use = self.wanted = self._yielded = 0
 
     def announce(self) -> None:
-        """Some of its commands, perhaps others than before."""
+        """Some of its commands, perhaps different from before."""
         worker = self._worker
         count = worker.random.randint(min(1, len(self._commands)), len(self._commands))
         names = worker.random.sample(self._commands, count)
@@ -101,7 +101,7 @@ class CallRunner:
             self._say(calls.YIELDED, 0, self._wanted_number, given)
             self.flush()
 
-    # What the foreman says
+    # Messages of the foreman
 
     def on_frame(self, kind: int, subtype: int, number: int, padding: int, payload: bytes) -> None:
         call = self._calls.get(number)
@@ -187,12 +187,12 @@ class CallRunner:
         worker.call_later(worker.random.choice(DURATIONS), lambda: self._go_on(call))
 
     def _go_on(self, call: ServedCall) -> None:
-        """A piece if there is credit, and at last the end."""
+        """Send a piece if there is credit, and finally the end."""
         if self._calls.get(call.number) is not call or call.is_cancelled or not call.token:
             return
         worker = self._worker
         if call.pieces and call.credit <= 0:
-            return  # the next credit goes on
+            return  # continued when credit comes
         if call.pieces:
             call.pieces -= 1
             piece = msgspec.msgpack.encode((call.token + b":") * worker.random.choice((1, 1, 10_000)))

@@ -1,4 +1,4 @@
-"""The clock of the bus in a simulated crew: the members of an ensemble, on the time and the chance of the crew."""
+"""The clock of the bus in a simulated crew: an ensemble on the time and the random numbers of the crew."""
 
 from typing import Protocol
 
@@ -12,7 +12,7 @@ class Clock(Protocol):
     """What a machine knows of the shared time."""
 
     def read(self) -> float | None:
-        """The shared time; None where it is not known."""
+        """The shared time; None if it is not known."""
         ...
 
 

@@ -11,7 +11,7 @@ from gandy.wire.messages import Report, Task, TaskPair, TaskResult
 if TYPE_CHECKING:
     from tests.sim.workers import WorkerMachine
 
-SLICE: Final = 0.5  # seconds between two looks at a clock that may be put right meanwhile
+SLICE: Final = 0.5  # seconds between two reads of a clock that may be corrected meanwhile
 
 
 class TaskRunner:
@@ -52,7 +52,7 @@ class TaskRunner:
             self._end(pair, Cause.RETURNED)
 
     def retract(self, attempts: Iterable[AttemptKey]) -> tuple[AttemptKey, ...]:
-        """End attempts that have not begun, and say which."""
+        """End attempts that have not begun. Returns which."""
         waiting = {get_attempt(task): task.pair for task in self.waiting.values()}
         dropped = tuple(attempt for attempt in attempts if attempt in waiting)
         for attempt in dropped:

@@ -1,4 +1,4 @@
-"""Foremen that are broken on purpose: each breaks a law, and the simulator finds out within the seeds of a test run."""
+"""Foremen that are broken on purpose: each breaks a law, and the simulator catches it within the seeds of a run."""
 
 from collections.abc import Callable, Iterable
 
@@ -64,7 +64,7 @@ class RepeatingSwitchboard(Switchboard):
 
 
 class ForgetfulSharing(Sharing):
-    """Never tells a worker that calls need its slots no more."""
+    """Never says to a worker that calls no longer need its slots."""
 
     def decide(self, workers: Iterable[Peer], now: float) -> list[Peer]:
         return [peer for peer in super().decide(workers, now) if peer.slots.request.slots]
@@ -124,7 +124,7 @@ class WallClockForeman(Foreman):
 
 
 class StubbornForeman(Foreman):
-    """Tells clients that nothing was taken, and keeps it all the same."""
+    """Tells clients that nothing was accepted, and keeps it all the same."""
 
     def on_commit_failed(self, batch: Batch, now: float) -> Withdrawal:
         records = [*batch.records, *self.batch.records]
@@ -134,7 +134,7 @@ class StubbornForeman(Foreman):
 
 
 class DeafForeman(Foreman):
-    """Does not believe a worker that comes back, and has everything run again."""
+    """Ignores what a returning worker reports, and runs everything again."""
 
     def on_cut(self, link: Link, now: float) -> None:
         super().on_cut(link, now)

@@ -14,7 +14,7 @@ from gandy.bus.core.effects import ClockFound
 from gandy.bus.core.processes import Status
 from gandy.bus.wire.dialects import DialectName
 
-# `make soak` runs many more: one seed here costs as much as a hundred of the others.
+# `make soak` runs many more: one seed here costs as much as a hundred in other tests.
 SEEDS = max(2, int(os.environ.get("GANDY_SIM_SEEDS", "200")) // 100)
 
 LARGE = 10 if SEEDS > 2 else 2  # hosts
@@ -49,7 +49,7 @@ def wait(ensemble: EnsembleSim, condition: Callable[[], bool], seconds: float, w
 
 
 class ClockWatch:
-    """Time never runs backwards, and is never more wrong than it says."""
+    """Time never runs backwards, and is never more wrong than its bound."""
 
     def __init__(self, ensemble: EnsembleSim) -> None:
         self.ensemble = ensemble
@@ -209,7 +209,7 @@ def test_timed_messages_fire_everywhere_within_the_bounds(dialect: DialectName, 
 @EVERY_DIALECT
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_whatever_breaks_heals(dialect: DialectName, seed: int) -> None:
-    """Cuts, half-open links, silent deaths, returns to the same port, a host without its cable."""
+    """Cuts, half-open links, silent deaths, restarts at the same port, a host that is unplugged."""
     ensemble = gather(seed, dialect, 4, 3, NetworkFaults(loss=0.05, twice=0.05, tear=0.5))
     chance = ensemble.sim.random
     ensemble.run(5.0)

@@ -1,4 +1,4 @@
-"""Rank decides: a job does not wait long while others of lower rank begin tasks, however little is known of its pace.
+"""Rank decides: a job does not wait long while jobs of lower rank begin tasks, however little is known of its pace.
 
 Workers that come and go, arrays of all kinds, some with tasks of unequal length, and jobs of higher rank that come
 later, from a seed. Each time that a task begins, all jobs of higher rank that could have had its worker are looked at.
@@ -31,7 +31,7 @@ BLOCKS = 10
 LOOK_AHEAD = 0.5
 LATENCY = 0.3  # seconds that the network, the disk and the clock of the simulation may take
 DURATIONS = (0.001, 0.02, 0.1, 0.4, 1.0)
-SLOW = 1.0  # seconds that some tasks of an array take, whatever the others do
+SLOW = 1.0  # seconds that some tasks of an array take, whatever its other tasks take
 
 
 class RankedCrew:
@@ -75,7 +75,7 @@ class RankedCrew:
         return worker
 
     def restart(self, worker: GandyWorker) -> None:
-        """What was gathered there is lost, so that all wait anew."""
+        """The slots gathered there are lost, so all waits start again."""
         worker.crash()
         worker.start()
         self.waiting_since = dict.fromkeys(self.waiting_since, self.simulation.now)
@@ -121,7 +121,7 @@ class RankedCrew:
         return job.spec.slots <= worker.slots and job.tasks.find_ready(self.program.now) is not None
 
     def find_bound(self, job: ActiveJob) -> float:
-        """What waits on workers, what runs there, and, where slots are gathered, what filled them meanwhile."""
+        """Tasks that wait or run on workers and, if slots are gathered, those that filled them meanwhile."""
         slowest = max(self.seconds.values(), default=0.0) * (1 + self.vary)
         longest = max(SLOW if self.slow_one_in else 0.0, slowest)
         return LOOK_AHEAD * (1 + self.vary) + longest * (1 if job.spec.slots == 1 else 2) + LATENCY
@@ -132,7 +132,7 @@ class RankedCrew:
 
 
 def find_rank(job: ActiveJob) -> Rank:
-    """Higher priority first, then the older job: stated again, because a broken foreman may think otherwise."""
+    """Higher priority first, then the older job: stated again, because a broken foreman may order them differently."""
     return -job.spec.priority, job.id
 
 

@@ -22,7 +22,7 @@ from gandy.talk.numbers import Numbers
 
 BLOCKS = 20
 LUCKY = WorkerLuck(call_failure=0.0)
-# What happens in any hundred crews or so: where it does not, the laws are kept because nothing was tried.
+# What happens in about a hundred crews. If it does not, the laws hold only because nothing was tried.
 TRIED = {
     "call",
     "call lost",
@@ -148,7 +148,7 @@ def test_a_large_crew(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(SEEDS // 25))
 def test_without_bad_luck_everything_ends_well_and_runs_once(seed: int) -> None:
-    """Some jobs of ping-pong workers take longer than the door waits for a word, and some workers are deaf then."""
+    """Some ping-pong jobs take longer than the door waits for a message, and some workers do not read then."""
     chance = Random(seed)
     plan = Plan(
         faults=LinkFaults(tear=chance.choice([0.3, 0.8])),

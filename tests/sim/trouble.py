@@ -1,4 +1,4 @@
-"""What goes wrong in a simulated crew for a few seconds, and what operators put right when it is over."""
+"""Faults in a simulated crew for a few seconds, and what operators repair afterwards."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
@@ -21,7 +21,7 @@ Fault = Callable[[], None]
 
 
 class Trouble:
-    """Strikes at random, as its plan says."""
+    """Causes faults at random, as its plan says."""
 
     def __init__(self, crew: "Crew") -> None:
         self._crew = crew
@@ -88,7 +88,7 @@ class Trouble:
     # Afterwards
 
     def clear_up(self) -> None:
-        """Nothing stays held or open or short of memory."""
+        """No job stays held or open, and no worker short of memory."""
         crew = self._crew
         crew.network.faults = LinkFaults(max_delay=self._plan.faults.max_delay)
         crew.disk.is_full, crew.disk.error = False, 0.0
@@ -101,7 +101,7 @@ class Trouble:
             self._release_jobs()
 
     def _release_jobs(self) -> None:
-        """Users release what they hold, one for all whose client lost the answer. The foreman closes what is open."""
+        """Users release held jobs, also those whose client lost the answer. The foreman closes open jobs."""
         clients = self._crew.clients
         owners = {job: client for client in clients for job in client.list_jobs()}
         for job in self._crew.program.foreman.reactor.jobs:

@@ -42,11 +42,11 @@ from gandy.testing.simulation import Simulation
 from gandy.wire.messages import About, Extended, Extension, Reset, Task, TaskPair, TaskResult
 
 HEARTBEAT_PERIOD: Final = 5.0  # seconds between two PINGs
-HEARTBEAT_EXPIRY: Final = 15.0  # seconds without a word from the foreman, after which the link is taken for dead
+HEARTBEAT_EXPIRY: Final = 15.0  # seconds without a message from the foreman, after which the link counts as dead
 
 
 class WorkerLuck(Struct, frozen=True):
-    """How work goes. Times are in seconds, the others are chances from 0 to 1."""
+    """How work goes. Times are in seconds; all other values are chances from 0 to 1."""
 
     refusal: float = 0.0  # of a JOB by a worker that has a slot for it
     task_seconds: float = 0.05  # on average
@@ -348,7 +348,7 @@ class GandyWorker(WorkerMachine):
         running = self.tasks.running.values()
         return sum(count_slots(task) if get_attempt(task) in owners else 1 for task in running)
 
-    # Other things that it says
+    # Other messages
 
     def _beat(self) -> None:
         self.call_later(HEARTBEAT_PERIOD, self._beat)
@@ -374,14 +374,14 @@ class GandyWorker(WorkerMachine):
         self.side.framing.send_extended(Extended(CAPACITY, encode(capacity)), 0)
 
     def reset(self) -> None:
-        """Begin the sequence numbers anew, where that is possible now."""
+        """Start the sequence numbers again, if that is possible now."""
         if self.is_up and self.side.exchange.can_request(Reset()):
             self.side.exchange.request(Reset())
             self.flush()
 
 
 class PlainWorker(WorkerMachine):
-    """A worker that speaks v2 as it is written, or with the smallest of gandy's extensions."""
+    """A worker that speaks plain v2, or v2 with the smallest of gandy's extensions."""
 
     side: RefusingSide
 
