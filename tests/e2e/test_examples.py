@@ -49,7 +49,7 @@ def test_an_example_runs(name: str, arguments: list[str], text: str) -> None:
 @pytest.mark.parametrize(
     ("name", "texts"),
     [
-        ("monte_carlo.py", ["price 7.1", "800,000 paths in 20 calls"]),
+        ("monte_carlo.py", ["price 7.1", "800,000 paths in 20 tasks"]),
         ("grid_search.py", ["16 candidates, each tried on 5 parts", "% right"]),
         ("asyncio_client.py", ["primes below 1,000: 168", "10,000: 1229", "primes below 100,000: 9,592"]),
     ],

@@ -1,4 +1,4 @@
-"""Pages name only what exists: files, modules, classes, headings."""
+"""Pages name only what exists: files, modules, classes, headings. Their tables are whole."""
 
 import re
 from collections.abc import Iterator
@@ -14,6 +14,7 @@ PAGES: Final = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").rglob("*.md"))]
 FOLDERS: Final = ("src", "tests", "bench", "tools", "examples")  # pages name things that are in one of these
 
 LINK: Final = re.compile(r"\]\((?!http)([^)#\s]*)(#[^)\s]+)?\)")
+TABLE: Final = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
 CODE: Final = re.compile(r"`([^`\n]+)`")
 FILE: Final = re.compile(r"(?:src|tests|bench|tools|examples|docs|[a-z_]+)/[\w./-]+\.(?:py|md|svg)")
 FOLDER: Final = re.compile(r"(?:src|tests|bench|tools|examples)/[\w/-]+")
@@ -36,6 +37,12 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert path.exists(), f"{page} links to {target}"
         if heading:
             assert heading[1:] in list_headings(path), f"{page} links to {target}{heading}"
+
+
+def test_rows_of_a_table_have_the_same_number_of_cells(page: Path) -> None:
+    for found in TABLE.findall(page.read_text()):
+        rows = [row.replace(r"\|", "") for row in found.splitlines()]
+        assert len({row.count("|") for row in rows}) == 1, f"{page}: {rows[0]}"
 
 
 def test_files_and_folders_exist(page: Path) -> None:
