@@ -1,1 +1,1 @@
-"""Conversations without I/O: what each side may say, in which state, and what follows from what it hears."""
+"""Conversations without I/O: what each side may send in which state, and what follows from what it receives."""
