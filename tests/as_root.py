@@ -8,6 +8,7 @@ GANDY_NO_NAMESPACES=1 switches namespaces off.
 
 import ctypes
 import fcntl
+import getpass
 import os
 import socket
 import struct
@@ -65,5 +66,6 @@ def may_enter() -> bool:
 
 if __name__ == "__main__":
     if os.geteuid() != 0 and "GANDY_NO_NAMESPACES" not in os.environ and may_enter():
+        os.environ["LOGNAME"] = getpass.getuser()  # pytest names its folder by the user, and root may have one already
         enter()
     os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
