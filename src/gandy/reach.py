@@ -16,7 +16,7 @@ from gandy.core.roles import CrewRole
 from gandy.errors import ConfigError, GandyError, LinkError, NotAllowed
 from gandy.keys.crew import CREW, CrewKeys, is_pinned
 from gandy.keys.ensemble import OWN_FOLDER
-from gandy.keys.files import alone
+from gandy.keys.files import lock_folder
 from gandy.net.links import is_foreign
 from gandy.net.tls import NotAdmitted, TlsEnd, TlsTransport
 from gandy.wire.joining import ALPN_NATIVE
@@ -248,7 +248,7 @@ def _join_by(token: str, invitation: str, home: str, joined: CrewKeys | None) ->
     if joined is not None and joined.about.invitation == invitation:
         return joined
     folder = Path(home) / CREW
-    with alone(folder):
+    with lock_folder(folder):
         joined = CrewKeys.find(folder)  # another process of this home may have been quicker
         if joined is not None and joined.about.invitation == invitation:
             return joined

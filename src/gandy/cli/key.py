@@ -54,7 +54,7 @@ def new(role: str, name: str | None, ttl: float | None, to: str | None) -> None:
     from gandy.keys.certificates import make_secret
     from gandy.keys.crew import CrewKeys, Membership
     from gandy.keys.ensemble import OWN_FOLDER, note_shared, open_own_key
-    from gandy.keys.files import alone
+    from gandy.keys.files import lock_folder
 
     home = find_home(os.environ, sys.platform)
     folder = Path(to) if to is not None else Path(home) / OWN_FOLDER / role
@@ -68,7 +68,7 @@ def new(role: str, name: str | None, ttl: float | None, to: str | None) -> None:
     if to is not None and about.role is not CrewRole.OBSERVER:
         shared = open_own_key(home).secret
         note_shared(home)
-    with alone(folder):
+    with lock_folder(folder):
         CrewKeys.save(folder, about, secret.pem, made.certificate, made.identity, shared)
     say(f"a key for a {role} is in {folder}")
     if to is None:
@@ -193,14 +193,14 @@ def join(token: str, name: str | None, output: Format) -> None:
     foreman and addresses is printed.
     """
     from gandy.keys.crew import CREW
-    from gandy.keys.files import alone
+    from gandy.keys.files import lock_folder
     from gandy.net.join import join as join_crew
 
     if token == "-":  # noqa: S105 - it is none
         token = (sys.stdin.read().split() or [""])[-1]  # also from the whole line that 'gandy invite' prints
     home = find_home(os.environ, sys.platform)
     folder = Path(home) / CREW
-    with alone(folder):
+    with lock_folder(folder):
         before = _describe_former_crew(folder)
         about = join_crew(token, home, name).about
     if before:
@@ -221,14 +221,14 @@ _NEXT: Final = {"worker": "gandy worker run", "client": "gandy submit -- hostnam
 def leave() -> None:
     """Forget the crew that this machine joined. Its key is valid until it is revoked there."""
     from gandy.keys.crew import CREW, CrewKeys
-    from gandy.keys.files import alone
+    from gandy.keys.files import lock_folder
 
     folder = Path(find_home(os.environ, sys.platform)) / CREW
     found = CrewKeys.find(folder)
     if found is None:
         raise ConfigError("this machine has not joined a crew")
     text = f"left the crew at {found.about.addresses[0]}; there, 'gandy key revoke {found.id}' revokes the key"
-    with alone(folder):
+    with lock_folder(folder):
         found.remove()
     say(text)
 

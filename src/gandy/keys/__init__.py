@@ -1,1 +1,1 @@
-"""Keys: made, kept in files that only their user can read, and used for TLS. `core` decides which peers are let in."""
+"""Makes keys, stores them in files that only their user can read, and uses them for TLS. `core` admits peers."""

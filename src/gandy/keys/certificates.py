@@ -1,4 +1,4 @@
-"""Certificates: the foreman's own, and those that it signs for peers. It opens no file and no socket."""
+"""Makes the foreman's certificate, and signs the certificates of peers. Opens no file and no socket."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
@@ -19,7 +19,7 @@ IDENTITY: Final = "gandy foreman"
 
 
 class Secret(NamedTuple):
-    """A secret key and what belongs to it, as bytes for files and for the wire."""
+    """A secret key for a file, and its public key for the wire."""
 
     pem: bytes
     public: bytes  # DER
@@ -38,10 +38,10 @@ def make_identity(pem: bytes) -> bytes:
     """The foreman's certificate, DER: signed by itself, and able to sign those of peers."""
     key = _load(pem)
     name = _make_name(IDENTITY)
-    builder = _begin(name, key.public_key(), None).issuer_name(name)
+    builder = _make_builder(name, key.public_key(), None).issuer_name(name)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     builder = _limit_usage(builder, signs_certificates=True)
-    # OpenSSL lets a certificate of a client be signed only by one that is for clients itself.
+    # OpenSSL accepts a client certificate only if its issuer's certificate is for clients, too.
     usages = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
     builder = builder.add_extension(usages, critical=False)
     return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.DER)
@@ -53,7 +53,7 @@ def sign(identity: bytes, pem: bytes, public: bytes, name: str, expires: Wall | 
     if expires is not None and not BEGINNING.timestamp() < float(expires) < END.timestamp() - 86_400.0:
         raise Rejected("a key cannot be valid for so long")
     issuer = x509.load_der_x509_certificate(identity).subject
-    builder = _begin(_make_name(name), key, expires).issuer_name(issuer)
+    builder = _make_builder(_make_name(name), key, expires).issuer_name(issuer)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     builder = _limit_usage(builder, signs_certificates=False)
     builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
@@ -61,7 +61,7 @@ def sign(identity: bytes, pem: bytes, public: bytes, name: str, expires: Wall | 
 
 
 def load_public(public: bytes) -> ec.EllipticCurvePublicKey:
-    """Raises: Rejected, if it is not a key of our kind."""
+    """Raises: Rejected: not a public key on P-256."""
     try:
         key = serialization.load_der_public_key(public)
     except (ValueError, TypeError, UnsupportedAlgorithm):
@@ -71,10 +71,11 @@ def load_public(public: bytes) -> ec.EllipticCurvePublicKey:
     return key
 
 
-def _begin(subject: x509.Name, public: ec.EllipticCurvePublicKey, expires: Wall | None) -> x509.CertificateBuilder:
-    end = (
-        END if expires is None else datetime.fromtimestamp(float(expires), UTC) + timedelta(days=1)
-    )  # the keyring is exact
+def _make_builder(
+    subject: x509.Name, public: ec.EllipticCurvePublicKey, expires: Wall | None
+) -> x509.CertificateBuilder:
+    # A day of margin for clocks: the keyring enforces the exact moment.
+    end = END if expires is None else datetime.fromtimestamp(float(expires), UTC) + timedelta(days=1)
     serial = x509.random_serial_number()
     builder = x509.CertificateBuilder().subject_name(subject).public_key(public).serial_number(serial)
     return builder.not_valid_before(BEGINNING).not_valid_after(end)

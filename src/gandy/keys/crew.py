@@ -1,7 +1,7 @@
-"""What a peer needs for a crew on other machines: a key, the foreman's fingerprint, and where the foreman was last.
+"""What a peer needs to reach its crew: a key, the foreman's fingerprint, and the foreman's last known addresses.
 
-It is a folder: crew.json, peer.pem and peer.key (our certificate and its secret), and foreman.pem. `gandy join` writes
-it, and a foreman writes one for each role at its first start, for the programs that share its home.
+They are in one folder: crew.json, peer.pem and peer.key (our certificate and its secret), and foreman.pem. `gandy join`
+writes it, and a foreman writes one for each role at its first start, for the programs that share its home.
 """
 
 import hmac
@@ -18,11 +18,11 @@ from gandy.core.roles import CrewRole
 from gandy.errors import ConfigError
 from gandy.keys.ensemble import CREW_FOLDER, save_ensemble_key
 from gandy.keys.ensemble import NAME as ENSEMBLE
-from gandy.keys.files import alone, make_folder, refuse_readable, refuse_writable, replace
+from gandy.keys.files import lock_folder, make_folder, refuse_readable, refuse_writable, replace
 from gandy.keys.session import NO_CHECK_TIME
 from gandy.limits import MAX_FOREMAN_ADDRESSES
 
-CREW: Final = CREW_FOLDER  # that `gandy join` writes
+CREW: Final = CREW_FOLDER  # the folder that `gandy join` writes
 CERTIFICATE: Final = "peer.pem"
 SECRET: Final = "peer.key"  # noqa: S105 - the name of a file
 FOREMAN: Final = "foreman.pem"
@@ -37,7 +37,7 @@ class Membership(Struct, frozen=True, omit_defaults=True):
     role: CrewRole
     addresses: tuple[str, ...] = ()
     ensemble: str = ""
-    invitation: str = ""  # that it came from
+    invitation: str = ""  # the id of the one that was used to join
 
 
 class CrewKeys:
@@ -74,7 +74,10 @@ class CrewKeys:
         foreman: bytes = b"",
         ensemble_key: bytes = b"",
     ) -> "CrewKeys":
-        """crew.json is written last: it is never incomplete. Certificates are DER. Be `alone`. Raises: ConfigError."""
+        """Write the folder, which the caller has locked. Certificates are DER. Raises: ConfigError.
+
+        crew.json is written last, so that a folder that has it is complete.
+        """
         make_folder(folder)
         try:
             (folder / ABOUT).unlink(missing_ok=True)
@@ -94,7 +97,7 @@ class CrewKeys:
 
     @property
     def has_joined(self) -> bool:
-        """Whether they are for a crew on another machine: keys of the foreman's own home have no address."""
+        """True for a crew on another machine: keys of the foreman's own home have no address."""
         return bool(self.about.addresses)
 
     @property
@@ -107,13 +110,13 @@ class CrewKeys:
         return compute_fingerprint(certificate)[:12]
 
     def remember(self, address: str) -> None:
-        """Put the foreman's present address first; on disk too, if that is possible at once."""
+        """Put the foreman's current address first; also on disk, unless another process has locked the folder."""
         others = tuple(other for other in self.about.addresses if other != address)
         addresses = (address, *others)[:MAX_FOREMAN_ADDRESSES]
         before, self.about = self.about, structs.replace(self.about, addresses=addresses)
-        with suppress(ConfigError, OSError), alone(self.folder, waits=False):
+        with suppress(ConfigError, OSError), lock_folder(self.folder, waits=False):
             found = CrewKeys.find(self.folder)
-            if found is not None and found.about == before:  # else another process joined, left, or was faster
+            if found is not None and found.about == before:  # else another process has changed it
                 replace(self.folder / ABOUT, _format(self.about))
 
     def remove(self) -> None:
@@ -121,7 +124,7 @@ class CrewKeys:
             (self.folder / name).unlink(missing_ok=True)
 
     def make_context(self) -> ssl.SSLContext:
-        """For links to the foreman. Raises: ConfigError."""
+        """A TLS context for links to the foreman. Raises: ConfigError."""
         context = make_client_context()
         foreman = self.folder / FOREMAN
         try:
@@ -140,21 +143,20 @@ def _format(about: Membership) -> bytes:
 
 
 def make_client_context() -> ssl.SSLContext:
-    """Also for a peer that has no key yet."""
+    """A TLS context without a key, which is enough to join."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    # No authority signs for a foreman: its certificate is recognised by its fingerprint, which is compared before
-    # anything is sent. See `net.tls`.
+    # No authority signs a foreman's certificate: `net.tls` compares its fingerprint before it sends anything.
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context
 
 
 def compute_fingerprint(certificate: bytes) -> str:
-    """Of a certificate in DER."""
+    """The fingerprint of a certificate in DER."""
     return sha256(certificate).hexdigest()
 
 
 def is_pinned(certificate: bytes, fingerprint: str) -> bool:
-    """Whether a certificate, in DER, has this fingerprint."""
+    """True if the certificate, in DER, has this fingerprint."""
     return hmac.compare_digest(compute_fingerprint(certificate), fingerprint)

@@ -1,4 +1,4 @@
-"""The key to the private ensembles of a home: that of the crew that was joined, or else one of its own."""
+"""The key to the private ensembles of a home: that of the crew that it joined, or else one of its own."""
 
 import secrets
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from gandy.errors import ConfigError
-from gandy.keys.files import make_folder, place, read_secret, replace
+from gandy.keys.files import create, make_folder, read_secret, replace
 
 KEY_BYTES: Final = 32
 NAME: Final = "ensemble.key"
@@ -23,11 +23,11 @@ class EnsembleKey(NamedTuple):
     is_shared: bool
 
     def __repr__(self) -> str:
-        return "EnsembleKey()"  # it must not appear in a log
+        return "EnsembleKey()"  # the secret must not get into a log
 
 
 def open_ensemble_key(home: str) -> EnsembleKey:
-    """The key of the crew that was joined; else this home's own. Raises: ConfigError."""
+    """The key of the crew that this home joined; else its own. Raises: ConfigError."""
     path = find_ensemble_key(home)
     return EnsembleKey(_read(path), is_shared=True) if path.parent.name == CREW_FOLDER else open_own_key(home)
 
@@ -39,7 +39,7 @@ def find_ensemble_key(home: str) -> Path:
 
 
 def open_own_key(home: str) -> EnsembleKey:
-    """The key of this home's own crew, whichever crew was joined. It is made if there is none.
+    """The key of this home's own crew, whichever crew it joined. Made if there is none.
 
     Raises: ConfigError.
     """
@@ -47,22 +47,22 @@ def open_own_key(home: str) -> EnsembleKey:
     make_folder(Path(home), must_be_hidden=False)
     make_folder(folder)
     if not (folder / NAME).exists():
-        with _keeping(folder):
-            place(folder / NAME, _make())
+        with _saving(folder):
+            create(folder / NAME, _make())
     return EnsembleKey(_read(folder / NAME), is_shared=(folder / SHARED).exists())
 
 
 def renew_own_key(home: str) -> None:
-    """Processes that start from now on ignore those with the old key. Raises: ConfigError."""
-    open_own_key(home)  # or raise what is wrong with the folder
-    with _keeping(Path(home) / OWN_FOLDER) as folder:
+    """Replace the key: processes that start from now on ignore those with the old one. Raises: ConfigError."""
+    open_own_key(home)  # raises if something is wrong with the folder
+    with _saving(Path(home) / OWN_FOLDER) as folder:
         replace(folder / NAME, _make())
 
 
 def note_shared(home: str) -> None:
-    """Another machine gets our own key: ensembles of this home must be on the network now. Raises: ConfigError."""
-    with _keeping(Path(home) / OWN_FOLDER) as folder:
-        place(folder / SHARED, b"")
+    """Record that another machine has our own key: ensembles of this home use the network now. Raises: ConfigError."""
+    with _saving(Path(home) / OWN_FOLDER) as folder:
+        create(folder / SHARED, b"")
 
 
 def save_ensemble_key(crew_folder: Path, key: bytes) -> None:
@@ -82,7 +82,7 @@ def parse_ensemble_key(text: str) -> bytes:
 
 
 @contextmanager
-def _keeping(folder: Path) -> Iterator[Path]:
+def _saving(folder: Path) -> Iterator[Path]:
     try:
         yield folder
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Files with secrets: written completely or not at all, and for this user only."""
+"""Reads and writes files with secrets: whole or not at all, and readable by this user only."""
 
 import fcntl
 import os
@@ -15,7 +15,7 @@ LOCK: Final = ".lock"
 
 
 def make_private_folder(path: Path) -> None:
-    """Make it with its parents; new ones are for their owner only, whatever the umask is. Raises: OSError."""
+    """Make a folder and its missing parents, with mode 0700 whatever the umask is. Raises: OSError."""
     try:
         path.mkdir(0o700, exist_ok=True)
     except FileNotFoundError:
@@ -24,7 +24,10 @@ def make_private_folder(path: Path) -> None:
 
 
 def make_folder(folder: Path, must_be_hidden: bool = True) -> None:
-    """Raises: ConfigError: it cannot be made, or other users can look into it or replace it."""
+    """Make a folder, or check one that exists.
+
+    Raises: ConfigError: it cannot be made, or other users can replace it or, if it must be hidden, look into it.
+    """
     try:
         make_private_folder(folder)
         refuse_writable(folder.parent)
@@ -41,7 +44,7 @@ def make_folder(folder: Path, must_be_hidden: bool = True) -> None:
 
 
 def refuse_writable(folder: Path) -> None:
-    """Users who can write there can replace our keys by their own. Raises: ConfigError; OSError."""
+    """Raises: ConfigError: other users can write there, and replace our keys by their own; OSError."""
     mode = stat.S_IMODE(folder.stat().st_mode)
     if mode & 0o022 and not mode & stat.S_ISVTX:  # as in /tmp, where users cannot move files of other users
         raise ConfigError(
@@ -50,8 +53,8 @@ def refuse_writable(folder: Path) -> None:
 
 
 @contextmanager
-def alone(folder: Path, *, waits: bool = True) -> Iterator[None]:
-    """Lock the folder against other processes; the kernel unlocks it when this process ends.
+def lock_folder(folder: Path, *, waits: bool = True) -> Iterator[None]:
+    """Keep other processes out of the folder; the kernel unlocks it when this process ends.
 
     Raises: ConfigError; BlockingIOError, if it is locked and `waits` is False.
     """
@@ -68,13 +71,13 @@ def alone(folder: Path, *, waits: bool = True) -> Iterator[None]:
 
 
 def read_secret(path: Path) -> bytes:
-    """Raises: ConfigError, if other users can read or change it; FileNotFoundError."""
+    """Raises: ConfigError: other users can read or change it; FileNotFoundError."""
     refuse_readable(path)
     return path.read_bytes()
 
 
 def refuse_readable(path: Path) -> None:
-    """Raises: ConfigError; FileNotFoundError."""
+    """Raises: ConfigError: other users can read or change it; FileNotFoundError."""
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
         raise ConfigError(
@@ -83,13 +86,13 @@ def refuse_readable(path: Path) -> None:
         )
 
 
-def place(path: Path, data: bytes) -> None:
-    """Write a whole file, unless there is one: two processes that start at once get the same."""
-    _write(path, data, lambda name: os.link(name, path))  # unlike a rename, it never replaces a file
+def create(path: Path, data: bytes) -> None:
+    """Write a whole file, unless it exists: two processes that start at once get the same one."""
+    _write(path, data, lambda name: os.link(name, path))  # unlike a rename, a link never replaces a file
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Write a whole file in the place of the old one. It is on disk when this returns."""
+    """Write a whole file, in the place of the old one if there is one. It is on disk when this returns."""
     _write(path, data, lambda name: os.replace(name, path))  # noqa: PTH105
     folder = os.open(path.parent, os.O_RDONLY)
     try:

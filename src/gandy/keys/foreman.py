@@ -1,4 +1,4 @@
-"""A foreman's keys in one folder: its identity, who may connect, and a key of each role for its own home."""
+"""A foreman's keys, in one folder: its identity, its keyring, and a key of each role for its own home."""
 
 import secrets
 import ssl
@@ -13,7 +13,7 @@ from gandy.core.roles import KEYED, CrewRole
 from gandy.errors import ConfigError, Rejected
 from gandy.keys.crew import CrewKeys, Membership, compute_fingerprint
 from gandy.keys.ensemble import OWN_FOLDER
-from gandy.keys.files import alone, place, read_secret, replace
+from gandy.keys.files import create, lock_folder, read_secret, replace
 from gandy.wire.joining import ALPN_JOIN, ALPN_NATIVE, Token, format_token
 
 FOLDER: Final = OWN_FOLDER
@@ -24,31 +24,30 @@ SECRET_BYTES: Final = 16  # of an invitation
 
 
 class ForemanKeys:
-    """Makes what is missing. Changes are on disk before any peer hears of them."""
+    """Makes what is missing. Changes are on disk before any peer learns of them."""
 
     def __init__(self, folder: Path) -> None:
         """Raises: ConfigError."""
         self.folder = folder
         try:
-            with alone(folder):  # two foremen that start at once must agree on all of it
+            with lock_folder(folder):  # two foremen that start at once must agree on all of it
                 self._pem = self._open_secret()
                 self.identity = self._open_identity()
                 self.fingerprint = compute_fingerprint(self.identity)
                 found = self._open_ring()
                 self.ring = Keyring(found or RingState())
                 if found is None:
-                    self._make_first()
+                    self._make_home_keys()
         except (OSError, ValueError) as error:
             raise ConfigError(f"cannot save keys in {folder}: {error}") from None
 
     def _open_secret(self) -> bytes:
         path = self.folder / SECRET
         if not path.exists():
-            from gandy.keys.certificates import (
-                make_secret,  # here and below: it is slow to import, and seldom needed
-            )
+            # Imported here and below: the module is slow to import, and seldom needed.
+            from gandy.keys.certificates import make_secret
 
-            place(path, make_secret().pem)
+            create(path, make_secret().pem)
         return read_secret(path)
 
     def _open_identity(self) -> bytes:
@@ -56,7 +55,7 @@ class ForemanKeys:
         if not path.exists():
             from gandy.keys.certificates import make_identity
 
-            place(path, ssl.DER_cert_to_PEM_cert(make_identity(self._pem)).encode())
+            create(path, ssl.DER_cert_to_PEM_cert(make_identity(self._pem)).encode())
         return ssl.PEM_cert_to_DER_cert(path.read_text())
 
     def _open_ring(self) -> RingState | None:
@@ -70,8 +69,8 @@ class ForemanKeys:
                 f"{path} is damaged: {error}. If you remove it, no key is valid any more: invite all peers again."
             ) from None
 
-    def _make_first(self) -> None:
-        """A key of each role. The ring is saved last: until then, the next start begins again."""
+    def _make_home_keys(self) -> None:
+        """Make a key of each role. The keyring is saved last: until then, the next start begins again."""
         from gandy.keys.certificates import make_secret
 
         for role in KEYED:
@@ -82,14 +81,14 @@ class ForemanKeys:
         self.save()
 
     def check_newcomer(self, public: bytes, name: str) -> None:
-        """Check whether `add` would take it. Raises: Rejected."""
+        """Check that `add` would accept this key and name. Raises: Rejected."""
         from gandy.keys.certificates import load_public
 
         self.ring.check_name(name, read_wall())
         load_public(public)
 
     def add(self, public: bytes, name: str, role: CrewRole, origin: str, seconds: float | None = None) -> bytes:
-        """A certificate for a new key. Raises: Rejected; OSError."""
+        """Add a key, and return its certificate. Raises: Rejected; OSError."""
         certificate = self._sign(public, name, role, origin, seconds)
         self.save()
         return certificate
@@ -105,7 +104,7 @@ class ForemanKeys:
         return certificate
 
     def invite(self, role: CrewRole, seconds: float, uses: int, addresses: tuple[str, ...]) -> tuple[str, Invitation]:
-        """A token. Raises: Rejected."""
+        """A token and its invitation. Raises: Rejected."""
         if role not in KEYED:
             raise Rejected(f"an invitation cannot be for the role {role}")
         now = read_wall()
@@ -120,15 +119,15 @@ class ForemanKeys:
         replace(self.folder / RING, msgspec.json.encode(self.ring.state))
 
     def make_context(self) -> ssl.SSLContext:
-        """For the foreman's listeners. Raises: ConfigError."""
+        """A TLS context for the foreman's listeners. Raises: ConfigError."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
-        context.num_tickets = 0  # a peer that reconnects shows its key again, so that a revoked one is refused
+        context.num_tickets = 0  # a peer that reconnects must show its key again: it may be revoked
         context.set_alpn_protocols([ALPN_NATIVE, ALPN_JOIN])
         try:
             context.load_cert_chain(self.folder / CERTIFICATE, self.folder / SECRET)
             context.load_verify_locations(self.folder / CERTIFICATE)
         except (OSError, ssl.SSLError) as error:
             raise ConfigError(f"the keys in {self.folder} do not work: {error}") from None
-        context.verify_mode = ssl.CERT_OPTIONAL  # a peer that joins has none yet
+        context.verify_mode = ssl.CERT_OPTIONAL  # a peer that joins has no certificate yet
         return context

@@ -33,7 +33,7 @@ class NameTakenThere(NotAllowed):
 
 
 def join(text: str, home: str, name: str | None = None) -> CrewKeys:
-    """Use a token, and keep the key in this home. Call it `alone` in the folder.
+    """Use a token, and keep the key in this home. The caller has locked the folder.
 
     Raises: ConfigError: it is not a token. LinkError: the foreman cannot be reached. NotAllowed: it refuses.
     """

@@ -275,7 +275,7 @@ def join(folder, name="new"):
     identity = certificates.make_identity(secret.pem)
     certificate = certificates.sign(identity, secret.pem, secret.public, name, None)
     about = crew.Membership("e" * 64, name, CrewRole.WORKER)
-    with files.alone(folder):
+    with files.lock_folder(folder):
         crew.CrewKeys.save(folder, about, secret.pem, certificate)
 
 work, home = {"start": start, "join": join}[sys.argv[1]], Path(sys.argv[2])

@@ -17,7 +17,7 @@ from zmq import auth
 from zmq.utils import z85
 
 from gandy.errors import ConfigError
-from gandy.keys.files import make_private_folder, place, refuse_readable
+from gandy.keys.files import create, make_private_folder, refuse_readable
 
 SERVER: Final = "server"
 CLIENTS: Final = "clients"
@@ -150,10 +150,10 @@ def _open_server(folder: Path) -> Pair:
                 f"{folder} has {public.name} and not {secret.name}, as a peer's folder has. Name the folder of the "
                 f"door; or remove {public.name}, and the door makes new keys, which the peers need then."
             )
-        place(secret, _format_keys(*zmq.curve_keypair()))
+        create(secret, _format_keys(*zmq.curve_keypair()))
     pair = _load_pair(secret)
     if not is_public_there:
-        place(public, _format_keys(pair.public))
+        create(public, _format_keys(pair.public))
     elif _load_public(public) != pair.public:
         raise ConfigError(
             f"{public} does not belong to {secret.name}; remove {public.name}, and the door makes it "
@@ -169,8 +169,8 @@ def _make_clients(folder: Path) -> None:
     made = Path(tempfile.mkdtemp(prefix=f".{CLIENTS}-", dir=folder))
     try:
         pair = Pair(*zmq.curve_keypair())
-        place(made / f"{CREW}{SECRET}", _format_keys(*pair))
-        place(made / f"{CREW}{PUBLIC}", _format_keys(pair.public))
+        create(made / f"{CREW}{SECRET}", _format_keys(*pair))
+        create(made / f"{CREW}{PUBLIC}", _format_keys(pair.public))
         with suppress(FileExistsError):
             _rename_folder(made, folder / CLIENTS)
     finally:
