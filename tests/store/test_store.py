@@ -329,7 +329,7 @@ def test_only_the_last_attempt_can_begin_and_only_while_it_is_assigned(store: Bl
 @pytest.mark.parametrize("state", [WAITING, FINISHED])
 def test_only_what_a_worker_has_can_end(store: Blocking, state: TaskState) -> None:
     store.commit(added())
-    with pytest.raises(StoreError, match="only what a worker has"):
+    with pytest.raises(StoreError, match="only an attempt that a worker has"):
         store.commit(claimed(), ended(before=state))
     assert store.get_counts() == Counts(waiting=3)
 

@@ -1,4 +1,4 @@
-"""Where jobs are kept. One interface in verbs of jobs; behind it memory, SQLite and, later, PostgreSQL."""
+"""Stores of jobs: one interface, and behind it memory or SQLite."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What every store can do. A foreman talks to a store only through this."""
+"""The interface of every store, and the only way in which a foreman uses one."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -10,10 +10,10 @@ from gandy.ids import JobId, TaskNumber
 
 
 class Store(StoredJobs, Protocol):
-    """Every method may raise StoreError; nothing is half done then, and the same call may be made again."""
+    """Every method may raise StoreError; it has changed nothing then, and can be called again."""
 
     async def open(self) -> Recovered:
-        """Take hold of the store, bring its schema up to date, and give what is not final.
+        """Lock the store, bring its schema up to date, and return the jobs that are not final.
 
         Raises: StoreError: locked by another foreman, damaged, of a newer version, not readable.
         """
@@ -21,13 +21,13 @@ class Store(StoredJobs, Protocol):
     async def close(self) -> None: ...
 
     async def commit(self, records: Sequence[Record]) -> frozenset[AttemptKey]:
-        """Make these records durable, in order, all or none. Gives the claims that another foreman got first."""
+        """Make these records durable, in order, all or none. Returns the claims that another foreman made first."""
 
     async def prepare(self) -> None:
-        """After a commit that failed: see to it that new work can be kept again.
+        """After a failed commit: make room for new work.
 
-        Raises: StoreError: it cannot yet.
+        Raises: StoreError: there is none yet.
         """
 
     async def read_lines(self, job: JobId, first: TaskNumber, count: int) -> list[Input]:
-        """The lines or pickled arguments of so many tasks, beginning with this one."""
+        """The lines or pickled arguments of `count` tasks, from the task `first` on."""

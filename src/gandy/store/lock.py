@@ -1,4 +1,4 @@
-"""One foreman per file. The kernel holds the lock and lets go when the process ends, however it ends."""
+"""Lets one foreman use a file. The kernel releases the lock when the process ends, however it ends."""
 
 import fcntl
 import os
@@ -9,10 +9,13 @@ from gandy.files import write_all
 
 
 class FileLock:
-    """A lock on a file beside `path` with the id of its process. The file stays: without it, two could have a lock."""
+    """A lock on a file beside `path`, which holds the id of its process.
+
+    That file is never removed: a second process could lock a new one while the first still holds the old one.
+    """
 
     def __init__(self, path: Path) -> None:
-        """Raises: StoreError: another process has it, or the folder is not there."""
+        """Raises: StoreError: another process holds it, or there is no such folder."""
         beside = path.with_name(path.name + ".lock")
         try:
             self._file = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -48,7 +48,7 @@ class MemoryStore:
     # Writing
 
     async def commit(self, records: Sequence[Record]) -> frozenset[AttemptKey]:
-        # Whatever may be wrong is found before the first record is applied, so that a batch is never half done.
+        # All records are checked before the first is applied, so that a batch is never half done.
         check(records)
         self._check_numbers(records)
         return frozenset(lost for record in records for lost in self._apply(record))
@@ -64,7 +64,7 @@ class MemoryStore:
                 known.discard(record.job)
 
     def _apply(self, record: Record) -> list[AttemptKey]:
-        """Gives the attempts that another foreman claimed first."""
+        """Returns the attempts that another foreman claimed first."""
         match record:
             case Claimed():
                 return [attempt for attempt in record.attempts if not self._claim(attempt, record)]

@@ -1,6 +1,6 @@
-"""One job of a store in memory: its row, its tasks and everything that was tried.
+"""One job of a store in memory: its row, its tasks and all their attempts.
 
-Tasks that are as submitted cost nothing: only those that changed are kept one by one.
+Tasks that are still as submitted take no memory: only those that changed are kept one by one.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from gandy.store.law import MEANT_BY_ALL, first_state
 
 
 class _Kept(Struct):
-    """The last attempt at a task, and a chain to those before it. Attempt 0 is a task that only users touched."""
+    """The last attempt at a task, and a chain to those before it. Attempt 0: only users changed the task."""
 
     row: TaskRow
     outcome: TaskState  # what the attempt led to; users may have changed the task's state since
@@ -25,7 +25,7 @@ class _Kept(Struct):
 
 
 class _Result(Struct, frozen=True):
-    """What a function gave back, in which attempt and when."""
+    """What a function returned, in which attempt and when."""
 
     attempt: int
     at: Wall
@@ -33,7 +33,7 @@ class _Result(Struct, frozen=True):
 
 
 class MemoryJob:
-    """Changes as records say, and makes rows."""
+    """Applies records, and makes rows."""
 
     def __init__(self, number: JobId, spec: JobSpec, lines: list[Input], at: Wall) -> None:
         self.spec = spec
@@ -136,7 +136,7 @@ class MemoryJob:
         for kept in self._kept.values():
             if kept.row.state in meant:
                 self._move(kept.row.state, state)
-                kept.row = _decided(kept.row, state)
+                kept.row = _change_state(kept.row, state)
         if self.fresh in meant:
             self._move(self.fresh, state, self.spec.tasks - len(self._kept))
             self.fresh = state
@@ -145,8 +145,8 @@ class MemoryJob:
         state, before = record.state, self.get_row(task).state
         self._move(before, state)
         kept = self._kept.setdefault(task, _Kept(TaskRow(task, state, 0), state))
-        kept.row = _decided(kept.row, state)
-        if before in GIVEN_STATES:  # whatever its worker still says, this attempt is over
+        kept.row = _change_state(kept.row, state)
+        if before in GIVEN_STATES:  # this attempt is over, whatever its worker still reports
             kept.outcome = state
             kept.row = replace(kept.row, ended=record.at)
 
@@ -180,7 +180,7 @@ class MemoryJob:
         return attempts[::-1]
 
     def add_result(self, row: TaskRow) -> TaskRow:
-        """The same with what the attempt gave back, if that is kept."""
+        """The same with the result of the attempt, if that is kept."""
         result = self._results.get(row.task)
         if result is None or row.ending is None or result.attempt != row.attempt:
             return row
@@ -196,6 +196,6 @@ class MemoryJob:
         return RecoveredJob(self.as_row(), tuple(rows), self.fresh, finished)
 
 
-def _decided(row: TaskRow, state: TaskState) -> TaskRow:
-    """Failures are counted anew after a user's decision."""
+def _change_state(row: TaskRow, state: TaskState) -> TaskRow:
+    """A user changes the state: failures are counted from 0 again."""
     return replace(row, state=state, due=Wall(0.0), failures=0, crashes=0)

@@ -1,4 +1,4 @@
-"""The file of a store: one foreman has it, under any of its names, and it is still in its place at each commit."""
+"""The file of a store: locked under all of its names, and checked at each commit to be still in its place."""
 
 import fcntl
 import os
@@ -21,13 +21,13 @@ class PlacedFile:
         """
         self._path = path
         self._log = Path(f"{path}-wal")
-        self._log_number = (0, 0)  # not known yet
+        self._log_identity = (0, 0)  # not known yet
         try:
             # 0600: jobs may carry secrets in their environment.
             self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise StoreError(f"{path}: it cannot be opened: {error.strerror}", retryable=True) from error
-        self._number = _identify(os.fstat(self.descriptor))
+        self._identity = _identify(os.fstat(self.descriptor))
         try:
             _lock(self.descriptor)
         except OSError:
@@ -39,16 +39,16 @@ class PlacedFile:
 
     def note_log(self) -> None:
         """Remember the write-ahead log, which SQLite keeps beside the file as long as it is open."""
-        self._log_number = _identify(self._log.stat())
+        self._log_identity = _identify(self._log.stat())
 
     @property
     def is_in_place(self) -> bool:
-        return _is_at(self._path, self._number)
+        return _is_at(self._path, self._identity)
 
     def check(self) -> None:
-        """Raises: StoreError: the file or its log was removed or replaced, so that whatever is written is lost."""
-        for path, number in ((self._path, self._number), (self._log, self._log_number)):
-            if not _is_at(path, number):
+        """Raises: StoreError: the file or its log was removed or replaced, so that a commit would be lost."""
+        for path, identity in ((self._path, self._identity), (self._log, self._log_identity)):
+            if not _is_at(path, identity):
                 raise StoreError(
                     f"{path}: it was removed or replaced while the foreman used it: put it back; or stop the foreman, "
                     "which records nothing now, and restore a backup",
@@ -56,9 +56,9 @@ class PlacedFile:
                 )
 
 
-def _is_at(path: Path, number: tuple[int, int]) -> bool:
+def _is_at(path: Path, identity: tuple[int, int]) -> bool:
     try:
-        return _identify(os.stat(path)) == number  # noqa: PTH116 - for each commit
+        return _identify(os.stat(path)) == identity  # noqa: PTH116 - faster, and called for each commit
     except OSError:
         return False
 
@@ -68,6 +68,6 @@ def _identify(state: os.stat_result) -> tuple[int, int]:
 
 
 def _lock(descriptor: int) -> None:
-    """Raises: OSError. Elsewhere than on Linux, such a lock would stand in SQLite's own way."""
+    """Raises: OSError. On Linux only: on other systems this lock would conflict with SQLite's own."""
     if sys.platform == "linux":
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

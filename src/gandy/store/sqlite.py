@@ -1,4 +1,4 @@
-"""A store in one SQLite file, for one foreman. It owns the threads that the file is used from, and the lock.
+"""A store in one SQLite file, for one foreman. It owns the threads that use the file, and the lock.
 
 Commits go through one connection and listings through another; each belongs to one thread.
 """
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class _Thread:
-    """A connection and the only thread that touches it. Work is done in the order it comes."""
+    """A connection and the only thread that uses it. Work is done in the order in which it is submitted."""
 
     def __init__(self, path: Path, name: str) -> None:
         self._path = path
@@ -44,7 +44,7 @@ class _Thread:
 
     async def run(self, do: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         def work() -> T:
-            assert self._db is not None, "work comes after connect"
+            assert self._db is not None, "connect first"
             with explained(self._path):
                 return do(self._db, *args, **kwargs)
 
@@ -64,40 +64,40 @@ class _Thread:
 
 
 class SqliteStore:
-    """Durable when `commit` returns. Only one at a time can have a file open."""
+    """Records are durable when `commit` returns. Only one store at a time can have a file open."""
 
     def __init__(self, path: Path | str) -> None:
-        # Two names of one file must mean one lock.
+        # Resolved, so that all names of a file have one lock.
         self.path = Path(path).resolve()
         self._threads: tuple[_Thread, _Thread] | None = None
-        self._held = AsyncExitStack()
+        self._opened = AsyncExitStack()
 
     async def open(self) -> Recovered:
-        async with AsyncExitStack() as held:
-            held.callback(FileLock(self.path).release)
+        async with AsyncExitStack() as opened:
+            opened.callback(FileLock(self.path).release)
             place = PlacedFile(self.path)
-            held.callback(place.release)
-            self._committer = await asyncio.to_thread(self._look_at_file, place)
-            held.push_async_callback(asyncio.to_thread, self._committer.close)
+            opened.callback(place.release)
+            self._committer = await asyncio.to_thread(self._make_committer, place)
+            opened.push_async_callback(asyncio.to_thread, self._committer.close)
             writer, reader = _Thread(self.path, "writer"), _Thread(self.path, "reader")
-            held.push_async_callback(writer.close)
-            held.push_async_callback(reader.close)
+            opened.push_async_callback(writer.close)
+            opened.push_async_callback(reader.close)
             await writer.connect(open_writer)
             await reader.connect(open_reader)
             await writer.read(self._committer.open)
             await writer.run(write.drop_uploads)
             jobs, unreadable = await writer.read(read.recover)
             self._threads = writer, reader
-            self._held = held.pop_all()
+            self._opened = opened.pop_all()
         return Recovered(tuple(jobs), self._committer.next_job, tuple(unreadable), tuple(self._committer.problems))
 
-    def _look_at_file(self, place: PlacedFile) -> SqliteCommitter:
+    def _make_committer(self, place: PlacedFile) -> SqliteCommitter:
         with explained(self.path):
             return SqliteCommitter(self.path, place)
 
     async def close(self) -> None:
         self._threads = None
-        await self._held.aclose()
+        await self._opened.aclose()
 
     async def commit(self, records: Sequence[Record]) -> frozenset[AttemptKey]:
         return await self._writer.run(self._committer.commit, records)

@@ -1,6 +1,6 @@
-"""Commits to a file of jobs: numbered, in their place, with room for what must be kept on a full disk.
+"""Commits records to a file of jobs: it numbers commits, checks that none is lost, and copes with a full disk.
 
-It belongs to the thread that writes. What it finds wrong when the file is opened, it says.
+Only the writer's thread uses it. `problems` has what it finds wrong when the file is opened.
 """
 
 import sqlite3
@@ -19,20 +19,20 @@ from gandy.store.sqlite_room import Room
 from gandy.store.sqlite_write import apply, transaction
 from gandy.store.stamp import Stamp, StampFile, compute_checksum
 
-# What a full disk refuses. Everything else may use the reserve.
+# Records that are refused when the disk is full. All others may use the reserve.
 NEEDS_ROOM: Final = (Claimed, TasksAdded, JobAdded, LinesAdded)
 
 GET_COMMIT: Final = "SELECT number FROM last_commit"
 SET_COMMIT: Final = "UPDATE last_commit SET number = ?"
 GET_LAST_JOB: Final = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'jobs'"
 
-# A file that was not closed is checked for its structure, and one that has changed since for its indexes, too.
+# For a file that was not closed, and for one that has changed since it was closed; the latter checks indexes, too.
 QUICK_CHECK: Final = "PRAGMA quick_check(1)"
 FULL_CHECK: Final = "PRAGMA integrity_check(1)"
 
 
 class SqliteCommitter:
-    """One for each open file."""
+    """Commits to one open file."""
 
     def __init__(self, path: Path, place: PlacedFile) -> None:
         self._path = path
@@ -51,11 +51,11 @@ class SqliteCommitter:
         return JobId(self._job + 1)
 
     def open(self, db: sqlite3.Connection) -> None:
-        """After the schema is up to date. Raises: StoreError: the file is damaged."""
+        """To be called when the schema is up to date. Raises: StoreError: the file is damaged."""
         self._check_structure(db)
-        self._count(db)
+        self._find_last(db)
         self._place.note_log()
-        # Before the first change: what is known of the whole file is no longer true.
+        # Before the first change: the checksum of the whole file will no longer be right.
         self._stamps.write(Stamp(self._commit, self._job), is_synced=True)
         self._is_open = True
         try:
@@ -66,7 +66,7 @@ class SqliteCommitter:
                 raise
 
     def close(self) -> None:
-        """After all connections are closed."""
+        """To be called when all connections are closed."""
         is_whole = not Path(f"{self._path}-wal").exists()  # else another program has it open
         if self._is_open and is_whole and self._place.is_in_place:
             size, checksum = compute_checksum(self._path)
@@ -74,7 +74,7 @@ class SqliteCommitter:
         self._stamps.close()
 
     def commit(self, db: sqlite3.Connection, records: Sequence[Record]) -> frozenset[AttemptKey]:
-        """All of the records or none. Gives the claims that were lost."""
+        """Commit all of the records or none. Returns the claims that were lost."""
         self._place.check()
         needs_room = any(isinstance(record, NEEDS_ROOM) for record in records)
         if needs_room and not self._room.has_reserve:
@@ -87,9 +87,9 @@ class SqliteCommitter:
         forgotten = [record.job for record in records if isinstance(record, JobForgotten)]
         if forgotten:
             forget_in_steps(db, forgotten)
-        return self._write_in_need(db, records)
+        return self._write_with_reserve(db, records)
 
-    def _write_in_need(self, db: sqlite3.Connection, records: Sequence[Record]) -> frozenset[AttemptKey]:
+    def _write_with_reserve(self, db: sqlite3.Connection, records: Sequence[Record]) -> frozenset[AttemptKey]:
         try:
             return self._write(db, records)
         except (sqlite3.Error, OSError) as error:
@@ -100,7 +100,7 @@ class SqliteCommitter:
         return lost
 
     def prepare(self, db: sqlite3.Connection) -> None:
-        """See to it that new work can be kept."""
+        """Make room for new work. Raises: StoreError, sqlite3.Error, OSError."""
         self._place.check()
         self._room.make_reserve(db)
         self._room.make_room(db)
@@ -136,8 +136,8 @@ class SqliteCommitter:
         if answer != "ok":
             raise StoreError(f"{self._path}: damaged ({answer}): {MEND}")
 
-    def _count(self, db: sqlite3.Connection) -> None:
-        """Go on from the last commit and the last job that are known, and say what is missing."""
+    def _find_last(self, db: sqlite3.Connection) -> None:
+        """Find the last commit and the last job, in the file or in the stamp, and report what the file lacks."""
         (commit,), (job,) = db.execute(GET_COMMIT).fetchone(), db.execute(GET_LAST_JOB).fetchone()
         last = self._stamps.last or Stamp()
         self._commit, self._job = max(commit, last.commit), max(JobId(job), last.job)

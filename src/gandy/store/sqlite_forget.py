@@ -1,7 +1,7 @@
-"""Forgets jobs in steps of some thousand rows, for disks that have no room to do it at once.
+"""Forgets jobs in steps of a few thousand rows, for full disks, which have no room to do it in one commit.
 
-A job without a spec is forgotten: no row shows it any more. What is left of it goes step by step, also after a
-crash half way. Commits that forget a job whole need no such steps; this is for full disks.
+A job without a spec is forgotten: no listing shows it. The rest of it is deleted step by step, or at the next start if
+the foreman dies half way.
 """
 
 import sqlite3
@@ -14,10 +14,10 @@ from gandy.store.sqlite_write import transaction
 # Rows in one step: a few hundred pages, of which the log has two thousand.
 STEP_ROWS: Final = 2_000
 
-# What belongs to a job, and the column that its rows are in order of.
+# The tables with rows of a job, and the column by which those are ordered.
 TABLES: Final = (("results", "task"), ("lines", "first"), ("attempts", "task"), ("tasks", "task"))
 
-# No row shows the job after this.
+# After this, no listing shows the job.
 DROP_SPEC: Final = "DELETE FROM specs WHERE job = ?"
 
 # Jobs that were being forgotten when the foreman died.
@@ -34,7 +34,7 @@ DROP_JOB: Final = "DELETE FROM jobs WHERE job = ?"
 
 def forget_in_steps(db: sqlite3.Connection, jobs: Iterable[JobId]) -> None:
     (before,) = db.execute("PRAGMA secure_delete").fetchone()
-    db.execute("PRAGMA secure_delete = FAST")  # to overwrite what is dropped takes room
+    db.execute("PRAGMA secure_delete = FAST")  # overwriting deleted rows would need room
     try:
         for job in jobs:
             _drop(db, DROP_SPEC, (job,))

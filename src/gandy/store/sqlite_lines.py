@@ -1,4 +1,4 @@
-"""Lines of tasks, packed: up to a thousand to a row, so that a million lines are a thousand rows. It knows no SQL."""
+"""Packs lines of tasks, a thousand to a row, so that a million lines are a thousand rows. It knows no SQL."""
 
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,10 +12,10 @@ from gandy.core.model import Input
 # Enough that a row costs little beside its lines, and few enough that reading one line unpacks little.
 LINES_PER_CHUNK: Final = 1_000
 
-# Lines are much alike: the quickest level finds nearly all there is to gain.
+# Lines are much alike: the fastest level compresses them nearly as well as the best.
 _LEVEL: Final = 1
 
-# What compressed bytes begin with; no list in msgpack does.
+# The first byte of compressed data. No list in msgpack begins with it.
 ZLIB_MARK: Final = 0x78
 
 _decode_lines = msgspec.msgpack.Decoder(list[str]).decode
@@ -26,7 +26,7 @@ def pack_lines(lines: Sequence[Input], first: int = 1) -> Iterator[tuple[int, by
     """Chunks, each with the number of its first line."""
     for start in range(0, len(lines), LINES_PER_CHUNK):
         packed = msgspec.msgpack.encode(lines[start : start + LINES_PER_CHUNK])
-        # Pickled arguments are not worth the time: they are read back within milliseconds, most of them once.
+        # Compressing pickled arguments does not pay: most are read back once, within milliseconds.
         yield first + start, zlib.compress(packed, _LEVEL) if isinstance(lines[start], str) else packed
 
 
@@ -35,7 +35,7 @@ def _unpack(packed: bytes) -> Sequence[Input]:
 
 
 def unpack_lines(chunks: Iterable[tuple[int, bytes]], first: int, count: int) -> list[Input]:
-    """These lines, out of chunks that follow one another and hold at least these."""
+    """`count` lines from number `first` on, out of consecutive chunks that contain them."""
     found = list(chunks)
     if not found or count <= 0:
         return []

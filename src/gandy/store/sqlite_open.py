@@ -1,4 +1,4 @@
-"""Connections to a file of jobs: how it is opened, which files are refused, and what its errors mean.
+"""Opens connections to a file of jobs, refuses other files, and explains SQLite's errors.
 
 A file that is refused is left as it was.
 """
@@ -18,11 +18,11 @@ from gandy.errors import StoreError
 from gandy.store.sqlite_schema import APPLICATION_ID, MIGRATIONS, migrate
 from gandy.store.sqlite_write import transaction
 
-# Seconds. Only a person with another program can be in the way, and the foreman tries again anyway.
+# Seconds. Only a user with another program can have locked the file, and the foreman tries again anyway.
 _BUSY_TIMEOUT: Final = 0.1
 
-# What may pass, and what a person can do about it.
-_PASSING: Final[Mapping[int, str]] = {
+# Errors that may pass, and what a user can do about each.
+_TEMPORARY: Final[Mapping[int, str]] = {
     sqlite3.SQLITE_FULL: "the disk is full: make room",
     sqlite3.SQLITE_IOERR: "the disk does not read or write: look at the system's log",
     sqlite3.SQLITE_BUSY: "another program has locked it: close that program",
@@ -32,7 +32,7 @@ _PASSING: Final[Mapping[int, str]] = {
     sqlite3.SQLITE_NOMEM: "there is not enough memory",
 }
 
-# Bytes that SQLite needs beside the file and its log, at least.
+# Bytes that SQLite needs at least for its index of the log, which is a third file.
 INDEX_BYTES: Final = 65_536
 
 MEND: Final = "keep a copy, then put a backup in its place or try `sqlite3 FILE .recover`"
@@ -42,7 +42,7 @@ _SETTINGS: Final = (
     "PRAGMA synchronous = FULL",
     "PRAGMA fullfsync = ON",  # on macOS a plain fsync does not reach the disk
     "PRAGMA foreign_keys = ON",
-    "PRAGMA cache_size = -32000",  # in KiB: the rows that are in work stay in memory
+    "PRAGMA cache_size = -32000",  # in KiB: rows of unfinished tasks stay in memory
 )
 
 
@@ -75,7 +75,7 @@ def is_full(error: BaseException) -> bool:
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Raises: StoreError: instead of whatever SQLite, the decoders or the system raise."""
+    """Raises: StoreError: in place of an error of SQLite, the decoders or the system."""
     try:
         yield
     except sqlite3.Error as error:
@@ -83,13 +83,13 @@ def explained(path: Path) -> Iterator[None]:
     except (msgspec.MsgspecError, zlib.error) as error:
         raise StoreError(f"{path}: damaged ({error}): {MEND}") from error
     except OSError as error:
-        text = _PASSING[sqlite3.SQLITE_FULL] if is_full(error) else str(error)
+        text = _TEMPORARY[sqlite3.SQLITE_FULL] if is_full(error) else str(error)
         raise StoreError(f"{path}: {text}", retryable=True) from error
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Raises: StoreError: what was read cannot be what was written: a state that there is not, a text for a number."""
+    """Raises: StoreError: what was read was never written, such as an unknown state, or text for a number."""
     try:
         yield
     except (ValueError, TypeError, LookupError, ArithmeticError) as error:
@@ -98,10 +98,10 @@ def reading(path: Path) -> Iterator[None]:
 
 def _explain(error: sqlite3.Error, path: Path) -> StoreError:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest are details
-    if code == sqlite3.SQLITE_IOERR and _has_no_room(path):  # SQLite says so if it cannot make its index of the log
+    if code == sqlite3.SQLITE_IOERR and _has_no_room(path):  # SQLite reports so if it cannot make its index of the log
         code = sqlite3.SQLITE_FULL
-    if code in _PASSING:
-        return StoreError(f"{path}: {_PASSING[code]} ({error})", retryable=True)
+    if code in _TEMPORARY:
+        return StoreError(f"{path}: {_TEMPORARY[code]} ({error})", retryable=True)
     if code == sqlite3.SQLITE_NOTADB:
         return StoreError(f"{path}: not a file of jobs ({error}): name another file")
     if code == sqlite3.SQLITE_CORRUPT or "Could not decode" in str(error):  # the latter is Python's own
@@ -119,7 +119,7 @@ def _has_no_room(path: Path) -> bool:
 
 @contextmanager
 def _connected(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that stays open unless something goes wrong with it at once."""
+    """A connection, which is closed if the block raises."""
     db = sqlite3.connect(path, timeout=_BUSY_TIMEOUT, isolation_level=None)
     try:
         for setting in _SETTINGS:
@@ -131,8 +131,8 @@ def _connected(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _get_version(db: sqlite3.Connection, path: Path) -> int:
-    version = _ask(db, "PRAGMA user_version")
-    if _ask(db, "PRAGMA application_id") != APPLICATION_ID and _ask(db, "SELECT count(*) FROM sqlite_master"):
+    version = _read_int(db, "PRAGMA user_version")
+    if _read_int(db, "PRAGMA application_id") != APPLICATION_ID and _read_int(db, "SELECT count(*) FROM sqlite_master"):
         raise StoreError(f"{path}: an SQLite file, but not one of jobs: name another file")
     if version > len(MIGRATIONS):
         raise StoreError(f"{path}: version {version} is of a newer gandy; this one knows up to {len(MIGRATIONS)}")
@@ -145,6 +145,6 @@ def _set_wal(db: sqlite3.Connection, path: Path) -> None:
         raise StoreError(f"{path}: its file system cannot keep a write-ahead log: put it on a local disk")
 
 
-def _ask(db: sqlite3.Connection, question: str) -> int:
-    (answer,) = db.execute(question).fetchone()
-    return int(answer)
+def _read_int(db: sqlite3.Connection, query: str) -> int:
+    (value,) = db.execute(query).fetchone()
+    return int(value)

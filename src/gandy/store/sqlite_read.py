@@ -1,4 +1,4 @@
-"""Rows into what the interface speaks of. It only reads, and never more than was asked for."""
+"""Reads rows, and converts them to what a store returns. It writes nothing, and reads no more than was asked for."""
 
 import heapq
 import json
@@ -27,7 +27,7 @@ SELECT job, spec, tasks, open, state, held, submitted, changed, waiting, running
 FROM jobs JOIN specs USING (job) WHERE job = ?
 """
 
-# How some jobs stand.
+# The states of some jobs.
 FIND_STATES: Final = "SELECT job, state FROM jobs WHERE job IN (SELECT value FROM json_each(?))"
 
 # Jobs below a number and in some states, the newest first. NULL stands for any number, and for any state.
@@ -53,7 +53,7 @@ SELECT task, state, attempt, worker, claimed, ended, due, failures, crashes, end
 WHERE job = ? AND task > ? AND task <= ? ORDER BY task
 """
 
-# Tasks that finished at the first attempt. The plus keeps SQLite from an index that would lead it here and there.
+# Tasks that finished at the first attempt. The plus keeps SQLite from using an index, which would be slower here.
 LIST_FINISHED: Final = """
 SELECT task FROM tasks WHERE job = ? AND +state = 2 AND attempt = 1 AND failures = 0 AND crashes = 0 ORDER BY task
 """
@@ -70,16 +70,16 @@ SELECT task, state, attempt, worker, claimed, ended, due, failures, crashes, end
 WHERE job = ? AND state = ? AND task > ? ORDER BY task LIMIT ?
 """
 
-# The last task that has a row, if all before it have one too: mostly so, as tasks start in the order of their numbers.
+# The last task that has a row, if all before it have one too: they mostly do, as tasks start in order.
 FIND_FULL_END: Final = """
 SELECT last FROM (SELECT max(task) AS last FROM tasks WHERE job = ?1)
 WHERE last = (SELECT count(*) FROM tasks WHERE job = ?1)
 """
 
-# The first task from a number on that has a row.
+# The first task with a row, from a number on.
 FIND_ROW: Final = "SELECT min(task) FROM tasks WHERE job = ? AND task >= ?"
 
-# The end of an unbroken run of rows. Where it reaches the last task that matters, the rest is not looked at.
+# The end of an unbroken run of rows. The search ends at the last task that matters.
 FIND_RUN_END: Final = """
 SELECT task FROM tasks AS this WHERE job = ?1 AND task >= ?2
     AND (task >= ?3 OR NOT EXISTS (SELECT 1 FROM tasks WHERE job = ?1 AND task = this.task + 1))
@@ -92,7 +92,7 @@ SELECT task, result FROM results JOIN tasks USING (job, task, attempt) WHERE job
 ORDER BY task
 """
 
-# Attempts at a task above a number, with the state each led to.
+# Attempts at a task after a number, with the state to which each led.
 LIST_ATTEMPTS: Final = """
 SELECT task, outcome, attempt, worker, claimed, ended, due, failures, crashes, ending FROM attempts
 WHERE job = ?1 AND task = ?2 AND attempt > ?3
@@ -102,7 +102,7 @@ WHERE job = ?1 AND task = ?2 AND attempt > ?3
 ORDER BY attempt
 """
 
-# Chunks of lines, from the one that holds a line on.
+# Chunks of lines, beginning with the one that holds the first line.
 READ_CHUNKS: Final = """
 SELECT first, packed FROM lines
 WHERE job = ?1 AND first >= (SELECT max(first) FROM lines WHERE job = ?1 AND first <= ?2) AND first < ?2 + ?3
@@ -112,7 +112,7 @@ ORDER BY first
 _decode_spec = msgspec.json.Decoder(JobSpec).decode
 _decode_ending = msgspec.msgpack.Decoder(Ending).decode
 _STATES: Final = tuple(TaskState)
-_NO_RESULT: Final = (sys.maxsize, b"")  # behind the last task
+_NO_RESULT: Final = (sys.maxsize, b"")  # after the last task
 UNREADABLE: Final = "?"  # stands for the command of a job that cannot be read
 
 
@@ -131,7 +131,7 @@ def recover(db: sqlite3.Connection) -> tuple[list[RecoveredJob], list[JobId]]:
 
 
 def _check(found: RecoveredJob) -> None:
-    """Each task counts once: a state that was written wrongly on the disk shows in the sums."""
+    """Raises: ValueError: the states of the tasks do not add up to the job's counts."""
     total, counts = found.row.spec.tasks, Counter(row.state for row in found.tasks)
     counts[TaskState.FINISHED] += sum(last - first + 1 for first, last in found.finished)
     counts[found.fresh] += total - sum(counts.values())
@@ -286,7 +286,7 @@ def _read_spec(text: str) -> JobSpec:
 
 
 def _mend_spec(text: str) -> bytes:
-    """An earlier gandy took names with any character, and wrote null for numbers that JSON cannot say."""
+    """An earlier gandy accepted names with any character, and wrote null for numbers that JSON does not have."""
     fields = {
         name: value for name, value in msgspec.json.decode(text, type=dict[str, Any]).items() if value is not None
     }
@@ -304,5 +304,5 @@ def _read_ending(packed: bytes) -> Ending:
 
 def _to_task(row: tuple[Any, ...]) -> TaskRow:
     task, state, attempt, worker, claimed, ended, due, failures, crashes, ending = row
-    how = None if ending is None else _read_ending(ending)
-    return TaskRow(task, _STATES[state], attempt, worker, claimed, ended, due, failures, crashes, how)
+    decoded = None if ending is None else _read_ending(ending)
+    return TaskRow(task, _STATES[state], attempt, worker, claimed, ended, due, failures, crashes, decoded)

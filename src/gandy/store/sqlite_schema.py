@@ -1,4 +1,4 @@
-"""How a file of jobs is laid out, and how an older one is brought up to date.
+"""The schema of a file of jobs, and the migrations that bring an older file up to date.
 
 In SQL, states are the numbers of TaskState and JobState: a task of state 0 waits, one of state 1 runs, and one of
 state 5 is assigned.
@@ -10,7 +10,7 @@ from typing import Final
 # "GAND": tells our files from other SQLite files.
 APPLICATION_ID: Final = 0x47414E44
 
-# Jobs, their tasks and everything that was tried.
+# Jobs, their tasks and all attempts.
 _JOBS_AND_TASKS: Final = """
 -- One row for a job, however many tasks it has. AUTOINCREMENT: the number of a forgotten job is never given again.
 CREATE TABLE jobs (
@@ -98,7 +98,7 @@ DROP TABLE lines;
 
 ALTER TABLE lines_in_parts RENAME TO lines;
 
--- Nobody will ask for what is in here when a foreman starts: then the link is gone over which it came.
+-- Emptied when a foreman starts: the links over which these lines came are gone then.
 CREATE TABLE uploads (
     upload INTEGER NOT NULL,
     first INTEGER NOT NULL,
@@ -110,7 +110,7 @@ CREATE TABLE uploads (
 # Jobs to which tasks may be added.
 _OPEN_JOBS: Final = "ALTER TABLE jobs ADD COLUMN open INTEGER NOT NULL DEFAULT 0;"
 
-# What functions gave back, apart from the tasks: it may be large, and is not kept as long.
+# What functions returned, apart from the tasks: it may be large, and is not kept as long.
 _RESULTS: Final = """
 CREATE TABLE results (
     job INTEGER NOT NULL REFERENCES jobs ON DELETE CASCADE,
@@ -124,7 +124,7 @@ CREATE TABLE results (
 CREATE INDEX results_by_age ON results (at);
 """
 
-# A blob of zeros, whose pages are set free when the disk is full; and the number of the last commit.
+# A blob of zeros, whose pages are freed when the disk is full; and the number of the last commit.
 _RESERVE: Final = """
 CREATE TABLE reserve (room BLOB NOT NULL);
 
@@ -133,7 +133,7 @@ CREATE TABLE last_commit (number INTEGER NOT NULL);
 INSERT INTO last_commit VALUES (0);
 """
 
-# Tasks that a worker has and has not begun are told from those that run. For what ran by the old count it is not known.
+# A state for tasks that a worker has and has not begun. Older files do not say which tasks had begun: none is RUNNING.
 _ASSIGNED: Final = """
 CREATE TABLE jobs_anew (
     job INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -217,15 +217,15 @@ DROP TABLE attempts;
 ALTER TABLE attempts_anew RENAME TO attempts;
 """
 
-# In order, each makes the next version out of the one before. Files are out there: never change one, only append.
+# In order: each makes the next version from the one before. Users have such files: never change one, only append.
 MIGRATIONS: Final = (_JOBS_AND_TASKS, _LINES_IN_PARTS, _OPEN_JOBS, _RESULTS, _RESERVE, _ASSIGNED)
 
 
 def migrate(db: sqlite3.Connection, version: int) -> None:
-    """Bring a file from this version to the newest, whole or not at all.
+    """Bring a file from this version to the newest.
 
-    The caller began the transaction, and switched foreign keys off: a table that is made anew must not take with it
-    what refers to it.
+    The caller began the transaction, and switched foreign keys off: dropping a table must not delete the rows that
+    refer to it.
     """
     for script in MIGRATIONS[version:]:
         for statement in _split(script):
@@ -235,7 +235,7 @@ def migrate(db: sqlite3.Connection, version: int) -> None:
 
 
 def _split(script: str) -> list[str]:
-    # Not executescript: it would commit what the caller began.
+    # Not executescript: it would commit the caller's transaction.
     statements = [""]
     for line in script.splitlines(keepends=True):
         statements[-1] += line

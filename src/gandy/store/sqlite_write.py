@@ -1,6 +1,6 @@
-"""Records into rows: each record is a statement or two, and the number of rows that it changed shows what it did.
+"""Writes records as rows: each is a statement or two, and the number of rows that it changed shows whether it applied.
 
-It owns the batch: which claims were lost, and how the counts of jobs move. It refuses to know threads, files and time.
+It owns the batch: which claims were lost, and how the counts of jobs change. It knows no threads, files or clocks.
 """
 
 import sqlite3
@@ -39,19 +39,19 @@ ADD_JOB: Final = """
 INSERT INTO jobs (job, tasks, state, held, submitted, changed, waiting, open) VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?2, ?6)
 """
 
-# What was asked for.
+# The spec of a job.
 ADD_SPEC: Final = "INSERT INTO specs (job, spec) VALUES (?, ?)"
 
 # Some lines of a job.
 ADD_LINES: Final = "INSERT INTO lines (job, first, packed) VALUES (?, ?, ?)"
 
-# Lines that come before their job.
+# Lines that were sent before their job.
 UPLOAD_LINES: Final = "INSERT INTO uploads (upload, first, packed) VALUES (?, ?, ?)"
 
-# They belong to a job now.
+# Uploaded lines become lines of a job.
 TAKE_UPLOAD: Final = "INSERT INTO lines (job, first, packed) SELECT ?, first, packed FROM uploads WHERE upload = ?"
 
-# They are not needed any more.
+# Uploaded lines are no longer needed.
 DROP_UPLOAD: Final = "DELETE FROM uploads WHERE upload = ?"
 DROP_UPLOADS: Final = "DELETE FROM uploads"
 
@@ -61,10 +61,10 @@ UPDATE jobs SET tasks = tasks + ?3, waiting = waiting + ?3
 WHERE job = ?1 AND tasks = ?2 - 1 AND open = 1 AND fresh = 0
 """
 
-# It gets no more tasks.
+# An open job gets no more tasks.
 CLOSE_JOB: Final = "UPDATE jobs SET open = 0 WHERE job = ?"
 
-# The first claims of a range of tasks that are as submitted.
+# The first claims of a range of tasks that are still as submitted.
 CLAIM_FRESH: Final = """
 INSERT INTO tasks (job, task, state, attempt, outcome, worker, claimed)
 WITH RECURSIVE range (number) AS (VALUES (?2) UNION ALL SELECT number + 1 FROM range WHERE number < ?3)
@@ -72,43 +72,43 @@ SELECT job, number, ?6, 1, ?6, ?4, ?5 FROM jobs, range WHERE job = ?1 AND number
 ON CONFLICT DO NOTHING
 """
 
-# The last attempt becomes an earlier one, if the claim of the next is good.
+# The last attempt becomes an earlier one, if the claim of the next will succeed.
 KEEP_ATTEMPT: Final = """
 INSERT INTO attempts (job, task, attempt, outcome, worker, claimed, ended, due, failures, crashes, ending)
 SELECT job, task, attempt, outcome, worker, claimed, ended, due, failures, crashes, ending FROM tasks
 WHERE job = ?1 AND task = ?2 AND attempt = ?3 - 1 AND state = 0 AND attempt > 0
 """
 
-# The claim of a task that has a row. It is good only for the next attempt at a task that waits.
+# The claim of a task that has a row. It succeeds only for the next attempt at a waiting task.
 CLAIM_AGAIN: Final = """
 UPDATE tasks SET state = ?6, attempt = ?3, outcome = ?6, worker = ?4, claimed = ?5, ended = NULL, due = 0, ending = NULL
 WHERE job = ?1 AND task = ?2 AND attempt = ?3 - 1 AND state = 0
 """
 
-# An attempt begins, which counts only for the last one and while it is assigned.
+# An attempt begins. Only the last attempt can, and only while it is assigned.
 BEGIN: Final = """
 UPDATE tasks SET state = 1, outcome = 1 WHERE job = ? AND task = ? AND attempt = ? AND state = 5
 """
 
-# The end of an attempt, which counts only for the last one and while it is in the state that is given.
+# An attempt ends. Only the last attempt can, and only while it is in the given state.
 END: Final = """
 UPDATE tasks SET state = ?4, outcome = ?4, ended = ?5, due = ?6, failures = ?7, crashes = ?8, ending = ?9
 WHERE job = ?1 AND task = ?2 AND attempt = ?3 AND state = ?10
 """
 
-# What a function gave back. Only the last attempt's is kept.
+# What a function returned. Only the last attempt's is kept.
 KEEP_RESULT: Final = "INSERT OR REPLACE INTO results (job, task, attempt, at, result) VALUES (?, ?, ?, ?, ?)"
 
-# Results are not kept for ever.
+# Results before a time.
 DROP_RESULTS: Final = "DELETE FROM results WHERE at < ?"
 
-# Where a task stands, with or without a row.
+# The state of a task, with or without a row.
 GET_STATE: Final = """
 SELECT coalesce(tasks.state, fresh) FROM jobs LEFT JOIN tasks ON tasks.job = jobs.job AND task = ?2
 WHERE jobs.job = ?1 AND ?2 BETWEEN 1 AND jobs.tasks
 """
 
-# A user changes one task. If a worker has it, its attempt is over with this. Failures are counted anew.
+# A user changes one task. If a worker has it, this ends its attempt. Failures are counted from 0 again.
 SET_TASK: Final = """
 INSERT INTO tasks (job, task, state, attempt, outcome) VALUES (?1, ?2, ?3, 0, ?3)
 ON CONFLICT (job, task) DO UPDATE SET
@@ -136,7 +136,7 @@ SET_JOB: Final = "UPDATE jobs SET state = ?, held = ? WHERE job = ?"
 # A job and, by the foreign keys, everything that belongs to it.
 FORGET_JOB: Final = "DELETE FROM jobs WHERE job = ?"
 
-# What a batch did to the counts of a job.
+# How a batch changed the counts of a job.
 MOVE_COUNTS: Final = """
 UPDATE jobs SET waiting = waiting + ?, running = running + ?, finished = finished + ?, failed = failed + ?,
     cancelled = cancelled + ?, assigned = assigned + ?, changed = coalesce(?, changed)
@@ -145,11 +145,11 @@ WHERE job = ?
 
 
 def apply(db: sqlite3.Connection, records: Sequence[Record]) -> frozenset[AttemptKey]:
-    """In the caller's transaction. Gives the claims that were lost."""
+    """Apply records in the caller's transaction. Returns the claims that were lost."""
     check(records)
     batch = _Batch(db)
     for kind, group in groupby(records, type):
-        # Many at once, which is quicker.
+        # Many of one kind are faster in one statement.
         if kind is Ended:
             batch.end([record for record in group if isinstance(record, Ended)])
         elif kind is Claimed:
@@ -162,14 +162,14 @@ def apply(db: sqlite3.Connection, records: Sequence[Record]) -> frozenset[Attemp
 
 
 def drop_uploads(db: sqlite3.Connection) -> None:
-    """A foreman starts: clients that sent lines to the last one send them again."""
+    """When a foreman starts: clients that sent lines to the last one send them again."""
     with transaction(db):
         db.execute(DROP_UPLOADS)
 
 
 @contextmanager
 def transaction(db: sqlite3.Connection) -> Iterator[None]:
-    # IMMEDIATE: a lock that another process holds shows before anything is done.
+    # IMMEDIATE: fails at once if another process holds a lock.
     db.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -186,7 +186,7 @@ def roll_back(db: sqlite3.Connection) -> None:
 
 
 class _Moved:
-    """What a batch did to one job: how many tasks went into or out of each state, and when it last changed."""
+    """How a batch changed one job: how many tasks more or fewer are in each state, and when it last changed."""
 
     __slots__ = ("at", "counts")
 
@@ -244,7 +244,7 @@ class _Batch:
 
     def _add(self, record: JobAdded) -> None:
         job, spec = record.job, record.spec
-        self._moved.pop(job, None)  # records that came before the job did not mean it
+        self._moved.pop(job, None)  # earlier records with this number were about another job
         self._execute(ADD_JOB, (job, spec.tasks, first_state(spec), spec.held, record.at, spec.is_open))
         self._execute(ADD_SPEC, (job, msgspec.json.encode(spec).decode()))
         self._executemany(ADD_LINES, ((job, *chunk) for chunk in pack_lines(record.lines)))
@@ -259,7 +259,7 @@ class _Batch:
             self._executemany(ADD_LINES, ((job, *chunk) for chunk in pack_lines(inputs, first)))
 
     def claim(self, records: list[Claimed]) -> None:
-        """Tasks were given to workers: the first attempts all in one go, if none is lost, and the others one by one."""
+        """Claim first attempts in one statement, if none of them is lost, and all others one by one."""
         ranges = [(attempts, record) for record in records for attempts in _find_ranges(record.attempts)]
         fresh = [(attempts, record) for attempts, record in ranges if attempts[0].attempt == 1]
         rows, count = sorted(_make_claim(*one) for one in fresh), sum(len(attempts) for attempts, _ in fresh)
@@ -273,11 +273,11 @@ class _Batch:
 
     def _claim_one(self, attempt: AttemptKey, record: Claimed) -> None:
         is_first = attempt.attempt == 1
-        is_good = is_first and self._execute(CLAIM_FRESH, _make_claim((attempt,), record)).rowcount > 0
-        if not is_good:
+        is_ours = is_first and self._execute(CLAIM_FRESH, _make_claim((attempt,), record)).rowcount > 0
+        if not is_ours:
             self._execute(KEEP_ATTEMPT, attempt)
-            is_good = self._execute(CLAIM_AGAIN, (*attempt, record.worker, record.at, record.state)).rowcount > 0
-        if is_good:
+            is_ours = self._execute(CLAIM_AGAIN, (*attempt, record.worker, record.at, record.state)).rowcount > 0
+        if is_ours:
             self._move(attempt.job, TaskState.WAITING, record.state).at = record.at
         else:
             self.lost.add(attempt)
@@ -288,7 +288,7 @@ class _Batch:
                 self._move(attempt.job, TaskState.ASSIGNED, TaskState.RUNNING).at = record.at
 
     def end(self, records: list[Ended]) -> None:
-        """Attempts ended."""
+        """End attempts in one statement, or one by one if some no longer count."""
         if self._change(END, sorted(map(self._make_end, records)), len(records)):
             self._on_ended(records)
         else:
@@ -307,7 +307,7 @@ class _Batch:
         self._executemany(KEEP_RESULT, results)
 
     def _change(self, statement: str, values: Sequence[tuple[object, ...]], count: int) -> bool:
-        """Change so many rows, or none. Values are best in the order of the table: many workers take turns at a job."""
+        """Change exactly `count` rows, or none. It is fastest if `values` are in the order of the table."""
         self._execute("SAVEPOINT change")
         is_done: bool = self._executemany(statement, values).rowcount == count
         if not is_done:
@@ -347,7 +347,7 @@ def _make_claim(
 
 
 def _find_ranges(attempts: tuple[AttemptKey, ...]) -> Iterator[tuple[AttemptKey, ...]]:
-    """Attempts at tasks that follow each other, and are tried equally often."""
+    """Ranges of attempts at consecutive tasks of a job, all with the same number of attempt."""
     begin = 0
     for end in range(1, len(attempts) + 1):
         job, task, number = attempts[end - 1]

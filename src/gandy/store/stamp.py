@@ -1,7 +1,7 @@
-"""A few bytes beside a store that remember its last commit, so that a loss of commits is noticed.
+"""A few bytes beside a store that record its last commit, so that a loss of commits is noticed.
 
-SQLite ends its log at the first frame that is damaged, and says nothing. The stamp is written after each commit and not
-synced: it survives the death of the foreman, and after a power cut it may be behind the store, never before it.
+SQLite silently ends its log at the first damaged frame. The stamp is written after each commit and not synced: it
+survives the death of the foreman, and after a power cut it may be behind the store, never ahead of it.
 """
 
 import os
@@ -15,24 +15,24 @@ from gandy.files import write_all
 from gandy.ids import JobId
 
 MAGIC: Final = b"gstp"
-SLOT_BYTES: Final = 64  # there are two, written in turn: one is whole whatever happens
-CHUNK_BYTES: Final = 1 << 20  # of the store, that are read at once for its checksum
-_FIELDS: Final = struct.Struct("<4sQQQ?QI")  # the last but the checksum of these
+SLOT_BYTES: Final = 64  # of one of two slots, which are written in turn: one is always whole
+CHUNK_BYTES: Final = 1 << 20  # read at once to compute a checksum
+_FIELDS: Final = struct.Struct("<4sQQQ?QI")  # magic, turn, and those of Stamp; then comes a checksum of these
 _CHECKSUM: Final = struct.Struct("<I")
 
 
 class Stamp(NamedTuple):
-    """What is known of a store's last moment."""
+    """A store after its last commit."""
 
     commit: int = 0  # the number of the last commit
     job: JobId = JobId(0)  # the highest number that a job was given
-    is_closed: bool = False  # nothing was written since; size and checksum are of the whole file
+    is_closed: bool = False  # nothing was committed since; size and checksum are of the whole file
     size: int = 0
     checksum: int = 0
 
 
 class StampFile:
-    """Two slots, of which the newer one counts. What cannot be written is not: only damage is harder to notice then."""
+    """Two slots, of which the newer one counts. Errors of writing are ignored: then a loss may go unnoticed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
