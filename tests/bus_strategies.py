@@ -3,6 +3,7 @@
 from functools import lru_cache
 
 from hypothesis import strategies as st
+from tests.bundles import encode_element
 
 from gandy.bus.wire.control import (
     ClockReply,
@@ -19,7 +20,7 @@ from gandy.bus.wire.control import (
     encode_services,
 )
 from gandy.bus.wire.dialects import Dialect
-from gandy.bus.wire.messages import BusBundle, BusMessage, encode
+from gandy.bus.wire.messages import BusBundle, BusMessage
 
 PORTS = st.sampled_from([1, 4000, 5000, 5001, 6000, 65535])
 IPS = st.sampled_from(["10.0.0.1", "127.0.0.1", "9.0.0.1", "255.255.255.255"])
@@ -55,7 +56,7 @@ def make_messages(dialect: Dialect) -> st.SearchStrategy[bytes]:
         st.builds(ClockReply, SERIALS, st.floats(-1.0, 1e10)).map(
             lambda message: encode_clock_reply(message, ClockRequest(0, "!10.0.0.1:5000/cs"), dialect)
         ),
-        st.one_of(plain, bundle).map(lambda element: encode(element, order)),
+        st.one_of(plain, bundle).map(lambda element: encode_element(element, order)),
     )
 
 

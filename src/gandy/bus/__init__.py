@@ -1,6 +1,6 @@
 """The bus (docs/protocol/bus.md): processes of an ensemble find one another and send typed, timed messages.
 
-`Ensemble` is for programs that block, `AsyncEnsemble` for asyncio. Both run on an engine in a thread of its own.
+`Ensemble` is for programs that block, `AsyncEnsemble` for asyncio. Each runs an engine in a thread of its own.
 """
 
 from gandy.bus.aio import AsyncEnsemble

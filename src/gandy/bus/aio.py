@@ -26,7 +26,7 @@ class AsyncEnsemble(Bus):
         self._tasks: set[asyncio.Task[Any]] = set()
         self._changed = asyncio.Event()
         self._room = Condition()
-        self._waiting = 0  # deliveries whose handlers have not ended
+        self._unfinished = 0  # deliveries whose handlers have not ended
         self._is_leaving = False
         return self._post
 
@@ -47,7 +47,7 @@ class AsyncEnsemble(Bus):
             self._is_leaving = True
             self._room.notify()
         super().close()
-        self._call(lambda _: self._changed.set(), None)
+        self._call_on_loop(lambda _: self._changed.set(), None)
 
     async def wait_until(self, at: float) -> None:
         """Sleep until the shared time. Raises: NoClock."""
@@ -73,7 +73,10 @@ class AsyncEnsemble(Bus):
         return is_so()
 
     async def news(self) -> AsyncIterator[News]:
-        """Processes and services that come and go, and the clock; for the first caller, from the beginning."""
+        """Iterate over processes and services that come and go, and changes of the clock.
+
+        The first iterator also gets the news from before, up to the last 1,000.
+        """
         queue: asyncio.Queue[News] = asyncio.Queue()
         self.on_news(queue.put_nowait)
         try:
@@ -83,32 +86,32 @@ class AsyncEnsemble(Bus):
             self._listeners.remove(queue.put_nowait)
 
     def _on_news(self, news: News) -> None:
-        self._call(self._spread, news)
+        self._call_on_loop(self._notify_listeners, news)
 
-    def _spread(self, news: News) -> None:
+    def _notify_listeners(self, news: News) -> None:
         super()._on_news(news)
         self._changed.set()
 
-    def _call(self, act: Callable[[Any], None], what: Any) -> bool:
-        """Call it on the loop. False if the loop has ended."""
+    def _call_on_loop(self, act: Callable[[Any], None], argument: Any) -> bool:
+        """False if the loop has ended."""
         try:
-            self._loop.call_soon_threadsafe(act, what)
+            self._loop.call_soon_threadsafe(act, argument)
         except RuntimeError:  # the loop has ended
-            log.debug("dropped %s: its loop has ended", what)
+            log.debug("dropped %s: its loop has ended", argument)
             return False
         return True
 
     def _post(self, delivery: Delivery) -> None:
-        """In the engine's thread, which waits while handlers are too far behind: so nothing more is read."""
+        """Runs in the engine's thread, which waits while handlers are too far behind, and reads nothing."""
         with self._room:
-            self._room.wait_for(lambda: self._waiting < MAX_UNFINISHED_DELIVERIES or self._is_leaving)
-            self._waiting += 1
-        if not self._call(self._run, delivery):
+            self._room.wait_for(lambda: self._unfinished < MAX_UNFINISHED_DELIVERIES or self._is_leaving)
+            self._unfinished += 1
+        if not self._call_on_loop(self._run, delivery):
             self._make_room()
 
     def _make_room(self) -> None:
         with self._room:
-            self._waiting -= 1
+            self._unfinished -= 1
             self._room.notify()
 
     def _run(self, delivery: Delivery) -> None:

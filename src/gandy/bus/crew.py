@@ -1,6 +1,6 @@
-"""The crew on the bus: a foreman announces its addresses, and workers and clients need only know the ensemble's name.
+"""The crew on the bus: a foreman announces its addresses, so workers and clients need only know the ensemble's name.
 
-Discovery finds addresses; it does not say which of them to trust. There may be several.
+It finds addresses, perhaps of several foremen; it does not decide which of them to trust.
 """
 
 import logging
@@ -25,7 +25,7 @@ log = logging.getLogger("gandy.bus")
 
 SERVICE: Final = "foreman"
 PIN_DIGITS: Final = 16  # of a fingerprint, in the name of a service, which may have 64 bytes in all
-ASK_PERIOD: Final = 0.5  # seconds between two questions
+ASK_PERIOD: Final = 0.5  # seconds between two requests for addresses
 PATIENCE: Final = 6.0  # seconds; discovery has tried every port three times by then
 
 _FOREMEN: Final = re.compile(rf"{SERVICE}(-[0-9a-f]{{{PIN_DIGITS}}})?")
@@ -37,10 +37,10 @@ def name_service(fingerprint: str) -> str:
 
 
 class Signpost:
-    """On the foreman's side: the service `foreman`, which answers with the addresses where the foreman listens.
+    """The foreman's side: offers the service `foreman`, which answers with the addresses where the foreman listens.
 
-    Workers and clients that have joined need not ask: further services have the addresses in their names. Another
-    process that offers a name of ours does not hide it: each process has a list of its own.
+    Workers and clients that have joined need not ask: further services have the addresses in their names. If another
+    process offers the same names, ours are still found: each process has its own list of services.
     """
 
     def __init__(self, band: Bus, addresses: Sequence[Address], fingerprint: str) -> None:
@@ -65,13 +65,13 @@ class Signpost:
         try:
             self._band.send(reply_to, *self._addresses, types="s" * len(self._addresses))
         except (AddressError, ValueError) as error:
-            log.debug("the addresses cannot be sent to %s: %s", reply_to, error)
+            log.debug("cannot send our addresses to %s: %s", reply_to, error)
 
 
 class Search:
-    """Addresses of foremen of an ensemble, as they become known.
+    """Finds the addresses of foremen in an ensemble.
 
-    With the fingerprint of a foreman, only those of processes that claim it; that proves nothing.
+    With the fingerprint of a foreman, only those of processes that claim to have it, which proves nothing.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Search:
         band: Ensemble | None = None,
         timeout: float = PATIENCE,
     ) -> None:
-        """`band`: of a caller that takes part already, since a machine has few discovery ports. Raises: ConfigError."""
+        """`band`: the caller's, if it has joined already: a machine has few discovery ports. Raises: ConfigError."""
         self._deadline = read_monotonic() + timeout
         self._news: SimpleQueue[None] = SimpleQueue()
         self._is_guest = band is not None
@@ -96,7 +96,7 @@ class Search:
         )
 
     def close(self) -> None:
-        with suppress(LinkError):  # the owner of the band may have left
+        with suppress(LinkError):  # the caller may have left the ensemble
             self._source.close()
         if not self._is_guest:
             self._band.close()
@@ -106,14 +106,14 @@ class Search:
         return f"{self._source.explain()} {self._band.name}"
 
     def find_more(self) -> list[Address]:
-        """Wait for addresses that were not known before, a few at a time. None when the time is up."""
+        """Wait for new addresses, a few at a time. An empty list when the time is up."""
         while len(self._known) < MAX_SEARCHED_ADDRESSES:
             fresh = [each for each in dict.fromkeys(self._source.list_places()) if each not in self._known]
             if fresh:
                 self._known.update(fresh[:MAX_ADDRESSES_PER_PROCESS])
                 return fresh[:MAX_ADDRESSES_PER_PROCESS]
             left = self._deadline - read_monotonic()
-            if left <= 0:  # after a last look: a false foreman that makes us wait must not use up the time
+            if left <= 0:  # checked last: the caller may have spent all the time on a false foreman
                 break
             with suppress(Empty):
                 self._news.get(timeout=min(ASK_PERIOD, left))
@@ -121,7 +121,7 @@ class Search:
 
 
 class _Names:
-    """Reads the addresses in the names of a foreman's services, without asking."""
+    """Reads addresses from the names of a foreman's services, without asking it."""
 
     def __init__(self, band: Ensemble, fingerprint: str) -> None:
         self._band = band
@@ -131,13 +131,13 @@ class _Names:
 
     def list_places(self) -> list[Address]:
         found = self._band.neighbours()
-        random.shuffle(found)  # so that no process can arrange to be always tried first
-        return [place for neighbour in found for place in self._list_of(neighbour.services)]
+        random.shuffle(found)  # so that no process can make sure that it is always tried first
+        return [place for neighbour in found for place in self._parse_names(neighbour.services)]
 
     def explain(self) -> str:
         return "our foreman is not in the ensemble"
 
-    def _list_of(self, services: Sequence[str]) -> list[Address]:
+    def _parse_names(self, services: Sequence[str]) -> list[Address]:
         names = [name.removeprefix(self._prefix) for name in services if name.startswith(self._prefix)]
         return list(_parse([f"tcp://{name}" for name in names[:MAX_ADDRESSES_PER_PROCESS]]))
 
@@ -182,7 +182,7 @@ class _Questions:
 
 
 def choose_places(answer: Sequence[Any], insecure: bool) -> list[Address]:
-    """The addresses of an answer that we may try: on this machine its unix socket, else where it listens."""
+    """The addresses of an answer to try: a unix socket of this machine, then those on the network."""
     places = list(_parse([each for each in answer[:MAX_ADDRESSES_PER_PROCESS] if isinstance(each, str)]))
     near = [each for each in places if each.scheme == "unix" and os.access(each.host, os.W_OK)]
     far = [each for each in places if each.scheme in NETWORK]
@@ -191,5 +191,5 @@ def choose_places(answer: Sequence[Any], insecure: bool) -> list[Address]:
 
 def _parse(texts: Sequence[str]) -> Iterator[Address]:
     for text in texts:
-        with suppress(ConfigError):  # nonsense
+        with suppress(ConfigError):  # a process may send anything
             yield parse_address(text)

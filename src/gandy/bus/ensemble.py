@@ -18,7 +18,7 @@ from gandy.bus.core.member import Delivery, Member
 from gandy.bus.core.processes import Status
 from gandy.bus.events import Message, Neighbour
 from gandy.bus.io.engine import Engine, run_delivery
-from gandy.bus.limits import MAX_ENSEMBLE_NAME, MAX_UNHEARD
+from gandy.bus.limits import MAX_EARLY_NEWS, MAX_ENSEMBLE_NAME
 from gandy.bus.osc.incoming import OscIn
 from gandy.bus.osc.outgoing import OscOut, OscTcpOut
 from gandy.bus.osc.thread import OscThread
@@ -38,8 +38,8 @@ log = logging.getLogger("gandy.bus")
 F = TypeVar("F", bound=Callable[..., Any])
 Clock = Literal["follow", "lead"]
 
-SPIN: Final = 0.0005  # seconds; sleeping is not more precise than this
-SLICE: Final = 0.5  # seconds between two looks at a clock that may be corrected meanwhile
+SPIN: Final = 0.0005  # seconds before the end of a wait; sleeping is not more precise than this
+SLICE: Final = 0.5  # seconds of sleep at most: the clock may be corrected meanwhile
 
 
 class Service:
@@ -50,7 +50,7 @@ class Service:
         self._engine = engine
 
     def on(self, path: str = "", types: str | None = None) -> Callable[[F], F]:
-        """A decorator: the function is called with the values of messages to `path`, converted to `types` if given.
+        """Make a function a handler: it gets the values of messages to `path`, converted to `types` if given.
 
         Without a path it is called with every message of the service, as a `Message`.
 
@@ -64,7 +64,7 @@ class Service:
         return decorate
 
     def offer(self) -> Self:
-        """Offer it even without a handler: messages that come before there is one are dropped."""
+        """Offer it even without a handler: messages that arrive before there is one are dropped."""
         self._engine.ask(lambda member, _now: member.add_service(self.name))
         return self
 
@@ -75,7 +75,7 @@ class Service:
         return handler
 
     def remove(self, handler: Handler, path: str = "") -> bool:
-        """True if it was there. Raises: ConfigError."""
+        """True if the handler was there. Raises: ConfigError."""
         return self._engine.ask(lambda member, _now: member.add_service(self.name).remove(path, handler))
 
     def close(self) -> None:
@@ -84,7 +84,7 @@ class Service:
 
 
 class Bus:
-    """What both kinds of ensembles share: everything that does not wait."""
+    """Everything that does not wait, which both kinds of ensembles share."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Bus:
         `dialect`: the generation of the protocol that its processes speak.
         `clock`: "lead" if this process may lead the shared clock.
         `peers`: IPs of hosts that broadcasts do not reach.
-        `ip`: of this machine, as other hosts reach it. Default: found out.
+        `ip`: of this machine, as other hosts reach it. Default: looked up.
         `insecure`: without a key, as in the original, and on the network, where every program can take part.
         `key`: 32 bytes, or as many pairs of hexadecimal digits; processes with the same key can take part. Default: the
         key of the crew that this machine joined, or else a key of GANDY_HOME, for an ensemble on this machine only.
@@ -128,13 +128,13 @@ class Bus:
         self.engine.post = post
         self.engine.on_news = self._on_news
         self._listeners: list[Callable[[News], None]] = []
-        self._unheard: deque[News] = deque(maxlen=MAX_UNHEARD)  # until there is a listener
+        self._early_news: deque[News] = deque(maxlen=MAX_EARLY_NEWS)  # until there is a listener
         self._listening = RLock()
         self._osc = OscThread(self.engine, insecure)
         self.engine.start()
 
     def _prepare(self) -> Callable[[Delivery], None]:
-        """Set up what the subclass needs. Returns the function that has handlers called."""
+        """Set up what the subclass needs. Returns the function that passes deliveries to their handlers."""
         raise NotImplementedError
 
     @property
@@ -143,7 +143,7 @@ class Bus:
         return self.engine.member.name
 
     def service(self, name: str) -> Service:
-        """A service, which this process offers from its first handler on: so no message comes too early.
+        """A service, which this process offers from its first handler on: no message can arrive before that.
 
         Raises: ConfigError.
         """
@@ -178,11 +178,11 @@ class Bus:
         return self.engine.ask(lambda member, now: member.time.is_synced(now))
 
     def clock_error(self) -> float:
-        """`now` is wrong by no more than so many seconds; infinity if the shared time is not known."""
+        """Seconds by which `now` may be wrong; infinity if the shared time is not known."""
         return self.engine.ask(lambda member, now: member.time.max_error(now))
 
     def clock_round_trip(self) -> float | None:
-        """Seconds, the shortest of the last five; None if this process leads, or no leader has replied yet."""
+        """Seconds of the shortest of the last five; None if this process leads, or no leader has replied yet."""
         return self.engine.ask(lambda member, _now: member.time.follower.round_trip)
 
     @property
@@ -205,8 +205,8 @@ class Bus:
         """
         with self._listening:
             self._listeners.append(listener)
-            while self._unheard:
-                self._notify(listener, self._unheard.popleft())
+            while self._early_news:
+                self._notify(listener, self._early_news.popleft())
 
     def osc_in(self, service: str, port: int, *, tcp: bool = False, host: str = LOCALHOST) -> OscIn:
         """Listen for OSC at a port (0: any free one) of this machine, by UDP or TCP.
@@ -233,7 +233,7 @@ class Bus:
     def _on_news(self, news: News) -> None:
         with self._listening:
             if not self._listeners:
-                self._unheard.append(news)
+                self._early_news.append(news)
             for listener in list(self._listeners):
                 self._notify(listener, news)
 
@@ -300,7 +300,7 @@ class Ensemble(Bus):
 
 
 def make_handler(function: Callable[..., Any], types: str | None, *, takes_message: bool) -> Handler:
-    """One that takes values, or a `Message`. Raises: ConfigError."""
+    """A handler whose function takes values, or a `Message`. Raises: ConfigError."""
     if takes_message:
         return Handler(types, lambda delivery: function(make_message(delivery)), takes_delivery=True)
     return Handler(types, function)
@@ -320,7 +320,7 @@ def _list_neighbours(member: Member, _now: Monotonic) -> list[Neighbour]:
 def _choose_access(
     name: str, ip: str | None, key: str | bytes | None, insecure: bool, has_peers: bool
 ) -> "tuple[str, Privacy | None]":
-    """Our own IP, and what encrypts, if anything does. Raises: ConfigError."""
+    """Our own IP, and the encryption of a private ensemble. Raises: ConfigError."""
     if insecure:
         if key is not None:
             raise ConfigError("an ensemble either has a key or is insecure")

@@ -1,4 +1,4 @@
-"""What programs get from the bus."""
+"""The types in which a program gets messages and processes from the bus."""
 
 from typing import Any, NamedTuple
 

@@ -1,4 +1,4 @@
-"""Every bound on what a peer, a program or OSC can claim or fill on the bus, with its unit and its reason."""
+"""Every bound on what a peer, our program or an OSC program can claim or fill on the bus, with unit and reason."""
 
 from typing import Final
 
@@ -22,11 +22,11 @@ MAX_TYPES: Final = 10_000
 # Arrays within arrays.
 MAX_NESTING: Final = 16
 
-# Pairs of type strings whose conversions are kept, and types in such a pair: peers choose both.
+# Pairs of type strings whose conversions are cached, and types in such a pair: peers choose both.
 MAX_PLANS: Final = 1_024
 MAX_PLAN_TYPES: Final = 256
 
-# Encoded heads that the outbox keeps, and types of one of them. All are forgotten at once.
+# Encoded heads that the outbox caches, and types of one of them. A full cache is cleared.
 MAX_DRAFTS: Final = 1_024
 MAX_DRAFT_TYPES: Final = 32
 
@@ -55,7 +55,7 @@ MAX_PATTERN: Final = 255
 # Words that a pattern without `*` may expand to, which are looked up one by one.
 MAX_PATTERN_WORDS: Final = 256
 
-# Compiled patterns that are kept: a program sends the same few, and a peer chooses them.
+# Cached compiled patterns: programs send the same few, but peers choose them.
 MAX_CACHED_PATTERNS: Final = 1_024
 
 # Handlers
@@ -76,13 +76,13 @@ MAX_WAITING_DELIVERIES: Final = 10_000
 # Deliveries of an AsyncEnsemble whose handlers have not ended. Beyond, its engine waits.
 MAX_UNFINISHED_DELIVERIES: Final = 1_000
 
-# Routes that are remembered, bytes of the head of one, and its handlers. Peers choose them; all are forgotten at once.
+# Cached routes, bytes of the head of one, and its handlers. Peers choose them; a full cache is cleared.
 MAX_ROUTES: Final = 1_024
 MAX_ROUTE_HEAD: Final = 128
 MAX_ROUTE_HANDLERS: Final = 64
 
 # News kept for the first listener: a program may never listen.
-MAX_UNHEARD: Final = 1_000
+MAX_EARLY_NEWS: Final = 1_000
 
 # Time
 
@@ -101,14 +101,14 @@ HORIZON: Final = 86_400.0
 
 # Processes and links
 
-# Processes in the table, and services of one: a host that announces more only wants to fill it.
+# Processes in the table, and services of one: a host that announces more is trying to fill our memory.
 MAX_PROCESSES: Final = 2_000
 MAX_SERVICES: Final = 1_000
 
-# Connections being made: a host that announces thousands of processes only wants us to try them.
+# Connections being made: a host could announce thousands of processes to make us try them all.
 MAX_CONNECTING: Final = 64
 
-# Links that have not identified themselves, and bytes of the message that does it.
+# Links whose process has not identified itself, and bytes of the message by which it does.
 MAX_STRANGERS: Final = 256
 MAX_INIT_BYTES: Final = 4096
 
@@ -126,10 +126,10 @@ MAX_DEPARTED_LINKS: Final = 256
 # Bytes of an OSC message or bundle over TCP.
 MAX_OSC_BYTES: Final = 1 << 20
 
-# Connections to one port: each may make us keep MAX_OSC_BYTES.
+# Connections to one port: each may make us buffer MAX_OSC_BYTES.
 MAX_OSC_CONNECTIONS: Final = 64
 
-# Bytes that wait for an OSC program that does not read. Beyond, it is cut.
+# Bytes that wait for an OSC program that does not read. Beyond, its connection is cut.
 MAX_OSC_UNSENT_BYTES: Final = 8 * 1024 * 1024
 
 # The search for a foreman

@@ -1,1 +1,1 @@
-"""The bus without sockets: which handlers a message is for, and what they get of it."""
+"""The bus without sockets: decides what a member of an ensemble sends, and to which handlers a message goes."""

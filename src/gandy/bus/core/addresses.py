@@ -1,8 +1,8 @@
-"""The handlers of one service by path, and which of them a message is for. It knows neither values nor services.
+"""The handlers of one service by path, and which of them get a message. It knows neither values nor services.
 
-A path may have several handlers, and others below it: a message is for those whose whole path it names. Handlers of the
-service itself, at no path, get every message of the service, after the others. Paths of handlers are literal, so an
-address that is found as it stands needs no search for patterns.
+A path may have several handlers, and other paths below it: a message goes to the handlers whose whole path matches.
+Handlers without a path get every message of the service, after the others. Paths of handlers are literal, so an address
+that is found as it stands needs no search for patterns.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ H = TypeVar("H")
 
 
 def split_address(address: str) -> tuple[str, str, bool] | None:
-    """Service, path below it, and whether the path is literal (`!`); None for a text that is no address."""
+    """Service, path below it, and whether the path is literal (`!`); None if the text is not an address."""
     service, _, path = address[1:].partition("/")
     mark = address[:1]
     if not service or mark not in "/!":
@@ -70,7 +70,7 @@ class _Branch(Generic[H]):
 
 
 class AddressTree(Generic[H]):
-    """All handlers of a service. `refused`: how many searches were given up because they would have taken too long.
+    """All handlers of a service. `refused`: how many searches were not made because they would have taken too long.
 
     `on_change` is called after a handler was added or removed: what `find` returned before is no longer valid.
     """
@@ -93,7 +93,7 @@ class AddressTree(Generic[H]):
         return self._count
 
     def add(self, path: str, handler: H) -> None:
-        """At a path such as `/a/b`; an empty path, or a mark alone, stands forevery message. Raises: ConfigError."""
+        """Add a handler at a path such as `/a/b`, or for every message at `` or `/`. Raises: ConfigError."""
         path = check_path(path)
         if self._count >= self._max_handlers:
             raise ConfigError(f"a service has at most {self._max_handlers:,} handlers: remove some")
@@ -104,7 +104,7 @@ class AddressTree(Generic[H]):
         self._count += 1
 
     def remove(self, path: str, handler: H) -> bool:
-        """True if it was there. Raises: ConfigError."""
+        """True if the handler was there. Raises: ConfigError."""
         path = check_path(path)
         handlers = self._whole.get(path, ())
         if handler not in handlers:
@@ -115,7 +115,7 @@ class AddressTree(Generic[H]):
         return True
 
     def find(self, path: str, is_literal: bool = False) -> tuple[H, ...]:
-        """The handlers that a message is for; those of one path in the order in which they were added."""
+        """The handlers that get a message to this path; those of one path in the order in which they were added."""
         found = self._whole.get(path)
         if found is None:
             found = () if is_literal or not has_pattern(path) else self._search(path)
@@ -148,7 +148,7 @@ class AddressTree(Generic[H]):
         return tuple([handler for branch in branches for handler in branch.handlers])
 
     def _put(self, path: str, handlers: tuple[H, ...]) -> None:
-        """Store in the table and the tree, and remove branches that are empty now."""
+        """Set the handlers of a path, in the table and in the tree, and remove branches that are empty now."""
         names, trail = path.split("/") if path else [], [self._root]
         for name in names:
             trail.append(trail[-1].below.setdefault(name, _Branch()))

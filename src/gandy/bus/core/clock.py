@@ -1,7 +1,7 @@
-"""The shared clock of an ensemble: a reading that never runs backwards, its followers, and the choice of a leader.
+"""The shared clock of an ensemble: it never runs backwards, follows a leader, and has rules that choose the leader.
 
-Callers give the time: local seconds that never decrease. The bounds on errors hold if they read the local clock before
-they send a message and after they received one. docs/design/clock.md has the reasons.
+Callers pass the local time, which never decreases. The bounds on errors hold if callers read it before they send a
+message and after they receive one. docs/design/clock.md has the reasons.
 """
 
 from collections import deque
@@ -19,18 +19,18 @@ DRIFT: Final = 100e-6
 RESOLUTION: Final = 1e-6  # seconds; the original sends whole microseconds
 
 SLEW: Final = 0.1  # by which the shared time runs faster or slower while it is corrected
-LARGEST_SLEW: Final = 1.0  # seconds; a larger correction is not slewed: forward it jumps, backward it stands still
-LONGEST_STILL: Final = 10.0  # seconds; rather than stand still for longer, a clock is set back
+LARGEST_SLEW: Final = 1.0  # seconds; by more the clock jumps forward, or stands still instead of going back
+LONGEST_STILL: Final = 10.0  # seconds; a clock that would have to stand still for longer is set back
 
 NEEDED_REPLIES: Final = 5  # as in the original
 LAST_SERIAL: Final = 0x7FFF_FFFF  # it travels as an int32
 START_PERIOD: Final = 0.5  # seconds; the longest pause between two requests until there are enough replies
-FREE_RUN: Final = 1000.0  # seconds without a leader until the time is too wrong: by 0.1 s, at DRIFT
+FREE_RUN: Final = 1000.0  # seconds without a leader until the error is too large: 0.1 s, at DRIFT
 
 Plan = tuple[tuple[float, float], ...]  # (seconds since the leader was found, period until then)
 
-# The original asks every 10 s in the end, in which clocks drift apart by more than a request measures; in 1 s they do
-# not. Leaders answer any request, so peers do not mind.
+# The original ends with a request every 10 s, in which clocks drift apart by more than the error of a reply; in 1 s
+# they do not. Leaders answer every request, so the shorter period works with all of them.
 PLAN: Final[Plan] = ((0.5, 0.1), (5.0, 0.5), (inf, 1.0))
 
 
@@ -41,11 +41,11 @@ class Correction(Enum):
     SLEW = "slew"
     JUMP = "jump"  # forward
     STILL = "still"  # it stands until it is right
-    RESTART = "restart"  # back, by more than LONGEST_STILL: times agreed on before mean nothing now
+    RESTART = "restart"  # back, by more than LONGEST_STILL: times agreed on before are no longer valid
 
 
 class _Line(NamedTuple):
-    """Shared time from a local time on: first at `rate`, from `until` on at the rate of local time."""
+    """The shared time from a local time on: it runs at `rate` until `until`, and then at the rate of local time."""
 
     local: Monotonic
     shared: Shared
@@ -88,7 +88,7 @@ class SharedClock:
         return compute_offset(self.read(local), local)
 
     def local_time_of(self, shared: Shared) -> Monotonic:
-        """The first local time at which the clock, if nothing changes, shows this shared time."""
+        """The first local time at which the clock shows this shared time, if it is not corrected before."""
         line = self._get_line()
         if shared <= line.shared:
             return line.local
@@ -103,18 +103,18 @@ class SharedClock:
         return local
 
     def set(self, shared: Shared, local: Monotonic) -> None:
-        """Set it, whether or not it was set before."""
+        """Set the clock, whether or not it was set before."""
         self._line = _Line(local, shared)
 
     def lead(self, local: Monotonic, beginning: Shared) -> None:
-        """We lead now, so whatever it shows is right, and it runs at the rate of local time.
+        """We lead now, so the clock is right by definition, and runs at the rate of local time.
 
-        `beginning`: the shared time now if none was known before.
+        `beginning`: the shared time now, if the clock was never set.
         """
         self.set(self.read(local) if self.is_set else beginning, local)
 
     def steer(self, offset: float, local: Monotonic) -> Correction:
-        """Bring it to an offset from local time without running backwards."""
+        """Bring the clock to an offset from local time; it never runs backwards, except by a RESTART."""
         here = self.read(local)
         wanted = add_offset(local, offset)
         advance = wanted - here
@@ -156,22 +156,22 @@ class Bracket(NamedTuple):
         return (self.low + self.high) / 2
 
     def max_distance(self, offset: float) -> float:
-        """How wrong this offset can be."""
+        """The largest possible error of this offset."""
         return max(self.high - offset, offset - self.low)
 
 
 class ClockFollower:
     """Asks a leader for its time, and steers a clock to it.
 
-    Each reply bounds the offset, whether the request or the reply took longer. The overlap of all bounds, each widened
-    by the drift since, is narrower than the best single one.
+    Each reply bounds the offset, however the round trip divides into request and reply. The overlap of all bounds, each
+    widened by the drift since, is narrower than the best single one.
     """
 
     def __init__(
         self, clock: SharedClock, plan: Plan = PLAN, drift: float = DRIFT, needed_replies: int = NEEDED_REPLIES
     ) -> None:
         self.strays = 0  # replies to no request of ours, and impossible times
-        self.contradictions = 0  # replies that show that the leader's clock was set, or drifts too much
+        self.contradictions = 0  # replies that no earlier one allows: the leader's clock was set, or drifts too much
         self._clock = clock
         self._plan = plan
         self._drift = drift
@@ -182,7 +182,7 @@ class ClockFollower:
         self._ping_at = NEVER
         self._replies = 0  # of this leader
         self._trips: deque[float] = deque(maxlen=NEEDED_REPLIES)
-        self._heard: Bracket | None = None  # by the replies of this leader
+        self._measured: Bracket | None = None  # by the replies of this leader
         self._trusted: Bracket | None = None  # in use: an older leader's, until this one has replied often enough
         self._good_until = LONG_AGO
 
@@ -220,42 +220,41 @@ class ClockFollower:
     def on_reply(self, serial: int, time: Shared, now: Monotonic) -> Correction | None:
         """How the clock was corrected. None: the reply does not count, or more are needed.
 
-        After SET we are synchronised, and the other processes must hear of it.
+        After SET we are synchronised, and must announce that to the other processes.
         """
         sent = self._sent.pop(serial, NEVER)
         if now < sent or not 0 <= float(time) <= MAX_SHARED_TIME:
             self.strays += 1
             return None
         self._trips.append(now - sent)
-        # At some moment since we asked, the leader's clock showed `time`.
+        # At some moment between `sent` and `now`, the leader's clock showed `time`.
         low, high = compute_offset(time, now) - RESOLUTION, compute_offset(time, sent) + RESOLUTION
-        said = Bracket(low, high, sent).age(now, self._drift)
-        self._heard = self._combine(said)
+        self._measured = self._combine(Bracket(low, high, sent).age(now, self._drift))
         self._replies += 1
         if self._replies < self._needed:
             return None
-        self._trust(self._heard, now)
-        return self._steer(self._heard.middle, now)
+        self._trust(self._measured, now)
+        return self._steer(self._measured.middle, now)
 
     def is_synchronised(self, now: Monotonic) -> bool:
         return now <= self._good_until
 
     def max_error(self, now: Monotonic) -> float:
-        """The clock is wrong by no more than this, with what is still to be slewed. `inf`: it may be anything.
+        """The largest possible error of the clock, with what is still to be slewed. `inf`: it is not known.
 
         It covers the leader whose time we use, and a new one from its first reply on.
         """
         if self._trusted is None:
             return inf
         offset = self._clock.offset_at(now)
-        known = (self._trusted, self._heard or self._trusted)
+        known = (self._trusted, self._measured or self._trusted)
         return max(bracket.age(now, self._drift).max_distance(offset) for bracket in known)
 
     def _forget(self, now: Monotonic) -> None:
-        """Replies of one leader say nothing about the next. Serial numbers go on, so late ones are strays."""
+        """Drop the replies of the last leader. Serial numbers go on, so late replies count as strays."""
         self._sent.clear()
         self._trips.clear()
-        self._heard = None
+        self._measured = None
         self._replies = 0
         self._found_at = self._ping_at = now
 
@@ -264,14 +263,14 @@ class ClockFollower:
         period = next((period for until, period in self._plan if age < until), self._plan[-1][1])
         return period if self._replies >= self._needed else min(period, START_PERIOD)
 
-    def _combine(self, said: Bracket) -> Bracket:
+    def _combine(self, newest: Bracket) -> Bracket:
         # Widening the overlap is the same as widening each bracket, so the brackets need not be kept.
-        if self._heard is None:
-            return said
-        both = self._heard.age(said.at, self._drift).meet(said)
+        if self._measured is None:
+            return newest
+        both = self._measured.age(newest.at, self._drift).meet(newest)
         if both is None:
             self.contradictions += 1
-        return both or said
+        return both or newest
 
     def _trust(self, bracket: Bracket, now: Monotonic) -> None:
         self._trusted = bracket
@@ -284,15 +283,15 @@ class ClockFollower:
         return Correction.SET
 
 
-# Who leads
+# The choice of a leader
 
 PATIENCE: Final = 2.0  # seconds; by then discovery has tried each port once, and a lost leader may be back
-TURN: Final = 0.1  # seconds; processes offer one after the other, the greatest name first
-LAST_TURN: Final = 20  # more would take too long; if two offer at once, the law below chooses one
+TURN: Final = 0.1  # seconds; processes offer the clock one after the other, the greatest name first
+LAST_TURN: Final = 20  # more would take too long; if two offer at once, the law below chooses one of them
 
 
 class Lead(Enum):
-    """What a member is to the clock."""
+    """The part that a member has in the shared clock."""
 
     STANDING_BY = "standing by"  # there is no leader
     FOLLOWING = "following"
@@ -300,7 +299,7 @@ class Lead(Enum):
 
 
 class LeadEvent(Enum):
-    """What happens to a member."""
+    """What a member learns about the leader."""
 
     FOUND = "found"  # another process offers the clock, for the first time
     CHANGED = "changed"  # another process is the greatest of those that offer
@@ -311,9 +310,9 @@ class LeadEvent(Enum):
 
 
 class LeadAct(Enum):
-    """What a member does about it, in order."""
+    """What a member does then, in order."""
 
-    OFFER = "offer"  # the service `_cs`; whatever our clock shows is right
+    OFFER = "offer"  # the service `_cs`; our clock is right by definition
     ANNOUNCE = "announce"  # `_cs` again: for programs of 2016 the last announcement counts
     WITHDRAW = "withdraw"  # `_cs`; the clock goes on
     FOLLOW = "follow"  # `leader`, as ClockFollower: on_leader_found
@@ -333,12 +332,12 @@ LEAD_LAW: Final[Mapping[tuple[Lead, LeadEvent], tuple[Lead, tuple[LeadAct, ...]]
 
 
 def choose_leader(candidates: Iterable[str]) -> str:
-    """The greatest name of those that offer `_cs`, as for any service. Raises: ValueError, without any."""
+    """The greatest name of the processes that offer `_cs`, as for any service. Raises: ValueError: there is none."""
     return max(candidates)  # code points and bytes of UTF-8 have the same order: this is strcmp
 
 
 class LeaderChoice:
-    """Decides which process a member follows, or that it leads: only a member with `clock="lead"` may."""
+    """Decides which process a member follows, or that it leads, which only a member with `clock="lead"` may."""
 
     def __init__(self, name: str, may_lead: bool, now: Monotonic, patience: float = PATIENCE) -> None:
         self.state = Lead.STANDING_BY

@@ -1,4 +1,4 @@
-"""What a member and other processes say to one another about the shared time: docs/protocol/bus.md, rules 14 to 16."""
+"""Exchanges messages about the shared time with other processes: docs/protocol/bus.md, rules 14 to 16."""
 
 from typing import assert_never
 
@@ -33,7 +33,7 @@ class ClockExchange:
         self._output = output
 
     def greet(self, process: Process, is_synced: bool) -> None:
-        """Say that we know the time, if the peer does not read that in the init message: programs of 2016 do not."""
+        """Announce that we know the time, if the peer ignores that field of the init message, as 2016 does."""
         if is_synced and not self._dialect.reads_sync_of_init:
             self._send_synced(process)
         process.knows_our_state = is_synced
@@ -41,7 +41,7 @@ class ClockExchange:
     # The leader
 
     def choose_leader(self, now: Monotonic) -> None:
-        """After a process began or ceased to offer the clock."""
+        """To be called when a process began or ceased to offer the clock."""
         processes = self._links.processes
         others = [process.name for process in processes.values() if CLOCK_SERVICE in process.services]
         greater = sum(1 for name in processes if name > self._name)
@@ -68,7 +68,7 @@ class ClockExchange:
                 case LeadAct.WAIT:
                     self._output.news.append(ClockLost(before))
                 case LeadAct.FOLLOW:
-                    pass  # its time is ours when it has answered often enough
+                    pass  # we use its time when it has answered often enough
                 case _:
                     assert_never(act)
 
@@ -98,15 +98,15 @@ class ClockExchange:
         if time is None or asker is None or not asker.is_here:
             self._output.dropped["clock request"] += 1
             return
-        # MAX_REPLY_TO characters, with a name among them, always make an address.
+        # It can always be encoded: MAX_REPLY_TO characters that name a process fit an address.
         data = control.encode_clock_reply(control.ClockReply(request.serial, time), request, self._dialect)
         self._output.effects.append(Datagram(asker.ip, asker.udp_port, data))
 
     def on_reply(self, reply: control.ClockReply, now: Monotonic) -> bool:
-        """True if the shared time jumped back: times that were agreed on before mean nothing now."""
-        heard = self._time.on_reply(reply.serial, reply.time, now)
-        if heard.jump:
-            self._output.news.append(ClockChanged(self._time.leader or "", heard.jump))
-        if heard.is_new_leader:
+        """True if the shared time jumped back: times that were agreed on before are no longer valid."""
+        effect = self._time.on_reply(reply.serial, reply.time, now)
+        if effect.jump:
+            self._output.news.append(ClockChanged(self._time.leader or "", effect.jump))
+        if effect.is_new_leader:
             self._on_synced()
-        return heard.jump < 0.0
+        return effect.jump < 0.0

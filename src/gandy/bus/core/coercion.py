@@ -14,7 +14,7 @@ from gandy.bus.limits import MAX_PLAN_TYPES, MAX_PLANS
 from gandy.bus.wire.types import Item, parse_types
 from gandy.errors import ConfigError
 
-NUMBERS: Final = frozenset("ihfdtBTF")  # truth values count as such
+NUMBERS: Final = frozenset("ihfdtBTF")  # truth values count as numbers
 STRINGS: Final = frozenset("sS")
 
 Args: TypeAlias = tuple[Any, ...]
@@ -90,7 +90,7 @@ def _find_from_array(given: tuple[Item, ...], wanted: Item) -> Convert | None:
 
 
 def _convert_each(pairs: Iterable[tuple[Item, Item]], kind: type[Any]) -> Convert | None:
-    """For several values, each with types of its own. Raises: ValueError, also when called, for a wrong number."""
+    """A function that converts several values, each with types of its own. Both raise ValueError for a wrong number."""
     converts: list[Convert] = []
     for given, wanted in pairs:
         convert = _find_convert(given, wanted)
@@ -101,7 +101,7 @@ def _convert_each(pairs: Iterable[tuple[Item, Item]], kind: type[Any]) -> Conver
 
 
 def _convert_all(wanted: str) -> Convert:
-    """For a vector of any length. All its elements are numbers."""
+    """A function that converts a vector of any length; all its elements are numbers."""
     convert = _CONVERTS[wanted]
     return lambda values: tuple(map(convert, values))
 

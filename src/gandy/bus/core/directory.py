@@ -45,11 +45,11 @@ class ServiceDirectory:
         self._report(service, self._providers.remove(service, self._name))
 
     def greet(self, process: Process) -> None:
-        """Announce everything to a process that has just been connected."""
+        """Announce all our services to a process that has just connected."""
         self._send(process, make_first_services(self._name, self._list_own(), self._dialect))
 
     def on_close(self) -> None:
-        if not self._dialect.removes_by_services:  # libo2 1.1 hangs when a process removes a service and goes
+        if not self._dialect.removes_by_services:  # libo2 1.1 hangs if a process removes a service and then leaves
             self._send_all(Services(self._name, removed=tuple(self._list_own())))
 
     def _list_own(self) -> list[str]:
@@ -70,7 +70,7 @@ class ServiceDirectory:
         """True if the process now offers the clock and did not before, or the other way round."""
         had_clock = CLOCK_SERVICE in process.services
         for name in services.added:
-            if is_process(name) or name == LOCAL_SERVICE:  # every process has these itself and cannot offer another's
+            if is_process(name) or name == LOCAL_SERVICE:  # every process has its own, and cannot offer another's
                 continue
             if len(process.services) >= MAX_SERVICES and name not in process.services:
                 self._output.dropped["too many services"] += 1

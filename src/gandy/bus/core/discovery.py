@@ -33,15 +33,15 @@ def sending_time(messages: int = FIRST_MESSAGES) -> float:
 
 
 class Announcer:
-    """Sends one and the same message, to one port at a time."""
+    """Sends the same message again and again, to one port at a time."""
 
     def __init__(
         self, dialect: Dialect, own_port: int, has_network: bool, peers: Sequence[str], now: Monotonic
     ) -> None:
         """`peers`: hosts that broadcasts do not reach."""
         self._ports = dialect.list_targets(own_port)
-        # Once to the other ports too: else an old process at a later port is found only by its own messages, of which
-        # each port gets one in a minute.
+        # Once to the other ports, too: else we find an old process at a later port only by its own messages, which come
+        # to each port once a minute.
         self._first = self._ports + tuple([port for port in dialect.ports if port not in self._ports])
         self._own_port = own_port
         self._has_network = has_network
@@ -51,7 +51,7 @@ class Announcer:
         self.due = now
 
     def on_time(self, data: bytes, now: Monotonic) -> Iterator[Datagram | Broadcast]:
-        """What to send now."""
+        """The messages to send now."""
         if now < self.due:
             return
         ports = self._first if self._count < len(self._first) else self._ports

@@ -92,7 +92,7 @@ News = ProcessFound | ProcessLost | ServiceFound | ServiceLost | ClockFound | Cl
 
 
 class MemberOutput:
-    """All that a member produces but deliveries. `dropped`: how many messages it dropped, by reason."""
+    """Everything that a member produces, except deliveries. `dropped`: how many messages it dropped, by reason."""
 
     def __init__(self) -> None:
         self.effects: deque[Effect] = deque()

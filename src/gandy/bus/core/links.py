@@ -1,6 +1,6 @@
 """The other processes: discovery messages, links to them, and the state of each (docs/protocol/bus.md, rules 6 to 10).
 
-Only the first message of a link is understood here; the owner of the links reacts to what follows.
+It decodes only the first message of a link, and passes all later ones to the owner of the links.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from gandy.errors import RemoteProtocolError
 from gandy.moments import NEVER, Monotonic
 
 PATIENCE: Final = 5.0  # seconds for a connection to be made, and for its first message
-CACHED_DISCOVERIES: Final = 1024  # the same few come again and again
+CACHED_DISCOVERIES: Final = 1024  # processes repeat the same message
 
 
 _decode_cached: Final = lru_cache(CACHED_DISCOVERIES)(decode_discovery)
@@ -46,13 +46,13 @@ class Endpoints(NamedTuple):
 
 
 class Reactions(NamedTuple):
-    """What the owner of the links does."""
+    """How the owner of the links reacts."""
 
-    greet: Callable[[Process, Monotonic], None]  # introduce us: the link is there
-    on_found: Callable[[Process], None]  # its init message has come
-    repeat: Callable[[bytes, Order], bool]  # True if the message went where an earlier one with its head went
-    on_message: Callable[[bytes, Order, Process, Monotonic], None]  # for any other message; raises: RemoteProtocolError
-    on_lost: Callable[[Process, Monotonic], None]  # one that was found
+    greet: Callable[[Process, Monotonic], None]  # to a new link: send our init message and our services
+    on_found: Callable[[Process], None]  # to the peer's init message
+    repeat: Callable[[bytes, Order], bool]  # to a message whose head is known; False if it is not
+    on_message: Callable[[bytes, Order, Process, Monotonic], None]  # to any other message; raises: RemoteProtocolError
+    on_lost: Callable[[Process, Monotonic], None]  # to the end of a link whose init message had come
 
 
 class Links:
@@ -75,7 +75,7 @@ class Links:
         self._next = 0
 
     def list_greeted(self) -> list[Process]:
-        """All processes that were sent our init message. What we announce goes to them, answered or not."""
+        """All processes to which we sent our init message. Announcements go to them, even if theirs has not come."""
         return [process for process in self.processes.values() if process.state >= ProcessState.CONNECTED]
 
     def write(self, process: Process, message: bytes) -> None:
@@ -84,7 +84,7 @@ class Links:
     # Discovery
 
     def on_discovery(self, data: bytes, ip: str, now: Monotonic) -> None:
-        """Connect to a new process, or introduce us to it: docs/protocol/bus.md, rules 6 and 7.
+        """Connect to a new process, or send it our discovery message: docs/protocol/bus.md, rules 6 and 7.
 
         Raises: RemoteProtocolError.
         """
@@ -92,7 +92,7 @@ class Links:
         message = decode(data, self._dialect)
         if message.app != self._app or message.process == self._name or message.process in self.processes:
             return
-        if message.ip == LOCALHOST != ip:  # no process of another machine has this name
+        if message.ip == LOCALHOST != ip:  # another machine cannot have a process of this name
             self._output.dropped["discovery of a place elsewhere"] += 1
         elif self._dialect.connects(self._name, message.process):
             self._connect(message, now)
@@ -102,7 +102,7 @@ class Links:
     def _connect(self, message: Discovery, now: Monotonic) -> None:
         connecting = sum(1 for link in self._waiting.values() if link.process is not None)
         if connecting >= MAX_CONNECTING or len(self.processes) >= MAX_PROCESSES:
-            self._output.dropped["too many processes"] += 1  # they will announce themselves again
+            self._output.dropped["too many processes"] += 1  # the process will announce itself again
             return
         process = self.processes[message.process] = Process(message.process, message.ip)
         link = self._add(now, process)
@@ -117,9 +117,9 @@ class Links:
     # Links
 
     def on_accept(self, now: Monotonic) -> int:
-        """A connection to us was made. Returns the number of its link.
+        """A peer connected to us. Returns the number of its link.
 
-        If there are too many strangers, the one that has waited longest is cut: honest processes speak at once.
+        If too many links have not identified themselves, the oldest is cut: honest processes do so at once.
         """
         strangers = [link.number for link in self._waiting.values() if link.process is None]
         if len(strangers) >= MAX_STRANGERS:
@@ -135,18 +135,18 @@ class Links:
         return link
 
     def on_connected(self, number: int, now: Monotonic) -> None:
-        """A connection that we wanted was made."""
+        """Our connection to a process was made."""
         link = self._links.get(number)
         if link is not None and link.process is not None and link.process.state is ProcessState.CONNECTING:
             link.process.move(ProcessState.CONNECTED)
             self._react.greet(link.process, now)
 
     def on_data(self, number: int, data: bytes, now: Monotonic) -> bool:
-        """True if nothing but deliveries came of the bytes. Never raises: nonsense cuts the link."""
+        """True if the bytes caused nothing but deliveries. Never raises: invalid bytes cut the link."""
         link = self._links.get(number)
         if link is None:
             return True
-        are_known = True
+        only_deliveries = True
         try:
             link.framer.receive_data(data)
             while number in self._links and (message := link.framer.next_message()) is not None:
@@ -157,12 +157,12 @@ class Links:
                     continue
                 else:
                     self._react.on_message(message, process.order, process, now)
-                are_known = False
+                only_deliveries = False
         except RemoteProtocolError:
             self._output.dropped["nonsense"] += 1
             self._cut(number, now)
-            are_known = False
-        return are_known
+            only_deliveries = False
+        return only_deliveries
 
     def _on_init(self, link: PeerLink, init: Init, now: Monotonic) -> None:
         is_accepted = link.process is None
@@ -187,7 +187,7 @@ class Links:
             return link.process if link.process.name == init.process else None
         before = self.processes.get(init.process)
         if before is not None and not self._dialect.connects(self._name, init.process):
-            self._cut(before.link, now)  # it came back before we noticed that it had gone
+            self._cut(before.link, now)  # the process came back before we noticed that it had gone
         if init.process == self._name or init.process in self.processes or len(self.processes) >= MAX_PROCESSES:
             return None
         process = self.processes[init.process] = Process(init.process, init.ip)

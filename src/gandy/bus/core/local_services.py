@@ -1,7 +1,7 @@
 """The services that this process offers: their handlers by address, and the messages that wait for their time.
 
-Messages wait undecoded, so they take no more memory than their bytes. Where a message went, the next one with the same
-head goes too, without a search, until a handler is added or removed.
+Messages wait undecoded, so they take no more memory than their bytes. The route of a message is kept for later ones
+with the same head, which need no search, until a handler is added or removed.
 """
 
 from collections import Counter, deque
@@ -22,7 +22,7 @@ from gandy.moments import NEVER, Monotonic, Shared
 
 
 class Delivery(Struct, frozen=True):
-    """A call of a handler that is due."""
+    """A message, or a timer, and the handler that must run for it now."""
 
     handler: Handler
     args: Args  # converted for the handler
@@ -31,7 +31,7 @@ class Delivery(Struct, frozen=True):
     types: str = ""  # as sent
 
     def run(self) -> object:
-        """Call it. Returns what it returns, and raises what it raises."""
+        """Run the handler. Returns what it returns, and raises what it raises."""
         handler = self.handler
         return handler.function(self) if handler.takes_delivery else handler.function(*self.args)
 
@@ -77,7 +77,7 @@ class LocalServices:
         self._time = time
         self._dropped = dropped
         self._held: Schedule[RawMessage | Handler] = Schedule()
-        self._routes: dict[tuple[bytes, Order], Route] = {}  # by byte order and all that comes before the arguments
+        self._routes: dict[tuple[bytes, Order], Route] = {}  # by the bytes before the arguments, and the byte order
 
     def add_service(self, name: str, is_osc: bool) -> bool:
         """True if it is new. Raises: ConfigError."""
@@ -95,9 +95,9 @@ class LocalServices:
         return self.services.pop(name, None) is not None
 
     def repeat(self, data: bytes, order: Order) -> bool:
-        """Deliver an untimed message as an earlier one with the same head. False if there was none.
+        """Deliver an untimed message by the route of an earlier one with the same head. False if there is none.
 
-        The head alone decides about the message's route, so a search would find the same one.
+        The route depends on the head only, so a search would find the same one.
         """
         begin = find_args(data)
         route = self._routes.get((data[:begin], order))
@@ -107,7 +107,7 @@ class LocalServices:
         return True
 
     def receive(self, message: RawMessage, now: Monotonic) -> None:
-        """From another process. Raises: RemoteProtocolError."""
+        """Take a message from another process. Raises: RemoteProtocolError."""
         if message.address[0] == "#":
             decode(message.data, message.order)  # nothing of a bundle is delivered unless all of it can be decoded
         self._maybe_take(message, now)
@@ -115,7 +115,7 @@ class LocalServices:
             self.release(now)
 
     def accept(self, message: RawMessage, now: Monotonic) -> None:
-        """From our own program, which sends no bundles. Raises: NotScheduled."""
+        """Take a message from our own program, which sends no bundles. Raises: NotScheduled."""
         if len(self.deliveries) >= MAX_DELIVERIES:
             raise NotScheduled(f"{MAX_DELIVERIES:,} messages wait for their handlers already", retryable=True)
         self._take(message, now)
@@ -130,7 +130,7 @@ class LocalServices:
         return self._held.cancel(handle)
 
     def clear_held(self) -> int:
-        """Drop all that waits for a time. Returns how many there were."""
+        """Drop everything that waits for its time. Returns how many there were."""
         count = len(self._held)
         self._held.clear()
         return count
@@ -141,7 +141,7 @@ class LocalServices:
         return self._time.clock.local_time_of(due) if self._held else NEVER
 
     def release(self, now: Monotonic) -> None:
-        """Deliver what is due, one time after the other: a bundle may hold messages that come before the next one."""
+        """Deliver what is due, in order of time: a bundle may contain messages that are due before the next item."""
         if not len(self._held):
             return
         shared = self._time.clock.read(now)
@@ -180,7 +180,7 @@ class LocalServices:
         time, address, data, order, at = message
         parts = split_address(address)
         local = self.services.get(parts[0]) if parts is not None else None
-        if parts is None or local is None:  # it was removed meanwhile, or an element is for another service
+        if parts is None or local is None:  # the service was removed meanwhile, or an element is for another one
             self._dropped["no such service here"] += 1
             return
         handlers = local.tree.find(parts[1], parts[2])

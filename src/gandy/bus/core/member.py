@@ -1,7 +1,7 @@
 """One process of an ensemble, without sockets: it takes datagrams and the time, its `links` take bytes, and it decides.
 
-`effects` are to be performed in order, `deliveries` are for handlers, and `news` are for the program, which sends by
-the `outbox`. Local time is monotonic seconds, read as `bus.core.clock` says.
+Its engine performs `effects` in order, and passes `deliveries` to handlers and `news` to the program, which sends with
+the `outbox`. Local time is monotonic, and read as `bus.core.clock` says.
 """
 
 from collections.abc import Sequence
@@ -46,8 +46,8 @@ class Member:
     ) -> None:
         """`peers`: hosts that broadcasts do not reach. `beginning`: the shared time now, if we are the first to lead.
 
-        `first_patience`: seconds to wait for a leader before we begin a new time, where discovery may get lost.
-        `max_datagram`: bytes of the longest message that fits one.
+        `first_patience`: seconds to wait for a leader before we start a clock, as discovery messages may be lost.
+        `max_datagram`: bytes of the longest message that fits a datagram.
         """
         self.dialect = dialect
         self.place = place
@@ -67,10 +67,10 @@ class Member:
         )
         self._announcer = Announcer(dialect, place.discovery_port, place.ip != LOCALHOST, peers, now)
 
-    # What our program wants
+    # For our program
 
     def add_service(self, name: str, is_osc: bool = False) -> AddressTree[Handler]:
-        """The tree for its handlers. Raises: ConfigError."""
+        """Offer a service, and return the tree of its handlers. Raises: ConfigError."""
         if self._local.add_service(name, is_osc):
             self.services.offer(name)
         return self._local.services[name].tree
@@ -80,7 +80,7 @@ class Member:
             self.services.withdraw(name)
 
     def call_at(self, time: Shared, handler: Handler, now: Monotonic) -> Handle:
-        """A timer of our own, on the same schedule. Raises: NoClock, NotScheduled."""
+        """Schedule a handler, like a timed message. Raises: NoClock, NotScheduled."""
         self.outbox.check_time(time, None, now)
         return self._local.call_at(time, handler, now)
 
@@ -102,14 +102,14 @@ class Member:
         return Status.LOCAL if is_synced else Status.LOCAL_NOTIME
 
     def close(self) -> None:
-        """Announce that we leave, and cut all links. Nothing may be called after it."""
+        """Announce that we leave, and cut all links. No method may be called after this one."""
         self.services.on_close()
         self.links.close()
 
-    # What happens
+    # For the engine
 
     def on_datagram(self, data: bytes, ip: str, now: Monotonic) -> bool:
-        """At either of our UDP ports. True if nothing but deliveries came of it. Never raises.
+        """Take a datagram from either of our UDP ports. True if it caused nothing but deliveries. Never raises.
 
         The sender's `ip` is needed for discovery, and for all messages while there are `links.foreign`.
         """
@@ -126,7 +126,7 @@ class Member:
         return False
 
     def next_deadline(self) -> Monotonic:
-        """When `on_time` should be called next, in local time."""
+        """The local time at which `on_time` should be called next."""
         links, held = self.links.next_deadline(), self._local.next_deadline()
         return min(self._announcer.due, self.time.next_deadline(), links, held)
 
@@ -139,7 +139,7 @@ class Member:
     # Processes
 
     def _greet(self, process: Process, now: Monotonic) -> None:
-        """docs/protocol/bus.md, rule 9: init, services, and whether we know the time."""
+        """Send init, our services, and whether we know the time: docs/protocol/bus.md, rule 9."""
         place, is_synced = self.place, self.time.is_synced(now)
         init = control.Init(place.ip, place.tcp_port, place.udp_port, is_synced, order=self.dialect.order)
         self.links.write(process, control.encode_init(init, process.name, self.dialect))
@@ -158,7 +158,7 @@ class Member:
     # Messages
 
     def _on_message(self, data: bytes, order: Order, process: Process | None, now: Monotonic) -> None:
-        """`process`: its sender, if it came over a link. Raises: RemoteProtocolError."""
+        """`process`: the sender, if the message came over a link. Raises: RemoteProtocolError."""
         time, address, at = peek(data, order)
         service = address[1:].partition("/")[0]
         if service in self._local.services:
@@ -183,6 +183,6 @@ class Member:
                 self.dropped["no such control message"] += 1
 
     def _on_clock_reply(self, reply: control.ClockReply, now: Monotonic) -> None:
-        has_new_time = self._clock.on_reply(reply, now)
-        if has_new_time:
+        has_jumped_back = self._clock.on_reply(reply, now)
+        if has_jumped_back:
             self.dropped["for a time that is over"] += self._local.clear_held()

@@ -1,6 +1,6 @@
-"""Messages of our own program on their way out: encoded, given to the process that has the service, and checked.
+"""Encodes and checks the messages that our own program sends, and finds the process that gets each.
 
-Programs send to the same few addresses again and again, so what is encoded once is kept.
+Programs send to the same few addresses again and again, so the encoded heads of messages are cached.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ class Outbox:
         self._local = local
         self._time = time
         self._effects = output.effects
-        self._drafts: dict[tuple[str, str], tuple[str, Draft]] = {}  # by address and types: the service, and the rest
+        self._drafts: dict[tuple[str, str], tuple[str, Draft]] = {}  # service and draft, by address and types
 
     def send(
         self,
@@ -53,7 +53,7 @@ class Outbox:
         at: Shared | None = None,
         is_reliable: bool = True,
     ) -> None:
-        """Raises: UnknownService, NoClock, AddressError, NotScheduled; ValueError, where values do not fit types."""
+        """Raises: UnknownService, NoClock, AddressError, NotScheduled; ValueError: the values do not fit the types."""
         if types is None:
             types = infer_types(values)
         service, draft = self._drafts.get((address, types)) or self._draft(address, types)
@@ -63,7 +63,7 @@ class Outbox:
         process = self._find_target(service)
         if at is not None:
             self.check_time(at, process, now)
-        if process is None:  # treated like a message from another process, so the same mistakes have the same effect
+        if process is None:  # decoded like a message from another process, so mistakes have the same effect
             self._local.accept(RawMessage(at or AT_ONCE, address, data, self._order, peek(data, self._order)[2]), now)
         elif is_reliable:
             self._effects.append(Write(process.link, frame(data)))
@@ -76,7 +76,7 @@ class Outbox:
             raise NoClock("the shared time is not known yet: wait until it is, or send without a time")
         if process is not None and process.state is not ProcessState.OK:
             raise NoClock(f"{process.name}, which has the service, does not know the shared time yet")
-        if not at - self._time.clock.read(now) <= HORIZON:  # its receiver would drop it; NaN fails this test too
+        if not at - self._time.clock.read(now) <= HORIZON:  # the receiver would drop it; NaN fails this test too
             raise NotScheduled(f"a message can be at most {HORIZON:g} s ahead", retryable=False)
 
     def _draft(self, address: str, types: str) -> tuple[str, Draft]:

@@ -22,7 +22,7 @@ _RANGE: Final = re.compile("(.)(?:-(.))?", re.DOTALL)
 
 
 def has_pattern(text: str) -> bool:
-    """True if a name or a path may match anything but itself."""
+    """True if a name or a path may match any text but itself."""
     return "*" in text or "?" in text or "[" in text or "{" in text
 
 
@@ -70,7 +70,7 @@ class _Letter:
 
 
 class _Words:
-    """`{...}`: one of these words; ordinary characters are a single one."""
+    """`{...}`: one of these words; ordinary characters are a single word."""
 
     def __init__(self, words: list[str]) -> None:
         self._words = list(dict.fromkeys(words))
@@ -109,7 +109,7 @@ _NOTHING: Final = Pattern(frozenset[str]().__contains__, (), 1)
 
 
 def compile_pattern(text: str) -> Pattern:
-    """Any text is a pattern; one that is too long matches nothing."""
+    """Any text is a pattern; a text that is too long matches nothing."""
     return _compile(text) if len(text) <= MAX_PATTERN else _NOTHING
 
 

@@ -1,7 +1,7 @@
-"""Records of the processes of an ensemble and of the services that they offer. Nothing here acts.
+"""Records of the processes of an ensemble and of the services that they offer. It sends nothing.
 
-docs/protocol/bus.md, rule 12: of several processes that offer a service, the greatest name has it. So all members
-agree, in whatever order they heard of the offers, and need not ask one another.
+docs/protocol/bus.md, rule 12: of several processes that offer a service, the one with the greatest name has it. So all
+members agree, whatever the order in which they received the offers, and need not ask one another.
 """
 
 from collections.abc import Iterator
@@ -44,10 +44,10 @@ class Process:
         self.udp_port = 0  # until its init message
         self.order: Order = "<"  # byte order of what it sends
         self.state = ProcessState.DISCOVERED
-        self.is_here = False  # its init message has come
+        self.is_here = False  # we have received its init message
         self.link = 0
-        self.services: dict[str, None] = {}  # in the order of its announcements, so that runs can be repeated
-        self.knows_our_state = False  # it knows that we know the time, which cannot be taken back
+        self.services: dict[str, None] = {}  # in the order of its announcements, so that simulations are repeatable
+        self.knows_our_state = False  # we have announced to it that we know the time
 
     def move(self, state: ProcessState) -> None:
         self.state = state

@@ -26,14 +26,14 @@ class Schedule(Generic[T]):
         self._max_bytes = max_bytes
         self._bytes = 0
         self._added = 0
-        self._heap: list[tuple[Shared, Handle]] = []  # with cancelled entries, but no more of them than of others
+        self._heap: list[tuple[Shared, Handle]] = []  # at most half of the entries are cancelled
         self._items: dict[Handle, tuple[T, int]] = {}
 
     def __len__(self) -> int:
         return len(self._items)
 
     def add(self, time: Shared, item: T, now: Shared, size: int = 0) -> Handle:
-        """An item that is late is due at once. `size`: its bytes. Raises: NotScheduled."""
+        """Add an item; one that is late is due at once. `size`: its bytes. Raises: NotScheduled."""
         if not time - now <= self._horizon:  # NaN fails this test too
             raise NotScheduled(
                 f"{time - now:.3f} s ahead is too far: the limit is {self._horizon:g} s", retryable=False
@@ -52,7 +52,7 @@ class Schedule(Generic[T]):
         return handle
 
     def cancel(self, handle: Handle) -> bool:
-        """True if it was still waiting."""
+        """True if the item was still waiting."""
         is_there = handle in self._items
         if is_there:
             self._take(handle)
@@ -60,7 +60,7 @@ class Schedule(Generic[T]):
         return is_there
 
     def next_deadline(self) -> Shared:
-        """The shared time at which `pop_due` is due. `inf`: nothing waits."""
+        """The shared time of the next item. `inf`: there is none."""
         return self._heap[0][0] if self._heap else Shared(inf)
 
     def pop_due(self, now: Shared) -> list[tuple[Shared, T]]:

@@ -1,4 +1,4 @@
-"""What a member knows of the shared time, and whether it leads the clock or which process it follows."""
+"""A member's knowledge of the shared time, and whether it leads the clock or which process it follows."""
 
 from collections.abc import Iterable
 from typing import NamedTuple, assert_never
@@ -7,15 +7,15 @@ from gandy.bus.core.clock import ClockFollower, Correction, LeadAct, LeaderChoic
 from gandy.moments import LONG_AGO, Monotonic, Shared
 
 
-class Heard(NamedTuple):
-    """What a reply did."""
+class ReplyEffect(NamedTuple):
+    """How a reply changed the clock."""
 
-    is_new_leader: bool = False  # its time is ours from now on
-    jump: float = 0.0  # seconds by which the clock was set; slewing is no jump
+    is_new_leader: bool = False  # we use its time from now on
+    jump: float = 0.0  # seconds by which the clock was set; slewing does not count
 
 
 class Timekeeper:
-    """The clock of one member. It returns as acts what other processes must hear."""
+    """The clock of one member. It returns acts for the caller, which sends the messages about them."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class Timekeeper:
         patience: float = 0.0,
         first_patience: float = 0.0,
     ) -> None:
-        """`beginning`: the shared time now, if we are the first to lead. For both kinds of patience see `on_time`."""
+        """`beginning`: the shared time now, if we are the first to lead. `on_time` explains both kinds of patience."""
         self.clock = SharedClock()
         self.follower = ClockFollower(self.clock)
         self.leads = False
@@ -36,29 +36,29 @@ class Timekeeper:
         self._patience = patience
         self._first_patience = first_patience
         self._not_before = LONG_AGO
-        self._is_settled = False  # the clock shows this leader's time, not an earlier one's
+        self._uses_leader = False  # the clock shows this leader's time, not that of an earlier one
 
     @property
     def leader(self) -> str | None:
-        """The process whose time it is; perhaps ourselves."""
+        """The process that leads the clock; perhaps ourselves."""
         return self._choice.leader
 
     def is_synced(self, now: Monotonic) -> bool:
         return self.leads or self.follower.is_synchronised(now)
 
     def max_error(self, now: Monotonic) -> float:
-        """The shared time is wrong by no more than this. `inf`: it may be anything."""
+        """The largest possible error of the shared time. `inf`: it is not known."""
         return 0.0 if self.leads else self.follower.max_error(now)
 
     def on_offers(self, others: Iterable[str], greater_names: int, now: Monotonic) -> tuple[LeadAct, ...]:
-        """After another process began or ceased to offer the clock."""
+        """To be called when another process began or ceased to offer the clock."""
         return self._act(self._choice.on_offers(others, now, greater_names), now)
 
     def on_time(self, now: Monotonic, others_know: bool = False) -> tuple[LeadAct, ...]:
-        """`others_know`: processes that we met know the shared time from a leader that we have not met.
+        """`others_know`: processes that we have found know the shared time from a leader that we have not found.
 
-        A new time of ours would compete with theirs. So we wait longer, and begin one only if no leader was found by
-        then. Where discovery messages may be lost, we wait a little in any case.
+        A clock of ours would compete with theirs. So we wait longer, and start one only if we find no leader by then.
+        We always wait a little if discovery messages may be lost.
         """
         patience = self._patience if others_know else self._first_patience
         self._not_before = LONG_AGO if self.clock.is_set else self._started + patience
@@ -68,17 +68,17 @@ class Timekeeper:
         return min(max(self._choice.next_deadline(), self._not_before), self.follower.next_deadline())
 
     def on_request(self, now: Monotonic) -> Shared | None:
-        """The time to reply, if we lead. `now` is read after the request came: the followers' bounds rest on that."""
+        """The time to reply, if we lead. Read `now` after the request arrived: the followers' bounds rely on that."""
         return self.clock.read(now) if self.leads else None
 
-    def on_reply(self, serial: int, time: Shared, now: Monotonic) -> Heard:
+    def on_reply(self, serial: int, time: Shared, now: Monotonic) -> ReplyEffect:
         before = self.clock.read(now) if self.clock.is_set else time
         correction = None if self.leads else self.follower.on_reply(serial, time, now)
         if correction is None:
-            return Heard()
-        was_settled, self._is_settled = self._is_settled, True
+            return ReplyEffect()
+        used_leader, self._uses_leader = self._uses_leader, True
         has_jumped = correction in (Correction.JUMP, Correction.RESTART)
-        return Heard(not was_settled, self.clock.read(now) - before if has_jumped else 0.0)
+        return ReplyEffect(not used_leader, self.clock.read(now) - before if has_jumped else 0.0)
 
     def _act(self, acts: tuple[LeadAct, ...], now: Monotonic) -> tuple[LeadAct, ...]:
         for act in acts:
@@ -89,10 +89,10 @@ class Timekeeper:
                     self.leads = True
                 case LeadAct.WITHDRAW:
                     self.leads = False
-                    self.follower = ClockFollower(self.clock)  # the old one knows only what leaders before us said
+                    self.follower = ClockFollower(self.clock)  # the old one has only replies of leaders before us
                 case LeadAct.FOLLOW:
                     self.follower.on_leader_found(now)
-                    self._is_settled = False
+                    self._uses_leader = False
                 case LeadAct.WAIT:
                     self.follower.on_leader_lost(now)
                 case LeadAct.ANNOUNCE:

@@ -1,1 +1,1 @@
-"""Runs a member of an ensemble: sockets, threads, encryption."""
+"""Runs a member of an ensemble: its sockets, its thread and its encryption."""

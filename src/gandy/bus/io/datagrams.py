@@ -1,4 +1,4 @@
-"""Reads and sends the datagrams of a member. Those of a private ensemble are sealed and opened here."""
+"""Reads and sends the datagrams of a member. In a private ensemble it seals and opens them."""
 
 import logging
 from contextlib import suppress
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("gandy.bus")
 
-BURST_GAP: Final = 25e-6  # seconds; a sender that waits for answers cannot send again sooner
+BURST_GAP: Final = 25e-6  # seconds between datagrams; a sender that waits for an answer takes longer
 BROADCAST_IP: Final = "255.255.255.255"
 
 
 class Datagrams:
-    """The UDP side of an engine, which holds its lock around all of this."""
+    """The UDP side of an engine, which holds its lock during every method."""
 
     def __init__(self, sockets: Sockets, member: Member, spin: SpinPolicy, privacy: "Privacy | None") -> None:
         self._sockets = sockets
@@ -30,15 +30,15 @@ class Datagrams:
         self._foreign = member.links.foreign  # while it is not empty, `on_datagram` needs the IP of every sender
         self._spin = spin
         self._privacy = privacy
-        self._is_burst = False  # datagrams follow one another at once
+        self._is_burst = False  # datagrams come less than BURST_GAP apart
         self._read_at = LONG_AGO
 
     def read(self, _event: int) -> bool:
-        """True if more than deliveries came of it."""
-        # Only in a burst is there a second read: one that finds nothing takes as long as the first.
+        """True if the engine must do more than hand out deliveries."""
+        # A second read only in a burst: one that finds nothing takes as long as one that reads a datagram.
         limit = READS_PER_TURN if self._is_burst else 1
         sock, member, read, ip, result = self._sockets.datagrams, self._member, 0, "", False
-        if len(member.deliveries) >= MAX_WAITING_DELIVERIES:  # links were quicker
+        if len(member.deliveries) >= MAX_WAITING_DELIVERIES:  # links have filled them
             return False
         try:
             while read < limit and len(member.deliveries) < MAX_WAITING_DELIVERIES:
@@ -49,13 +49,13 @@ class Datagrams:
                 now = read_monotonic()
                 if self._privacy is not None:
                     data = self._privacy.open(data)
-                if data:  # strangers must not keep us spinning
+                if data:  # programs without the key must not keep us spinning
                     self._spin.on_message(now)
                 if not member.on_datagram(data, ip, now):
                     result = True
                 read += 1
         except OSError:
-            now = read_monotonic()  # nothing is left; or ICMP says that an earlier datagram could not be delivered
+            now = read_monotonic()  # nothing is left; or ICMP reports that an earlier datagram was not delivered
         self._is_burst = read > 1 or now - self._read_at < BURST_GAP
         self._read_at = now
         return result

@@ -1,7 +1,7 @@
 """Runs a member of an ensemble: its clock, its timers, its effects and its handlers, in a thread of its own.
 
 Any thread may send; the message goes out at once, from that thread. Handlers run one after the other, in the engine's
-thread or where `post` puts them, and never while the engine is locked. The sockets are served by `tcp` and `datagrams`.
+thread or where `post` runs them, and never while the engine is locked. `tcp` and `datagrams` read and write sockets.
 """
 
 import logging
@@ -37,7 +37,7 @@ _engines: "WeakSet[Engine]" = WeakSet()  # of this process
 
 
 class Engine:
-    """One process of an ensemble. `start` it, `close` it."""
+    """Runs one process of an ensemble. `start` it, `close` it."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Engine:
     def ask(self, act: Callable[[Member, Monotonic], T]) -> T:
         """Call `act` with the member and the time, from any thread; effects are performed at once.
 
-        Raises: LinkError if the engine is closed; and what `act` raises.
+        Raises: LinkError: the engine is closed; and whatever `act` raises.
         """
         with self.lock:
             if self._is_closing:
@@ -111,7 +111,7 @@ class Engine:
     def send(
         self, address: str, values: tuple[Any, ...], types: str | None, at: Shared | None, is_reliable: bool
     ) -> None:
-        """The same as `ask`, but faster. Raises: see `Outbox.send`; LinkError, where the engine is closed."""
+        """Send a message: like `ask`, but faster. Raises: as `Outbox.send`; LinkError: the engine is closed."""
         with self.lock:
             if self._is_closing:
                 raise LinkError("this process has left the ensemble")
@@ -119,21 +119,21 @@ class Engine:
             member.outbox.send(address, values, read_monotonic(), types=types, at=at, is_reliable=is_reliable)
             if member.effects:
                 self._perform()
-                if not member.news:  # as nearly always: our own thread has nothing to do
+                if not member.news:  # nearly always: the engine's thread has nothing to do
                     return
             self._maybe_wake()
 
     def _maybe_wake(self) -> None:
-        """Wake the thread if it has something to do before it wakes by itself."""
+        """Wake the engine's thread if it has something to do before it would wake by itself."""
         member = self.member
         due = member.next_deadline()
         is_due = bool(member.deliveries or member.news) or due < self._wakes_at
-        self._wakes_at = min(self._wakes_at, due)  # a handler runs in the engine's thread, which is not woken
+        self._wakes_at = min(self._wakes_at, due)  # for a handler, which runs in the engine's thread and cannot wake it
         if is_due and not self._thread.is_current:
             self._thread.wake()
 
     def abandon(self) -> None:
-        """In the child of a fork: the links are its parent's, and two users of one link would garble it."""
+        """In the child of a fork: the links belong to its parent, and two writers would garble them."""
         self.lock = RLock()  # the thread that holds the other one may not exist here
         self._is_closing = True
         self._thread.close()
@@ -143,7 +143,7 @@ class Engine:
 
     def _turn(self) -> None:
         member = self.member
-        # Handlers may have caused news and deliveries, for which the thread is not woken.
+        # Handlers may have caused news and deliveries; they do not wake the thread that they run in.
         events = self._poller.wait(LONG_AGO if member.news or member.deliveries else self._wakes_at)
         with self.lock:
             if self._is_closing:
@@ -166,7 +166,7 @@ class Engine:
         self._wakes_at = member.next_deadline()
 
     def _hand_out(self) -> None:
-        """News and deliveries, without the lock: handlers may send, and block. Messages to ourselves wait a turn."""
+        """Pass on news and deliveries, without the lock: handlers may send and block. What they cause waits a turn."""
         news, deliveries = self.member.news, self.member.deliveries
         for _ in range(len(news)):
             self.on_news(news.popleft())
@@ -175,7 +175,7 @@ class Engine:
 
     def _end(self) -> None:
         try:
-            self._hand_out()  # what was sent to ourselves before the end
+            self._hand_out()  # our program's last messages to itself
             sockets = self._sockets
             for file in (sockets.datagrams, sockets.discovery, sockets.server, self._thread):
                 self._poller.remove(file)
@@ -194,7 +194,7 @@ class Engine:
         effects = self.member.effects
         while effects:
             effect = effects.popleft()
-            if isinstance(effect, Datagram):  # most are one of these two, and `match` would take longer than they do
+            if isinstance(effect, Datagram):  # most effects are one of these two, and `match` would be slower
                 self._datagrams.send(effect)
             elif isinstance(effect, Write):
                 self._links.write(effect.link, effect.data)
@@ -214,7 +214,7 @@ class Engine:
 
 
 def _choose_beginning(unix_time: bool) -> Shared:
-    """The shared time now, if we lead first. The original counts from the whole second of its start."""
+    """The shared time now, if we are the first to lead. The original counts from the whole second of its start."""
     wall = float(read_wall())
     return Shared(wall if unix_time else wall % 1.0)
 

@@ -1,4 +1,4 @@
-"""Waits for the files of an engine, to the microsecond, and calls the reaction of each that is ready."""
+"""Waits for the files of an engine, with microsecond precision, and calls the reaction of each that is ready."""
 
 import os
 import select
@@ -9,12 +9,12 @@ from gandy.bus.io.spinning import SpinPolicy
 from gandy.clocks import read_monotonic
 from gandy.moments import Monotonic
 
-EVENTS_PER_POLL: Final = 64  # of one poll; Python allocates memory for so many
+EVENTS_PER_POLL: Final = 64  # Python allocates memory for as many at each poll
 LONGEST_WAIT: Final = 60.0  # seconds
-FINE: Final = 0.002  # seconds; epoll counts milliseconds, so a shorter wait is left to select
+FINE: Final = 0.002  # seconds; epoll counts milliseconds, so select does shorter waits
 
-Reaction: TypeAlias = Callable[[int], bool]  # takes epoll's events; True: more than deliveries may have come of them
-Events: TypeAlias = list[tuple[int, int]]  # file number, what epoll says of it
+Reaction: TypeAlias = Callable[[int], bool]  # takes epoll's events; True: there may be more to do than deliveries
+Events: TypeAlias = list[tuple[int, int]]  # file number, epoll's events
 
 
 class File(Protocol):
@@ -46,7 +46,7 @@ class Poller:
         self._epoll.close()
 
     def wait(self, until: Monotonic) -> Events:
-        """What is ready. It may be nothing, also before `until`."""
+        """The files that are ready; perhaps none, even before `until`."""
         seconds = until - read_monotonic()
         if self.spin.until is not None and seconds > 0:
             if events := self._spin(min(self.spin.until, until)):
@@ -61,7 +61,7 @@ class Poller:
     def _spin(self, until: Monotonic) -> Events:
         spin, poll = self.spin, self._epoll.poll
         while not (events := poll(0, EVENTS_PER_POLL)):
-            os.sched_yield()  # the process that is to answer may need this processor
+            os.sched_yield()  # the process that we wait for may need this processor
             if (now := read_monotonic()) >= until:
                 spin.on_missed(now)
                 return events
@@ -69,7 +69,7 @@ class Poller:
         return events
 
     def react(self, events: Events) -> bool:
-        """True if one of the reactions says so."""
+        """Call the reactions. True if any of them returned True."""
         result = False
         for number, event in events:
             react = self._reactions.get(number)

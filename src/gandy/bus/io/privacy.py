@@ -2,7 +2,7 @@
 
 Links are TLS 1.3 between processes that all show the same certificate, made from the ensemble's key. Datagrams are
 sealed one by one: those of discovery for all processes with the key, others for the process at the other end of a link
-and only while there is that link, so that recorded ones are worthless later.
+with keys of that link, so that recorded ones are worthless when it has ended.
 """
 
 import os
@@ -43,21 +43,21 @@ OVERHEAD: Final = 1 + MARK_BYTES + COUNT_BYTES + 16  # bytes that sealing adds t
 
 LINGER: Final = 2.0  # seconds for which datagrams of a link are accepted after its end
 
-WINDOW: Final = 1024  # messages that may overtake one another
+WINDOW: Final = 1024  # datagrams by which one may be overtaken
 
 _CARD: Final = struct.Struct(f"!{MARK_BYTES}s4sH")  # the first bytes on a link: a mark, and where to send datagrams
 _CERTIFICATE_DATES: Final = datetime(2020, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
 
 
 class Window:
-    """The counts that have come: each is accepted once."""
+    """The counts of received datagrams: each is accepted once."""
 
     def __init__(self) -> None:
         self._greatest = 0
         self._seen = 0  # a bit for each of the last WINDOW numbers, the greatest first
 
     def take(self, number: int) -> bool:
-        """False for a count that came before, or that is too old to know."""
+        """False for a count that was received before, or is too old to know."""
         ahead = number - self._greatest
         if ahead > 0:
             self._seen = (self._seen << ahead | 1) & (1 << WINDOW) - 1 if ahead < WINDOW else 1
@@ -105,11 +105,11 @@ class Privacy:
     # Links
 
     def make_session(self, place: Endpoints, is_server: bool) -> "PrivateSession":
-        """For a new connection. `place`: our own, which is sent to the peer."""
+        """The session of a new connection. `place`: our own, which is sent to the peer."""
         return PrivateSession(self, place, self._server_context if is_server else self._client_context, is_server)
 
     def on_card(self, our_mark: bytes, card: bytes) -> PrivatePeer:
-        """The process at the other end of a link may send us datagrams from now on. Raises: ValueError."""
+        """The process at the other end of a link has sent its card: accept its datagrams. Raises: ValueError."""
         mark, ip, port = _CARD.unpack(card)
         if mark == our_mark or mark in self._peers:
             raise ValueError("a mark is used twice")
@@ -119,20 +119,20 @@ class Privacy:
         return peer
 
     def forget(self, peer: PrivatePeer) -> None:
-        """Its link has ended."""
+        """To be called when its link has ended."""
         del self._peers[peer.their_mark]
         self._departed[peer.their_mark] = self._read_clock(), peer
         while len(self._departed) > MAX_DEPARTED_LINKS:
             self._departed.popitem(last=False)
         if self._places[peer.where] is peer:
             del self._places[peer.where]
-            # A link that an attacker forwarded to the wrong process is cut soon; then the right one is used again.
+            # An attacker can forward a link to the wrong process, which is cut soon: use the right one again.
             self._places.update((each.where, each) for each in self._peers.values() if each.where == peer.where)
 
     # Datagrams
 
     def seal(self, data: bytes, where: tuple[str, int] | None) -> bytes:
-        """Discovery for all processes, others for the one at `where`. Empty if there is no link to it."""
+        """Seal discovery for all processes, and others for the one at `where`; empty if there is no link to it."""
         peer = self._places.get(where) if where is not None else None
         if is_discovery(data):
             nonce = secrets.token_bytes(NONCE_BYTES)
@@ -144,7 +144,7 @@ class Privacy:
         return b"%c%b%b%b" % (MESSAGE, peer.our_mark, count, peer.sealing.encrypt(bytes(4) + count, data, None))
 
     def open(self, data: bytes) -> bytes:
-        """The message inside; empty if it is not sealed with our keys, or has come before."""
+        """The message inside; empty if it is not sealed with our keys, or was received before."""
         try:
             if data[0] == MESSAGE:
                 return self._open_message(data)
@@ -166,14 +166,14 @@ class Privacy:
         return opened if peer.window.take(int.from_bytes(count, "big")) else b""
 
     def _find_departed(self, mark: bytes) -> PrivatePeer | None:
-        """A process that sends and leaves: the end of its link may be seen before its last datagram."""
+        """A process whose link has just ended: its last datagram may arrive after that."""
         then, peer = self._departed.get(mark, (LONG_AGO, None))
         return peer if peer is not None and self._read_clock() - then < LINGER else None
 
     # TLS
 
     def _make_contexts(self) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-        """The same key, and so the same certificate, in every process; no program without the key can show it."""
+        """Every process makes the same certificate from the ensemble's key, and accepts no other."""
         key = Ed25519PrivateKey.from_private_bytes(self._derive("certificate"))
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "gandy ensemble")])
         begin, end = _CERTIFICATE_DATES
@@ -204,12 +204,12 @@ class PrivateSession:
         self._tls = TlsSession(context, is_server=is_server)
         self._mark = secrets.token_bytes(MARK_BYTES)
         self._card = _CARD.pack(self._mark, inet_aton(place.ip), place.udp_port)
-        self._read = bytearray()  # of their card
+        self._their_card = bytearray()  # as far as it was received
         self._peer: PrivatePeer | None = None
 
     @property
     def is_known(self) -> bool:
-        """True if the other end has shown the key and sent its card."""
+        """True if the peer has shown the key and sent its card."""
         return self._peer is not None
 
     def begin(self) -> bytes:
@@ -226,14 +226,14 @@ class PrivateSession:
         for piece in self._tls.read() if self._tls.is_open else ():
             yield piece if self._peer is not None else self._read_card(piece)
         if self._tls.is_ended:
-            raise ConnectionError("the other end has left")
+            raise ConnectionError("the peer has left")
 
     def _read_card(self, piece: bytes) -> bytes:
-        self._read += piece
-        if len(self._read) < _CARD.size:
+        self._their_card += piece
+        if len(self._their_card) < _CARD.size:
             return b""
-        self._peer = self._privacy.on_card(self._mark, bytes(self._read[: _CARD.size]))
-        return bytes(self._read[_CARD.size :])
+        self._peer = self._privacy.on_card(self._mark, bytes(self._their_card[: _CARD.size]))
+        return bytes(self._their_card[_CARD.size :])
 
     def seal(self, data: bytes) -> bytes:
         """Raises: SSLError."""
@@ -249,7 +249,7 @@ class PrivateSession:
         return self._tls.data_to_send()
 
     def close(self) -> None:
-        """The link has ended."""
+        """To be called when the link has ended."""
         if self._peer is not None:
             self._privacy.forget(self._peer)
             self._peer = None

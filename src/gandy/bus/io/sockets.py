@@ -11,15 +11,15 @@ from gandy.errors import ConfigError
 
 BACKLOG: Final = 128
 BUFFER_BYTES: Final = 1 << 20  # for datagrams that come while a handler runs
-READS_PER_TURN: Final = 100  # of one socket before the others get their turn
+READS_PER_TURN: Final = 100  # of one socket, before the others get their turn
 READ_BYTES: Final = 1 << 16  # with more, Python maps and unmaps memory for each read
 DATAGRAM_BUFFER: Final = 1 << 16
 
-# Seconds: so a peer whose machine has gone is noticed.
+# Seconds, and a count: by these we notice that a peer's machine has gone.
 KEEPALIVE_IDLE: Final = 5
 KEEPALIVE_INTERVAL: Final = 2
 KEEPALIVE_COUNT: Final = 3
-# The same while data is unacknowledged: then TCP sends no keepalives, and waits for a quarter of an hour by itself.
+# The same while data is unacknowledged: then TCP sends no keepalives, and would wait for a quarter of an hour.
 UNANSWERED_MS: Final = 1000 * (KEEPALIVE_IDLE + KEEPALIVE_INTERVAL * KEEPALIVE_COUNT)
 
 

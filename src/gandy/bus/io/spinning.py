@@ -1,7 +1,7 @@
 """Decides whether a thread polls again at once instead of sleeping.
 
-Waking a thread takes tens of microseconds, and in a dialogue both ends pay that forevery message. So a reader that got
-two messages in quick succession spins for a moment. After a few spins that caught nothing it sleeps again and does not
+Waking a thread takes tens of microseconds, and in a dialogue both ends pay that for every message. So a reader that got
+two messages in quick succession spins for a moment. After a few spins without a message it sleeps again, and does not
 spin for a while: at most a hundredth of a processor is wasted.
 """
 

@@ -1,6 +1,6 @@
-"""The TCP connections of a member: made, accepted, read, written, and closed so that nothing sent is lost.
+"""Makes, accepts, reads, writes and closes the TCP connections of a member, so that nothing sent is lost.
 
-In a private ensemble each of them speaks TLS, and the member hears of a connection when its peer has shown the key.
+In a private ensemble each of them speaks TLS, and the member learns of a connection when its peer has shown the key.
 """
 
 import logging
@@ -35,12 +35,12 @@ class TcpLink:
         self.socket = sock
         self.is_open = is_open
         self.session = session  # of a private ensemble
-        self.is_unreported = False  # we connected, and the member does not know yet that we succeeded
+        self.is_unreported = False  # we connected, and the member does not know yet
         self.unsent = bytearray()
 
 
 class TcpLinks:
-    """The TCP side of an engine, which holds its lock around all but `leave` and `close`."""
+    """The TCP side of an engine, which holds its lock during every method but `leave` and `close`."""
 
     def __init__(self, sockets: Sockets, member: Member, poller: Poller, privacy: "Privacy | None") -> None:
         self._server = sockets.server
@@ -49,7 +49,7 @@ class TcpLinks:
         self._poller = poller
         self._privacy = privacy
         self._links: dict[int, TcpLink] = {}
-        self._is_full = False  # this process has as many files as it may
+        self._is_full = False  # this process cannot open more files
 
     def __len__(self) -> int:
         return len(self._links)
@@ -59,7 +59,7 @@ class TcpLinks:
             try:
                 sock, _ = self._server.accept()
             except OSError as error:
-                if error.errno in (EMFILE, ENFILE):  # connections left in the queue would wake us forever
+                if error.errno in (EMFILE, ENFILE):  # connections left in the queue would wake us again and again
                     self._is_full = True
                     self._poller.modify(self._server, 0)
                 break
@@ -67,7 +67,7 @@ class TcpLinks:
         return True
 
     def maybe_accept_again(self) -> None:
-        """A while has passed: there may be room for files again."""
+        """After a while, this process may be able to open files again."""
         if self._is_full:
             self._is_full = False
             self._poller.modify(self._server, select.EPOLLIN)
@@ -87,7 +87,7 @@ class TcpLinks:
             self._put(link, data if link.session is None else link.session.seal(data))
 
     def drop(self, number: int) -> None:
-        """Close it without a word to the member."""
+        """Close a connection without calling the member."""
         link = self._links.pop(number, None)
         if link is not None:
             if link.session is not None:
@@ -115,7 +115,7 @@ class TcpLinks:
     # Reading
 
     def _on_event(self, link: TcpLink, event: int) -> bool:
-        """True if more than deliveries came of it."""
+        """True if the engine must do more than hand out deliveries."""
         if event == select.EPOLLIN and link.is_open:
             return self._read(link)
         if not link.is_open:
@@ -151,7 +151,7 @@ class TcpLinks:
             if not data:
                 self._lose(link)
                 return True
-            if link.session is None or link.session.is_known:  # strangers must not keep us spinning
+            if link.session is None or link.session.is_known:  # programs without the key must not keep us spinning
                 self._poller.spin.on_message(read_monotonic())
             if link.session is not None:
                 result |= self._read_private(link, link.session, data)
@@ -171,7 +171,7 @@ class TcpLinks:
                     member.links.on_connected(link.number, read_monotonic())
                 if plain and not member.links.on_data(link.number, plain, read_monotonic()):
                     result = True
-        except (OSError, ValueError) as error:  # OpenSSL's errors are OSErrors; it may want to send an alert
+        except (OSError, ValueError) as error:  # OpenSSL's errors are OSErrors; there may be an alert to send
             log.debug("a link is cut: %s", error)
             self._put(link, session.data_to_send())
             self._lose(link)
@@ -182,7 +182,7 @@ class TcpLinks:
     # Writing
 
     def _put(self, link: TcpLink, data: bytes) -> None:
-        """Send these bytes as they are."""
+        """Send bytes as they are, without sealing them."""
         if not data:  # most of what TLS receives needs no answer
             return
         sent = 0
@@ -190,7 +190,7 @@ class TcpLinks:
             try:
                 sent = link.socket.send(data)
             except OSError as error:
-                log.debug("the next read will notice what is wrong: %s", error)
+                log.debug("cannot send; the next read will find the cause: %s", error)
         if sent < len(data):
             link.unsent += data[sent:]
             if len(link.unsent) > MAX_UNSENT_BYTES:
@@ -212,9 +212,9 @@ class TcpLinks:
     # Leaving
 
     def leave(self) -> None:
-        """Send what is left, and let the peers see the end.
+        """Send what is left, and wait until the peers have closed their ends.
 
-        A socket that is closed with something unread is reset: then its peer may lose what was sent before, and libo2
+        Closing a socket with unread bytes resets the connection: then the peer may lose what we sent before, and libo2
         does not notice the loss at all.
         """
         for link in list(self._links.values()):
@@ -251,6 +251,6 @@ class TcpLinks:
             link.unsent += link.session.end()
             link.session.close()
         if not link.unsent:
-            with suppress(OSError):  # the peer was faster
+            with suppress(OSError):  # the peer has closed it already
                 link.socket.shutdown(socket.SHUT_WR)
         self._watch(link)

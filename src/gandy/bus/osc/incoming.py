@@ -1,4 +1,4 @@
-"""From OSC programs to a service of the bus, in any process that offers it."""
+"""Passes messages of OSC programs to a service of the bus, in any process that offers it."""
 
 import socket
 from functools import partial
@@ -22,13 +22,13 @@ BACKLOG: Final = 16
 
 
 class OscIn(OscBridge):
-    """Listens at `port`, and sends messages to /a/b on to /service/a/b. `close` it to stop."""
+    """Listens at `port`, and passes messages to /a/b on to /service/a/b. `close` it to stop."""
 
     def __init__(self, service: str, host: str, port: int, thread: OscThread, is_tcp: bool) -> None:
         """Raises: ConfigError, LinkError."""
         super().__init__(service, thread)
         check_service(service)
-        self._streams: dict[socket.socket, Framer | SlipFramer | None] = {}  # None: nothing has come yet
+        self._streams: dict[socket.socket, Framer | SlipFramer | None] = {}  # None: nothing received yet
         self._socket = _bind(find_host(host, thread.insecure), port, is_tcp)
         self.port: int = self._socket.getsockname()[1]
         try:
@@ -106,7 +106,7 @@ class OscIn(OscBridge):
     def _open(
         self, element: osc.OscMessage | osc.OscBundle, due: Wall, clocks: Clocks, member: Member, now: Monotonic
     ) -> None:
-        """`due`: 0.0 is at once. A bundle within another is never due before that one."""
+        """`due`: 0.0 means at once. A bundle within another is never due before that one."""
         if isinstance(element, osc.OscMessage):
             self._send(element, due, clocks, member, now)
             return

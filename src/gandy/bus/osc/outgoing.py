@@ -1,4 +1,4 @@
-"""From a service of ours to an OSC program. It sends no bundles."""
+"""Passes messages of a service of ours to an OSC program. It sends no bundles."""
 
 import socket
 from contextlib import suppress
@@ -25,7 +25,7 @@ LINGER_SECONDS: Final = 1.0  # when we close, to send what is left
 
 
 class OscOut(OscBridge):
-    """A service of ours whose messages go on to an OSC program by UDP. `close` it to stop offering it."""
+    """Offers a service whose messages go to an OSC program by UDP. `close` it to stop offering it."""
 
     def __init__(self, service: str, host: str, port: int, thread: OscThread) -> None:
         """Raises: ConfigError, LinkError."""
@@ -91,7 +91,7 @@ def _offer(service: str, handler: Handler, member: Member, now: Monotonic) -> No
 
 
 class OscTcpOut(OscOut):
-    """The same by TCP, with a length before each message. Without a connection messages are dropped, not kept."""
+    """The same by TCP, with a length before each message. Messages are dropped while there is no connection."""
 
     def _connect(self) -> None:
         self._link: socket.socket | None = None

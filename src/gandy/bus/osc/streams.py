@@ -1,4 +1,4 @@
-"""Where OSC messages begin and end on TCP: lengths (OSC 1.0) or SLIP (OSC 1.1)."""
+"""Splits a TCP stream into OSC messages: by lengths (OSC 1.0) or by SLIP (OSC 1.1)."""
 
 from typing import Final
 

@@ -1,6 +1,6 @@
 """The thread that serves all OSC sockets of an ensemble, and what both directions of an OSC bridge have in common.
 
-It starts with the first socket that must be waited for, and ends with the ensemble.
+The thread starts with the first socket that must be watched, and ends with the ensemble.
 """
 
 import logging
@@ -19,13 +19,13 @@ from gandy.poll_thread import PollThread
 
 log = logging.getLogger("gandy.bus")
 
-PAUSE: Final = 0.01  # seconds between two looks at handlers that are behind
+PAUSE: Final = 0.01  # seconds between two checks whether handlers have caught up
 
 React: TypeAlias = Callable[[int], None]
 
 
 class OscThread:
-    """Waits for sockets, and reacts to them one after the other. Hold `lock` to touch any of them."""
+    """Watches sockets, and calls their reactions one after the other. Hold `lock` to use any of them."""
 
     def __init__(self, engine: Engine, insecure: bool) -> None:
         self.engine = engine
@@ -49,7 +49,7 @@ class OscThread:
                 self._bridges.remove(bridge)
 
     def close(self) -> None:
-        """Close all bridges; each has a moment to send what it holds."""
+        """Close all bridges; each has a moment to send what is left."""
         with self.lock:
             self._is_closing = True
             bridges = list(self._bridges)
@@ -96,18 +96,18 @@ class OscThread:
         try:
             react(events)
         except LinkError:
-            pass  # the ensemble is closed, and in a moment so is this
+            pass  # the ensemble is closed, and will close this thread in a moment
         except Exception:  # the other sockets must go on
             log.exception("the OSC side of the bus has a bug and continues")
 
     def _wait_for_handlers(self) -> None:
-        """Then a program that sends faster than they run fills the system's buffers, and not our memory."""
+        """Wait while handlers are behind: a program that sends too fast then fills the system's buffers, not ours."""
         while len(self.engine.member.deliveries) > MAX_WAITING_DELIVERIES and not self._is_closing:
             time.sleep(PAUSE)
 
 
 class OscBridge:
-    """Between OSC and a service. `dropped`: how many messages were dropped, by reason."""
+    """Connects OSC with a service. `dropped`: how many messages were dropped, by reason."""
 
     def __init__(self, service: str, thread: OscThread) -> None:
         self.service = service
@@ -126,7 +126,7 @@ class OscBridge:
 
 
 def find_host(host: str, insecure: bool) -> str:
-    """Its IP. Raises: ConfigError, also where it is on the network and the ensemble is not insecure."""
+    """The host's IP. Raises: ConfigError: unknown, or on another machine while the ensemble is not insecure."""
     try:
         ip = socket.gethostbyname(host) if host else "0.0.0.0"  # noqa: S104 - it is refused just below
     except OSError as error:

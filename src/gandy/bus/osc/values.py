@@ -11,7 +11,7 @@ from gandy.moments import Shared, Wall
 
 
 def to_osc(types: str, args: tuple[Any, ...], to_tag: Callable[[Shared], int]) -> tuple[str, tuple[Any, ...]]:
-    """Types and values of the bus as OSC has them. `to_tag`: from a shared time to a time tag, and may raise."""
+    """Convert types and values of the bus to those of OSC. `to_tag` makes a time tag of a shared time, or raises."""
     if not _ONLY_BUS.intersection(types):
         return types, args
     codes, values = _convert_all(parse_types(types), args, partial(_to_osc, to_tag))
@@ -19,7 +19,7 @@ def to_osc(types: str, args: tuple[Any, ...], to_tag: Callable[[Shared], int]) -
 
 
 def from_osc(types: str, args: tuple[Any, ...], to_shared: Callable[[int], Shared]) -> tuple[str, tuple[Any, ...]]:
-    """The other way round. `to_shared`: from a time tag to a shared time, and may raise."""
+    """Convert types and values of OSC to those of the bus. `to_shared` makes a shared time of a time tag, or raises."""
     if not _ONLY_OSC.intersection(types):
         return types, args
     codes, values = _convert_all(parse_types(types, _OSC_CODES, frozenset()), args, partial(_from_osc, to_shared))
@@ -69,7 +69,7 @@ class Clocks(NamedTuple):
     shared: Shared | None  # None: it is not known
 
     def to_shared(self, wall: Wall) -> Shared:
-        """0.0 is at once for both. Raises: NoClock."""
+        """0.0 means at once for both clocks. Raises: NoClock."""
         return self._get_shared() + (wall - self.wall) if wall else AT_ONCE
 
     def to_wall(self, shared: Shared) -> Wall:

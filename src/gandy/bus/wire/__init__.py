@@ -1,1 +1,1 @@
-"""The bytes of the bus and of OSC. No sockets, no memory."""
+"""The bytes of the bus and of OSC: encoders and decoders, without sockets and without state."""

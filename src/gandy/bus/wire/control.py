@@ -1,11 +1,11 @@
 """The control messages of the bus in each dialect: identity, services, the clock (docs/protocol/bus.md).
 
-Whether a message is meant for us is not checked here: of its address only the path after the service is read.
+Callers check whether a message is for them: only the path after the service is read here.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -27,7 +27,7 @@ class Discovery(Struct, frozen=True):
     tcp_port: int
     discovery_port: int
     is_hub: bool = False
-    order: Order = "<"  # of everything that the sender sends; ours is that of the dialect
+    order: Order = "<"  # byte order of everything that the sender sends; ours is that of the dialect
 
     @property
     def process(self) -> str:
@@ -36,7 +36,7 @@ class Discovery(Struct, frozen=True):
 
 
 class Init(Struct, frozen=True):
-    """The first message on a link, in both directions: its sender, and whether that one knows the time."""
+    """The first message on a link, in both directions: its sender, and whether the sender knows the time."""
 
     ip: str
     tcp_port: int
@@ -51,21 +51,12 @@ class Init(Struct, frozen=True):
         return f"{self.ip}:{self.tcp_port}"
 
 
-class Tap(NamedTuple):
-    """A service that gets a copy of every message to another one (1.1)."""
-
-    tapper: str
-    tappee: str
-
-
 class Services(Struct, frozen=True):
     """Services that a process offers from now on, and that it no longer offers."""
 
     process: str
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
-    taps: tuple[Tap, ...] = ()
-    untaps: tuple[Tap, ...] = ()
 
 
 class ClockSynced(Struct, frozen=True):
@@ -97,17 +88,17 @@ Control = Services | ClockSynced | ClockRequest | ClockReply
 
 
 def make_first_services(process: str, services: Iterable[str], dialect: Dialect) -> Services:
-    """What a process announces on a new link."""
+    """The services that a process announces on a new link."""
     itself = (process,) if dialect.announces_itself else ()
     return Services(process, (*itself, *services))
 
 
 def make_clock_request(serial: int, process: str) -> ClockRequest:
-    """`process`: the one that asks."""
+    """`process`: the one that sends it."""
     return ClockRequest(serial, f"!{process}/cs")
 
 
-# Encoding. Raises: ValueError, for what cannot be encoded.
+# Encoding. Raises: ValueError: a value cannot be encoded.
 
 
 def encode_discovery(discovery: Discovery, dialect: Dialect) -> bytes:
@@ -119,16 +110,13 @@ def encode_init(init: Init, peer: str, dialect: Dialect) -> bytes:
 
 
 def encode_services(services: Services, peer: str, dialect: Dialect) -> list[bytes]:
-    """One message or, where removals have messages of their own, several. Only 1.1 has taps."""
+    """One message or, if removals have messages of their own, several."""
     rows = [(name, True, "") for name in services.added]
     removals: list[BusMessage] = []
     if dialect.removes_by_services:
         rows += [(name, False, "") for name in services.removed]
     else:
         removals = [BusMessage(AT_ONCE, f"!{peer}/sd", "ss", (services.process, name)) for name in services.removed]
-    if dialect.has_taps:
-        rows += [(tapper, True, tappee) for tapper, tappee in services.taps]
-        rows += [(tapper, False, tappee) for tapper, tappee in services.untaps]
     first = [_make_services(services.process, rows, peer, dialect)] if rows or not removals else []
     return [encode_message(message, dialect.order) for message in first + removals]
 
@@ -175,7 +163,7 @@ def decode_discovery(data: bytes, dialect: Dialect) -> Discovery:
 
 
 def decode_init(data: bytes, dialect: Dialect) -> Init:
-    """The first message of a link. All that follow are in its byte order."""
+    """The first message of a link. All later ones have its byte order."""
     address, fields = _decode_shape(data, dialect.init, dialect)
     is_init = address == dialect.get_init_address("") if dialect.inits_local_service else address.endswith("/in")
     _check(address[0] == "!" and is_init, "no init message")
@@ -185,7 +173,7 @@ def decode_init(data: bytes, dialect: Dialect) -> Init:
 
 
 def decode_control(message: BusMessage, dialect: Dialect) -> Control | None:
-    """Any later message to _cs, _o2 or the name of the process. None for an unknown path, which is no error."""
+    """Any later message to _cs, _o2 or the name of the process. None for an unknown path, which is not an error."""
     service, _, path = message.address[1:].partition("/")
     match path:
         case "sv":
@@ -222,19 +210,16 @@ def _decode_services(message: BusMessage, dialect: Dialect) -> Services:
     _check(types == "s" + dialect.service_types * count, "services in another form")
     process, *rest = message.args
     defaults: Sequence[Any] = (True, "")[width - 1 :]  # if the dialect does not have them
-    rows: dict[tuple[str, str], bool] = {}
+    is_offered: dict[str, bool] = {}
     for at in range(0, len(rest), width):
         name, is_there, tappee = [*rest[at : at + width], *defaults]
         _check(is_name(name) and (not tappee or is_name(tappee)), f"a service of the name {name[:40]!r}")
-        rows[name, tappee] = is_there  # of a name that comes twice, the last counts
+        if not tappee:  # a tap gets copies of messages to another service; gandy has none, and ignores them
+            is_offered[name] = is_there  # if a name comes twice, the last one counts
     _check(is_process(process), f"services of {process[:40]!r}")
-    return Services(
-        process,
-        tuple([name for (name, tappee), is_there in rows.items() if is_there and not tappee]),
-        tuple([name for (name, tappee), is_there in rows.items() if not is_there and not tappee]),
-        tuple([Tap(*row) for row, is_there in rows.items() if is_there and row[1]]),
-        tuple([Tap(*row) for row, is_there in rows.items() if not is_there and row[1]]),
-    )
+    added = [name for name, is_there in is_offered.items() if is_there]
+    removed = [name for name, is_there in is_offered.items() if not is_there]
+    return Services(process, tuple(added), tuple(removed))
 
 
 def _decode_removal(message: BusMessage) -> Services:

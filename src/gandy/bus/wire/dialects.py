@@ -1,4 +1,4 @@
-"""How the generations of the bus differ on the wire, in one table. No other module asks which one it speaks.
+"""How the generations of the bus differ on the wire, in one table. No other module compares their names.
 
 docs/protocol/bus.md describes 2016. 1.0 is of 2017; 1.1 is of 2019, and is Debian's libo2. They do not understand one
 another.
@@ -32,21 +32,17 @@ class Dialect(NamedTuple):
     """One generation."""
 
     name: DialectName
-    order: Order  # byte order of all that we send; in 2016 it may be either, but most programs understand only this one
+    order: Order  # byte order of all that we send; 2016 allows either, but most programs understand only this one
     ports: tuple[int, ...]  # of discovery; a process takes the first free one
     sends_to_all_ports: bool  # else only to those up to its own
     higher_connects: bool  # to the lower name; else the lower to the higher
     inits_local_service: bool  # init goes to !_o2/in only; else to !<peer>/in, and both are read
-    discovery: Shape  # with "order", all that the sender sends is in its own byte order
+    discovery: Shape  # its field "order" says in which byte order the sender sends everything
     init: Shape
-    service_types: str  # of each service in /sv: name, whether it is offered, which service it taps
+    service_types: str  # for each service in /sv: its name, whether it is offered, and which service it taps
     announces_itself: bool  # the first /sv has the process's own name among its services
-    removes_by_services: bool  # in /sv, by F; else by /sd, which the original documents and does not read
+    removes_by_services: bool  # in /sv, by F; else by /sd, which the original documents but does not read
     reads_sync_of_init: bool  # else the process that connects must send /cs/cs as well
-
-    @property
-    def has_taps(self) -> bool:
-        return len(self.service_types) == 3
 
     def connects(self, ours: str, theirs: str) -> bool:
         """True if we connect to them; else they connect to us."""
@@ -55,7 +51,7 @@ class Dialect(NamedTuple):
     def list_targets(self, own_port: int) -> tuple[int, ...]:
         """The ports to which a process at this one sends discovery messages, in turn."""
         if self.sends_to_all_ports:
-            return self.ports[1:] + self.ports[:1]  # the original begins with the second
+            return self.ports[1:] + self.ports[:1]  # the original begins with the second port
         return self.ports[: self.ports.index(own_port) + 1]
 
     def get_init_address(self, peer: str) -> str:

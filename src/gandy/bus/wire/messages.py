@@ -44,7 +44,7 @@ class BusMessage(NamedTuple):
 
 
 class BusBundle(NamedTuple):
-    """Messages for a service at one time. Each of them has a time of its own too."""
+    """Messages to a service for one time. Each of them also has a time of its own."""
 
     time: Shared
     service: str
@@ -60,7 +60,7 @@ def make_message(address: str, values: Sequence[Any], types: str | None = None, 
 
 
 def encode_message(message: BusMessage, order: Order) -> bytes:
-    """Raises: ValueError, for what cannot be encoded."""
+    """Raises: ValueError: it cannot be encoded."""
     time, address, types, args = message
     return draft(address, types, order).encode(time, args)
 
@@ -75,12 +75,12 @@ class Draft(msgspec.Struct, frozen=True):
     pack: Callable[..., bytes] | None  # of all arguments, if they are nothing but numbers
 
     def encode(self, time: Shared, args: Sequence[Any]) -> bytes:
-        """Raises: ValueError, for what cannot be encoded."""
+        """Raises: ValueError: the time or an argument cannot be encoded."""
         if self.pack is not None and not time:
             try:
                 return self.begin + self.pack(*args)
             except (struct.error, OverflowError, TypeError):
-                pass  # the slow way below explains what does not fit
+                pass  # the slow way below raises an error that explains what does not fit
         when = _encode_time(time, self.order) if time else UNTIMED
         data = when + self.head + _CODECS[self.order].write(self.writing, args)
         if len(data) > MAX_BUS_MESSAGE:
@@ -89,7 +89,7 @@ class Draft(msgspec.Struct, frozen=True):
 
 
 def draft(address: str, types: str, order: Order) -> Draft:
-    """Raises: ValueError, for what cannot be encoded."""
+    """Raises: ValueError: the address or the types cannot be encoded."""
     writing = _CODECS[order].find_writing(types)
     head = _encode_address(address) + writing.head
     pack = None if writing.numbers is None else writing.numbers.pack
@@ -130,7 +130,7 @@ def find_reading(data: bytes, at: int, order: Order) -> tuple[Reading, int]:
 
 
 def find_args(data: bytes) -> int:
-    """Where the arguments of a message begin. Nothing is checked: for an invalid message it may be anywhere."""
+    """Where the arguments of a message begin. Nothing is checked: for an invalid message it may be any number."""
     return data.find(0, data.find(0, _TIME_BYTES) + 4 & -4) + 4 & -4
 
 
@@ -144,43 +144,13 @@ def _encode_time(time: Shared, order: Order) -> bytes:
 def _encode_address(address: str) -> bytes:
     if address[:1] not in ("/", "!"):
         raise ValueError(f"an address begins with / or !: {address[:40]!r}")
-    return _encode_path(address)
-
-
-def _encode_path(path: str) -> bytes:
-    data = write_text(path)
+    data = write_text(address)
     if len(data) > MAX_ADDRESS + 1:
-        raise ValueError(f"an address of more than {MAX_ADDRESS:,} bytes: {path[:40]!r}..")
+        raise ValueError(f"an address of more than {MAX_ADDRESS:,} bytes: {address[:40]!r}..")
     return data
 
 
-# Bundles
-
-
-def encode(element: BusMessage | BusBundle, order: Order) -> bytes:
-    """Raises: ValueError."""
-    return encode_message(element, order) if isinstance(element, BusMessage) else encode_bundle(element, order)
-
-
-def encode_bundle(bundle: BusBundle, order: Order) -> bytes:
-    """Raises: ValueError."""
-    if _count_elements(bundle, 1) > MAX_ELEMENTS:
-        raise ValueError(f"a bundle of more than {MAX_ELEMENTS:,} messages")
-    parts = [_encode_time(bundle.time, order), _encode_path("#" + bundle.service)]
-    for element in bundle.elements:
-        data = encode(element, order)
-        parts += (_SIZES[order].pack(len(data)), data)
-    data = b"".join(parts)
-    if len(data) > MAX_BUS_MESSAGE:
-        raise ValueError(f"a bundle of {len(data):,} bytes, the limit is {MAX_BUS_MESSAGE:,}")
-    return data
-
-
-def _count_elements(bundle: BusBundle, depth: int) -> int:
-    if depth > MAX_BUNDLE_DEPTH:
-        raise ValueError(f"more than {MAX_BUNDLE_DEPTH} bundles within bundles")
-    inner = [_count_elements(element, depth + 1) for element in bundle.elements if isinstance(element, BusBundle)]
-    return len(bundle.elements) + sum(inner)
+# Bundles. gandy sends none.
 
 
 def decode(data: bytes, order: Order) -> BusMessage | BusBundle:
@@ -255,9 +225,9 @@ class Framer:
         self._position = 0
 
     def next_message(self) -> bytes | None:
-        """The next message, or None until more bytes come. A claimed length costs no memory.
+        """The next message, or None until more bytes come. No memory is allocated for a length that is only claimed.
 
-        Raises: RemoteProtocolError, when one is too long; all messages before it were returned.
+        Raises: RemoteProtocolError: the next one is too long.
         """
         buffer, begin = self._buffer, self._position + 4
         if begin > len(buffer):

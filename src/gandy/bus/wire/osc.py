@@ -1,27 +1,27 @@
-"""OSC 1.0, which many music programs speak: messages and bundles, big-endian; times are NTP's.
+"""The bytes of OSC 1.0, which many music programs speak: messages and bundles, big-endian, with times as in NTP.
 
     message: address, padded | types, padded | arguments
     bundle:  "#bundle" | time | { int32 length | message or bundle }*
 
 Its types are those of the bus, but t is a time tag, r is a color of 4 bytes, and there is no B and no vector. On TCP it
-has the frames of the bus.
+has the frames of the bus. Bundles are only decoded: gandy sends none.
 """
 
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
-from gandy.bus.limits import MAX_ADDRESS, MAX_BUNDLE_DEPTH, MAX_BUS_MESSAGE, MAX_ELEMENTS
+from gandy.bus.limits import MAX_ADDRESS, MAX_BUS_MESSAGE
 from gandy.bus.wire.messages import Elements
 from gandy.bus.wire.types import CODES
 from gandy.bus.wire.values import NUMBERS, Codec, write_text
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.moments import Wall
 
-IMMEDIATELY: Final = 1  # the time tag for at once
+IMMEDIATELY: Final = 1  # the time tag for "at once"
 
 _BUNDLE: Final = b"#bundle\0"
 _TAG: Final = Struct(">Q")
-_SIZE: Final = Struct(">I")
+
 _CODEC: Final = Codec(">", {**NUMBERS, "t": "Q"}, CODES - {"B"} | {"r"}, frozenset())
 
 # NTP counts seconds from 1900 and wraps in 2036: a tag that looks like a time before 1968 is after that.
@@ -46,35 +46,12 @@ class OscBundle(NamedTuple):
     elements: tuple["OscMessage | OscBundle", ...] = ()
 
 
-def encode(element: OscMessage | OscBundle) -> bytes:
+def encode(message: OscMessage) -> bytes:
     """Raises: ValueError."""
-    count, depth = _measure(element)
-    if depth > MAX_BUNDLE_DEPTH or count > MAX_ELEMENTS:
-        raise ValueError(f"{count:,} messages in {depth} bundles, the limit is {MAX_ELEMENTS:,} in {MAX_BUNDLE_DEPTH}")
-    data = _encode(element)
+    data = _encode_address(message.address) + _CODEC.encode_args(message.types, message.args)
     if len(data) > MAX_BUS_MESSAGE:
         raise ValueError(f"a message of {len(data):,} bytes, the limit is {MAX_BUS_MESSAGE:,}")
     return data
-
-
-def _measure(element: OscMessage | OscBundle) -> tuple[int, int]:
-    """The number of elements in it, and its depth."""
-    if isinstance(element, OscMessage):
-        return 0, 0
-    inner = [_measure(one) for one in element.elements]
-    return len(inner) + sum(count for count, _ in inner), 1 + max((depth for _, depth in inner), default=0)
-
-
-def _encode(element: OscMessage | OscBundle) -> bytes:
-    if isinstance(element, OscMessage):
-        return _encode_address(element.address) + _CODEC.encode_args(element.types, element.args)
-    if not 0 <= element.time < 1 << 64:
-        raise ValueError(f"a time tag has 64 bits: {element.time}")
-    parts = [_BUNDLE, _TAG.pack(element.time)]
-    for inner in element.elements:
-        data = _encode(inner)
-        parts += (_SIZE.pack(len(data)), data)
-    return b"".join(parts)
 
 
 def _encode_address(address: str) -> bytes:
@@ -97,7 +74,8 @@ def _decode(data: bytes, elements: Elements, depth: int) -> OscMessage | OscBund
     if len(data) < 16:
         raise RemoteProtocolError("a bundle is cut off", ErrorCode.BAD_PAYLOAD)
     (time,) = _TAG.unpack_from(data, len(_BUNDLE))
-    return OscBundle(time, tuple([_decode(one, elements, depth + 1) for one in elements.cut(data, 16, depth)]))
+    inner = [_decode(element, elements, depth + 1) for element in elements.cut(data, 16, depth)]
+    return OscBundle(time, tuple(inner))
 
 
 def _decode_message(data: bytes) -> OscMessage:
@@ -106,7 +84,7 @@ def _decode_message(data: bytes) -> OscMessage:
         raise RemoteProtocolError("a message without an address", ErrorCode.BAD_PAYLOAD)
     address = data[:end].decode("utf-8", "surrogateescape")
     at = end + 4 & -4
-    if at == len(data):  # old programs send no types where there are no arguments
+    if at == len(data):  # old programs send no types if there are no arguments
         return OscMessage(address)
     return OscMessage(address, *_CODEC.decode_args(data, at))
 
@@ -115,20 +93,19 @@ def _decode_message(data: bytes) -> OscMessage:
 
 
 def wall_to_tag(wall: Wall) -> int:
-    """A time tag for seconds since 1970; 0.0 is at once, as on the bus. Raises: ValueError."""
+    """A time tag for seconds since 1970; 0.0 means at once, as on the bus. Raises: ValueError."""
     seconds = float(wall)
     if seconds == 0.0:
         return IMMEDIATELY
     if not _FIRST_SECOND <= seconds < _LAST_SECOND + 1:
         raise ValueError(f"no time between 1968 and 2104: {seconds}")
     whole = int(seconds // 1)
-    return ((whole + _EPOCH << 32) + int((seconds - whole) * _ERA)) % (
-        1 << 64
-    )  # a little less than 0 has a fraction of 1
+    tag = (whole + _EPOCH << 32) + int((seconds - whole) * _ERA)
+    return tag % (1 << 64)  # the fraction of a number just below 0 is rounded to 1
 
 
 def tag_to_wall(tag: int) -> Wall:
-    """The other way round. The tag 0 means at once too: no program means 1900."""
+    """Seconds since 1970 for a time tag; 0.0 means at once. So does the tag 0: no program means 1900."""
     if tag <= IMMEDIATELY:
         return Wall(0.0)
     seconds = (tag >> 32) - _EPOCH

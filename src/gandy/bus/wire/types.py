@@ -1,4 +1,4 @@
-"""Type strings of the bus: what each code stands for, and the string for given values.
+"""Type strings of the bus: parses them, formats them, and infers them from values.
 
 i h f d t numbers   s S text   c character   m MIDI   b bytes   B T F bool   N None   I infinitum
 [..] an array: a list   v and one of i h f d, a vector: a tuple of numbers
@@ -13,7 +13,7 @@ from gandy.bus.limits import MAX_NESTING, MAX_TYPES
 CODES: Final = frozenset("ihfdtsScmbBTFNI")
 VECTOR_CODES: Final = frozenset("ihfd")
 
-INT_END: Final = 2**31  # the first number above the range of i; the least in it is -2**31
+INT_END: Final = 2**31  # the first number above the range of i, which begins at -2**31
 LONG_END: Final = 2**63  # the same for h
 
 

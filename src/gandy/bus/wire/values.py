@@ -19,7 +19,7 @@ from gandy.errors import ErrorCode, RemoteProtocolError
 
 Order = Literal["<", ">"]
 
-# Type strings whose readers and writers are kept; peers choose them, so both numbers are small.
+# Type strings whose readers and writers are cached; peers choose them, so both numbers are small.
 CACHED_TYPES: Final = 256
 CACHED_LENGTH: Final = 32  # characters of each
 
@@ -64,12 +64,12 @@ class Reading(NamedTuple):
 
 
 class Writing(NamedTuple):
-    """How to write them."""
+    """How to write the arguments of a type string."""
 
     head: bytes  # the type string itself
     items: tuple[Item, ...]
     numbers: Struct | None
-    writers: tuple[tuple[int, int, Writer], ...]  # first argument, the one after the last, and their writer
+    writers: tuple[tuple[int, int, Writer], ...]  # the first argument, the one after the last, and their writer
 
 
 class Codec:
@@ -127,7 +127,7 @@ class Codec:
         return reading.types, reading.read(data, begin)
 
     def find_reading(self, data: bytes, at: int) -> tuple[Reading, int]:
-        """For the type string at `at`, and where its arguments begin. Raises: RemoteProtocolError."""
+        """The reading of the type string at `at`, and where its arguments begin. Raises: RemoteProtocolError."""
         end = data.find(0, at)
         if end < 0 or data[at] != _COMMA:
             raise RemoteProtocolError("a message without a type string", ErrorCode.BAD_PAYLOAD)
@@ -248,7 +248,7 @@ def make_readers(order: Order) -> dict[str, Reader]:
 
 
 def read_text(data: bytes, at: int, args: list[Any]) -> int:
-    """Bytes that are no UTF-8 become surrogates, and are encoded again as the same bytes."""
+    """Bytes that are not UTF-8 become surrogates, which are encoded as the same bytes again."""
     end = data.find(0, at)
     if end < 0:
         raise _cut_off()

@@ -1,6 +1,7 @@
 """What comes to our services, now or at its time."""
 
 import pytest
+from tests.bundles import encode_element
 from tests.ensembles import START, Band, accept, listen, make_member, take_effects, take_heard
 
 from gandy.bus.core import local_services
@@ -8,7 +9,7 @@ from gandy.bus.core.coercion import Handler
 from gandy.bus.core.member import Member
 from gandy.bus.core.schedule import Schedule
 from gandy.bus.limits import HORIZON, MAX_ROUTE_HEAD
-from gandy.bus.wire.messages import BusBundle, BusMessage, encode, frame
+from gandy.bus.wire.messages import BusBundle, BusMessage, frame
 from gandy.errors import ConfigError, NoClock, NotScheduled
 
 LEADS_AT = START + 2.0  # and the shared time is 2.0
@@ -23,7 +24,7 @@ def leader() -> Member:
 
 
 def say(member: Member, message: BusMessage | BusBundle, now: float = LEADS_AT) -> None:
-    member.on_datagram(encode(message, member.dialect.order), "10.0.0.2", now)
+    member.on_datagram(encode_element(message, member.dialect.order), "10.0.0.2", now)
 
 
 def test_a_message_is_delivered_to_each_handler_that_it_fits() -> None:
@@ -107,7 +108,7 @@ def test_our_own_program_cannot_fill_the_memory(monkeypatch: pytest.MonkeyPatch)
 
 def hit(member: Member, *args: int) -> bool:
     """Whether it went where one went before."""
-    data = encode(BusMessage(0.0, "/drum/hit", "i" * len(args), args), member.dialect.order)
+    data = encode_element(BusMessage(0.0, "/drum/hit", "i" * len(args), args), member.dialect.order)
     return member.on_datagram(data, "10.0.0.2", START)
 
 
@@ -123,7 +124,7 @@ def test_over_a_link_it_is_the_same() -> None:
     member = make_member()
     listen(member, "drum", "/hit", "i")
     link = accept(member, 6000)
-    data = frame(encode(BusMessage(0.0, "/drum/hit", "i", (1,)), member.dialect.order))
+    data = frame(encode_element(BusMessage(0.0, "/drum/hit", "i", (1,)), member.dialect.order))
     assert [member.links.on_data(link, data, START), member.links.on_data(link, data * 2, START)] == [False, True]
     assert take_heard(member) == [("/drum/hit", (1,))] * 3
     assert not member.links.on_data(link, frame(b"nonsense"), START)
@@ -147,7 +148,7 @@ def test_arguments_are_checked_each_time() -> None:
     member = make_member()
     listen(member, "drum", "/hit", "i")
     hit(member, 1)
-    data = encode(BusMessage(0.0, "/drum/hit", "i", (1,)), member.dialect.order)
+    data = encode_element(BusMessage(0.0, "/drum/hit", "i", (1,)), member.dialect.order)
     assert member.on_datagram(data[:-1], "10.0.0.2", START)
     assert member.on_datagram(data + b"x", "10.0.0.2", START)
     assert member.dropped == {"nonsense": 2}
@@ -329,7 +330,7 @@ def test_elements_weigh_what_they_hold(leader: Member, monkeypatch: pytest.Monke
 def test_a_bundle_of_which_a_part_is_nonsense_is_all_nonsense() -> None:
     member = make_member()
     listen(member, "drum")
-    data = encode(BusBundle(0.0, "drum", (BusMessage(0.0, "/drum/1"),)), "<") + b"\x04\0\0\0bad!"
+    data = encode_element(BusBundle(0.0, "drum", (BusMessage(0.0, "/drum/1"),)), "<") + b"\x04\0\0\0bad!"
     member.on_datagram(data, "10.0.0.2", START)
     assert not take_heard(member)
     assert member.dropped == {"nonsense": 1}

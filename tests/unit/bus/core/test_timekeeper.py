@@ -1,7 +1,7 @@
 from math import inf
 
 from gandy.bus.core.clock import FREE_RUN, PATIENCE, LeadAct
-from gandy.bus.core.timekeeper import Heard, Timekeeper
+from gandy.bus.core.timekeeper import ReplyEffect, Timekeeper
 
 
 def make(may_lead: bool = False, patience: float = 0.0) -> Timekeeper:
@@ -65,7 +65,7 @@ def test_each_leader_is_found_once() -> None:
 def test_a_leader_hears_no_replies() -> None:
     time = make(may_lead=True)
     time.on_time(102.0)
-    assert time.on_reply(1, 5.0, 103.0) == Heard()
+    assert time.on_reply(1, 5.0, 103.0) == ReplyEffect()
 
 
 def test_setting_the_clock_is_a_jump_and_slewing_is_none() -> None:

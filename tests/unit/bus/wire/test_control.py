@@ -14,7 +14,6 @@ from gandy.bus.wire.control import (
     Discovery,
     Init,
     Services,
-    Tap,
     decode_control,
     decode_discovery,
     decode_init,
@@ -196,12 +195,10 @@ def test_removal_of_2016_is_unknown_later() -> None:
     assert decode_control(BusMessage(0.0, f"!{OURS}/sd", "ss", (THEIRS, "a")), NEW) is None
 
 
-def test_taps_are_told_in_1_1() -> None:
-    said = Services(OURS, ("a",), ("b",), (Tap("spy", "a"), Tap("spy", "c")), (Tap("old", "a"),))
-    (data,) = encode_services(said, THEIRS, NEWEST)
-    assert read(data, NEWEST) == said
-    (data,) = encode_services(said, THEIRS, NEW)
-    assert read(data, NEW) == Services(OURS, ("a",), ("b",))
+def test_taps_of_1_1_are_ignored() -> None:
+    args = (THEIRS, "a", True, "", "spy", True, "a", "b", False, "", "old", False, "a", "a", False, "b")
+    message = BusMessage(0.0, f"!{OURS}/sv", "s" + "sTs" * 2 + "sFs" * 3, args)
+    assert decode_control(message, NEWEST) == Services(THEIRS, ("a",), ("b",))
 
 
 def test_of_a_service_that_is_told_twice_the_last_counts() -> None:

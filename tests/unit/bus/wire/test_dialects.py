@@ -48,10 +48,6 @@ def test_init_goes_to_the_peer_or_to_the_local_service() -> None:
     assert NEW.get_init_address(LOW) == NEWEST.get_init_address(LOW) == "!_o2/in"
 
 
-def test_taps_are_of_the_newest_only() -> None:
-    assert [dialect.has_taps for dialect in DIALECTS.values()] == [False, False, True]
-
-
 def test_discovery_becomes_rare() -> None:
     interval = dialects.DISCOVERY_INTERVAL
     assert grow_interval(interval) == pytest.approx(0.363)

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from tests.bundles import encode_osc_element
 
 from gandy.bus.limits import MAX_ADDRESS, MAX_BUNDLE_DEPTH, MAX_BUS_MESSAGE, MAX_ELEMENTS
 from gandy.bus.wire.messages import Framer, frame
@@ -60,14 +61,14 @@ BUNDLE = OscBundle(1 << 63, (FOO, OscBundle(IMMEDIATELY, (OSCILLATOR,)), OscBund
 
 
 def test_bundles() -> None:
-    assert decode(encode(BUNDLE)) == BUNDLE
-    data = encode(OscBundle(IMMEDIATELY, (OscMessage("/a"),)))
+    assert decode(encode_osc_element(BUNDLE)) == BUNDLE
+    data = encode_osc_element(OscBundle(IMMEDIATELY, (OscMessage("/a"),)))
     assert data == b"#bundle\0" + bytes(7) + b"\1" + b"\0\0\0\x08" + b"/a\0\0,\0\0\0"
 
 
 def test_frames_on_tcp_are_those_of_the_bus() -> None:
     framer = Framer()
-    framer.receive_data(frame(encode(FOO)) + frame(encode(BUNDLE)))
+    framer.receive_data(frame(encode(FOO)) + frame(encode_osc_element(BUNDLE)))
     assert [decode(data) for data in iter(framer.next_message, None)] == [FOO, BUNDLE]
 
 
@@ -80,21 +81,17 @@ def nest(depth: int) -> OscBundle:
 
 def test_bundles_have_limits() -> None:
     deepest = nest(MAX_BUNDLE_DEPTH)
-    assert decode(encode(deepest)) == deepest
-    with pytest.raises(ValueError, match="in 5 bundles"):
-        encode(nest(MAX_BUNDLE_DEPTH + 1))
+    assert decode(encode_osc_element(deepest)) == deepest
     with pytest.raises(RemoteProtocolError) as caught:
-        decode(b"#bundle\0" + bytes(8) + frame(encode(deepest)))
+        decode(b"#bundle\0" + bytes(8) + frame(encode_osc_element(deepest)))
     assert caught.value.code is ErrorCode.TOO_LONG
-    with pytest.raises(ValueError, match="10,001 messages"):
-        encode(OscBundle(1, (OscMessage("/a"),) * (MAX_ELEMENTS + 1)))
     with pytest.raises(RemoteProtocolError) as caught:
         decode(b"#bundle\0" + bytes(8) + frame(b"/a\0\0") * (MAX_ELEMENTS + 1))
     assert caught.value.code is ErrorCode.TOO_LONG
 
 
 @pytest.mark.parametrize(
-    "element",
+    "message",
     [
         OscMessage(""),
         OscMessage("a"),
@@ -107,14 +104,12 @@ def test_bundles_have_limits() -> None:
         OscMessage("/a", "t", (-1,)),
         OscMessage("/a", "r", (b"abc",)),
         OscMessage("/a", "b", (bytes(MAX_BUS_MESSAGE),)),
-        OscBundle(-1),
-        OscBundle(1 << 64),
     ],
-    ids=lambda element: repr(element)[:50],
+    ids=lambda message: repr(message)[:50],
 )
-def test_values_that_cannot_be_encoded_are_refused(element: OscMessage | OscBundle) -> None:
+def test_values_that_cannot_be_encoded_are_refused(message: OscMessage) -> None:
     with pytest.raises(ValueError):
-        encode(element)
+        encode(message)
 
 
 @pytest.mark.parametrize(
