@@ -40,7 +40,8 @@ class PingPongService:
         self._loop = asyncio.get_running_loop()
         self._target = calls.encode_target(name)
         self._flags = calls.STREAM if command.way.is_stream else 0
-        self._number = 0
+        self._number = 0  # of the last call
+        self._running: int | None = None  # the number of the call whose result is the job's
         self._pieces: list[bytes] = []
         self._values: list[bytes] = []  # of a stream: the result is all of them
         self._is_idle = asyncio.Event()
@@ -91,7 +92,7 @@ class PingPongService:
 
     def _on_job(self, data: bytes) -> None:
         self._is_idle.clear()
-        self._number = (self._number + 1) & 0xFFFF_FFFF
+        self._number = self._running = (self._number + 1) & 0xFFFF_FFFF
         self._host.calls.on_frame(calls.CALL, self._flags, self._number, 0, self._target + encode_value([data]))
         self._host.calls.flush()
 
@@ -99,7 +100,7 @@ class PingPongService:
         calls.read_frames(data, 0, self._on_answer)
 
     def _on_answer(self, kind: int, flags: int, number: int, _argument: int, payload: bytes) -> None:
-        if kind != calls.RESULT:
+        if kind != calls.RESULT or number != self._running:  # a call that was cancelled may still send values
             return
         failure = find_failure(flags, payload)
         if failure is not None:
@@ -117,6 +118,7 @@ class PingPongService:
         try:
             self._values.append(b"".join(encode_payload(decode_value(b"".join(self._pieces)))))
         except ValueError as error:
+            self._host.calls.on_frame(calls.CANCEL, 0, self._number, 0, b"")
             self._finish(f"ERROR the value cannot be written as bytes: {error}".encode())
             return False
         self._pieces.clear()
@@ -125,6 +127,7 @@ class PingPongService:
     def _finish(self, result: bytes) -> None:
         self._pieces.clear()
         self._values.clear()
+        self._running = None
         self._is_idle.set()
         self._frontend.finish(result)
 
