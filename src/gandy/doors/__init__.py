@@ -1,4 +1,4 @@
-"""Doors for peers that speak other protocols: their messages become jobs and calls of the crew, and back.
+"""Doors for peers that speak other protocols: they translate between those and the jobs and calls of the crew.
 
-Nothing above a door knows which one a worker came in by.
+Nothing above a door knows by which one a worker is connected.
 """

@@ -1,4 +1,4 @@
-"""What all doors for ZeroMQ peers share: the events that they take, and the worker table that they need."""
+"""The interfaces of all doors for ZeroMQ peers: the events that they take, and the worker table that they need."""
 
 from collections import Counter, deque
 from typing import NamedTuple, Protocol
@@ -9,7 +9,7 @@ from gandy.moments import Monotonic
 
 
 class Outgoing(NamedTuple):
-    """Frames for a peer; the first one is its routing id. Frames that carry a call to a worker have its number."""
+    """Frames for a peer; the first one is its routing id. `call`: the number of the call in them; -1: none."""
 
     frames: list[bytes]
     call: int = -1
@@ -30,21 +30,21 @@ class WorkerRegistry(Protocol):
 
 
 class Door(Protocol):
-    """Between a socket of routing ids and the switchboard. After each step, `outbox` is to be sent, in order."""
+    """Stands between a ROUTER socket and the switchboard. After each step, send `outbox`, in order."""
 
     outbox: deque[Outgoing]
     dropped: Counter[str]  # messages that could not be used, by reason
 
     def on_message(self, frames: list[bytes], now: Monotonic) -> None:
-        """From a peer; the first frame is its routing id. Never raises: invalid messages are counted and dropped."""
+        """A peer sent this; the first frame is its routing id. Never raises: invalid messages are counted."""
         ...
 
     def on_undelivered(self, outgoing: Outgoing, now: Monotonic) -> None:
-        """The peer is not connected, or does not read any more."""
+        """A message was not sent: the peer is not connected, or does not read any more."""
         ...
 
     def on_disconnect(self, routing_id: bytes, now: Monotonic) -> None:
-        """The peer may have lost its connection: find out."""
+        """The peer may have lost its connection: check by sending it a message."""
         ...
 
     def on_connect(self, now: Monotonic) -> None:
@@ -52,11 +52,11 @@ class Door(Protocol):
         ...
 
     def on_out(self, peer: Peer, data: bytes, now: Monotonic) -> None:
-        """From the switchboard to one of the door's peers: whole frames of the CALLS extension."""
+        """The switchboard sends one of the door's peers whole frames of the CALLS extension."""
         ...
 
     def on_dismiss(self, worker: str, immediate: bool, now: Monotonic) -> None:
-        """Let a worker go, when it has ended what it has, or now."""
+        """Dismiss a worker: when its calls have ended, or immediately."""
         ...
 
     def close(self) -> None:
@@ -64,12 +64,12 @@ class Door(Protocol):
         ...
 
     def on_time(self, now: Monotonic) -> None:
-        """Every half second or so."""
+        """To be called about every half second."""
         ...
 
 
 def name_peer(door: str, routing_id: bytes) -> str:
-    """The id of a door's worker. No other routing id and no other door gives the same."""
+    """The id of a door's worker; unique for each door and routing id."""
     if routing_id.isascii() and routing_id.decode("ascii").isprintable():
         return door + routing_id.decode().replace("%", "%25")
     return f"{door}%%{routing_id.hex()}"

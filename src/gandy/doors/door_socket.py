@@ -1,4 +1,4 @@
-"""A door with its socket: messages in, decisions of the door, messages out. The worker table is the foreman's."""
+"""Connects a door with its socket, and with the foreman's worker table."""
 
 import asyncio
 import logging
@@ -60,7 +60,7 @@ class DoorSocket:
         self._call_timers = timers
         self._loop = asyncio.get_running_loop()
         self._flush_is_due = False
-        self._warned: Counter[str] = Counter()  # how many dropped messages the log knows of
+        self._warned: Counter[str] = Counter()  # dropped messages that the log has reported
         self._warned_at = LONG_AGO
         self._refused = 0
         router.on_message = self._on_message
@@ -80,7 +80,7 @@ class DoorSocket:
         self._flush_soon()
 
     def _flush_soon(self) -> None:
-        """Once for all messages of a turn of the loop."""
+        """Flush once, after all messages of this turn of the loop."""
         if not self._flush_is_due:
             self._flush_is_due = True
             self._loop.call_soon(self._flush)
@@ -109,9 +109,9 @@ class DoorSocket:
             )
             self._refused = self._router.refused
         if now - self._warned_at >= WARNING_PERIOD and self._door.dropped != self._warned:
-            news = self._door.dropped - self._warned
+            new = self._door.dropped - self._warned
             self._warned, self._warned_at = Counter(self._door.dropped), now
-            text = ", ".join(f"{count} times {reason}" for reason, count in sorted(news.items()))
+            text = ", ".join(f"{count} times {reason}" for reason, count in sorted(new.items()))
             log.warning("the %s door dropped messages: %s", self._name, text)
 
     def dismiss(self, worker: str, immediate: bool, now: Monotonic) -> None:

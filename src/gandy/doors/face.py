@@ -1,6 +1,6 @@
-"""What doors add to `gandy foreman run` and `gandy worker run`: options, examples, and what they do.
+"""The options and examples that doors add to `gandy foreman run` and `gandy worker run`.
 
-A door is known here by one line in FACES. It describes itself in the `face` module of its folder.
+A door has one line here, in FACES. It describes itself in the `face` module of its folder.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,9 +13,9 @@ import click
 from gandy.foreman.doors import DoorOpening
 from gandy.terminal.options import refuse_options
 
-# To remove a door, delete its folder and its line here; tests/integration/doors/test_removal.py does so. Beside that,
-# round-robin has its consoles in cli/main.py (`console`) and its command rr_stream in worker/commands.py
-# (MORE_BUILT_IN), one line each; and `gandy wire` uses the bytes of v1.
+# To remove a door, delete its folder and its line here, as tests/integration/doors/test_removal.py does. Round-robin
+# also has one line in cli/main.py for its consoles, and one in worker/commands.py (MORE_BUILT_IN) for its command
+# rr_stream; and `gandy wire` uses the bytes of v1.
 FACES: Final = (
     "gandy.doors.v1.face",
     "gandy.doors.roundrobin.face",
@@ -122,7 +122,7 @@ def worker_examples() -> tuple[str, ...]:
 def run_worker(ctx: click.Context, values: Values) -> int | None:
     """Run a worker for another kind of server, if its switch is given.
 
-    Else it returns None, and `values` are left without the options of doors.
+    Otherwise returns None, and takes the options of doors out of `values`.
 
     Raises: UsageError, ConfigError, GandyError.
     """

@@ -1,4 +1,4 @@
-"""A value on its way to a caller, in pieces as the caller grants credit. The last piece needs none."""
+"""Sends a value to a caller in pieces, as the caller grants credit. The last piece needs none."""
 
 from collections import deque
 from typing import Final
@@ -13,30 +13,30 @@ CHUNK: Final = MAX_PIECE_BYTES // 2  # bytes of a stream in one value
 
 
 class Flow:
-    """What a worker of a door gives for one call, which is `number` of `peer` at the switchboard."""
+    """The result of one call from a worker of a door: call `number` of `peer` at the switchboard."""
 
     def __init__(self, board: Switchboard, peer: Peer, number: int) -> None:
         self._board = board
         self._peer = peer
         self.number = number
         self.credit = WINDOW_BYTES
-        self.last = b""  # goes with the end
+        self.last = b""  # the last piece, which the owner sends with the end of the call
         self.last_flags = 0
         self.is_complete = False
         self._pieces: deque[tuple[int, bytes]] = deque()
 
     @property
     def is_idle(self) -> bool:
-        """Everything is sent, and the caller can take more."""
+        """True if everything is sent, and the caller has granted more credit."""
         return not self._pieces and self.credit > 0
 
     @property
     def is_done(self) -> bool:
-        """Only `last` is left to be sent."""
+        """True if only `last` is left to be sent."""
         return self.is_complete and not self._pieces
 
     def put_value(self, value: object) -> None:
-        """The only value of the call."""
+        """Send the only value of the call."""
         body = encode_value(value)
         starts = range(0, len(body), MAX_PIECE_BYTES)
         *first, self.last = (body[at : at + MAX_PIECE_BYTES] for at in starts)
@@ -46,12 +46,12 @@ class Flow:
         self._push()
 
     def put_chunks(self, data: bytes) -> None:
-        """More of a stream of bytes."""
+        """Send more of a stream of bytes."""
         self._pieces.extend((WHOLE, encode_value(data[at : at + CHUNK])) for at in range(0, len(data), CHUNK))
         self._push()
 
     def close(self) -> None:
-        """The stream has ended."""
+        """End the stream."""
         self.is_complete = True
 
     def grant(self, count: int) -> None:

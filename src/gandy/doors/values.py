@@ -1,4 +1,4 @@
-"""Decodes arguments and values of calls, and encodes them as ZeroMQ frames. A peer wrote them: they may be anything."""
+"""Decodes arguments and values of calls, and encodes them as ZeroMQ frames. Peers wrote them: they may be invalid."""
 
 from typing import Any, Final
 
@@ -30,16 +30,16 @@ def decode_args(body: bytes) -> list[Any]:
 
 
 def find_failure(flags: int, payload: bytes) -> str | None:
-    """Why a call has no result, by the frame that ends it. None: it goes on, or has one."""
+    """Why a call failed, according to a RESULT frame. None: it has not failed."""
     if flags & calls.REFUSED:
         return calls.decode_refusal(payload)[1]
     return calls.decode_failure(payload).message if flags & calls.FAILED else None
 
 
 def encode_payload(value: object) -> tuple[bytes, ...]:
-    """The frames of a value: none for nothing, one for bytes, a text or a whole number, and one for each of a list.
+    """The frames of a value: none if it is None or empty, one for bytes, text or an int, and one per item of a list.
 
-    Raises: ValueError, if it has no such form. An empty frame would end the message.
+    Raises: ValueError: any other value, and empty items: an empty frame would end the message.
     """
     if value is None or value in (b"", ""):
         return ()

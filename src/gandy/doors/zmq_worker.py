@@ -1,4 +1,4 @@
-"""Starts a worker that works for a ZeroMQ server instead of a foreman."""
+"""Starts a worker for a ZeroMQ server instead of a foreman."""
 
 from collections.abc import Callable
 
@@ -22,7 +22,7 @@ def prepare(url: str, insecure: bool, curve: str | None) -> tuple[str, ClientKey
     if curve:
         return str(address), ClientKeys.open(curve)
     if not insecure:
-        # On loopback too: any user of this machine can listen at the port while the server does not.
+        # On loopback, too: any user of this machine can listen at the port while the server does not.
         raise ConfigError(
             f"{url} would be without keys: a program that poses as that server can run the commands of this "
             "worker. Use --curve FOLDER for keys, or --insecure for none."

@@ -1,7 +1,6 @@
-"""The ping-pong door (docs/protocol/pingpong.md): its workers have one slot each, and serve one command with bytes in
-and bytes out.
+"""The ping-pong door (docs/protocol/pingpong.md): the broker's side of the dialogue, on the switchboard.
 
-The broker's part of the dialogue, on the switchboard. It knows neither sockets nor clocks.
+Its workers have one slot each, and run one command that takes and returns bytes. It knows neither sockets nor clocks.
 """
 
 from collections import Counter, deque
@@ -18,7 +17,7 @@ from gandy.errors import RemoteProtocolError
 from gandy.moments import Monotonic
 from gandy.wire.calls import BODY, CALL, CANCEL, CREDIT, read_frames
 
-EXPIRY: Final = 10.0  # seconds; WORKER_EXPIRE_SECONDS: ten PINGs that did not come
+EXPIRY: Final = 10.0  # seconds; the original's WORKER_EXPIRE_SECONDS: ten missing PINGs
 
 # Reasons to drop a message.
 INVALID: Final = "an invalid message"
@@ -103,7 +102,7 @@ class PingPongDoor:
         self.workers.maybe_forget(worker, now)
 
     def _on_invalid(self, worker: BrokerWorker | None, frames: list[bytes], fault: str, now: Monotonic) -> None:
-        """If it can only be the answer to a job, the caller gets a failure: no other answer will come."""
+        """If the message can only be the answer to a job, the caller gets a failure: no other answer will come."""
         if worker is None or worker.state not in HAS_JOB or not wire.is_answer(frames):
             self._drop(worker, INVALID, now)
             return
@@ -128,18 +127,18 @@ class PingPongDoor:
     # From the socket and the foreman
 
     def close(self) -> None:
-        """Workers stay, and look for the next broker."""
+        """Nothing to send: workers stay, and look for the next broker."""
 
     def on_time(self, now: Monotonic) -> None:
         for worker in self.workers.take_expired(now):
             self.workers.move(worker, BrokerEvent.EXPIRED, now)
             if worker.state is WorkerState.ABSENT:
-                self._part(worker, now, "was not heard for too long")
+                self._remove(worker, now, "was silent for too long")
 
     def on_disconnect(self, routing_id: bytes, now: Monotonic) -> None:  # noqa: ARG002 - the same for all doors
         worker = self.workers.find(routing_id)
         if worker is not None:
-            self._send(worker, wire.Pong())  # it asks for nothing, and cannot be delivered if the worker is gone
+            self._send(worker, wire.Pong())  # harmless to a worker that is there, and undelivered if it is gone
 
     def on_undelivered(self, outgoing: Outgoing, now: Monotonic) -> None:
         worker = self.workers.find(outgoing.frames[0])
@@ -149,10 +148,10 @@ class PingPongDoor:
             if call is not None and self._take_back(worker.routing_id, call.number):
                 undelivered = call.number
             self.workers.move(worker, BrokerEvent.GONE, now)
-            self._part(worker, now, "was lost", undelivered)
+            self._remove(worker, now, "was lost", undelivered)
 
     def _take_back(self, routing_id: bytes, call: int) -> bool:
-        """True if the call was about to be sent. Now it is not: the worker may connect again before."""
+        """Remove a call from the outbox: the worker may connect again before it is sent. True if it was there."""
         for at, outgoing in enumerate(self.outbox):
             if outgoing.call == call and outgoing.frames[0] == routing_id:
                 del self.outbox[at]
@@ -160,7 +159,7 @@ class PingPongDoor:
         return False
 
     def on_connect(self, now: Monotonic) -> None:
-        """A worker that connects says READY or PING."""
+        """Nothing to do: a worker that connects sends READY or PING."""
 
     def on_dismiss(self, worker: str, immediate: bool, now: Monotonic) -> None:
         found = self.workers.find_by_id(worker)
@@ -171,9 +170,9 @@ class PingPongDoor:
             self.workers.withdraw(found)
             return
         self._send(found, wire.Exit())
-        self._part(found, now, "was told to leave")
+        self._remove(found, now, "was told to leave")
 
-    def _part(self, worker: BrokerWorker, now: Monotonic, why: str, undelivered: int = -1) -> None:
+    def _remove(self, worker: BrokerWorker, now: Monotonic, why: str, undelivered: int = -1) -> None:
         self.workers.withdraw(worker)
         if worker.slot is not None:
             worker.slot.vacate(why, undelivered)
@@ -192,7 +191,7 @@ class PingPongDoor:
             if kind == CALL:
                 self._maybe_give(worker, slot.on_call(number, flags, payload), now)
             elif slot.call is None or slot.call.number != number:
-                return  # it is over already; or YIELD, and there are no slots that jobs could leave
+                return  # the call has ended; or YIELD, which is for workers whose slots jobs and calls share
             elif kind == BODY:
                 self._maybe_give(worker, slot.on_body(slot.call, flags, payload), now)
             elif kind == CREDIT:

@@ -1,4 +1,4 @@
-"""What the ping-pong dialogue adds to the command line."""
+"""The options that the ping-pong dialogue adds to the command line."""
 
 import click
 

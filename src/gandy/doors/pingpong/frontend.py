@@ -1,7 +1,7 @@
 """A ping-pong worker's frontend in a thread of its own, so that a busy worker still sends PINGs.
 
-The law is in `doors.pingpong.talk`; here are its socket and its clock. Any thread may call the methods; the callbacks
-run in the thread of the frontend.
+`doors.pingpong.talk` decides; this has the socket and the clock. Any thread may call the methods; the callbacks run in
+the thread of the frontend.
 """
 
 import logging
@@ -22,13 +22,13 @@ from gandy.moments import Monotonic
 
 log = logging.getLogger("gandy.doors.sockets")
 
-# Milliseconds between two tries of a frontend that has no answer yet. A frontend is for one connection: in this
-# time it is closed, or the result of a job would get to a broker that has given us another one.
+# Milliseconds until libzmq connects again. A frontend is for one connection: we close it within this time, or it would
+# send the result of a job to a broker that has given us another one.
 RECONNECT_MS: Final = 500
 
 
 class FrontendThread(DealerThread):
-    """One worker. `on_job` gets the bytes of a job, to which `finish` is the answer; `on_exit` says that EXIT came."""
+    """The frontend of one worker. `on_job` gets the bytes of a job, which `finish` answers; `on_exit` means EXIT."""
 
     name = "gandy-frontend"
     watched = zmq.EVENT_DISCONNECTED
@@ -55,7 +55,7 @@ class FrontendThread(DealerThread):
     # The thread
 
     def _set_up(self, socket: "zmq.Socket[bytes]") -> None:
-        """Its routing id is chosen by the broker: a new one each time."""
+        """No routing id: the broker's socket chooses a new one for each connection."""
         socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
         socket.setsockopt(zmq.MAXMSGSIZE, 2 * MAX_BODY_BYTES)
 
@@ -82,7 +82,7 @@ class FrontendThread(DealerThread):
             self._send(frames)
 
     def _send(self, frames: list[bytes]) -> None:
-        """What the socket does not take now is dropped: it would be out of date later."""
+        """Send now, or drop it if the socket is full: it would be out of date later."""
         with suppress(zmq.Again):
             self._socket.send_multipart(frames, zmq.NOBLOCK)
 

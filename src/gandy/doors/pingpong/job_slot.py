@@ -1,7 +1,7 @@
 """The one slot of a ping-pong worker: the call in it, from its arguments to its result.
 
-Arguments are collected here until they are complete, and a result is kept until its caller has room for it. Neither
-states nor messages of the dialogue are known here.
+It collects arguments until they are complete, and keeps a result until its caller has granted credit for it. It knows
+neither the states nor the messages of the dialogue.
 """
 
 from gandy.core.calls import Peer
@@ -22,30 +22,30 @@ class HeldBytes:
 
 
 class JobCall:
-    """A call that a worker has, or is about to get, or has answered."""
+    """A call that a worker will get, has, or has answered."""
 
     __slots__ = ("args", "flags", "flow", "is_sent", "owed")
 
     def __init__(self, flow: Flow, flags: int) -> None:
-        self.flow = flow  # the result; complete, while it goes out
+        self.flow = flow  # of the result
         self.flags = flags
-        self.args = bytearray()  # as long as they are not complete
-        self.owed = 0  # credit for them
+        self.args = bytearray()  # until they are complete
+        self.owed = 0  # credit for them that we have not granted yet
         self.is_sent = False  # to the worker
 
     @property
     def number(self) -> int:
-        """At the switchboard."""
+        """The call's number at the switchboard."""
         return self.flow.number
 
     @property
     def has_job(self) -> bool:
-        """The worker has it, and has not answered."""
+        """True if the worker has the call, and has not answered it."""
         return self.is_sent and not self.flow.is_complete
 
 
 class JobSlot:
-    """Of one worker, whose peer at the switchboard is `peer`. Methods that return bytes have a job to be sent."""
+    """The slot of one worker, which is `peer` at the switchboard. Methods that return bytes return a job to send."""
 
     def __init__(self, board: Switchboard, peer: Peer, worker: str, command: str, held: HeldBytes) -> None:
         self.peer = peer
@@ -108,7 +108,7 @@ class JobSlot:
         self._maybe_complete(call.flow)
 
     def on_cancel(self, call: JobCall) -> None:
-        """The protocol cannot cancel: a job that was sent keeps the slot until its result comes."""
+        """The protocol cannot cancel: a job that was sent has the slot until its result comes."""
         if call.has_job:
             call.flags |= calls.CAST  # its caller will grant no credit for the result
         else:
@@ -117,7 +117,7 @@ class JobSlot:
     # From the worker
 
     def finish(self, call: JobCall, data: bytes) -> None:
-        """The result came."""
+        """The worker sent the result."""
         if call.flags & calls.CAST:
             call.flow.close()
         else:
@@ -125,7 +125,7 @@ class JobSlot:
         self._maybe_complete(call.flow)
 
     def _maybe_complete(self, flow: Flow) -> None:
-        """The last piece of a result needs no credit."""
+        """End the call if only the last piece of its result is left, which needs no credit."""
         if flow.is_done:
             self._end(flow.number, flow.last_flags, flow.last)
 
@@ -141,7 +141,7 @@ class JobSlot:
         )
 
     def vacate(self, why: str, undelivered: int) -> None:
-        """The worker gets no more calls. A call that it has not begun can go to another one; a result is kept."""
+        """The worker gets no more calls. One that it has not received can go to another worker; a result is kept."""
         call = self.call
         if call is not None and call.flow.is_complete:
             return
@@ -155,7 +155,7 @@ class JobSlot:
         self._end(number, calls.REFUSED, calls.encode_refusal(calls.BUSY, text))
 
     def _end(self, number: int, flags: int, payload: bytes) -> None:
-        """The slot is free, and the switchboard may have the next call for it."""
+        """End the call. The slot is free, and the switchboard may send the next call at once."""
         if self.call is not None:
             self._release(self.call)
             self.call = None
@@ -163,7 +163,7 @@ class JobSlot:
 
 
 def _find_job(args: bytes) -> bytes | None:
-    """The only argument, if there is just one, and it is bytes or text."""
+    """The argument, if there is exactly one, and it is bytes or text."""
     try:
         found = decode_args(args)
     except ValueError:

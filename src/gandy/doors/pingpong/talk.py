@@ -1,7 +1,7 @@
 """The law of the ping-pong dialogue (docs/protocol/pingpong.md) as two tables, and its worker side.
 
-The broker's table is about one worker. An event without an entry means nothing in that state, and is dropped. What a
-broker does with jobs is in `gandy.doors.pingpong.door`.
+The broker's table is about one worker; `doors.pingpong.door` handles its jobs. An event without an entry cannot happen
+in that state.
 """
 
 from collections import deque
@@ -15,7 +15,7 @@ from gandy.errors import LocalProtocolError
 from gandy.moments import NEVER, Monotonic
 
 BROKER_TIMEOUT: Final = 2.5  # seconds of one period without a message from the broker
-N_TIMEOUTS: Final = 3  # such periods, one after the other, and the broker is taken for gone
+N_TIMEOUTS: Final = 3  # such periods in a row, after which the broker counts as gone
 PING_PERIOD: Final = 1.0  # seconds; pingpong.md, rule 2
 
 
@@ -25,23 +25,23 @@ class WorkerState(Enum):
     ABSENT = "absent"
     READY = "ready"
     BUSY = "busy"
-    SILENT = "silent"  # busy, and not heard for long: its result still counts
-    LEAVING = "leaving"  # busy, and EXIT follows its result
+    SILENT = "silent"  # busy, and silent for long: its result still counts
+    LEAVING = "leaving"  # busy, and gets EXIT after its result
     GOING = "going"  # EXIT was sent: a PING that crossed it does not bring the worker back
 
 
 class BrokerEvent(Enum):
     """What happens to a worker at the broker."""
 
-    READY = "READY"  # the worker said it
+    READY = "READY"  # the worker sent it
     PING = "PING"
     RESULT = "result"
-    NOISE = "noise"  # it sent an invalid message, which is a sign of life all the same
+    NOISE = "noise"  # the worker sent an invalid message, which is a sign of life all the same
     JOB = "job"  # the broker gives it one
-    EXPIRED = "expired"  # nothing was heard for WORKER_EXPIRE_SECONDS
+    EXPIRED = "expired"  # it was silent for WORKER_EXPIRE_SECONDS
     GONE = "gone"  # nothing can be sent to it
-    DISMISSED = "dismissed"  # it is to leave when it has no job
-    KILLED = "killed"  # it is to leave now
+    DISMISSED = "dismissed"  # it must leave when it has no job
+    KILLED = "killed"  # it must leave now
 
 
 _W, _B = WorkerState, BrokerEvent
@@ -58,7 +58,7 @@ BROKER_LAW: Final[Mapping[tuple[WorkerState, BrokerEvent], WorkerState]] = {
     (_W.READY, _B.GONE): _W.ABSENT,
     (_W.READY, _B.DISMISSED): _W.GOING,
     (_W.READY, _B.KILLED): _W.GOING,
-    # READY of a busy worker says that it has no job: it was started again, or gave up its frontend.
+    # READY of a busy worker means that it has no job: it was started again, or has a new frontend.
     (_W.BUSY, _B.READY): _W.READY,
     (_W.BUSY, _B.PING): _W.BUSY,
     (_W.BUSY, _B.NOISE): _W.BUSY,
@@ -84,7 +84,7 @@ BROKER_LAW: Final[Mapping[tuple[WorkerState, BrokerEvent], WorkerState]] = {
     (_W.LEAVING, _B.GONE): _W.ABSENT,
     (_W.LEAVING, _B.DISMISSED): _W.LEAVING,
     (_W.LEAVING, _B.KILLED): _W.GOING,
-    # A worker that says READY after an EXIT has begun anew.
+    # A worker that sends READY after an EXIT was started again.
     (_W.GOING, _B.READY): _W.READY,
     (_W.GOING, _B.PING): _W.GOING,
     (_W.GOING, _B.NOISE): _W.GOING,
@@ -98,10 +98,10 @@ HAS_JOB: Final = frozenset((_W.BUSY, _W.SILENT, _W.LEAVING))
 class SideState(Enum):
     """The state of a worker, as it sees itself."""
 
-    CLOSED = "closed"  # not begun
+    CLOSED = "closed"  # not started
     IDLE = "idle"
     BUSY = "busy"
-    STALE = "stale"  # busy with a job of an older frontend: nothing is said until that has ended
+    STALE = "stale"  # busy with a job of an older frontend: it sends nothing until that has ended
     LEFT = "left"
 
 
@@ -110,9 +110,9 @@ class WorkerEvent(Enum):
 
     START = "start"
     PONG = "PONG"
-    JOB = "job"  # one comes; where the worker is busy, it waits
+    JOB = "job"  # the broker sent one; if the worker is busy, the job waits
     RESULT = "result"  # the job has ended
-    EXPIRED = "expired"  # the broker was silent for N_TIMEOUTS periods: the frontend is made anew
+    EXPIRED = "expired"  # the broker was silent for N_TIMEOUTS periods, so the worker makes a new frontend
     EXIT = "EXIT"
 
 
@@ -158,7 +158,7 @@ class PingPongWorker:
     ) -> None:
         self.state = SideState.CLOSED
         self.pings = 0  # sent, since the start
-        self.dropped = 0  # jobs that were not begun: their frontend is gone, or too many wait
+        self.dropped = 0  # jobs that were never started: their frontend is gone, or too many waited
         self._counts = counts
         self._broker_timeout = broker_timeout
         self._n_timeouts = n_timeouts
@@ -169,17 +169,17 @@ class PingPongWorker:
         self._missed = 0  # periods without a message
 
     def start(self, now: Monotonic) -> list[bytes]:
-        """Frames for the new frontend. Raises: LocalProtocolError if it has begun already."""
+        """Frames for the new frontend. Raises: LocalProtocolError: it was started already."""
         self._move(WorkerEvent.START)
         return self._begin(now)
 
     def next_deadline(self) -> Monotonic:
-        """When `on_time` is due. `inf`: not before something else happens."""
+        """The time of the next `on_time`. `inf`: none is needed until something else happens."""
         return min(self._ping_at, self._period_ends)
 
     def on_time(self, now: Monotonic) -> Turn:
         if now >= self._period_ends:
-            # However late this is, it counts as one period: what the broker said meanwhile may not be read yet.
+            # However late this is, it counts as one period: messages of the broker may still be unread.
             self._missed += 1
             self._period_ends = now + self._broker_timeout
             if self._missed >= self._n_timeouts:
@@ -191,17 +191,17 @@ class PingPongWorker:
         return Turn(messages=(wire.encode(wire.Ping(b"%d" % self.pings if self._counts else None)),))
 
     def on_disconnect(self, now: Monotonic) -> Turn:
-        """The frontend has lost its connection, where that can be seen: no need to wait for silence.
+        """The frontend has lost its connection: there is no need to wait for silence.
 
-        A frontend that connects again by itself would bring the result of an old job to a broker that may have given
-        the worker another one.
+        A frontend that connects again by itself would send the result of an old job to a broker that may have given the
+        worker another one.
         """
         return Turn() if self.next_deadline() == NEVER else self._renew(now)
 
     def on_frames(self, frames: Sequence[bytes], now: Monotonic) -> wire.PingPongJob | wire.Exit | None:
-        """From the broker. A job is to be begun now; one that has to wait comes out of `next_job`.
+        """Take a message from the broker. Returns a job to start now; `next_job` returns those that wait.
 
-        Raises: RemoteProtocolError. Drop the message and go on: it is a sign of life all the same.
+        Raises: RemoteProtocolError: drop the message and go on. It is a sign of life all the same.
         """
         if self.state in (SideState.CLOSED, SideState.LEFT):
             return None
@@ -233,16 +233,16 @@ class PingPongWorker:
         return None
 
     def next_job(self) -> wire.PingPongJob | None:
-        """After a result: the job that has waited longest, to be begun now."""
+        """After a result: the job that has waited longest, to be started now."""
         if self.state is not SideState.IDLE or not self._waiting:
             return None
         self._move(WorkerEvent.JOB)
         return self._waiting.popleft()
 
     def result(self, data: bytes, now: Monotonic) -> list[bytes] | None:
-        """The job has ended. Gives what is to be sent: its result, or, where its frontend is gone, READY.
+        """The job has ended. Returns the frames to send: its result or, if its frontend is gone, READY.
 
-        Raises: LocalProtocolError if there was no job.
+        Raises: LocalProtocolError: there was no job.
         """
         if self.state is SideState.LEFT:
             return None
@@ -253,11 +253,11 @@ class PingPongWorker:
                 data = f"ERROR the result cannot be sent: {wire.explain_unsendable(data)}".encode()
             return wire.encode(wire.Result(data))
         ready = self._begin(now)
-        # A broker that knows the new frontend has given it a job already: READY would mean that there is none.
+        # The broker has already given the new frontend a job: READY would mean that the worker has none.
         return None if self._waiting else ready
 
     def _renew(self, now: Monotonic) -> Turn:
-        """Close the frontend, make a new one, and then send READY (rule 5). A worker that is busy does not send it."""
+        """Close the frontend, make a new one, and then send READY (rule 5), unless the worker is busy."""
         self._move(WorkerEvent.EXPIRED)
         self.dropped += len(self._waiting)
         self._waiting.clear()

@@ -1,6 +1,6 @@
 """Messages of the ping-pong dialogue as lists of frames: `["", X]`. Jobs and results are opaque bytes.
 
-Messages of workers and of brokers are decoded by different functions: a result may be `EXIT`, and a job `READY`.
+Messages of workers and of brokers have different decoders: a result may be `EXIT`, and a job `READY`.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ PING: Final = b"PING"
 PONG: Final = b"PONG"
 EXIT: Final = b"EXIT"
 WORKER_WORDS: Final = frozenset((READY, PING))  # no result can have these bytes
-BROKER_WORDS: Final = frozenset((PONG, EXIT))  # and no job these
+BROKER_WORDS: Final = frozenset((PONG, EXIT))  # no job can have these bytes
 
 
 class Ready(Struct, frozen=True):
@@ -87,7 +87,7 @@ def _open(frames: Sequence[bytes], counted: bytes) -> tuple[bytes, bytes | None]
 
 
 def encode(message: FromWorker | FromBroker) -> list[bytes]:
-    """Raises: LocalProtocolError, for a job or a result that would be taken for something else."""
+    """Raises: LocalProtocolError: a job or a result is too long, or is a word of the protocol."""
     match message:
         case Ready():
             return [b"", READY]

@@ -1,4 +1,4 @@
-"""A worker for a ping-pong broker, an original one or gandy's: jobs in, results out, bytes both."""
+"""A worker for a ping-pong broker, an original one or gandy's. Jobs and results are bytes."""
 
 import asyncio
 import logging
@@ -22,7 +22,7 @@ FAREWELL_SECONDS: Final = 5.0  # for a job to end, when the worker stops
 
 
 class PingPongService:
-    """One worker with one slot and one command. `run` ends after `stop`, or when the broker says EXIT."""
+    """One worker with one slot and one command. `run` ends after `stop`, or when the broker sends EXIT."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class PingPongService:
             await asyncio.to_thread(self._frontend.close)
 
     async def stop(self) -> None:
-        """Let the job end, and go. The protocol cannot say so: the broker notices when the connection is gone."""
+        """Let the job end, and leave. The protocol has no message for that: the broker notices the lost connection."""
         if self._done.is_set():
             return
         try:

@@ -1,6 +1,6 @@
 """The workers of a ping-pong broker: the state of each, and when each of them expires.
 
-A worker is a peer of the switchboard from the moment when it can be given calls until its last result is delivered.
+A worker is a peer of the switchboard from the moment when it can take calls until its last result is delivered.
 """
 
 from collections import OrderedDict
@@ -17,7 +17,7 @@ from gandy.doors.pingpong.talk import BROKER_LAW, HAS_JOB, BrokerEvent, WorkerSt
 from gandy.moments import Monotonic
 from gandy.wire.calls import ANNOUNCE, Offer, encode_announcement
 
-# pingpong.md, rule 8: any message renews the time of a worker. A worker that was told to leave has this time to do it.
+# pingpong.md, rule 8: any message restarts the expiry of a worker. A dismissed worker has the same time to leave.
 _RENEWING: Final = frozenset(BrokerEvent) - {BrokerEvent.JOB, BrokerEvent.EXPIRED, BrokerEvent.GONE}
 
 
@@ -31,7 +31,7 @@ class BrokerWorker:
         self.id = name_peer(PING_PONG, routing_id)
         self.state = WorkerState.ABSENT
         self.account: KnownWorker | None = None
-        self.slot: JobSlot | None = None  # as long as it is a peer of the switchboard
+        self.slot: JobSlot | None = None  # while it is a peer of the switchboard
 
     @property
     def has_left(self) -> bool:
@@ -39,7 +39,7 @@ class BrokerWorker:
 
 
 class BrokerWorkers:
-    """All of them, by routing id. `on_out` gets what the switchboard has for them."""
+    """All workers of a broker, by routing id. `on_out` gets what the switchboard sends to them."""
 
     def __init__(
         self, board: Switchboard, registry: WorkerRegistry, command: str, expiry: float, on_out: OnOut
@@ -69,7 +69,7 @@ class BrokerWorkers:
         return self._by_peer.get(peer)
 
     def find_or_add(self, routing_id: bytes) -> BrokerWorker | None:
-        """None if there are too many."""
+        """None if there are too many workers."""
         worker = self._workers.get(routing_id)
         if worker is None and len(self._workers) < MAX_WORKERS:
             worker = self._workers[routing_id] = BrokerWorker(routing_id)
@@ -94,7 +94,7 @@ class BrokerWorkers:
             self._registry.on_heard(worker.account)
 
     def admit(self, worker: BrokerWorker) -> None:
-        """It can be given calls, if it could not before."""
+        """Offer the worker to the switchboard, if it was not offered before."""
         if worker.slot is None:
             peer = self._board.add_peer(self._on_out)
             worker.slot = JobSlot(self._board, peer, worker.id, self._command, self._held)
@@ -105,7 +105,7 @@ class BrokerWorkers:
             self._announce(worker.slot.peer, [Offer(self._command)])
 
     def withdraw(self, worker: BrokerWorker) -> None:
-        """It gets no more calls."""
+        """Give the worker no more calls."""
         if worker.slot is not None:
             self._announce(worker.slot.peer, [])
 
@@ -113,7 +113,7 @@ class BrokerWorkers:
         self._board.on_frame(peer, ANNOUNCE, 0, 0, 0, encode_announcement(1, 1, offers))
 
     def maybe_forget(self, worker: BrokerWorker, now: Monotonic) -> None:
-        """A worker that has left is removed once its last result is delivered."""
+        """Remove the worker if it has left, and its last result is delivered."""
         if not worker.has_left or (worker.slot is not None and worker.slot.call is not None):
             return
         if worker.slot is not None:
@@ -126,7 +126,7 @@ class BrokerWorkers:
             del self._by_id[worker.id]
 
     def check(self) -> None:
-        """What must hold after every step; for tests."""
+        """For tests: check what must hold after every step."""
         workers = self._workers.values()
         assert list(self._by_id.values()) == list(workers)
         assert set(self._by_peer.values()) == {worker for worker in workers if worker.slot is not None}

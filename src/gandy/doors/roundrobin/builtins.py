@@ -10,7 +10,7 @@ from gandy.worker.commands import Command, Way
 
 
 async def rr_stream(_host_id: bytes | str, size: bytes | str | int) -> AsyncIterator[bytes]:
-    """What workers of the round-robin queue give: 1,024 bytes in blocks of any length. The host id is its reader's."""
+    """The stream of the original's workers: 1,024 bytes in blocks of any length. The host id is its reader's."""
     text = str(size).encode() if isinstance(size, int | str) else size
     if parse_count(text) != BLOCK_TOTAL:
         raise ValueError(f"rr_stream sends {BLOCK_TOTAL} bytes, not {text[:20].decode(errors='replace')}")

@@ -1,4 +1,4 @@
-"""One message of a round-robin client as a call on the switchboard, and the responses that clients get."""
+"""Makes a call on the switchboard of each message of a round-robin client, and sends responses to clients."""
 
 from collections import deque
 from collections.abc import Callable
@@ -13,13 +13,13 @@ from gandy.doors.values import encode_value
 from gandy.limits import MAX_PIECE_BYTES
 from gandy.wire import calls
 
-TRIES: Final = 5  # of a repeatable command whose workers are lost
+TRIES: Final = 5  # of a repeatable command, if its workers are lost
 
 SendFrames = Callable[[list[bytes]], None]
 
 
 class Responder:
-    """Sends responses to those requests that want one."""
+    """Sends responses to the requests that want one."""
 
     def __init__(self, send: SendFrames) -> None:
         self._send = send
@@ -29,7 +29,7 @@ class Responder:
             self._send(wire.encode(wire.make_reply(message, wire.RESPONSE, *payload)))
 
     def fail(self, message: wire.QueueMessage, text: str) -> None:
-        """The status of a failure, and the reason."""
+        """Send the status of a failure, and the reason."""
         reason = text.encode(errors="replace") or b"it failed"  # an empty frame would end the message
         self.answer(message, wire.FAILED, reason)
 
@@ -45,7 +45,7 @@ class QueueClient:
 
 
 class ClientRequest:
-    """A client's message, its call on the switchboard, and what has come back so far."""
+    """A client's message, its call on the switchboard, and the part of the result that has come so far."""
 
     def __init__(
         self, board: Switchboard, caster: Peer, client: QueueClient, message: wire.QueueMessage, entry: Entry
@@ -55,10 +55,10 @@ class ClientRequest:
         self.entry = entry
         self.number = 0  # of the call
         self.tries = 0
-        self.is_undelivered = False  # its worker was gone before it got the message
+        self.is_undelivered = False  # its worker left before it received the message
         self.reply: list[bytes] | None = None  # the response of a round-robin worker, frame for frame
         self.body = encode_value(message.args[1:])
-        self.value = bytearray()  # as much of it as has come
+        self.value = bytearray()  # as much as has come
         self.stream: ServedStream | None = None
         self._board = board
         self._peer = caster if self.is_cast else client.peer
@@ -94,7 +94,7 @@ class ClientRequest:
         self._push()
 
     def _push(self) -> None:
-        """Send more of large arguments."""
+        """Send more of the arguments, as far as there is credit."""
         while self._sent < len(self.body) and self._credit > 0:
             piece = self.body[self._sent : self._sent + MAX_PIECE_BYTES]
             self._sent += len(piece)

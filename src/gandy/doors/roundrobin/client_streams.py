@@ -1,4 +1,4 @@
-"""Streams of gandy workers as round-robin clients read them: packet by packet, as they ask for them."""
+"""Sends streams of gandy's workers to round-robin clients, packet by packet, as the clients ask for them."""
 
 from collections.abc import Callable
 from typing import Final
@@ -37,7 +37,7 @@ class ClientStreams:
         return len(self._streams)
 
     def write(self, request: ClientRequest, flags: int, payload: bytes, now: Monotonic) -> None:
-        """A piece of a value of the stream. Raises: ValueError, if the value cannot be written to it."""
+        """Write a piece of a value to the stream. Raises: ValueError: the value is too long, or has no bytes."""
         stream = self._find(request) or self._add(request, now)
         if payload:
             request.value += payload
@@ -64,7 +64,7 @@ class ClientStreams:
         return stream
 
     def abort(self, request: ClientRequest) -> bool:
-        """Tell the reader that the rest will not come. False if it has got nothing yet."""
+        """Send the reader an aborted packet. False if the stream has not begun."""
         stream = self._find(request)
         if stream is None or not stream.has_begun:
             return False
@@ -78,7 +78,7 @@ class ClientStreams:
             request.stream = None
 
     def on_more(self, message: QueueMessage, now: Monotonic) -> None:
-        """MQS_MORE: host id, handle, and whether to go on."""
+        """A client asks for the next packet. MQS_MORE has the host id, the handle, and whether to go on."""
         stream = self._streams.get(message.args[2]) if len(message.args) > 3 else None
         if stream is None or stream.request.sender != message.path[-1]:
             self._responder.fail(message, "there is no such stream any more")

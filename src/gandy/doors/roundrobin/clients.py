@@ -1,8 +1,8 @@
-"""Clients at the round-robin door: their messages become calls of their own peer, and get the responses.
+"""Clients at the round-robin door: makes calls of their messages, and sends them the responses.
 
-A client has a limited number of calls on the switchboard, and its further messages wait here, so that a flood from one
-client does not keep the others waiting. A message without response is a call of the door itself: it outlives its
-client.
+Each client is a peer of the switchboard with a limited number of calls. Further messages wait here, so that a flood
+from one client does not keep others waiting. A message without response is a call of the door's own peer: it outlives
+its client.
 """
 
 from collections import deque
@@ -32,7 +32,7 @@ class Clients:
         self._codes = codes
         self._send = send
         self._clients: dict[bytes, QueueClient] = {}
-        self._gone: set[QueueClient] = set()  # clients that have left messages without response behind
+        self._gone: set[QueueClient] = set()  # clients that left, whose messages without response still run
         self._caster = board.add_peer(on_out)
         self.peers: set[Peer] = {self._caster}
         self._requests: dict[int, ClientRequest] = {}
@@ -45,13 +45,13 @@ class Clients:
         return routing_id in self._clients
 
     def find(self, call: Call) -> ClientRequest | None:
-        """The request that a call on the switchboard belongs to, if a client of this door made it."""
+        """The request of a call on the switchboard, if a client of this door made it."""
         return self._requests.get(call.client_id) if call.client in self.peers else None
 
     # From clients
 
     def on_request(self, message: QueueMessage) -> None:
-        """EXEC or TRACKEXEC, with the sender at the end of its path."""
+        """A client sent EXEC or TRACKEXEC. The sender is at the end of the path."""
         entry = self._codes.find(message.args[0])
         if entry is None:
             self.responder.fail(message, f"unknown command {format_code(message.args[0])}")
@@ -73,7 +73,7 @@ class Clients:
             self._submit(request)
 
     def _find_or_add(self, sender: bytes) -> QueueClient | None:
-        """None if there are too many."""
+        """None if there are too many clients."""
         client = self._clients.get(sender)
         if client is None and len(self._clients) + len(self._gone) < MAX_CLIENTS:
             client = self._clients[sender] = QueueClient(self._board.add_peer(self._on_out))
@@ -90,7 +90,7 @@ class Clients:
         request.submit(number)
 
     def on_gone(self, routing_id: bytes, now: Monotonic) -> None:
-        """A client has no connection any more: its requests are cancelled. Its messages without response go on."""
+        """A client is disconnected: cancel its requests. Its messages without response go on."""
         client = self._clients.pop(routing_id, None)
         if client is None:
             return
@@ -105,7 +105,7 @@ class Clients:
         self._submit_waiting(client)
 
     def close(self) -> None:
-        """The server stops: every client that waits for a response gets a failure."""
+        """The server stops: send a failure to every client that waits for a response."""
         waiting = [request for client in self._clients.values() for request in client.waiting]
         for request in (*self._requests.values(), *waiting):
             self.responder.fail(request.message, "the server was stopped")
@@ -129,7 +129,7 @@ class Clients:
             self._break_off(request, failure.message or failure.kind)
         elif request.is_cast and flags & LAST:
             self._finish(request)
-        elif request.is_cast:  # the value is dropped, but its worker must get to the end
+        elif request.is_cast:  # the value is dropped, but its worker needs credit to finish
             request.grant(len(payload) + FRAME_COST)
         elif request.reply is not None:
             self._send(request.reply)
@@ -177,7 +177,7 @@ class Clients:
             self._finish(request)
 
     def _forget(self, request: ClientRequest) -> None:
-        """A try is over, and everything that came of it is dropped."""
+        """A try is over: drop everything that came of it."""
         request.cancel()
         del self._requests[request.number]
         request.client.under_way.discard(request.number)
@@ -185,7 +185,7 @@ class Clients:
         self.streams.forget(request)
 
     def _finish(self, request: ClientRequest) -> None:
-        """It is over, and the next message of its client takes its place."""
+        """A request is over: the next message of its client takes its place."""
         self._forget(request)
         client = request.client
         client.bytes -= len(request.body)

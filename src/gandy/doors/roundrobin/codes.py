@@ -1,4 +1,4 @@
-"""Which code of the round-robin queue is which command. Runs none of them."""
+"""The table of commands and their codes in the round-robin queue. It runs none of them."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
@@ -8,7 +8,7 @@ from gandy.doors.roundrobin.wire import DEREGISTER, INCREMENT, MQS_MORE, ONGOING
 from gandy.errors import ConfigError
 from gandy.limits import MAX_COMMAND_NAME
 
-TAKEN: Final = frozenset((INCREMENT, REGISTER, DEREGISTER, ONGOING, MQS_MORE))  # by the queue itself
+TAKEN: Final = frozenset((INCREMENT, REGISTER, DEREGISTER, ONGOING, MQS_MORE))  # used by the queue itself
 
 
 class Entry(NamedTuple):
@@ -28,7 +28,7 @@ BUILT_IN: Final = (
 
 
 class CommandCodes:
-    """The built-in commands, and those of texts like `0x20=resize,repeatable`."""
+    """The built-in commands, and those given by texts such as `0x20=resize,repeatable`."""
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         """Raises: ConfigError."""
@@ -54,7 +54,7 @@ class CommandCodes:
 
 
 def parse_entry(text: str) -> Entry:
-    """CODE=NAME[,stream][,repeatable]. Raises: ConfigError."""
+    """Parse CODE=NAME[,stream][,repeatable]. Raises: ConfigError."""
     code_text, equals, rest = text.partition("=")
     name, *words = rest.split(",")
     if not equals or not name.isprintable() or not 0 < len(name.encode(errors="replace")) <= MAX_COMMAND_NAME:
@@ -69,7 +69,7 @@ def parse_entry(text: str) -> Entry:
 
 
 def parse_code(text: str) -> bytes:
-    """0x20, or a word. Raises: ConfigError."""
+    """Parse a code such as 0x20, or a word. Raises: ConfigError."""
     try:
         is_hex = text[:2].lower() == "0x"
         code = bytes.fromhex(text[2:]) if is_hex else text.encode("ascii")
@@ -81,7 +81,7 @@ def parse_code(text: str) -> bytes:
 
 
 def format_code(code: bytes) -> str:
-    """As `parse_code` takes it."""
+    """Format a code as `parse_code` accepts it."""
     text = code.decode("ascii", errors="replace")
     is_word = len(code) > 1 and code.isascii() and text.isprintable() and not set(text) & set(" \"',=")
     return text if is_word and text[:2].lower() != "0x" else f"0x{code.hex()}"

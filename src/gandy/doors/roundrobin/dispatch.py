@@ -9,7 +9,7 @@ from gandy.worker.commands import Command
 
 
 class Dispatch:
-    """It waits for a slot, runs, and is answered."""
+    """One request, which waits for slots, runs, and is answered."""
 
     __slots__ = ("command", "entry", "message", "number", "pieces", "slots", "ticket")
 
@@ -28,7 +28,7 @@ class Dispatch:
 
 
 class Dispatches:
-    """All that this worker has. A server that counts well never makes one wait."""
+    """All dispatches of this worker. None waits if the server counts slots correctly."""
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
@@ -51,7 +51,7 @@ class Dispatches:
         self._waiting.append(dispatch)
 
     def start_next(self) -> Dispatch | None:
-        """The next one that there are slots for. It has them now, and a number."""
+        """Take slots and a number for the next dispatch; None if none waits, or there are too few slots."""
         if not self._waiting or self._in_use + self._waiting[0].slots > self._slots:
             return None
         dispatch = self._waiting.popleft()
@@ -65,7 +65,7 @@ class Dispatches:
             self._in_use -= dispatch.slots
 
     def take_all(self) -> list[Dispatch]:
-        """None waits any more; those that run have to be ended."""
+        """All dispatches. None waits afterwards; the caller must end those that run."""
         dispatches = [*self._running.values(), *self._waiting]
         self._waiting.clear()
         return dispatches

@@ -1,7 +1,7 @@
-"""The round-robin door (docs/protocol/roundrobin.md): which message is for the server, a worker or another peer.
+"""The round-robin door (docs/protocol/roundrobin.md): decides whether a message is for the server, a worker or a peer.
 
-A message with an address on top is passed on. Any other is for the server: PING, what workers say about themselves,
-requests about streams. Everything else is for the worker whose turn it is. It knows no sockets.
+It passes on a message that begins with an address. The server handles PINGs, registrations and requests about streams
+itself. All other requests go to the worker whose turn it is. It knows no sockets.
 """
 
 from collections import Counter, OrderedDict, deque
@@ -22,7 +22,7 @@ from gandy.wire.calls import read_frames
 
 
 class RoundRobinDoor:
-    """One for each socket. Implements `Door`."""
+    """The door of one socket. Implements `Door`."""
 
     def __init__(
         self, board: Switchboard, registry: WorkerRegistry, codes: CommandCodes, times: Times, ids: MessageIds
@@ -32,7 +32,7 @@ class RoundRobinDoor:
         parts = DoorParts(board, codes, self.clients, self.outbox.append, ids, times)
         self.workers = Workers(parts, registry, self.on_out)
         self.dropped: Counter[str] = self.workers.dropped
-        # By the peer that is to respond, the hops back, and the id: how often. A client may use an id twice.
+        # How many responses are to come, by the peer that must respond, the hops back, and the id: ids may repeat.
         self._passed: OrderedDict[tuple[bytes, tuple[bytes, ...], bytes], int] = OrderedDict()
 
     # From peers
@@ -94,7 +94,7 @@ class RoundRobinDoor:
             self.outbox.append(Outgoing(wire.encode(wire.make_reply(message))))
 
     def _pass_on(self, sender: bytes, message: wire.QueueMessage, now: Monotonic) -> None:
-        """From peer to peer. A response must answer a request that was passed on to this peer."""
+        """Pass a message from peer to peer. A response must answer a request that was passed on to this peer."""
         if message.command == wire.RESPONSE:
             bare = message._replace(path=message.path[:-1])
             if self.workers.on_response(sender, bare, now):
@@ -107,7 +107,7 @@ class RoundRobinDoor:
             if count > 1:
                 self._passed[key] = count - 1
         elif message.command == wire.TRACKEXEC:
-            # The response comes from the next hop, and goes back the way that this came.
+            # The response comes from the next hop, and goes back the way the request came.
             key = (message.to[0], message.path[::-1], message.id)
             self._passed[key] = self._passed.get(key, 0) + 1
             if len(self._passed) > MAX_PASSED_REQUESTS:

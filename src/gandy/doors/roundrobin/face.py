@@ -1,4 +1,4 @@
-"""What the round-robin queue adds to the command line."""
+"""The options that the round-robin queue adds to the command line."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""Whether a round-robin server answers: the first PING of a socket, PINGs after silence, and when to try again."""
+"""Checks whether a round-robin server answers: a first PING on each socket, PINGs after silence, and when to retry."""
 
 from enum import Enum, auto
 from typing import Final
@@ -14,7 +14,7 @@ HEARTBEAT_EXPIRY: Final = 10.0  # seconds of silence, after which the server is 
 
 
 class Beat(Enum):
-    """What time brings."""
+    """What to do now."""
 
     NOTHING = auto()
     PING = auto()  # the server is silent: send it a PING
@@ -24,7 +24,7 @@ class Beat(Enum):
 
 
 class Heartbeat:
-    """Of one connection, over all its sockets."""
+    """The heartbeat of one connection, over all its sockets."""
 
     def __init__(self, now: Monotonic, ids: MessageIds) -> None:
         self.since: Monotonic | None = now  # when the silence began; None while the server answers
@@ -33,7 +33,7 @@ class Heartbeat:
         self._greeting = b""  # id of that PING
         self._try_at = NEVER  # when the greeting fails, or the next try begins
         self._heard_at = now
-        self._asked_at: Monotonic | None = None  # the first PING since then
+        self._asked_at: Monotonic | None = None  # when we sent the first PING since then
         self._pinged_at = now
 
     @property
@@ -65,7 +65,7 @@ class Heartbeat:
         self._asked_at = None
 
     def on_pong(self, number: bytes) -> bool:
-        """True if this answers the greeting: now there is a server."""
+        """True if this answers the greeting: the server is there."""
         if not self.is_greeting or number != self._greeting:
             return False
         self.is_greeting = False
@@ -83,7 +83,7 @@ class Heartbeat:
         return Beat.UNANSWERED if was_greeting else Beat.TRY_AGAIN
 
     def _check_silence(self, now: Monotonic) -> Beat:
-        # A process that was stopped for a while must not take its own silence for the server's: it asks first.
+        # If our process was stopped for a while, the server was not silent: so we always ask before we give it up.
         if self._asked_at is not None and now - self._asked_at >= HEARTBEAT_EXPIRY - HEARTBEAT_PERIOD:
             self.since = self._heard_at
             self._asked_at = None

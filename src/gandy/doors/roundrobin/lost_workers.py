@@ -1,4 +1,4 @@
-"""Workers that left the round-robin door without deregistering. They come back as soon as they speak."""
+"""Remembers workers that left the round-robin door without deregistering. A message from one registers it again."""
 
 from collections import OrderedDict
 from typing import Final

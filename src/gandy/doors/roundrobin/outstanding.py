@@ -1,4 +1,4 @@
-"""The calls that one round-robin worker has: which of them owe a response, which an INCREMENT, which both.
+"""The calls that one round-robin worker has: which of them need a response, an INCREMENT, or both.
 
 A slot is taken until an INCREMENT returns it, even if the caller has its response already, and an INCREMENT does not
 say which call it is for (roundrobin.md, rule 5). Knows neither messages nor values.
@@ -13,7 +13,7 @@ Key = tuple[tuple[bytes, ...], bytes]  # where a response goes, and its id
 
 
 class OutstandingCalls:
-    """By the numbers that the switchboard has for them."""
+    """The calls of one worker, by their numbers at the switchboard."""
 
     def __init__(self, now: Monotonic) -> None:
         self.unanswered: dict[int, Key] = {}  # the response is to come
@@ -21,10 +21,10 @@ class OutstandingCalls:
         self.answered: deque[int] = deque()  # the INCREMENT is to come
         self.released: set[int] = set()  # unanswered, and an INCREMENT has come
         self.returned: set[int] = set()  # the INCREMENT has come, and the caller has not read everything
-        self.uncertain_until = LONG_AGO  # before then, an INCREMENT may be for a call that is not here any more
+        self.uncertain_until = LONG_AGO  # until then, an INCREMENT may be for a call that we have dropped
         self._incremented_at = now
         self._by_key: dict[Key, deque[int]] = {}  # unanswered calls: a client may use an id twice
-        self._touched: dict[int, Monotonic] = {}  # when the worker last heard or said something about it, oldest first
+        self._touched: dict[int, Monotonic] = {}  # when a message about the call last went or came, oldest first
 
     def list_begun(self) -> set[int]:
         """Calls that were sent to the worker."""
@@ -39,7 +39,7 @@ class OutstandingCalls:
             self._by_key.setdefault(key, deque()).append(number)
 
     def take_answered(self, key: Key) -> int | None:
-        """A response came: the call that it answers, which is the oldest one with this key."""
+        """A response came. Returns the call that it answers: the oldest one with this key."""
         numbers = self._by_key.get(key)
         if not numbers:
             return None
@@ -52,14 +52,14 @@ class OutstandingCalls:
         return number
 
     def take_incremented(self, now: Monotonic) -> int | None:
-        """An INCREMENT came: the call that it ends, an answered one or else a cast. None if there is neither."""
+        """An INCREMENT came. Returns the call that it ends: an answered one, or else a cast, or else None."""
         self._incremented_at = now
         if self.answered:
             return self.answered.popleft()
         return self.casts.popleft() if self.casts else None
 
     def release_oldest(self) -> int | None:
-        """An INCREMENT came before the response: the oldest such call. It may be for another; the count is right."""
+        """An INCREMENT came before the response: count it for the oldest call. It may be for another one."""
         oldest = next((number for number in self.unanswered if number not in self.released), None)
         if oldest is not None:
             self.released.add(oldest)
@@ -75,7 +75,7 @@ class OutstandingCalls:
         return list(self.released) if is_over else []
 
     def touch(self, number: int, now: Monotonic) -> None:
-        """The worker heard or said something about this call."""
+        """A message about this call went to the worker or came from it."""
         del self._touched[number]
         self._touched[number] = now
 
@@ -92,7 +92,7 @@ class OutstandingCalls:
             self.answered.remove(number)
 
     def end(self, number: int) -> None:
-        """The slot is free."""
+        """Forget a call, whose slot is free."""
         self.returned.discard(number)
         self._touched.pop(number, None)
 

@@ -11,14 +11,14 @@ from gandy.moments import NEVER, Monotonic
 
 
 class PendingRequests:
-    """Those that wait for a response, by the ids of their messages."""
+    """Requests that wait for a response, by the ids of their messages."""
 
     def __init__(self, ids: MessageIds, outbox: ServerOutbox, events: deque[Event]) -> None:
         self._ids = ids
         self._outbox = outbox
         self._events = events
         self._pending: dict[bytes, None] = {}  # oldest first
-        self._expiries: list[tuple[Monotonic, bytes]] = []  # a heap; it may also have requests that are answered
+        self._expiries: list[tuple[Monotonic, bytes]] = []  # a heap, perhaps with requests that were answered
 
     def __contains__(self, number: object) -> bool:
         return number in self._pending
@@ -35,9 +35,9 @@ class PendingRequests:
         track: bool = True,
         to: tuple[bytes, ...] = (),
     ) -> bytes:
-        """Have a command run, and return the id of the request.
+        """Request a command, and return the id of the request.
 
-        `to`: the hops behind the server; without any, the server finds a worker. A request that is not tracked is done
+        `to`: the hops after the server; without any, the server chooses a worker. A request that is not tracked is done
         when it is sent.
         """
         number = self._ids.take_long() if command == PING else self._ids.take_short()
@@ -48,7 +48,7 @@ class PendingRequests:
         return number
 
     def forget(self, number: bytes) -> bool:
-        """Do not wait for this response any more. True if it was waited for."""
+        """Stop waiting for a response. True if the request was waiting."""
         is_pending = number in self._pending
         self._pending.pop(number, None)
         return is_pending
@@ -67,7 +67,7 @@ class PendingRequests:
                 self._events.append(Expired(number, "no answer came in time"))
 
     def on_lost(self) -> None:
-        """Answers to the old routing id go nowhere: all requests have failed."""
+        """Responses to the old routing id cannot arrive: all requests fail."""
         self._events.extend(Expired(number, "the server was lost") for number in self._pending)
         self._pending.clear()
         self._expiries.clear()

@@ -1,6 +1,6 @@
 """A worker's registration at a round-robin server: its slots, which of them are taken, and what the server knows.
 
-It outlives servers: each new server learns which slots are free then.
+It outlives servers: it sends each new server the number of slots that are free then.
 """
 
 from collections import deque
@@ -14,33 +14,33 @@ from gandy.doors.roundrobin.server_outbox import ServerOutbox
 from gandy.moments import NEVER, Monotonic
 
 REGISTER_TIMEOUT: Final = 5.0  # seconds for the response to a REGISTER, as in the original
-REGISTER_DELAY: Final = 0.5  # seconds behind an INCREMENT: the original may work on both at once, in any order
+REGISTER_DELAY: Final = 0.5  # seconds after an INCREMENT: the original may handle both at once, in any order
 DEREGISTER_ID: Final = b"WORKER"  # of a DEREGISTER, in the original
 
 
 class Registration:
-    """What a worker and its server say to each other about slots and dispatches."""
+    """The worker's side of the messages about slots and dispatches."""
 
     def __init__(self, ids: MessageIds, outbox: ServerOutbox, events: deque[uplink_events.Event]) -> None:
-        self.is_worker = False  # it registered once
-        self.register_at = NEVER  # when REGISTER is due, again
+        self.is_worker = False  # it has registered
+        self.register_at = NEVER  # when REGISTER is due again
         self._ids = ids
         self._outbox = outbox
         self._events = events
         self._slots: int | None = None  # to be registered; None: take no dispatches
         self._id = b""  # of the last REGISTER, until it is answered
-        self._goodbye = b""  # id of the PING behind our DEREGISTER, until it is answered
+        self._goodbye = b""  # id of the PING after our DEREGISTER, until it is answered
         self._tickets = count(1)
         self._running: set[int] = set()  # tickets
         self._old: set[int] = set()  # tickets that this server does not know
 
     @property
     def free(self) -> int:
-        """Slots that nothing runs in."""
+        """The number of free slots."""
         return max(0, (self._slots or 0) - len(self._running))
 
     def register(self, slots: int, now: Monotonic) -> None:
-        """Take up to this many dispatches at once from now on, from this server and those that come after it."""
+        """Accept up to this many dispatches at a time, from this server and from later ones."""
         self._slots = slots
         self.is_worker = True
         self._goodbye = b""
@@ -48,13 +48,13 @@ class Registration:
             self._register(now)
 
     def _register(self, now: Monotonic) -> None:
-        """A REGISTER that is repeated keeps its id: an answer to the first one is good too."""
+        """A repeated REGISTER keeps its id, so that a response to the first one counts."""
         self._id = self._id or self._ids.take_short()
         self.register_at = now + REGISTER_TIMEOUT
         self._outbox.put(wire.QueueMessage(wire.TRACKEXEC, self._id, (wire.REGISTER, b"%d" % self.free)))
 
     def deregister(self) -> None:
-        """Take nothing more. What was dispatched already may still come, and is answered as always."""
+        """Accept no more dispatches. Those on their way are still run and answered."""
         self._slots = None
         self._confirm()
         self._goodbye = self._ids.take_long()
@@ -68,13 +68,13 @@ class Registration:
             self._end_goodbye()
 
     def finish(self, ticket: int, now: Monotonic, response: wire.QueueMessage | None = None) -> None:
-        """The slot is free again, and then the response goes out.
+        """Free the slot, and then send the response.
 
-        In this order: the client of a response may send its next message at once. If that overtakes the INCREMENT,
-        the original has it in its queue when the slot comes back, sends it twice, and dies of that.
+        In this order: the client may send its next message as soon as it has the response. If that overtakes the
+        INCREMENT, the original has the message in its queue when the slot is free, sends it twice, and crashes.
         """
         self._running.discard(ticket)
-        if self._outbox.has_server:  # else REGISTER says to the next server how many are free
+        if self._outbox.has_server:  # otherwise our REGISTER at the next server has the number of free slots
             self._return_slot(ticket, now)
         if response is not None:
             self._outbox.send(response)
@@ -82,7 +82,7 @@ class Registration:
     def _return_slot(self, ticket: int, now: Monotonic) -> None:
         if ticket in self._old:
             # The original counts the INCREMENT of a call that it does not know, a gandy server does not. A REGISTER
-            # behind it is right for both.
+            # after it is right for both.
             self._old.discard(ticket)
             if not self._old and self._slots is not None:
                 self.register_at = now + REGISTER_DELAY
@@ -91,7 +91,7 @@ class Registration:
     # From the server
 
     def on_server(self, now: Monotonic) -> None:
-        """There is a server that knows nothing of what runs here."""
+        """There is a server that does not know what runs here."""
         self._old = set(self._running)
         if self._slots is not None:
             self._register(now)
@@ -118,12 +118,11 @@ class Registration:
             return False
         if message.args[:1] == (wire.FAILED,):
             reason = b" ".join(message.args[1:]).decode(errors="replace")
-            self._events.append(
-                uplink_events.RegisterRefused(reason)
-            )  # and asked again, as if there had been no answer
+            # REGISTER is repeated, as if there had been no response.
+            self._events.append(uplink_events.RegisterRefused(reason))
             return True
         self._confirm()
-        # A gandy server takes this PING for "ready for calls", which the protocol cannot say.
+        # To a gandy server this PING means that we are ready for calls; the protocol has no message for that.
         self._outbox.put(wire.QueueMessage(wire.PING, self._ids.take_long()))
         self._events.append(uplink_events.RegisterConfirmed())
         return True

@@ -1,4 +1,4 @@
-"""Messages on their way to a round-robin server. What is sent while there is no server is held for the next one."""
+"""Messages on their way to a round-robin server. It holds those sent without a server for the next one."""
 
 from collections import deque
 from collections.abc import Container
@@ -11,7 +11,7 @@ CONTROL: Final = frozenset((INCREMENT, REGISTER, DEREGISTER))
 
 
 class ServerOutbox:
-    """`messages` are to be sent by the socket, in order."""
+    """The socket sends `messages`, in order."""
 
     def __init__(self, heartbeat: Heartbeat) -> None:
         self.messages: deque[QueueMessage] = deque()
@@ -23,11 +23,11 @@ class ServerOutbox:
         return self._heartbeat.is_connected
 
     def put(self, *messages: QueueMessage) -> None:
-        """For the server that is there now, or may be."""
+        """Send to the current socket, whether or not its server has answered yet."""
         self.messages.extend(messages)
 
     def send(self, message: QueueMessage) -> None:
-        """Now, or when there is a server."""
+        """Send now, or when there is a server."""
         if self.has_server:
             self.messages.append(message)
         else:
@@ -45,7 +45,7 @@ class ServerOutbox:
 
 
 def _is_lasting(message: QueueMessage) -> bool:
-    """True if it means the same to the next server."""
+    """True if the message means the same to the next server."""
     if message.command in (EXEC, TRACKEXEC):
         return not CONTROL.intersection(message.args[:1])
     return message.command == RESPONSE

@@ -1,4 +1,4 @@
-"""Streams of the round-robin queue: bytes cut into packets, which the reader fetches one by one.
+"""Streams of the round-robin queue: bytes split into packets, which the reader fetches one by one.
 
     state ('0' more, '1' aborted, '2' finished) | pack ('R' raw, 'Z' zlib) | length of the handle | handle | data
 
@@ -32,9 +32,9 @@ ABORT: Final = b"1"
 HANDLE_BYTES: Final = 8  # a pointer, in the original
 PACKET_BYTES: Final = 8192  # bytes with the header, as in the original
 
-DEFAULT_LEASE: Final = 60.0  # seconds that a stream lives without a word from its reader
+DEFAULT_LEASE: Final = 60.0  # seconds that a stream is kept while its reader is silent
 
-BLOCK_TOTAL: Final = 1024  # bytes that RR_STREAM is asked for
+BLOCK_TOTAL: Final = 1024  # bytes of an RR_STREAM
 BLOCK_BYTE: Final = b"\1"
 _BLOCK_HEAD: Final = Struct("<ii")  # offset, count
 
@@ -65,7 +65,7 @@ def decode_packet(frame: bytes) -> Packet:
 
 
 class StreamWriter:
-    """Bytes in, packets out. Packets are full, except for the last one and those that cannot wait."""
+    """Splits bytes into packets. They are full, except for the last one and those that are taken at once."""
 
     def __init__(self, handle: bytes, max_size: int = PACKET_BYTES, pack: bytes = RAW) -> None:
         self.handle = handle
@@ -88,19 +88,19 @@ class StreamWriter:
         self._waiting += data if self._packer is None else self._packer.compress(data)
 
     def close(self) -> None:
-        """Everything is written."""
+        """End the stream."""
         if not self._is_closed:
             self._is_closed = True
             if self._packer is not None:
                 self._waiting += self._packer.flush()
 
     def abort(self) -> None:
-        """The rest will not come. What waits is dropped."""
+        """End the stream early. What waits is dropped."""
         self._is_closed = self._is_aborted = True
         self._waiting.clear()
 
     def take(self, at_once: bool = False) -> bytes | None:
-        """The next packet; None while it would not be full, unless it is wanted at once, and after the last one."""
+        """The next packet; None after the last one, and while it would not be full, unless `at_once`."""
         is_full = len(self._waiting) >= self._room
         if self.is_over or not (is_full or self._is_closed or at_once):
             return None
@@ -112,7 +112,7 @@ class StreamWriter:
 
 
 class ServedStream:
-    """A stream, as the side that gives it sees it: its reader asks for one packet at a time.
+    """The sending side of a stream: its reader asks for one packet at a time.
 
     The first packet answers the request for the stream itself.
     """
@@ -121,8 +121,8 @@ class ServedStream:
         self.host_id = b"".join(request.args[1:2])  # of its reader
         self.writer = StreamWriter(handle)
         self.asked: QueueMessage | None = request  # the next packet answers it
-        self.has_begun = False  # the first packet is out
-        self.owed = 0  # credit that the command has not been given back
+        self.has_begun = False  # the first packet was taken
+        self.owed = 0  # credit that we have not granted the command yet
 
     def take_packet(self, at_once: bool = False) -> tuple[QueueMessage, bytes] | None:
         """The request for a packet and the packet that answers it, if there are both."""
@@ -132,7 +132,7 @@ class ServedStream:
         return asked, packet
 
     def take_credit(self, limit: int) -> int:
-        """Credit for the command that writes the stream, when fewer bytes than the limit wait for packets."""
+        """Credit to grant the command that writes the stream; 0 while `limit` bytes or more wait for packets."""
         if self.writer.waiting >= limit:
             return 0
         owed, self.owed = self.owed, 0
@@ -140,7 +140,7 @@ class ServedStream:
 
 
 class StreamReader:
-    """Packets in, bytes out."""
+    """Reads the bytes out of packets."""
 
     def __init__(self, max_unpacked: int = MAX_UNPACKED_BYTES) -> None:
         self.handle = b""  # from the first packet
@@ -152,11 +152,11 @@ class StreamReader:
 
     @property
     def is_over(self) -> bool:
-        """Nothing is left to be fetched."""
+        """True if there are no more packets to fetch."""
         return self.is_finished or self.is_aborted
 
     def receive(self, frame: bytes) -> bytes:
-        """What the next packet holds. Raises: RemoteProtocolError."""
+        """The bytes in the next packet. Raises: RemoteProtocolError."""
         state, pack, handle, data = decode_packet(frame)
         if self.is_over:
             raise RemoteProtocolError("a packet after the end of its stream", ErrorCode.BAD_STATE)
@@ -185,13 +185,13 @@ class StreamReader:
 
 
 def parse_lease(host_id: bytes) -> float:
-    """Seconds that a reader may be silent: the number that its id begins with, as in `30:name`."""
+    """Seconds that a reader may be silent: the number at the beginning of its host id, as in `30:name`."""
     seconds = parse_count(host_id)
     return min(float(seconds), MAX_LEASE) if seconds > 0 else DEFAULT_LEASE
 
 
 def make_blocks(total: int, choose: Callable[[int, int], int]) -> Iterator[bytes]:
-    """What RR_STREAM gives: blocks of so many bytes in all. `choose` picks a number from its first to its last."""
+    """The blocks of an RR_STREAM, of `total` bytes in all. `choose(first, last)` picks a number, like randint."""
     left = total
     while left > 0:
         count = min(left, choose(1, total))
@@ -201,7 +201,7 @@ def make_blocks(total: int, choose: Callable[[int, int], int]) -> Iterator[bytes
 
 
 def check_blocks(data: bytes, total: int = BLOCK_TOTAL) -> int:
-    """The number of blocks. Raises: RemoteProtocolError, if they are not what was asked for."""
+    """The number of blocks. Raises: RemoteProtocolError: they are invalid, or not `total` bytes."""
     at = blocks = found = 0
     while at < len(data):
         if len(data) - at < _BLOCK_HEAD.size:

@@ -1,7 +1,7 @@
 """The connecting side of the round-robin queue (docs/protocol/roundrobin.md): what workers and clients send a server.
 
-A socket carries the messages of `outbox`, in order, and hands in what it receives. After each step there are `events`
-for the program around it. It owns no socket and runs no command.
+After each step, its owner sends the messages of `outbox`, in order, and takes `events`. It owns no socket and runs no
+command.
 """
 
 from collections import deque
@@ -31,7 +31,7 @@ class Uplink:
         self.requests = PendingRequests(ids, self.outbox, self.events)
 
     def next_deadline(self) -> Monotonic:
-        """When `on_time` has something to do."""
+        """The time of the next `on_time`."""
         deadline = min(self.heartbeat.next_deadline(), self.requests.next_deadline())
         return min(deadline, self.registration.register_at) if self.heartbeat.is_connected else deadline
 
@@ -41,14 +41,14 @@ class Uplink:
         self.outbox.put(self.heartbeat.greet(now))
 
     def on_reconnected(self, now: Monotonic) -> None:
-        """The same socket has a new connection. Its server may be a new one, which knows no worker."""
+        """The same socket has a new connection, perhaps to a new server, which does not know our registration."""
         if self.heartbeat.is_greeting:
             self.outbox.put(self.heartbeat.repeat_greeting())  # the first may be lost
         elif self.heartbeat.is_connected:
             self.registration.on_server(now)
 
     def on_time(self, now: Monotonic) -> None:
-        """Read what has come in first."""
+        """To be called after all received messages were read."""
         match self.heartbeat.on_time(now):
             case Beat.PING:
                 self.outbox.put(self.heartbeat.make_ping())
@@ -77,7 +77,7 @@ class Uplink:
     # Messages from the server
 
     def on_frames(self, frames: Sequence[bytes], now: Monotonic) -> None:
-        """A message as it comes from the socket. Never raises: invalid messages are counted and dropped."""
+        """The server sent a message. Never raises: invalid messages are counted and dropped."""
         self.heartbeat.on_heard(now)
         try:
             self._on_message(decode(frames), now)
@@ -96,7 +96,7 @@ class Uplink:
         elif command != TRACKADDRESS and self.registration.is_worker:
             self.registration.on_dispatch(message, now)
         else:
-            self.dropped += 1  # we send no request whose way is to be tracked
+            self.dropped += 1
 
     def _on_pong(self, number: bytes, now: Monotonic) -> None:
         if self.heartbeat.on_pong(number):

@@ -1,4 +1,4 @@
-"""What happens on a connection to a round-robin server, for the worker, the client or the console around it."""
+"""Events of a connection to a round-robin server, for the worker, the client or the console that uses it."""
 
 from msgspec import Struct
 
@@ -25,13 +25,13 @@ class RegisterConfirmed(Struct, frozen=True):
 
 
 class RegisterRefused(Struct, frozen=True):
-    """Worker: the server has no place for us; only gandy's servers say so. It will be asked again."""
+    """Worker: the server has no room for us, which only gandy's servers report. We try again."""
 
     reason: str
 
 
 class Deregistered(Struct, frozen=True):
-    """Worker: the server has read our DEREGISTER, and everything that it sent before is here. Or there is none."""
+    """Worker: the server has read our DEREGISTER, and we have received all it sent before; or there is no server."""
 
 
 class Dispatched(Struct, frozen=True):
@@ -48,7 +48,7 @@ class StreamRequested(Struct, frozen=True):
 
 
 class Response(Struct, frozen=True):
-    """Client: the answer to a request. `path` reversed is the way to the peer that gave it."""
+    """Client: the answer to a request. `path` reversed is the way to the peer that sent it."""
 
     id: bytes
     args: tuple[bytes, ...]

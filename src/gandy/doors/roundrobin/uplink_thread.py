@@ -1,7 +1,7 @@
 """A connection to a round-robin server in a thread of its own, so that a busy worker still answers PINGs.
 
-The socket is a DEALER: it neither sends the server's address nor sees it. Any thread may call the methods; `on_events`
-is called in the thread of the connection.
+The socket is a DEALER: messages do not contain the server's address. Any thread may call the methods; `on_events` is
+called in the thread of the connection.
 """
 
 import logging
@@ -25,7 +25,7 @@ from gandy.moments import Monotonic
 log = logging.getLogger("gandy.doors.sockets")
 
 HIGH_WATER: Final = 100_000  # messages that wait in a socket, as in the original
-READS_PER_TURN: Final = 1_000  # messages that are read before any is sent
+READS_PER_TURN: Final = 1_000  # messages read before any is sent
 LAST_SUFFIX: Final = 1_000_000  # of a routing id, as in the original
 
 IDS: Final = MessageIds()  # they count for the whole process, as in the original
@@ -35,15 +35,15 @@ OnFrames = Callable[[list[bytes]], None]
 
 
 class UplinkThread(DealerThread):
-    """One connection. `on_events` gets what happened, in order, and must return soon."""
+    """One connection. `on_events` gets events in order, and must return soon."""
 
     name = "gandy-uplink"
     watched = zmq.EVENT_HANDSHAKE_SUCCEEDED
 
     def __init__(self, url: str, on_events: OnEvents, keys: Keys | None = None, ids: MessageIds = IDS) -> None:
         """Raises: ConfigError."""
-        self.on_in: OnFrames = _ignore  # each message that came
-        self.on_out: OnFrames = _ignore  # each message that the socket took
+        self.on_in: OnFrames = _ignore  # called with each message received
+        self.on_out: OnFrames = _ignore  # called with each message sent
         self._on_events = on_events
         self._lock = Lock()
         self._uplink = Uplink(read_monotonic(), ids)
@@ -58,7 +58,7 @@ class UplinkThread(DealerThread):
 
     @property
     def silent_seconds(self) -> float:
-        """How long the server has not answered; 0 while it does."""
+        """Seconds since the server last answered; 0 while it does."""
         since = self._uplink.heartbeat.since
         return 0.0 if since is None else read_monotonic() - since
 
@@ -85,7 +85,7 @@ class UplinkThread(DealerThread):
     def request(
         self, command: bytes, *args: bytes, timeout: float, track: bool = True, to: tuple[bytes, ...] = ()
     ) -> bytes:
-        """Returns the id. `on_events` may get its Response before this returns."""
+        """Returns the id of the request. `on_events` may get its Response before this returns."""
         with self._lock:
             now = read_monotonic()
             number = self._uplink.requests.send(command, *args, now=now, timeout=timeout, track=track, to=to)
@@ -148,7 +148,7 @@ class UplinkThread(DealerThread):
                 self._uplink.on_frames(frames, now)
 
     def _send_all(self) -> None:
-        """As much as the socket takes. While it takes nothing, we read nothing, or answers would pile up here."""
+        """Send as much as the socket takes. While it takes nothing, we read nothing, or answers would pile up here."""
         self._is_stuck = False
         with self._lock:
             outbox = self._uplink.outbox.messages
@@ -176,7 +176,7 @@ class UplinkThread(DealerThread):
 
 
 def make_routing_id(url: str) -> bytes:
-    """As the original's workers and clients make theirs."""
+    """A routing id like those of the original's workers and clients."""
     suffix = f":{random.randint(1, LAST_SUFFIX)}".encode()  # noqa: S311 - it need only differ from those of other peers
     return url.encode()[: MAX_ROUTING_ID - len(suffix)] + suffix
 

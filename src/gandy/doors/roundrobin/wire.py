@@ -1,9 +1,9 @@
-"""Messages of the round-robin queue: lists of frames with addresses before and behind. Does not look into arguments.
+"""Messages of the round-robin queue: lists of frames that begin and end with addresses. Arguments are not decoded.
 
     next hops .. | '' | LMQv100 | command | id | arguments .. | '' | senders ..
 
-Each hop takes its own address from the front, and adds the sender's at the end. What is decoded and encoded again is
-the same, frame for frame.
+Each hop removes its own address from the front, and adds the sender's at the end. Encoding a decoded message gives the
+same frames.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ TRACKADDRESS: Final = b"\x05"
 RESPONSE: Final = b"\x06"
 COMMANDS: Final = frozenset((PING, PONG, EXEC, TRACKEXEC, TRACKADDRESS, RESPONSE))
 
-# The first argument of EXEC and TRACKEXEC. PING may be one too.
+# First arguments of EXEC and TRACKEXEC, as is PING.
 INCREMENT: Final = b"\x07"
 REGISTER: Final = b"\x08"
 DEREGISTER: Final = b"\x09"
@@ -38,7 +38,7 @@ FAILURE: Final = 20
 
 
 class QueueMessage(NamedTuple):
-    """One message. `to`: the hops that are still to go, next one first; `path`: the senders, first one first."""
+    """One message. `to`: the hops to come, the next one first; `path`: the senders, the first one first."""
 
     command: bytes
     id: bytes
@@ -75,7 +75,7 @@ def encode(message: QueueMessage) -> list[bytes]:
 
 
 def make_reply(message: QueueMessage, command: bytes = RESPONSE, *args: bytes) -> QueueMessage:
-    """The answer to a message, which goes back the way that it came."""
+    """The answer to a message, which goes back the same way."""
     return QueueMessage(command, message.id, args, message.path[::-1])
 
 
@@ -85,7 +85,7 @@ def make_response(request: QueueMessage, *payload: bytes) -> QueueMessage | None
 
 
 def parse_count(frame: bytes) -> int:
-    """The whole number that a frame of ASCII digits begins with, as the original reads it; 0 if there is none."""
+    """The int at the beginning of a frame, parsed as the original does (atoi); 0 if there is none."""
     text = frame[:20].lstrip(b" \t\n\v\f\r")
     sign, digits = (-1, text[1:]) if text[:1] == b"-" else (1, text.removeprefix(b"+"))
     count = len(digits) - len(digits.lstrip(b"0123456789"))
@@ -93,7 +93,7 @@ def parse_count(frame: bytes) -> int:
 
 
 def encode_status(status: int, code: int = 0) -> bytes:
-    """Both as zigzag varints."""
+    """A status frame: both numbers as zigzag varints."""
     return _encode_varint(status) + _encode_varint(code)
 
 

@@ -1,7 +1,7 @@
-"""A worker for a round-robin server, an original one or gandy's: dispatches in, responses and slots out.
+"""A worker for a round-robin server, an original one or gandy's.
 
-Commands run as they do for a foreman, see `CallService`; this is the other end of it. It outlives the server: calls go
-on while there is none, and are answered through the next one, where the worker registers by itself.
+It runs dispatches as calls of a `CallService`, as for a foreman, and sends back responses and slots. It outlives the
+server: calls go on while there is none, and are answered through the next one, where the worker registers by itself.
 """
 
 import asyncio
@@ -44,14 +44,14 @@ class RoundRobinService:
         preload: tuple[str, ...] = (),
         keys: Keys | None = None,
     ) -> None:
-        """`folder` is for isolated commands, and made only where there are some. Raises: ConfigError, GandyError."""
+        """`folder`: for isolated commands, and made only if there are some. Raises: ConfigError, GandyError."""
         self._loop = asyncio.get_running_loop()
         self._slots = slots
         self._commands = commands
         self._codes = codes
         self._dispatches = Dispatches(slots)
         self._done = asyncio.Event()
-        self._gone = asyncio.Event()  # the server knows that we stop
+        self._deregistered = asyncio.Event()
         self._is_stopping = False
         self._is_silent = False  # the server is, and the log says so
         self._host = CommandHost(commands, slots, self._on_answers, folder, preload)
@@ -76,7 +76,7 @@ class RoundRobinService:
             await asyncio.to_thread(self._uplink.close)
 
     async def stop(self) -> None:
-        """Take nothing more, let calls end for a while, and go."""
+        """Accept no more dispatches, give calls a while to end, and leave."""
         if self._is_stopping:
             self._done.set()
             return
@@ -84,7 +84,7 @@ class RoundRobinService:
         self._uplink.deregister()
         try:
             async with asyncio.timeout(GOODBYE_SECONDS):
-                await self._gone.wait()
+                await self._deregistered.wait()
         except TimeoutError:
             log.warning("%s has not confirmed that this worker leaves", self._uplink.url)
         try:
@@ -99,7 +99,7 @@ class RoundRobinService:
     # From the server
 
     def _post(self, events: list[uplink_events.Event]) -> None:
-        """In the thread of the connection."""
+        """Runs in the thread of the connection."""
         try:
             self._loop.call_soon_threadsafe(self._on_events, events)
         except RuntimeError:  # the worker has stopped
@@ -123,7 +123,7 @@ class RoundRobinService:
             case uplink_events.RegisterRefused(reason):
                 log.warning("%s does not accept this worker: %s", self._uplink.url, reason)
             case uplink_events.Deregistered():
-                self._gone.set()
+                self._deregistered.set()
             case uplink_events.Connected():
                 self._is_silent = False
             case uplink_events.Unreachable() if not self._is_silent:
@@ -139,7 +139,7 @@ class RoundRobinService:
         entry = self._codes.find(code)
         command = self._commands.find(entry.name.encode()) if entry is not None else None
         if entry is None or command is None:
-            # The original neither answers nor gives the slot back, and has one less forever.
+            # The original neither answers nor returns the slot, and has one slot less from then on.
             what = entry.name if entry is not None else format_code(code)
             log.warning("the server sent the command %s, which this worker does not have", what)
             text = f"the worker does not have the command {what}"

@@ -1,6 +1,6 @@
-"""The calls of one round-robin worker: from the switchboard to the worker as messages, and what it answers back.
+"""The calls of one round-robin worker: sends them to the worker as messages, and passes its answers to the callers.
 
-Owns incomplete arguments, values that callers have not read yet, and streams of the worker. Knows nothing of
+It owns incomplete arguments, values that callers have not read yet, and streams of the worker. It does not know about
 registration.
 """
 
@@ -31,13 +31,13 @@ from gandy.wire import calls
 EXPIRY: Final = 15.0  # seconds that a worker that has calls may be silent
 UNANSWERED_PAUSE: Final = 2.0  # seconds after an INCREMENT without response until the call fails
 # Seconds after the response to its first REGISTER until a worker gets calls. The original installs its commands when it
-# has the response, drops what comes before without a word, and has no message for being ready. Its server looks at what
-# waits once a second. A worker that says PING after it has registered is ready: the original does not for two minutes.
+# has the response, silently drops what comes before, and has no message for being ready; its server checks its queue
+# once a second. A worker that sends PING after it has registered is ready: the original sends none for two minutes.
 READY_PAUSE: Final = 1.0
-# Seconds that a worker may have a call without a word about it. Then it has dropped the call, or it is very slow.
+# Seconds that a worker may have a call without sending anything about it. Then we assume that it has dropped the call.
 CALL_PATIENCE: Final = 3600.0
 RENEWAL_PERIOD: Final = DEFAULT_LEASE / 4  # seconds between two requests to keep a stream
-HOST: Final = b"60:gandy"  # the host id of gandy's own callers, which read streams
+HOST: Final = b"60:gandy"  # the host id for streams that gandy's own callers read
 
 
 class Times(Struct, frozen=True):
@@ -49,7 +49,7 @@ class Times(Struct, frozen=True):
 
 
 class DoorParts(NamedTuple):
-    """What all workers of a door share."""
+    """Everything that the workers of a door share."""
 
     board: Switchboard
     codes: CommandCodes
@@ -87,7 +87,7 @@ class WorkerStream:
 
 
 class WorkerCalls:
-    """One for each registered worker, whose peer at the switchboard is `peer`."""
+    """The calls of one registered worker, which is `peer` at the switchboard."""
 
     def __init__(self, routing_id: bytes, peer: Peer, parts: DoorParts, now: Monotonic) -> None:
         self.outstanding = OutstandingCalls(now)
@@ -104,7 +104,7 @@ class WorkerCalls:
     # From the switchboard
 
     def on_frame(self, kind: int, flags: int, number: int, argument: int, payload: bytes) -> None:
-        """YIELD means nothing here: it is for workers that run jobs."""
+        """YIELD is ignored: it is for workers that run jobs."""
         call = self._peer.serves.get(number)
         if call is None:
             return
@@ -119,7 +119,7 @@ class WorkerCalls:
             self._on_cancel(number)
 
     def _on_call(self, call: Call, payload: bytes) -> None:
-        if call.client is None and not call.flags & calls.CAST:  # its client is gone
+        if call.client is None and not call.flags & calls.CAST:  # the client is gone
             self._end(call.id, 0)
             return
         if call.client is not None and self.is_closed:
@@ -139,7 +139,7 @@ class WorkerCalls:
 
     def _on_body(self, call: Call, flags: int, payload: bytes) -> None:
         body = self.bodies.get(call.id)
-        if body is None:  # it belongs to a client's message, which was passed on whole
+        if body is None:  # the call is a client's message, which was passed on whole
             return
         body += payload
         if len(body) > MAX_FLOW_BYTES:
@@ -152,7 +152,7 @@ class WorkerCalls:
             self._board.on_frame(self._peer, calls.CREDIT, 0, call.id, len(payload) + calls.FRAME_COST, b"")
 
     def _on_cancel(self, number: int) -> None:
-        """The protocol can cancel streams only. Any other call keeps its slot until the worker returns it."""
+        """The protocol can cancel streams only. Any other call has its slot until the worker returns it."""
         stream = self.streams.pop(number, None)
         if stream is not None and stream.reader.handle:
             self._ask(wire.MQS_MORE, stream.host, stream.reader.handle, ABORT)
@@ -162,13 +162,13 @@ class WorkerCalls:
             self._end(number, 0)
 
     def _pass_on(self, number: int, request: ClientRequest) -> None:
-        """A client's message, frame for frame."""
+        """Send the worker a client's message, frame for frame."""
         message = request.message
         self.outstanding.begin(number, (message.path[::-1], message.id), request.is_cast, self._board.now)
         self._parts.send(Outgoing([self._id, *wire.encode(message)], number))
 
     def _give(self, call: Call, body: bytes) -> None:
-        """A call of one of gandy's own clients."""
+        """Send the worker a call of one of gandy's own clients."""
         entry = self._get_entry(call)
         try:
             if call.flags & calls.PICKLED:
@@ -202,7 +202,7 @@ class WorkerCalls:
     # From the worker
 
     def on_increment(self, now: Monotonic) -> bool:
-        """False if no call has a slot that this could return."""
+        """False if no call has a slot to return."""
         ended = self.outstanding.take_incremented(now)
         if ended is None:
             released = self.outstanding.release_oldest()
@@ -236,7 +236,7 @@ class WorkerCalls:
         if request is not None:
             request.reply = wire.encode(message._replace(path=(*message.path, self._id)))
             self._complete(call.id, calls.WHOLE)
-        elif call.client is None:  # it is gone
+        elif call.client is None:  # the client is gone
             self.streams.pop(call.id, None)
             self._complete(call.id, 0)
         elif message.args[:1] == (wire.FAILED,):
@@ -251,7 +251,7 @@ class WorkerCalls:
             self._put_value(call, message.args)
 
     def _put_value(self, call: Call, frames: tuple[bytes, ...]) -> None:
-        """One frame is bytes, several are a list of bytes."""
+        """Send the caller the value: one frame becomes bytes, several become a list of bytes."""
         is_bare = self._get_entry(call).is_bare
         value = "pong" if is_bare else None if not frames else frames[0] if len(frames) == 1 else list(frames)
         flow = self.flows[call.id] = Flow(self._board, self._peer, call.id)
@@ -272,7 +272,7 @@ class WorkerCalls:
         self._advance(flow)
 
     def _advance(self, flow: Flow) -> None:
-        """The caller has read something, or there is more for it."""
+        """The caller has granted credit, or there is more to send: end the call, or ask for the next packet."""
         stream = self.streams.get(flow.number)
         if flow.is_done:
             self._complete(flow.number, flow.last_flags, flow.last)
@@ -281,7 +281,7 @@ class WorkerCalls:
             self.outstanding.touch(flow.number, self._board.now)
 
     def _complete(self, number: int, flags: int, payload: bytes = b"") -> None:
-        """The caller has everything. The slot comes back with the INCREMENT, if that has not come yet."""
+        """Send the caller the end of the result. The call has its slot until the INCREMENT comes."""
         self.flows.pop(number, None)
         if number in self.outstanding.returned:
             self._end(number, flags, payload)
@@ -293,14 +293,14 @@ class WorkerCalls:
         self._end(number, calls.FAILED, calls.encode_failure(calls.CallFailure(kind, text)))
 
     def _end(self, number: int, flags: int, payload: bytes = b"") -> None:
-        """The slot is free."""
+        """End the call, and free its slot."""
         self.outstanding.end(number)
         self._board.on_frame(self._peer, calls.RESULT, flags | calls.LAST, number, 0, payload)
 
     # The worker is gone, or time passes
 
     def refuse_unbegun(self, undelivered: set[int]) -> None:
-        """Calls that the worker has never heard of go to other workers."""
+        """Refuse calls that the worker has not received, so that they go to other workers."""
         begun = self.outstanding.list_begun() - undelivered
         for number in [number for number in self._peer.serves if number not in begun]:
             self._refuse(number)
@@ -323,9 +323,9 @@ class WorkerCalls:
                 self._ask(wire.ONGOING, stream.host)
 
     def _give_up(self, number: int, now: Monotonic) -> None:
-        """The worker has said nothing about this call for too long: its caller gets a failure, and the slot is free.
+        """The worker has sent nothing about this call for too long: fail the call, and free its slot.
 
-        Should the worker still have it, its INCREMENT will seem to be for another call, which must not end by that.
+        If the worker still has the call, its INCREMENT will seem to be for another one, which it must not end.
         """
         stream = self.streams.get(number)
         if number in self.flows and (stream is None or not stream.asked):  # we wait for the caller, not the worker

@@ -1,7 +1,7 @@
 """Keeps a file of the workers at the round-robin door, for the next foreman.
 
-The workers do not notice that their server was started again. So the next foreman sends a PING to those that the last
-one had, as they connect, and registers those that answer.
+Workers do not notice that their server was started again. So the next foreman sends a PING to the workers of the last
+one when they connect, and registers those that answer.
 """
 
 import asyncio
@@ -17,13 +17,13 @@ from gandy.doors.roundrobin.workers import Workers
 from gandy.moments import Monotonic
 
 FILE_NAME: Final = "roundrobin.json"
-SAVE_PAUSE: Final = 0.5  # seconds from a change until it is written, with all that follow
+SAVE_PAUSE: Final = 0.5  # seconds from a change until the file is written, so that several changes are written once
 
 log = logging.getLogger("gandy.foreman")
 
 
 class WorkerFile:
-    """Routing ids and slots of workers. Without the file, the user must tell original workers to register again."""
+    """Routing ids and slots of workers. Without the file, users must make original workers register again."""
 
     def __init__(self, path: Path, workers: Workers) -> None:
         self._path = path

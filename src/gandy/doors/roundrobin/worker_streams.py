@@ -1,6 +1,6 @@
-"""Streams that this worker gives to round-robin clients: packets out as they are fetched, and leases of their readers.
+"""Streams of this worker for round-robin clients: sends packets as readers fetch them, and watches their leases.
 
-A stream whose reader says nothing for the time of its lease is broken off, and its command with it.
+It ends a stream, and cancels its command, if the reader is silent for the time of its lease.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ from gandy.worker.call_service import CallService
 
 log = logging.getLogger("gandy.worker")
 
-FLUSH_SECONDS: Final = 1.0  # that a reader waits for a full packet, as in the original
-BUFFERED_BYTES: Final = 2 * streams.PACKET_BYTES  # bytes of a stream; with less, its command may go on
+FLUSH_SECONDS: Final = 1.0  # for which a reader waits for a full packet, as in the original
+BUFFERED_BYTES: Final = 2 * streams.PACKET_BYTES  # bytes of a stream; while more wait, its command gets no credit
 
 
 class DispatchStream(streams.ServedStream):
@@ -116,7 +116,7 @@ class WorkerStreams:
             self._uplink.send(response)
 
     def _renew(self, stream: DispatchStream) -> None:
-        """Its reader is there."""
+        """The reader sent a message: start its lease again."""
         if stream.lease is not None:
             stream.lease.cancel()
         stream.lease = self._loop.call_later(streams.parse_lease(stream.host_id), self._expire, stream)
@@ -126,7 +126,7 @@ class WorkerStreams:
         self.break_off(stream)
 
     def _flush_later(self, stream: DispatchStream) -> None:
-        """A reader does not wait forever for a full packet."""
+        """Send what there is after a while, even if the packet is not full."""
         stream.flusher = self._loop.call_later(FLUSH_SECONDS, self._send_packet, stream, True)
 
     def _send_packet(self, stream: DispatchStream, at_once: bool = False) -> None:

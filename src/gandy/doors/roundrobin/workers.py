@@ -1,6 +1,6 @@
-"""Workers at the round-robin door: which have registered, with how many slots, and which of them still live.
+"""Workers at the round-robin door: which of them have registered, with how many slots, and which are alive.
 
-What a worker does with its calls is in `worker_calls`; a worker that is lost is remembered in `lost_workers`.
+`worker_calls` has the calls of each worker; `lost_workers` remembers those that were lost.
 """
 
 from collections import Counter, OrderedDict
@@ -18,35 +18,35 @@ from gandy.limits import MAX_SLOTS
 from gandy.moments import LONG_AGO, NEVER, Monotonic
 from gandy.wire.calls import Announcement, Offer
 
-QUIET: Final = 1 / 3  # of the expiry without a word, then the worker is asked whether it is there
-ASK_PERIOD: Final = 1 / 5  # of the expiry, between two such questions
-IDLE: Final = 60.0  # seconds that a worker without calls may be silent beyond that
-PAST: Final = 60.0  # seconds that a worker that came back may still send INCREMENTs for calls that it had before
+QUIET: Final = 1 / 3  # of the expiry in silence, after which the worker gets a PING
+ASK_PERIOD: Final = 1 / 5  # of the expiry, between two such PINGs
+IDLE: Final = 60.0  # seconds that a worker without calls may be silent in addition
+PAST: Final = 60.0  # seconds in which a worker that came back may still send INCREMENTs for calls from before
 
 
 class RegisteredWorker:
-    """One worker: its slots, its calls, and when it was heard."""
+    """One worker: its slots, its calls, and its last sign of life."""
 
     def __init__(self, routing_id: bytes, peer: Peer, account: KnownWorker, calls: WorkerCalls, now: Monotonic) -> None:
         self.id = routing_id
         self.peer = peer
         self.account = account
         self.calls = calls
-        self.slots = 0  # as it said
-        self.ready_at = LONG_AGO  # when it can be given calls
+        self.slots = 0  # that it registered
+        self.ready_at = LONG_AGO  # when it can take calls
         self.heard = now
         self.asked = now
-        self.asked_since = NEVER  # the first question since it was heard
+        self.asked_since = NEVER  # when we sent the first PING since its last message
         self.answers_pings = False
 
     @property
     def is_leaving(self) -> bool:
-        """It deregistered, or was dismissed, or is lost."""
+        """True if it deregistered, was dismissed, or is lost."""
         return self.calls.is_closed
 
     @property
     def free(self) -> int:
-        """Slots that it can take calls in now, or as soon as it is ready."""
+        """Slots for calls, now or as soon as the worker is ready."""
         return self.peer.count_free() if self.ready_at == LONG_AGO else self.slots
 
 
@@ -64,7 +64,7 @@ class Workers:
         self._on_out = on_out
         self._workers: dict[bytes, RegisteredWorker] = {}
         self._by_peer: dict[Peer, RegisteredWorker] = {}
-        self._pingers: OrderedDict[bytes, None] = OrderedDict()  # peers that said PING or PONG before they registered
+        self._pingers: OrderedDict[bytes, None] = OrderedDict()  # peers that sent PING or PONG before they registered
         self._has_newcomers = False
 
     def list(self) -> list[tuple[bytes, int]]:
@@ -74,7 +74,7 @@ class Workers:
         return [(worker.id, worker.free) for worker in here]
 
     def list_slots(self) -> dict[bytes, int]:
-        """Registered and lost workers, with the slots that they said they have."""
+        """Registered and lost workers, with the slots that they registered."""
         here = {worker.id: worker.slots for worker in self._workers.values() if not worker.is_leaving}
         return here | self.lost.list_slots()
 
@@ -90,7 +90,7 @@ class Workers:
     def register(self, routing_id: bytes, slots: int, now: Monotonic, is_ready: bool = False) -> bool:
         """Register a worker with this many free slots. False if the table is full.
 
-        With `is_ready`, the worker did not just start, and can be given calls at once.
+        With `is_ready`, the worker has not just started, and can take calls at once.
         """
         worker = self._workers.get(routing_id)
         if worker is None:
@@ -122,9 +122,9 @@ class Workers:
         return worker
 
     def _announce(self, worker: RegisteredWorker) -> None:
-        """Give the switchboard the worker's own number of free slots (roundrobin.md, rule 3), and those of its calls.
+        """Announce the slots that the worker says are free (roundrobin.md, rule 3), and those that its calls have.
 
-        A worker that is not ready offers its commands, so that calls wait for it, and has no slot.
+        A worker that is not ready offers its commands, so that calls wait for it, but no slots.
         """
         slots = 0 if worker.is_leaving or worker.ready_at > LONG_AGO else worker.slots
         total = min(slots + worker.peer.slots.by_calls, MAX_SLOTS)
@@ -143,7 +143,7 @@ class Workers:
             self._maybe_remove(worker, now)
 
     def dismiss(self, name: str, immediate: bool, now: Monotonic) -> None:
-        """The protocol cannot dismiss a worker: it just gets no more calls until it registers again."""
+        """The protocol cannot dismiss a worker: the worker just gets no more calls until it registers again."""
         worker = next((worker for worker in self._workers.values() if worker.account.info.id == name), None)
         if worker is not None and immediate:
             self._remove(worker, now)
@@ -151,7 +151,7 @@ class Workers:
             self.deregister(worker.id, now)
 
     def lose(self, routing_id: bytes, undelivered: Iterable[int], now: Monotonic) -> None:
-        """It is gone, and these calls have not reached it. Should it speak again, it is registered again."""
+        """A worker is gone, and has not received these calls. If it sends a message later, it is registered again."""
         worker = self._workers[routing_id]
         if not worker.is_leaving:
             self.lost.add(routing_id, worker.slots, now)
@@ -162,16 +162,16 @@ class Workers:
             self._remove(worker, now)
 
     def _remove(self, worker: RegisteredWorker, now: Monotonic, undelivered: Iterable[int] = ()) -> None:
-        """Calls that it has begun are lost. Those that it has not begun go to other workers."""
+        """Calls that the worker has received are lost. Others go to other workers."""
         worker.calls.is_closed = True
-        self._announce(worker)  # first, or it would be given the calls that it refuses
+        self._announce(worker)  # first, or the switchboard would give it the refused calls again
         worker.calls.refuse_unbegun(set(undelivered))
         del self._workers[worker.id], self._by_peer[worker.peer]
         self._board.dispatcher.on_cut(worker.peer, now)
         self._registry.remove(worker.account.info.id)
         self.on_change()
 
-    # What a worker says about its calls
+    # Messages of a worker about its calls
 
     def on_increment(self, routing_id: bytes, now: Monotonic) -> None:
         worker = self._workers.get(routing_id)
@@ -204,17 +204,17 @@ class Workers:
                 self._pingers.popitem(last=False)
 
     def restore(self, routing_id: bytes, now: Monotonic) -> None:
-        """A peer speaks, and not about its registration: if it is a lost worker, it is registered again."""
+        """A peer sent a message that is not about registration: if it is a lost worker, register it again."""
         slots = self.lost.find_slots(routing_id)
         if slots is not None:
             self.register(routing_id, slots, now, is_ready=True)
 
     def ask(self, routing_id: bytes) -> None:
-        """Send a PING. What matters is whether it can be sent, and then whether it is answered."""
+        """Send a PING, to learn whether the peer is connected, and whether it answers."""
         self._parts.send(Outgoing([routing_id, *encode(QueueMessage(PING, self._parts.ids.take_long()))]))
 
     def on_connect(self) -> None:
-        """It may be a lost worker: all of those are asked at the next `on_time`."""
+        """A peer connected, perhaps a lost worker: the next `on_time` sends a PING to all of those."""
         self._has_newcomers = True
 
     def on_time(self, now: Monotonic) -> None:
@@ -224,7 +224,7 @@ class Workers:
                 self.ask(routing_id)
         self.lost.expire(now)
         for worker in list(self._workers.values()):
-            # Silence alone proves nothing: it had nothing to say, or we were stopped for a while.
+            # Silence alone proves nothing: a worker may have nothing to send, or we may have been stopped for a while.
             expiry = self._times.expiry
             if now - worker.asked_since >= expiry - expiry * QUIET and worker.answers_pings:
                 self.lose(worker.id, (), now)

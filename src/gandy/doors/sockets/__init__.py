@@ -1,1 +1,1 @@
-"""Sockets of ZeroMQ: for the doors of a foreman, and for workers and consoles that speak their protocols."""
+"""ZeroMQ sockets for the doors of a foreman, and for workers and consoles that speak their protocols."""

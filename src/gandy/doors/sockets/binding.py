@@ -14,9 +14,9 @@ from gandy.doors.sockets.unsent import LARGE_FRAME
 from gandy.errors import ConfigError
 
 HIGH_WATER: Final = 10_000  # messages that wait for one peer, or from it
-BACKLOG: Final = 4096  # connections that wait to be taken: a whole crew may come back at the same moment
-HANDSHAKE_MS: Final = 5_000  # for a peer to say who it is; random bytes and half a greeting end here
-KEEPALIVE_SECONDS: Final = (5, 2)  # of silence before the kernel asks a peer, and between two questions
+BACKLOG: Final = 4096  # connections that wait to be accepted: a whole crew may come back at the same moment
+HANDSHAKE_MS: Final = 5_000  # for a peer to identify itself; a peer that sends random bytes is cut then
+KEEPALIVE_SECONDS: Final = (5, 2)  # of silence before the kernel probes a peer, and between two probes
 KEEPALIVE_COUNT: Final = 3
 PORT_TRIES: Final = 10  # for a free port: other programs look for one too
 
@@ -31,7 +31,7 @@ def bind_router(
     """The socket, and its address with the port. Raises: ConfigError."""
     host = _resolve(address)
     for tries in range(PORT_TRIES):
-        # The port has to be known before: it is part of our routing id, and that cannot change later.
+        # The port must be known before we bind: it is part of our routing id, which cannot change later.
         bound = address._replace(port=address.port or _find_free_port(address, host))
         own = str(bound).encode() if routing_id is None else routing_id
         if not 0 < len(own) <= MAX_ROUTING_ID:
@@ -53,13 +53,13 @@ def bind_router(
 def _make_router(context: zmq.Context[Socket], routing_id: bytes, max_message: int, *, is_ipv6: bool) -> Socket:
     router = context.socket(zmq.ROUTER)
     router.copy_threshold = LARGE_FRAME
-    # Connecting ROUTERs, as the original peers of the round-robin queue are, address us by our routing id: it must be
-    # there before the first comes.
+    # The original peers of the round-robin queue are connecting ROUTERs, which address us by our routing id: it must be
+    # set before the first one connects.
     router.setsockopt(zmq.ROUTING_ID, routing_id)
-    router.setsockopt(zmq.ROUTER_MANDATORY, 1)  # `send` fails if the peer is not there
-    # The newest connection with a routing id gets it. Without, a worker whose cable was pulled would be refused, in
-    # silence, until the kernel gave up its old connection. The price: a peer that takes another's id gets its
-    # messages; but a peer that may connect may also say anything in its name, and keys are what keeps strangers out.
+    router.setsockopt(zmq.ROUTER_MANDATORY, 1)  # `send` fails if the peer is not connected
+    # The newest connection with a routing id gets it. Otherwise a worker whose cable was pulled would silently be
+    # refused until the kernel gives up its old connection. The price: a peer that uses another's id gets its messages.
+    # But any peer that may connect can also pose as another in what it sends; keys keep strangers out.
     router.setsockopt(zmq.ROUTER_HANDOVER, 1)
     router.setsockopt(zmq.LINGER, 0)
     router.setsockopt(zmq.SNDHWM, HIGH_WATER)
@@ -81,7 +81,7 @@ def _resolve(address: Address) -> str:
         raise ConfigError(f"cannot listen at {address}: ZeroMQ doors are at tcp://HOST:PORT")
     if address.host == "*":
         return "*"
-    if address.host == "localhost":  # not what /etc/hosts says: it was let through as loopback
+    if address.host == "localhost":  # whatever /etc/hosts says: `check_bind` has accepted it as loopback
         return "127.0.0.1"
     try:
         found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)

@@ -1,15 +1,15 @@
-"""Which peers spoke over which connection, and which of them may be gone. Knows no sockets and reads no clock."""
+"""Tracks which peers sent over which connection, and which of them may be gone. Uses no sockets and reads no clock."""
 
 from typing import Final
 
 from gandy.doors.limits import MAX_TRACKED_PEERS
 from gandy.moments import Monotonic
 
-# Seconds between the notice of a lost connection and our hint. libzmq writes the notice a moment before the last
-# messages of that connection, and a result that came before the end counts: it goes first.
+# Seconds from libzmq's notice of a lost connection until we report its peers. libzmq sends the notice a moment before
+# the last messages of that connection, which must be read first: a result among them counts.
 GRACE: Final = 0.02
 
-# Seconds, after which the hint is given though there are still messages to read.
+# Seconds until we report them even if there are still messages to read.
 PATIENCE: Final = 1.0
 
 
@@ -22,15 +22,15 @@ class _LostConnection:
 
 
 class Connections:
-    """By file number. Naming too many peers as gone is fine, missing one is not.
+    """The peers of each connection, by file number. Reporting too many peers as gone is fine, missing one is not.
 
-    File numbers are used again, and the notices and the messages come by separate ways: when a notice says that 15 is
-    gone, messages from it may still be unread, and those from the next 15 be read. So a peer belongs to its number
-    until the number was gone, and gone again with other peers.
+    File numbers are used again, and notices and messages come over separate sockets: when a notice says that 15 is
+    gone, messages of that connection may still be unread, and messages of the next 15 may have been read. So a peer
+    belongs to its number until that was lost, and lost once more with other peers.
     """
 
     def __init__(self) -> None:
-        self.numbers: dict[bytes, int] = {}  # of the connection that each peer spoke over last
+        self.numbers: dict[bytes, int] = {}  # of each peer's last connection
         self._peers: dict[int, set[bytes]] = {}
         self._before: dict[int, set[bytes]] = {}
         self._lost: dict[int, _LostConnection] = {}
@@ -40,7 +40,7 @@ class Connections:
         return not self._lost
 
     def note(self, peer: bytes, number: int, now: Monotonic) -> bool:
-        """A peer speaks over another connection than before. True if it had one before."""
+        """A peer sent a message over a new connection. True if it had another one before."""
         before = self.numbers.get(peer)
         if before is None and len(self.numbers) >= MAX_TRACKED_PEERS:
             return False
@@ -50,7 +50,7 @@ class Connections:
             self._lost[number].peers.add(peer)
         if before is None:
             return False
-        self.lose(before, now)  # libzmq gives no notice where a new connection took the place of the old one
+        self.lose(before, now)  # libzmq sends no notice if a new connection replaced the old one
         return True
 
     def lose(self, number: int, now: Monotonic) -> None:
@@ -75,7 +75,7 @@ class Connections:
             if is_drained:
                 del self._lost[number]
                 continue
-            for peer in lost.peers:  # if it is heard again, it is to be noted again
+            for peer in lost.peers:  # `note` must be called again for the next message of each
                 self.numbers.pop(peer, None)
             lost.peers = set()
         return peers

@@ -1,4 +1,4 @@
-"""CURVE keys in one folder: made at the first use, and read again when they change. Opens no socket.
+"""CURVE keys in one folder: it makes them at the first use, and reads them again when they change. Opens no socket.
 
 The folder has server.key and server.key_secret, and in clients/ a *.key for each peer that may connect. The pair
 clients/crew.key* is there from the start: a peer needs copies of server.key and of clients/crew.key_secret.
@@ -27,11 +27,11 @@ SECRET: Final = ".key_secret"  # noqa: S105
 
 KEY_BYTES: Final = 32
 
-DOMAIN: Final = b"gandy"  # without a domain, libzmq lets every peer in
+DOMAIN: Final = b"gandy"  # without a domain, libzmq admits every peer
 
 
 class Pair(NamedTuple):
-    """A public key and its secret one, as text of 40 characters (Z85)."""
+    """A public key and its secret key, as text of 40 characters (Z85)."""
 
     public: bytes
     secret: bytes
@@ -41,7 +41,7 @@ class Pair(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """The key in a file, and how the file was then."""
+    """The key in a file, and the state of the file when it was read."""
 
     stamp: tuple[int, int, int]
     key: bytes
@@ -58,7 +58,7 @@ class ServerKeys:
 
     @classmethod
     def open(cls, folder: str | Path) -> "ServerKeys":
-        """The keys of this folder. What is missing is made; two processes that start at once get the same.
+        """The keys of this folder. Makes what is missing; two processes that start at once get the same keys.
 
         Raises: ConfigError: other users can read a secret or add a key, or a file is not a key.
         """
@@ -76,15 +76,15 @@ class ServerKeys:
         return cls(folder, pair)
 
     def apply(self, socket: "zmq.Socket[bytes]") -> None:
-        """Before it binds. No peer gets in unless a `ZapSocket` in the socket's context answers for DOMAIN."""
+        """To be called before the socket binds. A `ZapSocket` in its context must answer for DOMAIN to admit peers."""
         socket.setsockopt(zmq.CURVE_SERVER, 1)
         socket.setsockopt(zmq.CURVE_SECRETKEY, self._secret)
         socket.setsockopt(zmq.ZAP_DOMAIN, DOMAIN)
-        # Without this libzmq lets in every peer that knows our public key as long as no ZapSocket answers.
+        # Without this, libzmq admits every peer that knows our public key while no ZapSocket answers.
         socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
 
     def find_name(self, key: bytes) -> str | None:
-        """Whose public key this is: the name of its file without the ending. Files that changed are read again.
+        """The name of the peer with this public key: that of its file without the suffix. Reads files that changed.
 
         Raises: OSError: the folder cannot be read.
         """
@@ -94,23 +94,23 @@ class ServerKeys:
                 if entry.name.endswith(PUBLIC):
                     # One bad file, or one that goes away at this moment, must not keep the other peers out.
                     with suppress(OSError, ConfigError):
-                        known[entry.name] = self._look(entry)
+                        known[entry.name] = self._read_key(entry)
         self._known = known
         return next((name.removesuffix(PUBLIC) for name, each in known.items() if each.key == key), None)
 
-    def _look(self, entry: os.DirEntry[str]) -> _Known:
+    def _read_key(self, entry: os.DirEntry[str]) -> _Known:
         state = entry.stat()
         stamp = (state.st_ino, state.st_mtime_ns, state.st_size)
         known = self._known.get(entry.name)
         if known is not None and known.stamp == stamp:
             return known
-        if not stat.S_ISREG(state.st_mode):  # to open a pipe would wait forever
+        if not stat.S_ISREG(state.st_mode):  # opening a pipe would wait forever
             raise ConfigError(f"{entry.path} is not a file")
         return _Known(stamp, _load_public(Path(entry.path)))
 
 
 class ClientKeys:
-    """The keys of a peer: its own, and the one by which it knows the door."""
+    """The keys of a peer: its own, and the one by which it recognises the door."""
 
     def __init__(self, server: bytes, pair: Pair) -> None:
         self.server = server
@@ -135,7 +135,7 @@ class ClientKeys:
             raise ConfigError(f"cannot read keys in {folder}: {error}") from None
 
     def apply(self, socket: "zmq.Socket[bytes]") -> None:
-        """Before it connects."""
+        """To be called before the socket connects."""
         socket.setsockopt(zmq.CURVE_SERVERKEY, self.server)
         socket.setsockopt(zmq.CURVE_PUBLICKEY, self.public)
         socket.setsockopt(zmq.CURVE_SECRETKEY, self._secret)
@@ -143,7 +143,7 @@ class ClientKeys:
 
 def _open_server(folder: Path) -> Pair:
     public, secret = folder / f"{SERVER}{PUBLIC}", folder / f"{SERVER}{SECRET}"
-    is_public_there = public.exists()  # look here first: the secret one is made first
+    is_public_there = public.exists()  # checked first, as the secret key is made first
     if not secret.exists():
         if is_public_there:
             raise ConfigError(
@@ -181,7 +181,7 @@ def _rename_folder(source: Path, target: Path) -> None:
     """Raises: FileExistsError: another process was first."""
     try:
         source.rename(target)
-    except OSError:  # the kernel says so in several ways
+    except OSError:  # the kernel has several errors for a folder that exists
         if target.is_dir():
             raise FileExistsError(target) from None
         raise

@@ -1,6 +1,6 @@
-"""A DEALER socket in a thread of its own: opened, renewed, watched and closed. It does not know what the messages mean.
+"""Opens, renews, watches and closes a DEALER socket, in a thread of its own. It does not know what messages mean.
 
-Any thread may wake it; all else happens in the thread.
+Any thread may wake it; everything else happens in its thread.
 """
 
 import logging
@@ -18,19 +18,19 @@ from gandy.poll_thread import PollThread
 
 log = logging.getLogger("gandy.doors.sockets")
 
-LONGEST_REST: Final = 60.0  # seconds; there are clocks that cannot wait forever
+LONGEST_REST: Final = 60.0  # seconds, as poll cannot take an infinite number of them
 LINGER: Final = 1.0  # seconds to send what is left, when it is closed
 FAILURE_PAUSE: Final = 1.0  # seconds until a connection that failed is tried again
 
 
 class Keys(Protocol):
-    """What encrypts the traffic of a socket."""
+    """Sets the keys of a socket."""
 
     def apply(self, socket: "zmq.Socket[Any]", /) -> None: ...
 
 
 class DealerThread:
-    """One connection. A subclass sets itself up before this `__init__`, which opens the socket."""
+    """One connection. A subclass calls this `__init__`, which opens the socket, at the end of its own."""
 
     name = "gandy-dealer"
     watched = 0  # events of the socket's monitor that `_on_change` wants
@@ -62,18 +62,18 @@ class DealerThread:
     # For subclasses
 
     def _set_up(self, socket: "zmq.Socket[bytes]") -> None:
-        """Before the socket connects."""
+        """Called before the socket connects."""
         raise NotImplementedError
 
     def _on_open(self) -> None:
-        """There is a new socket."""
+        """Called when there is a new socket."""
 
     def _next_deadline(self) -> Monotonic:
-        """When there is something to do, if nothing happens before."""
+        """The time of the next turn, if nothing happens before."""
         raise NotImplementedError
 
     def _on_change(self) -> None:
-        """One of the watched events happened."""
+        """Called after each of the watched events."""
         raise NotImplementedError
 
     def _turn(self) -> None:
@@ -88,7 +88,7 @@ class DealerThread:
     def _open(self) -> "tuple[zmq.Socket[bytes], zmq.Socket[bytes]]":
         """A socket, and the one that monitors it. Raises: ZMQError."""
         socket = self._context.socket(zmq.DEALER)
-        # Before it connects: a first connection that goes unnoticed would make the second look like the first.
+        # Before it connects: if we missed the first connection, we would take the second for the first.
         monitor = socket.get_monitor_socket(self.watched | zmq.EVENT_HANDSHAKE_FAILED_AUTH)
         try:
             socket.setsockopt(zmq.LINGER, 0)
@@ -107,7 +107,7 @@ class DealerThread:
         return socket, monitor
 
     def _renew(self) -> None:
-        """Raises: ZMQError; then the old one goes on."""
+        """Replace the socket. Raises: ZMQError; the old one stays then."""
         new = self._open()
         self._shut()
         self._socket, self._monitor = new

@@ -1,4 +1,4 @@
-"""Watches the connections of a bound ROUTER socket: reports new ones, and hints which peers may be gone."""
+"""Watches the connections of a bound ROUTER socket: reports new ones, and peers that may be gone."""
 
 import asyncio
 import struct
@@ -12,7 +12,7 @@ from gandy.doors.sockets.reader import Socket, SocketReader
 from gandy.moments import Monotonic
 
 ADDRESS: Final = "inproc://monitor"
-NOTICES_PER_TURN: Final = 200  # that are read in one turn of the loop
+NOTICES_PER_TURN: Final = 200  # read in one turn of the loop
 
 _CONNECTED: Final = int(zmq.EVENT_HANDSHAKE_SUCCEEDED)
 _DISCONNECTED: Final = int(zmq.EVENT_DISCONNECTED)
@@ -24,7 +24,7 @@ _NOTICE: Final = struct.Struct("=Hi")
 def open_monitor(context: zmq.Context[Socket], watched: Socket) -> Socket:
     """The socket that gets libzmq's notices about another one."""
     notices = context.socket(zmq.PAIR)
-    # Without limit: libzmq's own thread would wait for room, with a lock that `close` needs too.
+    # No limit: libzmq's own thread would wait for room, and hold a lock that `close` needs.
     notices.setsockopt(zmq.RCVHWM, 0)
     watched.monitor(ADDRESS, _CONNECTED | _DISCONNECTED)
     notices.connect(ADDRESS)
@@ -32,7 +32,7 @@ def open_monitor(context: zmq.Context[Socket], watched: Socket) -> Socket:
 
 
 class ConnectionMonitor:
-    """`on_connect` says that peers connected, `on_gone` that a peer may have lost its connection."""
+    """Calls `on_connect` when peers have connected, and `on_gone` when a peer may have lost its connection."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class ConnectionMonitor:
         """`reader` is that of the watched socket."""
         self._loop = asyncio.get_running_loop()
         self._connections = Connections()
-        self.numbers = self._connections.numbers  # of the connection that each peer spoke over last
+        self.numbers = self._connections.numbers  # of each peer's last connection
         self._watched = watched
         self._notices = notices
         self._reader = reader
@@ -57,7 +57,7 @@ class ConnectionMonitor:
         self._notice_reader = SocketReader(notices, self._read)
 
     def close(self) -> None:
-        """Before the watched socket is closed."""
+        """To be called before the watched socket is closed."""
         self._is_closed = True
         if self._settling is not None:
             self._settling.cancel()
@@ -66,8 +66,8 @@ class ConnectionMonitor:
         self._notices.close(0)
 
     def note(self, peer: bytes, number: int) -> None:
-        """A message of this peer came over another connection than before."""
-        while self._read_notices():  # the notice that an older connection of this number is gone was written before
+        """A peer sent a message over a new connection."""
+        while self._read_notices():  # libzmq has sent the notice that an older connection of this number is gone
             pass
         self._notice_reader.wake()
         if self._connections.note(peer, number, Monotonic(self._loop.time())):
@@ -85,7 +85,7 @@ class ConnectionMonitor:
         for _ in range(NOTICES_PER_TURN):
             try:
                 kind, value = _NOTICE.unpack(self._notices.recv(_NOWAIT))
-                self._notices.recv(_NOWAIT)  # at which address: ours
+                self._notices.recv(_NOWAIT)  # the address, which is ours
             except zmq.Again:
                 return False
             if kind == _DISCONNECTED:
@@ -102,7 +102,7 @@ class ConnectionMonitor:
     def _settle(self) -> None:
         self._settling = None
         try:
-            self._reader.read_now()  # the last messages of a lost connection go first
+            self._reader.read_now()  # the last messages of a lost connection come first
         finally:
             if not self._is_closed:
                 self._report_gone()
@@ -118,6 +118,6 @@ class ConnectionMonitor:
                 return
 
     def _catch_up(self) -> None:
-        """The socket learns of new and lost peers only when asked for events; `send` asks once in a millisecond."""
+        """Make libzmq notice new and lost peers, which it does only when asked for events; `send` rarely asks."""
         self._watched.getsockopt(_EVENTS)
         self._reader.wake()

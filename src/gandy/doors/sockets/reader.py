@@ -1,6 +1,6 @@
 """Reads a ZeroMQ socket on the running loop.
 
-zmq.asyncio makes futures for each message; here one wake of the loop reads hundreds of them.
+zmq.asyncio makes futures for each message; this reads hundreds of messages in one turn of the loop.
 """
 
 import asyncio
@@ -12,10 +12,10 @@ Socket = zmq.Socket[bytes]
 
 
 class SocketReader:
-    """Calls `read` as long as there may be something to read. `read` returns whether it left something.
+    """Calls `read` as long as there may be something to read. `read` returns True if it left something.
 
-    A socket's FD wakes us once, and again only after everything was read. So after each read, and after everything
-    else that touches the socket, `wake` must be called.
+    A socket's FD wakes us once, and again only after everything was read. So call `wake` after each read, and after
+    every other use of the socket.
     """
 
     def __init__(self, socket: Socket, read: Callable[[], bool]) -> None:
@@ -34,14 +34,14 @@ class SocketReader:
             self._loop.call_soon(self._on_turn)
 
     def close(self) -> None:
-        """Before the socket is closed."""
+        """To be called before the socket is closed."""
         self._loop.remove_reader(self._fd)
         self._fd = -1
 
     def read_now(self) -> None:
         if self._fd < 0:
             return
-        has_more = True  # also if `read` raises: the next message has nothing to do with that
+        has_more = True  # even if `read` raises: the next message must still be read
         try:
             has_more = self._read()
         finally:

@@ -1,6 +1,6 @@
-"""A bound ROUTER socket on the running loop: messages in by callback, messages out at once or not at all.
+"""A bound ROUTER socket on the running loop: passes messages to a callback, and sends messages at once or not at all.
 
-It hints which peers may be gone. It knows nothing of what messages mean, keeps none, and waits for no peer.
+It reports peers that may be gone. It does not know what messages mean, keeps none, and waits for no peer.
 """
 
 import errno
@@ -20,13 +20,13 @@ from gandy.doors.sockets.unsent import LARGE_FRAME, Unsent
 from gandy.doors.sockets.zap import ZapSocket
 from gandy.net.exposure import parse_tcp
 
-# What is handled in one turn of the loop: this many messages, or as many as fit this time.
+# Messages handled in one turn of the loop, and the time that they may take.
 TURN_MESSAGES: Final = 200
 TURN_SECONDS: Final = 0.005
 
-LAST_WORDS_MS: Final = 200  # that `close` waits at most for messages on their way
+LINGER_MS: Final = 200  # for which `close` tries to send what is left
 
-# As plain numbers: to combine enums for each frame takes longer than to send it.
+# Plain numbers: combining enums for each frame takes longer than sending it.
 _LAST: Final = int(zmq.NOBLOCK)
 _MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
 _SOURCE: Final = int(zmq.SRCFD)
@@ -34,7 +34,7 @@ _UNDELIVERED: Final = (errno.EAGAIN, zmq.EHOSTUNREACH)
 
 
 class Router:
-    """One for each door. Set the callbacks at once after making it: they are called from the next turn on."""
+    """The socket of one door. Set the callbacks right after making it: they are called from the next turn on."""
 
     def __init__(
         self,
@@ -44,22 +44,22 @@ class Router:
         max_message: int = MAX_FRAME_BYTES,
         routing_id: bytes | None = None,
     ) -> None:
-        """Listen at an address; port 0 is any free one. Our own routing id is the address as peers write it.
+        """Listen at an address; port 0: any free one. Our own routing id is by default the address as peers write it.
 
         Raises: ConfigError: the address is invalid, or another program has it.
         """
         self.on_message: Callable[[list[bytes]], None] = lambda _frames: None  # the first is the peer's routing id
-        self.on_disconnect: Callable[[bytes], None] = lambda _routing_id: None  # it may be gone: find out
-        self.on_connect: Callable[[], None] = lambda: None  # one peer or several connected
-        self.on_refused: Callable[[str], None] = lambda _place: None  # a peer without a key came from there
+        self.on_disconnect: Callable[[bytes], None] = lambda _routing_id: None  # this peer may be gone
+        self.on_connect: Callable[[], None] = lambda: None  # one or more peers have connected
+        self.on_refused: Callable[[str], None] = lambda _place: None  # the IP of a peer without a valid key
         self.dropped = 0  # messages of too many frames
         self._unsent: dict[bytes, Unsent] = {}
         self._is_closed = False
-        self._is_skipping = False
+        self._is_skipping = False  # the rest of a message of too many frames
         address = parse_tcp(address) if isinstance(address, str) else address
         self._context: zmq.Context[Socket] = zmq.Context()
         try:
-            # First of all: as soon as we listen, libzmq asks about every peer that comes.
+            # First: as soon as we listen, libzmq asks about every peer that connects.
             self._zap = ZapSocket(self._context, curve, self._on_refused) if curve is not None else None
             self._socket, self.address = bind_router(self._context, address, curve, max_message, routing_id)
             notices = open_monitor(self._context, self._socket)
@@ -77,9 +77,9 @@ class Router:
         return self._zap.refused if self._zap is not None else 0
 
     def send(self, frames: list[bytes]) -> bool:
-        """All frames or none; the first, of two or more, is the peer's routing id.
+        """Send all frames or none; the first, of two or more, is the peer's routing id.
 
-        False: the peer is not connected, or does not read. True does not mean that it got there.
+        False: the peer is not connected, or does not read. True does not mean that it has received them.
         """
         if self._is_closed:
             return False
@@ -88,8 +88,8 @@ class Router:
         send = self._socket.send
         last = len(frames) - 1
         try:
-            # libzmq refuses at the first frame only: it counts whole messages, and a peer that goes away after it gets
-            # none of the others. So nothing half-sent is left behind, to which the next message would be joined.
+            # libzmq refuses at the first frame only: its limit counts whole messages, and it drops the other frames for
+            # a peer that leaves in between. So no half-sent message is left, to which the next would be joined.
             for at in range(last):
                 send(frames[at], _MORE)
             send(frames[last], _LAST)
@@ -120,7 +120,7 @@ class Router:
         return True
 
     def close(self) -> None:
-        """What was sent just before goes out, to peers that read."""
+        """Close the socket. Peers that read still get what was sent just before."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -128,7 +128,7 @@ class Router:
             self._zap.stop()
         self._reader.close()
         self._monitor.close()
-        self._socket.close(LAST_WORDS_MS)
+        self._socket.close(LINGER_MS)
         if self._zap is not None:
             self._zap.close()
         self._context.term()
@@ -141,7 +141,7 @@ class Router:
         end = time.perf_counter() + TURN_SECONDS
         for _ in range(TURN_MESSAGES):
             try:
-                # Frames and not bytes: a frame knows whether more follow; to ask the socket takes twice the time.
+                # Frames instead of bytes: a frame knows whether more follow; asking the socket would be slower.
                 frame = recv(_LAST, False)
             except zmq.Again:
                 return False
@@ -153,7 +153,7 @@ class Router:
             while frame.more and len(frames) <= MAX_FRAMES:
                 frame = recv(_LAST, False)
                 frames.append(frame.bytes)
-            if len(frames) > MAX_FRAMES:  # the protocols need ten, and a hop each for some routers between
+            if len(frames) > MAX_FRAMES:  # the protocols need ten, and one for each router on the way
                 self.dropped += 1
                 self._is_skipping = frame.more
                 return True
@@ -163,7 +163,7 @@ class Router:
         return True
 
     def _skip(self) -> bool:
-        """The rest of a message of too many frames, some in each turn. True when all of it is skipped."""
+        """Skip the rest of a message of too many frames, a part in each turn. True when all of it is skipped."""
         for _ in range(MAX_FRAMES):
             if not self._socket.recv(_LAST, False).more:
                 self._is_skipping = False
@@ -182,7 +182,7 @@ class Router:
 
 
 def _find_number(frame: zmq.Frame) -> int | None:
-    """The file number of the connection that a message came by, if libzmq knows it."""
+    """The file number of the connection over which a message came, if libzmq knows it."""
     try:
         number: int = frame.get(_SOURCE)
     except zmq.ZMQError:

@@ -1,4 +1,4 @@
-"""Large frames that libzmq has not written yet, so that a peer that does not read cannot fill our memory."""
+"""Counts large frames that libzmq has not written yet, so that a peer that does not read cannot fill our memory."""
 
 from collections import deque
 from typing import Final
@@ -7,8 +7,7 @@ import zmq
 
 from gandy.doors.limits import MAX_UNSENT_BYTES
 
-# Bytes that may wait in our memory for a peer that does not read, in frames from LARGE_FRAME bytes up, which libzmq
-# reports one by one. Smaller ones are bounded by their number.
+# Bytes. Frames from this size on are not copied, and libzmq reports when it has written each.
 LARGE_FRAME: Final = 16 * 1024
 
 

@@ -1,4 +1,4 @@
-"""Decides which peers may connect: what libzmq asks about a peer at inproc://zeromq.zap.01 (RFC 27, ZAP)."""
+"""Decides which peers may connect: it answers libzmq's requests at inproc://zeromq.zap.01 (RFC 27, ZAP)."""
 
 from collections.abc import Callable
 from typing import Final
@@ -12,7 +12,7 @@ from gandy.doors.sockets.reader import Socket, SocketReader
 ADDRESS: Final = "inproc://zeromq.zap.01"
 VERSION: Final = b"1.0"
 FRAMES: Final = 9  # sender, an empty one, version, request, domain, address, routing id, mechanism, public key
-REQUESTS_PER_TURN: Final = 200  # that are answered in one turn of the loop
+REQUESTS_PER_TURN: Final = 200  # answered in one turn of the loop
 
 _NOWAIT: Final = int(zmq.NOBLOCK)
 
@@ -26,7 +26,7 @@ class Authenticator:
         self._on_refused = on_refused
 
     def answer(self, frames: list[bytes]) -> list[bytes] | None:
-        """None if it cannot be answered."""
+        """The answer to a request; None if it cannot be answered."""
         if len(frames) < 4 or frames[1]:
             return None
         status, text, name = self._judge(frames)
@@ -46,14 +46,14 @@ class Authenticator:
         except OSError:
             return b"500", b"cannot read the keys", ""
         if name is None:
-            # Not 400, after which a libzmq peer never tries again: it comes in by itself once its key was added. Until
-            # then it costs a handshake each time that the one before ran out.
+            # Not 400, after which a libzmq peer never tries again. So it is admitted by itself once its key is added.
+            # Until then it costs a handshake each time that the last one has timed out.
             return b"300", b"unknown key", ""
         return b"200", b"OK", name
 
 
 class ZapSocket:
-    """An authenticator with its socket. It must be open before the socket that it decides for is bound."""
+    """An authenticator with its socket. Open it before the socket for which it decides is bound."""
 
     def __init__(self, context: zmq.Context[Socket], keys: ServerKeys, on_refused: Callable[[str], None]) -> None:
         self._authenticator = Authenticator(keys, on_refused)
@@ -69,12 +69,12 @@ class ZapSocket:
         self._reader = SocketReader(self._socket, self._read)
 
     def stop(self) -> None:
-        """Before `close`."""
+        """To be called before `close`."""
         if self._reader is not None:
             self._reader.close()
 
     def close(self) -> None:
-        """After the socket that it decides for is closed."""
+        """To be called after the socket for which it decides is closed."""
         self._socket.close(0)
 
     def _read(self) -> bool:

@@ -1,4 +1,4 @@
-"""What the first generation adds to the command line."""
+"""The options that the first generation adds to the command line."""
 
 import click
 

@@ -15,7 +15,7 @@ from gandy.wire.messages import STOP_IMMEDIATELY, Error, Extension, Job, Ok, Sto
 
 
 class V1ForemanSide:
-    """One for each link. v1 cannot cancel, and a JOB gets no answer unless it is refused."""
+    """The foreman's side of one link. v1 cannot cancel, and a JOB gets no answer unless it is refused."""
 
     def __init__(self) -> None:
         self._link = V1Link(Role.FOREMAN)
@@ -29,13 +29,13 @@ class V1ForemanSide:
 
     @property
     def free(self) -> int:
-        """How many tasks may be given now."""
+        """How many tasks the worker can take now."""
         if self.state not in (V1State.OPEN, V1State.REPORTING):
             return 0
         return self.slots.free
 
     def disconnect(self) -> tuple[Task, ...]:
-        """The link is gone. Everything given has been sent, so there is nothing that the worker never saw."""
+        """The link is gone. Returns no tasks: v1 sends each task at once, so the worker may have all of them."""
         self._link.close()
         return ()
 
@@ -48,7 +48,7 @@ class V1ForemanSide:
     def give(self, tasks: Iterable[Task]) -> None:
         """Have the worker start these tasks.
 
-        Raises: LocalProtocolError, when there are more tasks than `free`; Unsendable.
+        Raises: LocalProtocolError: there are more tasks than `free`; Unsendable.
         """
         tasks = tuple(tasks)
         if len(tasks) > self.free:
@@ -64,13 +64,13 @@ class V1ForemanSide:
         return None
 
     def greet(self) -> None:
-        """OK(0) was said when the link began."""
+        """Nothing to do: OK(0) was sent when the link began."""
 
     def cancel(self, pairs: Iterable[TaskPair]) -> None:
         """v1 cannot cancel: a task goes on until it ends, and holds its slot until then."""
 
     def recall(self, pairs: Iterable[TaskPair]) -> None:
-        """Nothing ever waits on a v1 worker."""
+        """Nothing to recall: no task ever waits on a v1 worker."""
 
     def stop(self, count: int) -> None:
         """Take processors away; running tasks end first.
@@ -80,7 +80,7 @@ class V1ForemanSide:
         if not 0 < count <= MAX_SLOTS:
             raise LocalProtocolError(f"{count} is not a number of processors")
         self._link.send(Stop(count))
-        self.slots.limit -= count  # below zero, if tasks of an earlier link hold what we do not know of
+        self.slots.limit -= count  # may become negative: tasks of an earlier link have slots that we do not know of
 
     def stop_all(self) -> None:
         """Stop the worker when its tasks have ended."""
@@ -92,15 +92,15 @@ class V1ForemanSide:
         self.slots.limit = -MAX_SLOTS
 
     def acknowledge(self, report: Reported, answer: Error | None = None) -> None:
-        """The result is recorded, or, with an ERROR, not wanted. Nothing happens where the link is gone."""
+        """The result is recorded or, with an ERROR, not wanted. Does nothing if the link is gone."""
         if self._report is report and self.state is V1State.REPORTING:
             self._report = None
             self._link.send(Ok(self.slots.free) if answer is None else answer)
 
     def next_event(self) -> ForemanEvent | None:
-        """What happened; None until more bytes come.
+        """The next event; None until more bytes come.
 
-        Raises: RemoteProtocolError, when the worker broke the protocol. Close the link.
+        Raises: RemoteProtocolError: the worker broke the protocol. Close the link.
         """
         message = self._link.next_message()
         return None if message is None else self._on_message(message)
@@ -130,7 +130,7 @@ class V1ForemanSide:
         return self._report
 
     def _on_refusal(self, code: int) -> Refused:
-        """v1 does not say which JOB it refuses, so that is known only where there is but one."""
+        """A v1 worker does not say which JOB it refuses, so that is known only if it has just one."""
         if len(self.slots.running) != 1:
             text = f"one of {len(self.slots.running)} tasks is refused, and v1 cannot say which"
             raise self._link.fail(text, ErrorCode.BAD_STATE)

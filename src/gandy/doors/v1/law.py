@@ -1,4 +1,4 @@
-"""The first generation as a table: which side may say what in which state, and which state follows.
+"""The first generation as a table: which side may send what in which state, and which state follows.
 
 docs/protocol/v1.svg is drawn from this table by `make docs`. A step that is not in it is a protocol error.
 """
@@ -14,11 +14,11 @@ _WORKER, _FOREMAN = Role.WORKER, Role.FOREMAN
 
 
 class V1State(StrEnum):
-    """Where a conversation of the first generation stands."""
+    """The state of a conversation of the first generation."""
 
-    GREETING = "greeting"  # neither side has spoken
-    OFFER = "offer"  # the foreman said OK(0), the worker is to say how many processors it has
-    AGREEMENT = "agreement"  # the worker has said it, the foreman is to repeat the number
+    GREETING = "greeting"  # neither side has sent anything
+    OFFER = "offer"  # the foreman has sent OK(0), and the worker must send its number of processors
+    AGREEMENT = "agreement"  # the worker has sent it, and the foreman must repeat the number
     OPEN = "open"
     REPORTING = "reporting"  # an UPDATE is not answered yet
     CLOSED = "closed"
@@ -33,7 +33,7 @@ V1_LAW: Final[Mapping[tuple[V1State, Role, Step], V1State]] = {
     (V1State.OPEN, _WORKER, Step(Error)): V1State.OPEN,
     (V1State.OPEN, _FOREMAN, Step(Stop)): V1State.OPEN,
     (V1State.OPEN, _WORKER, Step(Update)): V1State.REPORTING,
-    # What the foreman said before it heard the UPDATE arrives before its answer.
+    # What the foreman sent before it received the UPDATE arrives before its answer.
     (V1State.REPORTING, _FOREMAN, Step(Job)): V1State.REPORTING,
     (V1State.REPORTING, _WORKER, Step(Error)): V1State.REPORTING,
     (V1State.REPORTING, _FOREMAN, Step(Stop)): V1State.REPORTING,

@@ -8,7 +8,7 @@ from gandy.talk.law import Role, Step
 
 
 class V1Link:
-    """One side of one v1 link. Every message said or heard takes one step of the law."""
+    """One side of one v1 link. Every message sent or received takes one step of the law."""
 
     def __init__(self, role: Role, payload_limit: int = MAX_PAYLOAD_BYTES) -> None:
         self.role = role
@@ -29,9 +29,9 @@ class V1Link:
         self._output += v1.encode(message)
 
     def next_message(self) -> v1.V1Message | None:
-        """The peer's next message, with the step it means taken.
+        """The peer's next message, after its step of the law.
 
-        Raises: RemoteProtocolError. The link is closed then.
+        Raises: RemoteProtocolError: the link is closed then.
         """
         if self.state is V1State.CLOSED:
             return None

@@ -14,12 +14,12 @@ from gandy.wire.stream import MAGIC, Decoder, Format
 # magic, type, padding, arg0
 HEADER: Final = struct.Struct("<HHII")
 
-# What v1 can say. OK has one number only, and JOB one task.
+# The messages of v1. OK has one number only, and JOB one task.
 V1Message = Ok | Job | Update | Stop | Error
 
 
 class V1Type(IntEnum):
-    """Numbers of the original. It never gave ERROR one; 5 is gandy's."""
+    """The original's numbers. It has none for ERROR; 5 is gandy's."""
 
     OK = 1
     JOB = 2
@@ -69,7 +69,7 @@ def _open(kind: V1Type, arg0: int, payload: Payload) -> V1Message:
 def encode(message: V1Message) -> bytes:
     """The frame of a message.
 
-    Raises: LocalProtocolError if the message has no form in v1.
+    Raises: LocalProtocolError: v1 has no such message.
     """
     try:
         return _encode(message)

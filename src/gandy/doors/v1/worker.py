@@ -1,7 +1,7 @@
 """The worker's side of a v1 conversation (docs/protocol/v1.md). It outlives links, as `WorkerSide` does.
 
-JOB and STOP are obeyed at once, also while an UPDATE waits for its OK: v1 has nothing that such a JOB could be
-confused with, so there is no queue that could fill.
+It obeys JOB and STOP at once, even while an UPDATE waits for its OK: in v1 a JOB cannot be mistaken for the answer to
+an UPDATE, so there is no queue that could fill.
 """
 
 from gandy.doors.v1.law import V1State
@@ -16,8 +16,11 @@ from gandy.wire.messages import Error, Extension, Job, Ok, Stop, Task, TaskPair,
 
 
 class V1WorkerSide:
-    """`connect` for each new link, `receive_data`, `end` for each task that ended; then pull `next_event` until it
-    is None, and write `data_to_send`."""
+    """The worker's side of all its links, one after the other.
+
+    Call `connect` for each new link, `receive_data`, and `end` for each task that ended; then take `next_event` until
+    it is None, and send `data_to_send`.
+    """
 
     def __init__(self, slots: int) -> None:
         if not 1 <= slots <= MAX_SLOTS:
@@ -26,8 +29,8 @@ class V1WorkerSide:
         self._link = V1Link(Role.WORKER)
         self._link.close()
         self._results: dict[TaskPair, TaskResult] = {}  # ended and not acknowledged, oldest first
-        self._reported: Task | None = None  # what the unanswered UPDATE is about; its slot is free already
-        self._offered = 0  # what we said in the greeting
+        self._reported: Task | None = None  # the task of the unanswered UPDATE; its slot is free already
+        self._offered = 0  # processors, in the greeting
         self._has_left = False
 
     @property
@@ -35,7 +38,7 @@ class V1WorkerSide:
         return self._link.state
 
     def connect(self) -> None:
-        """A new link is up. The foreman speaks first."""
+        """A new link is up. The foreman sends first."""
         self._link = V1Link(Role.WORKER)
         if self._reported is not None:
             self.slots.take((self._reported,))
@@ -49,23 +52,23 @@ class V1WorkerSide:
         self._link.receive_data(data)
 
     def data_to_send(self) -> bytes:
-        """What is to be written to the link now, with the next result where it may go out."""
+        """The bytes to send now, with the next result if it may be sent."""
         self._advance()
         return self._link.data_to_send()
 
     def end(self, result: TaskResult) -> None:
         """A task ended.
 
-        Raises: LocalProtocolError, for one that does not run here.
+        Raises: LocalProtocolError: it does not run here.
         """
         if result.pair not in self.slots.running or result.pair in self._results:
             raise LocalProtocolError(f"task {result.task} of job {result.job_id} does not run here")
         self._results[result.pair] = result
 
     def next_event(self) -> WorkerEvent | None:
-        """What to do next; None until more bytes come or a task ends.
+        """The next event; None until more bytes come or a task ends.
 
-        Raises: RemoteProtocolError, when the foreman broke the protocol. Connect again.
+        Raises: RemoteProtocolError: the foreman broke the protocol. Connect again.
         """
         while not self._has_left:
             before = self._link.state
@@ -113,7 +116,7 @@ class V1WorkerSide:
         return Start((task,))
 
     def _settle(self) -> TaskResult:
-        """The foreman answered the UPDATE, so its result is off our hands."""
+        """The foreman answered the UPDATE: its result need not be kept."""
         assert self._reported is not None
         result = self._results.pop(self._reported.pair)
         self._reported = None

@@ -600,7 +600,7 @@ def test_a_call_of_incomplete_arguments_has_not_begun(harness: BrokerHarness) ->
     assert frame.subtype == LAST | REFUSED
     assert calls.decode_refusal(frame.payload) == (
         BUSY,
-        "worker pingpong/w was not heard for too long, and the call has not begun there",
+        "worker pingpong/w was silent for too long, and the call has not begun there",
     )
     harness.say(b"v", READY)
     assert harness.sent() == [(b"w", b"PONG"), (b"v", b"PONG"), (b"v", b"work")]

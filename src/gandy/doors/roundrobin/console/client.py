@@ -1,4 +1,4 @@
-"""`gandy console client`: requests to a round-robin server by hand, one or many, and their results."""
+"""`gandy console client`: sends requests to a round-robin server, one or many, and shows their results."""
 
 from collections.abc import Callable
 from queue import SimpleQueue
@@ -56,7 +56,7 @@ class ClientConsole:
         self._connection.disconnect()
 
     def _on_events(self, events: list[Event]) -> None:
-        """In the thread of the connection."""
+        """Runs in the thread of the connection."""
         for event in events:
             if isinstance(event, Response | Expired):
                 self._ends.put(event)
@@ -68,7 +68,7 @@ class ClientConsole:
     # Commands
 
     def _ping(self) -> None:
-        """Wait for a server only: without one, the message would be lost."""
+        """Wait for a server, without which the message would be lost, but not for an answer."""
         try:
             self._connect(self._ping_timeout)
         except Failed as failure:
@@ -114,7 +114,7 @@ class ClientConsole:
         try:
             while number is not None:
                 end = self._wait(timeout)
-                if end.id == number:  # else it belongs to a request that was interrupted
+                if end.id == number:  # otherwise it belongs to a request that was interrupted
                     number = request.go_on(self._connection, check(end), deadline - read_monotonic())
         finally:
             if number is not None:

@@ -1,4 +1,4 @@
-"""`gandy console`: the three programs of the round-robin queue, to talk to by hand."""
+"""`gandy console`: the three programs of the round-robin queue, to control by hand."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""A connection of a console to its server, whose messages are counted and can be watched."""
+"""A console's connection to its server, which counts and shows its messages."""
 
 from gandy.doors.roundrobin.console.screen import STATS, Screen
 from gandy.doors.roundrobin.console.traffic import Traffic

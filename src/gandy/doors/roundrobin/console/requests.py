@@ -1,4 +1,4 @@
-"""Requests of the client console, alone or by the hundred: PINGs with an answer, and streams that are checked."""
+"""Requests of the client console, one or hundreds: PINGs with an answer, and streams that are checked."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from gandy.errors import RemoteProtocolError
 HOST_ID: Final = b"STREAM_ID"  # of our streams, as in the original
 
 End = Response | Expired
-Wait = Callable[[float], End]  # waits for the next one, so many seconds at least. Raises: Failed.
+Wait = Callable[[float], End]  # waits for the next one, at least this many seconds. Raises: Failed.
 
 
 class Failed(Exception):
@@ -96,7 +96,7 @@ class Bulk:
         self._under_way[request.begin(self._sender, self._timeout)] = request
 
     def wait_for_one(self) -> None:
-        """Until one of them has ended."""
+        """Wait until one of them has ended."""
         ended = self.ended
         while self.ended == ended:
             try:
@@ -107,7 +107,7 @@ class Bulk:
                 self._fail(failure)
 
     def close(self) -> None:
-        """Wait for no more of them."""
+        """Forget the requests that have not ended."""
         for number in self._under_way:
             self._sender.forget(number)
         self._under_way.clear()
@@ -133,7 +133,7 @@ class Bulk:
 
 
 def check(end: End) -> Response:
-    """Raises: Failed: it is no response, or its status is a failure."""
+    """Raises: Failed: it is not a response, or its status is a failure."""
     if isinstance(end, Expired):
         raise Failed(end.reason)
     if end.args[:1] == (FAILED,):

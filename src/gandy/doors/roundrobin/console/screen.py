@@ -1,7 +1,7 @@
-"""What the user sees: answers on standard output, everything else on standard error, up to a level.
+"""Prints for the user: answers on standard output, and everything else, up to a level, on standard error.
 
-Any thread may print, and none waits for a stopped terminal: a thread of its own writes. A line that comes while the
-user types goes above the prompt, and what was typed stays.
+Any thread may print, and none waits for a stopped terminal: a thread of its own writes. A line that is printed while
+the user types goes above the prompt, and what the user has typed stays.
 """
 
 import logging
@@ -24,18 +24,18 @@ BASIC: Final = 1
 STATS: Final = 2
 FRAMES: Final = 5
 
-CLOSE_SECONDS: Final = 1.0  # for what is left; a stopped terminal takes forever
+CLOSE_SECONDS: Final = 1.0  # to print what is left; a stopped terminal would take forever
 
 _WIPE: Final = "\r\x1b[K"  # the line that the cursor is in
 
 
 class Screen:
-    """One for each console."""
+    """The screen of one console."""
 
     def __init__(self, level: int) -> None:
         self.level = level
         self._streams = (_Stream(sys.stderr), _Stream(sys.stdout))
-        self._lines: deque[tuple[int, str]] = deque()  # and which of the two streams it is for
+        self._lines: deque[tuple[int, str]] = deque()  # each with the index of its stream
         self._changed = Condition()
         self._printed = 0  # lines, since the start
         self._written = 0  # of these
@@ -47,7 +47,7 @@ class Screen:
         Thread(target=self._run, name="gandy-screen", daemon=True).start()
 
     def answer(self, text: str) -> None:
-        """Print what a command gives. Raises: BrokenPipeError."""
+        """Print the answer of a command. Raises: BrokenPipeError."""
         self._print(1, text)
         self.flush()
         if self._streams[1].is_broken:
@@ -71,7 +71,7 @@ class Screen:
             self._changed.notify_all()
 
     def flush(self) -> None:
-        """Wait until everything is written that was printed before. Raises: KeyboardInterrupt, SystemExit."""
+        """Wait until everything printed before is written. Raises: KeyboardInterrupt, SystemExit."""
         printed = self._printed
         while not self._wait(printed, STEP):
             SIGNALS.check()
@@ -86,14 +86,14 @@ class Screen:
     # The prompt
 
     def hold(self) -> None:
-        """Write nothing more until the prompt is there. Raises: KeyboardInterrupt, SystemExit."""
+        """Write nothing more until the prompt is shown. Raises: KeyboardInterrupt, SystemExit."""
         self.flush()
         with self._changed:
             self._is_held = True
             self._changed.wait_for(lambda: not self._is_writing)
 
     def on_prompt(self, get_typed: Callable[[], str] | None) -> None:
-        """The prompt is shown, and this function gets what was typed behind it. None: the prompt is gone."""
+        """The prompt is shown, and this function returns what was typed after it. None: the prompt is gone."""
         with self._changed:
             self._get_typed = get_typed
             self._is_held = False
@@ -126,7 +126,7 @@ class Screen:
 
 
 class _Stream:
-    """Without buffer and lock: Python's own would keep a program from ending while a terminal is stopped."""
+    """A stream without buffer and lock: Python's own keep a program from ending while a terminal is stopped."""
 
     def __init__(self, file: TextIO | None) -> None:
         self._fd = file.fileno() if file is not None else -1
@@ -144,7 +144,7 @@ class _Stream:
 
 
 class ScreenHandler(logging.Handler):
-    """What other parts of gandy log: warnings and errors always, the rest as basic information."""
+    """Prints what other parts of gandy log: warnings and errors always, the rest from level BASIC on."""
 
     def __init__(self, screen: Screen, role: str) -> None:
         super().__init__()
@@ -157,5 +157,5 @@ class ScreenHandler(logging.Handler):
 
 
 def show_text(text: str) -> str:
-    """What a peer or a user wrote, without anything that could do something to the terminal."""
+    """Text of a peer or a user, without characters that could control the terminal."""
     return "".join(char if char.isprintable() else "?" for char in text)

@@ -1,4 +1,4 @@
-"""`gandy console server`: a round-robin server alone, with the door that a foreman has, and no jobs.
+"""`gandy console server`: a round-robin server without a foreman. It uses the same door, and runs no jobs.
 
 The loop has a thread of its own, so that messages pass while the user types.
 """
@@ -89,7 +89,7 @@ class ServerConsole:
         activity.traffic.on_close()
 
     def _show_workers(self) -> None:
-        """On each level, as the user asked for it. The original prints nothing on 0."""
+        """Prints at every level, as the user asked for it. The original prints nothing at level 0."""
         workers = self._ask(lambda: self._door.workers.list())
         if not workers:
             self._screen.answer("No workers are registered.")
@@ -98,14 +98,14 @@ class ServerConsole:
             self._screen.answer(f"worker_table[{at:2d}] = {{ address = {address} free_slots = {free} }}")
 
     def _ask(self, find: Callable[[], T]) -> T:
-        """In the thread of the loop, which alone may look."""
+        """Call `find` in the loop's thread, which alone may use the door."""
         future: Future[T] = Future()
         self._loop.call_soon_threadsafe(lambda: future.set_result(find()))
         return future.result()
 
 
 class WatchedRouter(Router):
-    """Reports each message that was sent."""
+    """Reports each message that it has sent."""
 
     def __init__(self, address: Address, keys: ServerKeys | None, activity: "ActivityLog") -> None:
         """Raises: ConfigError."""
@@ -125,10 +125,10 @@ class ActivityLog:
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
         self.traffic = Traffic(screen, ROLE)
-        self._leaving: set[str] = set()  # workers that said so
+        self._leaving: set[str] = set()  # workers that sent DEREGISTER
 
     def attach(self, router: Router, door: RoundRobinDoor, timers: CallTimers) -> None:
-        """Look at each message before and after the door has handled it."""
+        """Log each message that the door gets, and what the door did with it."""
         if self._screen.level < BASIC:
             return
         self._door = door
@@ -186,7 +186,7 @@ class ActivityLog:
             self._log(f"Passed message to worker {address}")
         elif message.command == wire.RESPONSE and message.args[:1] == (wire.FAILED,):
             reason = show_text(b" ".join(message.args[1:]).decode(errors="replace"))
-            self._log(f"Told {address} of a failure: {reason}")
+            self._log(f"Reported a failure to {address}: {reason}")
         elif message.command == wire.RESPONSE and message.path:
             self._log(f"Passed response back to client {address}")
 

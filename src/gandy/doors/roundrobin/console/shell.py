@@ -1,4 +1,4 @@
-"""The loop of a console: a word in, its command runs, and so on until `quit` or the end of input."""
+"""The loop of a console: reads a word, runs its command, and so on until `quit` or the end of input."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ INTERRUPTED: Final = 130  # exit code, as shells have it
 
 
 class ConsoleCommand(NamedTuple):
-    """What can be typed. With `needs_count`, a number follows."""
+    """A command that the user can type. With `needs_count`, a number follows it."""
 
     run: Callable[..., None]
     help: str
@@ -24,7 +24,7 @@ class ConsoleCommand(NamedTuple):
 
 
 class Console(Protocol):
-    """One of the three."""
+    """One of the three consoles."""
 
     @property
     def commands(self) -> Mapping[str, ConsoleCommand]: ...
@@ -33,7 +33,7 @@ class Console(Protocol):
 
 
 def run_console(role: str, level: int, home: str, make: Callable[[Screen], Console]) -> int:
-    """From its start to its end; returns the exit code. Raises: ConfigError."""
+    """Run a console from its start to its end. Returns the exit code. Raises: ConfigError."""
     screen = Screen(level)
     logging.basicConfig(handlers=[ScreenHandler(screen, role)], level=logging.INFO, format="%(message)s", force=True)
     SIGNALS.install()
@@ -50,7 +50,7 @@ def run_console(role: str, level: int, home: str, make: Callable[[Screen], Conso
 
 
 class Shell:
-    """Knows commands by their names, and what to do about anything else."""
+    """Runs commands by name, and complains about unknown words."""
 
     def __init__(self, screen: Screen, words: Words, commands: Mapping[str, ConsoleCommand]) -> None:
         self._screen = screen

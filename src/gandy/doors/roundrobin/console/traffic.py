@@ -18,7 +18,7 @@ NAMES: Final = {
     TRACKADDRESS: "TRACKADDRESS",
     RESPONSE: "RESPONSE",
 }
-HEARTBEAT: Final = "HEARTBEAT"  # PINGs of our own, once more: the original has them in a row of their own
+HEARTBEAT: Final = "HEARTBEAT"  # our PINGs, counted here as well: the original has a row for them
 UNKNOWN: Final = "UNKNOWN"
 ROWS: Final = (*NAMES.values(), HEARTBEAT, UNKNOWN)
 
@@ -26,7 +26,7 @@ SHOWN_BYTES: Final = 32  # bytes of a frame
 
 
 class Traffic:
-    """Of one connection. Its block goes to the screen when the connection is closed."""
+    """The messages of one connection. Prints its statistics when the connection is closed."""
 
     def __init__(self, screen: Screen, role: str) -> None:
         self._screen = screen
@@ -36,7 +36,7 @@ class Traffic:
         self._outgoing: Counter[str] = Counter()
 
     def on_in(self, frames: Sequence[bytes]) -> None:
-        """A message, without the routing id that the socket put before it."""
+        """A message was received; `frames` are without the routing id that the socket added."""
         if self._screen.level < STATS:
             return
         self._incoming[_find_kind(frames)] += 1
@@ -72,7 +72,7 @@ def _find_kind(frames: Sequence[bytes]) -> str:
 
 
 def format_frames(frames: Sequence[bytes]) -> str:
-    """As in the documents about the protocol: '' | LMQv100 | 04 | 00000000 | 01 | ''."""
+    """Format as docs/protocol does: '' | LMQv100 | 04 | 00000000 | 01 | ''."""
     return " | ".join(map(_format_frame, frames))
 
 
@@ -90,6 +90,6 @@ def format_id(number: bytes) -> str:
 
 
 def format_address(routing_id: bytes) -> str:
-    """As it is, if that is text; else in hexadecimal digits."""
+    """The routing id as text, if it is printable; otherwise in hexadecimal digits."""
     text = routing_id.decode(errors="replace")
     return text if show_text(text) == text and "\ufffd" not in text else f"0x{routing_id.hex()}"

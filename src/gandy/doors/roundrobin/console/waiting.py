@@ -1,6 +1,6 @@
-"""Waiting, and the signals that end it: Ctrl-C, SIGTERM and SIGHUP.
+"""Waits, until a signal (Ctrl-C, SIGTERM or SIGHUP) ends the wait.
 
-They interrupt nothing else: an exception in the middle of other code could leave a lock behind that threads wait for.
+Signals interrupt nothing else: an exception in the middle of other code could leave a lock held that threads wait for.
 """
 
 import signal
@@ -45,7 +45,7 @@ class Signals:
             raise KeyboardInterrupt
 
     def read(self, function: Callable[[], T]) -> T:
-        """A function that may wait forever. Raises: KeyboardInterrupt, SystemExit."""
+        """Call a function that may wait forever. Raises: KeyboardInterrupt, SystemExit."""
         try:
             self._can_raise = True
             self.check()
@@ -54,7 +54,7 @@ class Signals:
             self._can_raise = False
 
     def shield(self, function: Callable[[], None]) -> None:
-        """Inside of `read`, a function that must come to its end."""
+        """Inside `read`, call a function that signals must not interrupt."""
         self._can_raise = False
         function()
         self._can_raise = True
@@ -64,7 +64,7 @@ SIGNALS: Final = Signals()  # there is one process
 
 
 def wait_for(flag: Event, seconds: float) -> bool:
-    """True if it was set in time. Raises: KeyboardInterrupt, SystemExit."""
+    """True if the flag was set in time. Raises: KeyboardInterrupt, SystemExit."""
     deadline = read_monotonic() + seconds
     while not flag.wait(_get_step(deadline)):
         if read_monotonic() >= deadline:
@@ -74,7 +74,7 @@ def wait_for(flag: Event, seconds: float) -> bool:
 
 
 def take(queue: SimpleQueue[T], seconds: float) -> T | None:
-    """The next one, if it comes in time. Raises: KeyboardInterrupt, SystemExit."""
+    """The next item, if it comes in time. Raises: KeyboardInterrupt, SystemExit."""
     deadline = read_monotonic() + seconds
     while True:
         SIGNALS.check()

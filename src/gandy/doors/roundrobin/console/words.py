@@ -1,7 +1,7 @@
-"""What people type: lines from a terminal, with editing and history, or from a pipe; and the words of them.
+"""Reads what users type, from a terminal, with editing and history, or from a pipe, and splits it into words.
 
-As in the original, words count and not lines: several commands may be in one. A number may come in the next line of
-a pipe; at a terminal it may not, since a user who forgot it would wait for an answer that does not come.
+As in the original, a line may have several commands. In a pipe, the number after a command may be on the next line; at
+a terminal it may not, since a user who forgot it would wait for an answer that never comes.
 """
 
 import sys
@@ -19,7 +19,7 @@ ReadLine = Callable[[], str | None]  # None at the end of input
 
 
 class Words:
-    """One after the other."""
+    """The words of the input, one after the other."""
 
     def __init__(self, read_line: ReadLine, is_terminal: bool) -> None:
         self.is_terminal = is_terminal
@@ -27,11 +27,11 @@ class Words:
         self._waiting: deque[str] = deque()
 
     def take(self) -> str | None:
-        """The next one; None at the end of input."""
+        """The next word; None at the end of input."""
         return self._waiting.popleft() if self._fill() else None
 
     def take_argument(self, commands: Container[str]) -> str | None:
-        """The next one, unless it is a command."""
+        """The next word, unless it is a command."""
         if self.is_terminal and not self._waiting:
             return None
         if not self._fill() or self._waiting[0] in commands:
@@ -39,7 +39,7 @@ class Words:
         return self._waiting.popleft()
 
     def drop_line(self) -> None:
-        """What is left of it is not wanted any more."""
+        """Drop the rest of the line."""
         self._waiting.clear()
 
     def _fill(self) -> bool:
@@ -52,7 +52,7 @@ class Words:
 
 
 def open_words(screen: Screen, history: Path, commands: list[str]) -> Words:
-    """From standard input. Without a terminal on both sides there is neither prompt nor history."""
+    """Words from standard input. There is a prompt and a history only if input and output are terminals."""
     if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)):
         return Words(read_plain, is_terminal=False)
     return Words(Terminal(screen, history, commands).read_line, is_terminal=True)
@@ -65,7 +65,7 @@ def read_plain() -> str | None:
 
 
 class Terminal:
-    """Lines that can be edited, and are remembered. Where Python has no readline, they are plain ones."""
+    """Reads lines with editing and history, or plain lines if Python has no readline."""
 
     def __init__(self, screen: Screen, history: Path, commands: list[str]) -> None:
         self._screen = screen
@@ -84,11 +84,11 @@ class Terminal:
         with suppress(OSError):
             readline.read_history_file(history)
         self._remembered = readline.get_current_history_length()
-        # When readline has shown the prompt, and not before: a line that comes between would show it once more.
+        # Called when readline has shown the prompt, not before: a line printed in between would show it twice.
         readline.set_pre_input_hook(lambda: SIGNALS.shield(self._on_prompt))
 
     def read_line(self) -> str | None:
-        """Raises: KeyboardInterrupt if nothing was typed. Else Ctrl-C is for what was."""
+        """Raises: KeyboardInterrupt, if nothing was typed. Otherwise Ctrl-C only drops what was typed."""
         try:
             line = self._ask()
         except EOFError:
@@ -117,7 +117,7 @@ class Terminal:
         self._screen.on_prompt(self._readline.get_line_buffer)
 
     def _remember(self) -> None:
-        """In the file at once, behind what other consoles wrote. Where that is impossible, only memory has it."""
+        """Append the line to the history file at once, since other consoles use it, too. Errors are ignored."""
         if self._readline is None:
             return
         length = self._readline.get_current_history_length()

@@ -1,4 +1,4 @@
-"""`gandy console worker`: a round-robin worker that a user registers by hand, and ten children for bulk tests."""
+"""`gandy console worker`: a round-robin worker that the user registers by hand, and ten children for bulk tests."""
 
 import random
 import secrets
@@ -22,12 +22,12 @@ ROLE: Final = "WORKER"
 SLOTS: Final = 10  # as all workers of the original have
 CHILDREN: Final = 10  # as its documentation says; the original starts nine
 REGISTER_SECONDS: Final = 5.0  # for an answer, as in the original
-BULK_SECONDS: Final = 15.0  # the same for ten at once, on a machine that has other things to do
+BULK_SECONDS: Final = 15.0  # the same for ten at once, on a busy machine
 GOODBYE_SECONDS: Final = 1.0  # for the server to read our DEREGISTER; often it was stopped before us
 
 
 class ConsoleWorker:
-    """One connection that works. Dispatches are run at once, in the thread of the connection."""
+    """One worker. It runs dispatches at once, in the thread of its connection."""
 
     def __init__(self, screen: Screen, url: str, keys: ClientKeys | None) -> None:
         """Raises: ConfigError."""
@@ -45,7 +45,7 @@ class ConsoleWorker:
         self._connection.register(SLOTS)
 
     def wait(self, seconds: float) -> bool:
-        """True if the server has confirmed the REGISTER. If not, it is not repeated any more."""
+        """True if the server confirms the REGISTER in time. If not, it is not sent again."""
         try:
             self.is_registered = wait_for(self._registered, seconds)
         finally:  # also if the user interrupts it
@@ -106,7 +106,7 @@ class ConsoleWorker:
                 self._log(f"PING id = {format_id(message.id)}")
             return ()
         if command != RR_STREAM:
-            # The original neither answers nor gives the slot back, and has one less forever.
+            # The original neither answers nor returns the slot, and has one slot less from then on.
             return (FAILED, f"the worker does not have the command {format_code(command)}".encode())
         if len(args) < 2 or parse_count(args[1]) != BLOCK_TOTAL:
             return (FAILED, b"rr_stream sends %d bytes, and no other number" % BLOCK_TOTAL)
@@ -118,7 +118,7 @@ class ConsoleWorker:
 
 
 def make_packet() -> bytes:
-    """A whole stream: three blocks or so, and a packet has room for hundreds."""
+    """A whole stream in one packet: it has about three blocks, and a packet has room for hundreds."""
     writer = StreamWriter(secrets.token_bytes(HANDLE_BYTES))
     for block in make_blocks(BLOCK_TOTAL, random.randint):
         writer.write(block)
@@ -210,7 +210,7 @@ class WorkerConsole:
         self._dismiss(children, self._timeout)
 
     def _dismiss(self, workers: list[ConsoleWorker], seconds: float) -> None:
-        """All of them at once: then it takes no longer than one."""
+        """Dismiss all workers at once, so that it takes no longer than for one."""
         deadline = read_monotonic() + seconds
         leaving = [worker for worker in workers if worker.is_registered]
         for worker in leaving:
