@@ -67,7 +67,7 @@ class Reach:
         problems: list[GandyError] = []
         try:
             band = self.band if self.band is not None and self.band.name == place.host else None
-            search = await asyncio.to_thread(Search, place.host, pin, insecure=self._insecure, band=band)
+            search = await asyncio.to_thread(Search, place.host, pin, insecure=self._insecure, ensemble=band)
         except ConfigError as error:  # too many processes of the bus are on this machine
             raise LinkError(f"cannot look for the foreman in {place.host}: {error}") from None
         try:

@@ -43,27 +43,27 @@ class Signpost:
     process offers the same names, ours are still found: each process has its own list of services.
     """
 
-    def __init__(self, band: Bus, addresses: Sequence[Address], fingerprint: str) -> None:
-        self._band = band
-        ip = band.process.rpartition(":")[0]  # of this machine, as other machines reach it
+    def __init__(self, ensemble: Bus, addresses: Sequence[Address], fingerprint: str) -> None:
+        self._ensemble = ensemble
+        ip = ensemble.process.rpartition(":")[0]  # of this machine, as other machines reach it
         places = [each._replace(host=ip) if each.host in (ANY, ANY_IPV4) else each for each in addresses]
         self._addresses = tuple(map(str, places))
         own = name_service(fingerprint)
         for name in (SERVICE, own):
-            band.service(name).add(self._answer, "/where", "s")
+            ensemble.service(name).add(self._answer, "/where", "s")
         for place in places:
             if place.scheme == "tcp":
                 self._offer(f"{own}-{place.host}:{place.port}")
 
     def _offer(self, name: str) -> None:
         try:
-            self._band.service(name).offer()
+            self._ensemble.service(name).offer()
         except ConfigError as error:
             log.warning("workers and clients that have joined cannot find an address: %s", error)
 
     def _answer(self, reply_to: str) -> None:
         try:
-            self._band.send(reply_to, *self._addresses, types="s" * len(self._addresses))
+            self._ensemble.send(reply_to, *self._addresses, types="s" * len(self._addresses))
         except (AddressError, ValueError) as error:
             log.debug("cannot send our addresses to %s: %s", reply_to, error)
 
@@ -80,30 +80,30 @@ class Search:
         fingerprint: str = "",
         *,
         insecure: bool = False,
-        band: Ensemble | None = None,
+        ensemble: Ensemble | None = None,
         timeout: float = PATIENCE,
     ) -> None:
-        """`band`: the caller's, if it has joined already: a machine has few discovery ports. Raises: ConfigError."""
+        """`ensemble`: the caller's, if it has joined: a machine has few discovery ports. Raises: ConfigError."""
         self._deadline = read_monotonic() + timeout
         self._news: SimpleQueue[None] = SimpleQueue()
-        self._is_guest = band is not None
-        self._band = Ensemble(name, insecure=insecure) if band is None else band
-        if band is None:
-            self._band.on_news(lambda _news: self._news.put(None))
+        self._is_guest = ensemble is not None
+        self._ensemble = Ensemble(name, insecure=insecure) if ensemble is None else ensemble
+        if ensemble is None:
+            self._ensemble.on_news(lambda _news: self._news.put(None))
         self._known: set[Address] = set()
         self._source: _Names | _Questions = (
-            _Names(self._band, fingerprint) if fingerprint else _Questions(self._band, self._news, insecure)
+            _Names(self._ensemble, fingerprint) if fingerprint else _Questions(self._ensemble, self._news, insecure)
         )
 
     def close(self) -> None:
         with suppress(LinkError):  # the caller may have left the ensemble
             self._source.close()
         if not self._is_guest:
-            self._band.close()
+            self._ensemble.close()
 
     def explain(self) -> str:
         """Why no foreman was found."""
-        return f"{self._source.explain()} {self._band.name}"
+        return self._source.explain(self._ensemble.name)
 
     def find_more(self) -> list[Address]:
         """Wait for new addresses, a few at a time. An empty list when the time is up."""
@@ -123,19 +123,19 @@ class Search:
 class _Names:
     """Reads addresses from the names of a foreman's services, without asking it."""
 
-    def __init__(self, band: Ensemble, fingerprint: str) -> None:
-        self._band = band
+    def __init__(self, ensemble: Ensemble, fingerprint: str) -> None:
+        self._ensemble = ensemble
         self._prefix = f"{name_service(fingerprint)}-"
 
     def close(self) -> None: ...
 
     def list_places(self) -> list[Address]:
-        found = self._band.neighbours()
+        found = self._ensemble.neighbours()
         random.shuffle(found)  # so that no process can make sure that it is always tried first
         return [place for neighbour in found for place in self._parse_names(neighbour.services)]
 
-    def explain(self) -> str:
-        return "our foreman is not in the ensemble"
+    def explain(self, name: str) -> str:
+        return f"our foreman is not in the ensemble {name}"
 
     def _parse_names(self, services: Sequence[str]) -> list[Address]:
         names = [name.removeprefix(self._prefix) for name in services if name.startswith(self._prefix)]
@@ -145,17 +145,17 @@ class _Names:
 class _Questions:
     """Asks all processes that claim to be a foreman."""
 
-    def __init__(self, band: Ensemble, news: "SimpleQueue[None]", insecure: bool) -> None:
-        self._band = band
+    def __init__(self, ensemble: Ensemble, news: "SimpleQueue[None]", insecure: bool) -> None:
+        self._ensemble = ensemble
         self._news = news
         self._insecure = insecure
         self._answers: list[tuple[Any, ...]] = []
         self._service = f"seek-{secrets.token_hex(8)}"
         self._asked_at = LONG_AGO
-        band.service(self._service).add(self._on_answer, "/here")
+        ensemble.service(self._service).add(self._on_answer, "/here")
 
     def close(self) -> None:
-        self._band.service(self._service).close()
+        self._ensemble.service(self._service).close()
 
     def _on_answer(self, *addresses: Any) -> None:
         if len(self._answers) < MAX_SEARCH_ANSWERS:
@@ -167,17 +167,17 @@ class _Questions:
             self._asked_at = read_monotonic()
         return [place for answer in list(self._answers) for place in choose_places(answer, self._insecure)]
 
-    def explain(self) -> str:
+    def explain(self, name: str) -> str:
         if self._answers:
-            return "the foreman does not listen for other machines: start it with --listen; this is so in"
-        return "no foreman is in the ensemble"
+            return f"the foreman in the ensemble {name} does not listen for other machines: start it with --listen"
+        return f"no foreman is in the ensemble {name}"
 
     def _ask(self) -> bool:
         """False if there is no foreman to ask."""
-        names = sorted(name for name in self._band.services() if _FOREMEN.fullmatch(name))
+        names = sorted(name for name in self._ensemble.services() if _FOREMEN.fullmatch(name))
         for name in names[:MAX_SEARCHED_ADDRESSES]:
             with suppress(AddressError):  # it is not connected yet, or has just gone
-                self._band.send(f"!{name}/where", f"!{self._service}/here")
+                self._ensemble.send(f"!{name}/where", f"!{self._service}/here")
         return bool(names)
 
 

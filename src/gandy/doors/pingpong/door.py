@@ -67,7 +67,7 @@ class PingPongDoor:
         self.workers.move(worker, BrokerEvent.READY, now)
         if had_job:
             slot, call = _get_call(worker)
-            slot.lose(call.number, "began anew")
+            slot.lose(call.number, "was started again")
         if worker.state is WorkerState.GOING:
             self._send(worker, wire.Exit())
             self.workers.maybe_forget(worker, now)

@@ -53,7 +53,7 @@ class RoundRobinService:
         self._done = asyncio.Event()
         self._deregistered = asyncio.Event()
         self._is_stopping = False
-        self._is_silent = False  # the server is, and the log says so
+        self._is_silent = False  # the server is silent, and we have logged it
         self._host = CommandHost(commands, slots, self._on_answers, folder, preload)
         self._serving = self._host.calls
         try:

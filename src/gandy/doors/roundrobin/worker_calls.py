@@ -335,4 +335,4 @@ class WorkerCalls:
         self.flows.pop(number, None)
         limit = self._parts.times.call_limit
         self.outstanding.uncertain_until = now + limit
-        self._fail(number, "TimeoutError", f"its worker has said nothing about it for {limit:,.0f} s")
+        self._fail(number, "TimeoutError", f"its worker has sent nothing about it for {limit:,.0f} s")

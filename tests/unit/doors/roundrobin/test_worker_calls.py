@@ -262,7 +262,7 @@ def test_a_call_that_its_worker_drops_ends_with_a_failure_and_its_slot_comes_bac
     live(hasty_harness, worker, 99)
     assert client.responses() == []
     live(hasty_harness, worker, 1)
-    assert client.failures() == [(dropped, "its worker has said nothing about it for 100 s")]
+    assert client.failures() == [(dropped, "its worker has sent nothing about it for 100 s")]
     assert hasty_harness.list() == [(b"w", 1)]
     hasty_harness.check_empty()
     worker.finish(message)  # it was only slow
@@ -318,7 +318,7 @@ def test_a_stream_whose_worker_stops_speaking_of_it_ends(hasty_harness: DoorHarn
         for message in worker.hear():
             if message.command == PING:
                 worker.say(PlainMessage(PONG, message.id, (), message.path[::-1]))
-    failure = Failed("its worker has said nothing about it for 100 s")
+    failure = Failed("its worker has sent nothing about it for 100 s")
     assert native.results() == [(1, b"one"), (1, failure)]
     assert hasty_harness.list() == [(b"w", 1)]
     hasty_harness.check_empty()
