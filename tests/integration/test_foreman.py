@@ -666,7 +666,7 @@ def test_a_write_that_stops_half_way_leaves_no_large_argument(tmp_path: Path) ->
 
 
 def test_inputs_of_a_job_that_never_runs_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inputs, "MAX_NEW_INPUT_BYTES", 10)
+    monkeypatch.setattr(inputs, "MAX_NEW_INPUT_BYTES", 2 * (inputs.ENTRY_BYTES + 5))
     cache = inputs.InputCache(MemoryStore())
     spec = JobSpec(command="f", has_lines=True)
 

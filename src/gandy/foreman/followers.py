@@ -35,7 +35,7 @@ EVENT_PAUSE: Final = 0.1  # seconds between two events about how one job stands
 Token = tuple[Link, int]  # a client's link, and the number of its request
 
 
-class _Subscriptions:
+class Subscriptions:
     """Requests for events, by job."""
 
     def __init__(self) -> None:
@@ -53,12 +53,12 @@ class _Subscriptions:
 
     def add(self, job: JobId, token: Token) -> None:
         """Raises: Refusal."""
-        tokens = self._tokens.setdefault(job, set())
-        if token not in tokens:
-            if self._counts[token[0]] >= MAX_WATCHED:
-                raise Refusal("refused", f"one link watches at most {MAX_WATCHED:,} jobs")
-            self._counts[token[0]] += 1
-            tokens.add(token)
+        if token in self._tokens.get(job, ()):
+            return
+        if self._counts[token[0]] >= MAX_WATCHED:
+            raise Refusal("refused", f"one link watches at most {MAX_WATCHED:,} jobs")
+        self._counts[token[0]] += 1
+        self._tokens.setdefault(job, set()).add(token)
 
     def discard(self, job: JobId, token: Token) -> None:
         tokens = self._tokens.get(job, set())
@@ -85,8 +85,8 @@ class Followers:
     def __init__(self, committer: Committer, messenger: Messenger) -> None:
         self._committer = committer
         self._messenger = messenger
-        self._watchers = _Subscriptions()  # of changes
-        self._listeners = _Subscriptions()  # to results
+        self._watchers = Subscriptions()  # of changes
+        self._listeners = Subscriptions()  # to results
         self._stale: set[JobId] = set()  # watched jobs about which there is news
         self._tasks: set[asyncio.Task[None]] = set()
 

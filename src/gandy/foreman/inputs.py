@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Iterable
+from typing import Final
 
 from gandy.core.effects import Give, Send
 from gandy.core.model import AttemptKey, Input, TaskKey
@@ -11,7 +12,8 @@ from gandy.ids import TaskNumber
 from gandy.limits import MAX_CACHED_INPUT_BYTES, MAX_NEW_INPUT_BYTES
 from gandy.store.base import Store
 
-CHUNK = 200  # read at once; each may have up to a quarter of a megabyte
+CHUNK: Final = 200  # inputs that are read at once; each may have up to a quarter of a megabyte
+ENTRY_BYTES: Final = 64  # that a new input is counted for beside its own, so that empty inputs are bounded too
 
 
 class InputCache:
@@ -21,8 +23,8 @@ class InputCache:
         self._store = store
         self._chunks: OrderedDict[tuple[int, int], list[Input]] = OrderedDict()
         self._bytes = 0  # in these
-        self._new: dict[TaskKey, Input] = {}
-        self._new_bytes = 0
+        self._new: OrderedDict[TaskKey, Input] = OrderedDict()  # a plain dict is slow to find its first entry again
+        self._new_bytes = 0  # in these
 
     def note(self, records: Iterable[Record]) -> None:
         """Keep the inputs of tasks that were just committed: as a rule they are asked for next."""
@@ -30,9 +32,10 @@ class InputCache:
             if isinstance(record, TasksAdded):
                 for task, given in enumerate(record.inputs, record.first):
                     self._new[record.job, TaskNumber(task)] = given
-                    self._new_bytes += len(given)
+                    self._new_bytes += ENTRY_BYTES + len(given)
         while self._new_bytes > MAX_NEW_INPUT_BYTES:  # the oldest may be of a job that was cancelled
-            self._new_bytes -= len(self._new.pop(next(iter(self._new))))
+            _, given = self._new.popitem(last=False)
+            self._new_bytes -= ENTRY_BYTES + len(given)
 
     async def find(self, sends: Iterable[Send]) -> tuple[dict[AttemptKey, Input], dict[AttemptKey, str]]:
         """The inputs of all tasks that are about to be given out; of those that cannot be read, the reasons."""
@@ -52,7 +55,7 @@ class InputCache:
     def _take_new(self, task: TaskKey) -> Input | None:
         given = self._new.pop(task, None)
         if given is not None:
-            self._new_bytes -= len(given)
+            self._new_bytes -= ENTRY_BYTES + len(given)
         return given
 
     async def _get(self, attempt: AttemptKey) -> Input:
