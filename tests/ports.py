@@ -8,7 +8,7 @@ class PlayedPort:
         self.name = name
         self.source = source
         self.output = bytearray()
-        self.ends: list[str] = []  # the operations on it
+        self.ends: list[str] = []  # how it was closed
 
     def take(self) -> bytes:
         """What was written since the last call."""
@@ -19,8 +19,8 @@ class PlayedPort:
     def write(self, data: bytes) -> None:
         self.output += data
 
-    def dismiss(self, last_word: bytes) -> None:
-        self.write(last_word)
+    def dismiss(self, last_message: bytes) -> None:
+        self.write(last_message)
         self.ends.append("dismiss")
 
     def close(self) -> None:

@@ -67,8 +67,8 @@ class ForemanPort:
     def write(self, data: bytes) -> None:
         self.wire.write_down(data)
 
-    def dismiss(self, last_word: bytes) -> None:
-        self.write(last_word)
+    def dismiss(self, last_message: bytes) -> None:
+        self.write(last_message)
         self.close()
 
     def close(self) -> None:

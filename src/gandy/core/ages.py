@@ -1,32 +1,32 @@
-"""How old things are that are stamped with a time of day: at least so old, however the wall clock was stepped."""
+"""The least age of things that are stamped with the time of day, however the wall clock was stepped since."""
 
 from math import inf
 from typing import Final
 
 from gandy.moments import Monotonic, Wall
 
-STEP: Final = 1.0  # seconds; clocks that drift apart by less need not be looked at
+STEP: Final = 1.0  # seconds; a smaller change is drift, not a step, and is ignored
 
 
 class Ages:
-    """Knows how far the wall clock was ahead of the monotonic one, and until when. `now` is monotonic."""
+    """Knows how far the wall clock was ahead of the monotonic one, and until when."""
 
     def __init__(self, ahead: float) -> None:
         self._ahead = ahead
-        self._past: list[tuple[Monotonic, float]] = []  # until when it was ahead by how much, if less than now
+        self._past: list[tuple[Monotonic, float]] = []  # smaller leads of the past: until when, and how much
 
     def note(self, ahead: float, now: Monotonic) -> None:
-        """The wall clock is ahead by so much."""
+        """Note how far the wall clock is ahead now."""
         if abs(ahead - self._ahead) > STEP:
             before, self._ahead = self._ahead, ahead
             self._remember(before, now)
 
     def note_last_stamp(self, wall: Wall, now: Monotonic) -> None:
-        """Of an earlier foreman. What was stamped before it is so much older, and perhaps no time has passed since."""
+        """Note the last stamp of an earlier foreman. Perhaps no time has passed since."""
         self._remember(float(wall) - float(now), now)
 
     def find_oldest(self, seconds: float, now: Monotonic) -> Wall:
-        """The time of day before which everything is older than so many seconds: of 0 seconds, all that there is."""
+        """The time of day before which everything is older than so many seconds; for 0 seconds, no stamp is later."""
         if seconds <= 0:
             return Wall(inf)
         since = now - seconds
@@ -34,6 +34,6 @@ class Ages:
         return Wall(float(since) + min(aheads, default=self._ahead) - STEP)
 
     def _remember(self, ahead: float, now: Monotonic) -> None:
-        """Of two times, the later one with the lesser lead is the one that counts."""
+        """Keep a past lead unless a later one was smaller: the smallest lead since a moment is what counts."""
         known = [*((until, past) for until, past in self._past if past < ahead), (now, ahead)]
         self._past = [(until, past) for until, past in known if past < self._ahead]

@@ -18,7 +18,7 @@ NewWork = ask.Submit | ask.AddLines | ask.AddTasks | ask.CloseJob
 
 
 class Answers:
-    """One for each foreman."""
+    """Checks the role of the client, and lets the part of the foreman answer that the request is for."""
 
     def __init__(self, foreman: Foreman, standing: Standing) -> None:
         self.intake = Intake(foreman, standing)
@@ -26,12 +26,12 @@ class Answers:
         self._changing = Changing(foreman, standing, self._looking)
 
     def answer(self, payload: bytes, link: Link, token: Any) -> Steps[ask.Answer | None]:
-        """The answer, or None where it comes later, as a `Reply` to the token, behind the records that make it true.
+        """The answer; None if a `Reply` to the token follows, behind the records that make it true.
 
         Raises: Refusal, StoreError, RemoteProtocolError.
         """
         request = ask.decode_request(payload)
-        role = link.who.role
+        role = link.credentials.role
         if not may_ask(role, request):
             what = type(request).__name__
             yield Note("refused", {"why": f"{what} is not for the role {role}"})

@@ -1,6 +1,6 @@
-"""Gives tasks to workers: how many of a job's tasks fit each worker, and the attempts that come of it.
+"""Gives tasks of one job to workers: how many fit each worker, and which attempts they become.
 
-Which job is next is the dispatcher's business (`core.dispatch`).
+The dispatcher (`core.dispatch`) chooses the job.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -20,7 +20,7 @@ from gandy.core.workers import KnownWorker, WorkerTable
 from gandy.ids import TaskNumber
 from gandy.moments import Monotonic
 
-SHORTEST_PACE_US: Final = 1  # microseconds; no task is quicker
+SHORTEST_PACE_US: Final = 1  # microseconds; what a task takes at least, for the look-ahead
 
 Space = Callable[[KnownWorker, ActiveJob], int]
 
@@ -36,19 +36,20 @@ class Assigner:
         self._gathering = gathering
         self._now = Monotonic(0.0)  # of the decision that is being made
         self._given: dict[str, list[Assignment]] = {}  # by worker
-        self.is_blocked = False  # a worker could have had a task, but for an older attempt at it
+        self.is_blocked = False  # a task was not given to a worker that still has an older attempt at it
 
     def begin(self, now: Monotonic) -> None:
-        """A decision is to be made."""
+        """Begin a decision."""
         self._now, self._given, self.is_blocked = now, {}, False
 
-    def list_gifts(self) -> list[Give]:
+    def list_given(self) -> list[Give]:
+        """What each worker gets by this decision."""
         return [Give(worker, tuple(assignments)) for worker, assignments in self._given.items()]
 
     def deal(self, job: ActiveJob, in_turn: Collection[KnownWorker], space: Space) -> bool:
-        """As many tasks to each worker as to the others, in turn, as long as something fits. True if anything did.
+        """Give the same number of tasks to each worker, in turn, until no more fit. True if any did.
 
-        Each gets its share in one go: tasks that follow each other cost the store less.
+        A worker gets its share at once: tasks with consecutive numbers cost the store less.
         """
         wanted = job.count_startable()
         turns: Iterable[tuple[KnownWorker, int]] = (
@@ -57,7 +58,7 @@ class Assigner:
         count = len(in_turn)
         dealt: dict[str, KnownWorker] = {}
         while wanted and count:
-            # What waits again may be due later: only those that never ran are sure to go round.
+            # Tasks that wait again may be due later; only those that never ran can be shared out now.
             share = max(1, min(wanted, job.tasks.fresh) // count)
             again = []
             before = wanted
@@ -66,7 +67,7 @@ class Assigner:
                 if got:
                     dealt[worker.info.id] = worker
                     wanted -= got
-                if got < room:  # what it may not have now, another may take before its next turn
+                if got < room:  # another worker may take the task that this one may not have
                     again.append((worker, room - got))
                 if not wanted or job.tasks.find_ready(self._now) is None:
                     wanted = 0
@@ -77,7 +78,7 @@ class Assigner:
         return bool(dealt)
 
     def give_suspect(self, job: ActiveJob, task: TaskNumber, wanted: int, in_turn: Iterable[KnownWorker]) -> None:
-        """With as many slots as are wanted, or a whole worker, so that fewer tasks run beside it."""
+        """Give a suspect as many slots as are wanted, or a whole worker, so that fewer tasks run beside it."""
         for worker in in_turn:
             slots = min(wanted, worker.slots.shared)
             held = Held(slots, self._now, slots * self._look_ahead_us)
@@ -87,7 +88,7 @@ class Assigner:
                 return
 
     def _hand(self, job: ActiveJob, worker: KnownWorker, count: int) -> int:
-        """Give it so many tasks, as far as any are ready that it may have. Gives how many."""
+        """Give a worker up to `count` tasks that are ready. Returns how many it got."""
         # A long task fills the look-ahead of its slots, and no more.
         work_us = job.spec.slots * min(self._pace_us(job), self._look_ahead_us)
         held = Held(job.spec.slots, self._now, work_us)
@@ -99,7 +100,7 @@ class Assigner:
         return got
 
     def _start(self, job: ActiveJob, task: TaskNumber, worker: KnownWorker, held: Held) -> bool:
-        """Give a worker a task. False if an older attempt at it is not over there."""
+        """Give a worker a task. False if the worker still has an older attempt at it."""
         if job.tasks.attempts(task) > 0 and worker.held.has_task((job.id, task)):
             self.is_blocked = True
             return False
@@ -126,11 +127,11 @@ class Assigner:
         return self._gathering.limit_room(worker, job, room, is_free=space is count_free) // job.spec.slots
 
     def count_places(self, worker: KnownWorker, job: ActiveJob) -> int:
-        """Free slots and places to wait: half a second of work for each slot, with what runs there.
+        """Free slots and places to wait: up to half a second of work for each slot, with what runs there.
 
-        So long tasks do not wait on a worker: there is time to send the next. What has a time is the first to begin on
-        its worker, and need not wait here until all others have begun. A worker that ends nothing is slower than was
-        thought, and gets nothing to wait there.
+        So long tasks do not wait on a worker: there is time to send the next one. Timed tasks go out as long as there
+        is room: their worker begins them before the tasks that wait there. A worker that ends nothing is slower than
+        expected, and gets no tasks to wait.
         """
         if job.at is not None:
             return worker.room
@@ -149,6 +150,6 @@ def count_free(worker: KnownWorker, _job: ActiveJob) -> int:
 
 
 def _make_spec(job: ActiveJob, task: TaskNumber, slots: int) -> JobSpec:
-    """With the time as it is now. What is tried again after a failure begins as soon as it may."""
+    """The spec with the current time of the job. A task that is tried again begins as soon as it may."""
     at = None if task in job.tasks.strikes else job.at
     return job.spec if (at, slots) == (job.spec.at, job.spec.slots) else replace(job.spec, at=at, slots=slots)

@@ -1,7 +1,7 @@
 """Which worker gets a call, and which calls wait: for a slot, or for a worker that offers their command.
 
-A call goes to the next worker in turn that offers its command and has a free slot. What finds no slot waits, first come
-first served for each command, and goes out as soon as a slot is returned.
+A call goes to the next worker in turn that offers its command and has a free slot. A call that finds none waits,
+first come, first served for each command, and goes out as soon as a slot is returned.
 """
 
 from collections import OrderedDict
@@ -36,7 +36,7 @@ from gandy.wire.calls import (
 from gandy.wire.stream import MAGIC
 from gandy.wire.v2 import HEADER
 
-GRACE: Final = 6.0  # seconds that a command whose last worker left is still expected back; see the worker's pauses
+GRACE: Final = 6.0  # seconds that a command is kept after its last worker left; see how long workers pause
 LAST_ID: Final = 0xFFFF_FFFF
 
 _pack: Final = HEADER.pack
@@ -58,7 +58,7 @@ class CallDispatcher:
         """True if `share` has something to do soon."""
         return bool(self.waiting.count or self.sharing.asked)
 
-    # Giving out
+    # Sending
 
     def send(self, call: Call, peer: Peer, payload: bytes, now: Monotonic) -> None:
         """Send a call to a worker with a free slot."""
@@ -71,7 +71,7 @@ class CallDispatcher:
         out.append(payload)
 
     def assign(self, call: Call, peer: Peer) -> int:
-        """Take a slot. Gives the number of the call at the worker."""
+        """Take a slot for a call. Returns the number of the call at the worker."""
         number, serves = peer.next_id, peer.serves
         while number in serves:
             number = (number + 1) & LAST_ID
@@ -94,7 +94,7 @@ class CallDispatcher:
             self.send(call, peer, payload, now)
 
     def send_timed(self, call: Call, payload: bytes, now: Monotonic) -> None:
-        """It has a worker from the beginning: one that knows the time, and has a free slot if any of these has."""
+        """Choose the worker at once: one that knows the time, with a free slot if any of these has one."""
         command = call.command
         peer = self.offers.find_timely(command)
         if peer is not None:
@@ -108,9 +108,9 @@ class CallDispatcher:
     def expect_command(
         self, client: Peer, flags: int, seq: int, payload: bytes, now: Monotonic
     ) -> OfferedCommand | None:
-        """A command that no worker offers yet. Just after the start of a foreman, workers are still on their way.
+        """Keep a place for a command that no worker offers yet: after a start of the foreman, workers reconnect.
 
-        Gives None, and refuses the call, where it is not expected.
+        Returns None, and refuses the call, if no worker is expected to offer the command.
         """
         name, _ = read_name(payload)
         is_hopeless = now - self._opened >= GRACE and not flags & PATIENT
@@ -131,14 +131,14 @@ class CallDispatcher:
             self._output.end(call, BUSY, f"{self.waiting.count:,} calls wait already, and no slot is free for {name}")
 
     def leave(self, call: Call, now: Monotonic) -> None:
-        """The call waits no longer, and gets no slot. Those behind it may need fewer slots than it did."""
+        """Take a call out of its queue, without a slot. Calls behind it may need fewer slots than it did."""
         target = call.target
         self.waiting.remove(call)
         if target is not None:
             self.drain(target, now)
 
     def abandon(self, call: Call, now: Monotonic) -> None:
-        """Its result is not wanted. The slot is free when the worker says so."""
+        """Cancel a call whose client does not want its result. The slot is free when the worker says so."""
         call.client = None
         if call.peer is None:
             self.leave(call, now)
@@ -146,7 +146,7 @@ class CallDispatcher:
             self._output.add(call.peer, CANCEL, 0, call.id)
 
     def drain(self, peer: Peer, now: Monotonic) -> None:
-        """A worker may have free slots: the call that has waited longest gets them."""
+        """Give the free slots of a worker to the calls that have waited longest."""
         self.offers.line_up(peer)
         while self.waiting.count and (call := self.waiting.find(peer)) is not None:
             self.waiting.remove(call)
@@ -164,7 +164,7 @@ class CallDispatcher:
     # Workers
 
     def on_worker(self, peer: Peer, worker: KnownWorker, now: Monotonic) -> None:
-        """A link turned out to be a worker's, and replaces the one that it had before. Its announcement follows."""
+        """Add a worker, whose announcement follows. This link replaces the one that it had before."""
         before = self.offers.workers.get(worker.info.id)
         if before is not None:
             self.on_cut(before, now)
@@ -173,19 +173,19 @@ class CallDispatcher:
         worker.knows_time = False  # until it says so
         self.offers.add_worker(peer)
 
-    def announce(self, peer: Peer, said: Announcement, now: Monotonic) -> None:
-        """What a worker offers from now on, and what no more. A door may offer commands that have no slot yet.
+    def announce(self, peer: Peer, announcement: Announcement, now: Monotonic) -> None:
+        """Replace what a worker offers. A door may offer commands that have no slot yet.
 
         Raises: RemoteProtocolError.
         """
         if not peer.id:
             raise RemoteProtocolError("an announcement of a peer that is not a worker", ErrorCode.BAD_STATE)
-        offers = {offer.name.encode(): offer.slots for offer in said.offers}
+        offers = {offer.name.encode(): offer.slots for offer in announcement.offers}
         for name in peer.offers.keys() - offers.keys():
             self._withdraw(peer, self.offers.commands[name], now)
-        peer.slots.reserved = said.reserved
+        peer.slots.reserved = announcement.reserved
         assert peer.worker is not None
-        peer.knows_time = peer.worker.knows_time = said.knows_time
+        peer.knows_time = peer.worker.knows_time = announcement.knows_time
         peer.offers = offers
         for name, slots in offers.items():
             self.offers.add(peer, name, slots, now)
@@ -198,7 +198,7 @@ class CallDispatcher:
             self._output.end(call, LOST, "its worker does not offer the command any more")
 
     def on_cut(self, peer: Peer, now: Monotonic) -> None:
-        """The link is gone: calls that it made are not wanted, and those that it ran are lost."""
+        """The link is gone: calls that it made are cancelled, and calls that it ran are lost."""
         while peer.calls:
             self.abandon(peer.calls.popitem()[1], now)
         for name in peer.offers:
@@ -216,7 +216,7 @@ class CallDispatcher:
     # Time
 
     def on_time(self, now: Monotonic) -> None:
-        """Now and then: calls that wait too long, and commands that no worker offers any more."""
+        """Expire calls that have waited too long, and commands that no worker offers any more."""
         for command in list(self.waiting.commands.values()):
             self._expire(command.queue, now)
         for peer in self.offers.workers.values():
@@ -241,12 +241,12 @@ class CallDispatcher:
             del self.offers.commands[command.name]
 
     def share(self, now: Monotonic) -> None:
-        """Calls that find no slot have tasks of jobs leave some, but never all that a task needs for long."""
+        """Ask workers to leave slots of tasks to calls that wait, or to use them for tasks again."""
         for peer in self.sharing.decide(self.offers.workers.values(), now):
             self._output.add(peer, YIELD, 0, peer.slots.request.count, peer.slots.request.slots)
 
     def check(self, *, is_settled: bool = True) -> None:
-        """What must hold after every step; for tests. Unless `is_settled`, tasks may have left slots to other tasks."""
+        """What must hold after every step; for tests. Until `is_settled`, free slots may be meant for tasks."""
         if is_settled:
             self.check_room()
         self.offers.check()
@@ -270,7 +270,7 @@ class CallDispatcher:
                 assert call.client is None or call.client.calls[call.client_id] is call
 
     def check_room(self) -> None:
-        """What must hold unless tasks have left slots, which are for other tasks first; for tests."""
+        """No call waits for a slot that is free; for tests."""
         commands = self.offers.commands
         for peer in self.offers.workers.values():
             for name, slots in peer.offers.items():

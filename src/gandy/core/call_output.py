@@ -1,4 +1,4 @@
-"""Frames of calls on their way out: what each peer is to be sent, until it is written to a link or a door."""
+"""Frames of calls that wait to be written: to the link of a peer, or to its door."""
 
 from typing import Protocol
 
@@ -11,7 +11,7 @@ class AttachedDoor(Protocol):
     """A door of another protocol with its socket. Its peers have no link: the door writes to them."""
 
     def send(self, now: Monotonic) -> bool:
-        """Send what the door has to say. True if there was something."""
+        """Send what is in the outbox of the door. True if there was something."""
         ...
 
     def on_time(self, now: Monotonic) -> None: ...
@@ -20,7 +20,7 @@ class AttachedDoor(Protocol):
 
 
 class CallOutput:
-    """Whatever is in `touched` has something to send."""
+    """Collects frames for peers. `touched` has the peers that have some."""
 
     def __init__(self) -> None:
         self.touched: set[Peer] = set()
@@ -34,7 +34,7 @@ class CallOutput:
         self.add(client, RESULT, LAST | REFUSED, seq, 0, encode_refusal(code, text))
 
     def end(self, call: Call, code: int, text: str) -> None:
-        """The call is over, and not because its worker said so."""
+        """End a call that its worker did not end, and refuse it to its client."""
         client, call.client = call.client, None
         if client is not None:
             del client.calls[call.client_id]
@@ -42,7 +42,7 @@ class CallOutput:
                 self.refuse(client, call.client_id, code, text)
 
     def flush(self, now: Monotonic) -> None:
-        """Write all frames. What a door sends may reach no peer, and then there is more to be written."""
+        """Write all frames. A door may find that a peer is gone, and then there is more to write."""
         self._write(now)
         while self.doors and sum(door.send(now) for door in self.doors):
             self._write(now)
@@ -56,5 +56,5 @@ class CallOutput:
             if peer.write is not None:
                 peer.write(data)
             else:
-                assert peer.on_out is not None, "a peer has a link or came in by a door"
+                assert peer.on_out is not None, "a peer has a link or a door"
                 peer.on_out(peer, data, now)

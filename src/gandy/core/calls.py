@@ -11,11 +11,11 @@ from gandy.core.workers import KnownWorker
 from gandy.moments import NEVER, Monotonic
 from gandy.wire.calls import WINDOW_BYTES
 
-NO_SLOTS: Final = SlotAccount()  # of a link that is no worker's; nothing is counted in it
+NO_SLOTS: Final = SlotAccount()  # of a peer that is not a worker; nothing is counted in it
 
 
 class Peer:
-    """A client or a worker, as calls know it. What is to be sent to it collects in `out`."""
+    """A client or a worker, as the switchboard sees it. Frames for it collect in `out`."""
 
     __slots__ = (
         "calls",
@@ -38,7 +38,7 @@ class Peer:
     def __init__(self, number: int, on_out: "OnOut | None" = None) -> None:
         self.number = number
         self.write: Callable[[bytes], None] | None = None  # to its link, if it has one
-        self.on_out = on_out  # of the door that it came in by
+        self.on_out = on_out  # of its door, if it has no link
         self.id = ""  # of the worker
         self.out: list[bytes | bytearray] = []
         self.calls: dict[int, Call] = {}  # that it made, by its own numbers
@@ -47,7 +47,7 @@ class Peer:
         self.slots = NO_SLOTS  # the worker's account
         self.serves: dict[int, Call] = {}  # that it runs, by our numbers
         self.offers: dict[bytes, int] = {}  # commands, with the slots of a call
-        self.missing: set[OfferedCommand] = set()  # those in whose heap it is not, for want of a free slot
+        self.missing: set[OfferedCommand] = set()  # those whose heap it is not in, for lack of a free slot
         self.direct: OrderedDict[int, Call] = OrderedDict()  # calls that wait for this worker and no other
         self.knows_time = False  # the shared one
         self.place = 0  # in the ring of workers
@@ -58,11 +58,11 @@ class Peer:
         return 0 if self.worker is None or self.worker.draining else self.slots.free_for_calls
 
 
-OnOut = Callable[[Peer, bytes, Monotonic], None]  # what is to be said to a peer: whole frames, at a time
+OnOut = Callable[[Peer, bytes, Monotonic], None]  # gets whole frames for a peer, and the time
 
 
 class OfferedCommand:
-    """A name, who offers it, and the calls that wait for one of them."""
+    """A name, the workers that offer it, and the calls that wait for one of these."""
 
     __slots__ = ("gone_since", "heap", "name", "offers", "queue", "stale")
 
@@ -72,7 +72,7 @@ class OfferedCommand:
         self.heap: list[tuple[int, int, Peer]] = []  # workers that may have a free slot, by their turn
         self.stale: set[Peer] = set()  # those in the heap that do not offer it any more
         self.queue: OrderedDict[int, Call] = OrderedDict()
-        self.gone_since = now  # where no worker offers it
+        self.gone_since = now  # if no worker offers it
 
 
 class Call(Struct, eq=False):
@@ -84,11 +84,11 @@ class Call(Struct, eq=False):
     flags: int = 0
     deadline: Monotonic = NEVER
     peer: Peer | None = None  # the worker, once it has the call
-    id: int = 0  # there
+    id: int = 0  # its number there
     slots: int = 1
     target: Peer | None = None  # the worker that it waits for, if there is only one
     order: int = 0  # when it came, among those that wait
     is_complete: bool = False  # the last of arguments that go on in BODY has come
-    credit: int = WINDOW_BYTES  # that its worker may still send, beside the last frame
-    client_credit: int = WINDOW_BYTES  # that its client may still send of the arguments
+    credit: int = WINDOW_BYTES  # bytes that its worker may still send, besides the last frame
+    client_credit: int = WINDOW_BYTES  # bytes that its client may still send of the arguments
     pending: Sequence[tuple[int, int, bytes]] = ()  # while it waits: kind, subtype and payload of what is to be sent

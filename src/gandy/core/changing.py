@@ -19,7 +19,7 @@ from gandy.errors import RemoteProtocolError
 from gandy.ids import JobId, TaskNumber
 from gandy.wire.messages import Extension
 
-PATIENCE: Final = 5.0  # seconds that a worker has to answer; a task on one that does not is taken for begun
+PATIENCE: Final = 5.0  # seconds that a worker has to answer; if it does not, its tasks count as begun
 
 # Words for the audit.
 CHANGES: Final = {ask.CancelJob: "cancelled", ask.HoldJob: "held", ask.ReleaseJob: "released", ask.RetryJob: "retried"}
@@ -28,7 +28,7 @@ Change = ask.CancelJob | ask.HoldJob | ask.ReleaseJob | ask.RetryJob
 
 
 class Changing:
-    """One for each foreman. Raises: Refusal."""
+    """Changes jobs by the reactor, and answers when the store knows of it. Raises: Refusal."""
 
     def __init__(self, foreman: Foreman, standing: Standing, looking: Looking) -> None:
         self._foreman = foreman
@@ -43,7 +43,7 @@ class Changing:
         effects = yield from self._decide(request)
         if not effects and isinstance(request, ask.RetryJob):
             raise Refusal("refused", _explain_no_retry(row, request.tasks))
-        yield Note(CHANGES[type(request)], {"job": request.job})  # now: a client that hangs up ends what follows
+        yield Note(CHANGES[type(request)], {"job": request.job})  # first: what follows ends if the client hangs up
         yield Commit(effects)
         return ask.JobFound((yield from self._looking.get_job(request.job)))
 
@@ -66,7 +66,7 @@ class Changing:
         reactor = self._foreman.reactor
         if reactor.jobs.find(job) is not None:
             return []
-        yield Commit([])  # what has just left the memory is in the store after this
+        yield Commit([])  # then the store has what has just left the memory
         found: RecoveredJob | None = yield Look(lambda store: store.load_job(job))
         now = self._standing.now
         if reactor.jobs.find(job) is not None:  # another client was quicker
@@ -77,7 +77,7 @@ class Changing:
         return reactor.control.revive(make_job(found, unfinished, now), tasks, now)
 
     def retract(self, request: ask.RetractTasks) -> Steps[ask.Answer]:
-        """Cancel tasks that have not begun, and only those. What a worker has is asked of that worker."""
+        """Cancel tasks that have not begun, and only those. Workers are asked about those that they have."""
         self._refuse_if_stuck()
         check_readable((yield from self._looking.get_job(request.job)))
         yield Note("retracted", {"job": request.job, "tasks": len(request.tasks)})
@@ -92,7 +92,7 @@ class Changing:
         return ask.Retracted((*at_hand, *(attempt.task for attempt in dropped)))
 
     def _have_dropped(self, given: Mapping[str, list[AttemptKey]]) -> Steps[list[AttemptKey]]:
-        """Those that their workers had not begun, and never will."""
+        """Have workers drop attempts. Returns those that had not begun, and never will."""
         asked: list[tuple[Question, list[AttemptKey]]] = []
         for worker, attempts in given.items():
             link = self._foreman.links.find(worker)
@@ -126,7 +126,7 @@ class Changing:
                 yield ask.NotForgotten(job, f"job {job} is {state.name.lower()}; cancel it first")
 
     def _may_forget(self, job: JobId, state: JobState) -> bool:
-        """Nothing else can be done about a job that cannot be read."""
+        """True if the job is final, or cannot be read: nothing else can be done about that."""
         is_final = state in FINAL_JOB_STATES or job in self._standing.unreadable
         return is_final and self._foreman.reactor.jobs.find(job) is None
 
@@ -140,7 +140,7 @@ class Changing:
         return ask.Done()
 
     def stop_foreman(self, drain: bool) -> Steps[ask.Answer]:
-        """With `drain`, all workers are dismissed first, and it stops when the last one has reported its last task."""
+        """With `drain`, all workers are dismissed first, and it stops when all have reported their last tasks."""
         yield Note("stopped the foreman")
         reactor = self._foreman.reactor
         if drain:
@@ -154,7 +154,7 @@ class Changing:
 
 
 def _open_retraction(answer: bytes | None, asked: list[AttemptKey]) -> set[AttemptKey]:
-    """What a worker dropped, as far as it was asked to."""
+    """The attempts that a worker dropped, of those that it was asked to drop."""
     try:
         return set() if answer is None else set(decode_retraction(answer).attempts) & set(asked)
     except RemoteProtocolError:

@@ -18,7 +18,7 @@ from gandy.moments import Monotonic
 
 
 class JobControl:
-    """Gives jobs their numbers. Every method that changes something gives the effects of the change."""
+    """Numbers jobs. Every method that changes something returns the effects of the change."""
 
     def __init__(
         self,
@@ -39,13 +39,13 @@ class JobControl:
         self._next_job = next_job
 
     def restore(self, job: ActiveJob) -> None:
-        """A job that the store knew when the foreman started."""
+        """Take up a job that the store had when the foreman started."""
         self._add(job)
         self._next_job = JobId(max(self._next_job, job.id + 1))
 
     def _add(self, job: ActiveJob) -> None:
-        """The shared time may have begun anew since the job came: then our clock says when the job begins."""
-        job.clock_ahead = self._clocks.find_old_ahead(job.spec)
+        """Add a job. If the shared clock has restarted since the job came, our own clock says when the job begins."""
+        job.clock_ahead = self._clocks.find_ahead_at_submission(job.spec)
         self._jobs.add(job)
 
     def submit(
@@ -85,7 +85,7 @@ class JobControl:
         return [record]
 
     def close(self, number: JobId, now: Monotonic) -> list[Effect]:
-        """An open job gets no more tasks, and ends with its last one."""
+        """Close an open job: it gets no more tasks, and ends with its last one."""
         job = self._jobs.find(number)
         if job is None or not job.is_open:
             return []
@@ -123,10 +123,10 @@ class JobControl:
         return [] if job is None else self.revive(job, tasks, now)
 
     def revive(self, job: ActiveJob, tasks: Iterable[TaskNumber] | None, now: Monotonic) -> list[Effect]:
-        """Do the same for a job as the store has it, which may be final. It enters the memory only to be retried."""
-        unlucky = (TaskState.FAILED, TaskState.CANCELLED)
-        wanted = list(job.tasks.in_states(*unlucky)) if tasks is None else tasks
-        chosen = tuple(t for t in dict.fromkeys(wanted) if t in job.tasks and job.tasks.state(t) in unlucky)
+        """Do the same for a job from the store, which may be final. It enters the memory only if a task is retried."""
+        retryable = (TaskState.FAILED, TaskState.CANCELLED)
+        wanted = list(job.tasks.in_states(*retryable)) if tasks is None else tasks
+        chosen = tuple(t for t in dict.fromkeys(wanted) if t in job.tasks and job.tasks.state(t) in retryable)
         if not chosen:
             return []
         for task in chosen:
@@ -142,21 +142,21 @@ class JobControl:
     def retract(
         self, number: JobId, tasks: Iterable[TaskNumber], now: Monotonic
     ) -> tuple[tuple[TaskNumber, ...], list[Effect]]:
-        """Cancel those of the tasks that no worker has. Gives them, and the effects."""
+        """Cancel those of the tasks that no worker has. Returns them, and the effects."""
         job = self._jobs.find(number)
         if job is None:
             return (), []
-        chosen = tuple(t for t in dict.fromkeys(tasks) if t in job.tasks and self._is_at_hand(job, t))
+        chosen = tuple(t for t in dict.fromkeys(tasks) if t in job.tasks and self._has_no_worker(job, t))
         return chosen, self.cancel(number, chosen, now) if chosen else []
 
-    def _is_at_hand(self, job: ActiveJob, task: TaskNumber) -> bool:
+    def _has_no_worker(self, job: ActiveJob, task: TaskNumber) -> bool:
         """True if the task waits, or its attempt has not been sent to a worker yet."""
         attempt = job.last_attempt(task)
         worker = self._owners.get(attempt)
         return job.tasks.state(task) is TaskState.WAITING if worker is None else attempt in worker.held.unsent
 
     def list_given(self, number: JobId, tasks: Iterable[TaskNumber]) -> dict[str, list[AttemptKey]]:
-        """What workers have of these tasks and have not begun, as far as is known, by worker."""
+        """The attempts at these tasks that workers have, and have not reported as begun, by worker."""
         given: dict[str, list[AttemptKey]] = {}
         job = self._jobs.find(number)
         known = [] if job is None else [job.last_attempt(task) for task in dict.fromkeys(tasks) if task in job.tasks]
@@ -167,14 +167,14 @@ class JobControl:
         return given
 
     def withdraw(self, new: Withdrawal, now: Monotonic) -> list[Effect]:
-        """The store could not keep this work, and no peer has heard of it: it never was. Jobs' numbers are used up."""
+        """Undo work that the store could not keep and no peer knows of. Numbers of its jobs are not used again."""
         for attempt, name in new.claims.items():
             worker = self._owners.get(attempt) or self._workers.find(name)
             if worker is not None:
                 self._progress.undo_claim(attempt, worker)
         touched = {attempt.job for attempt in new.claims} | set(new.grown)
         for job in filter(None, map(self._jobs.find, new.jobs)):
-            self._jobs.remove(job)  # what was to run after it is as new, and withdrawn, too
+            self._jobs.remove(job)  # jobs that were to run after it are new too, and are withdrawn as well
         for number, first in new.grown.items():
             grown = self._jobs.find(number)
             if grown is not None:

@@ -1,4 +1,4 @@
-"""Tasks of one job that wait again, and when each may start. Those that may have killed workers stand apart."""
+"""Tasks of one job that wait again, and when each may start. Those that may have killed workers are apart."""
 
 import heapq
 
@@ -7,7 +7,7 @@ from gandy.moments import Monotonic
 
 
 class DelayedTasks:
-    """A task is in here once, or not at all."""
+    """A task is in `ordinary`, in `suspects`, or in neither."""
 
     def __init__(self) -> None:
         self.ordinary: dict[TaskNumber, Monotonic] = {}
@@ -34,16 +34,16 @@ class DelayedTasks:
         return first[1] if first is not None and first[0] <= now else None
 
     def list_suspects(self, now: Monotonic) -> list[TaskNumber]:
-        """Those that may start now."""
+        """The suspects that may start now."""
         return [task for task, due in self.suspects.items() if due <= now]
 
     def next_due(self) -> Monotonic | None:
-        """When the first of all may start."""
+        """When the first task, suspect or not, may start."""
         first = self._find_first()
         return min(self.suspects.values() if first is None else (first[0], *self.suspects.values()), default=None)
 
     def drop_above(self, last: int) -> None:
-        """Tasks with higher numbers never were."""
+        """Forget tasks with higher numbers."""
         self.ordinary = {task: due for task, due in self.ordinary.items() if task <= last}
         self.suspects = {task: due for task, due in self.suspects.items() if task <= last}
         self._heap = [(due, task) for task, due in self.ordinary.items()]

@@ -1,8 +1,8 @@
 """Which worker gets which task next: jobs by rank, workers by turn, free slots before places to wait.
 
-Rank always decides. A job whose tasks still wait closes the workers that suit it to jobs of lower rank: those get no
-more places to wait there, so the next slot that is free is for the job. Tasks of several slots have them gathered
-(`core.gather`), and so have tasks that were lost with several workers and run with few neighbours.
+Rank always decides. A job whose tasks still wait closes the workers that suit it to jobs of lower rank: these get no
+more places to wait there, so the next free slot is for the job. Slots are gathered (`core.gather`) for tasks that need
+several, and for tasks that were lost with several workers and run beside fewer tasks.
 """
 
 from collections import deque
@@ -38,24 +38,24 @@ class Dispatcher:
         self._gathering = Gathering(policy, jobs, workers)
         self._assigner = Assigner(policy, workers, owners, self._gathering)
         self._now = LONG_AGO  # of the last decision
-        self._changed: list[KnownWorker] = []  # between the last two decisions
+        self._changed: list[KnownWorker] = []  # workers whose account changed between the last two decisions
         self.is_needed = False  # something has happened since the last decision
         self.has_more = True  # perhaps workers whose account has not changed can get a task, too
-        self._next_again = NEVER  # when the first task may start that waits again since the last decision
+        self._next_again = NEVER  # when the first of the tasks that wait again may start
         self.unmet: set[Need | None] = set()  # needs of tasks that could start and found no slot at the last decision
 
     # When to decide
 
     def request(self) -> None:
-        """Any worker might get a task now."""
+        """Ask for a decision about all workers: any of them might get a task now."""
         self.is_needed = self.has_more = True
 
     def on_wait(self, due: Monotonic) -> None:
-        """A task waits again, until then."""
+        """A task waits again, until `due`."""
         self._next_again = min(self._next_again, due)
 
     def on_room(self, worker: KnownWorker) -> None:
-        """Calls may have left slots of this worker."""
+        """Ask for a decision if this worker has slots again that a task needs: calls may have returned some."""
         if any(need is not None and need.fits(worker) for need in self.unmet):
             self._workers.settle(worker)
             self.is_needed = True
@@ -71,7 +71,7 @@ class Dispatcher:
         return min(self._recaller.patient_until, self._gathering.patient_until)
 
     def list_dues(self) -> Iterator[Monotonic]:
-        """When a decision can do more than the last one. What was due then waits for a slot."""
+        """When a decision can do more than the last one. Tasks that were due by then wait for slots."""
         dues = [job.tasks.delayed.next_due() for job in self._jobs.delayed.values() if job.may_start]
         dues += map(self.due, self._jobs.timed.values())
         dues += self._recaller.next_look, self._gathering.next_look
@@ -89,7 +89,7 @@ class Dispatcher:
     # The decision
 
     def give(self, now: Monotonic) -> list[Give]:
-        """All that fits.
+        """Give workers all tasks that fit.
 
         If no task has become ready since the last time, only workers whose account changed can get one.
         """
@@ -104,14 +104,14 @@ class Dispatcher:
         self._fill_slots([worker for worker in in_turn if worker.info.id in self._workers.spare])
         self._fill_ahead(in_turn)
         self._on_decided()
-        return self._assigner.list_gifts()
+        return self._assigner.list_given()
 
     def recall(self, now: Monotonic) -> list[Recall]:
-        """What waits on workers, and should not wait there any longer; call it after `give`."""
+        """The tasks that should not wait on their workers any longer; call it after `give`."""
         return self._recaller.recall(now, self._changed)
 
     def check(self) -> None:
-        """What must hold when all was given out: nothing waits that could run."""
+        """What must hold after a decision, for tests: no task waits that could run."""
         if self.is_needed or self.has_more:
             return
         for job in self._jobs:
@@ -156,7 +156,7 @@ class Dispatcher:
                 given_up.add(job.need)
 
     def _is_hopeless(self, job: ActiveJob, in_turn: Iterable[KnownWorker]) -> bool:
-        """No job with the same need can get a free slot either. If slots must be gathered, the job asks for that."""
+        """True if no job with the same need can get a free slot either. Has slots gathered if the job needs several."""
         if any(self._assigner.count_fitting(worker, job, count_free) for worker in in_turn):
             return False
         return self._gather_for(job)
@@ -186,7 +186,7 @@ class Dispatcher:
         return job.may_start and job.tasks.find_ready(self._now) is not None
 
     def _gather_for(self, job: ActiveJob) -> bool:
-        """Have slots gathered, if tasks of this job need several. True if jobs with the same need gain nothing more."""
+        """Have slots gathered, if tasks of this job need several. True if no other job with this need gains more."""
         if job.spec.slots == 1:
             return True
         return self._gathering.ask(job, job.spec.slots, job.count_startable())
@@ -199,10 +199,10 @@ class Dispatcher:
             self._gathering.ask(job, _count_suspect_slots(job, suspects[0]), len(suspects), is_ordinary=False)
 
     def _list_suspects(self, job: ActiveJob) -> list[TaskNumber]:
-        """As many as the job may start."""
+        """The suspects that may start now, as many as the job may start."""
         return job.tasks.delayed.list_suspects(self._now)[: job.count_startable()]
 
 
 def _count_suspect_slots(job: ActiveJob, task: TaskNumber) -> int:
-    """More than the task needs, so that fewer tasks run beside it."""
+    """How many slots a suspect gets: more than it needs, so that fewer tasks run beside it."""
     return max(job.spec.slots, job.tasks.strikes[task].suspect_slots)

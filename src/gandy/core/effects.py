@@ -1,4 +1,4 @@
-"""What the reactor wants done. Records come first: what the store does not know, no peer may know."""
+"""What the reactor wants done. Records come first: no peer may learn what the store does not know."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ class KillAttempts(Struct, frozen=True):
 
 
 class Recall(Struct, frozen=True):
-    """Have attempts back that a worker has not begun: another one is idle."""
+    """Have a worker give back these attempts, unless they have begun."""
 
     worker: str
     attempts: tuple[AttemptKey, ...]
@@ -51,7 +51,7 @@ class Dismiss(Struct, frozen=True):
 
 
 class Reply(Struct, frozen=True):
-    """Answer a client's request. `takes_work`: the answer is that new work was taken, if the store can keep it."""
+    """Answer a client's request. `takes_work`: it confirms new work, and is refused if the store cannot keep that."""
 
     token: Any
     value: Any

@@ -1,4 +1,4 @@
-"""Why a task does not run, or how it died, in sentences."""
+"""Explains in sentences why a task does not run, or how it ended."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
@@ -7,7 +7,7 @@ from gandy.core.model import Cause, Ending, TaskState
 from gandy.core.rows import TaskRow
 from gandy.moments import NEVER, Monotonic
 
-if TYPE_CHECKING:  # commands that show how a task ended start without a reactor
+if TYPE_CHECKING:  # commands that show how a task ended need not load a reactor
     from gandy.core.jobs import ActiveJob
     from gandy.core.reactor import Reactor
     from gandy.core.workers import KnownWorker
@@ -107,7 +107,7 @@ def _explain_refusal(worker: "KnownWorker", now: Monotonic) -> str:
 
 
 def explain_end(row: TaskRow) -> str:
-    """How an attempt ended."""
+    """How an attempt ended, or where it is."""
     if row.ending is None and row.state is TaskState.RUNNING:
         return f"attempt {row.attempt} runs on {row.worker}"
     if row.ending is None and row.state is TaskState.ASSIGNED:

@@ -34,13 +34,13 @@ from gandy.wire.messages import Extension
 
 T = TypeVar("T")
 
-REFERENCE: Final = b"gandy-arguments:"  # what begins bytes that stand for large arguments; no pickle begins like this
+REFERENCE: Final = b"gandy-arguments:"  # begins the bytes that stand for large arguments; no pickle begins like this
 
 # HEARTBEAT: a PING is answered by a PONG with its number.
 PING: Final = 0x20
 PONG: Final = 0x21
 
-# HEARTBEAT: a worker uses fewer slots than it has, for want of something, or all of them again.
+# HEARTBEAT: a worker uses fewer slots than it has, for lack of something, or all of them again.
 CAPACITY: Final = 0x22
 
 # OUTPUT: the foreman asks for a piece of a task's output, the worker answers with the same number.
@@ -130,9 +130,9 @@ class Fetch(Struct, frozen=True):
 
 
 class Piece(Struct, frozen=True):
-    """The piece. `is_last`: there is no more, and there will be none. `problem` instead of data, where there is one.
+    """The piece. `is_last`: there is no more, and there will be none. `problem` instead of data, if there is one.
 
-    `is_absent`: the worker has no such file, as of a task that wrote nothing.
+    `is_absent`: the worker has no such file, for example because the task wrote nothing.
     """
 
     data: PieceData
@@ -161,7 +161,7 @@ def read_reference(given: bytes) -> str | None:
 
 
 def make_problem(text: str) -> Piece:
-    """Instead of a piece."""
+    """What is sent instead of a piece that cannot be read."""
     return Piece(b"", is_last=True, problem=text[:MAX_TEXT] or "unknown")
 
 

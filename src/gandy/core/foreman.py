@@ -1,4 +1,4 @@
-"""A whole foreman without I/O: links, jobs, calls, who is silent, and the queue between deciding and doing.
+"""A whole foreman without I/O: links, jobs, calls, silent peers, and what is decided but not done yet.
 
 The program around it moves bytes, commits the records of `take_batch`, and only then calls `perform`. The simulator and
 the real server are both such programs.
@@ -63,26 +63,27 @@ class Foreman:
 
     # Links
 
-    def on_link(self, port: Port, who: Credentials, now: Monotonic, side: Side | None = None) -> Link:
-        """A peer connected. `side`: the conversation, where it is not that of the native wire."""
-        side = side or ForemanSide(offers=OFFERS[who.role], admits=partial(admits, who.role))
-        link = self.links.by_name[port.name] = Link(port, side, self.switchboard.add_peer(), who)
+    def on_link(self, port: Port, credentials: Credentials, now: Monotonic, side: Side | None = None) -> Link:
+        """A peer connected. `side`: the conversation, if it is not that of the native wire."""
+        role = credentials.role
+        side = side or ForemanSide(offers=OFFERS[role], admits=partial(admits, role))
+        link = self.links.by_name[port.name] = Link(port, side, self.switchboard.add_peer(), credentials)
         link.peer.write = port.write
         if isinstance(side, ForemanSide):
             side.find_fault = partial(link.find_fault, self.reactor)
-            side.framing.on_call = guard_calls(who.role, partial(self.switchboard.on_frame, link.peer))
-            if may_call(who.role):
+            side.framing.on_call = guard_calls(role, partial(self.switchboard.on_frame, link.peer))
+            if may_call(role):
                 side.framing.take_plain_calls = partial(self.switchboard.pass_calls, link.peer)
         link.flush()
         self.liveness.silent.enter(port, port.source, now)
         return link
 
     def on_data(self, link: Link, data: bytes, now: Monotonic) -> None:
-        """Bytes came. What needs no commit is answered at once. A peer that breaks a rule hears which, and is cut."""
+        """Handle bytes, and answer what needs no commit. A peer that breaks a rule is sent an ERROR, and is cut."""
         self.switchboard.now = now
         if link.peer.worker is not None:
             link.peer.worker.last_heard = now
-        if link.framing is not None and (taken := link.framing.take_calls(data)):  # the short way
+        if link.framing is not None and (taken := link.framing.take_calls(data)):  # plain calls
             self.switchboard.output.flush(now)
             if taken < len(data):
                 self._receive(link, data[taken:], now)
@@ -111,7 +112,7 @@ class Foreman:
         link.flush()  # nothing in there waits for the store: what does is sent by `perform`
 
     def _introduce(self, link: Link, now: Monotonic) -> None:
-        """A peer may have said HELLO. A worker may serve calls, too."""
+        """Register a peer once it has said HELLO. A worker may serve calls, too."""
         before = self.links.set_worker(link)
         if not link.is_known:
             return
@@ -123,7 +124,7 @@ class Foreman:
         if link.framing is not None:
             link.framing.take_plain_calls = partial(self.switchboard.pass_results, link.peer)
         self.switchboard.dispatcher.on_worker(link.peer, worker, now)
-        if before is not None:  # it broke, and we have not noticed
+        if before is not None:  # that link broke, and the foreman has not noticed
             before.port.abort()
 
     def _refuse(self, link: Link, error: RemoteProtocolError) -> None:
@@ -143,12 +144,12 @@ class Foreman:
     # Time
 
     def on_time(self, now: Monotonic) -> None:
-        """Pauses that end, workers that stay away, peers that are silent."""
+        """Handle pauses that have ended, workers that stay away, and peers that are silent."""
         self.batch.add(self.reactor.on_time(now))
         self.liveness.on_time(now)
 
     def on_call_time(self, now: Monotonic) -> None:
-        """Now and then: calls that wait too long, commands that no worker offers any more."""
+        """Expire calls that have waited too long, and commands that no worker offers any more."""
         self.switchboard.now = now
         self.switchboard.dispatcher.on_time(now)
         for door in self.switchboard.output.doors:
@@ -156,7 +157,7 @@ class Foreman:
         self.switchboard.output.flush(now)
 
     def share_slots(self, now: Monotonic) -> None:
-        """Have tasks of jobs leave slots to calls that wait, which do not wait for a store that takes long."""
+        """Give calls the slots that tasks have left, or ask for some. Calls do not wait for a slow store."""
         if self.batch or self.reactor.dispatcher.is_needed:
             self._offer_room(now)
         self.switchboard.dispatcher.share(now)
@@ -179,7 +180,7 @@ class Foreman:
         return taken
 
     def _offer_room(self, now: Monotonic) -> None:
-        """Calls that wait get the slots that tasks did not take. What ends from now on is for tasks first."""
+        """Give calls that wait the slots that tasks did not take. Slots that become free later are for tasks first."""
         board = self.switchboard
         is_wanted = board.waiting.count > 0
         for link in self.links.by_name.values():
@@ -210,7 +211,7 @@ class Foreman:
         self.on_time(now)
 
     def perform(self, send: Send, inputs: Inputs, now: Monotonic) -> None:
-        """Do what the store now has. What is for an absent worker is dropped: its next HELLO says what it holds."""
+        """Do what is on record now. What is for an absent worker is dropped: its next HELLO says what it holds."""
         match send:
             case Give(worker, assignments):
                 self._give(worker, assignments, inputs, now)
@@ -231,7 +232,7 @@ class Foreman:
                 assert_never(send)
 
     def _pull_more(self, link: Link, now: Monotonic) -> None:
-        """A worker that is answered may have said more."""
+        """Handle what a worker sent behind the report that was acknowledged now."""
         try:
             self.batch.add(link.pull(self.reactor, now))
         except RemoteProtocolError as error:
@@ -262,7 +263,7 @@ class Foreman:
     def fail_unreadable(
         self, sends: Iterable[Send], unreadable: Mapping[AttemptKey, str], now: Monotonic
     ) -> list[Send]:
-        """Some attempts have inputs that the store cannot read, and why: they end. Gives what is left to send."""
+        """End attempts whose inputs the store cannot read, each with the reason. Returns what is left to send."""
         left: list[Send] = []
         for send in sends:
             if isinstance(send, Give):
@@ -277,7 +278,7 @@ class Foreman:
     def check(self) -> None:
         """What must hold after every step; for tests."""
         self.reactor.check()
-        # Unless all is settled, what tasks left is about to be dealt out.
+        # Until all is settled, slots that tasks have left are about to be given to tasks.
         self.switchboard.dispatcher.check(is_settled=not self.has_work and not self.is_paused)
         self.links.check()
 

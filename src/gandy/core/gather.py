@@ -1,8 +1,8 @@
-"""Where free slots are gathered for a task that needs several: its worker gets nothing of lower rank meanwhile.
+"""Gathers free slots of a worker for a task that needs several: meanwhile the worker gets no task of lower rank.
 
-But for tasks that should be over before the last slot is free, or have slots that will not be needed: those fill what
-would be idle. They fill only while something is in the way that the worker held when the gathering began there, so the
-wait has a bound: until that is over, and then for the longest of those that filled the slots meanwhile.
+Exceptions are tasks that should end before the last slot is free, or fit into slots that will not be needed: they use
+slots that would be idle. A worker gets them only while it runs something that it held when the gathering began, so the
+wait is bounded: until that has ended, and then for the longest of the tasks that used the slots meanwhile.
 """
 
 from math import inf
@@ -16,12 +16,12 @@ from gandy.core.workers import KnownWorker, WorkerTable
 from gandy.ids import JobId
 from gandy.moments import NEVER, Monotonic
 
-STAY: Final = 0.5  # a worker that gathered before is left only for one that is ready in half of the time
+STAY: Final = 0.5  # gathering moves only to a worker that is ready in half of the time
 SOON: Final = 0.02  # seconds until the next look at slots that calls had only for a moment
 
 
 class Wish(NamedTuple):
-    """Tasks of a job that want slots gathered: as many as the worker has, if it has fewer."""
+    """Tasks of a job that need slots gathered: so many, or all slots of a worker that has fewer."""
 
     rank: Rank
     is_ordinary: bool  # suspects come before the other tasks of their job
@@ -31,7 +31,7 @@ class Wish(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A worker that gathers."""
+    """What a worker gathers slots for."""
 
     rank: Rank
     is_ordinary: bool
@@ -40,22 +40,21 @@ class Place(NamedTuple):
     surplus: int  # slots that should be free then, and are not needed
     since: Monotonic  # when it began here; what was given out later, and is of lower rank, only fills slots
     asked: Monotonic  # when it began anywhere
-    lent_since: Monotonic | None  # calls have slots that are needed, and had at every decision from then on
+    lent_since: Monotonic | None  # since when calls have had slots that are needed, at every decision
 
     def goes_before(self, job: ActiveJob) -> bool:
         return (self.rank, self.is_ordinary) < (job.rank, True)
 
     def may_move(self, now: Monotonic) -> bool:
-        """Another worker may gather instead.
+        """True if another worker may gather instead.
 
-        Each stay is longer than all before it together, so they come to an end: at one that lasts until the slots are
-        there.
+        Each stay is at least as long as all stays before it together, so one of them lasts until the slots are free.
         """
         return now - self.since >= self.since - self.asked
 
 
 class Gathering:
-    """Jobs `ask` in the order of their rank, anew for each decision. Places stay until their tasks have begun."""
+    """Jobs `ask` in the order of their rank, again for each decision. Places stay until their tasks have begun."""
 
     def __init__(self, policy: Policy, jobs: JobTable, workers: WorkerTable) -> None:
         self._policy = policy
@@ -65,11 +64,11 @@ class Gathering:
         self._wishes: list[Wish] = []  # for which no place was found yet
         self._asked: set[tuple[JobId, bool]] = set()
         self._counts: dict[Need | None, int] = {}  # tasks for which places were wanted
-        self._before: dict[str, Place] = {}  # of earlier decisions, as far as they were not looked for in this one
-        self.places: dict[str, Place] = {}  # by worker, as far as they had to be found
+        self._before: dict[str, Place] = {}  # of earlier decisions, unless this one has looked for them
+        self.places: dict[str, Place] = {}  # by worker; looked for only when a job of lower rank wants slots
 
     def begin(self, now: Monotonic) -> None:
-        """A decision is to be made."""
+        """Begin a decision."""
         self._now = now
         if self._before or self.places:
             places = self._before | self.places
@@ -85,12 +84,12 @@ class Gathering:
 
     @property
     def next_look(self) -> Monotonic:
-        """When slots that are kept free may be given out, though nothing has ended: what is in the way takes long."""
+        """When to decide again about slots that are kept free, even if nothing has ended."""
         return self._now + self._policy.look_ahead if self.places else NEVER
 
     @property
     def patient_until(self) -> Monotonic:
-        """When calls may have returned slots. They come and go, and do not say so here."""
+        """When to look whether calls have returned slots: they come and go, and no event says so."""
         lent = [place.lent_since for place in self.places.values() if place.lent_since is not None]
         pauses = (max(SOON, (self._now - since) / 4) for since in lent)
         return self._now + min(pauses, default=inf)
@@ -104,7 +103,7 @@ class Gathering:
         return self._counts[job.need] >= len(self._workers)
 
     def limit_room(self, worker: KnownWorker, job: ActiveJob, room: int, *, is_free: bool) -> int:
-        """So many of these slots the job may have. `is_free`: they are free, and no places to wait."""
+        """How many of these slots the job may have. `is_free`: they are free slots, not places to wait."""
         place = self._find_place(worker, job)
         if place is None:
             return room
@@ -114,7 +113,7 @@ class Gathering:
         return room if is_over_before else min(room, place.surplus)
 
     def on_taken(self, worker: KnownWorker, job: ActiveJob, slots: int) -> None:
-        """The job has slots of this worker now."""
+        """The job has taken slots of this worker."""
         if not (self._asked or self._before):  # hot: mostly nothing is gathered
             return
         name = worker.info.id
@@ -134,13 +133,13 @@ class Gathering:
         return place if place is not None and place.goes_before(job) else None
 
     def _find_all_places(self) -> None:
-        """Not before a job of lower rank comes: mostly there is none to be kept out."""
+        """Find places for all wishes. Called only if a job of lower rank wants slots: mostly none does."""
         for wish in self._wishes:
             self._find_places(wish)
         self._wishes.clear()
 
     def _find_places(self, wish: Wish) -> None:
-        """The workers that should have the slots free first."""
+        """Choose the workers that should have the slots free first."""
         before = self._take_before(wish)
         found = []
         for worker in self._workers:
@@ -158,7 +157,7 @@ class Gathering:
             self.places[name] = place._replace(asked=left.pop(0)) if is_moved else place
 
     def _take_before(self, wish: Wish) -> dict[str, Place]:
-        """Where slots were gathered for this."""
+        """Take out the places where slots were gathered for this wish."""
         key = (wish.job.id, wish.is_ordinary)
         taken = {name: place for name, place in self._before.items() if (place.job, place.is_ordinary) == key}
         for name in taken:
@@ -166,10 +165,10 @@ class Gathering:
         return taken
 
     def _foresee(self, worker: KnownWorker, wish: Wish, before: Place | None) -> Place:
-        """When so many slots are free if nothing more is given out, as far as the tasks that fill them are in time.
+        """Estimate when the slots are free if nothing more is given out, and tasks that use idle slots end in time.
 
-        What was given out since the gathering began, and is of lower rank, counts as over: were it waited for, it could
-        be filled beside, and so on for ever.
+        Tasks of lower rank that were given out since the gathering began count as ended: otherwise more tasks could be
+        given out beside them, and so on for ever.
         """
         since, asked = (self._now, self._now) if before is None else (before.since, before.asked)
         place = Place(wish.rank, wish.is_ordinary, wish.job.id, self._now, 0, since, asked, None)

@@ -22,12 +22,12 @@ class HeldAttempts(dict[AttemptKey, Held]):
         super().__init__()
         self._slots = slots
         self.work_us = 0  # microseconds of slots that all of them are expected to use
-        self.unsent: set[AttemptKey] = set()  # the store does not know them yet, and so neither does the worker
+        self.unsent: set[AttemptKey] = set()  # these are not on record yet, and so not sent either
         self.begun: set[AttemptKey] = set()  # these are known to run
         self.recalled: set[AttemptKey] = set()  # these are wanted back
 
     def take(self, attempt: AttemptKey, held: Held) -> None:
-        """The attempt is here. What it took before, if it was here already, is not counted twice."""
+        """Add an attempt. One that is here already is not counted twice."""
         before = self.get(attempt)
         if before is not None:
             self._count(before, -1)
@@ -50,7 +50,7 @@ class HeldAttempts(dict[AttemptKey, Held]):
         """What may have ended the worker: all that is known to have begun, and what may have begun since.
 
         Tasks begin in the order in which they are given, if there are slots for them. If it is not known how many slots
-        there are, as of a worker that is away since the foreman started, the oldest is suspected.
+        there are, as of a worker that has been away since the foreman started, the oldest is suspected.
         """
         sent = [attempt for attempt in self if attempt not in self.unsent]
         suspects = [attempt for attempt in sent if attempt in self.begun]

@@ -1,4 +1,4 @@
-"""Takes new work from clients: jobs, their lines in parts, and tasks for jobs that are open. Checks every limit."""
+"""Accepts new work from clients: jobs, their lines in parts, and tasks for open jobs. Checks every limit."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -40,15 +40,12 @@ NO_UPLOAD: Final = Upload(0, 0)
 
 
 class Intake:
-    """One for each foreman. Every method gives the effects of what was taken.
-
-    Raises: Refusal.
-    """
+    """Passes work to the reactor. Every method returns the effects. Raises: Refusal."""
 
     def __init__(self, foreman: Foreman, standing: Standing) -> None:
         self._foreman = foreman
         self._standing = standing
-        self._orphans: list[tuple[Monotonic, JobId, Link | None]] = []  # when they are closed, the first one first
+        self._orphans: list[tuple[Monotonic, JobId, Link | None]] = []  # when to close each, if its client is gone
         self._uploads: dict[tuple[Link, int], Upload] = {}  # by link, and the client's number
         self._upload_count = 0
         self._owners: dict[JobId, Link | None] = {}  # of open jobs: the link over which tasks come
@@ -112,14 +109,14 @@ class Intake:
         return self._foreman.reactor.control.close(job, self._standing.now)
 
     def on_start(self, now: Monotonic) -> None:
-        """Clients of the last foreman may find their way back to this one."""
+        """Let clients of the last foreman come back for their open jobs."""
         for job in self._foreman.reactor.jobs:
             if job.is_open:
                 self._owners[job.id] = None
         list(self.on_gone(None, now))
 
     def on_withdrawal(self, new: Withdrawal) -> None:
-        """The store could not keep it: uploads are as long as they were before, and jobs have no owner."""
+        """Undo what the store could not keep: uploads are as long as before, and jobs have no owner."""
         for key, known in list(self._uploads.items()):
             if known.number in new.uploads:
                 self._uploads[key] = Upload(known.number, new.uploads[known.number] - 1)
@@ -127,7 +124,7 @@ class Intake:
             self._owners.pop(job, None)
 
     def on_gone(self, link: Link | None, now: Monotonic) -> Iterator[Effect]:
-        """What the client sent of a job that it did not submit is dropped; its open jobs wait for it a while."""
+        """Drop the uploads of a client that is gone. Its open jobs wait for it for a while."""
         for key in [key for key in self._uploads if key[0] is link]:
             yield LinesDropped(self._uploads.pop(key).number)
         self._orphans += [(now + ORPHAN_GRACE, job, link) for job, owner in self._owners.items() if owner is link]
@@ -148,7 +145,7 @@ class Intake:
         jobs = self._foreman.reactor.jobs
         past: dict[JobId, JobState] = {}
         while ended := [job for job in after if jobs.find(job) is None and job not in past]:
-            yield Commit([])  # what has just left the reactor's memory is in the store after this
+            yield Commit([])  # then the store has what has just left the reactor's memory
             for job in ended:
                 past[job] = yield from self._get_state(job)
         return past
@@ -177,7 +174,7 @@ class Intake:
 
 
 def _check_spec(spec: JobSpec, lines: int) -> JobSpec:
-    """The spec as it is kept. What is bounded by itself was checked when it came; this is what must fit together."""
+    """The spec as it is kept. Each field was checked when it was decoded; this checks what must fit together."""
     # What only the foreman knows is not taken from a client: which tasks have a line, and how the clocks differ.
     has_lines = lines > 0 or spec.is_open
     spec = replace(spec, has_lines=has_lines, tasks=lines or spec.tasks, clock_ahead=0.0, boot="", boot_ahead=0.0)
@@ -190,7 +187,7 @@ def _check_spec(spec: JobSpec, lines: int) -> JobSpec:
         raise Refusal("refused", f"a job has at most {MAX_SPEC_BYTES:,} bytes of command, folder and environment")
     if msgspec.json.decode(kept, type=JobSpec) != spec:
         raise Refusal("bad_request", "the job could not be read again from the store")
-    if spec.python is None:  # else the command is only for people to read
+    if spec.python is None:  # the command of a function is only for people to read
         try:
             check_command(spec.command, spec.has_lines)
         except ConfigError as error:

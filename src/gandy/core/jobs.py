@@ -12,8 +12,8 @@ from gandy.core.workers import KnownWorker
 from gandy.ids import JobId, TaskNumber
 from gandy.moments import Monotonic, Shared, Wall
 
-PACE_MEMORY: Final = 8  # tasks; older ones are forgotten by and by
-RESTART: Final = 10.0  # seconds; a shared time that moves by more, seen from our own, has begun anew
+PACE_MEMORY: Final = 8  # tasks; the pace is an average over about so many
+RESTART: Final = 10.0  # seconds; a shared clock that moves by more against ours has restarted
 
 
 class ActiveJob(Struct, eq=False):
@@ -30,13 +30,13 @@ class ActiveJob(Struct, eq=False):
     is_open: bool = False  # may get more tasks
     pace: float | None = None  # how many seconds a task takes, lately
     at: Shared | None = None  # the shared time at which tasks begin
-    clock_ahead: float = 0.0  # how far the shared time was ahead of the foreman's clock when it was heard of last
+    clock_ahead: float = 0.0  # how far the shared clock is ahead of ours, unless it restarts
 
     def __post_init__(self) -> None:
         self.at = self.spec.at
 
     def on_clock(self, ahead: float) -> None:
-        """The shared time is so far ahead of the reactor's. If it began anew, the job still begins as it would have."""
+        """Note how far the shared clock is ahead of ours. If it restarted, the job still begins when it would have."""
         if self.at is not None and abs(ahead - self.clock_ahead) > RESTART:
             self.at += ahead - self.clock_ahead
             self.clock_ahead = ahead
@@ -47,7 +47,7 @@ class ActiveJob(Struct, eq=False):
         return Monotonic(float(self.at) - ahead)
 
     def observe(self, ending: Ending) -> None:
-        """Learn from an attempt that ended by itself."""
+        """Learn the pace from an attempt that ended by itself."""
         if ending.cause is Cause.EXIT and ending.started is not None and ending.ended is not None:
             seconds = max(0.0, ending.ended - ending.started)
             self.pace = seconds if self.pace is None else self.pace + (seconds - self.pace) / PACE_MEMORY
@@ -74,7 +74,7 @@ class ActiveJob(Struct, eq=False):
         return waiting if limit is None else min(waiting, limit - self.tasks.given)
 
     def suits(self, worker: KnownWorker) -> bool:
-        """True if its tasks could run on this worker, if that held nothing else."""
+        """True if its tasks could run on this worker while that holds nothing else."""
         spec, info = self.spec, worker.info
         return spec.slots <= info.slots and info.tags.issuperset(spec.tags) and (self.at is None or worker.knows_time)
 
@@ -103,7 +103,7 @@ def _final_state(counts: Counts, is_cancelled: bool) -> JobState:
 
 
 class JobTable:
-    """Jobs by number, and for the dispatcher: those that might start one, and those that the clock starts."""
+    """Jobs by number, and for the dispatcher: those that might start a task, and those that wait for a time."""
 
     def __init__(self) -> None:
         self._jobs: dict[JobId, ActiveJob] = {}
@@ -139,7 +139,7 @@ class JobTable:
             self._dependents.setdefault(awaited, set()).add(job.id)
 
     def remove(self, job: ActiveJob) -> list[ActiveJob]:
-        """The job is final. Gives those that waited for it."""
+        """Remove a final job. Returns the jobs that waited for it."""
         del self._jobs[job.id]
         self._queue.settle(job.rank, None)
         self.delayed.pop(job.id, None)
@@ -156,7 +156,7 @@ class JobTable:
             self.delayed[job.id] = job
 
     def in_order(self, given_up: Container[Need | None] = ()) -> Iterator[ActiveJob]:
-        """Those that might start a task. The caller may give up those with some need."""
+        """Jobs that might start a task, by rank. Those whose need the caller adds to `given_up` are skipped."""
         return map(self._jobs.__getitem__, self._queue.in_order(given_up))
 
     def check(self) -> None:

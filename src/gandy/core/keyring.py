@@ -1,6 +1,6 @@
-"""Which peers may come in: keys by the fingerprint of their certificate, and invitations that become keys.
+"""Which peers may connect: keys by the fingerprint of their certificate, and invitations that become keys.
 
-It knows no secret of a key, and of an invitation only what checks its proof. The time is wall-clock seconds.
+It holds no secret of a key, and of an invitation only what verifies a proof.
 """
 
 import hmac
@@ -21,7 +21,7 @@ RESERVED: Final = frozenset({"owner", "anybody", "a stranger", "several"})
 
 
 class Key(Struct, frozen=True, omit_defaults=True):
-    """Of a client, a worker or an observer."""
+    """The key of a client, a worker or an observer."""
 
     fingerprint: str  # SHA-256 of its certificate, hexadecimal
     name: str
@@ -33,29 +33,29 @@ class Key(Struct, frozen=True, omit_defaults=True):
 
     @property
     def id(self) -> str:
-        """What people call it."""
+        """Short enough for people."""
         return self.fingerprint[:12]
 
 
 class Invitation(Struct, frozen=True, omit_defaults=True):
-    """A peer that proves to know its secret gets a key."""
+    """A peer that proves that it knows the secret gets a key."""
 
     id: str
-    check: bytes  # what the secret makes: see `hash_secret`
+    check: bytes  # see `hash_secret`
     role: CrewRole
     expires: Wall
     uses: int  # that are left
 
 
 class RingState(Struct, frozen=True):
-    """All of it, as it is kept."""
+    """All keys and invitations, as they are saved."""
 
     keys: tuple[Key, ...] = ()
     invitations: tuple[Invitation, ...] = ()
 
 
 class KeyRefused(Exception):
-    """Why a fingerprint is not let in."""
+    """A fingerprint is refused, for this reason."""
 
     def __init__(self, code: ErrorCode, key: Key | None = None) -> None:
         super().__init__(code.name.lower())
@@ -68,7 +68,7 @@ class NameTaken(Rejected):
 
 
 class Keyring:
-    """One for each foreman. Whatever changes it must be on disk before a peer hears of it: see `state`."""
+    """Keys and invitations. Save `state` after a change, before any peer learns of it."""
 
     def __init__(self, state: RingState = RingState()) -> None:  # noqa: B008 - it is frozen
         self._keys = {key.fingerprint: key for key in state.keys}
@@ -99,7 +99,7 @@ class Keyring:
         self._keys[key.fingerprint] = key
 
     def check_name(self, name: str, now: Wall) -> None:
-        """Whether a new key may have this name. Raises: Rejected, NameTaken."""
+        """Check that a new key may have this name. Raises: Rejected, NameTaken."""
         if not 0 < len(name) <= MAX_KEY_NAME or not name.isprintable():
             raise Rejected(f"a key's name has 1 to {MAX_KEY_NAME} printable characters")
         plain = name.strip().casefold()
@@ -112,9 +112,9 @@ class Keyring:
                 )
 
     def revoke(self, wanted: str, now: Wall) -> list[Key]:
-        """By name, by id or by fingerprint; an invitation by its id. Gives the keys that were valid until now.
+        """Revoke keys by name, id or fingerprint, or an invitation by its id. Returns the keys that were valid.
 
-        Raises: Rejected, where there is none.
+        Raises: Rejected, if there is none.
         """
         found = [key for key in self._keys.values() if wanted in (key.name, key.id, key.fingerprint)]
         is_invitation = self._invitations.pop(wanted, None) is not None
@@ -126,7 +126,7 @@ class Keyring:
         return valid
 
     def get(self, fingerprint: str) -> Key:
-        """Valid or not."""
+        """A key that must be here, valid or not."""
         return self._keys[fingerprint]
 
     def list_keys(self) -> list[Key]:
@@ -160,7 +160,7 @@ class Keyring:
         return sorted(self._invitations.values(), key=lambda each: each.expires)
 
     def redeem(self, wanted: str, proof: bytes, bound: bytes, now: Wall) -> Invitation:
-        """One use of it, with the same proof as `check_proof`. Raises: Rejected."""
+        """Use an invitation once, with the same proof as for `check_proof`. Raises: Rejected."""
         found = self.check_proof(wanted, proof, bound, now)
         if found.uses > 1:
             self._invitations[wanted] = replace(found, uses=found.uses - 1)
@@ -169,12 +169,12 @@ class Keyring:
         return found
 
     def check_proof(self, wanted: str, proof: bytes, bound: bytes, now: Wall) -> Invitation:
-        """The invitation, where its proof is right. `bound` is what that is about: it proves nothing elsewhere.
+        """The invitation, if its proof is right. `bound` is what the proof is for: it is worth nothing elsewhere.
 
         Raises: Rejected, with one reason for all: a peer that guesses learns nothing.
         """
         found = self._invitations.get(wanted)
-        check = found.check if found is not None else bytes(32)  # so that it takes as long where there is none
+        check = found.check if found is not None else bytes(32)  # so that an unknown one takes as long
         is_right = hmac.compare_digest(make_proof(check, bound), proof)
         if found is None or not is_right or now >= found.expires:
             raise Rejected("the invitation is not valid: it was used, has expired or was revoked; ask for another one")
@@ -187,7 +187,7 @@ class Keyring:
 
 
 def _get_end(key: Key) -> Wall:
-    """When it becomes or became invalid."""
+    """When a key becomes or became invalid."""
     return min(Wall(inf) if end is None else end for end in (key.revoked, key.expires))
 
 

@@ -12,13 +12,13 @@ class LinkTable:
         self._unwritten: set[Link] = set()
 
     def set_worker(self, link: Link) -> Link | None:
-        """The peer has said which worker it is. Gives the link that this worker had before, if any."""
+        """The peer has said which worker it is. Returns the link that this worker had before, if any."""
         before = self._by_worker.get(link.worker)
         self._by_worker[link.worker] = link
         return None if before is link else before
 
     def remove(self, link: Link) -> bool:
-        """False if the worker has a newer link."""
+        """Remove a link. False if its worker has a newer one."""
         del self.by_name[link.name]
         self._unwritten.discard(link)
         self._by_worker.pop(link.nameless, None)
@@ -32,15 +32,15 @@ class LinkTable:
         return self._by_worker.get(worker)
 
     def find_to_send(self, worker: str) -> Link | None:
-        """The same, for something that is to be sent to the worker."""
+        """The same; `flush` writes what the caller sends to it."""
         link = self._by_worker.get(worker)
         if link is not None:
             self._unwritten.add(link)
         return link
 
     def list_by_key(self, key: str) -> list[Link]:
-        """Those of peers that came in with this key."""
-        return [link for link in self.by_name.values() if link.who.key == key]
+        """The links of peers that connected with this key."""
+        return [link for link in self.by_name.values() if link.credentials.key == key]
 
     def send(self, link: Link, kind: int, payload: bytes, seq: int) -> bool:
         """Send a message of an agreed extension. False: the link is not there any more."""
@@ -51,7 +51,7 @@ class LinkTable:
         return True
 
     def greet(self, link: Link) -> None:
-        """For a worker that waits for the foreman to speak first."""
+        """Send a first message to a worker that waits for one."""
         if link.name in self.by_name:
             link.side.greet()
             link.flush()

@@ -1,6 +1,6 @@
 """The attempts that a worker holds, as the conversation on its link knows them: by job and task.
 
-A plain worker has no attempts: what it says of a task is taken for the attempt that it was given.
+A plain worker knows no attempts: what it reports of a task counts for the attempt that it was given.
 """
 
 import shlex
@@ -45,7 +45,7 @@ class LinkTasks:
         return pair in self._held
 
     def give(self, assignments: Sequence[Assignment], inputs: Inputs) -> NotGiven:
-        """Send these attempts. Gives those that could not be sent; mostly there are none."""
+        """Send these attempts. Returns those that could not be sent; mostly there are none."""
         try:
             self._give(assignments, inputs)
         except LocalProtocolError:
@@ -53,7 +53,7 @@ class LinkTasks:
         return NotGiven()
 
     def _give_some(self, assignments: Sequence[Assignment], inputs: Inputs) -> NotGiven:
-        """Send what can be sent: the worker has less room than we thought, or some tasks fit no frame."""
+        """Send what can be sent: the worker has less room than expected, or some tasks fit no frame."""
         new = [given for given in assignments if _get_pair(given.attempt) not in self._side.slots.running]
         fitting = new[: self._side.free]
         kept = {given.attempt for given in fitting}
@@ -69,7 +69,7 @@ class LinkTasks:
         return NotGiven(refused, endings)
 
     def _give(self, assignments: Sequence[Assignment], inputs: Inputs) -> None:
-        """Raises: LocalProtocolError, where nothing was given."""
+        """Raises: LocalProtocolError. Nothing was given then."""
         framing = self._side.framing
         is_gandy = framing is not None and framing.is_gandy
         new: set[JobId] = set()  # jobs whose shared part is in here
@@ -99,12 +99,12 @@ class LinkTasks:
             self._side.recall(pairs)
 
     def _list_held(self, attempts: Iterable[AttemptKey]) -> list[TaskPair]:
-        """The tasks of attempts that are not over there. The wire names tasks, and a newer attempt is not meant."""
+        """The tasks of attempts that the worker still has. The wire names no attempts, and a newer one is not meant."""
         pairs = ((_get_pair(attempt), attempt) for attempt in attempts)
         return [pair for pair, attempt in pairs if self._held.get(pair) == attempt]
 
     def acknowledge(self, attempts: Iterable[AttemptKey]) -> bool:
-        """Whole reports are safe. True if the worker may be heard now that it was answered: see `Link.pull`."""
+        """Acknowledge reports that are on record. True if `Link.pull` may find messages behind them now."""
         is_answered = False
         for attempt in attempts:
             report = self._reports.pop(attempt, None)
@@ -128,7 +128,7 @@ class LinkTasks:
             if reactor.jobs.is_same(attempt.job, read_identity(result)):
                 self._held.pop(result.pair, None)
             else:
-                attempt = AttemptKey(attempt.job, attempt.task, 0)  # of a job that is lost: no attempt of this one
+                attempt = AttemptKey(attempt.job, attempt.task, 0)  # of a lost job with the same number
             ended.append((attempt, read_ending(result)))
         self._reports[ended[-1][0]] = event
         return ended
@@ -138,7 +138,7 @@ class LinkTasks:
         self._reports[attempt] = event
 
     def on_greeted(self, running: Iterable[Task], reactor: Reactor) -> list[AttemptKey]:
-        """The worker says what it runs. Gives all that it holds."""
+        """The worker says what it runs. Returns all attempts that it holds."""
         self._shared.clear()
         on_way = set(self._side.slots.running)
         self._held = {pair: attempt for pair, attempt in self._held.items() if pair in on_way}

@@ -1,4 +1,4 @@
-"""The links of a foreman, whatever is at the other end: a worker of any generation, a client, an observer.
+"""The links of a foreman, with any peer at the other end: a worker of any generation, a client, an observer.
 
 A link translates the conversation into the terms of the reactor, and back. Nothing above it knows which protocol a
 worker speaks. A plain worker, which has no name and no attempts, gets both here and in `link_tasks`.
@@ -44,13 +44,13 @@ class Port(Protocol):
 
     @property
     def source(self) -> str:
-        """What the peer is counted for as long as it is silent: its address, or this machine."""
+        """What the peer is counted as until it says HELLO: its address, or this machine."""
         ...
 
     def write(self, data: bytes) -> None: ...
 
-    def dismiss(self, last_word: bytes) -> None:
-        """Close it behind a last word, which the peer cannot put off by reading nothing."""
+    def dismiss(self, last_message: bytes) -> None:
+        """Close it behind a last message, soon even if the peer reads nothing."""
         ...
 
     def close(self) -> None:
@@ -61,17 +61,17 @@ class Port(Protocol):
 
 
 class Link:
-    """What a worker says becomes effects; what the reactor wants becomes requests. Calls have `peer` for themselves."""
+    """Turns messages of a worker into effects, and what the reactor wants into requests. Calls go by `peer`."""
 
-    def __init__(self, port: Port, side: Side, peer: Peer, who: Credentials) -> None:
+    def __init__(self, port: Port, side: Side, peer: Peer, credentials: Credentials) -> None:
         self.port = port
         self.side = side
         self.framing = side.framing
         self.peer = peer
-        self.who = who
+        self.credentials = credentials
         self.name = port.name
         self.is_known = False  # the peer has said HELLO
-        self._is_named = False  # and that it is a worker
+        self._is_named = False  # as a worker
         self.nameless = f"{NAMELESS}{port.name}"
         self.worker = self.nameless  # until HELLO gives another name
         self.tasks = LinkTasks(side)
@@ -79,12 +79,12 @@ class Link:
         self.inbox: deque[ExtensionReceived] = deque()  # for the program around: requests, pieces of output
 
     def flush(self) -> None:
-        """Write what is to be said."""
+        """Write what the conversation has to send."""
         if data := self.side.data_to_send():
             self.port.write(data)
 
     def pull(self, reactor: Reactor, now: Monotonic) -> Iterator[Effect]:
-        """What came of it before an error stays decided.
+        """The effects of what the peer sent. Those before an error stay decided.
 
         Raises: RemoteProtocolError. Close the link.
         """
@@ -109,7 +109,7 @@ class Link:
 
     @property
     def agreed(self) -> Extension:
-        """The extensions that this worker speaks."""
+        """The extensions that both sides use."""
         return Extension.NONE if self.framing is None else self.framing.agreed
 
     def send(self, kind: int, payload: bytes, seq: int) -> None:
@@ -165,7 +165,7 @@ class Link:
         return self._find_absent([reactor.current_attempt(result.job_id, result.task)], reactor)
 
     def _find_absent(self, attempts: Iterable[AttemptKey], reactor: Reactor) -> str | None:
-        """The absent plain worker that has one of these attempts, unless it came in with another key."""
+        """The absent plain worker that has one of these attempts, unless it connected with another key."""
         absent = reactor.owners.find_absent(attempts)
         is_plain = absent is not None and absent.startswith(NAMELESS)
         return absent if absent is not None and is_plain and self._may_be(absent, reactor) else None
@@ -186,7 +186,7 @@ class Link:
             # A plain peer has no name. One that holds what an absent worker held is that worker.
             absent = None if self._is_named else self._find_absent(held, reactor)
             self.worker = absent or self.worker
-            info = WorkerInfo(self.worker, self.worker, slots, key=self.who.key)
+            info = WorkerInfo(self.worker, self.worker, slots, key=self.credentials.key)
         else:
             about = event.about
             self.worker = about.id
@@ -199,17 +199,17 @@ class Link:
                 about.slots,
                 frozenset(about.tags),
                 ahead,
-                self.who.key,
+                self.credentials.key,
                 about.folder,
                 reports_begun,
             )
         self.is_known = self._is_named = True
-        # It reports for former workers, except for those that came in with another key.
+        # It reports for former workers, except for those that connected with another key.
         former = () if event.about is UNSET else event.about.former
         return reactor.on_hello(info, held, now, [each for each in former if self._may_be(each, reactor)])
 
     def find_fault(self, reactor: Reactor, hello: Hello) -> Fault | None:
-        """Why a worker may not have the id that it claims. It hears this before anything is agreed on."""
+        """Why a worker may not have the id that it claims. Checked before anything is agreed on."""
         if hello.about is UNSET:
             return None
         worker = hello.about.id
@@ -222,6 +222,6 @@ class Link:
         return None
 
     def _may_be(self, worker: str, reactor: Reactor) -> bool:
-        """As long as we remember a worker, its id belongs to the key that it came in with."""
+        """True if this peer may be that worker: as long as a worker is known, its id belongs to its key."""
         known = reactor.workers.find(worker)
-        return known is None or known.info.key in (None, self.who.key)
+        return known is None or known.info.key in (None, self.credentials.key)

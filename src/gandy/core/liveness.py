@@ -17,10 +17,10 @@ HEARTBEAT_EXPIRY: Final = 15.0  # seconds of silence after which a worker's link
 
 
 class Liveness:
-    """One for each foreman."""
+    """Keeps the peers that have not said HELLO, and looks at the others from time to time."""
 
     def __init__(self, links: LinkTable, workers: WorkerTable, peer_log: PeerLog, max_silent: int) -> None:
-        self.silent: UnknownPeers[Port] = UnknownPeers(max_silent, HELLO_SECONDS)  # that have not said HELLO
+        self.silent: UnknownPeers[Port] = UnknownPeers(max_silent, HELLO_SECONDS)  # before their HELLO
         self._links = links
         self._workers = workers
         self._peer_log = peer_log
@@ -45,13 +45,13 @@ class Liveness:
                 self._next_silence = min(self._next_silence, worker.last_heard + HEARTBEAT_EXPIRY)
 
     def cut_key(self, key: str) -> None:
-        """A key was revoked."""
+        """Cut the links of a revoked key."""
         for link in self._links.list_by_key(key):
             link.port.dismiss(make_refusal(ErrorCode.REVOKED_KEY))
 
     def cut_expired(self, wall: Wall) -> None:
-        """Keys expire at a time of day."""
+        """Cut the links of keys that have expired by this time of day."""
         for link in list(self._links.by_name.values()):
-            if link.who.expires is not None and wall >= link.who.expires:
+            if link.credentials.expires is not None and wall >= link.credentials.expires:
                 self._peer_log.on_expired(link)
                 link.port.dismiss(make_refusal(ErrorCode.EXPIRED_KEY))

@@ -26,7 +26,7 @@ S = TypeVar("S")
 
 
 class Looking:
-    """One for each foreman. Raises: Refusal."""
+    """Reads the store, and the tables of the foreman. Raises: Refusal."""
 
     def __init__(self, foreman: Foreman, standing: Standing) -> None:
         self._foreman = foreman
@@ -161,7 +161,7 @@ def _make_set(states: Iterable[S] | None) -> frozenset[S] | None:
 
 
 def describe_result(row: TaskRow) -> ask.ResultRow:
-    """A task that has ended for good, for a client that asks later."""
+    """The result of a task that has ended for good, as the store has it."""
     if row.ending is None:  # cancelled before it began
         return ask.ResultRow(row.task, row.state, row.attempt, Cause.CANCELLED)
     return describe_end(row.task, row.state, row.attempt, row.ending)

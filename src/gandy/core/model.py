@@ -83,13 +83,13 @@ class Cause(IntEnum):
     NOT_STARTED = 4  # the command could not be run at all
     WORKER_LOST = 5
     WORKER_STOPPED = 6
-    RETURNED = 7  # it waited on its worker, and was wanted back before it began
+    RETURNED = 7  # its worker gave it back before it began
     RAISED = 8  # a Python function raised an exception
     MEMORY = 9  # it used more than it may
 
 
 class PythonSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The tasks are calls of Python functions. Only clients and workers open what is pickled here."""
+    """The tasks run Python functions. Only clients and workers open what is pickled here."""
 
     shared: Shared = b""  # what all tasks have in common, usually the function
     fresh: bool = False  # a new process for each task
@@ -113,14 +113,14 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tags: Tags = ()  # that a worker must have
     limit: Positive | None = None  # of tasks that run at the same time
     held: bool = False
-    after: JobNumbers = ()  # jobs that must have finished well before
-    python: PythonSpec | None = None  # then the command is only shown
+    after: JobNumbers = ()  # jobs that must finish first, without a failure
+    python: PythonSpec | None = None  # if set, the command is only for people to read
     memory: Positive | None = None  # bytes that an attempt may use
     is_open: bool = False  # tasks may still be added; until it is closed, the job does not end
     at: SharedMoment | None = None  # the shared time at which its tasks begin
-    clock_ahead: Moment = 0.0  # of the shared time before the foreman's wall clock, when the job came
-    boot: OptionalName = ""  # of the foreman's machine then
-    boot_ahead: Moment = 0.0  # of the shared time before that machine's monotonic clock, which means nothing after it
+    clock_ahead: Moment = 0.0  # how far the shared clock was ahead of the foreman's wall clock
+    boot: OptionalName = ""  # the boot id of the foreman's machine when the job came
+    boot_ahead: Moment = 0.0  # how far the shared clock was ahead of the monotonic one of that boot
     identity: Count = 0  # random, from the foreman: numbers are given again after a backup is restored. 0: an old job
 
 
@@ -150,7 +150,7 @@ class Ending(Struct, frozen=True, omit_defaults=True):
     started: WallMoment | None = None  # by the worker's clock
     ended: WallMoment | None = None
     peak_memory_bytes: Count | None = None
-    tail: Tail = b""  # the last words on standard error
+    tail: Tail = b""  # the end of standard error
     note: Text = ""  # what ended it, or why it could not start
     result: Result = b""  # of a Python function: its value or its exception, pickled
     result_bytes: Count = 0  # of a result that is too large to travel along: its worker keeps it, with the output

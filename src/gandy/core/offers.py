@@ -9,7 +9,7 @@ from gandy.moments import Monotonic
 
 
 class Offers:
-    """Every worker that offers a command is in the heap of that command, or misses it for want of a free slot."""
+    """Every worker that offers a command is in its heap, or has it in `missing` for lack of a free slot."""
 
     def __init__(self) -> None:
         self.commands: dict[bytes, OfferedCommand] = {}
@@ -17,11 +17,11 @@ class Offers:
         self._ring = Ring()
 
     def next_turn(self, peer: Peer) -> int:
-        """When a worker is looked at, as a number: the least one is the next."""
+        """The next turn of a worker, as a number: the lowest one is next."""
         return self._ring.next_turn(peer)
 
     def find_worker(self, command: OfferedCommand) -> Peer | None:
-        """The next one in turn with a free slot. It is the last in line then."""
+        """The next worker in turn with a free slot. It goes to the end of the line."""
         heap, ring = command.heap, self._ring
         while heap:
             turn, number, peer = heap[0]
@@ -41,7 +41,7 @@ class Offers:
         return None
 
     def find_timely(self, command: OfferedCommand) -> Peer | None:
-        """The next one in turn of those that know the time, with a free slot if any of these has one."""
+        """The next worker in turn that knows the time, with a free slot if any of these has one."""
         able = [
             (peer.count_free() < slots, self._ring.next_turn(peer), peer)
             for peer, slots in command.offers.items()
@@ -53,11 +53,11 @@ class Offers:
         return peer
 
     def use(self, peer: Peer) -> None:
-        """It was this worker's turn."""
+        """Note that it was this worker's turn."""
         self._ring.at = self._ring.next_turn(peer)
 
     def line_up(self, peer: Peer) -> None:
-        """The worker may have free slots again."""
+        """Put a worker that may have free slots again into the heaps of its commands."""
         for command in peer.missing:
             heappush(command.heap, (self._ring.next_turn(peer), peer.number, peer))
         peer.missing.clear()
@@ -74,7 +74,7 @@ class Offers:
                 command.heap = sorted((self._ring.next_turn(peer), peer.number, peer) for _, _, peer in command.heap)
 
     def remove_worker(self, peer: Peer) -> bool:
-        """All that it offered is withdrawn already. False if it is not a worker, or the worker has a newer link."""
+        """Remove a worker that offers nothing now. False if it is not a worker, or the worker has a newer link."""
         if self.workers.get(peer.id) is not peer:
             return False
         del self.workers[peer.id]
@@ -82,7 +82,7 @@ class Offers:
         return True
 
     def add(self, peer: Peer, name: bytes, slots: int, now: Monotonic) -> None:
-        """The worker offers a command, with so many slots for a call; perhaps it did so before. `line_up` follows."""
+        """Add a command of a worker, or change how many slots a call of it takes. `line_up` follows."""
         command = self.commands.get(name)
         if command is None:
             command = self.commands[name] = OfferedCommand(name, now)

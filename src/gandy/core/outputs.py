@@ -19,14 +19,13 @@ from gandy.wire.messages import Extension
 
 PIECE_TIMEOUT: Final = 10.0  # seconds that a worker has to send output
 
-Answers = dict[TaskNumber, Piece | Refusal]
-
+PiecesByTask = dict[TaskNumber, Piece | Refusal]
 
 UNCOUNTED: Final = (Cause.WORKER_LOST, Cause.CANCELLED)  # the foreman records these, and knows no number of bytes
 
 
 class Outputs:
-    """One for each foreman. Raises: Refusal."""
+    """Asks the workers that keep output. Raises: Refusal."""
 
     def __init__(self, foreman: Foreman) -> None:
         self._foreman = foreman
@@ -88,7 +87,7 @@ class _Page:
         self._job = job
         self._rows: list[tuple[TaskRow, Link | None]] = []
         self.keepers: dict[str, tuple[Link, list[TaskRow]]] = {}  # by link: what each is asked for
-        self.answers: Answers = {}
+        self.answers: PiecesByTask = {}
 
     @property
     def limit(self) -> int:
@@ -96,7 +95,7 @@ class _Page:
         return MAX_OUTPUTS_BYTES // max(1, len(self.keepers))
 
     def has_output(self, row: TaskRow) -> bool:
-        """Whether the task wrote something, as far as is known without its worker."""
+        """True if the task may have written something, as far as is known without its worker."""
         if not row.attempt:
             return False
         ending = row.ending
@@ -105,7 +104,7 @@ class _Page:
         return (ending.err_bytes if self._request.stream == "err" else ending.out_bytes) != 0
 
     def add(self, row: TaskRow, link: Link | None) -> bool:
-        """Whether there is room for another task, that this worker keeps the output of."""
+        """Add a task whose output this worker keeps. False if there is no room."""
         if link is not None and Extension.OUTPUT in link.agreed:
             if link.name not in self.keepers and len(self.keepers) == MAX_KEEPERS:
                 return False
@@ -142,18 +141,18 @@ class _Page:
 
 
 def _ask_for_many(link: Link, request: ask.ReadOutputs, job: JobRow, rows: Sequence[TaskRow], limit: int) -> Question:
-    """For pieces of the first of these tasks, as many as fit the limit."""
+    """The question for the output of these tasks, as many as fit the limit."""
     attempts = tuple((row.task, row.attempt) for row in rows)
     read = ReadMany(request.job, request.stream, attempts, limit, job.spec.identity)
     return Question(link, READ_MANY, encode(read))
 
 
-def _open_many(rows: Sequence[TaskRow], answer: bytes | None) -> Answers:
+def _open_many(rows: Sequence[TaskRow], answer: bytes | None) -> PiecesByTask:
     try:
         pieces = () if answer is None else decode_pieces(answer).pieces
     except RemoteProtocolError:
         pieces = ()
-    if not pieces:  # it has to send one at least
+    if not pieces:  # a worker must send one at least
         return {row.task: _refuse_for_silence(row.worker) for row in rows}
     return {row.task: piece for row, piece in zip(rows, pieces, strict=False)}
 
@@ -173,7 +172,7 @@ def _open_piece(request: ask.ReadOutput, job: JobRow, row: TaskRow, piece: Piece
 
 
 def _read_without_worker(request: ask.ReadOutput, row: TaskRow, is_here: bool) -> ask.Output:
-    """What is known where the worker is away, or keeps its output to itself: a short standard error.
+    """What is known if the worker is away, or does not send output: a short standard error.
 
     Raises: Refusal.
     """
@@ -190,7 +189,7 @@ def _read_without_worker(request: ask.ReadOutput, row: TaskRow, is_here: bool) -
 
 
 def _check_whole(request: ask.ReadOutput, row: TaskRow, piece: Piece) -> bool:
-    """Whether a last piece ends what its task wrote; if not, the next reading finds nothing more, and says so.
+    """True if a last piece ends what its task wrote. If not, the next read gets no data, and is refused.
 
     Raises: Refusal.
     """

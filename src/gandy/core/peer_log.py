@@ -6,10 +6,10 @@ from gandy.errors import RemoteProtocolError
 
 
 class PeerLog:
-    """Notes nothing. A program that wants to know overrides what it wants to know."""
+    """Notes nothing. Programs override what they note."""
 
     def on_worker(self, link: Link, worker: WorkerInfo) -> None:
-        """A link turned out to be a worker's."""
+        """A worker said HELLO on this link for the first time."""
 
     def on_refused(self, link: Link, error: RemoteProtocolError) -> None:
         """A peer broke the rules, and is cut."""

@@ -15,8 +15,8 @@ from gandy.core.shell_text import LINE, UnclearShellLine, read_commands
 from gandy.errors import ConfigError
 from gandy.limits import MAX_SHELL_LINE
 
-# Out of the variable, and quoted: a shell never reads it as code, splits it or looks for files by it. Where something
-# took the variable away, the shell stops rather than go on without the line.
+# The line from the variable, quoted: no shell reads it as code, splits it or expands it to names of files. If something
+# has unset the variable, the shell stops instead of going on without the line.
 IN_SHELL: Final = '"${GANDY_LINE?}"'
 TASK: Final = re.compile(r"(?<![$\\])\{task\}")
 EITHER: Final = re.compile(r"(?<![$\\])\{(?:task|line)\}")
@@ -100,7 +100,7 @@ def fill(command: Command, task: int, line: str | None) -> Command:
 
 
 def _parse(command: Command) -> Command:
-    """What a worker fills: a shell line has the variable in the place of `{line}`.
+    """The command with the variable in place of `{line}`, if it is a shell line.
 
     Raises: ConfigError.
     """
@@ -123,7 +123,7 @@ _parse_once = lru_cache(maxsize=64)(_parse)  # a worker needs it for each task, 
 
 
 class _Program:
-    """What one program makes of its arguments, as far as they were read."""
+    """How one program takes its arguments, after those that were read."""
 
     def __init__(self, name: str, kind: frozenset[str]) -> None:
         self.name = name
@@ -149,7 +149,7 @@ class _Program:
 
     def check(self, word: str) -> None:
         """Raises: UnclearShellLine: the line would be read as code."""
-        begins_free = word.startswith(("{line}", "-", "+"))  # so that the line itself may be an option
+        may_be_option = word.startswith(("{line}", "-", "+"))
         if self._kind is JOINING:
             raise UnclearShellLine(f"{self.name} reads its arguments as code, and would run what the line says")
         if self._wants_code or self._has_glued_code(word):
@@ -158,7 +158,7 @@ class _Program:
             return
         if self._kind is PROGRAMMED:
             raise UnclearShellLine(f"{self.name} reads its first argument as code, and would run what the line says")
-        if begins_free and not self._options_ended:
+        if may_be_option and not self._options_ended:
             raise UnclearShellLine(
                 f"{self.name} takes options here, and a line that begins with '-' would be one: "
                 f"write ./{{line}} or -- {{line}}"
@@ -170,8 +170,8 @@ class _Program:
         return word.startswith(("-", "+")) and re.match(option, word) is not None
 
     def _explain_code(self) -> str:
-        said = f"{self.name} would run the line as code"
-        return f"{said}: write {self.name} -c 'cat \"$1\"' {self.name} {{line}}" if self.name in SHELLS else said
+        problem = f"{self.name} would run the line as code"
+        return f"{problem}: write {self.name} -c 'cat \"$1\"' {self.name} {{line}}" if self.name in SHELLS else problem
 
 
 def _check_words(words: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""Where tasks and jobs go next: when an attempt ends, when tasks are cancelled, and when a job is final.
+"""Decides what becomes of tasks and jobs when an attempt ends, tasks are cancelled, or a job is final.
 
 Every change of a task that a worker has comes through here, and each is recorded.
 """
@@ -32,7 +32,7 @@ class Blame(Enum):
 
 
 class JobProgress:
-    """Changes the tables of the reactor, and gives the effects of each change."""
+    """Changes the tables of the reactor, and returns the effects of each change."""
 
     def __init__(
         self,
@@ -53,10 +53,9 @@ class JobProgress:
     # Attempts
 
     def end(self, attempt: AttemptKey, ending: Ending, now: Monotonic, blame: Blame = Blame.ALONE) -> Ended:
-        """The current attempt of a task ended: decide where the task goes, and record both.
+        """End the current attempt of a task, and decide the next state of the task. `settle` does so for the job.
 
-        Its slots stay taken until the worker says that it is over, or is gone itself. The job's own state is another
-        matter: `settle`.
+        Its slots stay taken until the worker reports the end, or is gone itself.
         """
         job = self._jobs.get(attempt.job)
         before = job.tasks.state(attempt.task)
@@ -96,7 +95,7 @@ class JobProgress:
         return TaskState.WAITING, now + pause
 
     def give_back(self, worker: KnownWorker, attempts: Iterable[AttemptKey], now: Monotonic) -> list[Effect]:
-        """These never began there. Their tasks wait again; the numbers of attempts are used up, for the fence."""
+        """Take back attempts that never began. Their tasks wait again; no attempt gets the same number: the fence."""
         effects: list[Effect] = []
         for attempt in attempts:
             if self._owners.is_current(attempt, worker):
@@ -107,7 +106,7 @@ class JobProgress:
         return effects
 
     def undo_claim(self, attempt: AttemptKey, worker: KnownWorker) -> None:
-        """The attempt was never sent to this worker, so it never was."""
+        """Undo an attempt that was never sent to its worker."""
         worker.held.release(attempt)
         self._workers.settle(worker)
         if self._owners.pop(attempt, None) is not None:  # else its task was cancelled meanwhile
@@ -120,7 +119,7 @@ class JobProgress:
     def cancel(self, job: ActiveJob, tasks: Iterable[TaskNumber] | None, now: Monotonic) -> list[Effect]:
         """Waiting tasks are cancelled at once; those that workers have are killed and counted as cancelled.
 
-        None means all tasks, and those of an open job that would still come. `settle` follows.
+        None means all tasks; an open job gets no more. `settle` follows.
         """
         effects: list[Effect] = []
         if tasks is None:

@@ -1,6 +1,6 @@
-"""The queue: jobs that might start a task, in the order of their rank. Those with the same needs stand in one line.
+"""Jobs that might start a task, by rank, with one line of jobs for each need.
 
-However many wait in a line, one look at the first shows whether a worker is of use to any of them.
+However long a line is, one look at its first job shows whether a worker is of use to any of them.
 """
 
 import heapq
@@ -22,20 +22,20 @@ class Need(NamedTuple):
     is_timed: bool
 
     def fits(self, worker: KnownWorker) -> bool:
-        """True if the worker has it now."""
+        """True if the worker can meet it now."""
         knows = worker.knows_time or not self.is_timed
         return knows and self.slots <= worker.free and worker.info.tags.issuperset(self.tags)
 
 
 class JobQueue:
-    """A job stands in one line, or in none."""
+    """A job is in one line, or in none."""
 
     def __init__(self) -> None:
         self._lines: dict[Need, list[Rank]] = {}
-        self._needs: dict[JobId, Need] = {}  # of those that stand here
+        self._needs: dict[JobId, Need] = {}  # of the jobs in lines
 
     def settle(self, rank: Rank, need: Need | None) -> None:
-        """The job has this need now. None: it cannot start anything."""
+        """Put a job into the line of its need. None: it cannot start anything."""
         job = rank[1]
         before = self._needs.get(job)
         if need == before:
@@ -47,7 +47,7 @@ class JobQueue:
             insort(self._lines.setdefault(need, []), rank)
 
     def in_order(self, given_up: Container[Need | None]) -> Iterator[JobId]:
-        """By rank. Lines that are given up meanwhile are left out from then on."""
+        """Jobs by rank. A line is skipped as soon as its need is in `given_up`."""
         lines = [self._walk(need, given_up) for need in self._lines]
         return (job for _, job in heapq.merge(*lines))
 

@@ -1,8 +1,8 @@
 """Decides about jobs: events and the time come in, effects go out, records before sends.
 
-It holds all that is not final in memory and never waits. A result counts only for the current attempt of its task;
-everything else is acknowledged, so that the worker can forget it, and changes nothing. Which worker gets what is
-decided when the program calls `dispatch`: once for all that has happened since. `now` is monotonic time.
+It keeps all jobs that are not final in memory, and never waits. A result counts only for the current attempt of its
+task; any other is acknowledged, so that the worker can forget it, and changes nothing. Which worker gets what is
+decided when the program calls `dispatch`: once for all that has happened since.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,9 +31,9 @@ FIRST_JOB: Final = JobId(1)
 
 
 class Reactor:
-    """One for each foreman: the events of workers and of time. Those of clients are in `control`.
+    """Takes the events of workers and of time. Those of clients are in `control`.
 
-    Every method that changes something gives the effects of the change.
+    Every method that changes something returns the effects of the change.
     """
 
     def __init__(self, policy: Policy = POLICY, next_job: JobId = FIRST_JOB, boot: str = "") -> None:
@@ -50,7 +50,7 @@ class Reactor:
     # Workers
 
     def restore_attempt(self, attempt: AttemptKey, worker: str, now: Monotonic) -> None:
-        """An attempt that a worker had when the foreman stopped: it has the grace period to come back with it."""
+        """Restore an attempt that a worker had when the foreman stopped. It has the grace period to come back."""
         job = self.jobs.get(attempt.job)
         owner = self.workers.find(worker)
         if owner is None:
@@ -63,13 +63,13 @@ class Reactor:
     def on_hello(
         self, info: WorkerInfo, held: Iterable[AttemptKey], now: Monotonic, former: Iterable[str] = ()
     ) -> list[Effect]:
-        """A worker is here, or here again, and says what it holds. It keeps what is still its own.
+        """A worker has connected, perhaps again, and says what it holds. It keeps what is still its own.
 
         What `former` workers held is its own, too: they died in its folder, and it reports their results.
         """
         worker = self.workers.find(info.id) or self.workers.add(KnownWorker(info))
         worker.introduce(info)
-        worker.problem = ""  # it says so again, if there is one
+        worker.problem = ""  # it reports that again, if it still has one
         worker.connected = True
         worker.last_heard = now
         self.workers.forgive(worker)
@@ -77,21 +77,21 @@ class Reactor:
         forgotten = sorted(set(worker.held) - reported - worker.held.unsent)  # it never got these, or ended them
         effects = self._progress.give_back(worker, forgotten, now)
         for name in former:
-            effects += self._succeed(name, worker, reported, now)
-        strange = sorted(attempt for attempt in reported if not self.owners.is_current(attempt, worker))
-        for attempt in strange:  # until it says that they are over, they hold slots
+            effects += self._take_over(name, worker, reported, now)
+        outdated = sorted(attempt for attempt in reported if not self.owners.is_current(attempt, worker))
+        for attempt in outdated:  # they hold slots until it reports their end
             worker.held.take(attempt, Held(1, now))
-        if strange:
-            effects.append(KillAttempts(info.id, tuple(strange)))
+        if outdated:
+            effects.append(KillAttempts(info.id, tuple(outdated)))
         if not info.reports_begun:
             effects += self.on_begun(info.id, reported, now)
-        if worker.draining:  # it may not have heard
+        if worker.draining:  # the request may have been lost with a link
             effects.append(Dismiss(info.id, worker.dismissed))
         self.workers.settle(worker)
         self.dispatcher.request()
         return effects
 
-    def _succeed(self, name: str, worker: KnownWorker, reported: set[AttemptKey], now: Monotonic) -> list[Effect]:
+    def _take_over(self, name: str, worker: KnownWorker, reported: set[AttemptKey], now: Monotonic) -> list[Effect]:
         """Move the attempts that a worker reports from a former one to it. What the former one held besides is lost."""
         former = self.workers.find(name)
         if former is None or former is worker:
@@ -165,7 +165,7 @@ class Reactor:
         return AttemptKey(job, task, 0) if last is None or last not in self.owners else last
 
     def on_given(self, worker: str, attempts: Iterable[AttemptKey], now: Monotonic) -> list[AttemptKey]:
-        """The time has come to send these to a worker. Gives those that are still its own."""
+        """These are on record, and about to be sent to a worker. Returns those that are still its own."""
         found = self.workers.find(worker)
         if found is None:
             return []
@@ -173,14 +173,14 @@ class Reactor:
         unsent = [attempt for attempt in attempts if attempt in found.held.unsent]
         current = [attempt for attempt in unsent if self.owners.is_current(attempt, found)]
         found.held.unsent.difference_update(current)
-        if len(current) < len(unsent):  # cancelled meanwhile: no worker would say that they are over
+        if len(current) < len(unsent):  # cancelled meanwhile: no worker would report their end
             for attempt in set(unsent).difference(current):
                 found.held.release(attempt)
             self.workers.settle(found)
         return current
 
     def on_begun(self, worker: str, attempts: Iterable[AttemptKey], now: Monotonic) -> list[Effect]:
-        """A worker runs these attempts, it says. Of what it does not have, or ran before, nothing is recorded."""
+        """A worker says that it runs these attempts. Those that it does not have, or ran before, are not recorded."""
         found = self.workers.find(worker)
         if found is None:
             return []
@@ -198,7 +198,7 @@ class Reactor:
     def on_refused(self, worker: str, attempts: Iterable[AttemptKey], now: Monotonic) -> list[Effect]:
         """A worker has not started these attempts. It is asked again when a task ends there, or after a pause.
 
-        A worker that refuses while it runs nothing may never speak again, so the pause must end by itself.
+        A worker that refuses while it runs nothing may never send anything again, so the pause must end by itself.
         """
         found = self.workers.find(worker)
         if found is None:
@@ -219,7 +219,7 @@ class Reactor:
     def on_results(
         self, worker: str, ended: Sequence[tuple[AttemptKey, Ending]], now: Monotonic, reporter: str = ""
     ) -> list[Effect]:
-        """Attempts ended, says their worker. `reporter`: what it is called on the link that it says so on."""
+        """A worker reports that attempts ended. `reporter`: its id on the link of the report, if that differs."""
         receipt = Acknowledge(reporter or worker, tuple(attempt for attempt, _ in ended))
         owner = self.workers.find(worker)
         if owner is None:
@@ -269,7 +269,7 @@ class Reactor:
                 job.on_clock(ahead)
 
     def on_time(self, now: Monotonic) -> list[Effect]:
-        """Pauses end, and so does patience with absent workers."""
+        """End pauses that are over, and forget workers that have been absent for too long."""
         effects: list[Effect] = []
         for worker in [w for w in self.workers if not w.connected and w.absent_since + self.policy.grace <= now]:
             effects += self._forget_worker(worker, now)
@@ -281,18 +281,18 @@ class Reactor:
 
     def dispatch(self, now: Monotonic) -> list[Effect]:
         """Give what is ready to the workers whose turn it is."""
-        gifts = self.dispatcher.give(now)
+        given = self.dispatcher.give(now)
         at = self.clocks.stamp(now)
-        claims = [self._make_claim(gift, at) for gift in gifts]
+        claims = [self._make_claim(each, at) for each in given]
         started = sorted({attempt.job for claim in claims for attempt in claim.attempts})
         changes = [effect for job in started for effect in self._progress.settle(self.jobs.get(job), now)]
-        return [*claims, *changes, *gifts, *self.dispatcher.recall(now)]
+        return [*claims, *changes, *given, *self.dispatcher.recall(now)]
 
-    def _make_claim(self, gift: Give, at: Wall) -> Claimed:
-        worker = self.workers.find(gift.worker)
+    def _make_claim(self, give: Give, at: Wall) -> Claimed:
+        worker = self.workers.find(give.worker)
         assert worker is not None, "it got them just now"
         state = TaskState.ASSIGNED if worker.info.reports_begun else TaskState.RUNNING
-        return Claimed(gift.worker, tuple(given.attempt for given in gift.assignments), at, state)
+        return Claimed(give.worker, tuple(each.attempt for each in give.assignments), at, state)
 
     def check(self) -> None:
         """What must hold after every step; for tests."""

@@ -1,6 +1,6 @@
-"""Which tasks that wait on a worker should wait there no longer, because they would begin sooner elsewhere.
+"""Chooses tasks that wait on a worker and should be given back, because they would begin sooner elsewhere.
 
-Or because the worker is slower than was thought when it got them: what waits there keeps out tasks of higher rank.
+Or because the worker is slower than expected when it got them, and they keep out tasks of higher rank.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,26 +17,26 @@ from gandy.core.workers import KnownWorker, WorkerTable
 from gandy.ids import JobId
 from gandy.moments import LONG_AGO, NEVER, Monotonic
 
-SOON: Final = 0.02  # seconds; what should begin within this time is not worth having back
-SURPLUS: Final = 2  # times the look-ahead: more work than this is had back, so that a changing pace costs little
+SOON: Final = 0.02  # seconds; what should begin within this time is not worth a recall
+SURPLUS: Final = 2  # times the look-ahead; less work is not recalled, so that a changing pace costs little
 
 
 class Recaller:
-    """Looks at the tables of the reactor, and marks what it wants back."""
+    """Looks at the tables of the reactor, and marks what is recalled."""
 
     def __init__(self, policy: Policy, jobs: JobTable, workers: WorkerTable, owners: Owners) -> None:
         self._policy = policy
         self._jobs = jobs
         self._workers = workers
         self._owners = owners
-        self._wanted: dict[str, list[AttemptKey]] = {}  # back, by worker
+        self._recalled: dict[str, list[AttemptKey]] = {}  # by this decision, by worker
         self._next_look = LONG_AGO  # for workers that end nothing
-        self.patient_until = NEVER  # when to look again at what was not worth having back
+        self.patient_until = NEVER  # when to look again at what was not worth a recall
 
     def recall(self, now: Monotonic, changed: Iterable[KnownWorker]) -> list[Recall]:
         """`changed`: workers whose account changed since the last time."""
         self.patient_until = NEVER
-        self._wanted = {}
+        self._recalled = {}
         for worker in changed:
             if worker.info.id in self._workers.laden:
                 self._take_back(worker, self._count_surplus(worker))
@@ -45,7 +45,7 @@ class Recaller:
             self._recall_from_stalled(now)
             self._recall_late(now)
         self._recall_for_idle(now)
-        return [Recall(worker, tuple(attempts)) for worker, attempts in self._wanted.items()]
+        return [Recall(worker, tuple(attempts)) for worker, attempts in self._recalled.items()]
 
     @property
     def next_look(self) -> Monotonic:
@@ -53,7 +53,7 @@ class Recaller:
         return self._next_look if self._workers.laden else NEVER
 
     def _recall_from_stalled(self, now: Monotonic) -> None:
-        """Tasks of one job should not wait behind a slow task while those of another could begin in their stead."""
+        """Recall tasks that wait behind a slow task while tasks of another job could begin instead."""
         stalled = [worker for worker in self._workers.laden.values() if is_stalled(worker, now, self._policy)]
         waiting = (job.id for job in self._jobs.in_order() if job.may_start and job.tasks.find_ready(now) is not None)
         ready = set(islice(waiting, 2)) if stalled else set()
@@ -62,7 +62,7 @@ class Recaller:
                 self._take_back(worker, worker.waiting)
 
     def _recall_late(self, now: Monotonic) -> None:
-        """Tasks that should have begun by now make room for tasks of higher rank."""
+        """Recall tasks that should have begun by now, to make room for tasks of higher rank."""
         waiting = self._list_first_waiting(now)
         for worker in list(self._workers.laden.values()):
             begun = set(worker.held.list_suspects())
@@ -107,9 +107,9 @@ class Recaller:
         return worker.waiting - int(places) if worker.waiting > SURPLUS * places + worker.slots.shared else 0
 
     def _recall_for_idle(self, now: Monotonic) -> None:
-        """Where a worker is idle while tasks wait on another, have them back; those that have begun go on.
+        """Recall tasks that wait on one worker while another is idle.
 
-        Half of them, if that is more than the idle slots: one by one, each would cost a way there and back.
+        Half of them, if that is more than the idle slots: recalled one by one, each would cost a round trip.
         """
         idle_for: dict[JobId, _Idle] = {}  # by the job of the last one: what waits on a worker is mostly of one
         for worker in list(self._workers.laden.values()) if self._workers.spare else ():
@@ -133,20 +133,20 @@ class Recaller:
             self._take_back(worker, count)
 
     def _take_back(self, worker: KnownWorker, count: int) -> None:
-        """Mark so many, those first that were given last."""
+        """Recall so many tasks, the one that was given last first."""
         self._mark(worker, list(islice(self._list_recallable(worker), max(0, count))))
 
     def _mark(self, worker: KnownWorker, chosen: list[AttemptKey]) -> None:
         if chosen:
             worker.held.recalled.update(chosen)
             self._workers.settle(worker)
-            self._wanted.setdefault(worker.info.id, []).extend(chosen)
+            self._recalled.setdefault(worker.info.id, []).extend(chosen)
 
     def _list_recallable(self, worker: KnownWorker) -> Iterator[AttemptKey]:
         return (attempt for attempt in reversed(worker.held) if self._may_recall(attempt, worker))
 
     def _may_recall(self, attempt: AttemptKey, worker: KnownWorker) -> bool:
-        """What has begun stays, and what has a time: perhaps no other worker knows the time."""
+        """False for what has begun, and for timed tasks: perhaps no other worker knows the time."""
         job = self._jobs.find(attempt.job)
         is_timed = job is not None and job.at is not None
         may_wait = not is_timed and attempt not in worker.held.begun
@@ -168,19 +168,19 @@ class Recaller:
 
 
 def is_stalled(worker: KnownWorker, now: Monotonic, policy: Policy) -> bool:
-    """It is full, and has ended nothing for as long as all that waits there should take."""
+    """True if the worker is full, and has ended nothing for as long as all that waits there should take."""
     return worker.slots.by_tasks >= worker.slots.shared and now - worker.last_moved >= policy.look_ahead
 
 
 class _Idle:
-    """Slots, as far as they had to be counted: a thousand workers may be idle."""
+    """Idle slots, counted only as far as needed: a thousand workers may be idle."""
 
     def __init__(self, counts: Iterator[int]) -> None:
         self._counts = counts
         self._left = 0
 
     def count(self, most: int) -> int:
-        """How many are left. Of more than `most` perhaps not all."""
+        """How many are left. If there are more than `most`, perhaps not all are counted."""
         while self._left < most and (more := next(self._counts, None)) is not None:
             self._left += more
         return self._left

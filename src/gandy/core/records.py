@@ -1,6 +1,6 @@
-"""What the store must know before any peer may. A batch of records is committed whole or not at all.
+"""What the store must know before any peer does. A batch of records is committed whole or not at all.
 
-All times are times of day, to be shown. Wall clocks are stepped, so nothing is waited for by them.
+All times are times of day, for people. Wall clocks are stepped, so no wait is timed by them.
 """
 
 from msgspec import Struct
@@ -81,7 +81,7 @@ class Ended(Struct, frozen=True):
 
 
 class TasksSet(Struct, frozen=True):
-    """A user cancelled tasks, or let them wait again. None means all that this can be done to."""
+    """A user cancelled tasks, or let them wait again. None means all tasks in a state that allows it."""
 
     job: JobId
     state: TaskState

@@ -39,5 +39,5 @@ def read_ending(result: TaskResult) -> Ending:
     report = result.report
     if report is UNSET:
         return Ending(cause=Cause.EXIT, exit_code=0 if result.success else 1, note=result.status[:MAX_TEXT])
-    cause = CAUSES.get(report.cause, Cause.EXIT)  # a younger worker may know more
+    cause = CAUSES.get(report.cause, Cause.EXIT)  # a newer worker may know more causes
     return Ending(cause, *astuple(report)[2:-1])

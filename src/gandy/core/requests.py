@@ -197,7 +197,7 @@ class ForgetJobs(_Request, frozen=True):
 
 
 class ExplainJob(_Request, frozen=True):
-    """Answered with `Explained`: why tasks wait, or how they died."""
+    """Answered with `Explained`: why tasks wait, or how they ended."""
 
     job: JobNumber
     task: TaskIndex | None = None
@@ -221,7 +221,7 @@ class GetStatus(_Request, frozen=True):
 
 
 class GetTime(_Request, frozen=True):
-    """Answered with `Time`, where the foreman knows the shared time."""
+    """Answered with `Time`, if the foreman knows the shared time."""
 
 
 class ReadOutput(_Request, frozen=True):
@@ -274,7 +274,7 @@ class Invite(_Request, frozen=True):
     role: Name
     seconds: Seconds
     uses: Count = 1
-    # Those that the token names; else where this foreman can be reached, as far as it knows.
+    # Those that the token names; if none, those where this foreman can be reached, as far as it knows.
     addresses: Annotated[tuple[Text, ...], Meta(max_length=MAX_TOKEN_ADDRESSES)] = ()
 
 
@@ -386,8 +386,8 @@ class WorkerRow(Struct, frozen=True):
     tags: Annotated[tuple[Text, ...], Meta(max_length=MAX_TAGS)]
     connected: bool
     draining: bool
-    silent_seconds: Seconds  # since it was last heard
-    calls: Count = 0  # of commands, that run
+    silent_seconds: Seconds  # since its last message
+    calls: Count = 0  # of commands, in progress
     commands: Annotated[tuple[Text, ...], Meta(max_length=MAX_COMMANDS)] = ()  # that it offers
     knows_time: bool = False  # the shared one, and so it can begin things at a time
     problem: str = ""  # what it is short of, and so uses fewer slots than it has
@@ -481,7 +481,7 @@ class KeyList(_Answer, frozen=True):
 
 
 class KeyMade(_Answer, frozen=True):
-    """What is needed beside the secret half."""
+    """What a peer needs besides the secret half."""
 
     certificate: KeyData  # DER
     foreman: Text  # fingerprint
@@ -518,13 +518,12 @@ Answer = (
 
 
 def make_failure(kind: str, message: str, retryable: bool = False) -> RequestFailure:
-    """With a message that is short enough to be sent, whatever it repeats."""
+    """A failure whose message is cut to a length that can be sent."""
     return RequestFailure(kind, message[:MAX_TEXT], retryable)
 
 
 def hide_values(answer: Answer) -> Answer:
-    """The same, as clients may see it: what only tasks need is left out, which is pickled code and the values of the
-    environment."""
+    """The answer without what only tasks need: pickled code, and the values of the environment."""
     match answer:
         case JobFound(row):
             return JobFound(_hide_row(row))

@@ -28,7 +28,7 @@ class Ring:
         self._members: list[RingMember] = []  # by place
 
     def add(self, member: RingMember) -> bool:
-        """At the bottom of the table: all other members have their turn first. True if all turns are new."""
+        """Add a member at the bottom: all others have their turn first. True if members were renumbered."""
         is_spread = self._find_room() < 2
         if is_spread:
             self._spread()

@@ -17,7 +17,7 @@ from gandy.wire.messages import Error, Extension, Hello
 
 
 class CrewRole(StrEnum):
-    """What a key is for. Two roles have none."""
+    """What a peer may do. The first role and the last one need no key."""
 
     OWNER = "owner"  # the foreman's own user, on its machine
     CLIENT = "client"
@@ -27,17 +27,17 @@ class CrewRole(StrEnum):
 
 
 class Credentials(NamedTuple):
-    """What a peer came in with. Ids of workers belong to the key, which for those without one is their role."""
+    """What a peer connected with. An id of a worker belongs to its key; without a key, to its role."""
 
     role: CrewRole = CrewRole.OWNER
     key: str = CrewRole.OWNER
     expires: Wall | None = None
 
 
-# Those that keys are made for.
+# Roles that keys are made for.
 KEYED: Final = (CrewRole.CLIENT, CrewRole.WORKER, CrewRole.OBSERVER)
 
-# Those that may say HELLO as a worker.
+# Roles that may say HELLO as a worker.
 WORKING: Final = frozenset({CrewRole.OWNER, CrewRole.WORKER, CrewRole.ANYBODY})
 
 # What is offered in HELLO. What is not offered cannot be agreed on, and its messages break the link.
@@ -98,7 +98,7 @@ def admits(role: CrewRole, hello: Hello) -> bool:
 
 
 def make_refusal(code: ErrorCode) -> bytes:
-    """What is sent last to a peer that may not come in, or not stay: an ERROR that answers nothing."""
+    """The last message to a peer that may not connect, or not stay: an ERROR that answers nothing."""
     return v2.encode(Role.FOREMAN.parity, Error(code))
 
 
@@ -118,14 +118,14 @@ def may_call(role: CrewRole) -> bool:
 
 
 def guard_calls(role: CrewRole, on_frame: OnFrame) -> OnFrame:
-    """The same, for the frames that this role may send. Where it may send all of them, nothing stands between."""
+    """`on_frame` for a peer of this role: frames that it may not send are refused. Unchanged if it may send all."""
     refused = frozenset(kind for kind, roles in _FRAMES.items() if role not in roles)
     if not refused:
         return on_frame
 
-    def on_guarded_frame(kind: int, subtype: int, seq: int, padding: int, payload: bytes) -> None:
+    def on_guarded_frame(kind: int, subtype: int, seq: int, argument: int, payload: bytes) -> None:
         if kind in refused:
             raise RemoteProtocolError(f"frame 0x{kind:02x} of calls is not for the role {role}", ErrorCode.WRONG_ROLE)
-        on_frame(kind, subtype, seq, padding, payload)
+        on_frame(kind, subtype, seq, argument, payload)
 
     return on_guarded_frame

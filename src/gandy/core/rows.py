@@ -14,14 +14,14 @@ from gandy.moments import Wall
 
 T = TypeVar("T")
 
-ROW_BYTES: Final = 300  # of a row, beside its texts
+ROW_BYTES: Final = 300  # of a row, besides its texts
 CHARACTER_BYTES: Final = 4  # of one character in UTF-8, at most
 
 Run = tuple[TaskNumber, TaskNumber]  # the first and the last of tasks whose numbers follow one another
 
 
 class TaskRow(Struct, frozen=True):
-    """A task that is no longer as it was submitted: its last attempt, and where it stands."""
+    """A task that is no longer as it was submitted: its last attempt, and its state."""
 
     task: TaskIndex
     state: TaskState
@@ -29,7 +29,7 @@ class TaskRow(Struct, frozen=True):
     worker: Text = ""
     claimed: WallMoment | None = None
     ended: WallMoment | None = None
-    due: WallMoment = Wall(0.0)  # when it may start again, if it waits: so long after its end
+    due: WallMoment = Wall(0.0)  # when it may start again, if it waits; what counts is how long after its end
     failures: Count = 0
     crashes: Count = 0
     ending: Ending | None = None
@@ -57,7 +57,7 @@ class RecoveredJob(Struct, frozen=True):
     row: JobRow
     tasks: tuple[TaskRow, ...]
     fresh: TaskState = TaskState.WAITING  # of the tasks that have no row
-    finished: tuple[Run, ...] = ()  # tasks that did so at the first attempt
+    finished: tuple[Run, ...] = ()  # tasks that finished at the first attempt
 
 
 def is_plain(row: TaskRow) -> bool:
@@ -66,7 +66,7 @@ def is_plain(row: TaskRow) -> bool:
 
 
 def find_runs(tasks: Iterable[TaskNumber]) -> tuple[Run, ...]:
-    """Numbers in order, where most follow one another."""
+    """The runs in numbers that ascend."""
     firsts: list[TaskNumber] = []
     lasts: list[TaskNumber] = []
     last = TaskNumber(-1)  # no task follows this one
@@ -93,14 +93,14 @@ class StoredJobs(Protocol):
     async def find_job(self, job: JobId) -> JobRow | None: ...
 
     async def find_states(self, jobs: Sequence[JobId]) -> dict[JobId, JobState]:
-        """Of those of the jobs that there are."""
+        """The states of those of the jobs that exist."""
 
     async def load_job(self, job: JobId) -> RecoveredJob | None:
         """A job with all its tasks, final or not."""
 
     async def list_jobs(self, states: frozenset[JobState] | None, limit: int, before: JobId | None) -> list[JobRow]:
         """The newest first; `before` continues below a job's number. A page that gets too large ends early: see
-        `take_page`. So do those of the next three."""
+        `take_page`. The same goes for the next three."""
 
     async def list_tasks(
         self, job: JobId, states: frozenset[TaskState] | None, limit: int, after: TaskNumber
@@ -115,7 +115,7 @@ class StoredJobs(Protocol):
 
 
 def take_page(rows: Iterable[T], limit: int, weigh: Callable[[T], int]) -> list[T]:
-    """The first rows, as many as an answer has room for; of one that is too large by itself, just this one."""
+    """The first rows, as many as fit an answer; always one, even if it is too large by itself."""
     page: list[T] = []
     size = 0
     for row in islice(rows, limit):

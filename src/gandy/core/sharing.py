@@ -13,7 +13,7 @@ from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.moments import Monotonic
 
 PATIENCE: Final = 0.02  # seconds that calls wait before tasks of jobs are asked to leave slots to them
-TURN: Final = 1.0  # seconds that calls may keep the only slot of a worker from tasks that wait for it, and back
+TURN: Final = 1.0  # seconds that calls or tasks may keep the only slot of a worker while the other kind waits for it
 LAST_COUNT: Final = 0xFFFF_FFFF
 
 
@@ -25,7 +25,7 @@ class Sharing:
         self._waiting = waiting
 
     def decide(self, workers: Iterable[Peer], now: Monotonic) -> list[Peer]:
-        """Gives the workers whose request changed: it is to be sent to them."""
+        """The workers whose request changed, and must be sent to them."""
         wanted = self._find_wanted(workers)
         changed = []
         for peer in list(self.asked):

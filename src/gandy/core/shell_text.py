@@ -1,6 +1,6 @@
-"""Reads a shell line as far as needed to know what stands where: words, commands, quotes. It runs and expands nothing.
+"""Reads a shell line as far as needed to know which words, commands and quotes it has. It runs and expands nothing.
 
-It knows only what every POSIX shell reads in the same way. Where it cannot be sure it says so, and never guesses.
+It knows only what every POSIX shell reads in the same way. If it cannot be sure, it says so, and never guesses.
 """
 
 import re

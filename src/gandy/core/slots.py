@@ -1,6 +1,6 @@
 """The account of one worker's slots: what tasks of jobs have, what calls have, and what each may have.
 
-There is one for each worker, whichever door it came in by. Tasks and calls are both counted here and nowhere else.
+There is one for each worker, of whatever door. Tasks and calls are both counted here and nowhere else.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ class YieldRequest(Struct, eq=False):
 class SlotAccount(Struct, eq=False):
     """Slots are taken when work goes out, and returned when the worker says that it is over."""
 
-    shared: int = 0  # for tasks of jobs, and for calls where tasks leave them some
+    shared: int = 0  # for tasks of jobs, and for calls if tasks leave them some
     reserved: int = 0  # for calls alone
     by_tasks: int = 0  # taken; tasks beyond `shared` wait on the worker
     by_calls: int = 0  # taken
@@ -40,7 +40,7 @@ class SlotAccount(Struct, eq=False):
 
     @property
     def free_for_tasks(self) -> int:
-        """Below zero where tasks wait for slots."""
+        """Below zero if tasks wait for slots."""
         return self.shared - self.by_tasks - self.lent
 
     @property
@@ -59,7 +59,7 @@ class SlotAccount(Struct, eq=False):
         return max(0, min(self.by_tasks, self.shared - self.lent))
 
     def resize(self, shared: int) -> None:
-        """The worker has so many slots for tasks now. What is left to calls, or to be left, is no more than that."""
+        """Set the slots for tasks. What tasks leave to calls, or are asked to leave, is no more than that."""
         if shared > self.shared:  # of the new ones, none was asked for
             self.request.slots = min(self.request.slots, self.yielded)
         self.most = max(self.most, self.shared, shared)

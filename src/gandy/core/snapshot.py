@@ -1,4 +1,4 @@
-"""How a foreman that starts again takes up what is in its store."""
+"""Restores a reactor from what is in the store."""
 
 from gandy.core.jobs import ActiveJob
 from gandy.core.model import GIVEN_STATES, AttemptKey, TaskState
@@ -12,7 +12,7 @@ from gandy.moments import Monotonic
 
 
 def restore(reactor: Reactor, recovered: Recovered, now: Monotonic) -> None:
-    """Take up everything; what workers had has the grace period to show itself."""
+    """Restore all jobs and attempts. Workers have the grace period to come back with theirs."""
     # Jobs that wait for a job that cannot be read go on waiting: it is not known whether that one finished.
     numbers = {found.row.job for found in recovered.jobs} | set(recovered.unreadable)
     for found in recovered.jobs:
@@ -37,9 +37,9 @@ def make_job(found: RecoveredJob, unfinished: set[JobId], now: Monotonic) -> Act
 
 
 def _find_due(task: TaskRow, now: Monotonic) -> Monotonic:
-    """When a task that waits may start. Its pause begins anew.
+    """When a task that waits may start. Its pause begins again.
 
-    How much of the pause has passed, only the wall clock could say, which may have been stepped meanwhile.
+    Only the wall clock, which may have been stepped meanwhile, could say how much of the pause has passed.
     """
     pause = 0.0 if task.ended is None else min(task.due - task.ended, LONGEST_RETRY_PAUSE)
     return now + max(0.0, pause)

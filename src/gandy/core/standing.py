@@ -1,4 +1,4 @@
-"""What a foreman knows of itself beside its jobs and calls. The program around keeps it up to date."""
+"""What a foreman knows of itself besides its jobs and calls. The program around keeps it up to date."""
 
 from msgspec import Struct, field
 
@@ -7,7 +7,7 @@ from gandy.moments import Monotonic
 
 
 class Standing(Struct, eq=False):
-    """One for each foreman."""
+    """What `gandy status` shows, and why requests are refused."""
 
     version: str = ""
     pid: int = 0

@@ -19,13 +19,13 @@ T = TypeVar("T")
 
 
 class Look(Struct, frozen=True):
-    """Read something in the store. Gives what `read` gives. Raises: StoreError."""
+    """Read something in the store. The result is that of `read`. Raises: StoreError."""
 
     read: Callable[[StoredJobs], Awaitable[Any]]
 
 
 class Decide(Struct, frozen=True):
-    """Have effects done as soon as the store knows of them. Gives nothing, at once."""
+    """Have effects done as soon as the store knows of them. Does not wait, and has no result."""
 
     effects: list[Effect]
 
@@ -45,21 +45,21 @@ class Question(NamedTuple):
 
 
 class Ask(Struct, frozen=True):
-    """Ask workers, all at the same time. Gives the payload of each answer, or None where none came in time."""
+    """Ask workers, all at the same time. The result has the payload of each answer, or None if none came in time."""
 
     questions: tuple[Question, ...]
     seconds: float
 
 
 class Note(Struct, frozen=True):
-    """Write down for the audit what the client does. Gives nothing."""
+    """Note in the audit what the client does."""
 
     what: str
     about: dict[str, object] = {}
 
 
 class Follow(Struct, frozen=True):
-    """Send the client events about a job from now on: its changes, or its results. Gives its row, or None.
+    """Send the client events about a job from now on: its changes, or its results. The result is its row, or None.
 
     Raises: Refusal, StoreError.
     """
@@ -69,11 +69,11 @@ class Follow(Struct, frozen=True):
 
 
 class CompareClocks(Struct, frozen=True):
-    """Gives how far the shared time is ahead of ours. Raises: Refusal, where it is not known."""
+    """The result is how far the shared time is ahead of ours. Raises: Refusal, if that is not known."""
 
 
 class DrawIdentity(Struct, frozen=True):
-    """Gives a random number for a job, which distinguishes its output from that of another job with the same number."""
+    """The result is a random number for a job, which distinguishes it from a lost job with the same number."""
 
 
 class KeepArguments(Struct, frozen=True):
@@ -83,7 +83,7 @@ class KeepArguments(Struct, frozen=True):
 
 
 class ManageKeys(Struct, frozen=True):
-    """Gives the answer to a request about keys, which are in files. Raises: Refusal."""
+    """The result is the answer to a request about keys, which are in files. Raises: Refusal."""
 
     request: ListKeys | MakeKey | RevokeKey | Invite
 

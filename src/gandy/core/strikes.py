@@ -4,12 +4,12 @@ from typing import Final, NamedTuple
 
 from gandy.ids import TaskNumber
 
-SUSPECT_CRASHES: Final = 2  # from so many on, a task runs beside ever fewer tasks, until one is known to kill workers
+SUSPECT_CRASHES: Final = 2  # from so many on, a task runs beside ever fewer tasks, until one is proved to kill workers
 SUSPECT_GROWTH: Final = 4  # times the slots that a suspect takes with each crash from then on
 
 
 class Strikes(NamedTuple):
-    """Against one task."""
+    """What speaks against trying one task again."""
 
     failures: int = 0  # attempts that failed by themselves
     crashes: int = 0  # attempts that were lost with their worker
@@ -35,7 +35,7 @@ class StrikeTable(dict[TaskNumber, Strikes]):
         return NO_STRIKES
 
     def strike(self, task: TaskNumber, is_crash: bool) -> Strikes:
-        """An attempt failed, or was lost with its worker."""
+        """Count an attempt that failed, or was lost with its worker."""
         failures, crashes = self[task]
         self[task] = Strikes(failures, crashes + 1) if is_crash else Strikes(failures + 1, crashes)
         return self[task]

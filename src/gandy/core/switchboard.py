@@ -1,7 +1,7 @@
 """Frames of calls: each call goes to its worker, each result to its caller. No clock, no sockets, no values.
 
-The round-robin of docs/protocol/roundrobin.md with its weak places mended; `call_dispatch` says which worker is next.
-This is the hot path: plain calls on plain data, frames in and frames out, and nothing is opened but the header.
+The round-robin of docs/protocol/roundrobin.md without its weaknesses; `call_dispatch` says which worker is next.
+This is the hot path: frames in, frames out, and only headers are decoded.
 """
 
 from struct import Struct as Layout
@@ -51,7 +51,7 @@ _RARE: Final = DIRECT | AT
 
 
 class Switchboard:
-    """All calls of one foreman. `output` has what is to be sent after a step."""
+    """All calls of one foreman. `output` has the frames to send after a step."""
 
     def __init__(self, now: Monotonic, max_queued: int = MAX_QUEUED_CALLS, max_bytes: int = MAX_QUEUED_BYTES) -> None:
         self.now = now  # of the frames that come; a step is short
@@ -190,7 +190,7 @@ class Switchboard:
         call.credit -= len(payload) + _COST
 
     def on_answer(self, peer: Peer, seq: int, flags: int, payload: bytes = b"") -> None:
-        """The caller has all that it gets. The slot stays taken until a RESULT with LAST, which no caller waits for."""
+        """Send the caller its last answer. The slot stays taken until a RESULT with LAST, which no caller waits for."""
         call = peer.serves[seq]
         client, call.client = call.client, None
         if client is not None:
@@ -224,7 +224,7 @@ class Switchboard:
     def _on_body(self, client: Peer, subtype: int, seq: int, payload: bytes) -> None:
         call = client.calls.get(seq)
         if call is None:
-            return  # it is over already, and the client is about to hear of it
+            return  # it has ended, and the client is about to receive why
         if call.is_complete or not call.flags & MORE:
             raise RemoteProtocolError(f"call {seq} has all its arguments", ErrorCode.BAD_STATE)
         if call.client_credit <= 0:  # as with results: one frame more than there is credit for

@@ -28,14 +28,14 @@ class TaskTable:
         self._totals[TaskState.WAITING] = count
 
     def grow(self, count: int) -> None:
-        """So many more tasks wait."""
+        """Add tasks, which wait."""
         self._states.extend(bytes(count))
         self._attempts.extend(bytes(count))
         self.count += count
         self._totals[TaskState.WAITING] += count
 
     def shrink(self, count: int) -> None:
-        """Only the first `count` tasks are left. Those behind them never were."""
+        """Forget all tasks but the first `count`."""
         for state in TaskState:
             self._totals[state] -= self._states.count(int(state), count + 1)
         del self._states[count + 1 :], self._attempts[count + 1 :]
@@ -79,7 +79,7 @@ class TaskTable:
         return count if count < MANY else self._many[task]
 
     def restore(self, task: TaskNumber, state: TaskState, attempts: int, strikes: Strikes, due: Monotonic) -> None:
-        """Put a task where a store says it stands."""
+        """Put a task into the state that the store has."""
         self._set_attempts(task, attempts)
         if any(strikes):
             self.strikes[task] = strikes
@@ -89,7 +89,7 @@ class TaskTable:
             self.move(task, state)
 
     def restore_finished(self, first: TaskNumber, last: TaskNumber) -> None:
-        """Put a run of tasks, none of which was restored before, where those stand that finished at the first try."""
+        """Restore a run of tasks that finished at the first attempt. None of them may have been restored before."""
         count = last - first + 1
         self._totals[self._states[first]] -= count
         self._totals[TaskState.FINISHED] += count
@@ -105,14 +105,14 @@ class TaskTable:
         return TaskNumber(self._fresh) if self._fresh <= self.count else None
 
     def start(self, task: TaskNumber, state: TaskState = TaskState.ASSIGNED) -> int:
-        """The task goes to a worker, and is in this state from now on. Gives the number of the attempt."""
+        """The task goes to a worker, and is in this state from now on. Returns the number of the attempt."""
         self.move(task, state)
         attempt = self.attempts(task) + 1
         self._set_attempts(task, attempt)
         return attempt
 
     def unstart(self, task: TaskNumber) -> None:
-        """The attempt never reached a worker, so it never was."""
+        """Undo an attempt that never reached a worker."""
         self._set_attempts(task, self.attempts(task) - 1)
         self.wait(task, LONG_AGO)
 
@@ -139,7 +139,7 @@ class TaskTable:
                 task = self._states.find(state, task + 1)
 
     def cancel_waiting(self) -> int:
-        """No task waits any more. Gives how many did; a million take no time."""
+        """Cancel all tasks that wait. Returns how many; a million take no time."""
         count = self._totals[TaskState.WAITING]
         first = self._states[0]
         self._states = self._states.translate(_CANCEL_WAITING)

@@ -1,7 +1,7 @@
 """Peers that have not identified themselves yet: how many there may be, for how long, and from where.
 
-The peer that has waited longest goes when there are too many. An address whose peers fail too often is not heard for a
-while. Seconds are those of a clock that never jumps.
+If there are too many, the one that has waited longest is cut. An address whose peers fail too often is not served for a
+while.
 """
 
 from ipaddress import IPv6Address, ip_address
@@ -32,8 +32,7 @@ class _Entry(NamedTuple):
 
 
 class UnknownPeers(Generic[S]):
-    """Their links. Those that have to go are aborted, and forgotten at once: in a flood, many come before the first of
-    them is gone."""
+    """The links of such peers. One that is cut is forgotten at once: in a flood, many connect before it is gone."""
 
     def __init__(self, most: int, seconds: float) -> None:
         self.most = most
@@ -58,7 +57,7 @@ class UnknownPeers(Generic[S]):
             self._cut(next(iter(self._entries)))
 
     def leave(self, link: S) -> None:
-        """It is known now, or gone."""
+        """The peer is known now, or gone."""
         entry = self._entries.pop(link, None)
         if entry is None:
             return
@@ -86,22 +85,22 @@ class _Score(NamedTuple):
 
 
 class Failures:
-    """What peers of each address cost us for nothing."""
+    """Failed connections, counted for each address."""
 
     def __init__(self) -> None:
         self._scores: dict[str, _Score] = {}  # the one that failed longest ago first
 
     def note(self, source: str, now: Monotonic) -> bool:
-        """Count one. True if it is one too many, and the last one was not."""
+        """Count a failure. True if it is the first one too many."""
         before = self._count(source, now)
         self._scores.pop(source, None)
         if len(self._scores) >= MAX_COUNTED_SOURCES:
             del self._scores[next(iter(self._scores))]
-        # It does not grow any further, so that an address is heard again soon after it has stopped.
+        # It does not grow any further, so that an address is served again soon after it has stopped.
         self._scores[source] = _Score(min(before + 1.0, MAX_FAILURES), now)
         return before < MAX_FAILURES <= before + 1.0
 
-    def is_heard(self, source: str, now: Monotonic) -> bool:
+    def may_connect(self, source: str, now: Monotonic) -> bool:
         return self._count(source, now) <= MAX_FAILURES - 1.0
 
     def _count(self, source: str, now: Monotonic) -> float:
@@ -110,7 +109,7 @@ class Failures:
 
 
 def find_source(host: str) -> str:
-    """Whom an address is counted for: itself, or, of IPv6, the network that one site has."""
+    """What an address is counted as: itself, or, of IPv6, the network that one site has."""
     try:
         address = ip_address(host.partition("%")[0])
     except ValueError:

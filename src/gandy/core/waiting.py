@@ -9,7 +9,7 @@ TOO_MANY: Final = 0xFFFF_FFFF  # slots; more than any worker has
 
 
 class WaitingCalls:
-    """Up to a number of calls, and of bytes."""
+    """Keeps up to a number of calls, and of bytes."""
 
     def __init__(self, max_calls: int, max_bytes: int) -> None:
         self.max_calls = max_calls
@@ -23,7 +23,7 @@ class WaitingCalls:
         return self.count < self.max_calls and self.bytes + size <= self.max_bytes
 
     def add(self, call: Call, payload: bytes, peer: Peer | None = None) -> None:
-        """For any worker, or for this one and no other."""
+        """Add a call for any worker, or for this one and no other."""
         self._order += 1
         call.order = self._order
         call.pending = [(CALL, call.flags, payload)]
@@ -37,7 +37,7 @@ class WaitingCalls:
             self.commands[call.command.name] = call.command
 
     def extend(self, call: Call, kind: int, subtype: int, payload: bytes) -> bool:
-        """More of a call that waits. True if there was room for it."""
+        """Add a frame to a call that waits. False if there is no room for it."""
         if self.bytes + len(payload) > self.max_bytes:
             return False
         assert isinstance(call.pending, list)

@@ -1,6 +1,6 @@
 """What a foreman takes back if its store cannot keep it: new work, as if no client had asked for it, and claims.
 
-No peer has heard of any of it. Results, and what users decided about older jobs, stay: they are committed later.
+No peer knows of any of it. Results, and what users decided about older jobs, stay: they are committed later.
 """
 
 from collections.abc import Iterable
@@ -45,7 +45,7 @@ class Withdrawal(Struct):
 
 
 def find_new_work(records: Iterable[Record], owners: Owners) -> Withdrawal:
-    """A claim that has ended meanwhile, with its worker or by a cancel, stays: the record of its end needs it."""
+    """The new work in these records. A claim that has ended meanwhile stays: the record of its end needs it."""
     found = Withdrawal()
     for record in records:
         match record:

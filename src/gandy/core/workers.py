@@ -1,6 +1,6 @@
 """The worker table: which workers are here, which are expected back, and whose turn it is.
 
-One account of slots for every kind of work. The order of use is the least recently used worker with a free slot.
+A worker has one account of slots for every kind of work. The least recently used worker with a free slot is next.
 """
 
 from collections import OrderedDict
@@ -13,20 +13,20 @@ from gandy.core.held import HeldAttempts
 from gandy.core.slots import SlotAccount
 from gandy.moments import LONG_AGO, NEVER, Monotonic
 
-# What ids of workers begin with that came in by another door: no other worker may have such an id.
+# Prefixes of the ids of workers of other doors. No other worker may have such an id.
 ROUND_ROBIN: Final = "roundrobin/"
 PING_PONG: Final = "pingpong/"
 
 
 class WorkerInfo(Struct, frozen=True):
-    """What a worker says about itself. The id is made anew for each start of a worker, and outlives its links."""
+    """What a worker says about itself. Its id is new for each start of the worker, and outlives its links."""
 
     id: str
     name: str
     slots: int
     tags: frozenset[str] = frozenset()
     ahead: int = 0  # slots' worth of tasks that it takes beyond its slots, and gives back if asked
-    key: str | None = None  # that it came in with; None: not known, as of one that an earlier foreman had
+    key: str | None = None  # that it connected with; None if unknown, as of a worker of an earlier foreman
     folder: str = ""  # where it keeps results until they are acknowledged, on its own machine
     reports_begun: bool = False  # what it begins; else all that it is given counts as begun at once
 
@@ -50,8 +50,8 @@ class KnownWorker:
         self.connected = connected
         self.absent_since = absent_since  # if it is not connected
         self.draining = False  # gets nothing new
-        self.dismissed = False  # was told to leave at once; what it held is not lost by accident
-        self.refusals = 0  # in a row, of tasks that we thought it had a slot for
+        self.dismissed = False  # must leave at once; what it held is not lost by accident
+        self.refusals = 0  # in a row, of tasks that it should have had a slot for
         self.ask_again_at = NEVER  # if it refused the last task; until then it gets nothing new
         self.problem = ""  # what it is short of, and so uses fewer slots than it has
         self.knows_time = False  # the shared one, and so it can begin tasks at a time
@@ -63,7 +63,7 @@ class KnownWorker:
         self.serves: Mapping[int, ServedCall] = {}  # calls that it runs, by our numbers
 
     def introduce(self, info: WorkerInfo) -> None:
-        """What the worker says about itself now."""
+        """Take what the worker says about itself now."""
         self.info = info
         self.slots.resize(info.slots)
 
@@ -78,7 +78,7 @@ class KnownWorker:
 
     @property
     def waiting(self) -> int:
-        """Slots that what it holds lacks, as far as it was not asked for back."""
+        """Slots that its tasks lack, without tasks that are recalled."""
         return -self.slots.free_for_tasks - len(self.held.recalled)
 
     @property
@@ -150,7 +150,7 @@ class WorkerTable:
         _keep(self.laden, worker, worker.is_laden)
 
     def use(self, worker: KnownWorker) -> None:
-        """It was this worker's turn; now it is the last in line."""
+        """Put a worker that had its turn at the end of the line."""
         self.settle(worker)
         if worker.info.id in self._turns:
             self._turns.move_to_end(worker.info.id)
@@ -162,17 +162,17 @@ class WorkerTable:
         self._turns[worker.info.id] = worker
 
     def in_turn(self) -> list[KnownWorker]:
-        """Those with room, free or to wait."""
+        """Workers with free slots or places to wait, in turn."""
         return list(self._turns.values())
 
     def take_changed(self) -> list[KnownWorker]:
-        """Those whose account changed since the last look: with a thousand workers, mostly one or two."""
+        """Workers whose account changed since the last look: with a thousand workers, mostly one or two."""
         changed = list(self._changed.values())
         self._changed.clear()
         return changed
 
     def sort_by_turn(self, workers: list[KnownWorker]) -> list[KnownWorker]:
-        """Of these, the ones with room, free or to wait, in turn."""
+        """Those of the workers with free slots or places to wait, in turn."""
         return sorted((worker for worker in workers if worker.info.id in self._turns), key=_get_turn)
 
     def check(self) -> None:

@@ -1,6 +1,6 @@
-"""Lets peers in from the network: each shows a key, or an invitation that becomes one, before anything else is read.
+"""Admits peers from the network: each shows a key, or an invitation that becomes one, before anything else is read.
 
-A stranger may send a few kilobytes and has a few seconds. `core.unknown_peers` says how many there may be. Nothing is
+A stranger may send a few kilobytes and has a few seconds. `core.unknown_peers` limits how many there may be. Nothing is
 read from disk or written to it for a peer that has proved nothing.
 """
 
@@ -38,11 +38,11 @@ from gandy.wire.joining import (
 
 log = logging.getLogger("gandy.foreman")
 
-JOIN_SECONDS: Final = 5.0  # for the question, once the handshake is done
+JOIN_SECONDS: Final = 5.0  # that a peer has to send its request, once the handshake is done
 
 
 class Admission:
-    """One for each foreman that listens on the network."""
+    """Recognises peers by their keys, and gives keys to peers with an invitation."""
 
     def __init__(self, server: Server, keys: ForemanKeys, audit: Audit, home: str) -> None:
         """Raises: ConfigError."""
@@ -59,18 +59,18 @@ class Admission:
 
     async def listen(self, address: Address) -> None:
         """Raises: ConfigError."""
-        await self._server.serve(address, self._take)
+        await self._server.serve(address, self._make_end)
 
-    def _take(self) -> TlsEnd:
+    def _make_end(self) -> TlsEnd:
         end = TlsEnd(self._context, self._admit, is_server=True)
-        end.on_strange_begin = self._begin
-        end.on_strange_end = self._strangers.leave
+        end.on_handshake_begin = self._begin
+        end.on_handshake_end = self._strangers.leave
         end.done.add_done_callback(lambda done: self._on_handshake(end, done))
         return end
 
     def _begin(self, end: TlsEnd) -> bool:
         now = read_monotonic()
-        if not self._failures.is_heard(end.source, now):
+        if not self._failures.may_connect(end.source, now):
             return False
         self._strangers.enter(end, end.source, now)
         return True
@@ -80,11 +80,11 @@ class Admission:
         error = None if done.cancelled() else done.result()
         if isinstance(error, ssl.SSLError):
             self._audit.note("refused", Visitor(STRANGER, end.place), why=f"no handshake: {error.reason or error}")
-        if error is not None and end.has_heard:
+        if error is not None and end.has_received:
             self._on_failure(end.source)
 
     def _on_failure(self, source: str) -> None:
-        """A peer of this address had us work for nothing."""
+        """Count a failed connection from this address."""
         if self._failures.note(source, read_monotonic()):
             log.warning(
                 "peers at %s failed to connect too often; for a while, few links from there are accepted", source
@@ -116,7 +116,7 @@ class Admission:
             self._on_failure(source)
 
     def _join(self, data: bytes, where: str) -> JoinAnswer:
-        """Raises: RemoteProtocolError; ConfigError and OSError, where keys cannot be kept."""
+        """Raises: RemoteProtocolError; ConfigError and OSError, if keys cannot be saved."""
         question = decode_join(data)
         keys, bound = self._keys, bind(bytes.fromhex(self._keys.fingerprint), question.public_key)
         proof = question.invitation, question.proof, bound, read_wall()

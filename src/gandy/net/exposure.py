@@ -22,7 +22,7 @@ def parse_tcp(url: str) -> Address:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach it. For a host name that needs a lookup: False, since it may change."""
+    """True if only this machine can reach it. False for a host name that needs a lookup: it may change."""
     if host == "localhost":  # RFC 6761, and the router takes it as 127.0.0.1 without asking
         return True
     try:

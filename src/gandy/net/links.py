@@ -1,4 +1,4 @@
-"""Links on asyncio: bytes in at once, bytes out in one write, and the peer at the other end."""
+"""Links on asyncio: bytes in, bytes out, and the peer at the other end. It does not know what the bytes mean."""
 
 import asyncio
 import os
@@ -20,14 +20,14 @@ from gandy.net.open_files import limit_by_files
 if TYPE_CHECKING:
     from gandy.core.links import Link  # it would load the whole foreman into clients
 
-# Bytes that are handled in one go. What follows from them is written then, so that a peer has something to do while we
-# handle the next: in lock-step, three processes are no faster than one.
+# Bytes that are handled at a time. Answers to them are written before the next bytes are handled, so that peers work
+# meanwhile: in lock-step, three processes are no faster than one.
 STEP_BYTES = 16 * 1024
 
-# Links that wait to be taken: a whole crew may come back at the same moment.
+# Connections that wait to be accepted: a whole crew may reconnect at the same moment.
 BACKLOG = 4096
 
-LAST_WORD_PAUSE = 1.0  # seconds that a peer has to read what is sent last
+LAST_MESSAGE_PAUSE = 1.0  # seconds that a peer has to read the last message
 
 _CREDENTIALS = struct.calcsize("3i")  # bytes: process, user, group
 
@@ -38,7 +38,7 @@ STRANGER = "a stranger"  # the name of a peer that showed no key
 class Visitor(NamedTuple):
     """The peer at the other end, for people."""
 
-    name: str  # of the key, or what it is where it has none
+    name: str  # of the key, or what the peer is if it has none
     place: str  # where it comes from
     role: str = ""  # that its key is for
     key: str = ""  # id
@@ -51,7 +51,7 @@ OWNER = Visitor("owner", "this machine")
 
 
 class LinkOwner(Protocol):
-    """What a link belongs to."""
+    """Handles the events of its links."""
 
     def on_link(self, link: "SocketLink") -> None: ...
 
@@ -64,18 +64,18 @@ class SocketLink(asyncio.Protocol):
     """One connection, whichever side opened it."""
 
     _count = 0
-    _life = secrets.token_hex(3)
+    _process_mark = secrets.token_hex(3)
 
     def __init__(self, owner: LinkOwner, role: CrewRole = CrewRole.OWNER, key: Key | None = None) -> None:
-        """`role` and `key`: of the peer, where it is the one that connected."""
+        """`role` and `key`: of the peer, if it is the one that connected."""
         SocketLink._count += 1
         self.role = role
         self.key = key
-        self.name = f"link{SocketLink._count}-{SocketLink._life}"  # new in each process: plain peers are known by it
+        self.name = f"link{SocketLink._count}-{SocketLink._process_mark}"  # unique: plain peers are known by it
         self._owner = owner
         self._transport: asyncio.Transport | None = None
         self._place = "nowhere"  # until there is a peer
-        self.source = ""  # that its peer is counted for
+        self.source = ""  # what its peer is counted as
         self.peer_pid: int | None = None  # the process at the other end of a unix socket, if the kernel says
         self.link: Link | None = None  # what a foreman knows of it
 
@@ -83,7 +83,7 @@ class SocketLink(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._place = format_place(transport)
         self.source = get_source(transport)
-        self._transport.set_write_buffer_limits(0)  # what we write goes out now, and not at the end of the turn
+        self._transport.set_write_buffer_limits(0)  # what is written goes out now, not at the end of the turn
         sock = transport.get_extra_info("socket")
         found = _ask_kernel(sock)
         self.peer_pid = None if found is None else found[0] or None
@@ -123,11 +123,11 @@ class SocketLink(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
-    def dismiss(self, last_word: bytes) -> None:
-        """Close it behind a last word, which the peer cannot put off by reading nothing."""
-        self.write(last_word)
+    def dismiss(self, last_message: bytes) -> None:
+        """Close it behind a last message, soon even if the peer reads nothing."""
+        self.write(last_message)
         self.close()
-        asyncio.get_running_loop().call_later(LAST_WORD_PAUSE, self.abort)
+        asyncio.get_running_loop().call_later(LAST_MESSAGE_PAUSE, self.abort)
 
     def abort(self) -> None:
         if self._transport is not None:
@@ -148,12 +148,12 @@ class SocketLink(asyncio.Protocol):
 
     @property
     def is_foreign(self) -> bool:
-        """Whether another user is at the other end of a unix socket."""
+        """True if another user is at the other end of a unix socket."""
         return self._transport is not None and is_foreign(self._transport.get_extra_info("socket"))
 
 
 def get_port(link: "Link") -> SocketLink:
-    """What carries a foreman's link, where it is one on a socket, as all are beside those of tests."""
+    """The socket of a foreman's link. Only links of tests have none."""
     assert isinstance(link.port, SocketLink)
     return link.port
 
@@ -168,13 +168,13 @@ def format_place(transport: asyncio.BaseTransport) -> str:
 
 
 def get_source(transport: asyncio.BaseTransport) -> str:
-    """What a peer is counted for: its address, or this machine."""
+    """What a peer is counted as: its address, or this machine."""
     name = transport.get_extra_info("peername")
     return find_source(name[0]) if isinstance(name, tuple) else "this machine"
 
 
 def is_foreign(sock: socket.socket | None) -> bool:
-    """Whether another user is at the other end of a unix socket. Root is none: nothing is hidden from it."""
+    """True if another user is at the other end of a unix socket. Root is not foreign: nothing is hidden from it."""
     found = _ask_kernel(sock)
     return found is not None and found[1] not in (0, os.geteuid())
 
@@ -188,14 +188,14 @@ def _ask_kernel(sock: socket.socket | None) -> tuple[int, int] | None:
 
 
 async def listen(address: Address, make_link: Callable[[], asyncio.Protocol]) -> asyncio.Server:
-    """Take links at this address. A unix socket is for this user only.
+    """Accept links at this address. A unix socket is for this user only.
 
     Raises: ConfigError.
     """
     if address.scheme == "ensemble":
         raise ConfigError(f"{address} is not an address to listen at; write unix:PATH or tcp://HOST:PORT")
     loop = asyncio.get_running_loop()
-    backlog = limit_by_files(BACKLOG)  # all of them may be taken at once
+    backlog = limit_by_files(BACKLOG)  # all of them may be accepted at once
     try:
         if address.scheme == "unix":
             return await _listen_unix(loop, address.host, make_link, backlog)

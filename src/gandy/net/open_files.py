@@ -10,13 +10,13 @@ _before: list[tuple[int, int]] = []  # the limits of this process, from before t
 
 
 def limit_by_files(most: int) -> int:
-    """So many, or fewer where that would leave no files for anything else."""
+    """`most`, or fewer if that would leave no files for anything else."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return most if soft == resource.RLIM_INFINITY else max(1, min(most, soft // FILES_SHARE))
 
 
 def allow_many_files() -> None:
-    """As many as this process may have: a shell allows 1,024 unless a program asks for more."""
+    """Raise the limit as far as allowed: a shell allows 1,024 unless a program asks for more."""
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     soft, hard = limits
     if soft != hard and not _before:
@@ -26,5 +26,5 @@ def allow_many_files() -> None:
 
 
 def find_limits_of_tasks() -> tuple[int, int] | None:
-    """What the user had, where it was raised: many programs slow down or break with a million files."""
+    """The user's own limits, if they were raised: many programs slow down or break with a million files."""
     return _before[0] if _before else None

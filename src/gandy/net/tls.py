@@ -68,14 +68,14 @@ class TlsEnd(asyncio.Protocol):
         self._below: asyncio.Transport | None = None
         self._above: asyncio.Protocol | None = None
         self.place = ""  # where the other end is, for logs
-        self.source = ""  # that it is counted for
-        self.has_heard = False  # the other end has sent something, and we worked on it
+        self.source = ""  # what it is counted as
+        self.has_received = False  # the other end has sent something, which cost time
         self._is_aborted = False
         self._error: Exception | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.done: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
-        self.on_strange_begin: Callable[[TlsEnd], bool] = lambda _end: True  # whether to serve it at all
-        self.on_strange_end: Callable[[TlsEnd], None] = lambda _end: None  # it is not a stranger any more, or is gone
+        self.on_handshake_begin: Callable[[TlsEnd], bool] = lambda _end: True  # False: it is not served
+        self.on_handshake_end: Callable[[TlsEnd], None] = lambda _end: None  # however it ended
 
     # What asyncio calls
 
@@ -83,7 +83,7 @@ class TlsEnd(asyncio.Protocol):
         self._below = cast("asyncio.Transport", transport)
         self.place = format_place(transport)
         self.source = get_source(transport)
-        if self._is_aborted or not self.on_strange_begin(self):
+        if self._is_aborted or not self.on_handshake_begin(self):
             self._below.abort()
             return
         self._timer = asyncio.get_running_loop().call_later(HANDSHAKE_SECONDS, self._give_up)
@@ -91,7 +91,7 @@ class TlsEnd(asyncio.Protocol):
         self._flush()
 
     def data_received(self, data: bytes) -> None:
-        self.has_heard = True
+        self.has_received = True
         try:
             self._session.receive(data)
         except (ssl.SSLError, ConnectionError) as error:
@@ -105,7 +105,7 @@ class TlsEnd(asyncio.Protocol):
             self._read(self._above)
 
     def eof_received(self) -> None:
-        return None  # and the transport is closed
+        return None  # so the transport is closed
 
     def connection_lost(self, exc: Exception | None) -> None:
         error = self._error or exc
@@ -133,17 +133,17 @@ class TlsEnd(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-            self.on_strange_end(self)
+            self.on_handshake_end(self)
         if not self.done.done():
             self.done.set_result(error)
 
     def _give_up(self) -> None:
         self._timer = None
-        self.on_strange_end(self)
+        self.on_handshake_end(self)
         self._fail(TimeoutError("the handshake took too long"))
 
     def _fail(self, error: Exception) -> None:
-        """There may be an alert to send."""
+        """Close the link; an alert may have to be sent first."""
         self._error = error
         if self._below is not None:
             self._flush()

@@ -83,9 +83,9 @@ def test_an_address_that_fails_too_often_is_not_heard_for_a_while() -> None:
     told = [failures.note("a", 0.0) for _ in range(MAX_FAILURES + 50)]
     assert told.count(True) == 1
     assert told[MAX_FAILURES - 1]
-    assert not failures.is_heard("a", 0.0)
-    assert failures.is_heard("b", 0.0)
-    assert failures.is_heard("a", 1.5 / FORGIVEN)
+    assert not failures.may_connect("a", 0.0)
+    assert failures.may_connect("b", 0.0)
+    assert failures.may_connect("a", 1.5 / FORGIVEN)
 
 
 def test_few_failures_are_forgiven() -> None:
@@ -99,7 +99,7 @@ def test_failures_of_so_many_addresses_are_counted() -> None:
         failures.note("first", 0.0)
     for number in range(MAX_COUNTED_SOURCES):
         failures.note(str(number), 0.0)
-    assert failures.is_heard("first", 0.0)
+    assert failures.may_connect("first", 0.0)
 
 
 @pytest.mark.parametrize(
