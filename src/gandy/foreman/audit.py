@@ -1,4 +1,4 @@
-"""The audit: which peer came, was refused, submitted, cancelled or changed keys, and from where. JSON, one per line.
+"""The audit: which peer connected, was refused, submitted, cancelled or changed keys, and from where. As JSON lines.
 
 It never holds a secret, a shell line or a value of an environment. Of a flood of refusals it holds the number.
 """
@@ -17,14 +17,14 @@ from gandy.net.links import Visitor
 log = logging.getLogger("gandy.foreman")
 
 NAME: Final = "audit.jsonl"
-OLD: Final = ".1"  # behind the name, for the one before
+OLD: Final = ".1"  # behind the name of the file before this one
 PERIOD: Final = 10.0  # seconds
 
 SEVERAL: Final = Visitor("several", "several places")
 
 
 class Audit:
-    """One for each foreman. `note` takes a verb, and details by the names that people see."""
+    """A file in the foreman's home. `note` takes a verb, and details by the names that people see."""
 
     def __init__(self, home: str, max_bytes: int = MAX_AUDIT_BYTES) -> None:
         self._path = Path(home) / NAME
@@ -64,7 +64,7 @@ class Audit:
             size = os.fstat(self._file).st_size
             self._is_torn = size > 0 and os.pread(self._file, 1, size - 1) != b"\n"  # by a crash
         if self._is_torn:
-            line = b"\n" + line  # so that it does not spoil this one
+            line = b"\n" + line  # so that the torn line does not spoil this one
         self._is_torn = True
         self._is_torn = os.write(self._file, line) < len(line)
 

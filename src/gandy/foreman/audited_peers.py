@@ -1,4 +1,4 @@
-"""What peers do, in the audit and the log."""
+"""Writes what peers do into the audit and the log."""
 
 import logging
 
@@ -14,7 +14,7 @@ log = logging.getLogger("gandy.foreman")
 
 
 class AuditedPeers(PeerLog):
-    """One for each foreman."""
+    """The `PeerLog` of a foreman with sockets."""
 
     def __init__(self, audit: Audit) -> None:
         self._audit = audit

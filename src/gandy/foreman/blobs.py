@@ -1,4 +1,4 @@
-"""Large arguments of calls, one file each: clients put them here in pieces, workers read them in pieces."""
+"""Large arguments of function tasks, one file each: clients write them in pieces, workers read them in pieces."""
 
 import os
 import re
@@ -19,16 +19,16 @@ PART_SECONDS: Final = 3_600.0  # for the next piece; then its client is gone
 
 
 class Blobs:
-    """A folder of them. A peer that knows a name may read it; names are too long to guess.
+    """A folder of such files. A peer that knows a name may read the file; names are too long to guess.
 
-    Until its last piece has come, it has another name, which no worker can read. What fails is removed at once.
+    Until its last piece has come, a file has another name, which no worker can read. What fails is removed at once.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def put(self, name: str, offset: int, data: bytes, is_last: bool) -> None:
-        """The next piece; the first one begins anew. All of it is on disk after the last.
+        """Write the next piece; the first one begins a new file. After the last one, all of it is on disk.
 
         Raises: Refusal, StoreError.
         """
@@ -46,16 +46,16 @@ class Blobs:
             raise Refusal("refused", "the pieces before this one are not there: begin with the first") from None
         except OSError as error:
             part.unlink(missing_ok=True)
-            text = f"{self._folder}: there is no place for arguments of a call: {error.strerror}"
+            text = f"{self._folder}: there is no place for arguments of a task: {error.strerror}"
             raise StoreError(text, retryable=True) from None
 
     def read(self, name: str, offset: int, limit: int) -> bytes:
-        """A piece; nothing behind the end. Raises: Refusal."""
+        """Read a piece; behind the end, it is empty. Raises: Refusal."""
         path = self._find(name)
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             try:
-                os.utime(descriptor)  # it is still needed
+                os.utime(descriptor)  # so that it is not dropped
                 return os.pread(descriptor, min(max(0, limit), MAX_READ_BYTES), max(0, offset))
             finally:
                 os.close(descriptor)
@@ -81,7 +81,7 @@ class Blobs:
 
 
 def _put_piece(part: Path, offset: int, data: bytes, is_last: bool) -> None:
-    """Raises: FileNotFoundError: what belongs before it is not there; OSError."""
+    """Raises: FileNotFoundError, if the pieces before it are not there; OSError."""
     flags = os.O_WRONLY | os.O_CLOEXEC
     descriptor = os.open(part, flags if offset else flags | os.O_CREAT | os.O_TRUNC, 0o600)
     try:

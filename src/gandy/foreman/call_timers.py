@@ -1,6 +1,6 @@
-"""The timers of calls: slots that tasks are asked to leave, calls that wait too long. Decides nothing.
+"""The timers of calls: slots that tasks are asked to leave, calls that wait too long. It decides nothing.
 
-Their time is the loop's, which is the clock of `ForemanClock.now`.
+Timers run by the time of the loop, which is that of `ForemanClock.now`.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ class ClosableDoor(AttachedDoor, Protocol):
 
 
 class CallTimers:
-    """One for each foreman."""
+    """Also has the doors: their steps begin and end here."""
 
     def __init__(self, foreman: Foreman) -> None:
         self._foreman = foreman
@@ -46,17 +46,17 @@ class CallTimers:
         self._foreman.switchboard.output.doors.append(door)
 
     def begin(self) -> Monotonic:
-        """A step of a door begins: the time of what comes now."""
+        """Begin a step of a door. Returns the time of the step."""
         now = self.switchboard.now = read_monotonic()
         return now
 
     def flush(self) -> None:
-        """A step of a door ends."""
+        """End a step of a door."""
         self._foreman.switchboard.output.flush(read_monotonic())
         self.arm()
 
     def arm(self) -> None:
-        """See to it that calls that wait get slots in time."""
+        """Start the timer by which calls that wait get slots, if any wait."""
         if self._sharing is None and self.switchboard.dispatcher.needs_ticks and not self._is_closed:
             self._sharing = self._loop.call_later(PATIENCE, self._share)
 

@@ -21,7 +21,7 @@ BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 class ForemanClock:
-    """One for each foreman. Without an ensemble it knows no shared time."""
+    """Measures offsets for the reactor. Without an ensemble it knows no shared time."""
 
     def __init__(self, reactor: Reactor) -> None:
         self._reactor = reactor
@@ -36,18 +36,18 @@ class ForemanClock:
             await asyncio.to_thread(self._band.close)
 
     def now(self) -> Monotonic:
-        """When an event happens, for the reactor, which learns with it what the wall clock shows."""
+        """The time of an event. Updates the reactor's offset of the wall clock."""
         now = read_monotonic()
         ahead = self._reactor.clocks.wall_ahead = _measure_wall_ahead(now)
         self._ages.note(ahead, now)
         return now
 
     def note_last_stamp(self, wall: Wall) -> None:
-        """The last time of day that an earlier foreman kept."""
+        """Note the last time of day that an earlier foreman kept."""
         self._ages.note_last_stamp(wall, read_monotonic())
 
     def find_oldest(self, seconds: float) -> Wall:
-        """The time of day before which everything is older than so many seconds. No step makes anything older."""
+        """The time of day before which everything is older than so many seconds. A step makes nothing older."""
         return self._ages.find_oldest(seconds, self.now())
 
     def get_shared_ahead(self) -> float:
@@ -60,7 +60,7 @@ class ForemanClock:
         raise Refusal("no_clock", "the foreman does not know the shared time yet", retryable=True)
 
     def find_shared_ahead(self) -> float | None:
-        """The same; None where it is not known."""
+        """The same; None if it is not known."""
         try:
             if self._band is None or not self._band.is_synced:
                 return None
@@ -74,7 +74,7 @@ def _measure_wall_ahead(now: Monotonic) -> float:
 
 
 def read_boot() -> str:
-    """For how long the monotonic clock means the same, also to the next foreman; "" is unknown."""
+    """The boot id: until it changes, monotonic times mean the same, even to the next foreman. "" if unknown."""
     try:
         return BOOT_ID.read_text().strip()
     except OSError:  # not Linux

@@ -1,4 +1,4 @@
-"""Commits what was decided, in groups, and only then has it done. A store with a problem gets no new work."""
+"""Commits what was decided, in groups, and performs it only then. A store with a problem gets no new work."""
 
 import asyncio
 import logging
@@ -25,10 +25,10 @@ STORE_RETRY: Final = 1.0  # seconds between tries of a commit that failed, and b
 
 
 class CommitListener(Protocol):
-    """What hears of commits."""
+    """What is called about commits."""
 
     def on_commit(self, batch: Batch) -> None:
-        """The store has this, and it is done."""
+        """The store has this batch, and its sends are performed."""
         ...
 
     def on_withdrawal(self, new: Withdrawal) -> None:
@@ -52,7 +52,7 @@ class _Waiter:
 
 
 class Committer:
-    """One for each foreman. `run` and `mend` are its two loops."""
+    """The only part that writes to the store. `run` and `mend` are its two loops."""
 
     listener: CommitListener
 
@@ -69,18 +69,18 @@ class Committer:
         self._work.set()
 
     def decide(self, effects: list[Effect]) -> None:
-        """Take what the reactor decided; it is done as soon as the store knows."""
+        """Take what the reactor decided; it is performed as soon as the store has it."""
         self._foreman.batch.add(effects)
         self.wake()
 
     async def commit(self, effects: list[Effect]) -> None:
-        """Take what the reactor decided, and wait until the store knows it, and everything before."""
+        """Take what the reactor decided, and wait until the store has it and everything before. Raises: StoreError."""
         waiter = _Waiter()
         self.decide([*effects, Reply(waiter, None)])
         await waiter.done
 
     async def run(self, after: Callable[[], Any]) -> None:
-        """Everything that was decided since the last group was written is the next group. `after` follows each."""
+        """Commit groups: each is everything that was decided since the one before. `after` is called after each."""
         next_commit = LONG_AGO
         while True:
             await self._work.wait()
@@ -96,7 +96,7 @@ class Committer:
             after()
 
     async def mend(self) -> None:
-        """After trouble: see whether new work can be taken again."""
+        """After trouble with the store, find out when it accepts new work again."""
         while True:
             await self._has_trouble.wait()
             await asyncio.sleep(STORE_RETRY)
@@ -114,7 +114,7 @@ class Committer:
                 self.wake()
 
     async def _commit(self, batch: Batch) -> frozenset[AttemptKey]:
-        """Until the store has it, or what is left of it without new work."""
+        """Try until the store has the batch, or what is left of it without new work."""
         while batch.records:
             try:
                 lost = await self.store.commit(batch.records)
@@ -136,7 +136,7 @@ class Committer:
         self._has_trouble.set()
 
     def _withdraw(self, batch: Batch, error: StoreError) -> bool:
-        """Take no new work, and refuse it to its clients. False if there is none in the batch."""
+        """Take new work out of a batch, and refuse it to its clients. False if there is none."""
         new = self._foreman.on_commit_failed(batch, self._clock.now())
         self.listener.on_withdrawal(new)
         for reply in new.replies:
@@ -144,7 +144,7 @@ class Committer:
         return bool(new)
 
     def _put_off(self, batch: Batch, error: StoreError) -> None:
-        """What was decided stays decided, but its clients need not wait for the store."""
+        """Refuse the replies of a batch that must wait for the store. What was decided stays decided."""
         waiting = [send for send in batch.sends if isinstance(send, Reply)]
         batch.sends = [send for send in batch.sends if not isinstance(send, Reply)]
         for reply in waiting:

@@ -16,7 +16,7 @@ LONGEST_PAUSE: Final = 1.0
 
 
 class DeadWorkers:
-    """Looks after workers whose link ended. Links end before their process does."""
+    """Watches the processes of workers whose link ended: a link ends before its process does."""
 
     def __init__(self, reactor: Reactor, clock: ForemanClock, committer: Committer) -> None:
         self._reactor = reactor
@@ -24,7 +24,7 @@ class DeadWorkers:
         self._committer = committer
 
     def watch(self, worker: str, pid: int, pause: float = FIRST_PAUSE) -> None:
-        """Until the process is gone, or the worker is here again or forgotten."""
+        """Look until the process is gone, or the worker is here again or forgotten."""
         found = self._reactor.workers.find(worker)
         if found is None or found.connected:
             return

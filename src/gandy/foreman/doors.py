@@ -1,4 +1,4 @@
-"""Where a foreman listens beside its unix socket, and what a further door must be able to do."""
+"""Where a foreman listens besides its unix socket, and what a further door must be able to do."""
 
 from typing import Final, NamedTuple, Protocol
 
@@ -9,14 +9,14 @@ class OpenDoor(NamedTuple):
     """A door that is open, as it is shown to people."""
 
     name: str
-    audience: str | None = None  # who can reach it, where it is without keys
+    audience: str | None = None  # from where it can be reached, if it is without keys
 
 
 class DoorOpening(Protocol):
     """How to open a door for peers that speak another protocol."""
 
     def check(self, insecure: bool) -> None:
-        """Raises: ConfigError, where it may not be opened like this."""
+        """Raises: ConfigError, if it may not be opened like this."""
         ...
 
     async def open(self, server: Server, home: str, insecure: bool) -> OpenDoor:
@@ -25,7 +25,7 @@ class DoorOpening(Protocol):
 
 
 class Doors(NamedTuple):
-    """All doors of one foreman beside its unix socket."""
+    """All doors of one foreman besides its unix socket."""
 
     listen: tuple[str, ...] = ()
     others: tuple[DoorOpening, ...] = ()

@@ -80,14 +80,14 @@ class Subscriptions:
 
 
 class Followers:
-    """One for each foreman."""
+    """Watchers get changes of a job, listeners the results of its tasks."""
 
     def __init__(self, committer: Committer, messenger: Messenger) -> None:
         self._committer = committer
         self._messenger = messenger
         self._watchers = Subscriptions()  # of changes
         self._listeners = Subscriptions()  # to results
-        self._stale: set[JobId] = set()  # watched jobs about which there is news
+        self._stale: set[JobId] = set()  # watched jobs that have changed since their last event
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def watch(self, job: JobId, token: Token) -> JobRow | None:
@@ -95,7 +95,7 @@ class Followers:
         # Before the look-up: what is committed while it goes on must not be missed.
         self._watchers.add(job, token)
         row = await self._committer.store.find_job(job)
-        if _is_silent(row):
+        if _has_no_events(row):
             self._watchers.discard(job, token)
         return row
 
@@ -103,14 +103,14 @@ class Followers:
         """The job now; until it is final, its results follow as events, and then one that says there are no more."""
         self._listeners.add(job, token)
         row = await self._committer.store.find_job(job)
-        if _is_silent(row):
+        if _has_no_events(row):
             self._listeners.discard(job, token)
         else:
             await self._send_running(job, token)
         return row
 
     async def _send_running(self, job: JobId, token: Token) -> None:
-        """What has begun already."""
+        """Send which tasks have begun already."""
         after, running = TaskNumber(0), frozenset({TaskState.RUNNING})
         while rows := await self._committer.store.list_tasks(job, running, MAX_PAGE, after):
             after = rows[-1].task
@@ -135,7 +135,7 @@ class Followers:
     # Changes
 
     def _send_changes(self, records: Sequence[Record]) -> None:
-        """An end at once, everything else not more often than people can look."""
+        """Send the end of a job at once, and other changes no more often than people can look."""
         for record in records:
             for job in _jobs_of(record):
                 if job not in self._watchers:
@@ -160,9 +160,9 @@ class Followers:
         if row is None or row.state in FINAL_JOB_STATES:
             self._watchers.forget_job(job)
 
-    def _send(self, job: JobId, news: ask.Answer) -> None:
+    def _send(self, job: JobId, event: ask.Answer) -> None:
         for link, seq in self._watchers[job]:
-            self._messenger.send_event(link, seq, news)
+            self._messenger.send_event(link, seq, event)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -172,17 +172,17 @@ class Followers:
     # Results
 
     def _send_results(self, records: Sequence[Record]) -> None:
-        news: dict[JobId, list[ask.ResultRow]] = {}
+        results: dict[JobId, list[ask.ResultRow]] = {}
         final: list[JobId] = []
         for record in records:
             if isinstance(record, Ended):
                 if record.attempt.job in self._listeners and record.state in FINAL_STATES:
                     attempt = record.attempt
                     row = describe_end(attempt.task, record.state, attempt.attempt, record.ending)
-                    news.setdefault(attempt.job, []).append(row)
+                    results.setdefault(attempt.job, []).append(row)
             elif isinstance(record, JobSet) and record.state in FINAL_JOB_STATES and record.job in self._listeners:
                 final.append(record.job)
-        for job, rows in news.items():
+        for job, rows in results.items():
             for part in split_results(rows):
                 self._send_to_listeners(job, ask.Results(part, is_last=False))
         for job in final:
@@ -206,13 +206,13 @@ class Followers:
             self._messenger.send_event(link, seq, results)
 
 
-def _is_silent(row: JobRow | None) -> bool:
-    """Whether there will be no news of a job."""
+def _has_no_events(row: JobRow | None) -> bool:
+    """True if nothing more will happen to a job."""
     return row is None or row.state in FINAL_JOB_STATES or bool(row.problem)
 
 
 def split_results(rows: Sequence[ask.ResultRow]) -> Iterator[tuple[ask.ResultRow, ...]]:
-    """In parts that fit an event each."""
+    """Split results into parts that fit an event each."""
     begin = size = 0
     for place, row in enumerate(rows):
         weight = len(row.result) + len(row.tail) + CHARACTER_BYTES * len(row.note) + ROW_BYTES

@@ -1,4 +1,4 @@
-"""What tasks are about, lines or pickled arguments, fetched from the store when the tasks are given out."""
+"""Inputs of tasks, lines or pickled arguments: read from the store when the tasks are given out."""
 
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -13,11 +13,11 @@ from gandy.limits import MAX_CACHED_INPUT_BYTES, MAX_NEW_INPUT_BYTES
 from gandy.store.base import Store
 
 CHUNK: Final = 200  # inputs that are read at once; each may have up to a quarter of a megabyte
-ENTRY_BYTES: Final = 64  # that a new input is counted for beside its own, so that empty inputs are bounded too
+ENTRY_BYTES: Final = 64  # that a new input counts for besides its own, so that empty inputs are bounded too
 
 
 class InputCache:
-    """The inputs that are needed now, and their neighbours, which will be next."""
+    """Keeps inputs that will be needed soon: those of new tasks, and the neighbours of what was read."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

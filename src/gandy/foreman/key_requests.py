@@ -1,4 +1,4 @@
-"""Keys, as the owner of a foreman asks for them: listed, made, revoked, and invitations."""
+"""Answers requests of the foreman's owner: to list, make and revoke keys, and to invite peers."""
 
 from gandy.clocks import read_wall
 from gandy.config import Address, parse_address
@@ -20,13 +20,13 @@ KeyRequest = ask.ListKeys | ask.MakeKey | ask.RevokeKey | ask.Invite
 
 
 class KeyRequests:
-    """One for each foreman."""
+    """Changes and saves the keyring, and cuts the links of revoked keys."""
 
     def __init__(self, foreman: Foreman, keys: ForemanKeys, audit: Audit) -> None:
         self._foreman = foreman
         self._keys = keys
         self._audit = audit
-        self.network: list[Address] = []  # where peers come in with their keys
+        self.network: list[Address] = []  # where peers connect with keys
         self.ensemble = ""  # that the foreman is in, for peers that get a key
 
     def answer(self, request: KeyRequest, who: Visitor) -> ask.Answer:

@@ -52,7 +52,7 @@ def make_home(home: str) -> None:
 
 
 def refuse_plain(doors: Doors, insecure: bool) -> None:
-    """No door without keys, also on this machine: its other users are strangers. Raises: ConfigError."""
+    """Refuse doors without keys, even on this machine: its other users are strangers. Raises: ConfigError."""
     for door in doors.others:
         door.check(insecure)
     plain = [each for each in doors.listen if parse_address(each).scheme == "plain"]
@@ -89,7 +89,7 @@ class ForemanProgram:
     async def start(self, doors: Doors = NATIVE_ONLY) -> None:
         """Raises: StoreError, ConfigError."""
         refuse_plain(doors, self.is_insecure)  # before anything is open
-        # One foreman per home, also where two that start at the same moment have different stores.
+        # One foreman per home, even if two that start at the same moment have different stores.
         lock = FileLock(Path(socket_address(self.home).host))
         try:
             await self._open_server()
@@ -142,7 +142,7 @@ class ForemanProgram:
             self._note_door(*await door.open(self.server, self.home, self.is_insecure))
 
     def _note_door(self, name: str, audience: str | None = None) -> None:
-        """It is open; without keys, to this audience."""
+        """Note an open door. `audience`: from where it can be reached, if it is without keys."""
         self.server.standing.listening.append(name)
         if audience is not None:
             self.server.standing.insecure_doors.append(name)
@@ -173,7 +173,7 @@ class ForemanProgram:
         self._note_door(f"ensemble:{ensemble}", "everyone on the network" if self.is_insecure else None)
 
     async def _listen(self, address: Address) -> None:
-        """On the network: with keys, unless the address says otherwise."""
+        """Listen on the network: with keys, unless the address says otherwise."""
         if address.scheme != "tcp":
             await self._open_door(address)
             return
@@ -184,12 +184,12 @@ class ForemanProgram:
         self.server.requests.key_requests.network.append(address)
 
     async def _open_door(self, address: Address) -> None:
-        """Without keys. A unix socket needs none: the kernel says which user connects."""
+        """Listen without keys. A unix socket needs none: the kernel says which user connects."""
         await self.server.listen(address)
         self._note_door(str(address), None if address.scheme == "unix" else describe_audience(address.host))
 
     def warn(self) -> None:
-        """Loudly, at each start, of every door without keys."""
+        """Log a warning for every door without keys."""
         for each in self._warnings:
             log.warning("%s: every program that reaches it can run commands as you", each)
 

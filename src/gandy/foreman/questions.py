@@ -1,4 +1,4 @@
-"""Questions to workers, beside their tasks. Each has a number, and the worker that was asked repeats it."""
+"""Questions to workers, besides their tasks. Each has a number, which the answer repeats."""
 
 import asyncio
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ ANSWERS: Final = frozenset({PIECE, PIECES, RETRACTED})  # types of messages that
 
 
 class Questions:
-    """Those of one foreman that are under way."""
+    """Questions that wait for their answers."""
 
     def __init__(self, messenger: Messenger) -> None:
         self._messenger = messenger
@@ -22,7 +22,7 @@ class Questions:
         self._waiting: dict[tuple[Link, int], asyncio.Future[bytes | None]] = {}  # by link and number
 
     async def ask(self, questions: Sequence[Question], seconds: float) -> list[bytes | None]:
-        """The payload of each answer; None where there is none in time, or the worker's link breaks."""
+        """The payload of each answer; None if there is none in time, or the worker's link breaks."""
         return await asyncio.gather(*(self._ask(question, seconds) for question in questions))
 
     async def _ask(self, question: Question, seconds: float) -> bytes | None:

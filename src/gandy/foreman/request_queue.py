@@ -40,7 +40,7 @@ Serve = Callable[[OpenRequest], Coroutine[Any, Any, None]]
 
 
 class RequestQueue:
-    """`serve` begins what an answer ends, perhaps long after `serve` itself."""
+    """A request is under way until it is answered, perhaps long after `serve` has ended."""
 
     def __init__(self, link: Link, messenger: Messenger, serve: Serve) -> None:
         self.link = link
@@ -74,7 +74,7 @@ class RequestQueue:
             get_port(self.link).resume_reading()
 
     def cancel(self) -> None:
-        """The link is gone, and no answer is waited for."""
+        """The link is gone, and no answer is wanted."""
         self._waiting.clear()
         for task in self._tasks:
             task.cancel()

@@ -36,7 +36,7 @@ DRAIN_PAUSE: Final = 0.05  # seconds between two looks at whether the last worke
 
 
 class Requests:
-    """One for each foreman. Implements `foreman.committer.CommitListener`."""
+    """Has a queue of requests for each link. Implements `foreman.committer.CommitListener`."""
 
     def __init__(
         self, foreman: Foreman, committer: Committer, clock: ForemanClock, blobs: Blobs, keys: ForemanKeys, audit: Audit
@@ -58,7 +58,7 @@ class Requests:
         committer.listener = self
 
     def on_message(self, link: Link, message: ExtensionReceived) -> None:
-        """A request of a client or a worker, or what a worker answers."""
+        """A request of a client or a worker came, or the answer of a worker."""
         if message.type in ANSWERS:
             self._questions.on_answer(link, message)
         elif message.type in (FETCH, ask.REQUEST):
@@ -135,7 +135,7 @@ class Requests:
             return ask.make_failure("bad_request", str(broken))
 
     async def _perform(self, step: steps.Step, request: OpenRequest) -> Any:
-        """What the step gives. Raises: Refusal, StoreError."""
+        """The result of the step. Raises: Refusal, StoreError."""
         match step:
             case steps.Look(read):
                 return await read(self._committer.store)

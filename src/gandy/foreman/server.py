@@ -39,7 +39,7 @@ GREETING_PAUSE: Final = 0.5  # seconds until a worker that waits for the foreman
 
 
 class Server:
-    """One foreman, which takes up what its store knows. `start` it, let it run, `stop` it."""
+    """One foreman, which takes up what is in its store. `start` it, let it run, `stop` it."""
 
     def __init__(
         self,
@@ -85,12 +85,12 @@ class Server:
             loop.add_done_callback(on_end)
 
     async def listen(self, address: Address, owner: LinkOwner | None = None) -> None:
-        """`owner`: of the links, where it is not this server but a door to it. Raises: ConfigError."""
+        """`owner`: of the links, if it is not this server but a door to it. Raises: ConfigError."""
         role = CrewRole.OWNER if address.scheme == "unix" else CrewRole.ANYBODY
         await self.serve(address, lambda: SocketLink(owner or self, role))
 
     async def serve(self, address: Address, make: Callable[[], asyncio.Protocol]) -> None:
-        """Make links of what connects at this address. Raises: ConfigError."""
+        """Listen at this address; `make` makes the protocol of each connection. Raises: ConfigError."""
         self._listeners.append(await listen(address, make))
 
     async def stop(self) -> None:
@@ -108,7 +108,7 @@ class Server:
         await asyncio.sleep(0)
 
     def on_link(self, port: SocketLink, side: Side | None = None) -> None:
-        """`side`: the conversation, where it is not that of the native wire."""
+        """`side`: the conversation, if it is not that of the native wire."""
         if port.is_foreign:
             self.peer_log.on_foreign_user(port.peer)
             port.abort()
@@ -118,7 +118,7 @@ class Server:
 
     def on_data(self, port: SocketLink, data: bytes) -> None:
         link = port.link
-        if link is None:  # of another user, which is about to be gone
+        if link is None:  # of another user: it is being aborted
             return
         self.foreman.on_data(link, data, self.clock.now())
         while link.inbox:

@@ -19,7 +19,7 @@ SHORTEST_SLEEP: Final = 0.01
 
 
 class JobTimers:
-    """One for each foreman. `run` is its loop; `look_soon` follows each decision."""
+    """`run` is its loop; `look_soon` is called after each decision."""
 
     def __init__(self, foreman: Foreman, clock: ForemanClock, committer: Committer, requests: Requests) -> None:
         self._foreman = foreman
@@ -30,7 +30,7 @@ class JobTimers:
         self._looks_at = NEVER
 
     async def run(self) -> None:
-        """Once in a while: all that is due."""
+        """Do all that is due, at least once a second."""
         while True:
             deadline = self._foreman.reactor.next_deadline()
             wait = LONGEST_SLEEP if deadline is None else deadline - read_monotonic()
@@ -40,7 +40,7 @@ class JobTimers:
             self._foreman.liveness.cut_expired(read_wall())
 
     def look_soon(self) -> None:
-        """Look in time at what is due within a second. The loop, which may sleep, does the rest."""
+        """Set a timer for what is due within a second. `run`, which may sleep, does the rest."""
         now = read_monotonic()
         due = max(now + SOON, self._foreman.reactor.next_moment())
         if due < min(self._looks_at, now + LONGEST_SLEEP):
@@ -61,7 +61,7 @@ class JobTimers:
 
 
 async def drop_old_values(committer: Committer, clock: ForemanClock, blobs: Blobs, seconds: float) -> None:
-    """Values of functions are not kept for ever."""
+    """Drop results and arguments of functions that are older than so many seconds, for ever."""
     while True:
         committer.decide([ResultsDropped(clock.find_oldest(seconds))])
         blobs.drop(seconds, clock.find_oldest)
