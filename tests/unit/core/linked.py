@@ -46,21 +46,21 @@ class Crew:
         port = self.ports[name] = PlayedPort(name)
         return self.foreman.on_link(port, Credentials(role, f"key of {name}", expires), 0.0)
 
-    def say(self, link: Link, message: Message, seq: int = 0, now: float = 1.0) -> None:
+    def send(self, link: Link, message: Message, seq: int = 0, now: float = 1.0) -> None:
         self.foreman.on_data(link, v2.encode(seq, message), now)
         self.foreman.check()
 
     def worker(self, name: str, link: str = "", slots: int = 2, offers: tuple[str, ...] = ("ping",)) -> Link:
         port = self.ports[link or name] = PlayedPort(link or name)
         found = self.foreman.on_link(port, Credentials(key=f"key of {name}"), 0.0)
-        self.say(found, Hello(slots, (), WORKING, About(name, name, slots)))
-        said = calls.encode_announcement(slots, 0, [Offer(offer) for offer in offers])
-        self.foreman.on_data(found, calls.encode(calls.ANNOUNCE, 0, 0, 0, said), 1.0)
+        self.send(found, Hello(slots, (), WORKING, About(name, name, slots)))
+        announcement = calls.encode_announcement(slots, 0, [Offer(offer) for offer in offers])
+        self.foreman.on_data(found, calls.encode(calls.ANNOUNCE, 0, 0, 0, announcement), 1.0)
         self.ports[found.name].take()
         return found
 
     def client(self, name: str, role: CrewRole = CrewRole.CLIENT) -> Link:
         found = self.connect(name, role)
-        self.say(found, Hello(0, (), ASKING))
+        self.send(found, Hello(0, (), ASKING))
         self.ports[name].take()
         return found

@@ -1,4 +1,4 @@
-"""Who may ask what, what each request does, and what is refused: without sockets, on a store in memory."""
+"""What each role may ask, what each request does, and what is refused: without sockets, on a store in memory."""
 
 import pytest
 from msgspec.structs import replace
@@ -40,7 +40,7 @@ def refused(crew: ServedForeman, request: ask.Request, role: CrewRole = CrewRole
 # Who may ask
 
 
-def test_an_observer_changes_nothing_and_its_try_is_noted(crew: ServedForeman) -> None:
+def test_an_observer_changes_nothing_and_its_attempt_is_noted(crew: ServedForeman) -> None:
     submit(crew)
     error = refused(crew, ask.CancelJob(ONE), CrewRole.OBSERVER)
     assert (error.kind, "gandy invite --client" in str(error)) == ("not_allowed", True)
@@ -53,7 +53,7 @@ def test_only_the_owner_has_keys(crew: ServedForeman) -> None:
     assert crew.ask(ask.ListKeys(), crew.connect("owner", CrewRole.OWNER)) == ask.ListKeys()
 
 
-def test_nonsense_is_no_request(crew: ServedForeman) -> None:
+def test_nonsense_is_not_a_request(crew: ServedForeman) -> None:
     with pytest.raises(RemoteProtocolError):
         next(crew.answers.answer(b"nonsense", crew.connect(), 1))
 

@@ -121,7 +121,7 @@ def test_a_call_from_the_queue_is_a_use() -> None:
     assert (a.take(), b.take()) == ([], [3])
 
 
-# Those who wait
+# Calls that wait
 
 
 def test_calls_wait_first_in_first_out() -> None:
@@ -209,7 +209,7 @@ def test_a_cast_that_finds_no_place_is_dropped() -> None:
     assert (worker.take(), crew.board.waiting.count) == ([1], 0)
 
 
-def test_a_client_that_still_sends_a_cast_hears_that_it_was_refused() -> None:
+def test_a_client_that_still_sends_a_cast_gets_its_refusal() -> None:
     _, client, worker = a_full_crew(waiting=1, max_queued=1)
     client.cast(2, flags=MORE)
     client.cast(3, "nonsense", flags=MORE)
@@ -252,7 +252,7 @@ def test_an_expired_call_is_not_drained_to_a_worker() -> None:
     assert client.results() == [(0, DONE), (1, EXPIRED)]
 
 
-def test_an_expired_call_is_told_in_time() -> None:
+def test_an_expired_call_is_refused_in_time() -> None:
     crew, client, worker = a_full_crew()
     client.call(1, age_ms=1_000)
     client.call(2, age_ms=3_000)
@@ -648,7 +648,7 @@ def test_room_that_no_call_waits_for_is_found_by_the_next_one() -> None:
     assert worker.take() == [2]
 
 
-def test_room_on_a_link_that_is_not_a_workers_is_nobodys() -> None:
+def test_a_link_that_is_not_a_workers_has_no_room() -> None:
     crew, _, _ = a_full_crew(waiting=1)
     crew.board.dispatcher.drain(crew.board.add_peer(), 1.0)
     assert crew.board.waiting.count == 1
@@ -704,19 +704,19 @@ def test_slots_go_back_to_jobs_when_no_call_needs_them() -> None:
 def test_jobs_know_what_calls_have_of_their_slots() -> None:
     crew = Crew()
     client, worker = crew.client(), crew.worker(slots=3, reserved=1)
-    told = []
+    lent = []
     for seq in range(3):
         client.call(seq)
-        told.append(worker.account.slots.lent)
+        lent.append(worker.account.slots.lent)
     worker.take()
     worker.end(0)
-    told.append(worker.account.slots.lent)
+    lent.append(worker.account.slots.lent)
     worker.reserved = 0
     worker.announce("ping")
-    told.append(worker.account.slots.lent)
+    lent.append(worker.account.slots.lent)
     worker.cut()
-    told.append(worker.account.slots.lent)
-    assert told == [0, 1, 2, 1, 2, 0]
+    lent.append(worker.account.slots.lent)
+    assert lent == [0, 1, 2, 1, 2, 0]
 
 
 def test_an_old_link_that_ends_late_changes_nothing() -> None:
@@ -935,11 +935,11 @@ def test_calls_with_a_time_take_turns_and_prefer_free_slots() -> None:
     assert (one.take(), other.take()) == ([2], [3])
 
 
-def test_where_no_worker_knows_the_time_a_call_with_a_time_is_refused_at_once() -> None:
+def test_if_no_worker_knows_the_time_a_timed_call_is_refused_at_once() -> None:
     crew = Crew()
     client, worker = crew.client(), crew.worker()
     client.call(1, at=AT)
-    client.call(2, flags=calls.CAST | calls.MORE, at=AT)  # a client that still sends a cast hears of its end
+    client.call(2, flags=calls.CAST | calls.MORE, at=AT)  # a client that still sends a cast must know of its end
     assert client.results() == [(1, NO_CLOCK), (2, NO_CLOCK)]
     client.call(3, "unknown", at=AT)
     assert client.results() == [(3, UNKNOWN)]

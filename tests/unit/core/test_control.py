@@ -73,7 +73,7 @@ def test_a_killed_task_is_not_lost_a_second_time_with_its_worker() -> None:
 
 
 def test_what_is_cancelled_before_it_went_out_holds_no_slot() -> None:
-    """Its worker has never heard of it, and will not say that it is over."""
+    """Its worker does not know it, and will not report its end."""
     played = Played(a_worker())
     played.reactor.control.submit(a_spec(2), 0.0)
     played.seen(played.reactor.control.cancel(ONE, [TaskNumber(1)], 1.0))

@@ -152,7 +152,7 @@ def test_slots_are_filled_while_what_was_there_before_is_in_the_way() -> None:
 def test_what_fills_slots_is_not_filled_beside() -> None:
     crew = a_crew_behind_a_slow_task()
     crew.end(key(39), took(0.01), now=1.4)
-    assert given(crew.end(key(2), took(2.0), now=2.0)) == {}, "40 takes long, too, and would be waited for with others"
+    assert given(crew.end(key(2), took(2.0), now=2.0)) == {}, "40 takes long, too, and more would run beside it"
     assert given(crew.seen(crew.reactor.on_time(3.0))) == {}
     assert given(crew.end(key(40), took(2.0), now=3.4)) == {"w": [key(job=2)]}
 
@@ -218,7 +218,7 @@ def test_what_fills_slots_that_calls_have_for_a_moment_is_as_short() -> None:
     assert given(crew.end(key(2), took(2.0), now=2.0)) == {}
     crew.reactor.jobs.find(JobId(1)).pace = 0.01  # type: ignore[union-attr]
     assert given(crew.end(key(40), took(0.01), now=2.005)) == {}
-    assert crew.reactor.next_moment() == pytest.approx(2.025), "calls do not say that they are over"
+    assert crew.reactor.next_moment() == pytest.approx(2.025), "no event says that calls have ended"
     assert given(crew.seen(crew.reactor.on_time(2.05))) == {"w": [key(41)]}, "they may take as long again"
     crew.end(key(41), took(0.01), now=2.06)
     lend(crew, 0)
@@ -228,7 +228,7 @@ def test_what_fills_slots_that_calls_have_for_a_moment_is_as_short() -> None:
 # Workers that are slower than was thought
 
 
-def test_what_waits_behind_a_slow_task_is_had_back_when_another_job_waits() -> None:
+def test_what_waits_behind_a_slow_task_is_recalled_when_another_job_waits() -> None:
     crew = a_busy_crew(0.1, an_eager_worker(ahead=100))
     assert recalled(crew.seen(crew.reactor.on_time(1.6))) == {}, "there is nothing that could begin instead"
     crew.submit(a_spec(1, priority=9), now=1.7)
@@ -239,7 +239,7 @@ def test_what_waits_behind_a_slow_task_is_had_back_when_another_job_waits() -> N
     assert given(crew.end(key(oldest(crew)), took(1.5), now=2.5))["w"][0] == key(job=2)
 
 
-def test_what_should_have_begun_by_now_is_had_back_for_a_job_of_higher_rank() -> None:
+def test_what_should_have_begun_by_now_is_recalled_for_a_job_of_higher_rank() -> None:
     """Though the worker ends a task now and then, so that it is not stalled."""
     crew = a_busy_crew(0.1, an_eager_worker(ahead=100))
     crew.submit(a_spec(1, priority=9), now=1.1)
@@ -286,7 +286,7 @@ def test_a_worker_that_ends_nothing_gets_nothing_to_wait() -> None:
     assert given(crew.seen(crew.reactor.on_time(1.0))) == {}
 
 
-def test_what_is_too_much_by_the_pace_as_it_is_now_is_had_back() -> None:
+def test_what_is_too_much_by_the_pace_as_it_is_now_is_recalled() -> None:
     crew = a_busy_crew(0.001, an_eager_worker(ahead=1_000))
     assert crew.counts().assigned == 500
     wanted: set[object] = set()

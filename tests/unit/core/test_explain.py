@@ -123,7 +123,7 @@ def test_a_pause() -> None:
     assert explain(reactor, job) == "The next task failed before and is tried again in 30 s."
 
 
-def test_every_cause_has_words() -> None:
+def test_every_cause_has_a_text() -> None:
     assert set(CAUSES) == set(Cause)
 
 
@@ -143,11 +143,11 @@ def test_every_cause_has_words() -> None:
         (Ending(cause=Cause.RAISED, note="ValueError: no"), "raised an exception (ValueError: no)"),
     ],
 )
-def test_every_ending_has_words(ending: Ending, text: str) -> None:
+def test_every_ending_has_a_text(ending: Ending, text: str) -> None:
     assert describe_ending(ending) == text
 
 
-def test_the_last_words_stand_under_a_failure() -> None:
+def test_the_end_of_the_error_output_stands_under_a_failure() -> None:
     failed = Ending(cause=Cause.EXIT, exit_code=1, tail=b"oh\xff no\n")
     rows = [
         TaskRow(ONE, TaskState.FAILED, 2, "w", ending=failed),

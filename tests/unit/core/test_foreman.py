@@ -1,4 +1,4 @@
-"""A whole foreman without I/O: which links there are, who may call, who is silent, and what is written where."""
+"""A whole foreman without I/O: its links, which of them may call, and what is written to each."""
 
 import pytest
 from tests.ports import PlayedPort
@@ -17,22 +17,22 @@ from gandy.wire.messages import Extended
 
 
 class Gate:
-    """A door that has so many things to say, and notes what it is told."""
+    """A door with `left` messages to send, which notes how it is called."""
 
     def __init__(self) -> None:
         self.left = 0
-        self.told: list[tuple[object, ...]] = []
+        self.calls: list[tuple[object, ...]] = []
 
     def send(self, now: float) -> bool:
         had, self.left = self.left, max(0, self.left - 1)
-        self.told.append(("send", had, now))
+        self.calls.append(("send", had, now))
         return bool(had)
 
     def on_time(self, now: float) -> None:
-        self.told.append(("time", now))
+        self.calls.append(("time", now))
 
     def dismiss(self, worker: str, immediate: bool, now: float) -> None:
-        self.told.append(("dismiss", worker, immediate, now))
+        self.calls.append(("dismiss", worker, immediate, now))
 
 
 def a_call(seq: int) -> bytes:
@@ -53,7 +53,7 @@ def test_a_call_goes_from_a_client_to_a_worker_and_back() -> None:
     assert worker.peer.worker.last_heard == 3.0
 
 
-def test_calls_and_other_words_may_come_in_one_read() -> None:
+def test_calls_and_other_messages_may_come_in_one_read() -> None:
     crew = Crew()
     crew.worker("w")
     client = crew.client("c")
@@ -73,7 +73,7 @@ def test_calls_and_other_words_may_come_in_one_read() -> None:
         (CrewRole.OBSERVER, False),
     ],
 )
-def test_the_short_way_of_calls_is_for_those_who_may_call(role: CrewRole, may_call: bool) -> None:
+def test_the_short_way_of_calls_is_for_roles_that_may_call(role: CrewRole, may_call: bool) -> None:
     link = Crew().connect("peer", role)
     assert link.framing is not None
     assert (link.framing.take_plain_calls is not None) == may_call
@@ -117,18 +117,18 @@ def test_nothing_is_sent_to_a_link_that_is_gone() -> None:
     assert crew.ports["c"].take() == b""
 
 
-def test_doors_are_heard_until_they_have_nothing_to_say() -> None:
+def test_doors_send_until_they_have_nothing_to_send() -> None:
     crew, gate = Crew(), Gate()
     crew.foreman.switchboard.output.doors.append(gate)
     gate.left = 2
     crew.foreman.on_call_time(5.0)
-    assert gate.told == [("time", 5.0), ("send", 2, 5.0), ("send", 1, 5.0), ("send", 0, 5.0)]
-    gate.told.clear()
+    assert gate.calls == [("time", 5.0), ("send", 2, 5.0), ("send", 1, 5.0), ("send", 0, 5.0)]
+    gate.calls.clear()
     crew.foreman.batch.add(crew.foreman.reactor.on_hello(WorkerInfo("far", "far", 1), (), 6.0))
     crew.foreman.batch.add(crew.foreman.reactor.drain("far", immediate=True))
     for send in crew.foreman.take_batch(6.0).sends:
         crew.foreman.perform(send, {}, 6.0)
-    assert ("dismiss", "far", True, 6.0) in gate.told
+    assert ("dismiss", "far", True, 6.0) in gate.calls
 
 
 def test_calls_wait_for_slots_that_tasks_leave_and_get_them_before_the_next_commit() -> None:
@@ -158,17 +158,17 @@ def test_calls_that_wait_get_the_slots_that_tasks_did_not_take() -> None:
     crew.foreman.check()
 
 
-def test_a_peer_of_a_door_is_told_by_its_door() -> None:
+def test_the_door_of_a_peer_gets_its_frames() -> None:
     crew = Crew()
-    told: list[tuple[bytes, float]] = []
-    peer = crew.foreman.switchboard.add_peer(lambda _peer, data, now: told.append((data, now)))
+    frames: list[tuple[bytes, float]] = []
+    peer = crew.foreman.switchboard.add_peer(lambda _peer, data, now: frames.append((data, now)))
     worker = crew.worker("w")
     crew.foreman.switchboard.on_frame(peer, calls.CALL, 0, 7, 0, calls.encode_target("ping") + b"x")
     crew.foreman.switchboard.output.flush(2.0)
     assert crew.ports["w"].take() == a_call(0)
     answer = calls.encode(calls.RESULT, calls.LAST | calls.WHOLE, 0, 0, b"pong")
     crew.foreman.on_data(worker, answer, 3.0)
-    assert told == [(calls.encode(calls.RESULT, calls.LAST | calls.WHOLE, 7, 0, b"pong"), 3.0)]
+    assert frames == [(calls.encode(calls.RESULT, calls.LAST | calls.WHOLE, 7, 0, b"pong"), 3.0)]
     crew.foreman.check()
 
 

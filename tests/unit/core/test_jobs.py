@@ -63,7 +63,7 @@ def test_only_jobs_that_might_start_something_stand_in_line() -> None:
     table.check()
 
 
-def test_a_job_that_goes_tells_who_waited_for_it() -> None:
+def test_removing_a_job_returns_the_jobs_that_waited_for_it() -> None:
     table = JobTable()
     first, second, third = a_job(1), a_job(2, awaited={JobId(1)}), a_job(3, awaited={JobId(1)})
     for job in (first, second, third):

@@ -1,4 +1,4 @@
-"""Keys and invitations: who is let in, until when, and how often."""
+"""Keys and invitations: which peers may connect, until when, and how often."""
 
 import pytest
 
@@ -35,14 +35,14 @@ def refuse(ring: Keyring, key: Key, now: float) -> KeyRefused:
     return caught.value
 
 
-def test_a_good_key_is_found() -> None:
+def test_a_valid_key_is_found() -> None:
     ring = Keyring()
     ring.add(a_key(expires=10.0))
     assert ring.check(a_key().fingerprint, 9.9) == ring.get(a_key().fingerprint) == a_key(expires=10.0)
     assert a_key(0x123).id == "0" * 12
 
 
-def test_a_key_that_is_not_good_is_refused_and_told_why() -> None:
+def test_an_invalid_key_is_refused_with_the_reason() -> None:
     ring = Keyring()
     ring.add(a_key(1, "old", expires=10.0))
     ring.add(a_key(2, "lost"))
@@ -60,12 +60,12 @@ def test_a_name_that_a_terminal_would_obey_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["owner", "Owner", " owner ", "anybody", "a stranger", "several"])
-def test_no_key_is_called_as_gandy_calls_others(name: str) -> None:
+def test_no_key_has_a_name_that_the_audit_uses(name: str) -> None:
     with pytest.raises(Rejected, match="no key can be called"):
         Keyring().add(a_key(name=name))
 
 
-def test_a_name_is_taken_as_long_as_its_key_is_good() -> None:
+def test_a_name_is_taken_as_long_as_its_key_is_valid() -> None:
     ring = Keyring()
     ring.add(a_key(1, "anna", expires=10.0))
     with pytest.raises(NameTaken, match=f"the name ANNA is taken, by key {a_key(1).id}"):
@@ -95,8 +95,8 @@ def test_what_was_never_given_cannot_be_revoked() -> None:
         Keyring().revoke("anna", 1.0)
 
 
-def test_a_full_ring_drops_the_key_that_has_been_bad_for_longest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise a client that filled it would keep all others out, also when all its keys are revoked."""
+def test_a_full_ring_drops_the_key_that_has_been_invalid_for_longest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a client that filled it would keep new peers out, even when all its keys are revoked."""
     monkeypatch.setattr(keyring, "MAX_KEYS", 3)
     ring = Keyring()
     for number in (1, 2, 3):
@@ -142,7 +142,7 @@ def test_an_invitation_is_used_as_often_as_it_says() -> None:
         ("i1", PROOF, BOUND, 10.0),
     ],
 )
-def test_every_wrong_proof_is_refused_with_the_same_words(name: str, proof: bytes, bound: bytes, now: float) -> None:
+def test_every_wrong_proof_is_refused_with_the_same_text(name: str, proof: bytes, bound: bytes, now: float) -> None:
     ring = Keyring()
     ring.invite(an_invitation(), 1.0)
     with pytest.raises(Rejected, match="the invitation is not valid: it was used, has expired or was revoked; ask for"):

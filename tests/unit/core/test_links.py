@@ -1,4 +1,4 @@
-"""What workers say becomes events of the reactor, and what it wants becomes requests; each generation its own way."""
+"""Messages of workers become events of the reactor, and what it wants becomes requests, for each generation."""
 
 import msgspec
 import pytest
@@ -75,7 +75,7 @@ class Room:
         self.inputs: dict[AttemptKey, Input] = {KEY: "a line"}
 
     def connect(self, name: str, side: Side, key: str = "") -> None:
-        """Further links have the same worker at their other end, as far as `said` is concerned."""
+        """Open a link. `sent` reads the last one."""
         self.side = side  # type: ignore[assignment]
         self.port = PlayedPort(name)
         self.foreman.on_link(self.port, Credentials(key=key or CrewRole.OWNER), 0.0, side)
@@ -88,7 +88,7 @@ class Room:
     def cut(self, link: str, now: float) -> None:
         self.foreman.on_cut(self.foreman.links.by_name[link], now)
 
-    def hear(self, seq: int, message: Message) -> None:
+    def receive(self, seq: int, message: Message) -> None:
         self.feed("link", v2.encode(seq, message), 1.0)
 
     def work(self) -> list[object]:
@@ -101,7 +101,7 @@ class Room:
                 self.foreman.perform(send, self.inputs, 1.0)
         return records
 
-    def said(self) -> list[tuple[int, Message]]:
+    def sent(self) -> list[tuple[int, Message]]:
         decoder = v2.V2Decoder()
         decoder.allow(FOREMAN_OFFERS)
         self.foreman.links.flush()
@@ -119,8 +119,8 @@ class Room:
 
 def a_gandy_room() -> Room:
     room = Room()
-    room.hear(0, Hello(2, (), FOREMAN_OFFERS & ~Extension.CLIENT, ABOUT))
-    room.said()
+    room.receive(0, Hello(2, (), FOREMAN_OFFERS & ~Extension.CLIENT, ABOUT))
+    room.sent()
     return room
 
 
@@ -136,20 +136,22 @@ def test_a_peer_is_known_when_it_has_said_hello(hello: Hello) -> None:
     room = Room()
     (link,) = room.foreman.links.by_name.values()
     assert not link.is_known
-    room.hear(0, hello)
+    room.receive(0, hello)
     assert link.is_known
 
 
 @pytest.mark.parametrize("door", ["roundrobin/", "pingpong/"])
 def test_no_worker_poses_as_one_of_another_door(door: str) -> None:
     with pytest.raises(RemoteProtocolError, match="another door"):
-        Room().hear(0, Hello(2, (), FOREMAN_OFFERS & ~Extension.CLIENT, msgspec.structs.replace(ABOUT, id=f"{door}w")))
+        Room().receive(
+            0, Hello(2, (), FOREMAN_OFFERS & ~Extension.CLIENT, msgspec.structs.replace(ABOUT, id=f"{door}w"))
+        )
 
 
 def test_a_gandy_worker_gets_orders() -> None:
     room = a_gandy_room()
     room.submit(env={"A": "1"}, timeout=5.0, has_lines=True)
-    ((_, message),) = room.said()
+    ((_, message),) = room.sent()
     assert isinstance(message, Job)
     assert message.tasks[0].orders == Orders(1, "true", {"A": "1"}, 5.0, "a line")
 
@@ -160,7 +162,7 @@ def test_a_time_is_part_of_the_orders() -> None:
     for worker in room.foreman.reactor.workers:
         worker.knows_time = True
     room.submit(at=1.5)
-    ((_, message),) = room.said()
+    ((_, message),) = room.sent()
     assert isinstance(message, Job)
     assert message.tasks[0].orders == Orders(1, "true", line="a line", at=1.5)
 
@@ -168,14 +170,14 @@ def test_a_time_is_part_of_the_orders() -> None:
 def python_orders(room: Room) -> list[PythonOrders | None]:
     return [
         task.orders.python
-        for _, message in room.said()
+        for _, message in room.sent()
         if isinstance(message, Job)
         for task in message.tasks
         if task.orders is not UNSET
     ]
 
 
-def test_what_the_calls_of_a_job_share_is_told_once_on_a_link() -> None:
+def test_what_the_tasks_of_a_job_share_is_sent_once_on_a_link() -> None:
     room = a_gandy_room()
     spec = JobSpec(command="f", tasks=3, has_lines=True, python=PythonSpec(shared=b"function", fresh=True))
     _, effects = room.foreman.reactor.control.submit(spec, 0.0)
@@ -183,8 +185,8 @@ def test_what_the_calls_of_a_job_share_is_told_once_on_a_link() -> None:
     room.inputs = {KEY: b"input"}
     room.work()
     assert python_orders(room) == [PythonOrders(b"input", b"function", True), PythonOrders(b"", None, True)]
-    room.hear(3, Ok(0, 2))
-    room.hear(8, Hello(2, (), FOREMAN_OFFERS & ~Extension.CLIENT, ABOUT))  # it has forgotten everything
+    room.receive(3, Ok(0, 2))
+    room.receive(8, Hello(2, (), FOREMAN_OFFERS & ~Extension.CLIENT, ABOUT))  # it has forgotten everything
     room.work()
     assert [orders and orders.shared for orders in python_orders(room)] == [b"function", None]
 
@@ -195,20 +197,20 @@ def test_jobs_may_be_made_of_one_spec() -> None:
     for _ in range(2):
         room.foreman.batch.add(room.foreman.reactor.control.submit(spec, 0.0)[1])
     room.work()
-    ((_, message),) = room.said()
+    ((_, message),) = room.sent()
     assert isinstance(message, Job)
     assert [task.job.job_id for task in message.tasks] == [1, 2]
 
 
-def test_a_worker_that_refused_is_told_again_what_calls_share() -> None:
+def test_a_worker_that_refused_is_sent_again_what_tasks_share() -> None:
     room = a_gandy_room()
     spec = JobSpec(command="f", tasks=1, has_lines=True, python=PythonSpec(shared=b"function"))
     _, effects = room.foreman.reactor.control.submit(spec, 0.0)
     room.foreman.batch.add(effects)
     room.work()
-    ((number, _),) = room.said()
-    room.hear(number, Error(ErrorCode.ALREADY_RUNNING, 0))
-    room.hear(5, Extended(PING, b""))
+    ((number, _),) = room.sent()
+    room.receive(number, Error(ErrorCode.ALREADY_RUNNING, 0))
+    room.receive(5, Extended(PING, b""))
     room.foreman.on_time(2.0)
     room.work()
     assert [orders and orders.shared for orders in python_orders(room)] == [b"function"]
@@ -219,8 +221,8 @@ def test_a_worker_need_not_remember_without_end(monkeypatch: pytest.MonkeyPatch)
     room = a_gandy_room()
     room.submit(tasks=2, python=PythonSpec(shared=b"function"))
     assert [orders and orders.shared for orders in python_orders(room)] == [b"function", None]
-    room.hear(3, Ok(0, 2))
-    room.hear(
+    room.receive(3, Ok(0, 2))
+    room.receive(
         1, Extended(v2.RESULTS, payloads.encode([TaskResult(JobId(1), TaskNumber(1), True, "", None, Report(1, 0, 0))]))
     )
     room.submit(python=PythonSpec(shared=b"other"))
@@ -230,20 +232,20 @@ def test_a_worker_need_not_remember_without_end(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_plain_worker_gets_what_it_knows() -> None:
     room = Room()
-    room.hear(0, Hello(1))
+    room.receive(0, Hello(1))
     room.submit(name="hello")
-    message = room.said()[-1][1]
+    message = room.sent()[-1][1]
     assert isinstance(message, Job)
     assert message.tasks[0].orders is UNSET
 
 
 def test_an_argument_vector_is_quoted_for_a_plain_worker() -> None:
     room = Room()
-    room.hear(0, Hello(1))
+    room.receive(0, Hello(1))
     _, effects = room.foreman.reactor.control.submit(JobSpec(command=("echo", "a b")), 0.0)
     room.foreman.batch.add(effects)
     room.work()
-    message = room.said()[-1][1]
+    message = room.sent()[-1][1]
     assert isinstance(message, Job)
     assert message.tasks[0].job.command == "echo 'a b'"
 
@@ -251,24 +253,24 @@ def test_an_argument_vector_is_quoted_for_a_plain_worker() -> None:
 def test_a_report_becomes_an_ending_and_is_acknowledged_when_performed() -> None:
     room = a_gandy_room()
     room.submit()
-    room.said()
-    room.hear(3, Ok(1, 1))
+    room.sent()
+    room.receive(3, Ok(1, 1))
     report = Report(1, int(Cause.TIMEOUT), None, 9, 1.0, 2.0, 4096, b"tail", "note")
-    room.hear(4, Update(TaskResult(KEY.job, KEY.task, False, "", None, report)))
-    assert room.said() == []
+    room.receive(4, Update(TaskResult(KEY.job, KEY.task, False, "", None, report)))
+    assert room.sent() == []
     (record, *_) = room.work()
     assert isinstance(record, Ended)
     ending = record.ending
     assert (ending.cause, ending.signal, ending.tail, ending.note) == (Cause.TIMEOUT, 9, b"tail", "note")
-    assert room.said() == [(4, Ok(2))]
+    assert room.sent() == [(4, Ok(2))]
 
 
 def test_an_unknown_cause_is_an_exit() -> None:
     room = a_gandy_room()
     room.submit()
-    room.said()
-    room.hear(3, Ok(1, 1))
-    room.hear(4, Update(TaskResult(KEY.job, KEY.task, False, "", None, Report(1, 99, 3))))
+    room.sent()
+    room.receive(3, Ok(1, 1))
+    room.receive(4, Update(TaskResult(KEY.job, KEY.task, False, "", None, Report(1, 99, 3))))
     (record, *_) = room.work()
     assert isinstance(record, Ended)
     assert (record.ending.cause, record.ending.exit_code) == (Cause.EXIT, 3)
@@ -277,11 +279,11 @@ def test_an_unknown_cause_is_an_exit() -> None:
 @pytest.mark.parametrize(("success", "state"), [(True, TaskState.FINISHED), (False, TaskState.FAILED)])
 def test_a_plain_result_counts_for_the_attempt_that_was_given(success: bool, state: TaskState) -> None:
     room = Room()
-    room.hear(0, Hello(1))
+    room.receive(0, Hello(1))
     room.submit()
-    room.said()
-    room.hear(3, Ok(0, 1))
-    room.hear(4, Update(TaskResult(KEY.job, KEY.task, success, "done")))
+    room.sent()
+    room.receive(3, Ok(0, 1))
+    room.receive(4, Update(TaskResult(KEY.job, KEY.task, success, "done")))
     (record, *_) = room.work()
     assert isinstance(record, Ended)
     assert (record.attempt, record.state) == (KEY, state)
@@ -289,18 +291,18 @@ def test_a_plain_result_counts_for_the_attempt_that_was_given(success: bool, sta
 
 def test_an_unknown_result_is_acknowledged_and_nothing_else() -> None:
     room = Room()
-    room.hear(0, Hello(1))
-    room.said()
-    room.hear(2, Update(TaskResult(JobId(9), TaskNumber(9), True, "done")))
+    room.receive(0, Hello(1))
+    room.sent()
+    room.receive(2, Update(TaskResult(JobId(9), TaskNumber(9), True, "done")))
     assert room.work() == []
-    assert room.said() == [(2, Ok(1))]
+    assert room.sent() == [(2, Ok(1))]
 
 
 def test_a_refused_task_waits_again() -> None:
     room = a_gandy_room()
     room.submit()
-    room.said()
-    room.hear(3, Error(2, 0))
+    room.sent()
+    room.receive(3, Error(2, 0))
     assert len(room.work()) >= 1
     job = room.foreman.reactor.jobs.find(JobId(1))
     assert job is not None
@@ -317,7 +319,7 @@ def test_a_worker_that_comes_back_keeps_what_is_its_own() -> None:
     stranger = Task(TaskNumber(2), a_job(1), Orders(1))
     room.feed("link2", v2.encode(0, Hello(0, (task, stranger), FOREMAN_OFFERS, ABOUT)), 3.0)
     room.work()
-    assert room.said()[-1] == (3, Cancel((a_pair(1, 2),)))
+    assert room.sent()[-1] == (3, Cancel((a_pair(1, 2),)))
 
 
 def test_a_worker_with_a_new_link_is_not_absent_when_the_old_one_ends() -> None:
@@ -332,23 +334,23 @@ def test_a_worker_with_a_new_link_is_not_absent_when_the_old_one_ends() -> None:
 
 def test_a_plain_worker_that_comes_back_is_believed() -> None:
     room = Room()
-    room.hear(0, Hello(1, (Task(TaskNumber(1), a_job(7)),)))
+    room.receive(0, Hello(1, (Task(TaskNumber(1), a_job(7)),)))
     room.work()
-    assert room.said()[-1] == (3, Cancel((a_pair(7, 1),)))
+    assert room.sent()[-1] == (3, Cancel((a_pair(7, 1),)))
 
 
 def test_a_plain_worker_that_comes_back_with_its_task_is_the_same_worker() -> None:
     room = Room()
-    room.hear(0, Hello(1))
+    room.receive(0, Hello(1))
     room.submit()
-    task = room.said()[-1][1]
+    task = room.sent()[-1][1]
     assert isinstance(task, Job)
     room.cut("link", 2.0)
     room.side = ForemanSide(offers=FOREMAN_OFFERS)
     room.connect("link2", room.side)
     room.feed("link2", v2.encode(0, Hello(0, task.tasks)), 3.0)
     room.work()
-    assert room.said() == [(0, Ok(0, 1))]
+    assert room.sent() == [(0, Ok(0, 1))]
     worker = room.foreman.reactor.workers.find("plain-link")
     assert worker is not None
     assert worker.connected
@@ -357,13 +359,13 @@ def test_a_plain_worker_that_comes_back_with_its_task_is_the_same_worker() -> No
 def a_plain_room_with_two_tasks() -> tuple[Room, tuple[Task, ...]]:
     """A plain worker has both, and its link is cut."""
     room = Room()
-    room.hear(0, Hello(2))
+    room.receive(0, Hello(2))
     room.submit(tasks=2)
     tasks: list[Task] = []
-    while jobs := [(number, message) for number, message in room.said() if isinstance(message, Job)]:
+    while jobs := [(number, message) for number, message in room.sent() if isinstance(message, Job)]:
         ((number, job),) = jobs
         tasks += job.tasks
-        room.hear(number, Ok(2 - len(tasks), len(tasks)))
+        room.receive(number, Ok(2 - len(tasks), len(tasks)))
     room.cut("link", 2.0)
     return room, tuple(tasks)
 
@@ -377,10 +379,10 @@ def test_a_plain_result_before_hello_counts() -> None:
     (record, *_) = room.work()
     assert isinstance(record, Ended)
     assert (record.attempt, record.state) == (KEY, TaskState.FINISHED)
-    assert room.said() == [(0, RESEND_HELLO)]
+    assert room.sent() == [(0, RESEND_HELLO)]
     room.feed("link2", v2.encode(2, Hello(1, tasks[1:])), 3.0)
     assert room.work() == []
-    assert room.said() == [(2, Ok(1, 1))]  # nothing is given out again
+    assert room.sent() == [(2, Ok(1, 1))]  # nothing is given out again
     worker = room.foreman.reactor.workers.find("plain-link")
     assert worker is not None
     assert (worker.connected, set(worker.held)) == (True, {AttemptKey(KEY.job, TaskNumber(2), 1)})
@@ -421,7 +423,7 @@ def test_a_first_generation_worker_that_is_to_leave_uses_no_slot_that_comes_back
     assert room.port.take() == v1.encode(Stop(1))
 
 
-def test_a_first_generation_worker_that_must_leave_at_once_is_not_told_again() -> None:
+def test_a_first_generation_worker_that_must_leave_at_once_is_not_stopped_twice() -> None:
     room, tasks = a_plain_room_with_two_tasks()
     room.connect("link2", V1ForemanSide())
     room.feed("link2", v1.encode(Ok(1)), 3.0)
@@ -433,7 +435,7 @@ def test_a_first_generation_worker_that_must_leave_at_once_is_not_told_again() -
     assert room.port.take() == b""
 
 
-def test_a_plain_peer_cannot_tell_of_what_a_named_worker_has() -> None:
+def test_a_plain_peer_cannot_report_for_a_named_worker() -> None:
     room = a_gandy_room()
     room.submit()
     room.cut("link", 2.0)
@@ -441,17 +443,17 @@ def test_a_plain_peer_cannot_tell_of_what_a_named_worker_has() -> None:
     room.connect("link2", room.side)
     room.feed("link2", v2.encode(0, Update(TaskResult(KEY.job, KEY.task, True, "done"))), 3.0)
     assert room.work() == []
-    assert room.said() == [(0, RESEND_HELLO)]
+    assert room.sent() == [(0, RESEND_HELLO)]
     task = Task(KEY.task, a_job(1))
     room.feed("link2", v2.encode(2, Hello(0, (task,))), 3.0)
     room.work()
-    assert room.said()[-1][1] == Cancel((a_pair(),))
+    assert room.sent()[-1][1] == Cancel((a_pair(),))
 
 
-def test_a_plain_peer_with_another_key_cannot_tell_of_what_a_plain_worker_has() -> None:
+def test_a_plain_peer_cannot_report_for_a_plain_worker_with_another_key() -> None:
     room = Room()
     room.connect("link", room.side, "one key")
-    room.hear(0, Hello(1))
+    room.receive(0, Hello(1))
     room.submit()
     room.cut("link", 2.0)
     room.side = ForemanSide(offers=FOREMAN_OFFERS)
@@ -463,52 +465,52 @@ def test_a_plain_peer_with_another_key_cannot_tell_of_what_a_plain_worker_has() 
 def test_kill_dismiss_and_pings_go_out() -> None:
     room = a_gandy_room()
     room.submit(tasks=2)
-    room.said()
-    room.hear(3, Ok(0, 2))
+    room.sent()
+    room.receive(3, Ok(0, 2))
     room.foreman.perform(KillAttempts("id1", (KEY,)), {}, 1.0)
-    assert room.said() == [(5, Cancel((a_pair(1, 1),)))]
-    room.hear(5, Ok(1))
+    assert room.sent() == [(5, Cancel((a_pair(1, 1),)))]
+    room.receive(5, Ok(1))
     room.foreman.perform(Dismiss("id1", immediate=False), {}, 1.0)
-    assert room.said() == [(7, Stop(2))]
-    room.hear(7, Ok(0, 2))
+    assert room.sent() == [(7, Stop(2))]
+    room.receive(7, Ok(0, 2))
     room.foreman.perform(Dismiss("id1", immediate=True), {}, 1.0)
-    assert room.said() == [(9, Stop(0xFFFF_FFFF))]
-    room.hear(5, Extended(PING, b""))
-    assert room.said() == [(5, Extended(PONG, b""))]
+    assert room.sent() == [(9, Stop(0xFFFF_FFFF))]
+    room.receive(5, Extended(PING, b""))
+    assert room.sent() == [(5, Extended(PONG, b""))]
 
 
 def test_worker_says_how_many_slots_it_can_use() -> None:
     room = a_gandy_room()
-    room.hear(0, Extended(CAPACITY, encode(Capacity(1, 0, "open files"))))
+    room.receive(0, Extended(CAPACITY, encode(Capacity(1, 0, "open files"))))
     worker = room.foreman.reactor.workers.find("id1")
     assert worker is not None
     assert (worker.info.slots, worker.problem) == (1, "open files")
-    assert room.said() == []
+    assert room.sent() == []
 
 
 def test_worker_says_what_it_runs() -> None:
     room = a_gandy_room()
     room.submit(tasks=3)
-    room.said()
-    room.hear(0, Extended(BEGUN, encode(Begun((KEY,)))))
+    room.sent()
+    room.receive(0, Extended(BEGUN, encode(Begun((KEY,)))))
     assert room.work() == [Began("id1", (KEY,), 1.0)]
-    assert room.said() == []
+    assert room.sent() == []
 
 
 @pytest.mark.parametrize(
-    "told", [Begun((KEY,) * (MAX_BEGUN + 1)), Begun((AttemptKey(JobId(-1), TaskNumber(1), 1),)), {}]
+    "payload", [Begun((KEY,) * (MAX_BEGUN + 1)), Begun((AttemptKey(JobId(-1), TaskNumber(1), 1),)), {}]
 )
-def test_begun_tasks_that_cannot_be_are_an_error(told: object) -> None:
+def test_invalid_begun_tasks_are_an_error(payload: object) -> None:
     room = a_gandy_room()
     with pytest.raises(RemoteProtocolError):
-        room.hear(0, Extended(BEGUN, encode(told)))
+        room.receive(0, Extended(BEGUN, encode(payload)))
 
 
 def test_on_a_worker_that_does_not_say_what_it_runs_nothing_waits() -> None:
     room = Room()
     offers = FOREMAN_OFFERS & ~Extension.CLIENT & ~Extension.BEGUN
-    room.hear(0, Hello(1, (), offers, About("id1", "anna", 1, ahead=2)))
-    room.hear(0, Extended(CAPACITY, encode(Capacity(1, 2))))
+    room.receive(0, Hello(1, (), offers, About("id1", "anna", 1, ahead=2)))
+    room.receive(0, Extended(CAPACITY, encode(Capacity(1, 2))))
     room.submit(tasks=3)
     job = room.foreman.reactor.jobs.find(JobId(1))
     assert job is not None
@@ -516,58 +518,58 @@ def test_on_a_worker_that_does_not_say_what_it_runs_nothing_waits() -> None:
 
 
 @pytest.mark.parametrize(
-    "told",
+    "payload",
     [Capacity(-1), Capacity(MAX_SLOTS + 1), Capacity(1, MAX_AHEAD + 1), Capacity(1, 0, "two\nlines"), {}],
     ids=["negative", "many slots", "many waiting", "newline", "nothing"],
 )
-def test_capacity_that_cannot_be_is_an_error(told: object) -> None:
+def test_an_invalid_capacity_is_an_error(payload: object) -> None:
     room = a_gandy_room()
     with pytest.raises(RemoteProtocolError):
-        room.hear(0, Extended(CAPACITY, encode(told)))
+        room.receive(0, Extended(CAPACITY, encode(payload)))
 
 
-def test_tasks_are_had_back_from_a_worker_that_lets_them_wait() -> None:
+def test_tasks_are_recalled_from_a_worker_that_lets_them_wait() -> None:
     room = Room()
-    room.hear(0, Hello(1, (), FOREMAN_OFFERS & ~Extension.CLIENT, About("id1", "anna", 1, ahead=2)))
+    room.receive(0, Hello(1, (), FOREMAN_OFFERS & ~Extension.CLIENT, About("id1", "anna", 1, ahead=2)))
     room.submit(tasks=3)
     assert len(room.foreman.links.by_name["link"].side.slots.running) == 3
-    room.said()
+    room.sent()
     room.foreman.perform(Recall("id1", (KEY,)), {}, 1.0)
-    ((_, message),) = room.said()
+    ((_, message),) = room.sent()
     assert isinstance(message, Extended)
     assert message.type == v2.RECALL
 
 
-@pytest.mark.parametrize("word", [KillAttempts, Recall])
-def test_what_was_meant_for_an_older_attempt_does_not_reach_a_newer_one(word: type[KillAttempts | Recall]) -> None:
+@pytest.mark.parametrize("effect", [KillAttempts, Recall])
+def test_what_was_meant_for_an_older_attempt_does_not_reach_a_newer_one(effect: type[KillAttempts | Recall]) -> None:
     """It was decided before the older one was over, and is sent only once that is on disk."""
     room = a_gandy_room()
     room.submit()
-    room.said()
-    room.hear(3, Ok(1, 1))
-    room.hear(4, Update(TaskResult(KEY.job, KEY.task, False, "", None, Report(1, int(Cause.RETURNED)))))
+    room.sent()
+    room.receive(3, Ok(1, 1))
+    room.receive(4, Update(TaskResult(KEY.job, KEY.task, False, "", None, Report(1, int(Cause.RETURNED)))))
     room.work()
-    (_, (number, again)) = room.said()
+    (_, (number, again)) = room.sent()
     assert isinstance(again, Job)
     assert again.tasks[0].orders == Orders(2, "true")
-    room.hear(number, Ok(1, 1))
-    room.foreman.perform(word("id1", (KEY,)), {}, 1.0)
-    assert room.said() == []
+    room.receive(number, Ok(1, 1))
+    room.foreman.perform(effect("id1", (KEY,)), {}, 1.0)
+    assert room.sent() == []
 
 
 def test_results_count_before_what_comes_behind_them() -> None:
     room = a_gandy_room()
     room.submit(tasks=2)
-    ((number, _),) = room.said()
+    ((number, _),) = room.sent()
     results = [TaskResult(JobId(1), TaskNumber(task), True, "", None, Report(1, Cause.EXIT, 0)) for task in (1, 2)]
-    words = [
+    messages = [
         v2.encode(number, Ok(0, 2)),
         v2.encode(1, Extended(v2.RESULTS, payloads.encode(results))),
         v2.encode(5, Extended(PING, b"")),
     ]
-    room.feed("link", b"".join(words), 1.0)
+    room.feed("link", b"".join(messages), 1.0)
     assert [type(record) for record in room.work()] == [Ended, Ended, JobSet]
-    assert [message for _, message in room.said()] == [Extended(PONG, b""), Extended(v2.RECORDED, b"")]
+    assert [message for _, message in room.sent()] == [Extended(PONG, b""), Extended(v2.RECORDED, b"")]
 
 
 def test_what_is_for_a_worker_that_is_gone_is_dropped() -> None:
@@ -590,14 +592,14 @@ def test_more_than_a_worker_takes_is_not_sent() -> None:
     room = a_gandy_room()
     room.side.slots.limit = 0
     room.submit()
-    assert room.said() == []
+    assert room.sent() == []
 
 
 def test_a_worker_with_less_room_than_we_thought_gets_what_it_has_room_for() -> None:
     room = a_gandy_room()
     room.side.slots.limit = 1
     room.submit(tasks=2)
-    ((_, message),) = room.said()
+    ((_, message),) = room.sent()
     assert isinstance(message, Job)
     assert [task.pair for task in message.tasks] == [a_pair(1, 1)]
     assert room.foreman.reactor.next_moment() == pytest.approx(1.02)
@@ -610,7 +612,7 @@ def test_what_fits_no_frame_fails_with_the_reason_and_nothing_else_waits_for_it(
     for command in (text, "true"):
         room.foreman.batch.add(room.foreman.reactor.control.submit(JobSpec(command=command), 0.0)[1])
     records = room.work()
-    ((_, message),) = room.said()
+    ((_, message),) = room.sent()
     assert isinstance(message, Job)
     assert [task.pair for task in message.tasks] == [a_pair(2, 1)]
     (ended,) = [record for record in records if isinstance(record, Ended)]
@@ -622,13 +624,13 @@ def test_what_fits_no_frame_fails_with_the_reason_and_nothing_else_waits_for_it(
 def test_an_acknowledgement_of_nothing_does_nothing() -> None:
     room = a_gandy_room()
     room.foreman.perform(Acknowledge("id1", (KEY,)), {}, 1.0)
-    assert room.said() == []
+    assert room.sent() == []
 
 
 def test_a_client_is_not_a_worker() -> None:
     room = Room()
-    room.hear(0, Hello(0, (), Extension.ATOMIC | Extension.CLIENT))
-    room.hear(7, Extended(REQUEST, b"request"))
+    room.receive(0, Hello(0, (), Extension.ATOMIC | Extension.CLIENT))
+    room.receive(7, Extended(REQUEST, b"request"))
     link = room.foreman.links.by_name["link"]
     assert link.is_client
     assert len(room.foreman.reactor.workers) == 0
@@ -637,16 +639,16 @@ def test_a_client_is_not_a_worker() -> None:
 
 def test_after_calls_and_nothing_else_there_is_nothing_to_do() -> None:
     room = a_gandy_room()
-    heard: list[Frame] = []
-    room.side.framing.on_call = lambda *frame: heard.append(Frame(*frame))  # type: ignore[union-attr]
+    frames: list[Frame] = []
+    room.side.framing.on_call = lambda *frame: frames.append(Frame(*frame))  # type: ignore[union-attr]
     room.feed("link", calls.encode(calls.CANCEL, 0, 7), 2.0)
-    assert (heard, room.said()) == ([Frame(calls.CANCEL, 0, 7)], [])
+    assert (frames, room.sent()) == ([Frame(calls.CANCEL, 0, 7)], [])
     worker = room.foreman.reactor.workers.find("id1")
     assert worker is not None
     assert worker.last_heard == 2.0  # they are a sign of life too
     ping = v2.encode(5, Extended(PING, b""))
     room.feed("link", calls.encode(calls.CANCEL, 0, 8) + ping, 3.0)
-    assert (len(heard), room.said()) == (2, [(5, Extended(PONG, b""))])
+    assert (len(frames), room.sent()) == (2, [(5, Extended(PONG, b""))])
 
 
 def test_time_and_links_pass_through() -> None:
@@ -663,25 +665,25 @@ def test_time_and_links_pass_through() -> None:
 def test_what_was_decided_before_nonsense_came_is_done() -> None:
     room = a_gandy_room()
     room.submit()
-    ((seq, _),) = room.said()
+    ((seq, _),) = room.sent()
     result = TaskResult(KEY.job, KEY.task, success=True, status="", report=Report(1, Cause.EXIT, 0))
-    said: list[tuple[int, Message]] = [(seq, Ok(1, 1)), (seq + 1, Update(result)), (0, Extended(PING, b""))]
+    messages: list[tuple[int, Message]] = [(seq, Ok(1, 1)), (seq + 1, Update(result)), (0, Extended(PING, b""))]
     with pytest.raises(RemoteProtocolError, match="magic"):
-        room.feed("link", b"".join(v2.encode(*numbered) for numbered in said) + bytes(16), 2.0)
+        room.feed("link", b"".join(v2.encode(*numbered) for numbered in messages) + bytes(16), 2.0)
     room.cut("link", 2.0)
     (record, *_) = room.work()
     assert isinstance(record, Ended)
     assert room.foreman.reactor.jobs.find(KEY.job) is None
 
 
-def test_an_error_in_what_was_held_back_is_told_when_it_is_looked_at() -> None:
+def test_an_error_in_what_was_held_back_is_found_when_it_is_handled() -> None:
     room = Room()
-    room.hear(0, Hello(1, ()))
+    room.receive(0, Hello(1, ()))
     room.submit()
-    *_, (seq, _) = room.said()
+    *_, (seq, _) = room.sent()
     result = TaskResult(KEY.job, KEY.task, success=True, status="")
-    said: list[tuple[int, Message]] = [(seq, Ok(0, 1)), (seq + 1, Update(result)), (seq + 3, Update(None))]
-    room.feed("link", b"".join(v2.encode(*numbered) for numbered in said), 2.0)
+    messages: list[tuple[int, Message]] = [(seq, Ok(0, 1)), (seq + 1, Update(result)), (seq + 3, Update(None))]
+    room.feed("link", b"".join(v2.encode(*numbered) for numbered in messages), 2.0)
     room.work()
     with pytest.raises(RemoteProtocolError, match="without a result"):
         room.watcher.raise_refusal()
@@ -704,7 +706,7 @@ def test_a_v1_worker_works_too() -> None:
     room.feed("link", v1.encode(Ok(1)), 1.0)
     room.submit(tasks=2)
     room.foreman.links.flush()
-    room.foreman.perform(KillAttempts("plain-link", (KEY,)), {}, 1.0)  # v1 has no word for it
+    room.foreman.perform(KillAttempts("plain-link", (KEY,)), {}, 1.0)  # v1 has no message for it
     assert room.foreman.links.by_name["link"].agreed is Extension.NONE
     room.feed("link", v1.encode(Update(TaskResult(KEY.job, KEY.task, True, "done"))), 1.0)
     (record, *_) = room.work()
@@ -723,7 +725,7 @@ def greet(room: Room, link: str, key: str, worker: str = "id1", seq: int = 0) ->
 
 
 def test_a_worker_keeps_its_id_as_long_as_its_link() -> None:
-    """With two, the first would stay when the link has gone, and the next word to it would end the foreman."""
+    """With two, the first would stay when the link has gone, and the next message to it would end the foreman."""
     room = a_gandy_room()
     with pytest.raises(RemoteProtocolError, match="id1 says that it is id2 now"):
         greet(room, "link", "", "id2", seq=2)
@@ -805,7 +807,7 @@ def test_a_plain_peer_is_the_absent_worker_only_with_its_key(key: str, is_taken:
 def report_end(room: Room, seq: int, identity: int) -> list[object]:
     """The worker reports that task 1 of job 1 ended. Gives what is recorded of it."""
     report = Report(1, int(Cause.EXIT), 0, identity=identity)
-    room.hear(seq, Update(TaskResult(KEY.job, KEY.task, True, "", report=report)))
+    room.receive(seq, Update(TaskResult(KEY.job, KEY.task, True, "", report=report)))
     return [record for record in room.work() if isinstance(record, Ended)]
 
 
@@ -813,8 +815,8 @@ def report_end(room: Room, seq: int, identity: int) -> list[object]:
 def test_a_result_counts_for_the_job_that_its_worker_was_given(identity: int) -> None:
     room = a_gandy_room()
     room.submit(identity=7)
-    ((seq, _),) = room.said()
-    room.hear(seq, Ok(1, 1))
+    ((seq, _),) = room.sent()
+    room.receive(seq, Ok(1, 1))
     assert len(report_end(room, seq + 1, identity)) == 1
 
 
@@ -822,8 +824,8 @@ def test_a_result_does_not_count_for_another_job_that_has_the_number_now() -> No
     """Where a backup of the store was restored, numbers of jobs are given again."""
     room = a_gandy_room()
     room.submit(identity=7)
-    ((seq, _),) = room.said()
-    room.hear(seq, Ok(1, 1))
+    ((seq, _),) = room.sent()
+    room.receive(seq, Ok(1, 1))
     assert report_end(room, seq + 1, 8) == []
-    assert [type(message) for _, message in room.said()] == [Ok]  # the worker may forget it all the same
+    assert [type(message) for _, message in room.sent()] == [Ok]  # the worker may forget it all the same
     assert len(report_end(room, seq + 3, 7)) == 1

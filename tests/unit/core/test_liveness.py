@@ -36,9 +36,9 @@ def test_keys_that_are_revoked_or_expired_end_their_links() -> None:
         crew.connect(name, CrewRole.CLIENT, expires)
     crew.foreman.liveness.cut_key("key of a")
     crew.foreman.liveness.cut_expired(60.0)
-    last_words = [(port.ends, port.take()) for port in crew.ports.values()]
+    last_messages = [(port.ends, port.take()) for port in crew.ports.values()]
     revoked, expired = make_refusal(ErrorCode.REVOKED_KEY), make_refusal(ErrorCode.EXPIRED_KEY)
-    assert last_words == [(["dismiss"], revoked), ([], b""), (["dismiss"], expired)]
+    assert last_messages == [(["dismiss"], revoked), ([], b""), (["dismiss"], expired)]
     assert crew.watcher.notes == ["c expired"]
     assert [link.name for link in crew.foreman.links.list_by_key("key of b")] == ["b"]
 

@@ -1,4 +1,4 @@
-"""What tasks wrote is read from the workers that keep it: whole, or said to be missing."""
+"""Output of tasks is read from the workers that keep it: whole, or refused as missing."""
 
 import pytest
 from msgspec.structs import replace
@@ -87,7 +87,7 @@ def test_the_last_piece_is_where_the_task_stopped_writing() -> None:
     assert crew.read("result").is_last
 
 
-def test_what_is_not_all_there_is_said_to_be_missing() -> None:
+def test_output_that_is_not_complete_is_refused_as_missing() -> None:
     crew = Kept()
     crew.end(1, ending=wrote(out=5))
     answers = {
@@ -103,14 +103,14 @@ def test_what_is_not_all_there_is_said_to_be_missing() -> None:
         assert "output" in crew.fail()
 
 
-def test_what_a_worker_could_not_keep_is_said_with_its_reason() -> None:
+def test_output_that_a_worker_could_not_keep_is_refused_with_the_reason() -> None:
     crew = Kept()
     crew.end(1, ending=wrote(out=MISSING, note="its output could not be kept"))
     crew.pieces = [encode(Piece(b"", is_last=True))]
     assert crew.fail() == "task 1: its output could not be kept"
 
 
-def test_output_that_was_lost_with_its_worker_is_said_to_be() -> None:
+def test_output_that_was_lost_with_its_worker_is_refused_as_lost() -> None:
     crew = Kept()
     crew.foreman.batch.add(crew.foreman.reactor.control.cancel(ONE, None, crew.now))
     crew.pump()

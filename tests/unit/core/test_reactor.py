@@ -303,7 +303,7 @@ def test_what_is_no_longer_its_own_is_not_sent_to_a_worker() -> None:
     assert crew.reactor.on_given("w", [key()], 1.0) == []
 
 
-def test_a_worker_is_told_to_end_what_is_not_its_own() -> None:
+def test_a_worker_must_end_what_is_not_its_own() -> None:
     crew = Played()
     effects = crew.seen(crew.reactor.on_hello(a_worker(), [key(7, 3)], 0.0))
     assert effects == [KillAttempts("w", (key(7, 3),))]
@@ -377,7 +377,7 @@ def test_a_draining_worker_gets_nothing_new() -> None:
     assert crew.reactor.drain("nobody") == []
 
 
-def test_a_draining_worker_that_lost_its_link_is_told_again_to_leave() -> None:
+def test_a_draining_worker_that_lost_its_link_is_dismissed_again() -> None:
     crew = Played(a_worker(slots=2))
     crew.submit(a_spec(1))
     crew.seen(crew.reactor.drain("w"))
@@ -406,7 +406,7 @@ def test_what_is_given_runs_only_when_its_worker_says_so() -> None:
     assert crew.seen(crew.reactor.on_begun("w", [key(2)], 2.0)) == []  # after a cut it says so again
 
 
-def test_an_end_tells_whether_the_attempt_was_known_to_run() -> None:
+def test_the_record_of_an_end_says_whether_the_attempt_was_known_to_run() -> None:
     crew = Played(an_eager_worker())
     crew.submit(a_spec(3))
     crew.reactor.on_begun("w", [key(1)], 1.0)
@@ -498,7 +498,7 @@ def test_pauses_of_held_jobs_are_no_deadlines() -> None:
     assert crew.reactor.next_deadline() is None
 
 
-def test_what_a_worker_held_that_was_told_to_leave_at_once_is_no_crash() -> None:
+def test_what_a_worker_held_that_had_to_leave_at_once_is_no_crash() -> None:
     crew = Played(a_worker("a", 1), policy=Policy(crash_limit=1))
     crew.submit(a_spec(1))
     assert crew.reactor.drain("a", immediate=True) == [Dismiss("a", immediate=True)]

@@ -1,4 +1,4 @@
-"""Endings and results say the same."""
+"""Endings and reports have the same content."""
 
 import pytest
 from msgspec import UNSET

@@ -1,4 +1,4 @@
-"""What clients are told of a job: neither the values of its environment nor its pickled code."""
+"""What clients see of a job: neither the values of its environment nor its pickled code."""
 
 from gandy.core import requests as ask
 from gandy.core.model import Counts, JobSpec, JobState, PythonSpec
@@ -12,7 +12,7 @@ def a_row(**env: str) -> JobRow:
     return JobRow(JobId(1), spec, JobState.WAITING, False, 1.0, 2.0, Counts())
 
 
-def test_names_of_an_environment_are_told_and_values_are_not() -> None:
+def test_clients_see_the_names_of_an_environment_and_not_its_values() -> None:
     row = a_row(SECRET="canary", EMPTY="")
     for answer in (ask.hide_values(ask.JobFound(row)), ask.hide_values(ask.JobList((a_row(), row)))):
         assert b"canary" not in ask.encode(answer)
@@ -20,14 +20,14 @@ def test_names_of_an_environment_are_told_and_values_are_not() -> None:
     assert row.spec.env == {"SECRET": "canary", "EMPTY": ""}  # the foreman's own stays as it is
 
 
-def test_all_else_is_told_as_it_is() -> None:
+def test_clients_see_everything_else_as_it_is() -> None:
     blank = a_row(SECRET="")
     assert ask.hide_values(ask.JobFound(a_row(SECRET="canary"))) == ask.JobFound(blank)
     for answer in (ask.JobFound(a_row()), ask.JobList((a_row(), a_row())), ask.Done(), ask.Submitted(JobId(1))):
         assert ask.hide_values(answer) == answer
 
 
-def test_pickled_code_is_left_out_and_it_is_told_that_there_is_some() -> None:
+def test_pickled_code_is_left_out_and_clients_see_that_there_is_some() -> None:
     row = JobRow(
         JobId(1),
         JobSpec(command="f", python=PythonSpec(shared=b"canary", fresh=True)),

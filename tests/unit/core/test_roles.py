@@ -1,4 +1,4 @@
-"""Who may do what. The tables are complete, and say what docs/reference says."""
+"""What each role may do. The tables are complete, and say what docs/reference says."""
 
 from typing import get_args
 
@@ -79,7 +79,7 @@ def test_a_request_is_asked_by_its_type() -> None:
     assert not any(may_ask(WORKER, request) for request in (ask.GetStatus(), ask.ListWorkers()))
 
 
-def test_who_may_not_is_told_who_may() -> None:
+def test_a_refusal_says_which_role_may() -> None:
     assert "'gandy invite --client'" in describe_who_may(ask.StopForeman())
     assert "on its machine" in describe_who_may(ask.ListKeys())
 
@@ -101,8 +101,8 @@ def test_a_refusal_is_an_error_that_answers_nothing(code: ErrorCode) -> None:
     [(OWNER, []), (ANYBODY, []), (CLIENT, [calls.ANNOUNCE]), (WORKER, [calls.CALL]), (OBSERVER, [0x40, 0x45])],
 )
 def test_frames_that_are_not_for_a_role(role: CrewRole, refused: list[int]) -> None:
-    heard: list[int] = []
-    guarded = guard_calls(role, lambda kind, *_rest: heard.append(kind))
+    kinds: list[int] = []
+    guarded = guard_calls(role, lambda kind, *_rest: kinds.append(kind))
     for kind in calls.KINDS:
         if kind not in refused:
             guarded(kind, 0, 0, 0, b"")
@@ -110,5 +110,5 @@ def test_frames_that_are_not_for_a_role(role: CrewRole, refused: list[int]) -> N
         with pytest.raises(RemoteProtocolError) as caught:
             guarded(kind, 0, 0, 0, b"")
         assert caught.value.code is ErrorCode.WRONG_ROLE
-    assert heard == [kind for kind in calls.KINDS if kind not in refused]
+    assert kinds == [kind for kind in calls.KINDS if kind not in refused]
     assert may_call(role) == (calls.CALL not in refused)

@@ -1,4 +1,4 @@
-"""What a store tells: runs of tasks that are like one another."""
+"""Rows of a store: runs of tasks that are like one another."""
 
 from msgspec.structs import replace
 

@@ -82,7 +82,7 @@ def test_whatever_stands_between_plain_frames_keeps_its_place() -> None:
     client, worker = crew.client(), crew.worker(slots=4)
     client.feed(plain_calls(1, 2) + calls.encode(calls.CANCEL, 0, 1) + plain_calls(3))
     assert [(frame.kind, frame.seq) for frame in worker.hear()] == [(0x40, 0), (0x40, 1), (0x44, 0), (0x40, 2)]
-    worker.feed(plain_results(1) + plain_results(0) + plain_results(2))  # no client wants the one in the middle
+    worker.feed(plain_results(1) + plain_results(0) + plain_results(2))  # the client cancelled the one in the middle
     assert client.results() == [(2, DONE), (3, DONE)]
 
 

@@ -26,7 +26,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "audit.jsonl"
 
 
-def test_an_entry_tells_who_did_what_and_from_where(tmp_path: Path, path: Path) -> None:
+def test_an_entry_says_who_did_what_and_from_where(tmp_path: Path, path: Path) -> None:
     audit = Audit(str(tmp_path))
     audit.note("submitted", ANNA, job=3)
     audit.note("held", OWNER, job=3)
