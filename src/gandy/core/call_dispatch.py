@@ -248,7 +248,7 @@ class CallDispatcher:
     def check(self, *, is_settled: bool = True) -> None:
         """What must hold after every step; for tests. Until `is_settled`, free slots may be meant for tasks."""
         if is_settled:
-            self.check_room()
+            self._check_room()
         self.offers.check()
         commands, waiting, workers = self.offers.commands, self.waiting, self.offers.workers
         queued = [call for command in waiting.commands.values() for call in command.queue.values()]
@@ -269,7 +269,7 @@ class CallDispatcher:
                 assert (call.peer, call.id) == (peer, number)
                 assert call.client is None or call.client.calls[call.client_id] is call
 
-    def check_room(self) -> None:
+    def _check_room(self) -> None:
         """No call waits for a slot that is free; for tests."""
         commands = self.offers.commands
         for peer in self.offers.workers.values():

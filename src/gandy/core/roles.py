@@ -17,7 +17,7 @@ from gandy.wire.messages import Error, Extension, Hello
 
 
 class CrewRole(StrEnum):
-    """What a peer may do. The first role and the last one need no key."""
+    """What a peer may do. OWNER and ANYBODY need no key."""
 
     OWNER = "owner"  # the foreman's own user, on its machine
     CLIENT = "client"

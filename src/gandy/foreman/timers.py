@@ -61,7 +61,7 @@ class JobTimers:
 
 
 async def drop_old_values(committer: Committer, clock: ForemanClock, blobs: Blobs, seconds: float) -> None:
-    """Drop results and arguments of functions that are older than so many seconds, for ever."""
+    """Every ten minutes, drop results and arguments of functions that are older than so many seconds."""
     while True:
         committer.decide([ResultsDropped(clock.find_oldest(seconds))])
         blobs.drop(seconds, clock.find_oldest)
