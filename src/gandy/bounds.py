@@ -1,6 +1,7 @@
-"""Types for values that come from a peer: msgspec checks their bounds where bytes become values.
+"""Types for values that come from a peer: msgspec checks their bounds when it decodes bytes.
 
-The numbers and their reasons are in `limits`. Python code that makes such a value is not checked: what it makes is.
+The numbers and their reasons are in `limits`. Constructing such a value in Python checks nothing; the peer that decodes
+it does.
 """
 
 import re
@@ -36,7 +37,7 @@ from gandy.limits import (
     MAX_VARIABLES,
 )
 
-# No character that moves a cursor, begins a line, or turns the direction of writing: names are shown in rows and logs.
+# Characters that move the cursor, begin a line or change the direction of text: names are shown in tables and logs.
 _UNPRINTABLE: Final = r"\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069"
 PRINTABLE: Final = rf"^[^{_UNPRINTABLE}]*\Z"
 WITHOUT_NUL: Final = r"^[^\x00]*\Z"  # no kernel takes a NUL in an argument, a variable or a path
@@ -53,7 +54,7 @@ Integer = Annotated[int, Meta(ge=-LAST_INTEGER - 1, le=LAST_INTEGER)]
 ExitCode = Annotated[int, Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 Slots = Annotated[int, Meta(ge=0, le=MAX_SLOTS)]
 Seconds = Annotated[float, Meta(ge=0, le=MAX_SECONDS)]
-Moment = Annotated[float, Meta(ge=-MAX_SECONDS, le=MAX_SECONDS)]  # also the difference of two clocks
+Moment = Annotated[float, Meta(ge=-MAX_SECONDS, le=MAX_SECONDS)]  # also the difference between two clocks
 WallMoment = Annotated[moments.Wall, Meta(ge=-MAX_SECONDS, le=MAX_SECONDS)]
 SharedMoment = Annotated[moments.Shared, Meta(ge=-MAX_SECONDS, le=MAX_SECONDS)]
 
@@ -63,8 +64,8 @@ OptionalName = Annotated[str, Meta(max_length=MAX_NAME, pattern=PRINTABLE)]
 CommandName = Annotated[str, Meta(min_length=1, max_length=MAX_COMMAND_NAME, pattern=PRINTABLE)]
 JobName = Annotated[str, Meta(max_length=MAX_JOB_NAME, pattern=PRINTABLE)]
 Text = Annotated[str, Meta(max_length=MAX_TEXT)]
-WireText = Annotated[str, Meta(max_length=MAX_SPEC_BYTES)]  # the original protocols know no bound but the frame
-# Of each task that a worker gets. Without patterns, which cost a microsecond and more: no kernel takes a NUL anyway.
+WireText = Annotated[str, Meta(max_length=MAX_SPEC_BYTES)]  # in the original protocols only the frame limits it
+# Part of every task that a worker gets. Without patterns, which cost a microsecond or more: a NUL fails in the kernel.
 WireWords = Annotated[tuple[WireText, ...], Meta(max_length=MAX_SPEC_BYTES)]
 WireEnvironment = Annotated[dict[WireText, WireText], Meta(max_length=MAX_VARIABLES)]
 Path = Annotated[str, Meta(max_length=MAX_PATH, pattern=WITHOUT_NUL)]
@@ -88,14 +89,14 @@ Lines = Annotated[tuple[Line, ...], Meta(max_length=MAX_LINES)]
 JobNumbers = Annotated[tuple[JobNumber, ...], Meta(max_length=MAX_AFTER)]
 NamedTasks = Annotated[tuple[TaskIndex, ...], Meta(max_length=MAX_NAMED_TASKS)]
 
-# All that msgspec raises for bytes it does not like: malformed or mistyped, not UTF-8, nested too deep.
+# Everything that msgspec raises for bytes that it cannot decode: malformed or mistyped, not UTF-8, nested too deep.
 BROKEN: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _PATTERNS: Final = {repr(PRINTABLE): "of printable characters", repr(WITHOUT_NUL): "without a NUL"}
 
 
 def describe(error: Exception) -> str:
-    """What is wrong with bytes that are `BROKEN`, for people: a pattern is told in words."""
+    """Describe a `BROKEN` error for users, with words in place of regular expressions."""
     text = str(error)
     for pattern, words in _PATTERNS.items():
         text = text.replace(f"matching regex {pattern}", words)
@@ -103,5 +104,5 @@ def describe(error: Exception) -> str:
 
 
 def escape_controls(text: str) -> str:
-    """The same, with every character spelled out that a name may not have."""
+    """Return the text with every character that a name may not contain as an escape."""
     return _not_printable.sub(lambda found: ascii(found[0])[1:-1], text)

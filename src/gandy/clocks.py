@@ -12,5 +12,5 @@ if TYPE_CHECKING:
     def read_wall() -> Wall: ...
 
 else:
-    read_monotonic = time.monotonic  # without a function around it: it is read for every message
+    read_monotonic = time.monotonic  # not wrapped in a function, because it is called for every message
     read_wall = time.time

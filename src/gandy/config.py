@@ -1,4 +1,4 @@
-"""Where gandy keeps its files, and how addresses are written. It reads no file and opens nothing."""
+"""Where gandy keeps its files, and how addresses are written. Reads no file and opens no socket."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -19,8 +19,8 @@ LONGEST_SOCKET_PATH: Final = 107
 class Address(NamedTuple):
     """Where a foreman is.
 
-    A path for unix; a host and a port for tcp, which is with TLS, and plain, which is without; or the name of the
-    ensemble where it can be found.
+    `host` is a path for unix, a host for tcp (with TLS) and plain (without TLS), and for ensemble the name of the
+    ensemble that the foreman is in.
     """
 
     scheme: str
@@ -35,7 +35,7 @@ class Address(NamedTuple):
 
 
 def find_home(environ: Mapping[str, str], platform: str) -> str:
-    """The folder for state: GANDY_HOME, or where this platform keeps a user's data."""
+    """Return the folder for gandy's files: GANDY_HOME, or where this platform keeps a user's data."""
     if home := environ.get("GANDY_HOME"):
         return home
     user = environ.get("HOME", "/")
@@ -45,7 +45,7 @@ def find_home(environ: Mapping[str, str], platform: str) -> str:
 
 
 def parse_address(text: str) -> Address:
-    """An address as people write it: unix:PATH, tcp://HOST:PORT, HOST:PORT, plain://HOST:PORT, or ensemble:NAME.
+    """Parse an address that a user wrote: unix:PATH, tcp://HOST:PORT, HOST:PORT, plain://HOST:PORT, or ensemble:NAME.
 
     Raises: ConfigError.
     """

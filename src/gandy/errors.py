@@ -2,7 +2,7 @@
 
 GandyError
 ├── ConfigError                   what the user wrote is not valid: an address, an option, a job file
-│   └── CallTooLarge              a pickled task has more bytes than the foreman takes
+│   └── TaskTooLarge              a pickled task has more bytes than the foreman takes
 ├── LinkError                     no link to the foreman, or it broke; try again
 ├── JobError
 │   ├── JobNotFound
@@ -33,7 +33,7 @@ from typing import Final
 
 
 class ErrorCode(IntEnum):
-    """The subtype of an ERROR message. The original knows the first two; the others go to gandy peers only."""
+    """The subtype of an ERROR message. The original has the first two; the others are sent to gandy peers only."""
 
     OVERFLOW = 1
     NO_PROCS = 2
@@ -51,7 +51,7 @@ class ErrorCode(IntEnum):
     WRONG_ROLE = 14
 
 
-# Why a foreman refuses a peer or a request, for people.
+# Why a foreman refuses a peer or a request, for users.
 REFUSALS: Final = {
     ErrorCode.UNKNOWN_KEY: "the foreman does not know this key; ask for an invitation, and use 'gandy join'",
     ErrorCode.REVOKED_KEY: "this key was revoked; ask for an invitation, and use 'gandy join'",
@@ -62,7 +62,7 @@ REFUSALS: Final = {
 
 
 def name_code(code: int) -> str:
-    """The word for an error code, also for one that gandy does not know."""
+    """Return the name of an error code; a code that gandy does not know is "error N"."""
     try:
         return ErrorCode(code).name.lower()
     except ValueError:
@@ -79,7 +79,7 @@ class ConfigError(GandyError):
     """What the user wrote is not valid."""
 
 
-class CallTooLarge(ConfigError):
+class TaskTooLarge(ConfigError):
     """A pickled function task has more bytes than the foreman takes."""
 
 
@@ -133,11 +133,11 @@ class RemoteProtocolError(ProtocolError):
     def __init__(self, message: str, code: ErrorCode, offset: int | None = None) -> None:
         super().__init__(message)
         self.code = code
-        self.offset = offset  # of the bad frame, in bytes since the link began; None where no frame is to blame
+        self.offset = offset  # of the bad frame, in bytes since the link began; None if no single frame is at fault
 
 
 class StoreError(GandyError):
-    """The store cannot do what was asked. `retryable` where it may later: a full disk can be emptied."""
+    """The store cannot do what was asked. `retryable` if it may succeed later: a full disk can be emptied."""
 
     def __init__(self, message: str, retryable: bool = False) -> None:
         super().__init__(message)
@@ -149,7 +149,7 @@ class CallError(GandyError):
 
 
 class CallFailed(CallError):
-    """The command raised. `kind` is the name of what it raised, `trace` its traceback on the worker."""
+    """The command raised. `kind` is the name of the exception class, `trace` the traceback on the worker."""
 
     def __init__(self, message: str, kind: str = "", trace: str = "") -> None:
         super().__init__(message)

@@ -1,10 +1,10 @@
-"""Writing to descriptors. The kernel may take a part of what it is given, and says so; nothing here ignores it."""
+"""Complete writes to descriptors: the kernel may accept only part of a write."""
 
 import os
 
 
 def write_all(descriptor: int, data: bytes | memoryview, offset: int | None = None) -> None:
-    """All of the bytes, at the offset or where the descriptor stands. Raises: OSError; a part may be written then."""
+    """Write all of the bytes, at `offset` or at the descriptor's position. Raises: OSError, after a partial write."""
     rest = memoryview(data)
     while rest:
         if offset is None:

@@ -1,4 +1,4 @@
-"""Names for numbers that must not be mixed up."""
+"""Types for numbers that must not be mixed up."""
 
 from typing import NewType
 

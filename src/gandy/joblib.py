@@ -38,7 +38,7 @@ Batch = Future[list[Any]]  # the values of its items
 
 
 class GandyBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]  # joblib has no types
-    """Made by `parallel_config("gandy", foreman=..., retries=...)` with the options of functions.
+    """`parallel_config("gandy", foreman=..., retries=...)` makes one. It takes the options of `Client.functions`.
 
     Raises: ConfigError.
     """
@@ -51,13 +51,13 @@ class GandyBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc
         unknown = set(options) - OPTIONS
         if unknown:
             raise ConfigError(f"the backend {NAME!r} of joblib has no option {', '.join(sorted(unknown))}")
-        self._said = {"foreman": foreman, **options}
+        self._given = {"foreman": foreman, **options}
         self._foreman = foreman
         self._options = {"name": "joblib", **options}
         self._crew: _Crew | None = None  # from `configure` to `terminate`
 
     def effective_n_jobs(self, n_jobs: int | None) -> int:
-        """How many batches may run at once: what was asked for, or all slots of the crew for -1. Raises: LinkError."""
+        """How many batches may run at once: `n_jobs`, or for -1 all slots of the crew. Raises: LinkError."""
         if n_jobs == 0:
             raise ValueError("n_jobs == 0 in Parallel has no meaning")
         if n_jobs is None:
@@ -66,20 +66,20 @@ class GandyBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc
             return n_jobs
         if _is_in_slot():
             return int(ThreadingBackend().effective_n_jobs(n_jobs))
-        # With one, joblib would not ask us at all, and run everything in this process.
+        # With 1, joblib would not use this backend at all, and would run everything in this process.
         return max(self._count_slots() + 1 + n_jobs, 2)
 
     def configure(self, n_jobs: int = 1, parallel: Any = None, **others: Any) -> int:
-        """Raises: FallbackToBackend, which joblib understands; LinkError, ConfigError."""
+        """Raises: FallbackToBackend, which joblib handles; LinkError, ConfigError."""
         if n_jobs == 1:
             raise FallbackToBackend(SequentialBackend(nesting_level=self.nesting_level))
-        if _is_in_slot():  # tasks that wait for tasks could fill all slots, and wait forever
+        if _is_in_slot():  # tasks that wait for tasks could fill all slots and wait for ever
             raise FallbackToBackend(ThreadingBackend(nesting_level=self.nesting_level))
-        # `Parallel` may have options too. Among them are some of joblib's own, and there may be more one day.
-        said = {**self._said, **{key: value for key, value in others.items() if key in {"foreman", *OPTIONS}}}
-        # A generator that began in the same `with` block may not have ended: each has a crew of its own.
-        if said != self._said or self._crew is not None:
-            raise FallbackToBackend(GandyBackend(self.nesting_level, **said))
+        # `Parallel` passes its own options here too, and future versions of joblib may pass more.
+        given = {**self._given, **{key: value for key, value in others.items() if key in {"foreman", *OPTIONS}}}
+        # A generator from an earlier call in the same `with` block may still run, so each call has its own crew.
+        if given != self._given or self._crew is not None:
+            raise FallbackToBackend(GandyBackend(self.nesting_level, **given))
         count = self.effective_n_jobs(n_jobs)
         limit = None if n_jobs == -1 else count
         limits = [some for some in (limit, self._options.get("limit")) if some is not None]
@@ -88,14 +88,14 @@ class GandyBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc
         return count
 
     def submit(self, func: BatchedCalls, callback: Callable[[Batch], None] | None = None) -> Batch:
-        """Never fails: joblib may call it on a thread where the error would be lost."""
+        """Never raises: joblib may call it on a thread where the error would be lost."""
         crew = self._crew
-        if crew is None:  # it was terminated just now
+        if crew is None:  # another thread has just called `terminate`
             return Future()
         batch: Batch
         try:
             batch = crew.run(func)
-        except Exception as error:  # noqa: BLE001 - pickling runs what the arguments want to run
+        except Exception as error:  # noqa: BLE001 - pickling runs code of the arguments
             batch = Future()
             batch.set_exception(error)
         if callback is not None:
@@ -103,11 +103,11 @@ class GandyBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc
         return batch
 
     def retrieve_result_callback(self, batch: Batch) -> list[Any]:
-        """The values of a batch. Raises: what a function raised, TaskFailed."""
+        """Return the values of a batch. Raises: what a function raised, TaskFailed."""
         return batch.result()
 
     def abort_everything(self, ensure_ready: bool = True) -> None:
-        """Tasks that wait are not started, and those that run are killed."""
+        """Cancel the tasks that wait, and kill those that run."""
         if self._crew is not None:
             self._crew.abandon_all()
             if ensure_ready:
@@ -120,7 +120,7 @@ class GandyBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc
         self.reset_batch_stats()
 
     def _count_slots(self) -> int:
-        """Of workers that can run our tasks."""
+        """Count the tasks that all suitable workers can run at once."""
         with Client(self._foreman) as client:
             rows = client.workers()
         tags = {*self._options.get("tags", ()), PYTHON_TAG}
@@ -131,12 +131,12 @@ class GandyBackend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc
 
 
 class _Crew:
-    """What one `Parallel` call, or one `with Parallel(...)` block, has of the crew. Raises: LinkError."""
+    """The client and the function set of one `Parallel` call or `with Parallel(...)` block. Raises: LinkError."""
 
     def __init__(self, foreman: str | None, options: dict[str, Any]) -> None:
         self._client = Client(foreman).__enter__()
         self._functions = self._client.functions(**options)
-        # In its callbacks, joblib asks for the next items and pickles them, which must not block the client's loop.
+        # joblib's callbacks fetch the next items and pickle them, which must not block the client's loop.
         self._callback_thread = ThreadPoolExecutor(1, "gandy-joblib")
         self._lock = Lock()
         self._is_closed = False
@@ -161,7 +161,7 @@ class _Crew:
                 callback(batch)
 
         def on_done(_: Batch) -> None:
-            with suppress(RuntimeError):  # it was shut down: joblib does not listen any more
+            with suppress(RuntimeError):  # `close` has shut the thread down: joblib expects no more callbacks
                 self._callback_thread.submit(run_callback)
 
         batch.add_done_callback(on_done)
@@ -172,7 +172,7 @@ class _Crew:
             future.abandon()
 
     def wait_for_callbacks(self) -> None:
-        """Until no callback runs for what was abandoned: joblib would take it for an error of its next call."""
+        """Wait until no callback of an abandoned batch runs: joblib would take its error for one of the next call."""
         self._callback_thread.submit(int).result()
 
     def close(self) -> None:
@@ -184,7 +184,7 @@ class _Crew:
 
 
 def _is_in_slot() -> bool:
-    """Whether this process runs functions for a worker."""
+    """True if this process runs functions for a worker."""
     return SLOT_MARK in os.environ
 
 

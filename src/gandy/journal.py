@@ -1,7 +1,7 @@
 """The file in which a worker keeps results until the foreman has them, and the lock on the worker's folder.
 
 It survives kill -9 of the worker. Nothing is synced, so a crash of the machine may lose the end of it. It may hold
-results that the foreman has already: the foreman knows by the number of the attempt. Knows no links.
+results that the foreman already has; the foreman recognises them by the number of the attempt. Sends nothing.
 """
 
 import fcntl
@@ -30,13 +30,13 @@ log = logging.getLogger("gandy.journal")
 
 NAME: Final = "results"
 LOCK_NAME: Final = "lock"
-TABLE_NAME: Final = "running"  # of the file that says what runs; a worker that leaves nothing behind removes it
-# Bytes after which the file is rewritten with only what is not acknowledged: every few thousand tasks of a busy worker.
+TABLE_NAME: Final = "running"  # of the file that lists what runs; a worker that leaves nothing behind removes it
+# Bytes at which the file is rewritten with unacknowledged results only: every few thousand tasks of a busy worker.
 REWRITE_BYTES: Final = 1_000_000
-# Bytes of acknowledged results that may stay in the file behind its end. More are cut off, which costs ten writes.
+# Bytes of acknowledged results that may stay in the file. More are truncated, which costs as much as ten writes.
 STALE_BYTES: Final = 16_384
 
-WATCHDOG_SECONDS: Final = 20.0  # until a dead worker's watchdog has tidied up; usually it takes a fraction of a second
+WATCHDOG_SECONDS: Final = 20.0  # for a dead worker's watchdog to tidy up; it usually takes a fraction of a second
 
 _HEAD: Final = struct.Struct("<III")  # of a record: bytes of its body, generation, checksum of generation and body
 _GENERATION: Final = struct.Struct("<I")
@@ -44,7 +44,7 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class WorkerIds(Struct, frozen=True, array_like=True):
-    """The first record: ids of the worker and of those that ran in the folder before it, the oldest first."""
+    """The first record: ids of the worker and of former workers in the folder, the oldest first."""
 
     ids: tuple[str, ...]
 
@@ -53,7 +53,7 @@ _decode_ids: Final = msgspec.msgpack.Decoder(WorkerIds).decode
 
 
 class Left(NamedTuple):
-    """What dead workers left: their ids, the oldest first, and results that the foreman may not have."""
+    """What dead workers left behind: their ids, the oldest first, and results that the foreman may not have."""
 
     ids: tuple[str, ...] = ()
     results: tuple[TaskResult, ...] = ()
@@ -62,17 +62,17 @@ class Left(NamedTuple):
 class Journal:
     """The file of one worker, open for writing. Its folder must be locked.
 
-    Tasks do not fail because the disk is full: results wait in memory alone then, and a warning says so.
+    A full disk makes no task fail: results are then kept in memory only, and a warning is logged.
     """
 
     def __init__(self, folder: Path, ids: Sequence[str], packed: Sequence[bytes]) -> None:
-        """`ids`: of this worker and of former ones; `packed`: results that are not acknowledged. Raises: OSError."""
+        """`ids`: of former workers and this one; `packed`: results that are not acknowledged. Raises: OSError."""
         self._path = folder / NAME
         self._ids = WorkerIds(tuple(ids[-MAX_FORMER:]))
         self._file = -1
         self._start = self._end = self._limit = 0  # bytes: of the first record, of all, and until `is_large`
         self._generation = 0
-        self.is_behind = False  # it lacks results because the disk was full: `compact` may add them later
+        self.is_behind = False  # results are missing because the disk was full; `compact` may add them later
         self.rewrite(packed)
 
     @property
@@ -93,18 +93,18 @@ class Journal:
         self._end += len(data)
 
     def forget(self) -> None:
-        """Everything is acknowledged. Nothing is written: the next record overwrites the first."""
+        """Drop all results: they are acknowledged. Writes nothing: the next record overwrites the first."""
         self.is_behind = False
         if self._end == self._start:
             return
         if self._end > self._start + STALE_BYTES:
             os.ftruncate(self._file, self._start)
         self._end = self._start
-        # Old records may follow the next one in the file: a reader stops where the generation changes.
+        # Old records may follow the new ones in the file, so a reader stops where the generation changes.
         self._generation = (self._generation + 1) & 0xFFFF_FFFF
 
     def rewrite(self, packed: Sequence[bytes]) -> None:
-        """Replace the file by one with these results and no others. Raises: OSError."""
+        """Replace the file with one that has these results only. Raises: OSError."""
         new = self._path.with_suffix(".new")
         file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         head = self._make_record(_encode(self._ids))
@@ -123,7 +123,7 @@ class Journal:
         self._limit = max(REWRITE_BYTES, 2 * self._end)
 
     def compact(self, packed: Sequence[bytes]) -> None:
-        """`rewrite`; if that fails, warn."""
+        """Like `rewrite`, but log a warning if it fails."""
         try:
             self.rewrite(packed)
         except OSError as error:
@@ -150,7 +150,7 @@ class Journal:
 
 
 def read_left(folder: Path) -> Left:
-    """Read what dead workers left in their folder. An incomplete record at the end is ignored."""
+    """Read what dead workers left in their folder. Ignores an incomplete record at the end."""
     try:
         data = (folder / NAME).read_bytes()
     except OSError:
@@ -166,14 +166,14 @@ def _read_results(data: bytes, at: int) -> Iterable[TaskResult]:
     generation = None
     while at < len(data):
         body, at, found = _read_record(data, at)
-        if not body or found != (found if generation is None else generation):
+        if not body or generation not in (None, found):
             return  # incomplete, or left over from before `forget`
         generation = found
         yield from payloads.decode_results(body)
 
 
 def _read_record(data: bytes, at: int) -> tuple[bytes, int, int]:
-    """Read a body, where the next record begins, and the generation. The body is empty where no whole record is."""
+    """Return a record's body, the offset of the next record, and the generation. An incomplete record has no body."""
     if len(data) - at < _HEAD.size:
         return b"", len(data), 0
     size, generation, check = _HEAD.unpack_from(data, at)
@@ -185,10 +185,10 @@ def _read_record(data: bytes, at: int) -> tuple[bytes, int, int]:
 
 
 def lock_folder(folder: Path, owner: int | None = None) -> int | None:
-    """Lock a worker's folder. Returns a descriptor that holds the lock; None: another worker has it.
+    """Lock a worker's folder. Returns a descriptor that holds the lock, or None if another worker has it.
 
-    `owner`: the process that users know as this worker, if that is not the current one. If the watchdog of a dead
-    worker holds the lock, it is waited for: it is about to end.
+    `owner`: the process that users see as this worker, if it is not the current one. Waits while the watchdog of a dead
+    worker holds the lock, since that is about to end.
     """
     descriptor = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline = read_monotonic() + WATCHDOG_SECONDS
@@ -202,15 +202,15 @@ def lock_folder(folder: Path, owner: int | None = None) -> int | None:
 
 
 def read_abandoned(folder: str) -> Left | None:
-    """What dead workers left, once all of it is in the journal. None: it is not, or a process uses their folder.
+    """Read what dead workers left. None: not all of it is in the journal yet, or a process uses their folder.
 
-    Where even the watchdog was killed, only the next worker in the folder can find out what ended, and kill what runs.
+    If the watchdog was killed too, only the next worker in the folder can find out what ended and kill what runs.
     """
     if not Path(folder).is_absolute():  # the worker keeps nothing
         return Left()
     try:
         descriptor = os.open(Path(folder) / LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:  # the folder is removed, or in another container
+    except OSError:  # the folder was removed, or is in another container
         return Left()
     try:
         is_tidy = _try_lock(descriptor, fcntl.LOCK_SH) and not (Path(folder) / TABLE_NAME).exists()

@@ -1,7 +1,7 @@
-"""A thread that waits for sockets and that other threads can wake.
+"""A thread that polls sockets and that other threads can wake.
 
-It owns the thread, the socket pair that wakes it, and its end. Its user owns the poller: it registers the `PollThread`
-there for reading, and calls `clear` when it becomes readable.
+It owns the thread, the socket pair that wakes it, and the shutdown. Its user owns the poller: it registers the
+`PollThread` there for reading, and calls `clear` when it becomes readable.
 """
 
 import logging
@@ -14,7 +14,7 @@ from typing import Final
 
 log = logging.getLogger("gandy")
 
-BUG_PAUSE: Final = 0.1  # seconds; an error that comes back at once must not fill the disk with tracebacks
+BUG_PAUSE: Final = 0.1  # seconds; an error that repeats at once must not fill the disk with tracebacks
 
 
 class PollThread:
@@ -49,13 +49,13 @@ class PollThread:
                 self._writing.send(b"!")
 
     def clear(self) -> None:
-        """Look at everything after this, not before: a thread that calls `wake` in between sends nothing."""
+        """Call this before looking for work: between the two, a `wake` would send nothing and be missed."""
         with suppress(BlockingIOError):
             self._reading.recv(4096)
         self._is_woken = False
 
     def stop(self, timeout: float | None = None) -> None:
-        """Have it end, and wait for that unless this is the thread itself. One that never started ends here."""
+        """End the thread, and wait for it unless this is the thread itself. If it never started, call `end` here."""
         self.is_stopping = True
         self.wake()
         if self._thread.ident is None:
@@ -64,7 +64,7 @@ class PollThread:
             self._thread.join(timeout)
 
     def close(self) -> None:
-        """Only for a thread that is not there: one that never started, or in the child of a fork."""
+        """Close the sockets. Only if the thread does not exist: it never started, or this is the child of a fork."""
         self._reading.close()
         self._writing.close()
 
@@ -73,7 +73,7 @@ class PollThread:
             while not self.is_stopping:
                 try:
                     self._turn()
-                except Exception:  # one message must not end the thread
+                except Exception:  # a single message must not end the thread
                     log.exception("%s has a bug and continues", self._thread.name)
                     time.sleep(BUG_PAUSE)
         finally:

@@ -1,11 +1,11 @@
-"""Finds out if a process of this machine is alive. Starts and ends none."""
+"""Finds out if a process on this machine is alive. Starts and ends none."""
 
 import os
 from pathlib import Path
 
 
 def is_dead(pid: int) -> bool:
-    """True if a process has ended. A zombie has."""
+    """True if a process has ended; a zombie counts as ended."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""The progress bar, drawn by rich: how far, how fast, how long still. rich is slow to import, and imported late."""
+"""The progress bar, drawn by rich: how much is done, the rate, the time left. rich is imported late: it is slow."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class ProgressBar:
-    """One bar on standard error, from `with` on. It stays on the screen as it was last."""
+    """One bar on standard error, drawn from `with` on. Its last state stays on the screen."""
 
     def __init__(self, unit: str = "tasks") -> None:
         from rich.console import Console
@@ -29,7 +29,7 @@ class ProgressBar:
             TextColumn("left"),
             TimeRemainingColumn(compact=True),
             console=console,
-            # What is printed meanwhile goes above the bar, but what goes to a file must not end up on the screen.
+            # What the program prints meanwhile goes above the bar, but output to a file must not end up on the screen.
             redirect_stdout=console.is_jupyter or sys.stdout.isatty(),
         )
         self._bar = self._progress.add_task("", total=None, done="", failed="")
@@ -51,7 +51,7 @@ class ProgressBar:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._progress.refresh()  # rich leaves that out in notebooks
+        self._progress.refresh()  # in notebooks, `stop` does not refresh
         self._progress.stop()
 
 
@@ -60,7 +60,7 @@ def _make_rate_column(unit: str) -> "ProgressColumn":
     from rich.text import Text
 
     class RateColumn(ProgressColumn):
-        """Tasks, or whatever is counted, that end in a second."""
+        """How many tasks or items end per second."""
 
         def render(self, task: Task) -> Text:
             speed = task.finished_speed or task.speed
@@ -70,7 +70,7 @@ def _make_rate_column(unit: str) -> "ProgressColumn":
 
 
 class CountedFuture(Protocol):
-    """A future of either kind that stands for some items of a map."""
+    """A future, for threads or for asyncio, that stands for some items of a map."""
 
     size: int
 
@@ -79,7 +79,7 @@ class CountedFuture(Protocol):
 
 @contextmanager
 def showing(label: str, futures: Sequence[CountedFuture]) -> Iterator[None]:
-    """Draw a bar that follows these futures, in a terminal or a notebook, and nothing elsewhere."""
+    """Draw a bar that follows these futures in a terminal or a notebook; elsewhere, draw nothing."""
     if not (sys.stderr.isatty() or _is_in_notebook()):
         yield
         return
@@ -87,7 +87,7 @@ def showing(label: str, futures: Sequence[CountedFuture]) -> Iterator[None]:
 
     def count(size: int) -> None:
         nonlocal done
-        with lock:  # futures end on the loop, or have ended before
+        with lock:  # called on the loop, or in this thread for a future that has ended before
             done = min(done + size, total)
             bar.show(label, done, total)
 
@@ -96,7 +96,7 @@ def showing(label: str, futures: Sequence[CountedFuture]) -> Iterator[None]:
         for future in futures:
             future.add_done_callback(lambda _, size=future.size: count(size))  # type: ignore[misc]
         yield
-        count(total)  # the last value may be here before its future has called back
+        count(total)  # the last value may be read before the callback of its future has run
 
 
 def _is_in_notebook() -> bool:

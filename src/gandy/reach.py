@@ -1,7 +1,7 @@
 """How clients and workers reach their foreman: where it may be, in which order, and with which key.
 
-Discovery and addresses say where a foreman is, never that it can be trusted: over the network it is recognised by its
-fingerprint, and on a unix socket by its user.
+Discovery and addresses show where a foreman is, never that it can be trusted. A client recognises its foreman by the
+fingerprint over the network, and by the owner of the socket on a unix socket.
 """
 
 import asyncio
@@ -31,22 +31,22 @@ P = TypeVar("P", bound=asyncio.Protocol)
 
 
 class Reach:
-    """Places where the foreman may be, the likeliest first, and our key."""
+    """Places where the foreman may be, the most likely first, and our key."""
 
     def __init__(self, places: tuple[Address, ...], keys: CrewKeys | None = None, insecure: bool = False) -> None:
         self.places = places
         self.keys = keys
-        self._insecure = insecure  # whether what discovery finds may be without TLS
+        self._insecure = insecure  # discovery may return foremen without TLS
         self._context: ssl.SSLContext | None = None
-        self.band: Ensemble | None = None  # if this process is in the ensemble anyway, the foreman is looked for there
+        self.band: Ensemble | None = None  # the ensemble that this process is in already, to search for the foreman in
 
     def __str__(self) -> str:
         return " or ".join(map(str, self.places))
 
     async def dial(self, make: Callable[[Address], P]) -> P:
-        """A link to the foreman.
+        """Connect to the foreman, with the protocol that `make` makes.
 
-        Raises: LinkError: no foreman is there, or another one. ConfigError: trying again does not help.
+        Raises: LinkError: no foreman is there, or the wrong one. ConfigError: trying again does not help.
         """
         problems: list[LinkError] = []
         for place in self.places:
@@ -57,9 +57,9 @@ class Reach:
         raise problems[0] if len(problems) == 1 else LinkError("; ".join(map(str, problems)))
 
     async def _seek(self, place: Address, make: Callable[[Address], P]) -> P:
-        """Find the foreman of an ensemble, which may have moved, and which other processes may pretend to be.
+        """Find the foreman of an ensemble. It may have moved, and other processes may pose as it.
 
-        A peer that has joined a crew also searches the network, and accepts nothing but the certificate as proof.
+        A peer that has joined a crew also searches the network, and trusts nothing but the certificate.
         """
         from gandy.bus.crew import Search  # slow to import, and seldom needed
 
@@ -95,7 +95,7 @@ class Reach:
         return await self._try(found, make)
 
     def _remember(self, found: Address) -> None:
-        """So that the next connection needs no search."""
+        """Save the address, so that the next connection needs no search."""
         if self.keys is None or not self.keys.has_joined:
             return
         self.keys.remember(str(found))
@@ -146,7 +146,7 @@ class Reach:
         def admit(transport: TlsTransport) -> P | None:
             certificate = transport.session.certificate
             if certificate is None or not is_pinned(certificate, pin):
-                return None  # and nothing is sent to it
+                return None  # the link is closed, and nothing is sent over it
             made.append(make(place))
             return made[0]
 
@@ -166,7 +166,7 @@ class Reach:
 
 
 def _explain(place: Address, error: Exception | None) -> GandyError:
-    """A LinkError, since our foreman may be there later."""
+    """Return the error for a TLS link that failed: a LinkError, since our foreman may be there later."""
     if isinstance(error, NotAdmitted | ssl.SSLCertVerificationError):
         return LinkError(f"what listens at {place} is not our foreman: its certificate is another one")
     if isinstance(error, ssl.SSLError):
@@ -175,7 +175,7 @@ def _explain(place: Address, error: Exception | None) -> GandyError:
 
 
 async def _connect_unix(place: Address) -> socket.socket:
-    """Connect to a socket of our own user: other users can make sockets, and say that they are our foreman's.
+    """Connect to a socket of our own user: another user may have made one to pose as our foreman.
 
     Raises: LinkError, OSError.
     """
@@ -203,9 +203,10 @@ def find_reach(
     role: CrewRole = CrewRole.CLIENT,
     insecure: bool = False,
 ) -> Reach:
-    """In this order: the address, GANDY_FOREMAN, what `gandy join` kept, the unix socket, the ensemble.
+    """Choose the places to try: the address, else GANDY_FOREMAN; else those that `gandy join` saved, or the unix
+    socket, and then the ensembles.
 
-    Raises: ConfigError; LinkError and NotAllowed, where GANDY_TOKEN does not let us join.
+    Raises: ConfigError; LinkError and NotAllowed, if joining with GANDY_TOKEN fails.
     """
     home = find_home(environ, platform)
     keys = find_keys(home, environ, role)
@@ -223,7 +224,7 @@ def find_reach(
 
 
 def find_keys(home: str, environ: Mapping[str, str], role: CrewRole) -> CrewKeys | None:
-    """What `gandy join` kept, or GANDY_TOKEN gives; else those that the foreman of this home made for the role.
+    """Return the keys that `gandy join` saved or GANDY_TOKEN gives; else those that this home's foreman made.
 
     Raises: ConfigError, LinkError, NotAllowed.
     """
@@ -249,7 +250,7 @@ def _join_by(token: str, invitation: str, home: str, joined: CrewKeys | None) ->
         return joined
     folder = Path(home) / CREW
     with lock_folder(folder):
-        joined = CrewKeys.find(folder)  # another process of this home may have been quicker
+        joined = CrewKeys.find(folder)  # another process of this home may have joined first
         if joined is not None and joined.about.invitation == invitation:
             return joined
         return join(token, home)

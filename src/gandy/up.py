@@ -30,7 +30,7 @@ def run(
     reserve: int = 0,
     listen: tuple[str, ...] = (),
 ) -> int:
-    """Raises: GandyError."""
+    """Run until a signal. Returns the exit code. Raises: GandyError."""
     drop_token()
     guard()
     begin_log(logging.WARNING)

@@ -26,7 +26,7 @@ from gandy.client.options import FunctionOptions, JobOptions
 from gandy.client.spec import find_folder, make_submit
 from gandy.clocks import read_monotonic
 from gandy.core.model import JobSpec, PythonSpec
-from gandy.errors import CallTooLarge
+from gandy.errors import TaskTooLarge
 from gandy.functions import pack_function, pack_items, pack_task
 from gandy.functions.tag import PYTHON_TAG
 from gandy.functions.tasks import name_function
@@ -214,7 +214,7 @@ def make_spec(label: str, shared: bytes, options: FunctionOptions) -> JobSpec:
 
 def _check_size(task: bytes) -> bytes:
     if len(task) > MAX_PICKLE_BYTES:
-        raise CallTooLarge(
+        raise TaskTooLarge(
             f"the pickled task has {len(task):,} bytes, and {MAX_PICKLE_BYTES:,} is the limit: pass a file's name"
         )
     return task

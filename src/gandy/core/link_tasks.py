@@ -16,7 +16,7 @@ from gandy.core.reactor import Reactor
 from gandy.core.reports import read_attempt, read_ending, read_identity
 from gandy.errors import LocalProtocolError
 from gandy.ids import JobId
-from gandy.limits import MAX_TOLD
+from gandy.limits import MAX_SHARED_SENT
 from gandy.talk.events import Reported, Requested
 from gandy.talk.packing import Unsendable
 from gandy.talk.side import Side
@@ -85,7 +85,7 @@ class LinkTasks:
             has_shared = True
         self._side.give(tasks)
         self._shared |= new
-        if len(self._shared) >= MAX_TOLD:
+        if len(self._shared) >= MAX_SHARED_SENT:
             self._shared.clear()
         for task, assignment in zip(tasks, assignments, strict=True):
             self._held[task.pair] = assignment.attempt

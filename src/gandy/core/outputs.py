@@ -14,7 +14,7 @@ from gandy.core.steps import Ask, Look, Question, Steps
 from gandy.core.workers import worker_name
 from gandy.errors import RemoteProtocolError
 from gandy.ids import TaskNumber
-from gandy.limits import MAX_KEEPERS, MAX_OUTPUT_PIECE, MAX_OUTPUTS, MAX_OUTPUTS_BYTES, MAX_TEXT
+from gandy.limits import MAX_OUTPUT_PIECE, MAX_OUTPUTS, MAX_OUTPUTS_BYTES, MAX_PAGE_WORKERS, MAX_TEXT
 from gandy.wire.messages import Extension
 
 PIECE_TIMEOUT: Final = 10.0  # seconds that a worker has to send output
@@ -106,7 +106,7 @@ class _Page:
     def add(self, row: TaskRow, link: Link | None) -> bool:
         """Add a task whose output this worker keeps. False if there is no room."""
         if link is not None and Extension.OUTPUT in link.agreed:
-            if link.name not in self.keepers and len(self.keepers) == MAX_KEEPERS:
+            if link.name not in self.keepers and len(self.keepers) == MAX_PAGE_WORKERS:
                 return False
             self.keepers.setdefault(link.name, (link, []))[1].append(row)
         self._rows.append((row, link))

@@ -10,7 +10,7 @@ from gandy.core.extensions import Fetch, read_reference
 from gandy.core.model import AttemptKey
 from gandy.errors import GandyError
 from gandy.ids import JobId
-from gandy.limits import MAX_TOLD
+from gandy.limits import MAX_SHARED_SENT
 from gandy.wire.messages import PythonOrders
 from gandy.worker.fetch import Fetcher
 from gandy.worker.order import Order, PythonOrder
@@ -30,7 +30,7 @@ class FunctionInputs:
         if orders.shared is not None:
             self._shared[job] = orders.shared
             self._shared.move_to_end(job)
-            if len(self._shared) > 2 * MAX_TOLD:  # by then the foreman has long forgotten that it sent it
+            if len(self._shared) > 2 * MAX_SHARED_SENT:  # by then the foreman has long forgotten that it sent it
                 self._shared.popitem(last=False)
         return PythonOrder(orders.input, self._shared.get(job, b""), orders.fresh)
 

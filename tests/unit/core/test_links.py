@@ -217,7 +217,7 @@ def test_a_worker_that_refused_is_sent_again_what_tasks_share() -> None:
 
 
 def test_a_worker_need_not_remember_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gandy.core.link_tasks.MAX_TOLD", 1)
+    monkeypatch.setattr("gandy.core.link_tasks.MAX_SHARED_SENT", 1)
     room = a_gandy_room()
     room.submit(tasks=2, python=PythonSpec(shared=b"function"))
     assert [orders and orders.shared for orders in python_orders(room)] == [b"function", None]

@@ -198,7 +198,7 @@ def test_a_page_says_which_workers_are_away() -> None:
 
 
 def test_so_many_workers_are_asked_for_one_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gandy.core.outputs.MAX_KEEPERS", 1)
+    monkeypatch.setattr("gandy.core.outputs.MAX_PAGE_WORKERS", 1)
     crew = Kept(tasks=1)
     crew.worker("v", slots=8)
     crew.ask(ask.Submit(JobSpec(command="true", tasks=2)))
