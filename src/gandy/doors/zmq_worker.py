@@ -8,7 +8,7 @@ from gandy.net import loop
 from gandy.net.exposure import parse_tcp
 from gandy.net.open_files import allow_many_files
 from gandy.worker.guardian import guard
-from gandy.worker.main import RunnableWorker, configure_logging, serve, warn
+from gandy.worker.main import RunnableWorker, configure_logging, serve, warn_insecure
 from gandy.worker.restart import drop_token
 
 
@@ -27,7 +27,7 @@ def prepare(url: str, insecure: bool, curve: str | None) -> tuple[str, ClientKey
             f"{url} would be without keys: a program that poses as that server can run the commands of this "
             "worker. Use --curve FOLDER for keys, or --insecure for none."
         )
-    warn(str(address))
+    warn_insecure(str(address))
     return str(address), None
 
 

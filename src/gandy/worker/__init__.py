@@ -1,1 +1,1 @@
-"""The worker: runs tasks in its slots and says how they ended."""
+"""The worker: runs tasks and calls in its slots, and reports how they ended."""

@@ -1,4 +1,4 @@
-"""Reads the answers of slot processes that have many short tasks: together, since waking up for each costs more."""
+"""Polls slot processes that have many short tasks: waking the loop for each answer would cost more."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,14 +6,14 @@ from typing import Final
 
 from gandy.worker.slot_process import SlotProcess
 
-POLL_SECONDS: Final = 0.001  # between two looks at what such processes have answered
+POLL_SECONDS: Final = 0.001  # between two reads of the answers
 
 
 class AnswerPolling:
-    """Of one worker. One timer serves all processes that are polled."""
+    """One per worker. A single timer serves all polled processes."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, has_many: Callable[[SlotProcess], bool]) -> None:
-        """`has_many`: True if many short tasks are with a process, so that it should be polled."""
+        """`has_many`: returns True while a process has many short tasks, and so should be polled."""
         self._loop = loop
         self._has_many = has_many
         self._polled: list[SlotProcess] = []
@@ -38,7 +38,7 @@ class AnswerPolling:
         for process in polled:
             if process.channel.drain() and self._has_many(process):
                 self._polled.append(process)
-            else:  # one that said nothing may run a long task: the loop notices at once when that ends
+            else:  # without answers it may run a long task: then the loop must notice the end at once
                 process.channel.listen()
         if self._polled:
             self._schedule()

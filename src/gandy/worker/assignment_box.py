@@ -1,6 +1,6 @@
-"""Where assignments wait for a slot process: it takes them, or the worker takes them back. Never blocks.
+"""The box in which assignments wait for a slot process, until it takes them or the worker takes them back.
 
-So a process goes on with the next task without waiting for its worker.
+With it, a process goes on with the next task without waiting for its worker. The worker's end never blocks.
 """
 
 import socket
@@ -10,7 +10,7 @@ from gandy.worker.frames import BOX_BYTES
 
 
 class AssignmentBox:
-    """A socket of packets. Worker and process both can read it: the first has the whole packet, the other nothing."""
+    """A packet socket that the worker and the process can both read: each packet goes to the one that reads first."""
 
     def __init__(self) -> None:
         self._in, self._out = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -23,14 +23,14 @@ class AssignmentBox:
         return self._out.fileno()
 
     def put(self, data: bytes) -> bool:
-        """False: there is no room."""
+        """Add an assignment. False: there is no room."""
         try:
             return self._in.send(data) > 0
         except BlockingIOError:
             return False
 
     def take_back(self) -> list[bytes]:
-        """What the slot process has not taken, the oldest first."""
+        """Remove and return what the slot process has not taken, the oldest first."""
         packets = []
         with suppress(BlockingIOError):
             while packet := self._out.recv(BOX_BYTES):

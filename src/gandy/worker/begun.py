@@ -1,6 +1,6 @@
 """Reports to the foreman which tasks have begun. It looks at what runs, and knows neither slots nor links.
 
-Only a task that has run for a while and still runs is reported, many in one message: short tasks cost nothing.
+Only tasks that have run for a while and still run are reported, many in one message, so short tasks cost nothing.
 """
 
 import asyncio
@@ -12,27 +12,30 @@ from gandy.limits import MAX_BEGUN
 from gandy.worker.isolated_calls import NO_JOB
 from gandy.worker.running_tasks import RunningTasks
 
-REPORTED_SECONDS: Final = 0.1  # that a task has run before it is reported
-PERIOD: Final = 0.105  # seconds between two reports; a loop may call some milliseconds too early
+REPORTED_SECONDS: Final = 0.1  # for which a task has run before it is reported
+PERIOD: Final = 0.105  # seconds between two reports; longer, as the loop may call some milliseconds too early
 
 
 class BegunReporter:
-    """On the current loop, with one timer, which is set only while something runs that is not reported."""
+    """Runs on the current loop, with one timer, which is set only while an unreported task runs."""
 
     def __init__(
         self, running: RunningTasks, report_ends: Callable[[], bool], send: Callable[[list[AttemptKey]], None]
     ) -> None:
-        """`report_ends`: so that never more tasks seem to run than there are slots. It is False while some is left."""
+        """`report_ends` sends all results, so that no more tasks seem to run than there are slots.
+
+        It returns False if some could not be sent yet.
+        """
         self._running = running
         self._report_ends = report_ends
         self._send = send
-        self._reported: set[AttemptKey] = set()  # on this link
-        self._is_active = False  # there is a link, and its foreman wants to hear
+        self._reported: set[AttemptKey] = set()  # over this link
+        self._is_active = False  # there is a link, and its foreman takes these reports
         self._timer: asyncio.TimerHandle | None = None
         running.on_start = self._look_soon
 
     def on_welcome(self) -> None:
-        """On a new link, all that runs is reported again."""
+        """A new link is up: report everything that runs again."""
         self._reported.clear()
         self._is_active = True
         self._look_soon()

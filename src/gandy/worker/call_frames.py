@@ -1,4 +1,4 @@
-"""Frames of calls on their way to the foreman: collected, and written together at the end of the loop's turn."""
+"""Collects the frames of calls for the foreman, and writes them together at the end of the loop's turn."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,7 +11,7 @@ _pack: Final = HEADER.pack
 
 
 class CallFrames:
-    """Frames are dropped while it is closed, which it is at first: then no foreman takes calls from this worker."""
+    """Drops frames while it is closed. It starts closed: no foreman has agreed to calls yet."""
 
     def __init__(self, write: Callable[[bytes], None]) -> None:
         self.parts: list[bytes] = []  # public so that the hot path appends without a call; `flush_soon` must follow
@@ -21,7 +21,7 @@ class CallFrames:
         self._is_flush_due = False
 
     def send(self, kind: int, subtype: int, number: int, argument: int = 0, payload: bytes = b"") -> None:
-        """`argument`: the number that the header has room for, such as credit in bytes."""
+        """Queue a frame. `argument`: the number in its header, such as credit in bytes."""
         if self.is_open:
             self.parts.append(_pack(MAGIC, kind, subtype, number, argument, len(payload)))
             self.parts.append(payload)

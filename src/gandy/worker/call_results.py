@@ -27,7 +27,7 @@ _DONE: Final = LAST | WHOLE
 
 
 class CallResults:
-    """On the current loop. `end` sends the last frame of a call and frees its slots; a call may end only once."""
+    """Runs on the current loop. `end` sends the last frame of a call and frees its slots; later ends are ignored."""
 
     def __init__(self, frames: CallFrames, queue: LoopQueue, end: Callable[[RunningCall, int, bytes], None]) -> None:
         self.end = end
@@ -40,7 +40,7 @@ class CallResults:
             body = encode_value(None if call.flags & CAST else value, call.is_pickled)
             if len(body) > MAX_VALUE_BYTES:
                 raise ValueError(f"a value may have {MAX_VALUE_BYTES:,} bytes, not {len(body):,}: use a stream")
-        except Exception as error:  # noqa: BLE001 - pickling runs what the value wants to run
+        except Exception as error:  # noqa: BLE001 - pickling runs code of the value
             error.args = (f"the value of {call.command.name} {error}",)
             self.fail(call, error)
             return
@@ -72,27 +72,27 @@ class CallResults:
         self.end(call, LAST | FAILED, data)
 
     def refuse(self, call: RunningCall, code: int, text: str) -> None:
-        """The worker is to blame, and not the command."""
+        """End a call with a refusal, for a reason that lies with the worker and not with the command."""
         self.end(call, LAST | REFUSED, encode_refusal(code, text))
 
     def spawn(self, call: RunningCall, work: Coroutine[Any, Any, None]) -> None:
-        """Let a coroutine on the loop end the call."""
+        """Run a coroutine that ends the call."""
         call.task = self._loop.create_task(work)
         call.task.add_done_callback(lambda _task: self._on_task_done(call))
 
     def _on_task_done(self, call: RunningCall) -> None:
-        # A task that is cancelled before its first step never runs, not even its `except`.
+        # An asyncio.Task that is cancelled before its first step never runs, not even its `except`.
         if not call.is_over and call.is_cancelled:
             self.fail(call, CallCancelled())
 
     async def _send_large(self, call: RunningCall, body: bytes) -> None:
         try:
             await self.send_pieces(call, body, _DONE)
-        except BaseException as error:  # noqa: BLE001 - also that it was cancelled
+        except BaseException as error:  # noqa: BLE001 - also CancelledError
             self.fail(call, error)
 
     async def send_pieces(self, call: RunningCall, body: bytes, last: int = WHOLE) -> None:
-        """Send a value in pieces, each when there is credit for it. The end of a call needs none.
+        """Send a value in pieces, each when there is credit for it. The last piece of a call needs no credit.
 
         `last`: the flags of the last piece. Raises: CallCancelled.
         """
@@ -109,7 +109,7 @@ class CallResults:
             self._frames.send(RESULT, last if is_end else 0, call.number, 0, piece)
 
     def send_pieces_from_thread(self, call: RunningCall, body: bytes) -> None:
-        """The same for one value of a stream, blocking the thread. Raises: CallCancelled."""
+        """Send one value of a stream in pieces, blocking the thread until there is credit. Raises: CallCancelled."""
         for at in range(0, len(body) or 1, MAX_PIECE_BYTES):
             piece = body[at : at + MAX_PIECE_BYTES]
             if call.flags & CAST and not call.is_cancelled:  # its client reads nothing and grants no credit
@@ -119,13 +119,13 @@ class CallResults:
             self._queue.put(self._send_if_wanted, call, flags, piece)
 
     def _send_if_wanted(self, call: RunningCall, flags: int, piece: bytes) -> None:
-        # It may have been cancelled while the piece waited for the loop, and the next link may use its number again.
+        # The call may have been cancelled while the piece waited for the loop; the next link may reuse its number.
         if not call.is_cancelled:
             self._frames.send(RESULT, flags, call.number, 0, piece)
 
 
 def make_failure(error: BaseException, is_pickled: bool = False) -> CallFailure:
-    """What the caller gets for an exception."""
+    """Describe an exception for the caller."""
     trace = format_error(error)
     pickled = b""
     if is_pickled:

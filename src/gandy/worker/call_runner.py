@@ -1,4 +1,4 @@
-"""Runs the commands of calls, each in its own way: at once, on the loop, in a thread or in a process."""
+"""Runs the commands of calls: at once, on the loop, in a thread or in a process. Sends nothing."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -26,7 +26,7 @@ class ProcessCalls(Protocol):
 
 
 class CallRunner:
-    """Of one worker, on the current loop. The outcome of each call goes to `results`."""
+    """One per worker, on the current loop. The outcome of each call goes to `results`."""
 
     def __init__(self, slots: int, results: CallResults, queue: LoopQueue) -> None:
         self.isolated: ProcessCalls | None = None
@@ -35,9 +35,9 @@ class CallRunner:
         self._threads = Threads(slots)
 
     def prepare(self, call: RunningCall, body: bytes) -> Callable[[], None]:
-        """Do all that can be done before the call begins, and return what starts it.
+        """Decode the arguments, and return the function that starts the call.
 
-        Raises: whatever the arguments raise when they are opened.
+        Raises: TypeError, ValueError, and whatever unpickling the arguments raises.
         """
         way = call.command.way
         if way.is_stream and not call.flags & (STREAM | CAST):
@@ -61,7 +61,7 @@ class CallRunner:
                 assert_never(way)
 
     def cancel(self, call: RunningCall) -> None:
-        """A call that has begun. A plain function in a thread cannot be stopped; its result is dropped."""
+        """Cancel a call that has begun. A plain function in a thread cannot be stopped; its result is dropped."""
         if call.task is not None:
             call.task.cancel()
         elif isinstance(call.room, Condition):
@@ -92,7 +92,7 @@ class CallRunner:
     async def _run(self, call: RunningCall, args: Sequence[Any]) -> None:
         try:
             value = await call.command.function(*args)
-        except BaseException as error:  # noqa: BLE001 - also that it was cancelled
+        except BaseException as error:  # noqa: BLE001 - also CancelledError
             self._results.fail(call, error)
         else:
             self._results.finish(call, value)
@@ -104,7 +104,7 @@ class CallRunner:
             async with aclosing(values):  # type: ignore[type-var]
                 async for value in values:
                     await self._results.send_pieces(call, encode_value(value, call.is_pickled))
-        except BaseException as error:  # noqa: BLE001 - also that it was cancelled
+        except BaseException as error:  # noqa: BLE001 - also CancelledError
             self._results.fail(call, error)
         else:
             self._results.finish_stream(call)
@@ -112,7 +112,7 @@ class CallRunner:
     # In threads
 
     def _work(self, call: RunningCall, args: Sequence[Any]) -> None:
-        if call.is_cancelled:  # while it waited for a thread
+        if call.is_cancelled:  # it was cancelled while it waited for a thread
             self._queue.put(self._results.fail, call, CallCancelled())
             return
         try:

@@ -1,7 +1,7 @@
-"""Calls of commands, as their worker sees them: it takes the foreman's frames, and keeps the table of calls.
+"""The worker's side of calls: it handles the foreman's frames about them, and keeps the table of calls.
 
-The foreman gets a result for each call when its work has ended, also if the client has gone: that frees the slots in
-the foreman's account. It knows neither jobs nor sockets.
+Every call ends with a result for the foreman, even if the client has gone: that frees the slots in the foreman's
+account. Knows neither jobs nor sockets.
 """
 
 from collections.abc import Callable
@@ -57,11 +57,11 @@ _HEAD: Final = HEADER.size
 _pack_plain: Final = PLAIN_HEADER.pack
 _unpack_plain: Final = PLAIN_HEADER.unpack_from
 _FAILED_RESULT: Final = MAGIC | RESULT << 16 | (LAST | FAILED) << 24
-_NEEDS_CALL: Final = MORE | PICKLED | CAST | AT  # then even a command that takes no time needs a RunningCall
+_NEEDS_CALL: Final = MORE | PICKLED | CAST | AT  # with these, even a command that takes no time needs a RunningCall
 
 
 class CallService:
-    """All calls of one worker, on the current loop."""
+    """All calls of one worker. Runs on the current loop."""
 
     def __init__(self, commands: Commands, slots: int, reserved: int, write: Callable[[bytes], None]) -> None:
         self._commands = commands
@@ -83,13 +83,13 @@ class CallService:
         return not self._calls
 
     def on_welcome(self) -> None:
-        """The foreman takes announcements and has calls for us."""
+        """The foreman has agreed to calls: announce our commands."""
         self._frames.is_open = True
         self._announce()
         self._frames.flush()
 
     def on_cut(self) -> None:
-        """The link is gone, and results with it. Calls of the next link have new numbers."""
+        """The link is gone: cancel all calls. Calls of the next link have new numbers."""
         self._frames.close()
         self.slots.forget_request()
         for call in list(self._calls.values()):
@@ -102,14 +102,14 @@ class CallService:
         self.runner.close()
 
     def leave(self) -> None:
-        """Offer no commands any more. Calls that run go on."""
+        """Withdraw all commands. Calls that run go on."""
         self._is_leaving = True
         self._announce()
 
     def _announce(self) -> None:
         offers = [] if self._is_leaving else self._commands.offers(self._all_slots)
-        said = encode_announcement(self._all_slots, self.slots.reserved, offers, self.clock.is_known)
-        self._frames.send(ANNOUNCE, 0, 0, 0, said)
+        payload = encode_announcement(self._all_slots, self.slots.reserved, offers, self.clock.is_known)
+        self._frames.send(ANNOUNCE, 0, 0, 0, payload)
 
     # What the foreman sends
 
@@ -118,8 +118,8 @@ class CallService:
 
         Returns where the first frame begins that is not such a call.
         """
-        # By hand and not with `read_frames`: this loop is most of what an echo costs. A body begins with the length of
-        # the name, so `at_once` has its names with their lengths, and no name is decoded.
+        # Not with `read_frames`: this loop is most of what an echo costs. A body begins with the length of the name, so
+        # the keys of `at_once` include that length, and no name is decoded.
         end, at_once = len(data), self._commands.at_once
         while (body := at + _HEAD) < end:
             head, number, _, size = _unpack_plain(data, at)
@@ -135,7 +135,7 @@ class CallService:
         return at
 
     def on_frame(self, kind: int, subtype: int, number: int, argument: int, payload: bytes) -> None:
-        """Raises: RemoteProtocolError."""
+        """Handle a frame from the foreman. Raises: RemoteProtocolError."""
         if kind == CALL:
             self._on_call(number, subtype, payload)
         elif kind == BODY:
@@ -177,7 +177,7 @@ class CallService:
             self._begin(call, payload[at:])
 
     def _answer(self, number: int, function: Callable[..., Any], body: bytes) -> None:
-        """A command that takes no time takes no slot either, and needs no RunningCall."""
+        """Run a command that takes no time: it uses no slot, and needs no RunningCall."""
         try:
             data = encode_value(function(*decode_args(body)))
             head = PLAIN_RESULT
@@ -217,7 +217,7 @@ class CallService:
     # From the last argument to the result
 
     def _begin(self, call: RunningCall, body: bytes) -> None:
-        """All its arguments are here."""
+        """Start a call whose arguments are complete, or hold it until its time."""
         try:
             start = self.runner.prepare(call, body)
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets it
@@ -229,7 +229,7 @@ class CallService:
             self._hold(call, call.at, start)
 
     def _hold(self, call: RunningCall, at: Shared, start: Callable[[], None]) -> None:
-        """Keep its slots until its time, or refuse it: a client that calls several workers wants none of them late."""
+        """Keep the call's slots until its time. Refuse it if it is late: of several workers, none may begin late."""
         self.clock.update()
         if not self.clock.is_known:
             self.results.refuse(call, NO_CLOCK, "the worker does not know the shared time")
@@ -245,7 +245,7 @@ class CallService:
         self._frames.flush()
 
     def _end(self, call: RunningCall, flags: int, payload: bytes) -> None:
-        """The work has ended, and its slots are free."""
+        """End a call whose work has ended: free its slots and send the result."""
         if call.is_over:
             return
         call.is_over = True

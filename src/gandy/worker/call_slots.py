@@ -1,11 +1,11 @@
-"""The slots that calls use on a worker, and those that the foreman asks tasks of jobs to leave to calls."""
+"""The account of the slots that calls use on a worker, and of those that the foreman wants tasks to leave to calls."""
 
 from gandy.wire.calls import YIELDED
 from gandy.worker.call_frames import CallFrames
 
 
 class CallSlots:
-    """Of one worker. `reserved` slots are for calls alone; beyond them calls borrow slots from tasks."""
+    """One per worker. `reserved` slots are for calls alone; beyond these, calls borrow slots from tasks."""
 
     def __init__(self, reserved: int, frames: CallFrames) -> None:
         self.reserved = reserved
@@ -24,7 +24,7 @@ class CallSlots:
         self.wanted, self._request, self._yielded = wanted, request, 0
 
     def report_yielded(self, free: int) -> None:
-        """Tasks of jobs leave this many of their slots free."""
+        """Report to the foreman that tasks leave this many slots free."""
         given = min(self.wanted, free)
         if given != self._yielded and self._frames.is_open:
             self._yielded = given

@@ -1,4 +1,4 @@
-"""Where commands run for servers other than a foreman: calls and results as frames, isolated commands in processes."""
+"""Runs commands for servers other than a foreman. Calls and results are frames; isolated commands run in processes."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,12 +13,12 @@ from gandy.worker.worker_folder import WorkerFolder
 
 
 class CommandHost:
-    """One for each worker, on the current loop."""
+    """One per worker, on the current loop."""
 
     def __init__(
         self, commands: Commands, slots: int, write: Callable[[bytes], None], folder: Path, preload: tuple[str, ...]
     ) -> None:
-        """`folder` is for isolated commands, and made only where there are some. Raises: GandyError."""
+        """`folder` is for isolated commands, and is made only if there are any. Raises: GandyError."""
         self.calls = CallService(commands, slots, 0, write)
         self._isolated: IsolatedCalls | None = None
         self._runner: Runner | None = None

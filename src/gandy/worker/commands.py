@@ -25,7 +25,7 @@ PIECE: Final = b"\1" * 32_768
 class Way(Enum):
     """How a command runs."""
 
-    AT_ONCE = "at once"  # on the loop, for those that take no time
+    AT_ONCE = "at once"  # on the loop, for commands that take no time
     LOOP = "loop"
     LOOP_STREAM = "loop, stream"
     THREAD = "thread"
@@ -74,7 +74,7 @@ MORE_BUILT_IN: Final = ("gandy.doors.roundrobin.builtins",)  # modules of doors 
 
 @cache
 def list_built_in() -> tuple[Command, ...]:
-    """The commands that every worker offers."""
+    """List the commands that every worker offers."""
     return (*BUILT_IN, *(command for name in MORE_BUILT_IN for command in import_module(name).BUILT_IN))
 
 
@@ -92,15 +92,15 @@ class Commands:
         return iter(list(self._all.values()))
 
     def find(self, name: bytes) -> Command | None:
-        """Find one by its name as it comes over the wire."""
+        """Find a command by its name as the wire has it."""
         return self._by_bytes.get(name)
 
     def offers(self, slots: int) -> list[Offer]:
-        """What the worker announces. No call takes more slots than there are."""
+        """List what the worker announces. No call takes more than the worker's `slots`."""
         return [Offer(command.name, min(command.slots, slots)) for command in self]
 
     def add(self, function: Callable[..., Any], name: str = "", slots: int = 1, isolate: bool = False) -> Command:
-        """Install a function. One of the same name is replaced. Raises: ConfigError."""
+        """Install a function. It replaces a command of the same name. Raises: ConfigError."""
         command = Command(name or _name_function(function), function, _choose_way(function, isolate), slots)
         try:
             encode_target(command.name)
@@ -119,14 +119,14 @@ class Commands:
         return command
 
     def remove(self, name: str) -> None:
-        """Remove a command. Calls of it that run go on. Raises: ConfigError."""
+        """Remove a command. Its calls that run go on. Raises: ConfigError."""
         with self._lock:
             if self._own.pop(name, None) is None:
                 raise ConfigError(f"there is no command {name}")
         self._renew()
 
     def include(self, more: "Commands") -> None:
-        """Offer the commands of another object too, as they are added and removed."""
+        """Also offer the commands of another object, following its changes."""
         self._included.append(more)
         more.on_change = self._renew
         self._renew()
@@ -135,7 +135,7 @@ class Commands:
         self._all = {**self._own, **{command.name: command for part in self._included for command in part}}
         self._by_bytes = {name.encode(): command for name, command in self._all.items()}
         quick = (command for command in self._all.values() if command.way is Way.AT_ONCE)
-        # Functions that take no time, by their names as a call begins with them.
+        # Functions that take no time, by the encoded name with which a call begins.
         self.at_once = {encode_target(command.name): command.function for command in quick}
         self.on_change()
 
@@ -148,7 +148,7 @@ class Commands:
     def command(
         self, function: F | None = None, /, *, name: str = "", slots: int = 1, isolate: bool = False
     ) -> F | Callable[[F], F]:
-        """Install the function below, under its own name or another one. Raises: ConfigError."""
+        """Decorate a function: install it, under its own name or another one. Raises: ConfigError."""
 
         def mark(marked: F) -> F:
             self.add(marked, name, slots, isolate)
@@ -176,7 +176,7 @@ def _choose_way(function: Callable[..., Any], isolate: bool) -> Way:
         Way.LOOP_STREAM: inspect.isasyncgenfunction(inner),
         Way.THREAD_STREAM: inspect.isgeneratorfunction(inner),
     }
-    way = next((way for way, is_so in ways.items() if is_so), Way.PROCESS if isolate else Way.THREAD)
+    way = next((way for way, applies in ways.items() if applies), Way.PROCESS if isolate else Way.THREAD)
     if isolate and way is not Way.PROCESS:
         raise ConfigError(
             f"{_name_function(function)} is asynchronous or a generator: only plain functions can be isolated"
@@ -185,22 +185,22 @@ def _choose_way(function: Callable[..., Any], isolate: bool) -> Way:
 
 
 def load_all(places: Iterable[str]) -> Commands:
-    """The commands at all these places, and the built-in ones. Raises: ConfigError."""
+    """Load the commands at these places (MODULE or MODULE:NAME), with the built-in ones. Raises: ConfigError."""
     commands = Commands()
     if "" not in sys.path:
-        sys.path.insert(0, "")  # modules are found where the program was started
+        sys.path.insert(0, "")  # find modules in the folder where the program was started
     for place in places:
         commands.include(_load(place))
     return commands
 
 
 def _load(place: str) -> Commands:
-    """The commands of the `gandy.Worker` at MODULE:NAME, or of the only one in MODULE. Raises: ConfigError."""
+    """Load the commands of the `gandy.Worker` at MODULE:NAME, or of the only one in MODULE. Raises: ConfigError."""
     module_name, _, name = place.partition(":")
     try:
         module = import_module(module_name)
     except GandyError:
-        raise  # of the module's own worker: its text needs no introduction
+        raise  # by the module's own worker: its text says enough
     except Exception as error:
         text = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
         raise ConfigError(f"cannot import {module_name or repr(module_name)}: {text}") from error

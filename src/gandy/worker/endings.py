@@ -12,22 +12,22 @@ from gandy.worker.oom import OomCounter
 from gandy.worker.running_task import RunningTask
 from gandy.worker.slot_process import SlotProcess
 
-KILLED_EXIT_CODE: Final = 128 + signal.SIGKILL  # how a shell says that its child was killed
+KILLED_EXIT_CODE: Final = 128 + signal.SIGKILL  # how a shell reports that its child was killed
 
 
 class Endings:
-    """Of one worker's tasks."""
+    """The endings of one worker's tasks."""
 
     def __init__(self) -> None:
         self.oom = OomCounter()
-        self.is_dying = False  # the worker is, and kills all tasks: their ends say nothing about them
+        self.is_dying = False  # the worker is dying and kills all tasks: then a SIGKILL is not the task's own ending
 
     def find_exit(self, task: RunningTask) -> Ending | None:
-        """How a task ended whose first process has exited. None: it was killed because its worker dies."""
+        """Find how a task ended whose first process has exited. None: it was killed because its worker dies."""
         group = task.group
         code = group.exit_code
         exit_code, number = (code, None) if code >= 0 else (None, -code)
-        cause, note = task.cause, task.note  # of a kill, if there was one: that stands, whatever the exit code
+        cause, note = task.cause, task.note  # of a kill, if there was one: it counts more than the exit code
         if cause is None:
             if self.is_dying and number == signal.SIGKILL:
                 return None
@@ -45,11 +45,11 @@ class Endings:
         )
 
     def find_slot_exit(self, task: RunningTask, process: SlotProcess) -> Ending | None:
-        """How a function task ended whose process has exited before it answered."""
+        """Find how a function task ended whose process exited before it answered."""
         ending = self.find_exit(task)
         if ending is None:
             return None
-        if not process.measures_memory:  # the process ran other tasks too, and the peak may be one of theirs
+        if not process.measures_memory:  # the process ran other tasks too, and the peak may be theirs
             ending = replace(ending, peak_memory_bytes=None)
         if task.cause is not None:
             return ending
@@ -65,14 +65,14 @@ class Endings:
         return ending
 
     def _explain(self, task: RunningTask, number: int | None) -> str:
-        """Why it was killed, by this signal or, if None, by a SIGKILL that its shell reports."""
+        """Explain a kill by this signal or, if None, by a SIGKILL that the task's shell reported."""
         if number in (None, signal.SIGKILL) and self.oom.read() != task.oom_count:
             return "killed by the kernel, which was out of memory"
         return "" if number is None else f"killed by {_name_signal(number)}"
 
 
 def read_answer(answer: Answer) -> Ending:
-    """How a function task ended, as its slot process says."""
+    """Make an ending out of a slot process's answer."""
     note, result, peak = answer.note, answer.body, answer.peak_memory_bytes
     if answer.kind == REFUSED:
         cause = Cause.RETURNED if answer.flags & SHORT else Cause.NOT_STARTED

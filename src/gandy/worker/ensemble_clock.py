@@ -1,7 +1,7 @@
-"""The shared time of an ensemble, and what begins on this worker at a moment of it. On the worker's loop.
+"""The shared clock as a worker uses it: calls and tasks that begin at a shared time. Runs on the worker's loop.
 
-Nothing begins before its time. A clock that is adjusted meanwhile is followed; one that starts over makes the time
-meaningless, and then the call or task that waits for it learns that it cannot begin.
+Nothing begins before its time. If the clock is adjusted meanwhile, the start follows it. If the clock starts over, the
+time means nothing any more, and `on_lost` is called for the call or task that waits for it.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gandy.bus import Ensemble
 
 LOOK_PERIOD: Final = 0.5  # seconds between two looks at a clock that may be adjusted meanwhile
-NEAR: Final = 0.2  # seconds; for the rest the ensemble's engine waits, which is exact to the microsecond
+NEAR: Final = 0.2  # seconds; from then on the ensemble's engine waits, which is exact to the microsecond
 RESTART: Final = 10.0  # seconds; a clock that moves by more between two looks has started over
 
 OnLost = Callable[[str], None]
@@ -79,7 +79,7 @@ class TimedStart:
 
 
 class EnsembleClock:
-    """Of one worker. Unless it has joined an ensemble, the time is not known."""
+    """The shared clock of one worker. Until it joins an ensemble, the time is not known."""
 
     def __init__(self, on_change: Callable[[], None]) -> None:
         """`on_change` is called when `is_known` has changed."""
@@ -99,7 +99,7 @@ class EnsembleClock:
         self.update()
 
     def update(self) -> None:
-        """See whether the time is known now: most ways to lose a clock make no news."""
+        """Find out if the time is known now: a clock can be lost without any news."""
         before, self.is_known = self.is_known, self._is_synced()
         if self.is_known != before:
             self._on_change()
@@ -111,11 +111,11 @@ class EnsembleClock:
             return False
 
     def seconds_since(self, at: Shared) -> float:
-        """How long ago this moment of shared time was; negative where it is still to come. Raises: NoClock."""
+        """Return how long ago this shared time was; negative if it is in the future. Raises: NoClock."""
         assert self._ensemble is not None
         return Shared(self._ensemble.now()) - at
 
     def call_at(self, at: Shared, act: Callable[[], None], on_lost: OnLost) -> TimedStart:
-        """Neither function is called from within this."""
+        """Call `act` at the time, or `on_lost` if the clock is lost before; neither from within this method."""
         assert self._ensemble is not None
         return TimedStart(self._ensemble, at, act, on_lost)

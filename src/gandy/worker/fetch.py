@@ -1,4 +1,4 @@
-"""Gets large arguments of function tasks from the foreman, in pieces, over as many links as it takes."""
+"""Fetches large arguments of function tasks from the foreman, in pieces, over as many links as it takes."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,12 +7,12 @@ from typing import Final
 from gandy.core.extensions import Fetch, Piece
 from gandy.errors import GandyError, LinkError
 
-PIECE_BYTES: Final = 1 << 20  # that are asked for at once
-PAUSE: Final = 0.1  # seconds before the next try, while there is no link
+PIECE_BYTES: Final = 1 << 20  # in one request
+PAUSE: Final = 0.1  # seconds before the next try while there is no link
 
 
 class Fetcher:
-    """Of one worker. `send` takes a request and its number, and returns whether there is a link."""
+    """One per worker. `send` takes a request and its number, and returns True if there is a link."""
 
     def __init__(self, send: Callable[[Fetch, int], bool]) -> None:
         self._send = send
@@ -20,7 +20,7 @@ class Fetcher:
         self._asked: dict[int, asyncio.Future[Piece]] = {}
 
     async def fetch(self, name: str) -> bytes:
-        """Raises: GandyError: the foreman does not have it."""
+        """Fetch what the foreman keeps under this name. Raises: GandyError: the foreman does not have it."""
         data = bytearray()
         while True:
             try:

@@ -1,16 +1,16 @@
-"""How many slots a worker can have with the number of files that it may open."""
+"""How many slots a worker can have with the number of files that it is allowed to open."""
 
 import resource
 from typing import Final
 
 from gandy.errors import ConfigError
 
-FILES_PER_SLOT: Final = 4  # of a function task: its process, its link, and both ends of its box; a shell task has one
-OWN_FILES: Final = 28  # of a worker that runs nothing, 22 of them: loop, link, tables, watchdog; and some for a moment
+FILES_PER_SLOT: Final = 4  # of a function task: its process, its channel, and both ends of its box; a shell task has 1
+OWN_FILES: Final = 28  # 22 that an idle worker has open: loop, link, tables, watchdog; and 6 that are open briefly
 
 
 def fit_slots(wanted: int) -> int:
-    """How many slots there are files for, at most as many as wanted. Raises: ConfigError."""
+    """Return how many of the wanted slots there are files for. Raises: ConfigError, if there are too few for one."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return wanted

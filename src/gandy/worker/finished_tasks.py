@@ -1,7 +1,7 @@
-"""Shell tasks that are over, from the exit of the last process until their endings are safe with the service.
+"""Shell tasks that are over, from the exit of the last process until their endings are in the journal.
 
-Endings are reported in batches, which costs less than one by one. Until the service says that it has written them down,
-each has a row in the group table: should the worker be killed, `recovery` finds it there.
+Endings are reported in batches, which costs less than one by one. Until they are in the journal, each has a row in the
+group table: if the worker is killed, `recovery` finds the ending there.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from gandy.worker.table import GroupTable
 
 
 class FinishedTasks:
-    """Of one worker, on the current loop."""
+    """The finished shell tasks of one worker. Runs on the current loop."""
 
     def __init__(self, outputs: OutputFolder, table: GroupTable, on_end: Callable[[AttemptKey, Ending], None]) -> None:
         self._outputs = outputs
@@ -35,22 +35,22 @@ class FinishedTasks:
                 self._reported.append(task)
                 self._on_end(task.attempt, self.complete(task))
         finally:
-            if unreported:  # one of them raised; the others must be reported all the same
+            if unreported:  # `_on_end` raised; the other endings must still be reported
                 self._loop.call_soon(self.report)
 
     def complete(self, task: RunningTask) -> Ending:
-        """The ending with what became of the task's output."""
+        """Keep the task's output, and return the ending with what became of it."""
         assert task.ending is not None
         kept = NOTHING if task.is_silent else self._outputs.finish(task.files, task.attempt, task.order.identity)
         return task.ending if kept == NOTHING else add_output(task.ending, kept)
 
     def forget_reported(self) -> None:
-        """The endings that were reported are safe elsewhere."""
+        """Free the rows of reported endings, which are in the journal now."""
         for task in self._reported:
             self._table.remove(task.group.row)
         self._reported.clear()
         self._table.tidy()
 
     def clear(self) -> None:
-        """Nothing is reported any more."""
+        """Drop what is not reported."""
         self._unreported.clear()

@@ -1,4 +1,4 @@
-"""The worker's link to its foreman: dials until it stands, dials again when it breaks, and finds out if it is dead."""
+"""The worker's link to its foreman: connects, connects again after a break, and cuts a link that is dead."""
 
 import asyncio
 import logging
@@ -20,41 +20,41 @@ log = logging.getLogger("gandy.worker")
 FIRST_PAUSE: Final = 0.05  # seconds before the next try to reach the foreman; it doubles
 LONGEST_PAUSE: Final = 5.0  # seconds; see `Policy.grace`
 HEARTBEAT_PERIOD: Final = 5.0  # seconds between two PINGs
-HEARTBEAT_EXPIRY: Final = 15.0  # seconds without a byte from the foreman, after which the link is taken for dead
+HEARTBEAT_EXPIRY: Final = 15.0  # seconds without a byte from the foreman after which the link counts as dead
 
 
 class ForemanListener(Protocol):
-    """What a worker does with what its foreman says."""
+    """Handles what the link receives."""
 
     def on_messages(self) -> None:
-        """Messages have come that are not calls. Raises: RemoteProtocolError."""
+        """Handle received messages that are not about calls. Raises: RemoteProtocolError."""
 
     def flush(self) -> None:
-        """Write what is to be sent."""
+        """Write what is ready to be sent."""
 
     def on_cut(self) -> None: ...
 
 
 class ForemanLink:
-    """Of one worker, on the current loop."""
+    """One per worker, on the current loop."""
 
     def __init__(self, reach: Reach, side: WorkerSide, calls: CallService, listener: ForemanListener) -> None:
-        self.link: SocketLink | None = None  # while it stands
+        self.link: SocketLink | None = None  # while it is up
         self.is_welcome = False  # the foreman has answered HELLO
         self._reach = reach
         self._side = side
         self._calls = calls
         self._listener = listener
-        self._refusal: NotAllowed | None = None  # of our key, for good
+        self._refusal: NotAllowed | None = None  # the foreman refused our key: trying again does not help
         self._cut = asyncio.Event()
-        self._last_heard = LONG_AGO
+        self._last_received = LONG_AGO
 
     def agreed(self, extension: Extension) -> bool:
         """True if there is a link, and both sides agreed to the extension."""
         return self.link is not None and extension in self._side.framing.agreed
 
     async def keep(self) -> None:
-        """Have a link for as long as this runs. Raises: NotAllowed."""
+        """Keep a link to the foreman up, until cancelled. Raises: NotAllowed."""
         pause = FIRST_PAUSE
         while True:
             try:
@@ -71,15 +71,15 @@ class ForemanLink:
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - so that not all come back at once
             pause = min(LONGEST_PAUSE, pause * 2)
 
-    async def keep_beating(self) -> None:
-        """Send a PING now and then, and cut a link that has been silent for too long."""
+    async def send_heartbeats(self) -> None:
+        """Send a PING periodically, and cut a link that has been silent for too long."""
         number = 0
         while True:
             await asyncio.sleep(HEARTBEAT_PERIOD)
             self._calls.clock.update()
             if self.link is None or not self.agreed(Extension.HEARTBEAT):
                 continue
-            if read_monotonic() - self._last_heard > HEARTBEAT_EXPIRY:
+            if read_monotonic() - self._last_received > HEARTBEAT_EXPIRY:
                 log.warning("the foreman has been silent for %.0f s; connecting again", HEARTBEAT_EXPIRY)
                 self.link.abort()
                 continue
@@ -98,14 +98,14 @@ class ForemanLink:
         self.link = link
         self._cut.clear()
         self.is_welcome = False
-        self._last_heard = read_monotonic()
+        self._last_received = read_monotonic()
         self._side.connect()
         self._listener.flush()
 
     def on_data(self, link: SocketLink, data: bytes) -> None:
-        self._last_heard = read_monotonic()
+        self._last_received = read_monotonic()
         framing = self._side.framing
-        # Calls are the hot path: those of commands that take no time are answered without being made into messages.
+        # The hot path: calls of commands that take no time are answered straight from the bytes.
         taken = framing.take_calls(data)
         if taken:
             self._calls.flush()

@@ -1,8 +1,8 @@
-"""What a worker and its slot processes say to each other, through one socket for each. Reads and writes nothing.
+"""The frames between a worker and its slot processes, over one channel for each. Does no I/O.
 
-A slot process says READY, or why it cannot be. Then it gets an assignment, answers, and gets the next, until the link
-ends. Short assignments go into its box, a socket of packets that worker and process can read (`assignment_box`). A slot
-process starts after every crash and for every fresh task, so this module imports next to nothing.
+A slot process first sends READY, or why it cannot run. Then it answers one assignment after the other until the channel
+ends. Short assignments go into its box, a packet socket that both can read (`assignment_box`). Slot processes start
+after every crash and for every fresh task, so this module imports next to nothing.
 """
 
 import marshal
@@ -13,30 +13,30 @@ from typing import Final, NamedTuple
 from gandy.limits import MAX_NOTE_BYTES, MAX_PICKLE_BYTES
 from gandy.moments import Wall
 
-DESCRIPTOR: Final = 3  # of the link, in the slot process
-BOX: Final = 4  # the descriptor of its box there, which never blocks
-BOX_BYTES: Final = 1 << 13  # of an assignment that goes there
-KEPT_JOBS: Final = 4  # whose shared function a slot process keeps, and the worker knows that it does
+DESCRIPTOR: Final = 3  # of the channel, in the slot process
+BOX: Final = 4  # the descriptor of the box, in the slot process; it never blocks
+BOX_BYTES: Final = 1 << 13  # that an assignment in the box may have
+KEPT_JOBS: Final = 4  # jobs whose shared function a slot process keeps; the worker keeps track of which
 
 READY: Final = 0
 VALUE: Final = 1  # the body is what the function returned
 RAISED: Final = 2  # the body is the exception, the note its description
-REFUSED: Final = 3  # it could not even begin; the note says why
+REFUSED: Final = 3  # the task could not begin; the note says why
 
-PRINTED: Final = 1  # there is output, and the files are the worker's now; the process goes on with the next two
-HAS_CHILDREN: Final = 2  # the function left processes behind: they must end with its task, so this one must end too
-MEASURES: Final = 4  # with READY: knows the peak memory of each task
-SHORT: Final = 8  # with REFUSED: for want of something that any task needs, and the process must end
+PRINTED: Final = 1  # there is output: the two files belong to the task, and the process opens the next two
+HAS_CHILDREN: Final = 2  # the function left processes behind: they must end with the task, so this process must end too
+MEASURES: Final = 4  # with READY: the process measures the peak memory of each task
+SHORT: Final = 8  # with REFUSED: something that any task needs is short, and the process must end
 
 ASSIGNMENT: Final = struct.Struct("<QQqIQQ")  # number, task, attempt, bytes of: setting, what the job shares, input
 ANSWER: Final = struct.Struct("<BBIQQdd")  # kind, flags, bytes of note, of body, peak memory or 0, when it ran
-NO_TIME: Final = Wall(0.0)  # of an answer that is about no run
+NO_TIME: Final = Wall(0.0)  # in an answer to a task that did not run
 
 
 class Setting(NamedTuple):
-    """What the tasks of a job have around them.
+    """The environment and the folder of a job's tasks.
 
-    It is sent with each task, so that any of them can be taken back. A process decodes the same bytes only once.
+    It is sent with each task, so that any task can be taken back. A process decodes the same bytes only once.
     """
 
     job: int
@@ -46,7 +46,7 @@ class Setting(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a slot process says."""
+    """What a slot process sends: READY, or how a task ended."""
 
     kind: int
     flags: int = 0
@@ -62,7 +62,7 @@ class FrameError(Exception):
 
 
 def encode_setting(setting: Setting) -> bytes:
-    # The same interpreter reads it, so marshal will do. Importing msgspec takes longer than starting Python.
+    # The same interpreter reads it, so marshal is enough. Importing msgspec takes longer than starting Python.
     return marshal.dumps(tuple(setting))
 
 
@@ -76,7 +76,7 @@ def encode_assignment(number: int, task: int, attempt: int, setting: bytes, shar
 
 
 def read_number(assignment: bytes) -> int:
-    """The number by which the worker knows it."""
+    """Return the number by which the worker knows the assignment."""
     return int(ASSIGNMENT.unpack_from(assignment)[0])
 
 
@@ -95,12 +95,12 @@ def encode_answer(
 
 
 class AnswerReader:
-    """Puts one answer after the other together from the pieces that arrive. A long body is copied once."""
+    """Assembles answers from the pieces that arrive. A long body is copied once."""
 
     def __init__(self) -> None:
-        self.answers: deque[Answer] = deque()  # that are complete
+        self.answers: deque[Answer] = deque()  # complete ones
         self._begun = b""  # bytes of an answer whose body has not begun
-        self._answer: Answer | None = None  # whose body has begun, and is in pieces so far
+        self._answer: Answer | None = None  # the answer whose body is arriving
         self._pieces: list[bytes] = []
         self._missing = 0
 
@@ -133,7 +133,7 @@ class AnswerReader:
         self._begun = data[at:]
 
     def _receive_body(self, answer: Answer, data: bytes) -> bytes:
-        """Add data to the body. Returns what follows it."""
+        """Add data to the body. Returns what follows the body."""
         self._pieces.append(data[: self._missing])
         rest = data[self._missing :]
         self._missing -= min(self._missing, len(data))

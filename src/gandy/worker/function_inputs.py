@@ -1,4 +1,4 @@
-"""The inputs of function tasks as they come from the foreman: what the tasks of a job share, and large arguments."""
+"""Completes the inputs of function tasks: with what the tasks of a job share, and with large arguments."""
 
 import asyncio
 from collections import OrderedDict
@@ -17,31 +17,31 @@ from gandy.worker.order import Order, PythonOrder
 
 
 class FunctionInputs:
-    """Of one worker. `send` asks the foreman for a piece of large arguments, and returns whether there is a link."""
+    """One per worker. `send` requests a piece of large arguments from the foreman, and returns False without a link."""
 
     def __init__(self, send: Callable[[Fetch, int], bool]) -> None:
         self.fetcher = Fetcher(send)
         self._shared: OrderedDict[JobId, bytes] = OrderedDict()
-        self._fetching: dict[str, asyncio.Task[bytes]] = {}  # what tasks share, on its way
-        self.incomplete: dict[AttemptKey, asyncio.Task[None]] = {}  # tasks whose arguments are on their way
+        self._fetching: dict[str, asyncio.Task[bytes]] = {}  # shared parts that are being fetched, by name
+        self.incomplete: dict[AttemptKey, asyncio.Task[None]] = {}  # tasks whose arguments are being fetched
 
     def make(self, job: JobId, orders: PythonOrders) -> PythonOrder:
-        """What the tasks of a job share is sent once on a link, with the first of them."""
+        """Make the order of a function task. Over each link, a job's shared part is sent once, with its first task."""
         if orders.shared is not None:
             self._shared[job] = orders.shared
             self._shared.move_to_end(job)
-            if len(self._shared) > 2 * MAX_SHARED_SENT:  # by then the foreman has long forgotten that it sent it
+            if len(self._shared) > 2 * MAX_SHARED_SENT:  # the foreman has forgotten by then that it sent it
                 self._shared.popitem(last=False)
         return PythonOrder(orders.input, self._shared.get(job, b""), orders.fresh)
 
     def fetch(
         self, order: Order, on_complete: Callable[[Order], None], on_failed: Callable[[AttemptKey, str], None]
     ) -> None:
-        """Fetch large arguments, which a task needs before it can begin. Nothing is called from within this."""
+        """Fetch the large arguments of a task. Neither function is called from within this method."""
         self.incomplete[order.attempt] = asyncio.create_task(self._fetch(order, on_complete, on_failed))
 
     def drop(self, attempt: AttemptKey) -> bool:
-        """Stop fetching for a task. False: nothing was on its way."""
+        """Stop fetching for a task. False: nothing was being fetched."""
         fetching = self.incomplete.pop(attempt, None)
         if fetching is None:
             return False
@@ -62,7 +62,7 @@ class FunctionInputs:
             on_complete(replace(order, python=python))
 
     async def _complete(self, job: JobId, python: PythonOrder) -> PythonOrder:
-        """Put large arguments in the place of references to them. Raises: GandyError."""
+        """Replace references by the large arguments they stand for. Raises: GandyError."""
         name = read_reference(python.shared)
         if name is not None:
             shared = await self._fetch_shared(name)
@@ -73,7 +73,7 @@ class FunctionInputs:
         return python if name is None else replace(python, input=await self.fetcher.fetch(name))
 
     async def _fetch_shared(self, name: str) -> bytes:
-        """Once, however many tasks wait for it."""
+        """Fetch a shared part once, however many tasks wait for it. Raises: GandyError."""
         if name not in self._fetching:
             self._fetching[name] = asyncio.create_task(self.fetcher.fetch(name))
             self._fetching[name].add_done_callback(lambda _: self._fetching.pop(name))

@@ -1,8 +1,8 @@
-"""A second process for programs with a worker in them, so that kill -9 loses no result of a task that has ended.
+"""The guardian: a second process for programs with a worker, so that kill -9 loses no result of a finished task.
 
-The process that users see only waits; its child does the work. If the first one is killed, the kernel signals the
-second, which writes down what has ended and dies too. Every orphan below the second becomes a child of the first, which
-reaps it (`strays` kills it), and if the second dies, ends what is left and then dies in the same way.
+The process that users see is the guardian and only waits; its child is the worker. If the guardian is killed, the
+kernel signals the worker, which saves what has ended and dies too. Orphans of the worker become the guardian's
+children, which it reaps (`strays` kills them). If the worker dies, the guardian kills what is left and dies likewise.
 """
 
 import ctypes
@@ -24,21 +24,21 @@ FORWARDED: Final = (signal.SIGINT, signal.SIGTERM)
 HANDLED: Final = {*FORWARDED, signal.SIGTSTP}  # by the guardian
 _SET_PDEATHSIG, _SET_CHILD_SUBREAPER = 1, 36  # for prctl, on every Linux
 PID_BYTES: Final = 4
-ORPHAN_SECONDS: Final = 20.0  # until orphans are left to process 1: what does not die of SIGKILL hangs in the kernel
-ORPHAN_PAUSE: Final = 0.005  # seconds between two looks at them
+ORPHAN_SECONDS: Final = 20.0  # then orphans are left to process 1: what survives SIGKILL hangs in the kernel
+ORPHAN_PAUSE: Final = 0.005  # seconds between two looks at the orphans
 
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
 class _Guarded:
-    """True if this process has a guardian; set in the child."""
+    """The state of this process, set by `guard`."""
 
-    by: int | None = None
-    shared: mmap.mmap | None = None  # memory of guardian and worker, and of nothing that they start: the watchdog's pid
+    by: int | None = None  # the guardian's pid, in the worker
+    watchdog: mmap.mmap | None = None  # the watchdog's pid, in memory that guardian and worker share
 
 
 def guard() -> None:
-    """Return in a child of this process, which from now on only waits for it. Call it before there are threads."""
+    """Fork the worker, and return in it; this process becomes its guardian. Call it before there are threads."""
     sys.stdout.flush()
     sys.stderr.flush()
     _libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # orphans become our children, and not those of process 1
@@ -46,37 +46,37 @@ def guard() -> None:
     guardian = os.getpid()
     others = frozenset(list_children(guardian))  # of the program that exec replaced by this one: `tee`, perhaps
     signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)  # until there are handlers for them
-    _Guarded.shared = mmap.mmap(-1, PID_BYTES)
+    _Guarded.watchdog = mmap.mmap(-1, PID_BYTES)
     worker = os.fork()
     if worker:
-        _wait(worker, others)  # never returns: from here on we are the worker
+        _wait(worker, others)  # never returns; the worker goes on below
     signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
-    # A group of its own: what a terminal sends to the guardian's is forwarded, and would come twice.
+    # A group of its own: the guardian forwards what a terminal sends to its group, so signals would come twice.
     os.setpgid(0, 0)
     _libc.prctl(_SET_PDEATHSIG, GUARDIAN_DIED, 0, 0, 0)
-    if os.getppid() != guardian:  # it was killed before we could ask
+    if os.getppid() != guardian:  # it was killed before the prctl
         os._exit(1)
     _Guarded.by = guardian
 
 
 def find_guardian() -> int | None:
-    """The process that waits for this one, if any does."""
+    """Return the pid of this process's guardian, if it has one."""
     return _Guarded.by
 
 
 def find_visible_pid() -> int:
-    """The process that users know as this worker."""
+    """Return the pid that users see as this worker."""
     return _Guarded.by or os.getpid()
 
 
-def spare(pid: int) -> None:
-    """The watchdog of this worker. If the worker dies, its guardian lets it do its work."""
-    if _Guarded.shared is not None:
-        _Guarded.shared[:] = pid.to_bytes(PID_BYTES, "little")
+def set_watchdog(pid: int) -> None:
+    """Record the watchdog's pid: the guardian must not kill it when the worker dies. 0: there is none."""
+    if _Guarded.watchdog is not None:
+        _Guarded.watchdog[:] = pid.to_bytes(PID_BYTES, "little")
 
 
 def list_children(pid: int) -> list[int]:
-    """The children of a process's main thread, with orphans that became its children."""
+    """List the children of a process's main thread, with the orphans that became its children."""
     try:
         return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_bytes().split()]
     except OSError:  # a kernel without CONFIG_PROC_CHILDREN
@@ -97,16 +97,16 @@ def _wait(worker: int, others: Collection[int]) -> NoReturn:
 
 
 def _pause(worker: int) -> None:
-    """Ctrl-Z: stop both, and go on with both."""
+    """Handle Ctrl-Z: stop the worker and this process, and continue both later."""
     _send(worker, signal.SIGSTOP)
     os.kill(os.getpid(), signal.SIGSTOP)
     _send(worker, signal.SIGCONT)
 
 
 def _end_orphans(others: Collection[int]) -> None:
-    """Kill what a dead worker left, but let its watchdog do its work."""
+    """Kill what a dead worker left, except for its watchdog, which ends by itself."""
     deadline = read_monotonic() + ORPHAN_SECONDS
-    watchdog = int.from_bytes(_Guarded.shared or b"", "little")
+    watchdog = int.from_bytes(_Guarded.watchdog or b"", "little")
     while read_monotonic() < deadline:
         with suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
@@ -127,7 +127,7 @@ def _send(pid: int, number: int) -> None:
 def _end_like(status: int) -> NoReturn:
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the worker has left a core dump if the user wants one
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the worker has dumped core, if the user wants that
         with suppress(OSError):  # SIGKILL has no handler
             signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)

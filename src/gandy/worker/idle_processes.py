@@ -1,4 +1,4 @@
-"""Slot processes that run nothing: which of them gets the next task, and which have been unused for too long."""
+"""Idle slot processes: chooses the one for the next task, and ends those that are unused for too long."""
 
 import asyncio
 from typing import Final
@@ -7,15 +7,15 @@ from gandy.clocks import read_monotonic
 from gandy.moments import Monotonic
 from gandy.worker.slot_process import SlotProcess
 
-IDLE_SECONDS: Final = 300.0  # that an unused process is kept: users think between two calls
+IDLE_SECONDS: Final = 300.0  # for which an unused process is kept: users think between two runs
 
 
 class IdleProcesses:
-    """Of one worker. One timer serves all of them."""
+    """One per worker. A single timer serves all processes."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._since: dict[SlotProcess, Monotonic] = {}  # the one used last at the end
+        self._since: dict[SlotProcess, Monotonic] = {}  # idle since when; the process used last is at the end
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
@@ -30,8 +30,10 @@ class IdleProcesses:
         self._since.pop(process, None)
 
     def take(self, fresh: bool, code: str) -> SlotProcess | None:
-        """The one used last, whose memory is warmest, of those that have run nothing or only tasks of the same code:
-        modules that the others have imported may have changed."""
+        """Take the process that was used last, whose memory is warmest, of those that have run no other code.
+
+        Modules that a process has imported for other code may have changed.
+        """
         for process in reversed(self._since):
             if process.code is None or (process.code == code and not fresh):
                 del self._since[process]
@@ -39,7 +41,7 @@ class IdleProcesses:
         return None
 
     def retire_outdated(self, code: str) -> None:
-        """A new process takes the place of one that has run other code, so that they do not become more and more."""
+        """End one process that has run other code, in exchange for a new one, so that their number does not grow."""
         for process in self._since:
             if process.code is not None and process.code != code:
                 del self._since[process]

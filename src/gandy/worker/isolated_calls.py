@@ -1,4 +1,4 @@
-"""Calls of isolated commands: they run in slot processes, as function tasks of jobs do, and can be killed."""
+"""Runs calls of isolated commands in slot processes, like function tasks of jobs, so that they can be killed."""
 
 import asyncio
 from typing import Final
@@ -14,11 +14,11 @@ from gandy.worker.order import Order, PythonOrder
 from gandy.worker.runner import Runner
 from gandy.worker.running_call import RunningCall
 
-NO_JOB: Final = JobId(0)  # real jobs begin with 1
+NO_JOB: Final = JobId(0)  # the numbers of jobs begin with 1
 
 
 class IsolatedCalls:
-    """Between the calls of a worker and the runner of its processes. Each call is an attempt of job 0 there."""
+    """Connects a worker's calls with its runner, where each call is an attempt of job 0."""
 
     def __init__(self, results: CallResults, runner: Runner) -> None:
         self._results = results
@@ -27,7 +27,7 @@ class IsolatedCalls:
         self._count = 0
 
     def run(self, call: RunningCall, body: bytes) -> None:
-        """Raises: NotPicklable."""
+        """Start a call. Raises: NotPicklable."""
         self._count += 1
         attempt = AttemptKey(NO_JOB, TaskNumber(self._count), 1)
         python = PythonOrder(pack_task(run, (call.command.function, body, call.is_pickled)))
@@ -41,7 +41,7 @@ class IsolatedCalls:
                 return
 
     def on_returned(self, order: Order) -> None:
-        """It has not begun in its process, and begins in another one unless it was cancelled."""
+        """A call has not begun in its process: start it again, unless it was cancelled."""
         if self._calls[order.attempt].is_cancelled:
             ending = Ending(cause=Cause.CANCELLED, note="cancelled before it began")
             self.on_end(order.attempt, ending)

@@ -1,4 +1,4 @@
-"""Results of function tasks that are too large to send with their endings: they stay here, and are read like output."""
+"""Keeps results of function tasks that are too large to send with their endings. Clients read them like output."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from gandy.worker.shortage import find_shortage
 
 
 class LargeResults:
-    """Of one worker."""
+    """The large results of one worker."""
 
     def __init__(
         self, outputs: OutputFolder, report: Callable[[AttemptKey, Ending], None], on_shortage: Callable[[str], None]
@@ -22,7 +22,7 @@ class LargeResults:
         self._waiting: dict[AttemptKey, tuple[Ending, int]] = {}
 
     def keep(self, attempt: AttemptKey, ending: Ending, identity: int) -> None:
-        """Report the ending once its result is on the disk. Until there is room for that, the task is not over."""
+        """Save the result, and report the ending once it is on disk. While the disk is full, the task is not over."""
         try:
             self._outputs.keep_result(attempt, ending.result, identity)
         except OSError as error:
@@ -36,20 +36,20 @@ class LargeResults:
             self._report(attempt, replace(ending, result=b"", result_bytes=len(ending.result)))
 
     def try_again(self) -> None:
-        """Try again to keep those for which there was no room."""
+        """Try again to save the results for which there was no room."""
         waiting, self._waiting = self._waiting, {}
         for attempt, (ending, identity) in waiting.items():
             self.keep(attempt, ending, identity)
 
     def give_up(self) -> None:
-        """The worker stops: those for which there is still no room fail."""
+        """The worker stops: tasks whose results still have no room fail."""
         self.try_again()
         for attempt in list(self._waiting):
             ending, _ = self._waiting.pop(attempt)
             self._report(attempt, _fail(ending, "the disk is full"))
 
     def drop(self, attempt: AttemptKey) -> bool:
-        """Forget one that waits for room. False: there is none such."""
+        """Forget a result that waits for room. False: there is no such result."""
         return self._waiting.pop(attempt, None) is not None
 
 

@@ -1,6 +1,6 @@
-"""Log files of tasks that an original foreman gives: it names the folder, and output and errors go there together.
+"""Log files for tasks of an original foreman: it names the folder, and one file there takes output and errors.
 
-A foreman may have any command run here, so the folder is its to choose. The name of a job is only part of a file name.
+A foreman may run any command here, so it may also choose any folder. The name of a job is only part of a file name.
 """
 
 import os
@@ -11,7 +11,7 @@ from gandy.worker.spawn import NotStartedError, make_start_error
 
 
 def open_log(folder: str, job_name: str, task: int) -> OutputFiles:
-    """Create FOLDER/NAME_TASK.log; where that exists, FOLDER/NAME_TASK-1.log, and so on.
+    """Create FOLDER/NAME_TASK.log; if that exists, FOLDER/NAME_TASK-1.log, and so on.
 
     Raises: NotStartedError, ShortageError.
     """

@@ -1,4 +1,4 @@
-"""What threads want done on the loop. However many threads ask at once, the loop is woken once."""
+"""Functions that threads queue to run on the loop. Several that are queued together wake the loop once."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ log = logging.getLogger("gandy.worker")
 
 
 class LoopQueue:
-    """Of the current loop. `on_emptied` is called after each batch."""
+    """Belongs to the current loop. `on_emptied` is called after each batch."""
 
     def __init__(self, on_emptied: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -19,7 +19,7 @@ class LoopQueue:
         self._is_woken = False
 
     def put(self, act: Callable[..., None], *args: Any) -> None:
-        """From any thread."""
+        """Run `act` on the loop soon. Any thread may call this."""
         self._waiting.append(lambda: act(*args))
         if not self._is_woken:
             self._is_woken = True
@@ -29,10 +29,10 @@ class LoopQueue:
                 self._waiting.clear()
 
     def _run_all(self) -> None:
-        self._is_woken = False  # before the first one runs: what is put from now on wakes the loop again
+        self._is_woken = False  # before the first function runs: a later `put` must wake the loop again
         while self._waiting:
             try:
                 self._waiting.popleft()()
-            except Exception:  # one that fails must not keep the others waiting
+            except Exception:  # a function that fails must not stop the others
                 log.exception("a call could not be ended: this is a bug in gandy")
         self._on_emptied()

@@ -38,15 +38,15 @@ log = logging.getLogger("gandy.worker")
 OUTPUT_NAME = "output"
 FIRST_JOIN_PAUSE, LONGEST_JOIN_PAUSE = 1.0, 30.0  # seconds between two tries to join; it doubles
 
-# Tasks that wait on the worker for each slot, so that no slot is idle while its last result is on its way.
+# Tasks that may wait on the worker for each slot, so that no slot is idle while its last result is being sent.
 # If another worker is idle, the foreman takes them back.
-AHEAD_PER_SLOT = 500  # the foreman gives less where tasks take longer
+AHEAD_PER_SLOT = 500  # the foreman sends fewer if tasks take longer
 
 
 def make_about(slots: int | None, tags: tuple[str, ...], name: str | None, reserved: int = 0) -> About:
-    """What this worker says about itself in HELLO. Slots that are reserved for calls are not counted there.
+    """Describe this worker for HELLO. Slots that are reserved for calls are not counted.
 
-    The id is new for each start: what ran under an earlier one died with it.
+    The id is new at each start, since tasks of an earlier start died with that worker.
 
     Raises: ConfigError.
     """
@@ -76,12 +76,12 @@ def _fit(count: int, reserved: int) -> int:
 
 
 def configure_logging() -> None:
-    """Log what happens to standard error, unless the program has configured logging itself."""
+    """Log to standard error, unless the program has configured logging itself."""
     begin_log(logging.INFO)
 
 
 def find_work(foreman: str | None, insecure: bool) -> Reach:
-    """How to reach the foreman that a worker works for. Raises: ConfigError, LinkError, NotAllowed."""
+    """Find how a worker reaches its foreman. Raises: ConfigError, LinkError, NotAllowed."""
     reach = find_reach(foreman, os.environ, sys.platform, CrewRole.WORKER, insecure)
     if any(place.scheme == "plain" for place in reach.places) and not insecure:
         raise ConfigError(
@@ -89,12 +89,12 @@ def find_work(foreman: str | None, insecure: bool) -> Reach:
             "as you. With keys: tcp://HOST:PORT"
         )
     if insecure and (open_places := [str(each) for each in reach.places if each.scheme in ("plain", "ensemble")]):
-        warn(" or ".join(open_places))
+        warn_insecure(" or ".join(open_places))
     return reach
 
 
 def wait_for_work(foreman: str | None, insecure: bool) -> Reach:
-    """The same, but wait for the foreman that GANDY_TOKEN names. Raises: ConfigError, NotAllowed."""
+    """Like `find_work`, but wait for the foreman that GANDY_TOKEN names. Raises: ConfigError, NotAllowed."""
     pause = FIRST_JOIN_PAUSE
     while True:
         try:
@@ -105,8 +105,8 @@ def wait_for_work(foreman: str | None, insecure: bool) -> Reach:
             pause = min(LONGEST_JOIN_PAUSE, 2 * pause)
 
 
-def warn(places: str) -> None:
-    """Warn loudly, at each start, of links without keys."""
+def warn_insecure(places: str) -> None:
+    """Warn of links without keys, at each start."""
     log.warning("INSECURE: %s has no key: a program that poses as it can run commands here as you", places)
 
 
@@ -124,11 +124,11 @@ def run(
     reserve: int = 0,
     ensemble: str | None = None,
 ) -> int:
-    """`ensemble`: whose time the worker keeps. Raises: ConfigError, GandyError."""
+    """Run a worker until it stops. `ensemble`: whose clock it follows. Raises: ConfigError, GandyError."""
     configure_logging()
     reach = wait_for_work(foreman, insecure)
-    drop_token()  # the token is used up; before limits are raised, which tasks must not inherit
-    guard()  # after that, or tasks could read the token in the environment of the guardian
+    drop_token()  # the token is used up; before the limits are raised, which the exec would keep
+    guard()  # after `drop_token`, or tasks could read the token in the environment of the guardian
     allow_many_files()
     about = make_about(slots, tags, name, reserve)
     installed = load_all(commands)
@@ -153,7 +153,7 @@ async def _serve_guarded(make_service: Callable[[], WorkerService]) -> None:
 
 @contextmanager
 def explain_shortage() -> Iterator[None]:
-    """Raises: GandyError, in place of an OSError that is about a shortage."""
+    """Turn an OSError about a shortage into a GandyError that explains it."""
     try:
         yield
     except OSError as error:
@@ -178,7 +178,7 @@ async def serve(make_service: Callable[[], RunnableWorker]) -> None:
     stopping: set[asyncio.Task[None]] = set()
 
     def stop(number: int) -> None:
-        # Only a second Ctrl-C hurries: SIGTERM to a whole service comes twice, as the guardian gets it and forwards it.
+        # Only a second Ctrl-C hurries: SIGTERM to a process group comes twice, once forwarded by the guardian.
         if number == signal.SIGINT or not stopping:
             stopping.add(asyncio.ensure_future(service.stop()))
 

@@ -1,4 +1,4 @@
-"""Kills tasks that use more memory than they may."""
+"""Kills tasks that use more memory than their limit."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,17 +14,17 @@ LOOK_PERIOD: Final = 0.25  # seconds between two looks at the memory of tasks th
 
 
 class MemoryLimits:
-    """Of one worker, on the current loop. One timer serves all tasks, and none runs while no task has a limit."""
+    """One per worker, on the current loop. A single timer serves all tasks; it runs only while a task has a limit."""
 
     def __init__(self, kill: Callable[..., bool], strays: Strays) -> None:
-        """`kill`: see `Runner.kill`. `strays`: finds what has left the group of its task."""
+        """`kill`: see `Runner.kill`. `strays`: finds processes that have left the group of their task."""
         self._kill = kill
         self._strays = strays
         self._tasks: list[RunningTask] = []
         self._timer: asyncio.TimerHandle | None = None
 
     def watch(self, task: RunningTask) -> None:
-        """From now until it ends. Call it for tasks whose order has a limit."""
+        """Watch a task whose order has a limit, until it ends."""
         self._tasks.append(task)
         if self._timer is None:
             self._schedule()

@@ -1,4 +1,4 @@
-"""How often the kernel's out-of-memory killer struck where this worker runs; None where the kernel does not count."""
+"""Reads how often the kernel's out-of-memory killer struck in this worker's control group, or else on the machine."""
 
 import os
 import re
@@ -16,7 +16,7 @@ READ_BYTES: Final = 16 * 1024  # /proc/vmstat is the longest of them, at about 5
 
 
 class OomCounter:
-    """Keeps the file open: one system call per reading."""
+    """Keeps the file open, so that a reading is one system call. It reads None if the kernel does not count."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._descriptor = _find_counter(root)
@@ -24,7 +24,7 @@ class OomCounter:
         self._read_at = LONG_AGO
 
     def read_recent(self) -> int | None:
-        """The counter, as it was a moment ago."""
+        """Return the counter, up to RECENT seconds old."""
         now = read_monotonic()
         if now - self._read_at > RECENT:
             self._recent, self._read_at = self.read(), now
@@ -60,7 +60,7 @@ def _find_counter(root: Path) -> int | None:
 
 
 def _candidates(root: Path) -> Iterator[Path]:
-    """Our own control group, new and old style; else the whole machine."""
+    """List the files that may count: of our own control group, version 2 or 1, then of the whole machine."""
     groups = root / "sys/fs/cgroup"
     for line in _read_lines(root / "proc/self/cgroup"):
         _number, controllers, path = line.split(":", 2)

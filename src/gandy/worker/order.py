@@ -1,4 +1,4 @@
-"""What a worker is to run, made from a JOB, and how it becomes arguments and an environment. Spawns nothing."""
+"""Orders: what a worker is to run. Makes them from a JOB, and makes arguments and environments from them."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -19,18 +19,18 @@ class PythonOrder(Struct, frozen=True):
 
     input: bytes
     shared: bytes = b""  # what all tasks of the job have in common
-    fresh: bool = False  # wants a process that has run nothing
+    fresh: bool = False  # needs a process that has run nothing
 
 
 class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One attempt at one task, with all that is needed to run it. `timeout` is in seconds."""
+    """One attempt at one task, with everything that is needed to run it. `timeout` is in seconds."""
 
     attempt: AttemptKey
     command: Command
     job_name: str = ""
     tasks: int = 1  # of the whole job
     line: str | None = None
-    cwd: str = ""  # empty: where the worker is
+    cwd: str = ""  # empty: the worker's own folder
     env: dict[str, str] = {}
     timeout: float | None = None
     memory: int | None = None  # bytes that it may use
@@ -42,7 +42,7 @@ class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def make_order(task: Task, python: PythonOrder | None) -> Order:
-    """What a JOB asks for. A plain foreman knows neither attempts nor arguments."""
+    """Make the order for a task of a JOB. A plain foreman knows neither attempts nor arguments."""
     job = task.job
     if task.orders is UNSET:
         return Order(
@@ -72,16 +72,16 @@ def make_order(task: Task, python: PythonOrder | None) -> Order:
 
 
 def make_arguments(order: Order) -> list[str]:
-    """The argument vector of the task's first process.
+    """Make the argument vector of the task's first process.
 
-    Raises: ConfigError: its line would be run as code.
+    Raises: ConfigError, if the shell would run the task's line as code.
     """
     command = fill(order.command, order.attempt.task, order.line)
     return [SHELL, "-c", command] if isinstance(command, str) else list(command)
 
 
 def inherited_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """What the processes that a worker starts inherit of its environment: all but the invitation it may have had."""
+    """Return what a worker's processes inherit of its environment: everything except the invitation token."""
     return {name: value for name, value in environ.items() if name != TOKEN}
 
 
@@ -93,12 +93,12 @@ def make_environment(base: Mapping[str, str], order: Order) -> dict[str, str]:
 
 
 def make_job_environment(base: Mapping[str, str], order: Order) -> dict[str, str]:
-    """What all tasks of a job have, except that each may have a line of its own."""
+    """Make the environment that all tasks of a job share, with the line of this one if it has one."""
     env = {**base, **order.env}
     env["GANDY_JOB"] = str(order.attempt.job)
     env["GANDY_TASKS"] = str(order.tasks)
     env["GANDY_JOB_NAME"] = order.job_name
-    # A worker may itself run inside a task: the outer task's line is not ours.
+    # A worker may itself run inside a task, whose line must not be passed on.
     env.pop("GANDY_LINE", None)
     if order.line is not None:
         env["GANDY_LINE"] = order.line

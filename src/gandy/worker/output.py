@@ -1,8 +1,8 @@
-"""Files that keep what tasks print, for their owner alone. Never reads more than it is asked for.
+"""Keeps what tasks print in files that only the worker's user can read.
 
-A running task writes to FOLDER/open/N.out and .err; when it ends, what it wrote moves to FOLDER/JOB/SHARD/
-TASK.ATTEMPT.out and .err, or stays until it can be moved. Files that are known to be empty are used by the next task: a
-silent task costs no change to the file system.
+A running task writes to FOLDER/open/N.out and .err. When it ends, these are moved to FOLDER/JOB/SHARD/TASK.ATTEMPT.out
+and .err, or stay until they can be moved. The next task reuses files that are known to be empty, so a silent task
+changes nothing in the file system.
 """
 
 import errno
@@ -24,9 +24,9 @@ from gandy.worker.shortage import find_shortage
 Stream = Literal["out", "err", "result"]
 
 TASKS_PER_SHARD: Final = 1000  # a folder with a million files is slow to list and to remove
-TAIL_BYTES: Final = 4096  # of standard error; goes with every ending, so it stays small
+TAIL_BYTES: Final = 4096  # of standard error; sent with every ending, so it is small
 FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND  # with which a task opens its files
-# A task may put a pipe or a link in the place of its file: neither is waited for, nor followed.
+# A task may replace its file by a pipe or a link: we neither wait for the pipe nor follow the link.
 READ_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
 OPEN_NAME: Final = "open"
 REPLACED: Final = "the file was replaced"
@@ -34,7 +34,7 @@ NAMES: Final = {"out": "standard output", "err": "standard error"}
 
 
 class OutputPiece(NamedTuple):
-    """Part of an output. After `is_last` nothing more will come. `is_absent`: there is no such file."""
+    """Part of an output. `is_last`: nothing follows. `is_absent`: there is no such file."""
 
     data: bytes
     is_last: bool
@@ -42,8 +42,7 @@ class OutputPiece(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What became of a task's output: bytes of each stream, or MISSING; the end of standard error; and why something
-    is missing."""
+    """What became of a task's output: bytes of each stream or MISSING, the end of standard error, and any problem."""
 
     out_bytes: int = 0
     err_bytes: int = 0
@@ -55,7 +54,7 @@ NOTHING: Final = Kept()
 
 
 class _Part(NamedTuple):
-    """What became of one of the two files. `is_clear`: the next task may have its name."""
+    """What became of one of the two files. `is_clear`: the next task may use its name."""
 
     size: int = 0
     tail: bytes = b""
@@ -71,35 +70,35 @@ class OutputFiles(NamedTuple):
 
     out: str
     err: str
-    is_ours: bool = True  # the worker gives them to the next task; else they are a slot process's, or a log
+    is_ours: bool = True  # the next task may reuse them; False for files of a slot process, and for a log
 
     @property
     def stem(self) -> str:
-        """What their names have in common, without the folder."""
+        """The common part of their names, without the folder."""
         return self.out[self.out.rindex("/") + 1 : -4]
 
 
 def add_output(ending: Ending, kept: Kept) -> Ending:
-    """An ending with what became of the task's output."""
+    """Return the ending with what became of the task's output."""
     note = "; ".join(filter(None, (ending.note, kept.problem))) if kept.problem else ending.note
     return replace(ending, tail=kept.tail, note=note, out_bytes=kept.out_bytes, err_bytes=kept.err_bytes)
 
 
 def output_path(folder: Path, attempt: AttemptKey, stream: Stream, identity: int = 0) -> str:
-    """Where output is kept for good. Job numbers may be used again: the identity of a job tells two of them apart."""
-    # Not a Path: these are made for every task, and a Path costs more than the system call it is for.
+    """Return where output is kept for good. Job numbers may be reused, so the job's identity is part of the path."""
+    # Not a Path: this runs for every task, and making a Path costs more than the system call that uses it.
     shard = attempt.task // TASKS_PER_SHARD
     job = f"{attempt.job}-{identity:x}" if identity else attempt.job
     return f"{folder}/{job}/{shard}/{attempt.task}.{attempt.attempt}.{stream}"
 
 
 def name_output_files(series: str, number: int) -> OutputFiles:
-    """The files of a slot process: it takes the next two by itself whenever a task has printed something."""
+    """Name the files of a slot process, which opens the next two by itself after a task that has printed."""
     return OutputFiles(f"{series}.{number}.out", f"{series}.{number}.err", is_ours=False)
 
 
 class SlotFiles:
-    """The files that one slot process has open, as its worker knows from its answers."""
+    """The files that one slot process has open, as the worker infers from its answers."""
 
     def __init__(self, outputs: "OutputFolder") -> None:
         self.series = outputs.begin_series()
@@ -108,7 +107,7 @@ class SlotFiles:
         self._count = 0
 
     def advance(self) -> None:
-        """A task has printed, so its files are its own, and the process has the next two."""
+        """A task has printed and keeps its files, so the process uses the next two."""
         self._count += 1
         self.current = name_output_files(self.series, self._count)
 
@@ -117,12 +116,12 @@ class SlotFiles:
 
 
 class OutputFolder:
-    """All output of one worker. What a killed worker left open is removed, unless `is_rescue`: then it is kept."""
+    """All output of one worker. Removes the files that a killed worker left open, unless `is_rescue`."""
 
     def __init__(self, folder: Path, is_rescue: bool = False) -> None:
         """Raises: OSError."""
         self.folder = folder
-        self.kept_bytes = 0  # that were kept since the start
+        self.kept_bytes = 0  # since the start
         self._open = folder / OPEN_NAME
         self._free: list[OutputFiles] = []
         self._count = 0
@@ -135,7 +134,7 @@ class OutputFolder:
         make_private_folder(self._open)
 
     def take(self) -> OutputFiles:
-        """Names for a task to write to, with `FLAGS`; its files are empty or do not exist yet."""
+        """Choose two files for a task, which opens them with `FLAGS`; they are empty or do not exist yet."""
         if self._free:
             return self._free.pop()
         self._count += 1
@@ -146,17 +145,17 @@ class OutputFolder:
         files = OutputFiles(f"{self._open}/{stem}.out", f"{self._open}/{stem}.err", is_ours=False)
         streams: tuple[tuple[Stream, str], ...] = (("out", files.out), ("err", files.err))
         for stream, path in streams:
-            with suppress(FileNotFoundError):  # as usual; else its worker died between this and the next step
+            with suppress(FileNotFoundError):  # it exists only if the worker died after moving it
                 os.rename(output_path(self.folder, attempt, stream, identity), path)  # noqa: PTH104
         return self.finish(files, attempt, identity)
 
     def begin_series(self) -> str:
-        """The beginning of the names of a new slot process's files."""
+        """Return the common beginning of the names of a new slot process's files."""
         self._count += 1
         return f"{self._open}/{self._count}"
 
     def restore_folder(self) -> bool:
-        """Make the folder of running tasks again, if it was removed. False: it is there, or it cannot be made."""
+        """Make the folder of running tasks again if it was removed. False: it exists, or cannot be made."""
         if self._open.is_dir():
             return False
         try:
@@ -166,7 +165,7 @@ class OutputFolder:
         return True
 
     def finish(self, files: OutputFiles, attempt: AttemptKey, identity: int = 0) -> Kept:
-        """Keep what the task wrote, once it has ended."""
+        """Keep what a task wrote, after it has ended."""
         out = self._keep(files.out, attempt, "out", identity)
         err = self._keep(files.err, attempt, "err", identity)
         if files.is_ours and out.is_clear and err.is_clear:
@@ -176,7 +175,7 @@ class OutputFolder:
         return Kept(out.size, err.size, err.tail)
 
     def keep_result(self, attempt: AttemptKey, result: bytes, identity: int = 0) -> None:
-        """A result that is too large to travel with its ending: whole, or not at all. Raises: OSError."""
+        """Save a result that is too large to send with its ending: completely or not at all. Raises: OSError."""
         path = Path(output_path(self.folder, attempt, "result", identity))
         part = path.with_suffix(".part")
         make_private_folder(path.parent)
@@ -189,7 +188,7 @@ class OutputFolder:
         self.kept_bytes += len(result)
 
     def drop(self, files: OutputFiles) -> None:
-        """The task never ran: remove its files."""
+        """Remove the files of a task that never ran."""
         is_clear = [_remove(files.out), _remove(files.err)]
         if files.is_ours and all(is_clear):
             self._free.append(files)
@@ -197,19 +196,19 @@ class OutputFolder:
     def move_rest(self) -> None:
         """Try again to move what could not be moved when its task ended."""
         for kept, path in list(self._unmoved.items()):
-            with suppress(OSError):  # the next time, perhaps
+            with suppress(OSError):  # tried again the next time
                 _move(path, kept)
                 del self._unmoved[kept]
 
     def read_kept(
         self, attempt: AttemptKey, stream: Stream, offset: int, limit: int, identity: int = 0
     ) -> bytes | None:
-        """As `read`, of an attempt that has ended."""
+        """Like `read`, for an attempt that has ended."""
         kept = output_path(self.folder, attempt, stream, identity)
         return self.read(self._unmoved.get(kept, kept), offset, limit)
 
     def read(self, path: str, offset: int, limit: int) -> bytes | None:
-        """At most `limit` bytes from `offset`; None where there is no such file. Raises: OSError."""
+        """Read at most `limit` bytes from `offset`. None: there is no such file. Raises: OSError."""
         try:
             descriptor = os.open(path, READ_FLAGS)
         except (FileNotFoundError, NotADirectoryError):
@@ -242,7 +241,7 @@ class OutputFolder:
         return self._put_away(path, output_path(self.folder, attempt, stream, identity), size, tail)
 
     def _keep_unread(self, path: str, attempt: AttemptKey, stream: Stream, identity: int) -> _Part:
-        """Where we can open no more files: then an empty file is removed, as it may still be open elsewhere."""
+        """Like `_keep`, when we can open no more files. An empty file is removed, as it may still be open elsewhere."""
         try:
             status = os.lstat(path)
             if not stat.S_ISREG(status.st_mode):
@@ -258,7 +257,7 @@ class OutputFolder:
         self.kept_bytes += size
         try:
             _move(path, kept)
-        except OSError:  # no room for another folder, say
+        except OSError:  # for instance, no room for another folder
             self._unmoved[kept] = path
             return _Part(size, tail, is_clear=False)
         return _Part(size, tail)
@@ -266,7 +265,7 @@ class OutputFolder:
     def _give_up(self, path: str, stream: Stream, error: OSError) -> _Part:
         reason = "the file was removed" if isinstance(error, FileNotFoundError) else error.strerror
         is_clear = _remove(path)
-        with suppress(OSError):  # then the next task fails to start, and says why
+        with suppress(OSError):  # then the next task fails to start, and reports why
             make_private_folder(self._open)
         return _Part(MISSING, b"", f"its {NAMES[stream]} is missing: {reason}", is_clear)
 
@@ -282,7 +281,7 @@ def _remove(path: str) -> bool:
     try:
         Path(path).unlink(missing_ok=True)
     except OSError:
-        shutil.rmtree(path, ignore_errors=True)  # a task made a folder of it
+        shutil.rmtree(path, ignore_errors=True)  # a task replaced it by a folder
         return not os.path.lexists(path)
     return True
 
@@ -296,13 +295,13 @@ def _move(path: str, kept: str) -> None:
 
 
 def _is_unused(descriptor: int) -> bool:
-    """True if no other process has the file open. We are about to close it.
+    """True if no other process has the file open. The caller closes it next.
 
-    A process that left its group lives on, and could write into the next output. The kernel knows: it grants a lease
-    only where there is no other descriptor. If it grants none, the file may be in use.
+    A process that left its group lives on, and could write into the next task's output. The kernel grants a lease only
+    if there is no other descriptor of the file.
     """
     try:
-        # If a process opens it while we have the lease, we get a signal; SIGURG is ignored by default.
+        # If a process opens the file while we have the lease, we get a signal; SIGURG is ignored by default.
         fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
     except OSError:

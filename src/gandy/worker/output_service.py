@@ -1,5 +1,4 @@
-"""Answers the foreman's questions for the output of tasks. A bad question gets a problem for an answer, and never cuts
-the link: calls and tasks go on."""
+"""Answers the foreman's requests for output of tasks. An invalid request never cuts the link: calls and tasks go on."""
 
 import logging
 
@@ -14,7 +13,7 @@ log = logging.getLogger("gandy.worker")
 
 
 class OutputService:
-    """Of one worker."""
+    """One per worker."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
@@ -28,11 +27,11 @@ class OutputService:
         return self._read(attempt, read.stream, read.offset, min(read.limit, MAX_OUTPUT_PIECE_BYTES), read.identity)
 
     def read_pieces(self, payload: bytes) -> Pieces:
-        """The beginnings of the first outputs, as many as fit; none where the question makes no sense."""
+        """Read the beginnings of the first outputs, as many as fit; none if the request is invalid."""
         try:
             read = decode_read_many(payload)
         except RemoteProtocolError as error:
-            log.warning("the foreman's question is not valid: %s", error)
+            log.warning("the foreman's request is not valid: %s", error)
             return Pieces(())
         pieces: list[Piece] = []
         left = min(read.limit, MAX_OUTPUTS_BYTES)

@@ -1,8 +1,8 @@
-"""Slot processes: which of them gets a function task, and which tasks wait behind others. Decides no endings.
+"""The pool of slot processes: chooses a process for each function task, and which tasks wait behind others.
 
-A task gets the process that was used last, whose memory is warmest; else a new one. So there are never more processes
-than there were tasks at the same time. A few tasks may wait behind each that runs, so that a process need not wait for
-the worker between short tasks; none waits long behind a long one.
+A task gets the idle process that was used last, whose memory is warmest, or else a new one. So there are never more
+processes than there were tasks at once. A few tasks may wait behind one that runs, so that the process need not wait
+for the worker between short tasks; none waits long behind a long one. Decides no endings.
 """
 
 import asyncio
@@ -25,10 +25,10 @@ from gandy.worker.spawn import NotStartedError, Spawner
 
 log = logging.getLogger("gandy.worker")
 
-TASKS_BEHIND: Final = 8  # tasks that wait behind one
-BRISK_TASKS_BEHIND: Final = 64  # where tasks take next to no time, so that a process has some milliseconds of work
+TASKS_BEHIND: Final = 8  # tasks that may wait behind one that runs
+BRISK_TASKS_BEHIND: Final = 64  # the same if tasks take next to no time, so that a process has milliseconds of work
 SOON_SECONDS: Final = 0.002  # a task that has run for less than this may still turn out to be short
-BEHIND_SECONDS: Final = 0.05  # that a task may wait behind another one; then it is taken back for another slot
+BEHIND_SECONDS: Final = 0.05  # for which a task may wait behind another one; then another slot gets it
 
 
 class SlotPoolListener(Protocol):
@@ -37,10 +37,10 @@ class SlotPoolListener(Protocol):
     def on_begin(self, task: RunningTask) -> None: ...
 
     def on_returned(self, task: RunningTask) -> None:
-        """It has not begun in its process, and has to begin elsewhere."""
+        """The task has not begun in its process, and must begin elsewhere."""
 
     def on_answer(self, task: RunningTask, answer: Answer, is_over: bool) -> None:
-        """Unless it `is_over`, `on_slot_exit` and `on_gone` follow."""
+        """The process has answered. Unless the task `is_over`, `on_slot_exit` and `on_gone` follow."""
 
     def on_slot_exit(self, task: RunningTask, process: SlotProcess) -> None: ...
 
@@ -65,27 +65,27 @@ class SlotPool:
         self._preload = preload
         self._processes: set[SlotProcess] = set()
         self.idle = IdleProcesses(groups.loop)
-        self._open: dict[SlotProcess, None] = {}  # whose task may have another one behind it
+        self._open: dict[SlotProcess, None] = {}  # processes whose task may have another one behind it
         self._looking: asyncio.TimerHandle | None = None  # while tasks wait behind others
         self._polling = AnswerPolling(groups.loop, _has_many_short_tasks)
 
     @property
     def pids(self) -> list[int]:
-        """Of processes that are starting, busy or idle."""
+        """The pids of processes that are starting, busy or idle."""
         return [process.group.pgid for process in self._processes if not process.is_ending]
 
     @property
     def behind(self) -> list[AttemptKey]:
-        """What waits behind other tasks."""
+        """The attempts that wait behind others."""
         return [task.attempt for process in self._processes for task in process.queue.following.values()]
 
     def warm(self, count: int) -> None:
-        """Have this many processes ready or starting, so that no task waits for one. Raises: NotStartedError."""
+        """Start processes until there are `count`, so that no task waits for one. Raises: NotStartedError."""
         while len(self.pids) < count:
             self._spawn()
 
     def run(self, task: RunningTask) -> None:
-        """Raises: NotStartedError."""
+        """Run a task in an idle process or a new one. Raises: NotStartedError."""
         python = _read_python(task)
         size = max(len(python.input), len(python.shared))
         if size > MAX_PICKLE_BYTES:
@@ -112,7 +112,7 @@ class SlotPool:
         task.is_behind = True
         del self._open[process]
         if len(process.queue.following) < _max_behind(process):
-            self._open[process] = None  # the others first
+            self._open[process] = None  # at the end: other processes get the next tasks first
         if self._looking is None:
             self._looking = self._groups.loop.call_later(BEHIND_SECONDS, self._look_behind)
         return True
@@ -123,29 +123,29 @@ class SlotPool:
         return process.is_brisk and read_monotonic() - process.busy_since < SOON_SECONDS
 
     def take_back(self, task: RunningTask) -> None:
-        """Take back all that waits in the process of this task. What is not returned then has begun."""
+        """Take back everything that waits in the process of this task. What is not returned has begun."""
         self._settle(task.process)
 
     def clear_behind(self, task: RunningTask) -> None:
-        """Let nothing wait behind this task. Afterwards it may turn out to have ended, or to be returned too."""
+        """Take back everything behind this task. It may then turn out that the task has ended, or never began."""
         process = task.process
         if process.task is task:
             self._open.pop(process, None)
             self._settle(process)
 
     def _settle(self, process: SlotProcess) -> None:
-        """Know for sure what it runs, if anything: all the rest is returned."""
+        """Find out what the process runs, if anything, and return everything else."""
         was_busy = process.task is not None
         self._return(process.take_back())
-        # What is still with the process now, the process has taken out of its box: that has begun.
+        # What is left now has begun: the process has taken it out of its box.
         if process.queue.following and process.task is None:
             self._follow(process)
         elif was_busy and process.task is None:
             self._rest(process)
-        process.channel.drain()  # it may even have ended
+        process.channel.drain()  # the task may have ended already
 
     def _return(self, tasks: list[RunningTask]) -> None:
-        """From the last to the first, so that each can go to the front of a queue."""
+        """Return tasks, which are in reverse order, so that each can go to the front of a queue."""
         for task in tasks:
             self._listener.on_returned(task)
 
@@ -153,7 +153,7 @@ class SlotPool:
         self._on_begun(process, process.follow())
 
     def close(self) -> None:
-        """Call this when the processes are dead or dying. Nothing is reported any more."""
+        """Close all channels and report nothing more. Call this when the processes are dead or dying."""
         if self._looking is not None:
             self._looking.cancel()
         self._polling.close()
@@ -185,12 +185,12 @@ class SlotPool:
             process.retire()
         self._listener.on_answer(task, answer, is_over=process.task is not task)
 
-    def on_heard(self, process: SlotProcess) -> None:
+    def on_read(self, process: SlotProcess) -> None:
         if _has_many_short_tasks(process):
             self._polling.add(process)
 
-    def hear_all(self) -> None:
-        """Read everything that all processes have said."""
+    def drain_all(self) -> None:
+        """Read all answers that have arrived."""
         for process in list(self._processes):
             process.channel.drain()
 
@@ -220,13 +220,13 @@ class SlotPool:
         self._on_begun(process, task)
 
     def _on_begun(self, process: SlotProcess, task: RunningTask) -> None:
-        # It is filled up when half of its tasks are done, so that not each new one wakes the process.
+        # More tasks are added only when half are done, so that the process is not woken for each.
         if process.queue.can_be_followed and 2 * len(process.queue.following) <= _max_behind(process):
             self._open[process] = None
         self._listener.on_begin(task)
 
     def _look_behind(self) -> None:
-        """Take back what has waited for too long. One timer serves all processes."""
+        """Take back tasks that have waited for too long. A single timer serves all processes."""
         self._looking = None
         limit = read_monotonic() - BEHIND_SECONDS
         for process in [process for process in self._processes if process.queue.following]:
@@ -242,7 +242,7 @@ class SlotPool:
 
 
 def _has_strays(process: SlotProcess) -> bool:
-    """True if a task that failed has left something: its process ends, and it is reported when all of that is dead."""
+    """True if a failed task has left processes: then its process must end, and its ending waits until all are dead."""
     return process.group.has_failed and process.group.kill_strays_quickly()
 
 
@@ -252,7 +252,7 @@ def _read_python(task: RunningTask) -> PythonOrder:
 
 
 def _read_code(task: RunningTask) -> str:
-    """Which version of the user's code it belongs to, as its client says."""
+    """Return the version of the user's code that the task belongs to, as its client named it."""
     return task.order.env.get("GANDY_CODE", "")
 
 

@@ -1,6 +1,6 @@
-"""posix_spawn as the C library has it: what many processes have in common is made once, and it can change the folder.
+"""The C library's posix_spawn, with arguments that are reused for many processes, and a working folder.
 
-Python's os.posix_spawn makes everything anew for each process, and cannot change the folder. Knows no orders.
+Python's os.posix_spawn builds everything anew for each process, and cannot change the folder. Knows no orders.
 """
 
 import ctypes
@@ -21,7 +21,7 @@ _SETPGROUP, _SETSIGDEF = 0x02, 0x04  # on every Linux
 
 
 def encode(text: str) -> bytes:
-    """Encode text for the operating system. Raises: ValueError, where it contains a zero byte."""
+    """Encode text for the operating system. Raises: ValueError, if it contains a zero byte."""
     data = os.fsencode(text)
     if b"\0" in data:
         raise ValueError("embedded null byte")
@@ -29,10 +29,10 @@ def encode(text: str) -> bytes:
 
 
 class Strings:
-    """Arguments or an environment. Those that change from process to process are written over."""
+    """Arguments or an environment. Entries that differ between processes are overwritten in `array`."""
 
     def __init__(self, texts: Sequence[bytes], room: int = 0) -> None:
-        """`room`: for how many more, which are set later or missing at the end."""
+        """`room`: entries to add at the end, each of which may be set later or stay absent."""
         self.array = (ctypes.c_char_p * (len(texts) + room + 1))(*texts)
         self.address = ctypes.addressof(self.array)
 
@@ -53,7 +53,7 @@ class Actions:
         _check(_libc.posix_spawn_file_actions_addopen(self._buffer, number, path, flags, mode))
 
     def go_to(self, folder: bytes) -> None:
-        """Start in this folder. Only where CAN_CHANGE_FOLDER."""
+        """Start in this folder. Only if CAN_CHANGE_FOLDER."""
         assert _add_chdir is not None, "check CAN_CHANGE_FOLDER first"
         _check(_add_chdir(self._buffer, folder))
 
@@ -78,7 +78,7 @@ class Attributes:
 
 
 def spawn(program: bytes, arguments: Strings, env: Strings, actions: Actions, attributes: Attributes) -> int:
-    """The number of the process. Raises: OSError, when its program does not begin."""
+    """Start a process and return its pid. Raises: OSError, if its program does not begin."""
     pid = ctypes.c_int()  # a new one each time: workers may run in several threads
     code = _spawn(ctypes.byref(pid), program, actions.address, attributes.address, arguments.address, env.address)
     if code:

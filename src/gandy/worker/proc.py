@@ -1,4 +1,4 @@
-"""What the kernel says about processes and process groups, and signals to a whole group. Knows no tasks."""
+"""Reads /proc for processes and process groups, and signals a whole group. Knows no tasks."""
 
 import os
 import signal
@@ -11,17 +11,17 @@ PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 def signal_group(group: int, number: signal.Signals) -> None:
-    """Send a signal to every process of the group; a group that is gone is fine."""
+    """Send a signal to every process of the group, if there are any."""
     try:
         os.killpg(group, number)
     except (ProcessLookupError, PermissionError):
-        # PermissionError: what is left ran a set-user-id program, belongs to another user now, and cannot be reached.
+        # PermissionError: what is left runs a set-user-id program as another user, and cannot be signalled.
         return
 
 
 def ask_to_end(group: int) -> None:
     signal_group(group, signal.SIGTERM)
-    # A stopped process sees SIGTERM only once it goes on.
+    # A stopped process handles SIGTERM only after it is continued.
     signal_group(group, signal.SIGCONT)
 
 
@@ -37,13 +37,13 @@ def is_gone(group: int) -> bool:
 
 
 def is_dead(group: int) -> bool:
-    """True if no process of the group lives. Reads all of /proc where something is left of it."""
-    # Dead processes stay in the group until process 1 takes note of them, and some take seconds.
+    """True if no process of the group is alive. Reads all of /proc if anything is left of the group."""
+    # Zombies stay in the group until process 1 reaps them, which may take seconds.
     return is_gone(group) or not any(map(lives, list_members().get(group, ())))
 
 
 def list_members() -> dict[int, list[int]]:
-    """The processes of each group on this machine."""
+    """List the processes of each group on this machine."""
     members: dict[int, list[int]] = {}
     for pid in list_processes():
         with suppress(ProcessLookupError):
@@ -52,7 +52,7 @@ def list_members() -> dict[int, list[int]]:
 
 
 def read_memory(pid: int) -> int:
-    """Bytes that a process has in memory; 0 once it is gone."""
+    """Return the bytes that a process has in memory; 0 if it is gone."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_BYTES
     except (OSError, IndexError):
@@ -73,7 +73,7 @@ def lives(pid: int) -> bool:
 
 
 def reap_orphans(group: int) -> None:
-    """Reap orphans of the group where they became our children: we may be process 1 of a container."""
+    """Reap orphans of the group that became our children: we may be process 1 of a container."""
     with suppress(ChildProcessError):
         while os.waitid(os.P_PGID, group, os.WEXITED | os.WNOHANG) is not None:
             pass

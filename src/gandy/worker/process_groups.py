@@ -1,7 +1,7 @@
-"""Process groups, each from the start of its first process until all of it is dead. Knows attempts only by number.
+"""Process groups, each from the start of its first process until all its processes are dead.
 
 When the first process of a group ends, the rest of the group is killed. Processes that left the group are killed too:
-at once unless the first process was a success, else at the next sweep. None outlives `close`, nor the worker for long.
+at once if the first process failed, otherwise at the next sweep. None outlives `close`. Knows attempts only by number.
 """
 
 import asyncio
@@ -20,9 +20,9 @@ from gandy.worker.spawn import make_start_error
 from gandy.worker.strays import Strays
 from gandy.worker.table import NO_ATTEMPT, GroupTable
 
-SETTLE_PAUSE: Final = 0.002  # seconds between looks at a dying group, which has no event; it doubles each time
-LONGEST_PAUSE: Final = 0.1  # seconds; a look reads the whole process table
-SETTLE_SECONDS: Final = 5.0  # a process stuck in the kernel may never die; then the slot is given back without it
+SETTLE_PAUSE: Final = 0.002  # seconds between checks of a dying group, for which there is no event; it doubles
+LONGEST_PAUSE: Final = 0.1  # seconds; a check reads the whole process table
+SETTLE_SECONDS: Final = 5.0  # a process stuck in the kernel may never die; then its slot is freed all the same
 SWEEP_PERIOD: Final = 1.0  # seconds between two looks for what tasks left behind
 
 
@@ -43,10 +43,10 @@ class ProcessGroups:
     def adopt(
         self, pgid: int, on_exit: Callable[[], None], on_gone: Callable[[], None], attempt: AttemptKey = NO_ATTEMPT
     ) -> "ProcessGroup":
-        """Take care of a child that was just spawned; without an attempt it is a slot process.
+        """Watch a child that was just spawned. Without an attempt, it is a slot process.
 
-        `on_exit` is called when it has ended, and `on_gone` when all of its group is dead, neither from within this.
-        Raises: NotStartedError, ShortageError, and then it is dead.
+        `on_exit` is called when the child has ended, and `on_gone` when its whole group is dead; neither from within
+        this method. Raises: NotStartedError, ShortageError; the child is dead then.
         """
         row = None
         try:
@@ -56,7 +56,7 @@ class ProcessGroups:
         except OSError as error:
             signal_group(pgid, signal.SIGKILL)
             os.waitpid(pgid, 0)
-            if row is not None:  # else another group may get the number, and be killed by the watchdog
+            if row is not None:  # the watchdog would kill another group that gets the same number
                 self.table.remove(row)
                 self.table.tidy()
             raise make_start_error("cannot watch it", error) from error
@@ -64,29 +64,30 @@ class ProcessGroups:
         return group
 
     def prepare(self) -> None:
-        """Call this before a child is spawned. Raises: NotStartedError, ShortageError: it could not be watched."""
+        """Make sure that the next child can be watched; call this before spawning. Raises: NotStartedError,
+        ShortageError."""
         try:
             self._reaper.prepare()
         except OSError as error:
             raise make_start_error("cannot watch it", error) from error
 
     def look(self) -> None:
-        """Notice now which first processes have ended."""
+        """Handle the first processes that have ended by now."""
         self._reaper.look()
 
     def keep_sweeping(self, list_running: Callable[[], Iterable[AttemptKey]]) -> None:
-        """Now and then kill processes that tasks left behind, but none of those that run. Only where it is cheap."""
+        """Periodically kill processes that finished tasks left behind, if finding them is cheap."""
         if self.strays.is_quick:
             self.strays.sweep(list_running())
             self._sweeping = self.loop.call_later(SWEEP_PERIOD, self.keep_sweeping, list_running)
 
     def kill_now(self) -> None:
-        """Kill everything; `on_exit` and `on_gone` are called as ever."""
+        """Kill everything; `on_exit` and `on_gone` are called as usual."""
         for group in self.living:
             group.kill_now()
 
     def kill_all(self) -> None:
-        """Kill everything for good; from now on nothing is called back."""
+        """Kill everything, and call nothing back any more."""
         if self._sweeping is not None:
             self._sweeping.cancel()
         for group in self.living:
@@ -95,7 +96,7 @@ class ProcessGroups:
         self._reaper.close()
 
     def close(self) -> None:
-        """Call this after `kill_all`."""
+        """Reap what `kill_all` has killed."""
         for group in self.living:
             if group.ended is None:
                 os.waitpid(group.pgid, 0)
@@ -108,12 +109,12 @@ class ProcessGroup:
     """The processes of one task, or a slot process with its children."""
 
     ended: Monotonic | None = None  # when its first process ended
-    exit_code = 0  # once it has ended; below zero: a signal
+    exit_code = 0  # of the first process, once it has ended; negative: a signal
     peak_memory_bytes: int | None = None
     note = ""
-    _grace: asyncio.TimerHandle | None = None  # while it has time to end by itself
-    _settling: asyncio.TimerHandle | None = None  # while its first process is dead and others are not
-    _give_up_at = NEVER  # until then we wait for the rest of the group to die
+    _grace: asyncio.TimerHandle | None = None  # during the grace period, after SIGTERM
+    _settling: asyncio.TimerHandle | None = None  # while the first process is dead and others are not
+    _give_up_at = NEVER  # when we stop waiting for the rest of the group to die
 
     def __init__(
         self,
@@ -125,10 +126,10 @@ class ProcessGroup:
         attempt: AttemptKey,
     ) -> None:
         self.pgid = pgid  # also the number of its first process
-        self.attempt = attempt  # that it runs for; of a slot process, the last one
+        self.attempt = attempt  # that it runs; of a slot process, the last one
         self.row = row  # of the table
-        self.has_failed = False  # whatever its exit code says: of a slot process, the last task
-        self.keeps_row = False  # if set, its user removes the row, and not we when the group is gone
+        self.has_failed = False  # a slot process's last task failed, whatever the exit code of the process
+        self.keeps_row = False  # if set, the row stays when the group is gone, and its user removes it
         self._groups = groups
         self._on_exit = on_exit
         self._on_gone = on_gone
@@ -157,7 +158,7 @@ class ProcessGroup:
     def on_exit(self) -> None:
         # During the grace period the rest of the group still has time to end by itself.
         if self._grace is None:
-            # Before the wait: until the first process has been waited for, no other group can get its number.
+            # Before `wait4`: until the first process is reaped, no other group can get its number.
             signal_group(self.pgid, signal.SIGKILL)
         _pid, status, usage = os.wait4(self.pgid, 0)
         self.ended = read_monotonic()
@@ -182,18 +183,18 @@ class ProcessGroup:
             self._settling = self._groups.loop.call_later(pause, self._settle, min(2 * pause, LONGEST_PAUSE))
 
     def _has_strays(self) -> bool:
-        """Kill what has left the group, if the attempt may be tried again: the next one must not run beside it."""
+        """Kill what has left the group if the task may be tried again: it must not run beside the next attempt."""
         may_be_tried_again = self.exit_code != 0 or self._grace is not None or self.has_failed
         return may_be_tried_again and self._groups.strays.kill(self.attempt)
 
     def _finish(self) -> None:
-        if self._grace is not None:  # no other timer can be pending: this is the end of settling
+        if self._grace is not None:  # the other timer cannot be pending: settling ends here
             self._grace.cancel()
         groups = self._groups
         if not self.keeps_row:
             groups.table.remove(self.row)
         groups.living.discard(self)
-        self._on_gone()  # usually the next one starts here, and writes over the row that was removed
+        self._on_gone()  # usually this starts the next task, which reuses the row that was removed
         groups.table.tidy()
 
 
@@ -204,9 +205,9 @@ def _stop_ignoring_children() -> None:
 
 
 class ChildMemory:
-    """How much memory children used, where that can be known.
+    """The peak memory of children, if it can be known.
 
-    Linux begins a child's count at what its parent had when it spawned it, so below that nothing is known.
+    Linux starts a child's peak at what its parent used when it spawned the child, so a lower peak is not known.
     """
 
     def __init__(self) -> None:

@@ -19,8 +19,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Worker:
     """A worker for the foreman at `foreman`, else that of the `ensemble`, else at GANDY_FOREMAN, else on this machine.
 
-    It runs jobs like any other, and calls of the functions that are marked as its commands. So many slots as `reserve`
-    says are for calls alone. In an ensemble it knows the shared time, and can begin calls and tasks at a time.
+    It runs tasks of jobs like any other worker, and calls of the functions that are decorated as its commands. With
+    `reserve`, that many slots are for calls alone. In an ensemble it knows the shared time, and can begin calls and
+    tasks at a given time.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class Worker:
     def command(self, /, *, name: str = "", slots: int = 1, isolate: bool = False) -> Callable[[F], F]: ...
 
     def command(self, function: Any = None, /, **options: Any) -> Any:
-        """Offer the function below, under its own name or another one.
+        """Decorate a function: offer it as a command, under its own name or another one.
 
         A coroutine function runs on the worker's loop, a plain one in a thread, or with `isolate` in a process that can
         be killed. A generator of either kind is a stream. A call takes one slot, or `slots`.
@@ -60,7 +61,7 @@ class Worker:
         return self.commands.command(function, **options) if function is not None else self.commands.command(**options)
 
     def remove(self, name: str) -> None:
-        """Offer a command no more. Raises: ConfigError."""
+        """Withdraw a command. Raises: ConfigError."""
         self.commands.remove(name)
 
     def run(self) -> None:
@@ -72,7 +73,7 @@ class Worker:
             self._stop = _do_nothing
 
     async def serve(self) -> None:
-        """The same on a loop that runs already, which keeps its signals."""
+        """Like `run`, on a loop that runs already. Installs no signal handlers."""
         service = self._start()
         try:
             await service.run()
@@ -80,11 +81,11 @@ class Worker:
             self._stop = _do_nothing
 
     def stop(self) -> None:
-        """From any thread: end what runs, report it to the foreman, and go."""
+        """End all tasks, report them to the foreman, and stop. Any thread may call this."""
         self._stop()
 
     def _start(self) -> WorkerService:
-        # Not before: a module that only gives its commands to `gandy worker run` need not know where the foreman is.
+        # Not in __init__: a module that `gandy worker run --commands` imports need not know where the foreman is.
         home = find_home(os.environ, sys.platform)
         found = None if self._ensemble is None else f"ensemble:{self._ensemble}"
         reach = find_work(self._foreman or found, self._is_insecure)

@@ -1,6 +1,6 @@
-"""Notices when child processes end, through one descriptor in the loop. Leaves the waiting to its user.
+"""Notices when child processes end, through one descriptor in the loop. It leaves `wait` to its user.
 
-It looks at the children it was given and no others, needs no thread and takes no signal from the host program.
+It watches only the children it was given, needs no thread, and handles no signals of the host program.
 """
 
 import asyncio
@@ -17,11 +17,11 @@ class Reaper:
         self._watched: dict[int, Callable[[], None]] = {}
         # An epoll of our own costs less per child than add_reader, and behaves alike in every loop.
         self._epoll = select.epoll()
-        self._spare = -1  # a descriptor that is kept free for the next child, so that no child runs unwatched
+        self._spare = -1  # a descriptor that is held for the next child, so that no child runs unwatched
         loop.add_reader(self._epoll.fileno(), self.look)
 
     def prepare(self) -> None:
-        """Make sure that the next child can be watched. Raises: OSError where no descriptor is left."""
+        """Make sure that the next child can be watched. Raises: OSError, if no descriptor is left."""
         if self._spare < 0:
             self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
@@ -32,8 +32,8 @@ class Reaper:
         except OSError:
             self._drop_spare()
             descriptor = os.pidfd_open(pid)
-        # One shot: a child that is just being spawned may hold a copy of the descriptor for a moment after we close it.
-        # Without this, the epoll would report the next process that gets its number as dead.
+        # One shot: a child that is being spawned may hold a copy of the descriptor for a moment after we close it. With
+        # level triggering, the epoll would then report the next child with the same descriptor as dead.
         try:
             self._epoll.register(descriptor, select.EPOLLIN | select.EPOLLONESHOT)
         except OSError:
@@ -55,7 +55,7 @@ class Reaper:
         self._drop_spare()
 
     def look(self) -> None:
-        """Call back for children that have ended by now."""
+        """Call back for the children that have ended by now."""
         for descriptor, _events in self._epoll.poll(0):
             on_exit = self._watched.pop(descriptor)
             os.close(descriptor)

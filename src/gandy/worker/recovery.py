@@ -1,4 +1,4 @@
-"""Tidies up the folder of a dead worker: kills what still runs, puts output in its place, and keeps what ended.
+"""Tidies up the folder of a dead worker: kills what still runs, moves output, and saves results of finished tasks.
 
 The watchdog runs this as `python -m gandy.worker.recovery FOLDER` as soon as its worker is dead, and the next worker in
 the folder does it again. The process that starts it must hold the lock on the folder.
@@ -28,7 +28,7 @@ from gandy.worker.proc import list_members, list_processes, signal_group
 from gandy.worker.strays import list_marked
 from gandy.worker.table import Row, Rows, read_rows
 
-SWEEP_SECONDS: Final = 2.0  # killed processes are dead in milliseconds, unless the kernel is stuck in a disk
+SWEEP_SECONDS: Final = 2.0  # killed processes die in milliseconds, unless they hang in the kernel
 
 
 def claim_folder(folder: Path) -> int:
@@ -42,14 +42,14 @@ def claim_folder(folder: Path) -> int:
 
 
 def recover(folder: Path) -> Left:
-    """Tidy up after dead workers. Returns what they left for the foreman, which is all in the journal then.
+    """Tidy up after dead workers. Returns what they left for the foreman, all of which is in the journal by then.
 
-    Raises: OSError, and then nothing is lost: it can be tried again.
+    Raises: OSError. Nothing is lost then, and it can be tried again.
     """
     left = _find_left(folder)
     if left.results:
         Journal(folder, left.ids, [payloads.encode(result) for result in left.results]).close()
-    # Only now: until its results are in the journal, they are in this file alone.
+    # Only now: before, the results were in this file alone.
     (folder / TABLE_NAME).unlink(missing_ok=True)
     return left
 
@@ -65,7 +65,7 @@ def _find_left(folder: Path) -> Left:
 
 
 def _give_back_stopped(result: TaskResult) -> TaskResult:
-    """What was stopped with its worker is given back. Reported as stopped, it would say that this worker stops too."""
+    """Turn "stopped with its worker" into "returned": the foreman would take it to mean that this worker stops too."""
     attempt, ending = read_attempt(result), read_ending(result)
     is_stopped = ending.cause is Cause.WORKER_STOPPED
     returned = replace(ending, cause=Cause.RETURNED)
@@ -73,7 +73,7 @@ def _give_back_stopped(result: TaskResult) -> TaskResult:
 
 
 def sweep(found: Rows) -> None:
-    """Kill what a dead worker left running, also what left its process group: it has the worker's mark."""
+    """Kill all processes with a dead worker's mark, also those that left their process groups."""
     deadline = read_monotonic() + SWEEP_SECONDS
     while found.mark and (pids := _list_marked(found.mark)) and read_monotonic() < deadline:
         members = list_members()

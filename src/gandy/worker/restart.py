@@ -1,7 +1,7 @@
 """Restarts a program without the invitation that it was started with.
 
-The environment that a process was started with stays in /proc/PID/environ while it runs, and every process of the same
-user can read it, also the tasks of a worker. With a token of several uses they could make keys. An exec replaces it.
+A process's initial environment stays in /proc/PID/environ while it runs, and every process of the same user can read
+it, also a worker's tasks. With a token for several uses, they could make keys. An exec replaces the environment.
 """
 
 import os
@@ -13,7 +13,7 @@ TOKEN = "GANDY_TOKEN"  # noqa: S105 - the name of a variable
 
 
 def drop_token() -> None:
-    """Start this program again in this process, without GANDY_TOKEN, if that is set. Call it before anything is open.
+    """If GANDY_TOKEN is set, start this program again in this process without it. Call it before anything is open.
 
     Raises: ConfigError.
     """

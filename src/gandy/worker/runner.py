@@ -1,4 +1,4 @@
-"""Runs the tasks of jobs, shell tasks and function tasks, and reports how each ended. Counts no slots.
+"""Runs shell tasks and function tasks, and reports how each ended. Counts no slots.
 
 A shell task ends when its first process ends; what is left of its process group is killed then, and the ending is
 reported when all of the group is dead. A function task ends when its function does; its slot process usually stays for
@@ -30,13 +30,13 @@ from gandy.worker.spawn import NotStartedError, ShortageError, Spawner
 from gandy.worker.worker_folder import WorkerFolder
 
 GRACE: Final = 5.0  # seconds between SIGTERM and SIGKILL, for a task to tidy up
-KILL_SECONDS: Final = 1.0  # for killed processes to be dead when the worker itself dies, and cannot wait longer
+KILL_SECONDS: Final = 1.0  # for killed processes to die when the worker itself dies; it cannot wait longer
 
 
 class Runner:
     """Runs orders on the current loop and calls `on_end` once for each, never from within `start`.
 
-    A caller that wants the endings of several shell tasks together, which costs less, gives `on_over` and calls
+    A caller that wants the endings of several shell tasks together, which costs less, passes `on_over` and calls
     `finished.report` later.
     """
 
@@ -60,19 +60,19 @@ class Runner:
         self._on_returned = on_returned or self._start_again
         self._on_over = on_over or self._report_at_once
         self.running = RunningTasks()
-        self._spawner = Spawner(folder.table.mark)  # closes inherited descriptors: before the watchdog has them
+        self._spawner = Spawner(folder.table.mark)  # marks descriptors as close-on-exec, so before the watchdog starts
         folder.start_watchdog()
         self._groups = ProcessGroups(folder.table, grace)
         self._endings = Endings()
         self._shell = ShellTasks(folder, self._groups, self._spawner, self._endings, self.on_gone)
         self.pool = SlotPool(self, self._groups, self._spawner, folder.outputs, preload)
         self._memory = MemoryLimits(self.kill, self._groups.strays)
-        # A task behind another one may have begun, and we have not heard of it yet.
+        # A task behind another one may have begun without our knowledge.
         self._groups.keep_sweeping(lambda: (*self.running, *self.pool.behind))
 
     def start(self, order: Order) -> None:
-        """Run it now. What cannot be started ends at once: with RETURNED where the worker is short of something, else
-        with NOT_STARTED."""
+        """Run an order now. If it cannot be started, it ends with RETURNED (the worker is short of something) or
+        NOT_STARTED."""
         if order.attempt in self.running:
             raise ValueError(f"{order.attempt} runs already")
         task = RunningTask(order, self._endings.oom.read_recent())
@@ -104,7 +104,7 @@ class Runner:
     def put_behind(self, order: Order) -> RunningTask | None:
         """Let a function task wait behind one that runs, and begin when that ends. None: there is no place for it.
 
-        `on_followed` is called when it begins, `on_returned` when it cannot begin there: never from within this.
+        `on_followed` is called when it begins, `on_returned` if it cannot begin there; never from within this method.
         """
         if order.python is None or order.attempt in self.running:
             return None
@@ -116,15 +116,15 @@ class Runner:
         self._on_end(order.attempt, ending)
 
     def kill(self, attempt: AttemptKey, cause: Cause, note: str = "", *, immediate: bool = False) -> bool:
-        """End the whole group: SIGTERM, and SIGKILL after the grace period or immediately. False: it does not run.
+        """End the task's group: SIGTERM, and SIGKILL after the grace period or immediately. False: it does not run.
 
-        The first cause stands.
+        If it is killed several times, the first cause is reported.
         """
         task = self.running.get(attempt)
         if task is not None and task.order.python is not None:
             # Killing its process must not kill the tasks that wait behind it.
             self.pool.clear_behind(task)
-            task = self.running.get(attempt)  # it may have ended long ago
+            task = self.running.get(attempt)  # its answer may have been read just now
         if task is None:
             return False
         is_first = task.cause is None
@@ -141,33 +141,33 @@ class Runner:
             self.kill(attempt, cause, note, immediate=immediate)
 
     def read(self, attempt: AttemptKey, stream: Stream, offset: int, limit: int, identity: int = 0) -> OutputPiece:
-        """Output of a running or an ended attempt, for a reader that follows it. Raises: OSError."""
-        # Whether it runs is asked before the reading, or what a task writes last would be missed.
+        """Read output of a running or finished attempt. Raises: OSError."""
+        # Check that it runs before reading: otherwise a reader would miss what a task writes last.
         task = self.running.get(attempt)
         if task is not None and task.order.identity == identity:
             data = self.folder.outputs.read(task.files.err if stream == "err" else task.files.out, offset, limit)
             return OutputPiece(data or b"", is_last=False)
-        self.finished.report()  # which moves its output to where it is kept
+        self.finished.report()  # this moves its output to where it is kept
         data = self.folder.outputs.read_kept(attempt, stream, offset, limit, identity)
         return OutputPiece(data or b"", is_last=data is None or len(data) < limit, is_absent=data is None)
 
     def end_now(self) -> None:
-        """Kill everything and wait, blocking the loop. What ended by itself before that is reported as ever.
+        """Kill everything and wait, blocking the loop. What ended by itself before that is reported as usual.
 
-        Killed tasks are lost with the worker: no ending of them is reported, and the foreman finds that they are lost.
+        Killed tasks are lost with the worker: their endings are not reported, and the foreman finds out by itself.
         """
         self._endings.is_dying = True
-        self.pool.hear_all()
+        self.pool.drain_all()
         self._groups.look()
         self._groups.kill_now()
         deadline = read_monotonic() + KILL_SECONDS
         while self.running and read_monotonic() < deadline:
             time.sleep(0.001)
-            self.pool.hear_all()
+            self.pool.drain_all()
             self._groups.look()
 
     def close(self) -> None:
-        """Give everything back. What still runs is killed, and its ending is not reported."""
+        """Kill what still runs, without reporting it, and free all resources."""
         self._memory.close()
         for task in self.running.values():
             task.cancel_timeout()
@@ -194,7 +194,7 @@ class Runner:
             self.on_gone(task)
 
     def on_slot_exit(self, task: RunningTask, process: SlotProcess) -> None:
-        if task.ending is not None:  # it had answered
+        if task.ending is not None:  # the process had answered
             return
         task.cancel_timeout()
         ending = self._endings.find_slot_exit(task, process)
@@ -206,7 +206,7 @@ class Runner:
     def on_returned(self, task: RunningTask) -> None:
         if task.is_behind:
             task.is_behind = False
-        else:  # though we thought that it had begun
+        else:  # we thought that it had begun
             task.cancel_timeout()
             self.running.remove(task)
         self._on_returned(task.order)

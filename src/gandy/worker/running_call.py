@@ -1,4 +1,4 @@
-"""One call that runs on this worker, and the credit for what it sends. Runs nothing and sends nothing itself."""
+"""One call on this worker, and its credit for what it sends. Runs nothing and sends nothing itself."""
 
 import asyncio
 from threading import Condition
@@ -14,7 +14,7 @@ class CallCancelled(Exception):
 
 
 class RunningCall:
-    """From its first frame until its result. `pieces` holds arguments that are not complete yet."""
+    """A call from its first frame until its result. `pieces` holds arguments that are not complete yet."""
 
     __slots__ = (
         "at",
@@ -38,16 +38,16 @@ class RunningCall:
         self.flags = flags
         self.command = command
         self.slots = slots
-        self.at: Shared | None = None  # when it begins
-        self.held: TimedStart | None = None  # until then
+        self.at: Shared | None = None  # when it begins; None: as soon as it can
+        self.held: TimedStart | None = None  # while it waits for that time
         self.is_cancelled = False
         self.is_over = False
         self.credit = WINDOW_BYTES  # bytes of results that the foreman takes now
         self.room: Condition | asyncio.Event | None = None  # to wait for credit: in a thread, or on the loop
         self.task: asyncio.Task[None] | None = None
         self.pieces: list[bytes] = []
-        self.size = 0  # bytes of these
-        self.owed = 0  # credit for them that the foreman has not been granted yet
+        self.size = 0  # bytes of these pieces
+        self.owed = 0  # credit for these pieces that has not been granted yet
 
     @property
     def is_pickled(self) -> bool:
@@ -64,7 +64,7 @@ class RunningCall:
                 self.room.set()
 
     async def spend(self, cost: int) -> None:
-        """Wait on the loop until there is credit, and use some. Raises: CallCancelled."""
+        """Wait on the loop until there is credit, and spend some. Raises: CallCancelled."""
         assert isinstance(self.room, asyncio.Event)
         while self.credit <= 0 and not self.is_cancelled:
             self.room.clear()
@@ -74,7 +74,7 @@ class RunningCall:
         self.credit -= cost
 
     def spend_in_thread(self, cost: int) -> None:
-        """The same, blocking the thread. Raises: CallCancelled."""
+        """Block the thread until there is credit, and spend some. Raises: CallCancelled."""
         assert isinstance(self.room, Condition)
         with self.room:
             while self.credit <= 0 and not self.is_cancelled:

@@ -1,4 +1,4 @@
-"""One attempt at a task that runs on this worker, as a shell task or in a slot process. A record: it does nothing."""
+"""A record of one attempt that runs on this worker, as a shell task or in a slot process. Starts and ends nothing."""
 
 import asyncio
 from typing import TYPE_CHECKING
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 
 class RunningTask:
-    """What is known about the attempt so far. The defaults are those of the class: most tasks need few of them."""
+    """What is known about the attempt so far. Defaults are class attributes, since most tasks change few of them."""
 
-    group: ProcessGroup  # the processes that end with it; set when they run, as are the files
+    group: ProcessGroup  # the processes that end with it; set when they run, like `files`
     files: OutputFiles
     process: "SlotProcess"  # of a function task: where it runs, or waits
     is_behind = False  # a function task that waits in a slot process behind another one
-    is_silent = False  # it printed nothing and the next task has its files already; or it has a log file of its own
+    is_silent = False  # there is no output to keep: it printed nothing, or wrote to a log file
     started: Wall | None = None
-    _began: Monotonic  # the same moment; set with `started`
-    cause: Cause | None = None  # why it ends, as soon as that is decided: by a kill, or by how it ended
-    note = ""  # of a kill: who or what asked for it
+    _began: Monotonic  # the same moment by the other clock; set with `started`
+    cause: Cause | None = None  # why it ends, as soon as that is decided by a kill or by its ending
+    note = ""  # of a kill: the reason
     ending: Ending | None = None  # once it has ended; never set if it was killed because its worker dies
     timeout: asyncio.TimerHandle | None = None
 
@@ -38,11 +38,11 @@ class RunningTask:
         self.started, self._began = read_wall(), read_monotonic()
 
     def has_run(self, seconds: float) -> bool:
-        """True if it began at least so many seconds ago."""
+        """True if it began at least this many seconds ago."""
         return self.started is not None and read_monotonic() - self._began >= seconds
 
     def compute_ended(self, moment: Monotonic) -> Wall:
-        """Wall time at this moment: as long after `started` as it ran, however the wall clock moved."""
+        """Return the wall time of this moment, computed from `started`: the wall clock may have stepped since."""
         return read_wall() if self.started is None else self.started + (moment - self._began)
 
     def cancel_timeout(self) -> None:

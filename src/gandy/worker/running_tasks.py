@@ -1,4 +1,4 @@
-"""The tasks that run on a worker, shell tasks and function tasks. Starts and ends none of them."""
+"""The table of shell tasks and function tasks that run on a worker. Starts and ends none of them."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,7 +12,7 @@ class RunningTasks(dict[AttemptKey, RunningTask]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.on_start: Callable[[], None] = lambda: None  # called for each that runs from now on
+        self.on_start: Callable[[], None] = lambda: None  # called for each task that is added
         self._idle = asyncio.Event()
 
     def add(self, task: RunningTask) -> None:
@@ -26,6 +26,6 @@ class RunningTasks(dict[AttemptKey, RunningTask]):
             self._idle.set()
 
     async def wait_idle(self) -> None:
-        """Return once nothing runs."""
-        while self:  # the end of one may have started the next one
+        """Wait until nothing runs."""
+        while self:  # the end of one task may have started the next
             await self._idle.wait()

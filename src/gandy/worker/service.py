@@ -62,11 +62,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("gandy.worker")
 
-FAREWELL_SECONDS = 5.0  # for the last results to be acknowledged, and calls to end, when the worker stops
+STOP_SECONDS = 5.0  # for the last results to be acknowledged, and calls to end, when the worker stops
 
 
 class WorkerService:
-    """One worker. `run` ends when the foreman sent it away, or after `stop`."""
+    """One worker. `run` returns when the foreman stops the worker, or after `stop`."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class WorkerService:
         ensemble: str | None = None,
         insecure: bool = False,
     ) -> None:
-        """`ensemble`: whose time it keeps; by default that of the ensemble in which it looks for the foreman."""
+        """`ensemble`: whose clock it follows; by default, the ensemble in which it looks for the foreman."""
         self._reach = reach
         sought = (place.host for place in reach.places if place.scheme == "ensemble")
         self._ensemble_name = ensemble or next(sought, None)
@@ -89,8 +89,8 @@ class WorkerService:
         self._max_output_bytes = max_output_bytes
         self._about = about
         self._done = asyncio.Event()
-        self._is_leaving = False  # the foreman sent it away, and it waits for calls to end
-        # A plain foreman has no attempts, and would take a result that was kept for another one for its own.
+        self._is_leaving = False  # the foreman has stopped it, and it waits for calls to end
+        # A plain foreman has no attempts, and would accept a saved result of another foreman's task as its own.
         is_plain = any(place.scheme == "plain" for place in reach.places)
         own = WorkerFolder(folder)
         journal = None if is_plain else own.open_journal(about.id)
@@ -124,7 +124,7 @@ class WorkerService:
         others = [
             asyncio.create_task(work)
             for work in (
-                self._link.keep_beating(),
+                self._link.send_heartbeats(),
                 keep_trimmed(self._tasks.runner.folder.outputs, self._max_output_bytes),
                 self._tasks.watch_disk(),
             )
@@ -137,7 +137,7 @@ class WorkerService:
             for task in (linking, done, *others):
                 task.cancel()
             await asyncio.gather(linking, done, *others, return_exceptions=True)
-            self._done.set()  # whatever the reason, nothing is started any more
+            self._done.set()  # whatever the reason, nothing more is started
             await self._close()
 
     async def _close(self) -> None:
@@ -149,7 +149,7 @@ class WorkerService:
         await self._link.close()
 
     async def stop(self) -> None:
-        """End all tasks, report them to the foreman, and go. Called again, it goes at once."""
+        """End all tasks, report them to the foreman, and stop. A second call stops at once."""
         if self._tasks.is_stopping:
             self._done.set()
             return
@@ -162,7 +162,7 @@ class WorkerService:
         self._tasks.large_results.give_up()
         self._tasks.results.flush_held()
         try:
-            async with asyncio.timeout(FAREWELL_SECONDS):
+            async with asyncio.timeout(STOP_SECONDS):
                 while (self._side.results.by_pair or not self._calls.is_idle) and self._link.link is not None:
                     await asyncio.sleep(0.01)
         except TimeoutError:
@@ -170,7 +170,7 @@ class WorkerService:
         self._done.set()
 
     def die(self) -> NoReturn:
-        """The guardian of this process was killed: write down what has ended, and die too. What runs is killed."""
+        """The guardian of this process was killed: kill what runs, save what has ended, and die too."""
         try:
             self._tasks.end_now()
         finally:
@@ -178,8 +178,8 @@ class WorkerService:
         raise AssertionError("it is dead")
 
     def _join(self, name: str) -> None:
-        """Be in the ensemble, whose clock says when timed tasks and calls begin."""
-        from gandy.bus import Ensemble  # imported late: most workers need none
+        """Join the ensemble by whose clock timed tasks and calls begin."""
+        from gandy.bus import Ensemble  # imported late: most workers are in no ensemble
 
         self._ensemble = Ensemble(name, insecure=self._is_insecure)
         self._reach.band = self._ensemble
@@ -189,7 +189,7 @@ class WorkerService:
         if self._link.link is not None:
             self._link.link.write(data)
 
-    # What the foreman says
+    # What the link reports
 
     def on_messages(self) -> None:
         """Raises: RemoteProtocolError."""
@@ -198,7 +198,7 @@ class WorkerService:
             is_about_jobs = True
             self._on_event(event)
         if is_about_jobs:
-            # Once for all messages that came together: the journal is written, and slots are filled, at most once.
+            # Once for all messages that came together, so that the journal is written at most once.
             self._tasks.results.forget_acknowledged()
             self._tasks.start_waiting()
         self._calls.flush()
@@ -250,7 +250,7 @@ class WorkerService:
             self._is_leaving = True
 
     def _on_call_room(self) -> None:
-        """A call has ended, or the foreman wants slots for calls."""
+        """A call has ended, or the foreman needs slots for calls."""
         if self._is_leaving and self._calls.is_idle:
             asyncio.get_running_loop().call_soon(self._done.set)  # later, so that its result is written first
         if (self._tasks.scheduler.ready or self._calls.slots.wanted) and not self._done.is_set():
@@ -273,7 +273,7 @@ class WorkerService:
             dropped = self._tasks.retract(_read_retraction(message.payload))
             send(Extended(RETRACTED, encode(Retraction(dropped))), message.seq)
 
-    # What we say on our own
+    # What the worker sends unasked
 
     def _send_fetch(self, fetch: Fetch, number: int) -> bool:
         if not self._link.agreed(Extension.OUTPUT):
@@ -287,7 +287,7 @@ class WorkerService:
         self.flush()
 
     def _send_capacity(self) -> None:
-        """Send the foreman how many slots we use now, and what we are short of."""
+        """Report how many slots we use now, and what we are short of."""
         if not self._link.is_welcome or not self._link.agreed(Extension.HEARTBEAT):
             return
         problem = self._tasks.throttle.problem
@@ -297,15 +297,15 @@ class WorkerService:
 
 
 def _read_retraction(payload: bytes) -> tuple[AttemptKey, ...]:
-    """The attempts that the foreman wants to end; none where its question makes no sense."""
+    """Return the attempts that the foreman wants back; none if its request is invalid."""
     try:
         return decode_retraction(payload).attempts
     except RemoteProtocolError as error:
-        log.warning("the foreman's question is not valid: %s", error)
+        log.warning("the foreman's request is not valid: %s", error)
         return ()
 
 
 def _format_folder(folder: Path) -> str:
-    """Its path for HELLO, or nothing where that is not printable: then no foreman looks there."""
+    """Return the folder's path for HELLO; empty if it is not printable: then the foreman does not read the folder."""
     path = str(folder.absolute())
     return path if path.isprintable() else ""

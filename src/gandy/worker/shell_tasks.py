@@ -15,7 +15,7 @@ from gandy.worker.worker_folder import WorkerFolder
 
 
 class ShellTasks:
-    """Of one worker. `on_gone` is called when all processes of a task are dead."""
+    """One per worker. `on_gone` is called when all processes of a task are dead."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class ShellTasks:
         self._on_gone = on_gone
 
     def begin(self, task: RunningTask) -> None:
-        """Raises: NotStartedError, ShortageError."""
+        """Start a task. Raises: NotStartedError, ShortageError."""
         self._groups.prepare()
         order = task.order
         files = open_log(order.log_folder, order.job_name, order.attempt.task) if order.log_folder else None
@@ -58,7 +58,7 @@ class ShellTasks:
             task.cause = Cause.WORKER_LOST
             return
         task.ending, task.cause = ending, ending.cause
-        # Before anything else: should the worker be killed now, the ending counts.
+        # Before anything else: if the worker is killed from now on, the ending counts.
         with suppress(OSError):  # a full disk
             row = Row(0, task.attempt, task.files.stem, task.order.identity, ending)
             self._table.end(task.group.row, row)

@@ -1,4 +1,4 @@
-"""What a worker can run short of, in words. A shortage is a problem of the worker, never of a task."""
+"""Recognises errors that mean that the worker is short of something. That is never the fault of a task."""
 
 import errno
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ SHORTAGES: Final[Mapping[int, str]] = {
 
 
 def find_shortage(error: BaseException) -> str | None:
-    """What is short, in words; None where the error is not about a shortage."""
+    """Name what is short, for users; None if the error is not about a shortage."""
     if isinstance(error, MemoryError):
         return SHORTAGES[errno.ENOMEM]
     return SHORTAGES.get(error.errno or 0) if isinstance(error, OSError) else None

@@ -1,8 +1,7 @@
 """The program of a slot process: `python -m gandy.worker.slot OUTPUT [MODULE to import first]...`
 
-It runs function tasks, one at a time, for the worker that started it, trusts only that, and ends with the link. What a
-function leaves in the process (modules, open files, threads) stays; its environment, folder, output and child processes
-do not.
+It runs function tasks, one at a time, for the worker that started it, and ends when its channel does. What a function
+leaves in the process (modules, open files, threads) stays; its environment, folder, output and child processes do not.
 """
 
 import faulthandler
@@ -40,16 +39,16 @@ from gandy.worker.frames import (
 from gandy.worker.shortage import find_shortage
 from gandy.worker.slot_environment import MEASURED_SECONDS, SlotOutput, TaskEnvironment, TaskMemory, has_children
 
-BUFFER_BYTES = 2 * BOX_BYTES  # more than an ordinary assignment has
+BUFFER_BYTES = 2 * BOX_BYTES  # more than an ordinary assignment needs
 
 Outcome = tuple[int, str, bytes]  # kind, note and body of an answer
 
 
 class Slot:
-    """One process and its link."""
+    """The slot process, with its end of the channel to the worker."""
 
     def __init__(self, output: str) -> None:
-        self._shared: OrderedDict[int, bytearray | Function] = OrderedDict()  # by job; bytes until they are first used
+        self._shared: OrderedDict[int, bytearray | Function] = OrderedDict()  # by job; bytes until first used
         self._reader = AssignmentReader()
         self._setting_data = bytearray()  # of the last task
         self._setting = Setting(0, has_shared=False, env={}, cwd="")
@@ -57,11 +56,11 @@ class Slot:
         self._output = SlotOutput(output)
         self._memory = TaskMemory()
         self._read_wall, self._read_monotonic = read_wall, read_monotonic  # even if a function replaces them
-        # If preloaded modules have started processes, those of a task cannot be told from them.
+        # If preloaded modules have started processes, those of a task cannot be distinguished from them.
         self._watches_children = not has_children()
 
     def serve(self) -> None:
-        """Run tasks until the link ends."""
+        """Run tasks until the channel ends."""
         _send(encode_answer(READY, MEASURES if self._memory.can_measure else 0, "", b""))
         take = self._reader.take
         while data := take(ASSIGNMENT.size):
@@ -88,7 +87,7 @@ class Slot:
             if shortage is not None:
                 note, flags = shortage, SHORT
                 self._reader.ignores_box = True  # the worker will end this process
-            # The worker counts pairs of files by this flag, so it must be set whenever files are given up.
+            # The worker counts the pairs of files by PRINTED, so it must be set whenever files are given up.
             self._output.give_up()
             has_printed = True
         else:
@@ -124,7 +123,7 @@ class Slot:
         return VALUE, "", body
 
     def _keep_shared(self, job: int, shared: bytearray) -> None:
-        """Exactly as `SlotQueue` does: the worker sends nothing where it knows that we have it."""
+        """Keep a job's function, exactly as `SlotQueue` does: the worker sends nothing if it knows that we have it."""
         if shared:
             self._shared[job] = shared
         self._shared.move_to_end(job)
@@ -150,7 +149,7 @@ class AssignmentReader:
             self._poll.register(descriptor, select.POLLIN)
 
     def _wait(self) -> None:
-        """Wait for an assignment. There is never one on the link while others are in the box."""
+        """Wait for an assignment. There is never one on the channel while others are in the box."""
         while not self.ignores_box:
             try:
                 self._begin, self._end = 0, os.readv(BOX, [self._buffer])
@@ -162,7 +161,7 @@ class AssignmentReader:
         self._begin, self._end = 0, os.readv(DESCRIPTOR, [self._buffer])
 
     def take(self, size: int) -> bytearray:
-        """Read `size` bytes; none once the link has ended. In a bytearray arrays can stay, and be written to."""
+        """Read `size` bytes; none once the channel has ended. Unpickled arrays can use the memory of a bytearray."""
         if self._begin == self._end and size:
             self._wait()
         begin, end = self._begin, self._begin + size
@@ -185,7 +184,7 @@ class AssignmentReader:
 
 
 def _send(head: bytes, body: bytes = b"") -> None:
-    # One system call for both, without copying the body; usually all of it fits.
+    # One system call for both, without copying the body; usually it takes everything.
     sent = os.writev(DESCRIPTOR, [head, body])
     if sent < len(head) + len(body):
         write_all(DESCRIPTOR, memoryview(head)[sent:])
@@ -214,7 +213,7 @@ def main(output: str, modules: list[str]) -> None:
     sys.argv = [""]
     _preload(modules)
     gc.collect()
-    gc.freeze()  # the garbage collector need not look at what is never garbage
+    gc.freeze()  # the garbage collector need not examine what is never garbage
     Slot(output).serve()
 
 

@@ -1,4 +1,4 @@
-"""The worker's end of the link to one slot process: assignments out, answers in. Never blocks, knows no tasks."""
+"""The worker's end of the channel to one slot process: assignments out, answers in. Never blocks, knows no tasks."""
 
 import asyncio
 import socket
@@ -7,25 +7,25 @@ from typing import Final
 
 from gandy.worker.frames import Answer, AnswerReader, FrameError
 
-FIRST_BYTES: Final = 1 << 13  # in one read, while nothing long comes: memory for more would cost more than the read
-PIECE_BYTES: Final = 1 << 18  # in one read of something long; the kernel keeps about as much
+FIRST_BYTES: Final = 1 << 13  # in one read of short answers: allocating more would cost more than the read
+PIECE_BYTES: Final = 1 << 18  # in one read of a long answer; the kernel buffers about as much
 
 
 class SlotChannel:
-    """Calls `on_answer` for each answer, `on_heard` after those that came together, `on_broken` once at the end."""
+    """Calls `on_answer` for each answer, `on_read` after each read by the loop, and `on_broken` once at the end."""
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         link: socket.socket,
         on_answer: Callable[[Answer], None],
-        on_heard: Callable[[], None],
+        on_read: Callable[[], None],
         on_broken: Callable[[str], None],
     ) -> None:
         self._loop = loop
         self._socket = link
         self._on_answer = on_answer
-        self._on_heard = on_heard
+        self._on_read = on_read
         self._on_broken = on_broken
         self._reader = AnswerReader()
         self._unsent: list[memoryview] = []
@@ -34,23 +34,23 @@ class SlotChannel:
         self.listen()
 
     def listen(self) -> None:
-        """Read what the process says as soon as it says it."""
+        """Read answers as soon as they arrive."""
         if self._is_open:
             self._loop.add_reader(self._socket.fileno(), self._on_readable)
 
     def stop_listening(self) -> None:
-        """Read nothing until `listen` or `drain`. Meanwhile an answer does not wake the loop."""
+        """Read nothing until `listen` or `drain`. Meanwhile, an answer does not wake the loop."""
         if self._is_open:
             self._loop.remove_reader(self._socket.fileno())
 
     def send(self, *parts: bytes) -> None:
-        """Send one message, now or piece by piece. Raises: OSError where the process has died."""
+        """Send one message, now or piece by piece. Raises: OSError, if the process has died."""
         self._unsent = [memoryview(part) for part in parts if part]
         if self._write():
             self._loop.add_writer(self._socket.fileno(), self._write_more)
 
     def drain(self) -> bool:
-        """Read everything that the process has said. False: nothing."""
+        """Read everything that has arrived. False: nothing has."""
         self._deliver()
         has_read = False
         while self._is_open and (size := self._read()):
@@ -67,7 +67,7 @@ class SlotChannel:
             self._socket.close()
 
     def _write(self) -> bool:
-        """Returns whether something is left."""
+        """Write what the kernel takes. True if something is left."""
         try:
             sent = self._socket.sendmsg(self._unsent)
         except BlockingIOError:
@@ -81,7 +81,7 @@ class SlotChannel:
     def _write_more(self) -> None:
         try:
             is_left = self._write()
-        except OSError:  # it died, and its exit code will say more
+        except OSError:  # the process died, and its exit will be noticed
             is_left = False
         if not is_left:
             self._stop_writing()
@@ -92,10 +92,10 @@ class SlotChannel:
 
     def _on_readable(self) -> None:
         self._read()
-        self._on_heard()
+        self._on_read()
 
     def _read(self) -> int:
-        """Returns how many bytes there were, if any."""
+        """Read once. Returns the number of bytes."""
         try:
             data = self._socket.recv(PIECE_BYTES if self._reader.is_within else FIRST_BYTES)
         except BlockingIOError:
@@ -117,6 +117,6 @@ class SlotChannel:
         return len(data)
 
     def _deliver(self) -> None:
-        # `on_answer` may call `drain`, and so come here again: each answer is taken out before it is delivered.
+        # `on_answer` may call `drain`, and so this method: each answer is removed before it is delivered.
         while self._reader.answers:
             self._on_answer(self._reader.answers.popleft())

@@ -1,6 +1,6 @@
-"""What a function task has around it: environment, folder, output, children, memory. Runs in slot processes only.
+"""What surrounds a function task: environment, folder, output, children, memory. Runs in slot processes only.
 
-A slot process starts after every crash and for every fresh task, so this module imports next to nothing.
+Slot processes start after every crash and for every fresh task, so this module imports next to nothing.
 """
 
 import ctypes
@@ -17,8 +17,8 @@ from gandy.worker.labels import MARK_NAME, can_label, make_label, set_label
 
 # As in gandy.worker.output, which would import far more than this process needs.
 FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-RESET_PEAK: Final = b"5"  # to /proc/PID/clear_refs: the peak of the memory becomes what is used now
-MEASURED_SECONDS: Final = 0.001  # from which on the peak memory of a task is read: for a shorter one it costs too much
+RESET_PEAK: Final = b"5"  # written to /proc/PID/clear_refs, it resets the peak memory to what is used now
+MEASURED_SECONDS: Final = 0.001  # tasks that run for less are not measured: that would cost too much
 
 NUMBER_DIGITS: Final = 20  # of a number of 64 bits
 
@@ -26,7 +26,7 @@ LIBC: Final = ctypes.PyDLL(None)
 
 
 def _add_path(folder: str) -> None:
-    """Where the client's program is: modules beside it are found there, after those of the task's folder."""
+    """Let tasks import modules from the folder of the client's program, after those of the task's folder."""
     if folder and folder not in sys.path:
         sys.path.insert(1, folder)
 
@@ -34,8 +34,8 @@ def _add_path(folder: str) -> None:
 class EnvironmentNumber:
     """A number in the environment that changes with each task.
 
-    The C library never frees what a variable was once set to, as C code may still point to it: that would leak 64 bytes
-    per task. So this variable has a buffer of its own, which is written over.
+    The C library never frees the value of a variable, as C code may still point to it: that would leak 64 bytes per
+    task. So this variable has a buffer of its own, which is overwritten.
     """
 
     def __init__(self, name: str) -> None:
@@ -52,12 +52,12 @@ class EnvironmentNumber:
 
 
 class TaskEnvironment:
-    """Environment variables and working folder of the current task, and the way back."""
+    """Sets the environment variables and the folder of a task, and restores them."""
 
     def __init__(self) -> None:
         self._home = os.open(".", os.O_PATH | os.O_CLOEXEC)
         self._base = dict(os.environ)
-        self._setting: Setting | None = None  # of the last task, if that could begin
+        self._setting: Setting | None = None  # of the last task, if it could begin
         self._task, self._attempt = EnvironmentNumber("GANDY_TASK"), EnvironmentNumber("GANDY_ATTEMPT")
         self._path = ""
         self._mark = int(os.environ.get(MARK_NAME, "0")) if can_label() else 0
@@ -69,7 +69,7 @@ class TaskEnvironment:
                 os.chdir(setting.cwd)
             except OSError as error:
                 raise OSError(f"cannot change to {setting.cwd}: {error.strerror}") from error
-        # Tasks of one job follow each other, and little changes between them.
+        # Consecutive tasks are usually of the same job, so little changes between them.
         if setting is not self._setting:
             self._change(setting)
         _add_path(self._path)
@@ -92,7 +92,7 @@ class TaskEnvironment:
         self._setting, self._path = setting, setting.env.get("GANDY_PATH", "")
 
     def _restore(self) -> None:
-        """Set all variables as they were at the start, also those that functions changed."""
+        """Set all variables to what they were at the start, also those that functions changed."""
         for name in os.environ.keys() - self._base.keys():
             del os.environ[name]
         for name, value in self._base.items():
@@ -101,7 +101,8 @@ class TaskEnvironment:
 
 
 class SlotOutput:
-    """Descriptors 1 and 2 and Python's streams on top of them. A task that prints nothing leaves its files to the next.
+    """Descriptors 1 and 2, and Python's streams on top of them. After a task that prints nothing, the next one reuses
+    its files.
 
     The process starts with the files of its first task as descriptors 1 and 2; the next files are named by
     `gandy.worker.output.name_output_files`.
@@ -116,7 +117,7 @@ class SlotOutput:
         self._set_streams()
 
     def open(self) -> None:
-        """Open the next files unless there are some. Raises: OSError."""
+        """Open the next files, unless files are open. Raises: OSError."""
         if not self._files:
             try:
                 self._open_files()
@@ -129,14 +130,14 @@ class SlotOutput:
             self._files.append(os.open(f"{self._series}.{self._count}.{stream}", FLAGS, 0o600))
 
     def _restore_folder(self) -> None:
-        """The worker's folder of output was removed: make it again, for its owner alone."""
+        """Make the worker's folder of output again, which was removed, for its user alone."""
         folder, _, _ = self._series.rpartition("/")
         for path in (folder.rpartition("/")[0], folder):
             with suppress(FileExistsError):
                 os.mkdir(path, 0o700)  # noqa: PTH102 - this module does not import pathlib
 
     def begin(self) -> None:
-        # A task may have closed, replaced or redirected any of this.
+        # The last task may have closed, replaced or redirected any of these.
         for number, file in enumerate(self._files, 1):
             os.dup2(file, number)
             if self._texts[number - 1].closed:
@@ -144,14 +145,14 @@ class SlotOutput:
         self._set_streams()
 
     def print_error(self, text: str) -> None:
-        """Print something to the task's standard error."""
+        """Print text to the task's standard error."""
         self._flush()
         data = text.encode(errors="backslashreplace")
         with suppress(OSError):  # a full disk
             write_all(2, data)
 
     def end(self) -> bool:
-        """Return whether the task printed anything; if so, the files are given up."""
+        """True if the task has printed; then its files are given up."""
         self._flush()
         out, err = self._files
         has_printed = os.lseek(out, 0, os.SEEK_END) > 0 or os.lseek(err, 0, os.SEEK_END) > 0
@@ -167,9 +168,9 @@ class SlotOutput:
 
     def _flush(self) -> None:
         for text in (sys.stdout, sys.stderr):
-            try:  # noqa: SIM105 - `suppress` takes as long as the rest of this
+            try:  # noqa: SIM105 - `suppress` takes as long as the rest of the method
                 text.flush()
-            except Exception:  # noqa: BLE001, S110 - a function may have put anything there
+            except Exception:  # noqa: BLE001, S110 - a function may have replaced the stream by anything
                 pass
         LIBC.fflush(None)  # what C code printed
 
@@ -184,12 +185,12 @@ class SlotOutput:
 
 
 def _open_text(number: int) -> io.TextIOWrapper:
-    # Line-buffered, so that what was printed before a crash or a kill is in the file, and can be followed.
+    # Line-buffered, so that output can be followed, and is in the file even after a crash or a kill.
     return open(number, "w", encoding="utf-8", errors="backslashreplace", closefd=False, buffering=1)
 
 
 class TaskMemory:
-    """The peak memory of each task, where the kernel lets us reset the peak between tasks."""
+    """Measures the peak memory of each task, if the kernel lets us reset the peak between tasks."""
 
     def __init__(self) -> None:
         try:
@@ -197,7 +198,7 @@ class TaskMemory:
         except OSError:
             self._reset = None
         self.begin()
-        self._floor = _read_peak()  # Linux starts our peak at what the worker used when it spawned us
+        self._floor = _read_peak()  # Linux starts our peak at what the worker used when it spawned this process
 
     @property
     def can_measure(self) -> bool:
@@ -208,7 +209,7 @@ class TaskMemory:
             write_all(self._reset, RESET_PEAK)
 
     def read(self) -> int:
-        """In bytes; 0: not known, but less than what the worker used when it started this process."""
+        """Return the peak in bytes. 0: it is not known, or less than what the worker used when it started us."""
         if self._reset is None:
             return 0
         peak = _read_peak()

@@ -1,7 +1,7 @@
-"""How many slots a worker uses while it is short of something. It knows neither tasks nor the foreman.
+"""Decides how many slots a worker uses while it is short of something. Knows neither tasks nor the foreman.
 
-After a shortage a worker takes no more than it runs. After a pause it tries one more, then two, then four. Each new
-shortage doubles the pause, so a worker that stays short gives few tasks back.
+After a shortage, a worker uses no more slots than it does then. After a pause it tries one more, then two, then four.
+Each new shortage doubles the pause, so a worker that stays short gives few tasks back.
 """
 
 from typing import Final
@@ -10,17 +10,17 @@ from gandy.moments import LONG_AGO, Monotonic
 
 FIRST_PAUSE: Final = 0.25  # seconds; many shortages are over when the next task ends
 LAST_PAUSE: Final = 30.0  # seconds; a user who has repaired the machine waits no longer than this
-CALM_SECONDS: Final = 60.0  # without a shortage, after which the next pause is a first one again
+CALM_SECONDS: Final = 60.0  # without a shortage, after which the pauses start again with the first
 
-# Bytes that a worker leaves free on the disk of its output: other programs, and a foreman's store, may need some.
+# Bytes that a worker leaves free on the disk of its output for other programs, and for a foreman's store.
 RESERVED_BYTES: Final = 64_000_000
-RESERVED_SHARE: Final = 0.05  # of a small file system
-# Times the reserve that must be free before tasks begin again, so that the worker does not stop and start all the time.
+RESERVED_SHARE: Final = 0.05  # of a file system, if that is less
+# Times the reserve that must be free before tasks begin again, so that the worker does not stop and start repeatedly.
 ENOUGH: Final = 1.25
 
 
 class SlotLimit:
-    """One for each worker."""
+    """One per worker."""
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
@@ -30,12 +30,12 @@ class SlotLimit:
         self._step = 1
         self._pause = 0.0
         self._next_look = LONG_AGO
-        self._has_tried = True  # to use more slots, since the last pause began
+        self._has_tried = True  # it has tried to use more slots since the last pause began
         self._last_shortage = LONG_AGO
 
     @property
     def slots(self) -> int:
-        """How many may be used now. What runs already may use more."""
+        """How many slots may be used now. What runs already may use more."""
         return 0 if self._disk_problem else self._limit
 
     @property
@@ -62,7 +62,7 @@ class SlotLimit:
         self._step = 1
 
     def on_time(self, now: Monotonic) -> None:
-        """Use more after a pause without a shortage. After one more pause with all slots, the shortage is over."""
+        """Use more slots after a pause without a shortage. With all slots in use, the next pause ends the shortage."""
         if not self._problem or now < self._next_look:
             return
         self._has_tried = True

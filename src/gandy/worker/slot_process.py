@@ -1,4 +1,4 @@
-"""One slot process, as its worker sees it: from its start to its exit. Decides nothing about endings."""
+"""The worker's handle on one slot process, from its start to its exit. Decides no endings."""
 
 import socket
 from contextlib import ExitStack
@@ -18,8 +18,8 @@ from gandy.worker.slot_queue import SlotQueue
 from gandy.worker.spawn import Spawner, make_start_error
 from gandy.worker.table import SLOT_MARK
 
-BRISK_SECONDS: Final = 0.0001  # that a task may take so that many such ones still fit into a few milliseconds
-START_SECONDS: Final = 120.0  # until a process is ready; preloaded modules may come from a slow disk
+BRISK_SECONDS: Final = 0.0001  # a process is brisk if its last task took less: many such tasks take a few milliseconds
+START_SECONDS: Final = 120.0  # for a process to become ready; preloaded modules may be on a slow disk
 
 
 class SlotProcessOwner(Protocol):
@@ -29,8 +29,8 @@ class SlotProcessOwner(Protocol):
 
     def on_answer(self, process: "SlotProcess", task: RunningTask, answer: Answer) -> None: ...
 
-    def on_heard(self, process: "SlotProcess") -> None:
-        """`on_answer` was called for everything that it has said by now."""
+    def on_read(self, process: "SlotProcess") -> None:
+        """The loop has read from the process, and `on_answer` was called for each answer."""
 
     def on_exit(self, process: "SlotProcess") -> None: ...
 
@@ -38,7 +38,7 @@ class SlotProcessOwner(Protocol):
 
 
 class SlotProcess:
-    """Runs from the beginning, and can be used once it is ready. Raises: NotStartedError."""
+    """Starts a process, which can be used once it is ready. Raises: NotStartedError."""
 
     def __init__(
         self,
@@ -48,18 +48,18 @@ class SlotProcess:
         outputs: OutputFolder,
         preload: tuple[str, ...],
     ) -> None:
-        self.task: RunningTask | None = None  # that it runs, or was started for
+        self.task: RunningTask | None = None  # the task that it runs, or was started for
         self.busy_since = LONG_AGO  # when it began its task
         self.is_brisk = False  # its last task took next to no time
         self.is_ready = False
         self.is_ending = False
-        self.code: str | None = None  # which version of the user's code it has run; None: it has run nothing
-        self._greeting: Answer | None = None  # the first thing it said
+        self.code: str | None = None  # the version of the user's code that it has run; None: it has run nothing
+        self._greeting: Answer | None = None  # its first answer: READY or REFUSED
         self._owner = owner
         self._groups = groups
         self._files = SlotFiles(outputs)
         self._start(spawner, preload)
-        self._timer = groups.loop.call_later(START_SECONDS, self._sever, f"was not ready in {START_SECONDS:.0f} s")
+        self._timer = groups.loop.call_later(START_SECONDS, self._kill, f"was not ready in {START_SECONDS:.0f} s")
 
     def _start(self, spawner: Spawner, preload: tuple[str, ...]) -> None:
         """Raises: NotStartedError, ShortageError."""
@@ -78,7 +78,7 @@ class SlotProcess:
                 pgid = spawner.spawn_slot(self._files.series, preload, env, theirs.fileno(), box.theirs)
             self.group = self._groups.adopt(pgid, self._on_exit, self._on_gone)
             undoing.pop_all()
-        self.channel = SlotChannel(self._groups.loop, ours, self._on_answer, self._on_heard, self._on_broken)
+        self.channel = SlotChannel(self._groups.loop, ours, self._on_answer, self._on_read, self._on_broken)
         self.queue = SlotQueue(box, self.channel)
 
     @property
@@ -93,11 +93,11 @@ class SlotProcess:
 
     @property
     def is_short(self) -> bool:
-        """True if it did not become ready for want of something that any process needs."""
+        """True if it did not become ready because something that any process needs is short."""
         return not self.is_ready and self._greeting is not None and bool(self._greeting.flags & SHORT)
 
     def take(self, task: RunningTask) -> None:
-        """Run it as soon as the process is ready."""
+        """Assign a task, which begins as soon as the process is ready."""
         self.task = task
         self.busy_since = read_monotonic()
         task.process = self
@@ -106,31 +106,31 @@ class SlotProcess:
         task.files = self._files.current
 
     def begin(self, task: RunningTask, python: PythonOrder, code: str) -> None:
-        """Raises: OSError where the process has died."""
+        """Send a task to the process. Raises: OSError, if the process has died."""
         self.code = code
         self.queue.begin(task, python)
         self.take(task)
 
     def put_behind(self, task: RunningTask, python: PythonOrder) -> bool:
-        """Let it wait behind the task that runs. False: it does not fit there."""
+        """Let a task wait behind the one that runs. False: it does not fit there."""
         task.process = self
         return self.queue.put_behind(task, python)
 
     def take_back(self) -> list[RunningTask]:
-        """Take back what has not begun, the last one first. Perhaps not even the current task has."""
+        """Take back the tasks that have not begun, the last one first; the current task may be among them."""
         tasks = self.queue.take_back(self.task)
         if self.task in tasks:
             self.task = None
         return tasks
 
     def follow(self) -> RunningTask:
-        """The next task has begun, for the last one is over."""
+        """The last task is over: make the next one, which has begun, the current one."""
         task = self.queue.next()
         self.take(task)
         return task
 
     def retire(self) -> None:
-        """Let it end by itself; if it does not, kill it after the grace period."""
+        """Let the process end by itself, and kill it after the grace period if it has not."""
         if not self.is_ending:
             self.is_ending = True
             self.channel.close()
@@ -145,9 +145,9 @@ class SlotProcess:
         if not self.is_ready:
             self._on_greeting(answer)
         elif self.task is None:
-            self._sever("spoke without being asked")
+            self._kill("sent an answer that nothing had asked for")
         elif self.task.cause is not None:
-            # The task is being killed, and its process needs no more of its grace period.
+            # The task is being killed, and its process does not need the rest of the grace period.
             self.group.kill_now()
         else:
             task = self.task
@@ -158,8 +158,8 @@ class SlotProcess:
                 task.is_silent = True
             self._owner.on_answer(self, task, answer)
 
-    def _on_heard(self) -> None:
-        self._owner.on_heard(self)
+    def _on_read(self) -> None:
+        self._owner.on_read(self)
 
     def _on_greeting(self, answer: Answer) -> None:
         self._greeting = answer
@@ -169,19 +169,19 @@ class SlotProcess:
             self._owner.on_ready(self)
 
     def _on_broken(self, problem: str) -> None:
-        # Most likely it is dying. A function may also have closed all descriptors it found.
+        # Most likely the process is dying. A function may also have closed all descriptors.
         if not self.is_ending:
             self._timer.cancel()
-            self._timer = self._groups.loop.call_later(self._groups.grace, self._sever, problem)
+            self._timer = self._groups.loop.call_later(self._groups.grace, self._kill, problem)
 
-    def _sever(self, problem: str) -> None:
+    def _kill(self, problem: str) -> None:
         if self.task is not None and self.task.cause is None:
             self.task.cause = Cause.SIGNAL if self.is_ready else Cause.NOT_STARTED
             self.task.note = f"its process {problem}"
         self.group.kill_now()
 
     def _on_exit(self) -> None:
-        # Its last answers may still be in the socket: they are read before anything is decided about its task.
+        # Its last answers may still be in the socket: read them before anything is decided about its task.
         self.is_ending = True
         self.channel.drain()
         self._owner.on_exit(self)

@@ -1,6 +1,6 @@
-"""What is sent to one slot process: the task that it runs, and those that wait in its box behind that one.
+"""The tasks of one slot process: sends it the one that it runs, and puts others into its box behind that.
 
-Knows which shared functions the process keeps, so that none is sent twice. Reads no answers.
+Keeps track of the shared functions that the process has, so that none is sent twice. Reads no answers.
 """
 
 from collections import OrderedDict
@@ -21,42 +21,42 @@ from gandy.worker.slot_channel import SlotChannel
 
 
 class SlotQueue:
-    """Each task has a number here, by which it is known again when it is taken back from the box."""
+    """Numbers the tasks, so that one that is taken back from the box is recognised."""
 
     def __init__(self, box: AssignmentBox, channel: SlotChannel) -> None:
-        self.following: dict[int, RunningTask] = {}  # wait in the box, by number, in the order they will run in
+        self.following: dict[int, RunningTask] = {}  # in the box, by number, in the order in which they will run
         self.can_be_followed = False  # the current task went through the box, so others may wait behind it
         self._box = box
         self._channel = channel
         self._current = 0  # number of the task that runs
-        self._last = 0  # number given
-        self._known: OrderedDict[JobId, bytes] = OrderedDict()  # what jobs share, exactly as the process keeps it
+        self._last = 0  # the last number that was given
+        self._known: OrderedDict[JobId, bytes] = OrderedDict()  # shared functions, exactly as the process keeps them
         self._setting = b""  # of the last task, encoded
-        self._setting_key: tuple[object, ...] = ()  # what it was made of
+        self._setting_key: tuple[object, ...] = ()  # what that setting was made of
 
     def begin(self, task: RunningTask, python: PythonOrder) -> None:
-        """Send the task to a process that runs nothing. Raises: OSError where the process has died."""
+        """Send a task to the process, which runs nothing. Raises: OSError, if the process has died."""
         self.can_be_followed = not python.fresh and task.order.memory is None and self._put(task, python)
         if not self.can_be_followed:
             self._send(task, python)
         self._current = self._last
 
     def put_behind(self, task: RunningTask, python: PythonOrder) -> bool:
-        """Let it wait in the box, behind the task that runs. False: it does not fit there."""
+        """Let a task wait in the box, behind the one that runs. False: it does not fit there."""
         if not self._put(task, python):
             return False
         self.following[self._last] = task
         return True
 
     def next(self) -> RunningTask:
-        """The task that the process has begun after the last one."""
+        """Return the task that the process has begun after the last one."""
         self._current = next(iter(self.following))
         return self.following.pop(self._current)
 
     def take_back(self, current: RunningTask | None) -> list[RunningTask]:
-        """Take out of the box what has not begun, the last one first. Perhaps not even the current task has."""
+        """Take the tasks that have not begun out of the box, the last first; the current task may be among them."""
         tasks = []
-        # The process may take one at the same time, so the numbers matter, and not how many they are.
+        # The process may take one at the same time, so go by the numbers and not by how many there are.
         for number in map(read_number, reversed(self._box.take_back())):
             if number != self._current:
                 tasks.append(self.following.pop(number))
@@ -89,7 +89,7 @@ class SlotQueue:
         return encode_assignment(self._last, task, attempt, self._encode_setting(order, python), shared, python.input)
 
     def _encode_setting(self, order: Order, python: PythonOrder) -> bytes:
-        # Tasks of one job follow each other, and have the same setting.
+        # Consecutive tasks are usually of the same job, and have the same setting.
         job, has_shared = order.attempt.job, bool(python.shared)
         key = (job, has_shared, order.tasks, order.cwd, order.line, order.job_name, order.env)
         if key != self._setting_key:
@@ -98,7 +98,8 @@ class SlotQueue:
         return self._setting
 
     def _has_just_used(self, job: JobId, shared: bytes) -> bool:
-        """Only then does an assignment that is taken back leave the order unchanged in which the process keeps jobs."""
+        """True if the last task had this function: then taking the next one back does not change the order in which
+        the process keeps jobs."""
         return next(reversed(self._known), None) == job and self._known[job] == shared
 
     def _keep_shared(self, job: JobId, shared: bytes) -> None:

@@ -1,7 +1,7 @@
 """Starts processes from orders, each in a process group of its own. Never waits for what it started.
 
-A group and not a session: on Linux each new session gets a scheduling group (autogroup), and that costs more than the
-rest of a spawn. A task that makes a session of its own leaves its group; `strays` finds it then.
+A group and not a session: on Linux each new session gets a scheduling group (autogroup), which costs more than the rest
+of a spawn. A task that makes a session of its own leaves its group; `strays` finds it.
 """
 
 import errno
@@ -38,17 +38,17 @@ from gandy.worker.posix_spawn import CAN_CHANGE_FOLDER, Actions, Attributes, Str
 from gandy.worker.shortage import find_shortage
 from gandy.worker.table import NO_ATTEMPT
 
-# Python ignores these two, and what is ignored stays so through exec: `yes` in `yes | head` would not end.
+# Python ignores these two, and ignored signals stay ignored through exec: `yes` in `yes | head` would not end.
 RESTORED: Final = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
 
 OF_ATTEMPT: Final = frozenset({"GANDY_JOB", "GANDY_TASK", "GANDY_ATTEMPT"})
-OWN: Final = ("GANDY_TASK", "GANDY_ATTEMPT", "GANDY_LINE")  # of each task; the last may be missing
+OWN: Final = ("GANDY_TASK", "GANDY_ATTEMPT", "GANDY_LINE")  # differ between tasks; the last may be absent
 
 CACHED_VALUES: Final = 1_000  # entries of a cache with small values
-CACHED_PLANS: Final = 32  # each has a whole environment, and we do not learn when a job is over
+CACHED_PLANS: Final = 32  # each has a whole environment, and a worker does not know when a job is over
 
 
-Limits = tuple[int, int]  # the soft one and the hard one
+Limits = tuple[int, int]  # soft and hard
 
 
 class NotStartedError(Exception):
@@ -56,27 +56,28 @@ class NotStartedError(Exception):
 
 
 class ShortageError(NotStartedError):
-    """The worker lacks something that every task needs. Nothing was started, and the task is not to blame."""
+    """The worker lacks something that every task needs. Nothing was started, and the task is not at fault."""
 
 
 def make_start_error(what: str, error: OSError) -> NotStartedError:
-    """Make the error for what was tried, and why it failed."""
+    """Make the error for a failed step: `what` names the step."""
     shortage = find_shortage(error)
     return NotStartedError(f"{what}: {error.strerror}") if shortage is None else ShortageError(shortage)
 
 
 class Spawner:
-    """Spawns into the environment that the worker had when this was made, and with what it ignored then.
+    """Spawns processes with the environment and the ignored signals that the worker has when it makes the spawner.
 
-    Its descriptors stay its own.
+    The worker's other descriptors are not inherited.
     """
 
     def __init__(self, mark: int = 0) -> None:
-        """`mark`: the worker's, by which everything that it spawns can be found. 0: it need not be found."""
-        # A worker may itself run inside a task, whose numbers are not those of our tasks.
+        """`mark`: the worker's mark, by which everything that it spawns can be found. 0: no mark."""
+        # A worker may itself run inside a task, whose numbers must not be passed on.
         base = {name: value for name, value in inherited_environment(os.environ).items() if name not in OF_ATTEMPT}
         self._base = {**base, MARK_NAME: str(mark)} if mark else base
-        # A label is set on this whole process for a moment. In a user's program other threads may start processes then.
+        # To label a child, this process labels itself for a moment. In a user's program, other threads may start
+        # processes at that moment.
         self._mark = mark if find_guardian() is not None and can_label() else 0
         self._attributes = Attributes(_list_defaults())
         self._stdin = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
@@ -86,7 +87,8 @@ class Spawner:
         _close_on_exec()
 
     def spawn(self, order: Order, files: OutputFiles) -> int:
-        """The number of the first process and of its group. Raises: NotStartedError, ShortageError."""
+        """Start a task. Returns the pid of its first process, which is also its group. Raises: NotStartedError,
+        ShortageError."""
         try:
             plan = self._plans.get(order.attempt.job)
             if plan is None or not plan.fits(order):
@@ -95,7 +97,7 @@ class Spawner:
                 plan = self._plans[order.attempt.job] = _Plan(self._base, order)
             plan.set_task(order)
             if order.cwd and not CAN_CHANGE_FOLDER:
-                return self._spawn_slowly(order, files)  # after `plan`, so that both ways have the same errors
+                return self._spawn_slowly(order, files)  # after `plan`, so that both ways raise the same errors
             actions = self._actions.get((files, order.cwd)) or self._keep_actions(files, order.cwd)
             try:
                 return self._spawn(plan.program, plan.arguments, plan.env, actions, order.attempt)
@@ -113,18 +115,18 @@ class Spawner:
             raise NotStartedError(f"cannot run: {error}") from error
 
     def spawn_slot(self, series: str, preload: tuple[str, ...], env: dict[str, str], link: int, box: int) -> int:
-        """Start a slot process, with our interpreter, the other end of its link, and its box.
+        """Start a slot process with our interpreter. `link` is its end of the channel.
 
         Raises: NotStartedError, ShortageError.
         """
-        # -P: a folder here that happens to be called gandy is not imported.
+        # -P: a folder called gandy in the current folder must not be imported.
         arguments = [sys.executable, "-P", "-m", "gandy.worker.slot", series, *preload]
         try:
             with ExitStack() as held:
                 actions = self._make_actions(name_output_files(series, 0))
                 held.callback(actions.close)
                 for ours, theirs in ((link, DESCRIPTOR), (box, BOX)):
-                    high = fcntl.fcntl(ours, fcntl.F_DUPFD_CLOEXEC, BOX + 1)  # out of the way of the other one
+                    high = fcntl.fcntl(ours, fcntl.F_DUPFD_CLOEXEC, BOX + 1)  # so that neither copy overwrites it
                     held.callback(os.close, high)
                     actions.copy(high, theirs)
                 return self._spawn(
@@ -150,7 +152,7 @@ class Spawner:
             _restore_limits(own)
 
     def _change_limits(self, attempt: AttemptKey) -> list[tuple[int, Limits]]:
-        """Set those of a task, which it inherits. Returns our own."""
+        """Set the limits that a task inherits. Returns our own, for `_restore_limits`."""
         own = []
         if self._limits_of_tasks is not None:
             own.append((resource.RLIMIT_NOFILE, resource.prlimit(0, resource.RLIMIT_NOFILE, self._limits_of_tasks)))
@@ -160,7 +162,7 @@ class Spawner:
         return own
 
     def _can_spawn(self, files: OutputFiles) -> bool:
-        """True if another program starts where one got ENOMEM: some programs ask for too much."""
+        """True if another program starts although one got ENOMEM: some programs need too much memory."""
         actions = self._make_actions(files)
         try:
             probe = self._spawn(encode(SHELL), Strings([b"sh", b"-c", b":"]), Strings([]), actions)
@@ -172,10 +174,11 @@ class Spawner:
         return True
 
     def _spawn_slowly(self, order: Order, files: OutputFiles) -> int:
-        """Start in another folder where the C library cannot change it: this takes 0.1 ms more."""
+        """Start in another folder if the C library cannot change folders: this takes 0.1 ms more."""
         with ExitStack() as held:
-            out, err = (os.open(path, FLAGS | os.O_CLOEXEC, 0o600) for path in (files.out, files.err))
+            out = os.open(files.out, FLAGS | os.O_CLOEXEC, 0o600)
             held.callback(os.close, out)
+            err = os.open(files.err, FLAGS | os.O_CLOEXEC, 0o600)
             held.callback(os.close, err)
             held.callback(_restore_limits, self._change_limits(order.attempt))
             process = subprocess.Popen(  # noqa: S603
@@ -186,7 +189,7 @@ class Spawner:
                 stdout=out,
                 stderr=err,
                 process_group=0,
-                close_fds=False,  # exec closes them all
+                close_fds=False,  # all are close-on-exec
             )
         # The runner waits for the process. Without this, Popen would wait too, and warn.
         process.returncode = 0
@@ -214,14 +217,14 @@ class Spawner:
 
 
 class _Plan:
-    """Program, arguments and environment of a job's tasks. What differs is written into it before each task."""
+    """Program, arguments and environment of a job's tasks. What differs is overwritten before each task."""
 
     arguments: Strings
     program: bytes
 
     def __init__(self, base: Mapping[str, str], order: Order) -> None:
         """Raises: NotStartedError, OSError, ValueError."""
-        encode(order.cwd)  # raises ValueError now, and not where an error is explained
+        encode(order.cwd)  # raise ValueError here, and not in `_explain`
         env = make_job_environment(base, order)
         for name in OWN:
             env.pop(name, None)
@@ -231,7 +234,7 @@ class _Plan:
         path = env.get("PATH", os.defpath)
         self._path = _anchor(path, order.cwd) if order.cwd else path
         self._made_of = (order.command, order.env, order.tasks, order.job_name, order.cwd)
-        self._is_same = not needs_filling(order.command)
+        self._has_fixed_arguments = not needs_filling(order.command)
         self._set_arguments(order)
 
     def fits(self, order: Order) -> bool:
@@ -242,11 +245,11 @@ class _Plan:
         env[first] = b"GANDY_TASK=%d" % order.attempt.task
         env[first + 1] = b"GANDY_ATTEMPT=%d" % order.attempt.attempt
         env[first + 2] = None if order.line is None else encode(f"GANDY_LINE={order.line}")
-        if not self._is_same:
+        if not self._has_fixed_arguments:
             self._set_arguments(order)
 
     def find_program_again(self) -> None:
-        """Look the program up again: it is not where it was. Raises: OSError."""
+        """Search for the program again, which is not where it was. Raises: OSError."""
         self.program = _find_program(self._name, self._path)
 
     def _set_arguments(self, order: Order) -> None:
@@ -271,29 +274,29 @@ def _encode_environment(env: Mapping[str, str]) -> list[bytes]:
 
 
 def _anchor(path: str, cwd: str) -> str:
-    """PATH with absolute folders, as a process that starts in this folder would look programs up."""
-    start = Path(cwd).absolute()  # relative folders of PATH start there, and not where we are
+    """Make the folders of PATH absolute, as a process that starts in this folder would resolve them."""
+    start = Path(cwd).absolute()  # relative folders of PATH are relative to it, and not to the worker's folder
     return os.pathsep.join(os.path.join(start, folder) for folder in path.split(os.pathsep))  # noqa: PTH118
 
 
 def _list_defaults() -> list[int]:
-    """Signals that get their default action in a child: all but those that are ignored, which stay so through exec.
+    """List the signals that get their default action in a child: all but the ignored ones, which stay ignored.
 
-    Listing them saves the C library sixty system calls per child, one for each signal.
+    With this list, the C library saves sixty system calls per child, one for each signal.
     """
     ignored = {number for number in signal.valid_signals() if signal.getsignal(number) is signal.SIG_IGN}
     return sorted(map(int, signal.valid_signals() - ignored | RESTORED))
 
 
 def _close_on_exec() -> None:
-    """Close what the worker inherited from its parent in all children; Python marks what it opens itself."""
+    """Let no child inherit the descriptors that the worker inherited; Python marks those that it opens itself."""
     for descriptor in [int(path.name) for path in Path("/proc/self/fd").iterdir()]:
         if descriptor > 2:
-            with suppress(OSError):  # the one that listed the folder is closed by now
+            with suppress(OSError):  # the descriptor that listed the folder is closed by now
                 os.set_inheritable(descriptor, False)
 
 
-# Where programs were found last; looking through PATH for each task would cost a tenth of its time.
+# Where programs were found last; searching PATH for each task would cost a tenth of its time.
 _programs: dict[tuple[str, str], bytes] = {}
 
 
@@ -318,7 +321,7 @@ def _explain(order: Order, error: OSError) -> str:
 
 
 def _find_folder_problem(folder: str) -> str | None:
-    """Why we cannot change to the folder; None: we can. The C library does not say which step of a spawn failed."""
+    """Find why we cannot change to the folder; None: we can. posix_spawn does not report which step failed."""
     try:
         os.close(os.open(f"{folder}/.", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
     except OSError as error:

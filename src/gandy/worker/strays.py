@@ -1,8 +1,8 @@
-"""Processes that left the group of their task, with `setsid` for instance: they die with their task all the same.
+"""Finds and kills strays: processes that left the group of their task, for instance with `setsid`.
 
 They are found by their labels. A worker inside a user's program does not label what it starts, since the program may
-start something at the same moment: there they are found by their environment, unless they have cleared that. Orphans
-become children of the guardian, so where there is one, only its children are looked at; else all processes are.
+start a process at the same moment: there, strays are found by their environment, unless they have cleared it. With a
+guardian, only its children are examined, since orphans become its children; without one, all processes are.
 """
 
 import os
@@ -20,14 +20,14 @@ from gandy.worker.table import NO_ATTEMPT
 
 
 class Stray(NamedTuple):
-    """A living process, and the label of the attempt that it was started for."""
+    """A live process, and the label of the attempt that started it."""
 
     pid: int
     label: int
 
 
 class Strays:
-    """Of one worker, which is known by its mark."""
+    """The strays of one worker, which are recognised by its mark."""
 
     def __init__(self, mark: int) -> None:
         self._mark = mark
@@ -36,12 +36,12 @@ class Strays:
 
     @property
     def is_quick(self) -> bool:
-        """True if listing them takes microseconds, and not milliseconds."""
+        """True if listing strays takes microseconds, not milliseconds."""
         return self._guardian is not None
 
     def kill(self, attempt: AttemptKey) -> bool:
-        """Kill those of an attempt whose group is dead. True while any of them lives."""
-        # Before the others are listed: the children of a dying process become the guardian's only when it is dead.
+        """Kill the strays of an attempt whose group is dead. True while any of them is alive."""
+        # Before listing: the children of a dying process become the guardian's only when it is dead.
         dying = {pid for pid in self._dying.pop(attempt, ()) if lives(pid)}
         label = make_label(self._mark, *attempt)
         dying |= _kill(stray for stray in self._list() if stray.label == label)
@@ -50,23 +50,23 @@ class Strays:
         return bool(dying)
 
     def find_labelled(self, attempts: Iterable[AttemptKey], candidates: Iterable[int]) -> dict[AttemptKey, set[int]]:
-        """Processes of each attempt, in its group or not. None where processes are not labelled."""
+        """Find the processes of each attempt, in its group or not; none if processes are not labelled."""
         pids: dict[int | None, set[int]] = {}
         for pid in candidates:
             pids.setdefault(read_label(pid), set()).add(pid)
         return {attempt: pids.get(make_label(self._mark, *attempt), set()) for attempt in attempts}
 
     def forget(self, attempt: AttemptKey) -> None:
-        """Do not wait any longer for those that were killed and do not die."""
+        """Stop waiting for strays of an attempt that were killed and do not die."""
         self._dying.pop(attempt, None)
 
     def sweep(self, running: Iterable[AttemptKey]) -> None:
-        """Kill those of attempts that are over."""
+        """Kill the strays of attempts that are over."""
         labels = {make_label(self._mark, *attempt) for attempt in (*running, NO_ATTEMPT)}
         _kill(stray for stray in self._list() if stray.label not in labels)
 
     def kill_all(self) -> None:
-        """The worker ends, and its groups are dead."""
+        """Kill all strays: the worker ends, and its groups are dead."""
         _kill(self._list())
 
     def _list(self) -> Iterator[Stray]:
@@ -75,7 +75,7 @@ class Strays:
 
 
 def list_marked(mark: int, candidates: Iterable[int]) -> Iterator[Stray]:
-    """Those of the candidates that the worker with this mark started, directly or not."""
+    """List the candidates that the worker with this mark started, directly or indirectly."""
     for pid in candidates:
         label = read_label(pid)
         if label is None or not is_label_of(mark, label):

@@ -1,7 +1,7 @@
-"""Which process groups run for which attempts, and how some of them ended, in a file that survives the worker.
+"""A file that survives the worker: which process groups run for which attempts, and how some attempts ended.
 
-So no group outlives its worker for long, and an ending counts even if the worker died before it reported it. A slot
-process runs for many attempts, so its row has 0 for job, task and attempt. `recovery` reads what a dead worker left.
+With it, no group outlives its worker for long, and an ending counts even if the worker died before it reported it. A
+slot process runs many attempts, so its row has 0 for job, task and attempt. `recovery` reads a dead worker's file.
 """
 
 import os
@@ -19,9 +19,9 @@ from gandy.ids import JobId, TaskNumber
 from gandy.journal import TABLE_NAME
 from gandy.worker.labels import MARK_BITS
 
-ROW_BYTES: Final = 512  # what is known of an attempt, with some room for the note that says how it ended
+ROW_BYTES: Final = 512  # enough for an ending, with some room for its note
 EMPTY_ROW: Final = b"\n".rjust(ROW_BYTES)
-# In place of a group's number: in the first row, and in rows whose group is dead, so that the number may be reused.
+# In place of a group's number: in the first row, and in rows whose group is dead, since its number may be reused.
 MARK_WORD, ENDED_WORD = b"mark", b"ended"
 SLOT_MARK: Final = "GANDY_SLOT_OF"  # in the environment of slot processes and of what they start
 NO_ATTEMPT: Final = AttemptKey(JobId(0), TaskNumber(0), 0)
@@ -31,11 +31,11 @@ _decode: Final = msgspec.json.Decoder(Ending).decode
 
 
 class Row(NamedTuple):
-    """A process group and the attempt that it runs, or how that ended."""
+    """A process group and the attempt that it runs, or how that attempt ended."""
 
     group: int
     attempt: AttemptKey
-    files: str = ""  # stem of the files that it wrote to
+    files: str = ""  # stem of the names of its output files
     identity: int = 0  # of the job
     ending: Ending | None = None
 
@@ -43,26 +43,26 @@ class Row(NamedTuple):
 class Rows(NamedTuple):
     """What is in the file: the mark of the worker that wrote it, and the rows that are not empty."""
 
-    mark: int  # 0: there is none
+    mark: int  # 0: there is no valid file
     rows: list[Row]
 
 
 class GroupTable:
-    """The groups of one worker, a row of the file for each. Its folder must be locked. Raises: OSError."""
+    """The groups of one worker, each with a row of the file. Its folder must be locked. Raises: OSError."""
 
     def __init__(self, folder: Path) -> None:
         self.mark = secrets.randbits(MARK_BITS)
         self.path = folder / TABLE_NAME
-        # A new file, since the watchdog of the former worker may still read the old one and kill what it finds there.
+        # A new file: the watchdog of the former worker may still read the old one, and kill what it finds there.
         self.path.unlink(missing_ok=True)
         self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         self._free: list[int] = []
-        self._stale: list[int] = []  # free too, and not yet written over
+        self._stale: list[int] = []  # also free, but not overwritten yet
         self._write(0, b"%s %d" % (MARK_WORD, self.mark))
         self._rows = 1
 
     def add(self, group: int, attempt: AttemptKey = NO_ATTEMPT) -> int:
-        """The number of the row, for `end` and `remove`. Raises: OSError where the disk is full."""
+        """Add a row. Returns its number, for `end` and `remove`. Raises: OSError, if the disk is full."""
         rows = self._stale or self._free
         row = rows[-1] if rows else self._rows
         self._write(row, b"%d %d %d %d" % (group, *attempt))
@@ -73,7 +73,7 @@ class GroupTable:
         return row
 
     def end(self, row: int, ended: Row) -> None:
-        """Note how an attempt ended, while its output is still where it was written. Raises: OSError."""
+        """Record how an attempt ended, before its output is moved. Raises: OSError."""
         _, attempt, files, identity, ending = ended
         head = b"%s %d %d %d %s %d " % (ENDED_WORD, *attempt, files.encode(), identity)
         text = head + _encode(ending)
@@ -82,18 +82,18 @@ class GroupTable:
         self._write(row, text)
 
     def remove(self, row: int) -> None:
-        """The row is free. `tidy` must follow: an `add` before that uses the row again, which saves a write."""
+        """Free a row. `tidy` must follow; an `add` before that reuses the row, which saves a write."""
         self._stale.append(row)
 
     def tidy(self) -> None:
-        """Empty the rows that were removed. What a full disk does not let us write is tried again the next time."""
+        """Overwrite the rows that were removed. If the disk is full, the next call tries again."""
         with suppress(OSError):
             while self._stale:
                 write_all(self._file, EMPTY_ROW, self._stale[-1] * ROW_BYTES)
                 self._free.append(self._stale.pop())
 
     def close(self) -> None:
-        """Nothing runs any more."""
+        """Remove the file: nothing runs any more."""
         os.close(self._file)
         self.path.unlink(missing_ok=True)
 
@@ -113,7 +113,7 @@ def read_rows(folder: Path) -> Rows:
 
 
 def _parse_row(line: bytes) -> Row | None:
-    """None: it is empty, or of another version."""
+    """Parse a row. None: it is empty, or of another version."""
     try:
         group, job, task, attempt, *rest = line.split(maxsplit=6)
         key = AttemptKey(JobId(int(job)), TaskNumber(int(task)), int(attempt))

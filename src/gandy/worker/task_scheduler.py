@@ -1,7 +1,7 @@
-"""The tasks of jobs on a worker until they end: which wait for slots, and which have some. Knows no foreman.
+"""Assigns a worker's slots to tasks of jobs: which wait, and which have slots. Knows no foreman.
 
-The oldest goes first. Tasks with a time go before the others, and hold their slots until then. Function tasks may also
-wait in a slot behind one that runs; they are taken back when another slot is free.
+The oldest task goes first. Tasks with a time go before the others, and hold their slots until that time. Function tasks
+may also wait in a slot behind one that runs; they are taken back when another slot is free.
 """
 
 import asyncio
@@ -22,12 +22,12 @@ from gandy.worker.runner import Runner
 from gandy.worker.running_task import RunningTask
 from gandy.worker.spawn import NotStartedError
 
-LOOK_SECONDS: Final = 0.002  # until we look whether a task has begun that seemed about to, while a slot is free
-NOTED_LATENESS: Final = 0.05  # seconds after its time that a task began, from which on its ending says so
+LOOK_SECONDS: Final = 0.002  # until we check, while a slot is free, that a task that was about to begin has begun
+NOTED_LATENESS: Final = 0.05  # seconds; a task that begins later than that after its time has a note in its ending
 
 
 class TaskScheduler:
-    """On the current loop. Its user calls `start` when `request_start` asks for it."""
+    """Runs on the current loop. Calls `request_start` when its user should call `start`."""
 
     def __init__(
         self,
@@ -38,35 +38,35 @@ class TaskScheduler:
         report: Callable[[AttemptKey, Ending], None],
         request_start: Callable[[], None],
     ) -> None:
-        """`call_slots`: calls borrow some of the slots. `report` gets tasks that ended without having begun."""
+        """`call_slots`: the slots that calls borrow. `report` gets tasks that end without having begun."""
         self._runner = runner
         self._call_slots = call_slots
         self._clock = clock
         self._slots = slots
-        self.allowed = slots  # that tasks may have now: fewer while the worker is short of something
+        self.allowed = slots  # slots that tasks may use now: fewer while the worker is short of something
         self._report = report
         self._request_start = request_start
         self._waiting: OrderedDict[AttemptKey, Order] = OrderedDict()
-        self._taken: dict[AttemptKey, int] = {}  # slots of what runs or is held
+        self._taken: dict[AttemptKey, int] = {}  # slots of each task that runs or is held
         self._busy = 0  # the sum of these
-        self._held: dict[AttemptKey, TimedStart] = {}  # until their time
-        self.late: dict[AttemptKey, float] = {}  # seconds after their time that some began; see `add_lateness`
+        self._held: dict[AttemptKey, TimedStart] = {}  # tasks that wait for their time
+        self.late: dict[AttemptKey, float] = {}  # by how many seconds tasks began late; see `add_lateness`
         self._behind: dict[AttemptKey, RunningTask] = {}  # function tasks that wait in a slot, behind another one
         self._looking: asyncio.TimerHandle | None = None  # see LOOK_SECONDS
 
     @property
     def ready(self) -> int:
-        """How many could begin as soon as there are slots."""
+        """How many tasks could begin as soon as there are slots."""
         return len(self._waiting) + len(self._behind)
 
     @property
     def busy(self) -> int:
-        """Slots of what runs or is held."""
+        """The slots of tasks that run or are held."""
         return self._busy
 
     @property
     def waiting(self) -> list[AttemptKey]:
-        """What waits for slots of its own."""
+        """The attempts that wait for slots, except for those that wait behind another task."""
         return list(self._waiting)
 
     @property
@@ -83,7 +83,7 @@ class TaskScheduler:
             self._waiting.move_to_end(attempt, last=False)
 
     def start(self) -> None:
-        """Start what fits, the oldest first."""
+        """Start the tasks that fit, the oldest first."""
         borrowed = self._call_slots.borrowed
         limit = min(self._slots - borrowed, self.allowed)
         while self._waiting or (self._behind and self._busy < limit):
@@ -95,7 +95,7 @@ class TaskScheduler:
             attempt, slots = order.attempt, order.slots
             # A task that needs more slots than there are runs alone.
             if not self.allowed or ((self._taken or borrowed) and self._busy + slots > limit):
-                # Not while calls borrow slots: a task behind another one begins by itself, and keeps its slot.
+                # Not while calls borrow slots: a task behind another one begins by itself, and takes its slot.
                 if order.python is not None and not borrowed:
                     self._put_behind()
                 break
@@ -110,7 +110,7 @@ class TaskScheduler:
             self._call_slots.report_yielded(self._slots - self._busy)
 
     def drop(self, attempt: AttemptKey) -> bool:
-        """Forget one that has not begun. False: it has, or has ended."""
+        """Forget a task that has not begun. False: it has begun or ended."""
         if attempt in self._behind:
             self._runner.pool.take_back(self._behind[attempt])
         held = self._held.pop(attempt, None)
@@ -120,7 +120,7 @@ class TaskScheduler:
         return self._waiting.pop(attempt, None) is not None or held is not None
 
     def add_lateness(self, attempt: AttemptKey, ending: Ending) -> Ending:
-        """The ending of a task that is in `late`, which says so."""
+        """Add a note to the ending of a task that is in `late`."""
         note = f"began {self.late.pop(attempt):.3f} s after its time"
         return replace(ending, note=f"{ending.note}; {note}" if ending.note else note)
 
@@ -135,7 +135,7 @@ class TaskScheduler:
         self._busy += 1
 
     def on_returned(self, order: Order) -> None:
-        """A function task that cannot begin where it waited is the next one to begin when a slot is free."""
+        """A function task cannot begin where it waited: it goes to the front of the queue."""
         attempt = order.attempt
         self._behind.pop(attempt, None)
         self._busy -= self._taken.pop(attempt, 0)
@@ -146,7 +146,7 @@ class TaskScheduler:
     # Tasks with a time
 
     def _hold(self, order: Order, at: Shared) -> None:
-        """Keep its slots until its time. If that is over, it begins now: a job is better late than never."""
+        """Keep a task's slots until its time. If that has passed, start it now: a job is better late than never."""
         attempt = order.attempt
         self._clock.update()
         if not self._clock.is_known:
@@ -158,7 +158,7 @@ class TaskScheduler:
         act = partial(self._start_held, order, at)
         self._held[attempt] = self._clock.call_at(at, act, lambda _why: self._on_time_lost(attempt))
         if order.python is not None and not order.python.fresh:
-            with suppress(NotStartedError):  # then it ends with that, at its time
+            with suppress(NotStartedError):  # then starting the task fails too, at its time
                 self._runner.pool.warm(len(self._taken))
 
     def _start_held(self, order: Order, at: Shared) -> None:
@@ -169,7 +169,7 @@ class TaskScheduler:
             self.late[order.attempt] = late
 
     def _on_time_lost(self, attempt: AttemptKey) -> None:
-        """We no longer know when it should begin. The foreman may find a worker that does."""
+        """The clock is lost: give the task back, since another worker may know the shared time."""
         del self._held[attempt]
         self._return_held(attempt)
         self._request_start()
@@ -181,7 +181,7 @@ class TaskScheduler:
     # Function tasks behind others
 
     def _put_behind(self) -> None:
-        """Let tasks wait in busy slots, so that those need not wait for us between two tasks."""
+        """Let tasks wait in busy slots, so that a slot process need not wait for us between two tasks."""
         while self._waiting:
             attempt, order = next(iter(self._waiting.items()))
             if order.slots != 1 or order.at is not None or (task := self._runner.put_behind(order)) is None:
@@ -190,7 +190,7 @@ class TaskScheduler:
             self._behind[attempt] = task
 
     def _take_back(self) -> bool:
-        """Nothing else waits, so a free slot gets what waits in a busy one. False: it begins there before that."""
+        """Take back a task that waits in a busy slot, for a free one. False: it is about to begin where it is."""
         attempt, task = next(iter(self._behind.items()))
         if self._runner.pool.begins_soon(task):
             if self._looking is None:

@@ -1,7 +1,7 @@
 """The tasks that the foreman gave this worker, from JOB until their results are with the `ResultSender`.
 
-Starts, kills and gives them back as the foreman says. It knows nothing of links and calls, except that calls share its
-slots and that isolated ones run in its runner.
+Starts, kills and gives them back as the foreman demands. Knows nothing of links and calls, except that calls share its
+slots and that isolated calls run in its runner.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from gandy.worker.worker_folder import WorkerFolder
 
 
 class TaskService:
-    """Of one worker, on the current loop. When `done` is set, nothing is started or reported any more."""
+    """One per worker, on the current loop. Once `done` is set, nothing is started or reported any more."""
 
     def __init__(
         self,
@@ -47,8 +47,8 @@ class TaskService:
         send_begun: Callable[[list[AttemptKey]], None],
         on_capacity: Callable[[], None],
     ) -> None:
-        """`on_capacity` is called when the worker uses another number of slots than before."""
-        self.is_stopping = False  # the worker is: what has not begun is given back
+        """`on_capacity` is called when the number of slots that the worker uses has changed."""
+        self.is_stopping = False  # the worker is stopping: tasks that have not begun are given back
         self.runner = Runner(
             folder,
             self._on_end,
@@ -70,13 +70,13 @@ class TaskService:
         self._side = side
         self._on_capacity = on_capacity
         self._done = done
-        self._orders: dict[TaskPair, Order] = {}  # that run or wait here
+        self._orders: dict[TaskPair, Order] = {}  # of tasks that run or wait here
         self._is_turn_due = False
 
-    # What the foreman says
+    # What the foreman demands
 
     def start(self, tasks: Iterable[Task]) -> None:
-        """Let tasks wait for slots. `start_waiting` must follow."""
+        """Queue tasks for slots. `start_waiting` must follow."""
         has_timed = False
         for task in tasks:
             orders = None if task.orders is UNSET else task.orders
@@ -107,12 +107,12 @@ class TaskService:
             self._kill(attempt)
 
     def give_back(self, pairs: Iterable[TaskPair]) -> None:
-        """Give back those that have not begun."""
+        """Give back the tasks that have not begun."""
         for attempt in self._find(pairs):
             self._give_back(attempt)
 
     def retract(self, attempts: Iterable[AttemptKey]) -> tuple[AttemptKey, ...]:
-        """End attempts that have not begun, and return which."""
+        """Cancel the attempts that have not begun, and return them."""
         known = [attempt for attempt in attempts if attempt in self._find((TaskPair(attempt.job, attempt.task),))]
         dropped = tuple(attempt for attempt in known if self._drop_waiting(attempt))
         for attempt in dropped:
@@ -125,7 +125,7 @@ class TaskService:
                 yield self._orders[pair].attempt
 
     def _kill(self, attempt: AttemptKey) -> None:
-        # A function task that we thought had begun may turn out to wait when we try to kill it.
+        # When we try to kill a function task that seemed to run, it may turn out to be waiting.
         if self.large_results.drop(attempt):
             self._report(attempt, Ending(cause=Cause.CANCELLED, note="cancelled"))
         elif self._drop_waiting(attempt) or (
@@ -138,19 +138,19 @@ class TaskService:
             self._report(attempt, Ending(cause=Cause.WORKER_STOPPED if self.is_stopping else Cause.RETURNED))
 
     def _drop_waiting(self, attempt: AttemptKey) -> bool:
-        """Forget one that has not begun. False: it has, or has ended."""
+        """Forget an attempt that has not begun. False: it has begun or ended."""
         return self.inputs.drop(attempt) or self.scheduler.drop(attempt)
 
     def start_waiting(self) -> None:
-        """Start what fits, the oldest first. A worker that was told to stop gives back what has not begun."""
+        """Start the tasks that fit, the oldest first; or, if the worker is stopping, give back those not begun."""
         if self._side.slots.limit == 0 or self.is_stopping:
             for attempt in [*self.scheduler.unstarted, *self.inputs.incomplete]:
                 self._give_back(attempt)
         self.scheduler.start()
 
     def end_now(self) -> None:
-        """The worker dies: kill what runs, and write down what has ended."""
-        self.is_stopping = True  # nothing is started any more
+        """The worker dies: kill what runs, and save what has ended."""
+        self.is_stopping = True  # nothing more is started
         self.runner.end_now()
         self.start_waiting()
         self.results.flush_held()
@@ -164,7 +164,7 @@ class TaskService:
     # What the runner reports
 
     def _on_free(self, order: Order) -> None:
-        # The next shell task runs while we report the last. Function tasks end many at a time, and have others behind.
+        # The next shell task runs while we report the last. Function tasks end many at a time, with others behind them.
         if order.python is None:
             self.scheduler.on_free(order.attempt)
             if not self._done.is_set():
@@ -180,11 +180,11 @@ class TaskService:
             self._isolated.on_returned(order)
         else:
             self.scheduler.on_returned(order)
-            if self.begun.has_reported(order.attempt):  # it was thought to run, and does not
+            if self.begun.has_reported(order.attempt):  # the foreman thinks that it runs
                 self._give_back(order.attempt)
 
     def _on_over(self, attempt: AttemptKey) -> None:
-        """A shell task is over. It is reported with others as long as its result may wait: that costs less."""
+        """A shell task is over. While results may be held, it is reported with others, which costs less."""
         self.results.allowance -= 1
         if self.results.allowance <= 0 or attempt.attempt != 1:
             self._request_turn()
@@ -203,7 +203,7 @@ class TaskService:
                 self.large_results.keep(attempt, ending, order.identity)
             else:
                 self._report(attempt, ending)
-            if attempt.attempt != 1:  # it was lost before, perhaps with its worker: its result must not wait
+            if attempt.attempt != 1:  # an earlier attempt was lost, perhaps with its worker: send the result at once
                 self.results.may_hold = False
             self._request_turn()
 
@@ -212,7 +212,7 @@ class TaskService:
         self._side.end(make_result(attempt, ending, order.identity))
 
     def _request_turn(self) -> None:
-        """Go on with the next tasks, once for all events of one turn of the loop."""
+        """Take a turn soon: once for all events of one turn of the loop."""
         if not self._is_turn_due:
             self._is_turn_due = True
             asyncio.get_running_loop().call_soon(self._take_turn)
@@ -220,14 +220,14 @@ class TaskService:
     def _take_turn(self) -> None:
         self._is_turn_due = False
         if not self._done.is_set():
-            self.results.save()  # before the next ones are started, which takes longer
+            self.results.save()  # before the next tasks are started, which takes longer
             self.start_waiting()
             self.results.flush_or_hold(self.scheduler.ready)
 
     # Shortages
 
     def _on_throttled(self, uses_less: bool) -> None:
-        """The worker uses another number of slots from now on. Other workers can have the tasks that wait here."""
+        """The number of slots that the worker uses has changed. If it is lower, give waiting tasks back."""
         if self._done.is_set():
             return
         for attempt in self.scheduler.waiting if uses_less else ():
@@ -237,7 +237,7 @@ class TaskService:
         self.results.flush()
 
     async def watch_disk(self) -> None:
-        """Start less while the disk is nearly full, and write what had to wait for room."""
+        """Start nothing while the disk is nearly full, and save what had to wait for room. Runs until cancelled."""
         while True:
             self.throttle.look_at_disk()
             self.runner.folder.outputs.move_rest()

@@ -1,4 +1,4 @@
-"""Threads for commands that are plain functions. Unlike those of a ThreadPoolExecutor, they let a program end."""
+"""Threads for commands that are plain functions. Unlike a ThreadPoolExecutor's, they do not keep a program alive."""
 
 from collections.abc import Callable
 from queue import SimpleQueue
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 Work = tuple[Callable[..., None], tuple[Any, ...]]
 
-END: Final = None  # the thread that takes it ends
+END: Final = None  # a thread that takes it from the queue ends
 
 
 class Threads:
@@ -18,10 +18,10 @@ class Threads:
         self._work: SimpleQueue[Work | None] = SimpleQueue()
         self._lock = Lock()
         self._count = 0
-        self._busy = 0  # pieces of work that run or wait
+        self._busy = 0  # functions that run or wait
 
     def submit(self, act: Callable[..., None], *args: Any) -> None:
-        """Call `act` in a thread. It must not raise."""
+        """Call `act` in a thread; it must not raise."""
         with self._lock:
             self._busy += 1
             is_new = self._count < min(self._busy, self._limit)
@@ -31,7 +31,7 @@ class Threads:
             Thread(target=self._run, name="gandy-command", daemon=True).start()
 
     def close(self) -> None:
-        """Let each thread end when it has nothing to do."""
+        """Let each thread end when it has nothing left to do."""
         for _ in range(self._count):
             self._work.put(END)
 

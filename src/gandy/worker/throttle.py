@@ -1,4 +1,4 @@
-"""Lets a worker that is short of something take fewer tasks until that is over, and logs it."""
+"""Reduces the slots of a worker that is short of something until the shortage is over, and logs it."""
 
 import asyncio
 import logging
@@ -14,11 +14,11 @@ from gandy.worker.task_scheduler import TaskScheduler
 
 log = logging.getLogger("gandy.worker")
 
-DISK_PERIOD: Final = 1.0  # seconds between two looks at how much room the disk has: filling the reserve takes longer
+DISK_PERIOD: Final = 1.0  # seconds between two checks of the room on the disk: filling the reserve takes longer
 
 
 class Throttle:
-    """Of one worker, on the current loop. `on_change` is called when `slots` or `problem` has changed."""
+    """One per worker, on the current loop. `on_change` is called when `slots` or `problem` has changed."""
 
     def __init__(self, slots: int, folder: Path, scheduler: TaskScheduler, on_change: Callable[[bool], None]) -> None:
         """`on_change` gets True if the worker uses fewer slots than before."""
@@ -31,7 +31,7 @@ class Throttle:
         self._recovering: asyncio.TimerHandle | None = None
 
     def on_shortage(self, problem: str) -> None:
-        """Something could not be done: the worker is short of this."""
+        """Something failed because the worker is short of this."""
         self._limit.on_shortage(problem, self._scheduler.busy, read_monotonic())
         self._apply()
         if self._recovering is None:
@@ -39,7 +39,7 @@ class Throttle:
 
     def look_at_disk(self) -> None:
         """Start nothing while the disk of the output is nearly full."""
-        with suppress(OSError):  # the folder was removed, and is made again with the next task
+        with suppress(OSError):  # the folder was removed; the next task makes it again
             status = os.statvfs(self._folder)
             self._limit.on_disk(status.f_bavail * status.f_frsize, status.f_blocks * status.f_frsize)
         self._apply()

@@ -1,4 +1,4 @@
-"""Removes old output of tasks. Leaves alone what running tasks write."""
+"""Removes old output of tasks. Does not touch files of running tasks."""
 
 import asyncio
 import logging
@@ -14,29 +14,29 @@ from gandy.worker.output import OutputFolder
 
 log = logging.getLogger("gandy.worker")
 
-TRIMMED: Final = 0.9  # of this is left when there was too much output, so that the next trimming is far away
-LOOK_PERIOD: Final = 10.0  # seconds between two looks at how much output there is
+TRIMMED: Final = 0.9  # share of the limit that trimming leaves, so that it is not needed again soon
+LOOK_PERIOD: Final = 10.0  # seconds between two checks of how much output there is
 
 
 async def keep_trimmed(outputs: OutputFolder, max_bytes: int) -> None:
-    """Remove the oldest output whenever there is too much of it, for as long as this runs.
+    """Remove the oldest output whenever there is too much of it, until cancelled.
 
-    The disk is read once at the start and for each trimming; between these we only count.
+    It reads the disk at the start and for each trimming; in between it only counts.
     """
-    before: int | None = None  # bytes that were kept before we began to count
+    before: int | None = None  # bytes that were kept before `outputs` began to count
     while True:
         try:
             if before is None:
                 before = await _run_in_thread(weigh, outputs.folder) - outputs.kept_bytes
             if before + outputs.kept_bytes > max_bytes:
                 before -= await _run_in_thread(trim, outputs.folder, int(max_bytes * TRIMMED))
-        except (OSError, RuntimeError) as error:  # RuntimeError: no further thread can be started
+        except (OSError, RuntimeError) as error:  # RuntimeError: no more threads can be started
             log.warning("old output cannot be removed now: %s", error)
         await asyncio.sleep(LOOK_PERIOD)
 
 
 async def _run_in_thread(act: Callable[..., int], *args: object) -> int:
-    # In a thread of its own: the kernel would wake an idle one whenever a task ends while the next is spawned.
+    # In a new thread, which ends: the kernel would wake an idle one whenever a task ends while the next is spawned.
     threads = ThreadPoolExecutor(1)
     try:
         return await asyncio.get_running_loop().run_in_executor(threads, act, *args)
@@ -53,13 +53,13 @@ class Weight(NamedTuple):
 
 
 def weigh(folder: Path) -> int:
-    """Count the bytes that are kept there."""
+    """Count the bytes of output that are kept in the folder."""
     return sum(_weigh_shard(shard).size for shard in _list_shards(folder))
 
 
 def trim(folder: Path, max_bytes: int) -> int:
     """Remove the oldest output until `max_bytes` are left. Returns how many bytes were removed."""
-    # Shard by shard: a list of a million files would not be small.
+    # Shard by shard: a list of a million files would be large.
     shards = sorted(_weigh_shard(shard) for shard in _list_shards(folder))
     excess = sum(shard.size for shard in shards) - max_bytes
     removed = 0
@@ -67,7 +67,7 @@ def trim(folder: Path, max_bytes: int) -> int:
         for file in sorted(_list_files(shard.path)):
             if removed >= excess:
                 break
-            with suppress(OSError):  # what cannot be removed stays, and something younger goes
+            with suppress(OSError):  # what cannot be removed stays, and newer output is removed instead
                 file.path.unlink(missing_ok=True)
                 removed += file.size
     _remove_empty_folders(folder)
@@ -92,10 +92,7 @@ def _list_shards(folder: Path) -> list[Path]:
 
 
 def _list_numbered(folder: Path) -> list[Path]:
-    """Folders of jobs or of shards; the names of other things that a worker keeps do not begin with a number.
-
-    None where the folder itself is gone.
-    """
+    """List the folders of jobs or of shards: only their names begin with a digit. Empty if the folder is gone."""
     try:
         return [Path(entry.path) for entry in os.scandir(folder) if entry.name[:1].isdigit() and entry.is_dir()]
     except FileNotFoundError:

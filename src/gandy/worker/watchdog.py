@@ -1,8 +1,8 @@
-"""A shell beside the worker that kills its tasks when the worker dies without doing so, by kill -9 for instance.
+"""The watchdog: a shell beside the worker that kills its tasks if the worker dies without doing so, as by kill -9.
 
-It holds the end of a pipe that breaks with the worker, then reads which groups were running, and lets `recovery` do the
-rest: kill what has left its group, and write down what ended. It also holds the lock on the folder until that is done.
-One per worker, so it costs nothing per task. Should it be killed too, the next worker in the folder does all this.
+It waits for the end of a pipe from the worker, kills the groups in the table, and runs `recovery`, which kills what has
+left its group and saves what ended. It holds the lock on the folder until then. There is one per worker, so it costs
+nothing per task. If it is killed too, the next worker in the folder does all this.
 """
 
 import os
@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from gandy.files import write_all
-from gandy.worker.guardian import spare
-from gandy.worker.labels import MARK_NAME, take_off
+from gandy.worker.guardian import set_watchdog
+from gandy.worker.labels import MARK_NAME, remove_label
 from gandy.worker.order import inherited_environment
 
 SCRIPT: Final = """
@@ -34,9 +34,9 @@ class Watchdog:
         reading, self._pipe = os.pipe()
         try:
             self.pid = self._spawn(reading, folder, table, lock)
-            # Where the worker runs in a task of another one, the watchdog must not look like a part of that task.
-            take_off(self.pid)
-            spare(self.pid)
+            # If the worker itself runs in a task, its watchdog must not look like a part of that task.
+            remove_label(self.pid)
+            set_watchdog(self.pid)
         finally:
             os.close(reading)
 
@@ -47,18 +47,18 @@ class Watchdog:
             {name: value for name, value in inherited_environment(os.environ).items() if name != MARK_NAME},
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, reading, 0),
-                (os.POSIX_SPAWN_DUP2, lock, LOCK),  # not before: `reading` may have that number
+                (os.POSIX_SPAWN_DUP2, lock, LOCK),  # after the first: `reading` may have that number
                 (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
                 (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
                 (os.POSIX_SPAWN_OPEN, 3, str(table), os.O_RDONLY, 0),
             ],
-            setsid=True,  # what a terminal or a supervisor sends to the worker's group must not reach it
+            setsid=True,  # signals from a terminal or a supervisor to the worker's group must not reach it
         )
 
     def close(self) -> None:
-        """Let it end: nothing runs any more."""
+        """End the watchdog: nothing runs any more."""
         with suppress(BrokenPipeError):  # it was killed
             write_all(self._pipe, b"done\n")
         os.close(self._pipe)
         os.waitpid(self.pid, 0)
-        spare(0)
+        set_watchdog(0)

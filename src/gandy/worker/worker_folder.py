@@ -1,4 +1,4 @@
-"""The folder that a worker has to itself while it lives: lock, output, the table of its groups, and its watchdog."""
+"""The folder that one worker uses alone: its lock, output, table of process groups, journal and watchdog."""
 
 import os
 from pathlib import Path
@@ -32,7 +32,8 @@ class WorkerFolder:
         self.table = GroupTable(folder)
 
     def open_journal(self, worker: str) -> Journal:
-        """With what dead workers left; `worker` is our id. Closes the folder if that fails. Raises: GandyError."""
+        """Open a journal with what dead workers left. `worker` is our id. Raises: GandyError; the folder is closed
+        then."""
         try:
             packed = [payloads.encode(result) for result in self.left.results]
             return Journal(self.path, (*self.left.ids, worker), packed)
@@ -41,10 +42,10 @@ class WorkerFolder:
             raise GandyError(f"cannot save results in {self.path}: {error.strerror}") from None
 
     def start_watchdog(self) -> None:
-        """After everything that opens descriptors which the watchdog must not keep open."""
+        """Start the watchdog, after every inheritable descriptor that it must not keep open is marked."""
         self.watchdog = Watchdog(self.path, self.table.path, self._lock)
 
     def close(self) -> None:
-        """After the watchdog, and when nothing runs any more."""
+        """Release the folder. Call this after the watchdog is closed."""
         self.table.close()
         os.close(self._lock)
