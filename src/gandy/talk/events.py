@@ -6,14 +6,14 @@ from gandy.wire.messages import About, Answer, Extension, Request, Task, TaskPai
 
 
 class Requested(Struct, frozen=True, eq=False):
-    """The peer asks something; the answer goes back with this very object, which is stale after a RESET."""
+    """The peer sent a request. Answer it with this very object, which is stale after a RESET."""
 
     seq: int
     message: Request
 
 
 class Answered(Struct, frozen=True):
-    """The peer answered what we asked."""
+    """The peer answered our request."""
 
     request: Request
     answer: Answer
@@ -26,13 +26,13 @@ class Overflowed(Struct, frozen=True):
 
 
 class Restarted(Struct, frozen=True):
-    """Numbers begin again at zero. HELLO comes first, then what the RESET dropped."""
+    """Sequence numbers start again at zero. The worker sends HELLO first, then what the RESET dropped."""
 
     dropped: Request | None
 
 
 class ExtensionReceived(Struct, frozen=True):
-    """A message of an agreed extension. `seq` is the extension's own affair."""
+    """A message of an agreed extension. What `seq` means is up to the extension."""
 
     seq: int
     type: int
@@ -40,38 +40,38 @@ class ExtensionReceived(Struct, frozen=True):
 
 
 class Welcomed(Struct, frozen=True):
-    """Worker: the foreman knows us now, and these extensions may be used."""
+    """Worker: the foreman has accepted HELLO, and these extensions may be used."""
 
     extensions: Extension
 
 
 class Start(Struct, frozen=True):
-    """Worker: start these tasks; their slots are taken."""
+    """Worker: start these tasks, which have taken their slots."""
 
     tasks: tuple[Task, ...]
 
 
 class Kill(Struct, frozen=True):
-    """Worker: kill these tasks. Each still ends with a result."""
+    """Worker: kill these tasks. Each must still end with a result."""
 
     tasks: tuple[TaskPair, ...]
 
 
 class Acknowledged(Struct, frozen=True):
-    """Worker: the foreman has these results for good."""
+    """Worker: the foreman has recorded these results."""
 
     results: tuple[TaskResult, ...]
 
 
 class ResultRefused(Struct, frozen=True):
-    """Worker: the foreman does not want this result, and will not be asked again."""
+    """Worker: the foreman refused this result. It is not sent again."""
 
     result: TaskResult
     code: int
 
 
 class HelloRefused(Struct, frozen=True):
-    """Worker: the foreman does not want us."""
+    """Worker: the foreman refused HELLO."""
 
     code: int
 
@@ -83,15 +83,15 @@ class Recalled(Struct, frozen=True):
 
 
 class Leave(Struct, frozen=True):
-    """Worker: nothing is left to do, or, if immediate, drop everything now. Flush, then close the link."""
+    """Worker: nothing is left to do; if `immediate`, drop everything now. Flush, then close the link."""
 
     immediate: bool
 
 
 class Greeted(Struct, frozen=True):
-    """Foreman: the worker said what it does. `running` are tasks it holds, `free` the slots it has beside them.
+    """Foreman: the worker sent HELLO. `running` are the tasks that it has, `free` its other slots.
 
-    What was given to it and is still to be sent is in neither; the side's account has it.
+    Tasks that were given to it and are not sent yet are in neither; they are in the side's account.
     """
 
     free: int
@@ -101,7 +101,7 @@ class Greeted(Struct, frozen=True):
 
 
 class Reported(Struct, frozen=True, eq=False):
-    """Foreman: tasks ended. Record it, then acknowledge this very object."""
+    """Foreman: tasks ended. Record the results, then acknowledge this very object."""
 
     results: tuple[TaskResult, ...]
     ticket: Requested | int  # the UPDATE that brought it, or the number of a batch

@@ -1,7 +1,7 @@
 """Requests and answers of one v2 link, seen from one side: docs/protocol/v2.md, rules 4 and 5.
 
-It owns order: who may speak, what waits, what is dropped and sent again. It refuses to know what a JOB is good for:
-that is for `worker` and `foreman`, which ask (`request`), answer (`answer`) and pull (`next_event`).
+It owns the order: which side may send what, what waits, what is dropped and sent again. It does not know what requests
+mean: `worker` and `foreman` do, which call `request`, `answer` and `next_event`.
 """
 
 from collections import deque
@@ -31,7 +31,7 @@ from gandy.wire.messages import (
 
 
 class _Outstanding(NamedTuple):
-    """Our request that is not answered yet. A RESET also carries the request that had to give way to it."""
+    """Our request that is not answered yet. A RESET also has the request that it postponed."""
 
     seq: int
     message: Request
@@ -39,7 +39,7 @@ class _Outstanding(NamedTuple):
 
 
 class Exchange:
-    """One side of one link. At most one request of ours is outstanding, and theirs are handled one after another."""
+    """One side of one link. At most one request of ours is outstanding; theirs are handled one after another."""
 
     def __init__(
         self,
@@ -58,15 +58,15 @@ class Exchange:
         self._restart()
 
     def _restart(self) -> None:
-        """v2.md, rule 5: the link is as new. What was agreed on stays agreed."""
+        """v2.md, rule 5: the link starts again. Agreed extensions stay agreed."""
         self._numbers = Numbers(self.role, self._last_number)
         self._outstanding: _Outstanding | None = None
-        self._held: deque[tuple[int, Request]] = deque()  # theirs, waiting for their turn
-        self._handling: dict[int, Requested] = {}  # theirs, given out and not answered yet
+        self._held: deque[tuple[int, Request]] = deque()  # their requests that wait for their turn
+        self._handling: dict[int, Requested] = {}  # their requests that were returned and are not answered yet
         self._their_reset: int | None = None
-        self._dropped: Request | None = None  # ours, dropped by their RESET
+        self._dropped: Request | None = None  # our request that their RESET dropped
         self._last_reply = 0
-        self._has_answered = False  # since our outstanding request went out
+        self._has_answered = False  # since we sent our outstanding request
 
     @property
     def state(self) -> State:
@@ -76,18 +76,18 @@ class Exchange:
 
     @property
     def outstanding(self) -> Request | None:
-        """Our request that is not answered yet, or that gave way to a RESET."""
+        """Our request that is not answered yet, or that a RESET postponed or dropped."""
         if self._outstanding is None:
             return self._dropped
         return self._outstanding.postponed or self._outstanding.message
 
     @property
     def unsent(self) -> Request | None:
-        """Our request that had to give way to a RESET and surely was not handled."""
+        """Our request that a RESET postponed or dropped: the peer has certainly not handled it."""
         return self._dropped if self._outstanding is None else self._outstanding.postponed
 
     def can_request(self, message: Request) -> bool:
-        """True if the rules let this request out now."""
+        """True if the rules allow this request now."""
         if self._outstanding is not None or self.framing.is_closed:
             return False
         if isinstance(message, Hello) and self._state is State.GREETING:
@@ -98,10 +98,10 @@ class Exchange:
         return self._state is State.OPEN and not self._handling and not self._held
 
     def request(self, message: Request) -> bool:
-        """Send a request, or, where only the number for a RESET is left, the RESET: then it returns
-        False, and `Restarted` has the request.
+        """Send a request. If only the number for a RESET is left, send that and return False: `Restarted` will have
+        the request.
 
-        Raises: LocalProtocolError, unless `can_request`, or where the request does not fit a frame.
+        Raises: LocalProtocolError, unless `can_request`, or if the request does not fit a frame.
         """
         if not self.can_request(message):
             raise LocalProtocolError(f"{type(message).__name__} cannot be sent in state {self.state.value}")
@@ -118,7 +118,7 @@ class Exchange:
         return postponed is None
 
     def answer(self, ticket: Requested, message: Answer) -> None:
-        """Answer a request. After a RESET or on a closed link that is no longer possible, and nothing happens."""
+        """Answer a request. Does nothing after a RESET or on a closed link."""
         if self._handling.get(ticket.seq) is not ticket or self.framing.is_closed:
             return
         after = follow(self._state, self.role, self.role, Step(type(message), type(ticket.message)))
@@ -129,16 +129,16 @@ class Exchange:
     # Theirs
 
     def next_event(self) -> ExchangeEvent | None:
-        """What follows from the bytes received and the answers given so far; None when there is no more.
+        """Return the next event from the bytes received so far; None: more bytes or answers are needed.
 
-        Raises: RemoteProtocolError. The link is closed then; a gandy peer gets the reason in a last ERROR.
+        Raises: RemoteProtocolError. The link is closed then, and a gandy peer gets the reason in a last ERROR.
         """
         framing = self.framing
         try:
             while not framing.is_closed:
                 if self._held and self._can_handle(self._held[0][0]):
                     return self._give_out(*self._held.popleft())
-                # Rule 5b: everything lower than the RESET is answered, on both sides.
+                # Rule 5b: both sides have answered everything below the RESET.
                 if self._their_reset is not None and not self._outstanding and not self._handling:
                     return self._finish_reset(self._their_reset)
                 numbered = framing.next_message()
@@ -182,7 +182,7 @@ class Exchange:
         return Answered(asked.message, message)
 
     def _is_greeting(self, asked: _Outstanding | None, seq: int, message: Answer) -> bool:
-        """v2.md, greeting: a side may open with OK(0). It answers nothing, whatever number it has."""
+        """v2.md, greeting: a side may begin with OK(0), which answers nothing, whatever its number."""
         if message != GREETING:
             return False
         if self._state is State.WELCOME and asked is not None and isinstance(asked.message, Hello):
@@ -191,10 +191,10 @@ class Exchange:
         return self._state is State.GREETING
 
     def _on_overflow(self, request: Request) -> Overflowed:
-        """Rule 6: reissue after progress. Their queue is full only while they wait for us, so once we have answered
-        all they asked, which `can_request` sees to, there is room."""
-        is_ours_to_wait = self._has_answered or self._handling or self._held
-        if not is_ours_to_wait or isinstance(request, Hello):  # a HELLO is never held back
+        """Rule 6: reissue after progress. Their queue is full only while they wait for us, so it has room once we have
+        answered all their requests, which `can_request` demands."""
+        waits_for_us = self._has_answered or self._handling or self._held
+        if not waits_for_us or isinstance(request, Hello):  # a HELLO is never held
             raise RemoteProtocolError("ERROR(overflow) from a peer that waits for nothing", ErrorCode.BAD_STATE)
         return Overflowed(request)
 
@@ -211,23 +211,23 @@ class Exchange:
             case Stop() if message.is_immediate:
                 return self._give_out(seq, message)
             case Hello():
-                # A HELLO gives the state at its place in the stream, so it cannot wait for later answers.
+                # A HELLO describes the state at its position in the stream, so it cannot wait for later answers.
                 return self._give_out(seq, message)
             case _ if self._can_handle(seq) or len(self._held) < self._held_limit:
                 self._held.append((seq, message))
-            case _:  # no step of the conversation: the request was never given out
+            case _:  # `follow` is not called, since the request was never handled
                 self._reply(seq, Error(ErrorCode.OVERFLOW))
         return None
 
     def _obey_without_reply(self, seq: int, message: Request) -> Requested | None:
-        """Rule 4.6a against rule 5c: above our RESET an immediate STOP is obeyed at once, without a reply."""
+        """Rule 4.6a takes precedence over 5c: an immediate STOP above our RESET is obeyed at once, without a reply."""
         if not (isinstance(message, Stop) and message.is_immediate):
             return None
         self._state = follow(self._state, self.role, self._them, Step(Stop))
         return Requested(seq, message)
 
     def _can_handle(self, seq: int) -> bool:
-        """Rule 6: in order; while we wait for an answer, only what is lower than our request."""
+        """Rule 6: one request at a time; while we wait for an answer, only requests below ours."""
         return not self._handling and (self._outstanding is None or seq < self._outstanding.seq)
 
     def _give_out(self, seq: int, message: Request) -> Requested:
@@ -247,7 +247,7 @@ class Exchange:
         self._their_reset = seq
         asked = self._outstanding
         if asked is not None and asked.seq > seq:
-            # Rule 5c: they drop it without a reply. A RESET of ours has lost against theirs, and is not missed.
+            # Rule 5c: they drop it without a reply. If it was a RESET, theirs replaces ours.
             self._outstanding = None
             self._dropped = asked.postponed if isinstance(asked.message, Reset) else asked.message
 
@@ -261,8 +261,8 @@ class Exchange:
 
 
 def _explain_unexpected(us: Role, seq: int, message: Answer) -> RemoteProtocolError:
-    """The error to raise for an answer to no request of ours."""
-    if isinstance(message, Error) and seq % 2 != us.parity:  # the peer's last word
+    """Make the error for an answer that matches no request of ours."""
+    if isinstance(message, Error) and seq % 2 != us.parity:  # the peer's last message before it closes the link
         if message.code in REFUSALS:
             code = ErrorCode(message.code)
             return RemoteProtocolError(REFUSALS[code], code)

@@ -1,7 +1,7 @@
-"""The foreman's side of a v2 conversation with one worker: a copy of the worker's account, and what it is asked next.
+"""The foreman's side of a v2 conversation with one worker: a copy of the worker's account, and requests to it.
 
-It trusts the worker's numbers in HELLO, and downwards in the answer to STOP. Of a gandy worker it also trusts those
-in a refusal: a plain one may refuse because it is a moment behind, and has as many processors as before.
+It takes over the worker's numbers from HELLO, and lower ones from the answer to STOP. A refusal changes the account of
+a gandy worker only: a plain one may refuse because it lags behind, and still has all its processors.
 """
 
 from collections.abc import Callable, Iterable
@@ -54,25 +54,25 @@ from gandy.wire.messages import (
 
 
 class Fault(NamedTuple):
-    """What is wrong with a message, for people, and the code that its sender gets."""
+    """What is wrong with a message, as text for users and as a code for its sender."""
 
     text: str
     code: ErrorCode
 
 
 class ForemanSide:
-    """One for each link. `give`, `cancel` and `stop` queue what goes out as soon as the protocol lets it: pull
+    """One per link. `give`, `cancel` and `stop` queue requests, which are sent as soon as the protocol allows it: call
     `next_event` until it is None, then write `data_to_send`."""
 
     def __init__(self, *, admits: Callable[[Hello], bool] = lambda _hello: True, **exchange_options: Any) -> None:
-        """`admits` returns True if this peer may be what its HELLO says."""
+        """`admits` returns True if the peer's role allows this HELLO."""
         self._admits = admits
-        self.find_fault: Callable[[Hello], Fault | None] = lambda _hello: None  # why a HELLO is refused all the same
+        self.find_fault: Callable[[Hello], Fault | None] = lambda _hello: None  # another reason to refuse a HELLO
         self.exchange = Exchange(Role.FOREMAN, **exchange_options)
         self.framing = self.exchange.framing
         self.slots = Slots(0)
         self.requests = OutgoingRequests()
-        self._batches: set[int] = set()  # of results that are not acknowledged
+        self._batches: set[int] = set()  # numbers of result batches that are not acknowledged
 
     @property
     def state(self) -> State:
@@ -80,7 +80,7 @@ class ForemanSide:
 
     @property
     def free(self) -> int:
-        """How many tasks may be given now. What a STOP takes away that is not answered yet is gone already."""
+        """How many tasks may be given now. A STOP counts from when it is queued."""
         if self.framing.is_closed:
             return 0
         stops = [request.count for request in self._unanswered() if isinstance(request, Stop)]
@@ -89,7 +89,7 @@ class ForemanSide:
         return max(0, self.slots.room - sum(stops))
 
     def disconnect(self) -> tuple[Task, ...]:
-        """The link is gone. Tasks that were given and that the worker surely never started."""
+        """The link is gone. Returns the tasks that were given and that the worker has certainly not started."""
         requests = [self.exchange.unsent, *self.requests]
         self.framing.close()
         self.requests.clear()
@@ -99,25 +99,25 @@ class ForemanSide:
         self.framing.receive_data(data)
 
     def data_to_send(self) -> bytes:
-        """What is to be written to the link now: answers, and the next request where it may go out."""
+        """Return what to write to the link now: answers, and the next request if it may be sent."""
         requests = self.requests
         if requests and self.exchange.can_request(requests[0]):
             request = requests.popleft()
-            if request == Stop(STOP_ALL):  # as a number: the original takes STOP(0) for STOP(1)
+            if request == Stop(STOP_ALL):  # sent as a number, since the original treats STOP(0) as STOP(1)
                 request = Stop(max(1, self.slots.limit))
             self.exchange.request(request)
         return self.framing.data_to_send()
 
     def give(self, tasks: Iterable[Task]) -> None:
-        """Have the worker start these tasks; `Accepted` or `Refused` follows.
+        """Send these tasks to the worker; `Accepted` or `Refused` follows.
 
-        Raises: LocalProtocolError, when there are more tasks than `free`, or one that it has; Unsendable.
+        Raises: LocalProtocolError, if there are more tasks than `free`, or the worker has one already; Unsendable.
         """
         tasks = tuple(tasks)
         packed = pack_tasks(tasks)
         self._check_tasks(tasks)
         self.slots.take(tasks)
-        # The original starts some of a list and refuses the rest; of one task it is clear which.
+        # The original may start some tasks of a JOB and refuse the rest; with one per JOB it is clear which.
         self.requests.add_tasks(tasks, packed, MAX_BATCH if self.framing.is_gandy else 1)
 
     def _check_tasks(self, tasks: tuple[Task, ...]) -> None:
@@ -131,9 +131,9 @@ class ForemanSide:
         self.requests.append(Cancel(tuple(pairs)))
 
     def stop(self, count: int) -> None:
-        """Take processors away; running tasks end first.
+        """Take processors away; their tasks end first.
 
-        Raises: LocalProtocolError, unless the count is a number of processors.
+        Raises: LocalProtocolError, unless the count is a valid number of processors.
         """
         if not 0 < count <= MAX_SLOTS:
             raise LocalProtocolError(f"{count} is not a number of processors")
@@ -148,14 +148,14 @@ class ForemanSide:
         self.requests.appendleft(Stop(STOP_IMMEDIATELY))
 
     def greet(self) -> None:
-        """Speak first, for a worker that follows v2.md to the letter and waits for OK(0) before its HELLO."""
+        """Send OK(0), for a worker that follows v2.md to the letter and waits for it before its HELLO."""
         if self.state is State.GREETING:
             self.framing.send(1, GREETING)  # not 0, which would look like the answer to HELLO
 
     def acknowledge(self, report: Reported, answer: Error | None = None) -> None:
-        """The results are recorded, or, with an ERROR, not wanted. Pull `next_event` afterwards."""
+        """Confirm that results are recorded or, with an ERROR, refuse them. Call `next_event` afterwards."""
         if isinstance(report.ticket, Requested):
-            # Any ERROR would end an original's link, so only a gandy worker gets one.
+            # An original closes its link on any ERROR, so only a gandy worker gets one.
             is_plain = not self.framing.is_gandy
             self.exchange.answer(report.ticket, self._account() if answer is None or is_plain else answer)
         else:
@@ -164,16 +164,16 @@ class ForemanSide:
                 self.framing.send_extended(Extended(v2.RECORDED, b""), report.ticket)
 
     def recall(self, pairs: Iterable[TaskPair]) -> None:
-        """Have tasks back that the worker has not begun; those that it has go on.
+        """Request tasks back that the worker has not begun; the others go on.
 
-        Raises: LocalProtocolError, where UPDATES is not agreed on.
+        Raises: LocalProtocolError, if UPDATES is not agreed on.
         """
         self.framing.send_extended(Extended(v2.RECALL, payloads.encode(tuple(pairs))))
 
     def next_event(self) -> ForemanEvent | None:
-        """What happened; None until more bytes come or something is acknowledged.
+        """Return the next event; None until more bytes come or results are acknowledged.
 
-        Raises: RemoteProtocolError, when the worker broke the protocol. Close the link.
+        Raises: RemoteProtocolError, if the worker broke the protocol. Close the link.
         """
         while (event := self.exchange.next_event()) is not None:
             reaction = self._react(event)
@@ -230,7 +230,7 @@ class ForemanSide:
             raise self.framing.fail("HELLO is not for the role of its sender", ErrorCode.WRONG_ROLE)
         if (fault := _find_contradiction(hello) or self.find_fault(hello)) is not None:
             raise self.framing.fail(*fault)
-        # What we gave and the worker has not seen yet keeps its slots, whatever the worker says it runs.
+        # Tasks that we gave and the worker has not received yet keep their slots, whatever its HELLO lists.
         given = [task for request in self._unanswered() if isinstance(request, Job) for task in request.tasks]
         common = hello.extensions & self.framing.offers
         self.slots = _make_slots(hello, common)
@@ -266,7 +266,7 @@ class ForemanSide:
     def _account(self) -> Ok:
         if self.state is State.GREETING:
             return RESEND_HELLO
-        # After a HELLO that ignores what we gave, more may seem to run than OK has room for.
+        # After a HELLO without the tasks that we gave, more may seem to run than OK has room for.
         return Ok(self.slots.free, min(len(self.slots.running), MAX_SLOTS))
 
 

@@ -1,6 +1,6 @@
 """The frames of one v2 link in both directions: bytes in and out, calls, and the extensions that are agreed on.
 
-It owns the bytes, and what may stand in them. It refuses to know who may speak: `Exchange` does.
+It owns the bytes, and checks which types they may contain. Which side may send what is up to `Exchange`.
 """
 
 from gandy.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
@@ -11,7 +11,7 @@ from gandy.wire.messages import Error, Extended, Extension, Message
 
 
 class Framing:
-    """Of one side. `receive_data`, then `next_message` until it is None; `send`, then write `data_to_send`."""
+    """One side's frames. `receive_data`, then `next_message` until it is None; `send`, then write `data_to_send`."""
 
     def __init__(
         self,
@@ -22,14 +22,14 @@ class Framing:
         on_call: calls.OnFrame = lambda *_frame: None,
         take_plain_calls: calls.TakePlain | None = None,
     ) -> None:
-        """`on_call` gets frames of calls on the way to the next message; no rule of numbers is about them.
+        """`on_call` gets frames of calls before the next message; the rules of numbers do not apply to them.
 
-        `take_plain_calls`: a shorter way for those that are plain.
+        `take_plain_calls` is the fast path for plain frames.
         """
         self.offers = offers
         self.agreed = Extension.NONE
-        self.is_gandy = False  # the peer, which has agreed to what every gandy offers
-        self.is_closed = False  # nothing is received any more
+        self.is_gandy = False  # the peer has agreed to ATOMIC, which every gandy offers
+        self.is_closed = False  # nothing more is received
         self.on_call = on_call
         self.take_plain_calls = take_plain_calls
         self._parity = role.parity
@@ -43,13 +43,13 @@ class Framing:
             self._decoder.receive_data(data)
 
     def take_calls(self, data: bytes) -> int:
-        """Let plain calls be taken that data begins with. Returns where the rest begins, which is to be received."""
+        """Handle the plain calls at the beginning of data. Returns where the rest begins, which must be received."""
         if self.take_plain_calls is None or not self._takes_calls or self.is_closed:
             return 0
-        return self._decoder.pass_by(data, self.take_plain_calls)
+        return self._decoder.bypass(data, self.take_plain_calls)
 
     def receive_calls(self, data: bytes) -> bool:
-        """Receive data, and take the calls at once if it begins with some. True if nothing else was in it.
+        """Receive data, and handle the calls at its beginning. True if it contained nothing else.
 
         Raises: RemoteProtocolError. The link is closed then.
         """
@@ -65,7 +65,10 @@ class Framing:
             raise
 
     def next_message(self) -> tuple[int, Message] | None:
-        """The next message with its number, calls aside; None until more bytes come. Raises: RemoteProtocolError."""
+        """Return the next message that is not about calls, with its number; None until more bytes come.
+
+        Raises: RemoteProtocolError.
+        """
         if self._takes_calls:
             self._decoder.take_with(self._read_calls)
         return self._decoder.next_message()
@@ -74,20 +77,20 @@ class Framing:
         return calls.read_frames(data, at, self.on_call, self.take_plain_calls)
 
     def send(self, seq: int, message: Message) -> None:
-        """Raises: LocalProtocolError, where the message does not fit a frame."""
+        """Raises: LocalProtocolError, if the message does not fit a frame."""
         self._output += v2.encode(seq, message)
 
     def send_extended(self, message: Extended, seq: int = 0) -> None:
-        """Send a message of an extension; it is outside all rules of numbers.
+        """Send a message of an extension, to which the rules of numbers do not apply.
 
-        Raises: LocalProtocolError, where the extension is not agreed on.
+        Raises: LocalProtocolError, if the extension is not agreed on.
         """
         if message.type not in self._agreed_types:
             raise LocalProtocolError(f"the peer has not agreed to messages of type 0x{message.type:02x}")
         self._output += v2.encode(seq, message)
 
     def data_to_send(self) -> bytes:
-        """What is to be written to the link now. Each byte is returned once."""
+        """Return what to write to the link now. Each byte is returned once."""
         if not self._output:
             return b""
         data = bytes(self._output)
@@ -95,7 +98,7 @@ class Framing:
         return data
 
     def agree(self, extensions: Extension) -> None:
-        """From now on these extensions are spoken, in both directions, as long as the link is up."""
+        """Use these extensions from now on, in both directions, as long as the link is up."""
         self.agreed |= extensions
         self._agreed_types = v2.list_types(self.agreed)
         self._decoder.allow(self.agreed)
@@ -103,7 +106,7 @@ class Framing:
         self._takes_calls = Extension.CALLS in self.agreed
 
     def fail(self, text: str, code: ErrorCode) -> RemoteProtocolError:
-        """Close the link. Returns the error to raise for a message that the rules allow and that makes no sense."""
+        """Close the link. Returns the error to raise for a message whose content is invalid."""
         self.give_up(code)
         return RemoteProtocolError(text, code)
 

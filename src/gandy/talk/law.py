@@ -1,7 +1,7 @@
-"""The native wire as a table: who may say what, in which state, and which state follows.
+"""The native wire as a table: which side may send what in which state, and which state follows.
 
-The table knows senders, never "us", so both sides obey one law. Whatever is missing is a protocol error. The diagram
-and the table in docs/protocol are drawn from here by `make docs`.
+The table knows senders, never "us", so both sides obey one law. A missing entry is a protocol error. `make docs` draws
+the diagram and the table in docs/protocol from it.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from enum import StrEnum  # a plain Enum is slow to look up in a table
 from typing import Final, NamedTuple
 
 from gandy.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
-from gandy.wire.messages import Answer, Cancel, Error, Hello, Job, Message, Ok, Request, Reset, Stop, Update
+from gandy.wire.messages import Cancel, Error, Hello, Job, Message, Ok, Request, Reset, Stop, Update
 
 
 class Role(StrEnum):
@@ -29,7 +29,7 @@ class Role(StrEnum):
 
 
 class Step(NamedTuple):
-    """One thing said: a request, or an answer to one."""
+    """A request, or an answer to one, that one side sends."""
 
     message: type[Message]
     answers: type[Request] | None = None
@@ -43,17 +43,17 @@ class State(StrEnum):
     """Where a conversation of the second generation stands."""
 
     GREETING = "greeting"  # the foreman does not know the worker's state
-    WELCOME = "welcome"  # HELLO is said and not answered
+    WELCOME = "welcome"  # HELLO is sent and not answered
     OPEN = "open"
-    RESETTING = "resetting"  # a RESET is said and not answered
-    CLOSED = "closed"  # the link is gone: nothing can be said
+    RESETTING = "resetting"  # a RESET is sent and not answered
+    CLOSED = "closed"  # the link is gone: nothing can be sent
 
 
 _WORKER, _FOREMAN = Role.WORKER, Role.FOREMAN
 _GREETING, _WELCOME, _OPEN, _RESETTING = State.GREETING, State.WELCOME, State.OPEN, State.RESETTING
 
 LAW: Final[Mapping[tuple[State, Role, Step], State]] = {
-    # A worker says HELLO first. One that reports a result before that is asked for HELLO, and the result counts.
+    # A worker sends HELLO first. If it sends a result before that, the result counts, and the answer asks for HELLO.
     (_GREETING, _WORKER, Step(Hello)): _WELCOME,
     (_GREETING, _WORKER, Step(Update)): _GREETING,
     (_GREETING, _FOREMAN, Step(Ok, Update)): _GREETING,
@@ -61,7 +61,7 @@ LAW: Final[Mapping[tuple[State, Role, Step], State]] = {
     #
     (_WELCOME, _FOREMAN, Step(Ok, Hello)): _OPEN,
     (_WELCOME, _FOREMAN, Step(Error, Hello)): _GREETING,
-    # A HELLO in the middle of a conversation may cross what the foreman said before it heard it.
+    # A HELLO in the middle of a conversation may cross messages that the foreman sent before it received the HELLO.
     (_WELCOME, _FOREMAN, Step(Job)): _WELCOME,
     (_WELCOME, _FOREMAN, Step(Cancel)): _WELCOME,
     (_WELCOME, _FOREMAN, Step(Stop)): _WELCOME,
@@ -90,7 +90,7 @@ LAW: Final[Mapping[tuple[State, Role, Step], State]] = {
     (_OPEN, _FOREMAN, Step(Error, Update)): _OPEN,
     (_OPEN, _WORKER, Step(Reset)): _RESETTING,
     (_OPEN, _FOREMAN, Step(Reset)): _RESETTING,
-    # v2.md, rule 5b: what was asked before the RESET is answered before the RESET is.
+    # v2.md, rule 5b: requests from before the RESET are answered before the RESET is.
     (_RESETTING, _WORKER, Step(Hello)): _RESETTING,
     (_RESETTING, _FOREMAN, Step(Ok, Hello)): _RESETTING,
     (_RESETTING, _FOREMAN, Step(Error, Hello)): _RESETTING,
@@ -113,19 +113,15 @@ LAW: Final[Mapping[tuple[State, Role, Step], State]] = {
 }
 
 
-REQUESTS: Final[frozenset[type[Request]]] = frozenset({Hello, Job, Update, Cancel, Stop, Reset})
-ANSWERS: Final[frozenset[type[Answer]]] = frozenset({Ok, Error, Reset})
-
-
 def follow(state: State, us: Role, sender: Role, step: Step) -> State:
-    """The state after a step.
+    """Return the state after a step.
 
-    Raises: LocalProtocolError where we would break the law, RemoteProtocolError where the peer did.
+    Raises: LocalProtocolError, if we would break the law; RemoteProtocolError, if the peer did.
     """
     try:
         return LAW[state, sender, step]
     except KeyError:
-        text = f"a {sender.value} cannot say {step} in state {state.value}"
+        text = f"a {sender.value} cannot send {step} in state {state.value}"
         if sender is us:
             raise LocalProtocolError(text) from None
         raise RemoteProtocolError(text, ErrorCode.BAD_STATE) from None

@@ -10,7 +10,7 @@ from gandy.talk.law import Role
 
 
 class Numbers:
-    """Gives our numbers, checks theirs. The last pair is kept for RESET, so nothing ever wraps around."""
+    """Allocates our numbers and checks theirs. The last pair is kept for RESET, so numbers never wrap around."""
 
     def __init__(self, role: Role, last: int = LAST_NUMBER) -> None:
         self._parity = role.parity
@@ -20,7 +20,7 @@ class Numbers:
 
     @property
     def is_worn_out(self) -> bool:
-        """v2.md, rule 5: only a number for RESET is left."""
+        """True if only the number for a RESET is left: v2.md, rule 5."""
         return self._next_pair >= self._last_pair
 
     def is_ours(self, seq: int) -> bool:
@@ -32,15 +32,15 @@ class Numbers:
         return self._next_pair * 2 + self._parity
 
     def take(self) -> int:
-        """The same, and it is used now."""
+        """Return the number of our next request, and use it up."""
         seq = self.next
         self._next_pair += 1
         return seq
 
     def on_request(self, seq: int, is_reset: bool) -> None:
-        """A request of theirs arrived.
+        """Check the number of a request of theirs.
 
-        Raises: RemoteProtocolError, for a number that is not theirs, does not rise, or is kept for RESET.
+        Raises: RemoteProtocolError, if it is not one of theirs, not greater than their last, or kept for RESET.
         """
         if seq % 2 == self._parity:
             raise RemoteProtocolError(f"request number {seq} has the wrong parity", ErrorCode.BAD_SEQ)
@@ -52,5 +52,5 @@ class Numbers:
         self._next_pair = max(self._next_pair, (seq >> 1) + 1)
 
     def on_answer(self, seq: int) -> None:
-        """They answered our request, so they have seen its number and may not go below it."""
+        """They answered our request, so their next number must be greater than its number."""
         self._their_last = max(self._their_last, seq)

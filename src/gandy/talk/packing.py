@@ -1,4 +1,4 @@
-"""Tasks as the bytes of a JOB, and which of them no JOB can carry."""
+"""Encodes tasks for a JOB, and finds those that fit no JOB."""
 
 from collections.abc import Iterable, Mapping
 
@@ -9,7 +9,7 @@ from gandy.wire.messages import Task, TaskPair
 
 
 class Unsendable(LocalProtocolError):
-    """Some tasks fit no frame. `reasons` has each of them, and why, in words for the user."""
+    """Some tasks fit no frame. `reasons` has each of them, with the reason for users."""
 
     def __init__(self, reasons: Mapping[TaskPair, str]) -> None:
         super().__init__("; ".join(f"task {pair.task} of job {pair.job_id}: {why}" for pair, why in reasons.items()))
@@ -17,7 +17,7 @@ class Unsendable(LocalProtocolError):
 
 
 def pack_tasks(tasks: Iterable[Task]) -> tuple[bytes, ...]:
-    """Raises: Unsendable, which names all tasks that cannot be sent."""
+    """Encode each task. Raises: Unsendable, which names all tasks that cannot be sent."""
     packed = []
     reasons = {}
     for task in tasks:

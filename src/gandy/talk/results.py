@@ -1,7 +1,7 @@
 """Results that the foreman has not acknowledged, from the end of each task on. Sends nothing itself.
 
-A result's slot counts as taken until the result goes out, so that the foreman's copy of the account is never ahead of
-the worker's own. It counts as free as soon as the result is sent, so that a JOB right behind it fits.
+A task's slot counts as taken until its result is sent, so that the foreman's copy of the account is never ahead of the
+worker's own. It counts as free as soon as the result is sent, so that a JOB that follows at once fits.
 """
 
 from itertools import islice
@@ -16,29 +16,29 @@ from gandy.talk.slots import Slots
 from gandy.wire import payloads
 from gandy.wire.messages import Task, TaskPair, TaskResult
 
-READY_PER_RESULT: Final = 2  # tasks that must be here for each result that waits; the last tasks of a job share too
+READY_PER_RESULT: Final = 2  # tasks that must be ready for each result that waits to be sent with others
 
 
 class UnacknowledgedResults:
-    """Of one worker, the oldest first. They outlive links: what was sent over a broken one is sent again."""
+    """The results of one worker, the oldest first. They outlive links: what a broken one carried is sent again."""
 
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
         self.by_pair: dict[TaskPair, TaskResult] = {}
-        self._unsent: dict[TaskPair, Raw] = {}  # that no batch holds, packed
-        self._unsaved: list[Raw] = []  # that `take_unsaved` has not returned
-        self._batches: dict[int, dict[TaskPair, Task]] = {}  # sent, and the tasks that left their slots with them
+        self._unsent: dict[TaskPair, Raw] = {}  # results that are in no batch, packed
+        self._unsaved: list[Raw] = []  # results that `take_unsaved` has not returned
+        self._batches: dict[int, dict[TaskPair, Task]] = {}  # sent batches, with the tasks whose slots they freed
         self._batch_count = 0
-        self._updated: Task | None = None  # the task of the outstanding UPDATE, which has left its slot
+        self._updated: Task | None = None  # the task of the outstanding UPDATE, whose slot it freed
 
     @property
     def has_unsent(self) -> bool:
         return bool(self._unsent)
 
     def add(self, result: TaskResult) -> None:
-        """A task ended.
+        """Add the result of a task that ended.
 
-        Raises: LocalProtocolError, for one that does not run here, or a result that cannot be sent.
+        Raises: LocalProtocolError, if the task does not run here, or the result cannot be sent.
         """
         pair = result.pair
         if pair not in self._slots.running or pair in self.by_pair:
@@ -49,11 +49,11 @@ class UnacknowledgedResults:
         self.by_pair[pair] = result
 
     def inherit(self, result: TaskResult) -> None:
-        """Add what a former worker saved. Before the first link."""
+        """Add a result that a former worker saved. Only before the first link."""
         self.by_pair[result.pair] = result
 
     def take_unsaved(self) -> list[Raw]:
-        """The results that came since this was last called, packed."""
+        """Return the results that were added since the last call, packed."""
         unsaved, self._unsaved = self._unsaved, []
         return unsaved
 
@@ -61,9 +61,9 @@ class UnacknowledgedResults:
         return [_pack(result) for result in self.by_pair.values()]
 
     def count_room(self, ready: int) -> int:
-        """How many more results may come before they all must go: while so many tasks are ready here, they can wait.
+        """Return how many more results may be held while `ready` tasks can begin here. 0: send all now.
 
-        0: now. With each result there is one task less that is ready.
+        Each further result means that one more of the ready tasks has begun.
         """
         spare = ready - READY_PER_RESULT * len(self._unsent)
         return max(0, ceil(spare / (READY_PER_RESULT + 1)))
@@ -78,10 +78,9 @@ class UnacknowledgedResults:
     # In batches, where both sides agreed to UPDATES
 
     def take_batch(self) -> tuple[int, bytes] | None:
-        """The number and the payload of the next batch: the oldest results that may go together, at least one.
+        """Return the number and the payload of the next batch, with the oldest results, and free their slots.
 
-        None: there is none, or too many batches are under way; what ends meanwhile is the next one. The slots of its
-        tasks are free from now on.
+        None: there are no results, or too many batches are not acknowledged yet.
         """
         if not self._unsent or len(self._batches) >= MAX_BATCHES_UNDER_WAY:
             return None
@@ -99,13 +98,13 @@ class UnacknowledgedResults:
         return self._batch_count, payloads.encode(packed)
 
     def on_recorded(self, number: int) -> tuple[TaskResult, ...]:
-        """The foreman has recorded a batch. Returns its results; none where there is no such batch."""
+        """The foreman has recorded a batch. Returns its results; none if there is no such batch."""
         return tuple(map(self.by_pair.pop, self._batches.pop(number, ())))
 
     # One by one, with UPDATE
 
     def on_update(self, result: TaskResult) -> None:
-        """An UPDATE goes out with this result: its task leaves its slot."""
+        """An UPDATE with this result is sent: free the slot of its task."""
         self._updated = self._slots.release(result.pair)
 
     def on_update_answered(self, pair: TaskPair) -> TaskResult:
@@ -114,14 +113,14 @@ class UnacknowledgedResults:
         return self.by_pair.pop(pair)
 
     def take_back(self) -> None:
-        """The UPDATE did not arrive, or that is not known: its task holds its slot again until the next try."""
+        """The UPDATE may not have arrived: its task holds its slot again until the next try."""
         if self._updated is not None:
             self._slots.take((self._updated,))
             self._updated = None
 
 
 def _pack(result: TaskResult) -> Raw:
-    """Raises: LocalProtocolError, for a result that cannot be sent."""
+    """Raises: LocalProtocolError, if the result cannot be sent."""
     try:
         return Raw(payloads.encode(result))
     except (UnicodeEncodeError, OverflowError) as error:

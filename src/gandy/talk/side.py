@@ -1,4 +1,4 @@
-"""What a foreman needs of a conversation with one peer, whatever protocol that speaks."""
+"""What a foreman needs of a conversation with one peer, whatever protocol the peer speaks."""
 
 from collections.abc import Iterable
 from typing import Protocol

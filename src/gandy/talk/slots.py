@@ -19,13 +19,13 @@ class Slots:
 
     @property
     def room(self) -> int:
-        """How many tasks may still be given: free slots, and places to wait as long as anything runs here at all."""
+        """How many more tasks may be given: free slots, and the look-ahead unless the worker is stopping."""
         ahead = self.ahead if self.limit > 0 else 0
         return max(0, self.limit + ahead - len(self.running))
 
     @property
     def is_done(self) -> bool:
-        """True if the worker was told to stop and nothing runs any more."""
+        """True if a STOP took all processors and nothing runs any more."""
         return self.limit == 0 and not self.running
 
     def take(self, tasks: Iterable[Task]) -> None:
@@ -33,14 +33,14 @@ class Slots:
             self.running[task.pair] = task
 
     def release(self, pair: TaskPair) -> Task | None:
-        """The task that held the slot, or None where none did."""
+        """Free the slot of a task. Returns the task, or None if it held no slot."""
         return self.running.pop(pair, None)
 
     def stop(self, count: int) -> None:
         self.limit = 0 if count == STOP_ALL else max(0, self.limit - count)
 
     def find(self, pairs: Iterable[TaskPair]) -> list[TaskPair]:
-        """The running tasks that a CANCEL means, each once, in the order they started."""
+        """Find the running tasks that a CANCEL names, each once, in the order in which they started."""
         wanted = set(pairs)
         whole_jobs = {pair.job_id for pair in wanted if pair.task < 0}
         return [pair for pair in self.running if pair in wanted or pair.job_id in whole_jobs]

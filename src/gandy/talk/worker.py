@@ -1,6 +1,6 @@
-"""The worker's side of a v2 conversation: which tasks hold its slots, and what it says to the foreman about them.
+"""The worker's side of a v2 conversation: which tasks hold its slots, and what it sends to the foreman about them.
 
-It outlives links. Results that the foreman has not acknowledged are with `UnacknowledgedResults`.
+It outlives links. `UnacknowledgedResults` keeps the results that the foreman has not acknowledged.
 """
 
 from collections.abc import Iterable
@@ -59,15 +59,15 @@ from gandy.wire.messages import (
 
 
 class WorkerSide:
-    """`connect` for each new link, `receive_data`, `end` for each task that ended; then pull `next_event` until it
-    is None, and write `data_to_send`."""
+    """Call `connect` for each new link, `receive_data`, and `end` for each task that ended; then call `next_event`
+    until it is None, and write `data_to_send`."""
 
     def __init__(self, slots: int, about: About | UnsetType = UNSET, **exchange_options: Any) -> None:
         if not 1 <= slots <= MAX_SLOTS:
             raise LocalProtocolError(f"a worker has 1 to {MAX_SLOTS} slots, not {slots}")
         self.slots = Slots(slots)
         self.results = UnacknowledgedResults(self.slots)
-        self.end = self.results.add  # for each task that ended; no function around it, because it is often called
+        self.end = self.results.add  # for each task that ended; not wrapped in a method, because it is called often
         self._about = about
         self._exchange_options = exchange_options
         self._open_exchange()
@@ -84,7 +84,7 @@ class WorkerSide:
         return self.exchange.state
 
     def connect(self) -> None:
-        """A new link is up: HELLO goes first, with our state."""
+        """A new link is up: send HELLO first, with our state."""
         self.results.on_link()
         self._open_exchange()
         self._greet()
@@ -97,12 +97,12 @@ class WorkerSide:
         self.framing.receive_data(data)
 
     def data_to_send(self, hold_results: bool = False) -> bytes:
-        """What is to be written to the link now: answers, and the next request where it may go out.
+        """Return what to write to the link now: answers, and the next request if it may be sent.
 
-        Results that are held wait for the next call without; they cost less together.
+        With `hold_results`, no results are sent: later they can be sent together, which costs less.
         """
         if self._owes_hello:
-            self._say_hello()
+            self._send_hello()
         elif hold_results:
             pass
         elif Extension.UPDATES in self.framing.agreed:
@@ -113,8 +113,8 @@ class WorkerSide:
             self._send_update(next(iter(self.results.by_pair.values())))
         return self.framing.data_to_send()
 
-    def _say_hello(self) -> None:
-        """HELLO goes before anything else, as soon as it may."""
+    def _send_hello(self) -> None:
+        """Send HELLO, before any other request, as soon as the protocol allows it."""
         running = tuple(map(_slim, self.slots.running.values()))
         about = self._about if self._about is UNSET else replace(self._about, slots=self.slots.limit)
         hello = Hello(self.slots.free, running, self.framing.offers, about)
@@ -128,21 +128,21 @@ class WorkerSide:
             self.results.on_update(result)
 
     def inherit(self, results: Iterable[TaskResult]) -> None:
-        """Report what a former worker left, as if it had ended here. Before the first link."""
+        """Report results that a former worker left as our own. Only before the first link."""
         for result in results:
-            assert result.report is not UNSET, "a plain foreman would take it for a result of its own"
+            assert result.report is not UNSET, "a plain foreman would take it for a result of this worker"
             job = JobDescription(result.job_id, "", 0, "", "", "", Status.RUNNING)
             self.slots.take((Task(result.task, job, Orders(result.report.attempt)),))
             self.results.inherit(result)
 
     def next_event(self) -> WorkerEvent | None:
-        """What to do next; None until more bytes come or a task ends.
+        """Return what to do next; None until more bytes come or a task ends.
 
-        Raises: RemoteProtocolError, when the foreman broke the protocol. Connect again.
+        Raises: RemoteProtocolError, if the foreman broke the protocol. Connect again.
         """
         while (event := self.exchange.next_event()) is not None:
             if self._has_left and not isinstance(event, ExtensionReceived):
-                continue  # it has no more to do with jobs, but may stay for its calls and be asked for output
+                continue  # it runs no more tasks, but may still have calls, and answers requests for output
             reaction = self._react(event)
             if reaction is not None:
                 return reaction
@@ -208,7 +208,7 @@ class WorkerSide:
         return Start(tasks)
 
     def _find_refusal(self, tasks: tuple[Task, ...]) -> ErrorCode | None:
-        """All or nothing: the whole JOB is refused where one task cannot start."""
+        """Find why a JOB is refused. It is refused as a whole if one task cannot start."""
         pairs = {task.pair for task in tasks}
         is_known = not (pairs.isdisjoint(self.slots.running) and pairs.isdisjoint(self.results.by_pair))
         if is_known or len(pairs) < len(tasks):
@@ -241,7 +241,7 @@ class WorkerSide:
             text = f"HELLO said {hello.nproc}|{len(hello.running)}, the answer is {answer.nproc}|{answer.nrun}"
             raise self.framing.fail(text, ErrorCode.BAD_STATE)
         self.framing.agree(answer.extensions & self.framing.offers)
-        # A foreman that cannot have tasks back gets no chance to give too many.
+        # Without UPDATES a foreman cannot recall tasks, so it must not send more than there are slots.
         may_wait = self._about is not UNSET and Extension.UPDATES in self.framing.agreed
         self.slots.ahead = self._about.ahead if may_wait and self._about is not UNSET else 0
         return Welcomed(self.framing.agreed)
@@ -255,7 +255,7 @@ class WorkerSide:
 
 
 def _slim(task: Task) -> Task:
-    """A task in HELLO. A gandy foreman knows it by its attempt, so the rest is left out."""
+    """Shorten a task for HELLO. A gandy foreman recognises it by its attempt, so the rest is left out."""
     if task.orders is UNSET:
         return task
     job = JobDescription(task.job.job_id, task.job.name, task.job.num_tasks, "", "", "", task.job.status)

@@ -1,1 +1,1 @@
-"""Bytes to messages and back. Nothing here remembers a conversation, and nothing here waits."""
+"""Converts bytes to messages and back. Keeps no state of a conversation, and never waits."""

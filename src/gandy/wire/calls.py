@@ -1,8 +1,8 @@
-"""Frames of the CALLS extension: calls of commands, their results, and who offers what. Opens no values.
+"""Frames of the CALLS extension: calls of commands, their results, and workers' announcements. Decodes no values.
 
-Calls are no requests in the sense of docs/protocol/v2.md: each has a number of its own on each link (`seq`), any number
-may be under way, and they end in any order. Pieces of large arguments and results are sent as the other
-side grants credit.
+Calls are not requests in the sense of docs/protocol/v2.md: each has its own number on each link (`seq`), any number of
+calls may run at once, and they end in any order. Large arguments and results are sent in pieces, as the other side
+grants credit.
 """
 
 from collections.abc import Callable, Iterable
@@ -38,26 +38,26 @@ END_KIND: Final = KINDS.stop
 CALL: Final = 0x40  # caller to worker: a command, and the beginning of its arguments; padding: ms to its deadline, or 0
 BODY: Final = 0x41  # caller to worker: more of the arguments
 RESULT: Final = 0x42  # worker to caller: (a piece of) a value, or how the call ended without one
-CREDIT: Final = 0x43  # either way: so many bytes more may be sent, in the padding
-CANCEL: Final = 0x44  # caller to worker: the result is not wanted any more
+CREDIT: Final = 0x43  # either way: how many more bytes may be sent, in the padding
+CANCEL: Final = 0x44  # caller to worker: the result is no longer wanted
 ANNOUNCE: Final = 0x45  # worker to foreman: what it offers from now on
 YIELD: Final = 0x46  # foreman to worker: slots that tasks of jobs should leave to calls, in the padding
-YIELDED: Final = 0x47  # worker to foreman: slots that they have left, in the padding
+YIELDED: Final = 0x47  # worker to foreman: slots that tasks of jobs leave to calls now, in the padding
 
 # Subtype of CALL.
-CAST: Final = 1  # no result is wanted
-STREAM: Final = 2  # values are wanted as they come
-MORE: Final = 4  # arguments go on in BODY
+CAST: Final = 1  # the caller wants no result
+STREAM: Final = 2  # the caller wants values as they come
+MORE: Final = 4  # BODY has more arguments
 PICKLED: Final = 8  # arguments and values are pickles
 DIRECT: Final = 16  # for one worker only, whose id follows the command's name
-PATIENT: Final = 32  # it waits also where no worker offers the command
+PATIENT: Final = 32  # it waits even if no worker offers the command
 AT: Final = 64  # TIMED: it begins at a shared time, which follows the names as a double
 
 # Subtype of BODY and RESULT.
 LAST: Final = 1  # nothing follows
 FAILED: Final = 2  # RESULT: the command raised; the payload says what
-REFUSED: Final = 4  # RESULT: from the foreman, and the call is over; see `Refusal`
-WHOLE: Final = 8  # RESULT: with this piece a value is complete
+REFUSED: Final = 4  # RESULT: the call was refused and is over; the payload is a code and a text
+WHOLE: Final = 8  # RESULT: this piece completes a value
 
 WINDOW_BYTES: Final = 256 * 1024  # that may be sent for a call, either way, before the first credit
 FRAME_COST: Final = 64  # bytes of credit that a frame takes beside its payload: many small values cost memory too
@@ -70,11 +70,11 @@ EXPIRED: Final = 4
 NO_CLOCK: Final = 5
 
 OnFrame = Callable[[int, int, int, int, bytes], None]  # kind, subtype, seq, padding, payload
-# Takes plain frames from a place in the data on. Returns where the first one begins that is not plain, or not complete.
+# Handles the plain frames from an offset on. Returns the offset of the first frame that is not plain or not complete.
 TakePlain = Callable[[bytes, int], int]
 
-# A header as four numbers, of which the first shows at one look if a frame is plain. Calls without options, with
-# small arguments and values, are made of plain frames only, and client, foreman and worker have a short way for these.
+# A header as four numbers; the first one alone shows if a frame is plain. Calls without options, with small arguments
+# and values, consist of plain frames only, for which client, foreman and worker have a fast path.
 PLAIN_HEADER: Final = Layout("<IIII")  # magic with kind and subtype, seq, padding, size
 PLAIN_CALL: Final = MAGIC | CALL << 16
 PLAIN_RESULT: Final = MAGIC | RESULT << 16 | (LAST | WHOLE) << 24
@@ -93,7 +93,7 @@ class Offer(NamedTuple):
 
 
 class Announcement(Struct, frozen=True, array_like=True):
-    """All that a worker offers, and its slots: those that it has, and those of them that are for calls alone.
+    """Everything that a worker offers, its slots, and how many of them are `reserved` for calls.
 
     `knows_time`: it can begin calls and tasks at a shared time.
     """
@@ -105,7 +105,7 @@ class Announcement(Struct, frozen=True, array_like=True):
 
 
 class CallFailure(Struct, frozen=True, array_like=True):
-    """What a command raised. `pickled` only where the caller asked for pickles."""
+    """What a command raised. `pickled` is empty unless the caller asked for pickles."""
 
     kind: Text
     message: Text
@@ -118,13 +118,13 @@ def encode(kind: int, subtype: int, seq: int, padding: int = 0, payload: bytes =
 
 
 def read_frames(data: bytes | bytearray, at: int, on_frame: OnFrame, take_plain: TakePlain | None = None) -> int:
-    """Pass on the frames of calls that follow one another. Returns where something else begins, or an incomplete frame.
+    """Handle consecutive frames of calls. Returns the offset of the first frame that is incomplete or of another kind.
 
-    `take_plain` gets them first, and `on_frame` those that it leaves. Raises: RemoteProtocolError.
+    `take_plain` handles plain frames, and `on_frame` the others. Raises: RemoteProtocolError.
     """
-    # No list of frames: thousands of small objects that live for a moment make the garbage collector run and run.
+    # It makes no list of frames: thousands of short-lived objects would keep the garbage collector busy.
     end = len(data)
-    is_growing = type(data) is bytearray  # a large frame that came in pieces; slices of it would not be bytes
+    is_growing = type(data) is bytearray  # a large frame that came in pieces; its slices would not be bytes
     while True:
         if take_plain is not None and not is_growing:
             at = take_plain(data, at)  # type: ignore[arg-type]
@@ -146,7 +146,7 @@ def read_frames(data: bytes | bytearray, at: int, on_frame: OnFrame, take_plain:
 
 
 def encode_target(name: str, worker: str = "") -> bytes:
-    """What goes before the arguments: the command, and perhaps the worker. Raises: ValueError."""
+    """Encode what precedes the arguments: the command, and the worker if one is named. Raises: ValueError."""
     data = _encode_name(name)
     return data + _encode_name(worker) if worker else data
 
@@ -159,7 +159,7 @@ def _encode_name(name: str) -> bytes:
 
 
 def read_name(payload: bytes, at: int = 0) -> tuple[bytes, int]:
-    """A name, and where it ends. Raises: RemoteProtocolError."""
+    """Return a name and where it ends. Raises: RemoteProtocolError."""
     end = at + 1 + payload[at] if at < len(payload) else 0
     if not at + 1 < end <= len(payload):
         raise RemoteProtocolError("a call without the name of a command", ErrorCode.BAD_PAYLOAD)
@@ -171,7 +171,7 @@ def encode_time(at: Shared) -> bytes:
 
 
 def read_time(payload: bytes, at: int) -> tuple[Shared, int]:
-    """The shared time of a call, and where it ends. Raises: RemoteProtocolError."""
+    """Return the shared time of a call and where it ends. Raises: RemoteProtocolError."""
     end = at + _TIME.size
     time: Shared = _TIME.unpack_from(payload, at)[0] if end <= len(payload) else Shared(inf)
     if not isfinite(time):
@@ -193,25 +193,26 @@ _failures: Final = msgspec.msgpack.Decoder(CallFailure)
 
 
 def encode_announcement(slots: int, reserved: int, offers: Iterable[Offer], knows_time: bool = False) -> bytes:
-    """A peer that has not agreed to TIMED skips `knows_time`."""
+    """Encode an announcement. A peer that has not agreed to TIMED ignores `knows_time`."""
     return _encoder.encode(Announcement(slots, reserved, tuple(offers), knows_time))
 
 
 def decode_announcement(payload: bytes) -> Announcement:
     """Raises: RemoteProtocolError."""
     try:
-        said = _announcements.decode(payload)
+        found = _announcements.decode(payload)
     except BROKEN as error:
         raise RemoteProtocolError(f"an announcement: {describe(error)}", ErrorCode.BAD_PAYLOAD) from None
-    names = [len(offer.name.encode()) for offer in said.offers]
+    names = [len(offer.name.encode()) for offer in found.offers]
     are_short = max(names, default=0) <= MAX_COMMAND_NAME and sum(names) <= MAX_OFFER_BYTES
-    if said.reserved > said.slots or not are_short or not all(1 <= offer.slots <= said.slots for offer in said.offers):
+    can_run = all(offer.slots <= found.slots for offer in found.offers)
+    if found.reserved > found.slots or not are_short or not can_run:
         raise RemoteProtocolError("an announcement is not valid", ErrorCode.BAD_PAYLOAD)
-    return said
+    return found
 
 
 def encode_failure(failure: CallFailure) -> bytes:
-    """Messages of exceptions may be of any length, and contain file names that are not UTF-8."""
+    """Encode a failure. Its texts are cut and escaped: they may be of any length, and have names that are not UTF-8."""
     kind, message = (_make_text(text)[:MAX_TEXT] for text in (failure.kind, failure.message))
     trace = _make_text(failure.trace)[-MAX_TRACE:]  # it ends with what went wrong
     return _encoder.encode(CallFailure(kind, message, trace, failure.pickled))
@@ -222,7 +223,7 @@ def _make_text(text: str) -> str:
 
 
 def decode_failure(payload: bytes) -> CallFailure:
-    """Also of bytes that are none: then it says so."""
+    """Decode a failure. For bytes that are not one, return a failure that says so."""
     try:
         return _failures.decode(payload)
     except BROKEN:

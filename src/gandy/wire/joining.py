@@ -1,6 +1,6 @@
-"""How a machine joins a crew: the token that its owner hands over, and one question and one answer inside TLS.
+"""How a machine joins a crew: the token that the foreman's owner hands out, and one request and one answer inside TLS.
 
-Both are msgpack behind their length, in four bytes. The ALPN name of the link says that this is spoken, and not v2.
+Request and answer are msgpack after a length of four bytes. The ALPN name selects this protocol instead of v2.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -20,14 +20,14 @@ ALPN_NATIVE: Final = "gandy"
 PREFIX: Final = "gandy1-"
 _LENGTH: Final = 4
 
-# A proof, a secret or a fingerprint: each is made by a hash, or as long as one.
+# A proof, a secret or a fingerprint: each is a hash, or as long as one.
 Hash = Annotated[bytes, Meta(max_length=64)]
 
 T = TypeVar("T")
 
 
 class Token(Struct, frozen=True, array_like=True):
-    """Where the foreman is, how to know it, and what opens its door once."""
+    """Where the foreman is, how to recognise it, and the secret of an invitation."""
 
     invitation: OptionalName
     secret: Hash
@@ -36,11 +36,11 @@ class Token(Struct, frozen=True, array_like=True):
     role: OptionalName
 
     def __repr__(self) -> str:
-        return f"Token({self.invitation})"  # a secret must not get into a log
+        return f"Token({self.invitation})"  # the secret must not get into a log
 
 
 class Join(Struct, frozen=True):
-    """The question. The proof is about the foreman's fingerprint and our public key: see `bind`."""
+    """The request to join. The proof covers the foreman's fingerprint and our public key: see `bind`."""
 
     invitation: OptionalName
     proof: Hash
@@ -49,20 +49,20 @@ class Join(Struct, frozen=True):
 
 
 class Joined(Struct, frozen=True, tag=True, omit_defaults=True):
-    """Come in."""
+    """The machine has joined."""
 
     certificate: KeyData  # DER
     name: OptionalName
     role: OptionalName
-    ensemble: OptionalName = ""  # that the foreman is in, and the key to it
+    ensemble: OptionalName = ""  # that the foreman is in, with its key below
     ensemble_key: Hash = b""
 
 
 class JoinRefused(Struct, frozen=True, tag=True, omit_defaults=True):
-    """Stay out, and why."""
+    """The machine may not join, for this reason."""
 
     reason: Text
-    is_name_taken: bool = False  # with another name it may be let in
+    is_name_taken: bool = False  # with another name it may join
 
 
 JoinAnswer = Joined | JoinRefused
@@ -79,7 +79,7 @@ def format_token(token: Token) -> str:
 
 
 def parse_token(text: str) -> Token:
-    """Raises: ConfigError. What it says never repeats the token."""
+    """Raises: ConfigError, whose text never contains the token."""
     text = text.strip()
     if not text.startswith(PREFIX) or len(text) > MAX_TOKEN:
         raise ConfigError(f"this is not a token: a token begins with {PREFIX} and comes from 'gandy invite'")
@@ -93,7 +93,7 @@ def parse_token(text: str) -> Token:
 
 
 def bind(fingerprint: bytes, public_key: bytes) -> bytes:
-    """What a proof is about. The fingerprint has always the same length, so nothing can be shifted."""
+    """Return what a proof covers. The fingerprint has a fixed length, so the result is unambiguous."""
     return fingerprint + public_key
 
 
@@ -103,13 +103,13 @@ def encode_join(message: Join | JoinAnswer) -> bytes:
 
 
 class JoinReader:
-    """Takes bytes until one question or one answer is there."""
+    """Collects bytes until a request or an answer is complete."""
 
     def __init__(self) -> None:
         self._data = bytearray()
 
     def receive(self, data: bytes) -> bytes | None:
-        """The message, when it is complete. Raises: RemoteProtocolError."""
+        """Return the message once it is complete. Raises: RemoteProtocolError."""
         self._data += data
         if len(self._data) < _LENGTH:
             return None

@@ -41,7 +41,7 @@ from gandy.limits import LAST_INTEGER, MAX_AHEAD, MAX_FORMER, MAX_SLOTS
 STOP_ALL: Final = 0
 STOP_IMMEDIATELY: Final = 0xFFFF_FFFF
 
-# In CANCEL it may be negative, and an original numbers tasks as it likes.
+# In CANCEL it may be negative, and an original foreman may number tasks in any way.
 WireTask = Annotated[TaskNumber, Meta(ge=-LAST_INTEGER - 1, le=LAST_INTEGER)]
 
 
@@ -66,7 +66,7 @@ class Extension(IntFlag):
     CALLS = 16
     OUTPUT = 32
     TIMED = 64  # calls and tasks that begin at a shared time
-    BEGUN = 128  # a worker says which tasks it runs
+    BEGUN = 128  # a worker reports which tasks have begun
 
 
 class TaskPair(Struct, frozen=True, gc=False, rename="pascal"):
@@ -89,7 +89,7 @@ class JobDescription(Struct, frozen=True, gc=False, rename="pascal"):
 
 
 class PythonOrders(Struct, frozen=True, gc=False, omit_defaults=True):
-    """A function task, pickled. `shared` is sent once for each job on a link, and then left out."""
+    """A function task, pickled. `shared` is sent once per job over each link, and then left out."""
 
     input: Pickled
     shared: Shared | None = None
@@ -97,7 +97,7 @@ class PythonOrders(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Orders(Struct, frozen=True, gc=False, omit_defaults=True):
-    """What a gandy worker learns about a task beyond what the original knows. Times are in seconds."""
+    """What a gandy worker gets about a task beyond the fields of the original. Times are in seconds."""
 
     attempt: AttemptNumber
     command: WireText | WireWords = ""
@@ -107,12 +107,12 @@ class Orders(Struct, frozen=True, gc=False, omit_defaults=True):
     slots: Annotated[int, Meta(ge=1, le=MAX_SLOTS)] = 1
     memory: Positive | None = None
     python: PythonOrders | None = None
-    at: SharedMoment | None = None  # the shared time at which it begins; only for a worker that says that it knows it
-    identity: Count = 0  # of the job, whose number may be given again
+    at: SharedMoment | None = None  # the shared time at which it begins; only for a worker that knows the shared time
+    identity: Count = 0  # of the job, whose number may be reused
 
 
 class Task(Struct, frozen=True, gc=False, rename={"number": "Task", "job": "JobDescription", "orders": "Gandy"}):
-    """One task to run: its number, and the job it belongs to. A plain peer never sees orders."""
+    """One task to run: its number, and the job it belongs to. A plain peer never gets orders."""
 
     number: WireTask
     job: JobDescription
@@ -124,13 +124,13 @@ class Task(Struct, frozen=True, gc=False, rename={"number": "Task", "job": "JobD
 
 
 class NewJob(Struct, frozen=True, gc=False, rename="pascal"):
-    """A request for more work inside an UPDATE. Only the original's HTTP transport ever used it."""
+    """A request for more work inside an UPDATE. Only the original's HTTP transport used it."""
 
     num_proc: Integer
 
 
 class Report(Struct, frozen=True, gc=False, omit_defaults=True):
-    """What a gandy worker reports about a result beyond what the original knows."""
+    """What a gandy worker reports about a result beyond the fields of the original."""
 
     attempt: AttemptNumber
     cause: Count
@@ -145,7 +145,7 @@ class Report(Struct, frozen=True, gc=False, omit_defaults=True):
     result_bytes: Count = 0
     out_bytes: OutputBytes = 0
     err_bytes: OutputBytes = 0
-    identity: Count = 0  # of the job: where a backup is restored, another job may have its number. 0: not known
+    identity: Count = 0  # of the job: after a backup is restored, another job may have its number. 0: not known
 
 
 class TaskResult(
@@ -161,7 +161,7 @@ class TaskResult(
         "report": "Gandy",
     },
 ):
-    """How a task ended. A plain peer never sees a report."""
+    """How a task ended. A plain peer never gets a report."""
 
     job_id: JobNumber
     task: WireTask
@@ -176,21 +176,21 @@ class TaskResult(
 
 
 class About(Struct, frozen=True, gc=False, omit_defaults=True):
-    """What a gandy worker says about itself in HELLO."""
+    """A gandy worker's description of itself in HELLO."""
 
     id: Name
     name: Name
     slots: Slots
     tags: Tags = ()
     version: OptionalName = ""
-    ahead: Annotated[int, Meta(ge=0, le=MAX_AHEAD)] = 0  # tasks that it takes beyond its slots, so as never to be idle
-    # Ids that workers had which ran in the same folder before and died: it reports what they left there.
+    ahead: Annotated[int, Meta(ge=0, le=MAX_AHEAD)] = 0  # tasks that it takes beyond its slots, so that none is idle
+    # Ids of former workers, which ran in the same folder and died: this one reports what they left there.
     former: Annotated[tuple[Name, ...], Meta(max_length=MAX_FORMER)] = ()
     folder: Path = ""  # where it keeps results until they are acknowledged, for a foreman on the same machine
 
 
 class Ok(Struct, frozen=True, gc=False):
-    """Yes. The two numbers are free processors and running tasks, unless the request gives them another sense."""
+    """Success. The numbers are free processors and running tasks, unless the request gives them another meaning."""
 
     nproc: int
     nrun: int = 0
@@ -202,7 +202,7 @@ GREETING: Final = Ok(0, 0)
 
 
 class Hello(Struct, frozen=True, gc=False):
-    """The worker's state: processors that are free now, and the tasks that hold the others."""
+    """The worker's state: processors that are free now, and the tasks that use the others."""
 
     nproc: int
     running: tuple[Task, ...] = ()
@@ -211,14 +211,14 @@ class Hello(Struct, frozen=True, gc=False):
 
 
 class Job(Struct, frozen=True, gc=False):
-    """Tasks to start. `packed`: as they go into the payload, where that is made already."""
+    """Tasks to start. `packed`: the same tasks encoded for the payload, if that has been done already."""
 
     tasks: tuple[Task, ...]
     packed: tuple[bytes, ...] = ()
 
 
 class Update(Struct, frozen=True, gc=False):
-    """A task ended. Empty (`None`) is what the original sends where it means LIST, which it never finished."""
+    """A task ended. The original sends an empty one (`None`) in place of LIST, which it never implemented."""
 
     result: TaskResult | None
 
@@ -240,7 +240,7 @@ class Stop(Struct, frozen=True, gc=False):
 
 
 class Error(Struct, frozen=True, gc=False):
-    """No. `detail` depends on the code; for no_procs it is packed like the two numbers of OK."""
+    """Failure. `detail` depends on the code; for no_procs it is packed like the two numbers of OK."""
 
     code: int
     detail: int = 0
@@ -253,7 +253,7 @@ class Reset(Struct, frozen=True, gc=False):
 
 
 class Extended(Struct, frozen=True, gc=False):
-    """A message of an extension, not opened here."""
+    """A message of an extension, with its payload as bytes."""
 
     type: int
     payload: bytes
@@ -265,10 +265,10 @@ Message = Request | Answer | Extended
 
 
 def pack_pair(nproc: int, nrun: int) -> int:
-    """The two halves of OK's argument: processors high, tasks low."""
+    """Pack the argument of OK: processors in the high half, tasks in the low half."""
     return nproc << 16 | nrun
 
 
 def unpack_pair(arg0: int) -> tuple[int, int]:
-    """Reverse of `pack_pair`."""
+    """Reverse `pack_pair`."""
     return arg0 >> 16, arg0 & 0xFFFF

@@ -1,7 +1,7 @@
 """The msgpack inside HELLO, JOB, UPDATE and CANCEL.
 
-Sends a task's job description nested, as the original does, and accepts it flat too, as a rebuild of the original
-against a newer msgpack library sends it. Whatever is wrong with a payload comes out as one of `bounds.BROKEN`.
+Encodes a task's job description nested, as the original does. Also decodes it flat, as a build of the original with a
+newer msgpack library sends it. An invalid payload raises one of `bounds.BROKEN`.
 """
 
 import struct
@@ -25,7 +25,7 @@ _HELLO_NAMES: Final = {"num_procs": "NumProcs", "running": "Running", "about": "
 
 
 class HelloData(Struct, frozen=True, gc=False, rename=_HELLO_NAMES):
-    """The payload of HELLO. An absent list is what an idle Go program sends."""
+    """The payload of HELLO. An idle original, written in Go, sends nil in place of the list."""
 
     num_procs: Processors
     running: Tasks | None
@@ -33,7 +33,7 @@ class HelloData(Struct, frozen=True, gc=False, rename=_HELLO_NAMES):
 
 
 class _FlatTask(Struct, frozen=True, gc=False, rename="pascal"):
-    """A task as a rebuild of the original sends it: with the fields of its job beside its number."""
+    """A task as a newer build of the original sends it: with the fields of its job beside its number."""
 
     task: WireTask
     job_id: JobNumber
@@ -58,7 +58,7 @@ class _FlatHello(Struct, frozen=True, gc=False, rename="pascal"):
 
 
 encode: Final = msgspec.msgpack.Encoder().encode
-_LIST: Final = struct.Struct(">BH")  # what a list of 16 and more begins with, and how many they are
+_LIST: Final = struct.Struct(">BH")  # the head of a list of 16 items or more: a type and the length
 LIST_BYTES: Final = _LIST.size
 
 decode_result: Final[Callable[[Payload], TaskResult]] = msgspec.msgpack.Decoder(TaskResult).decode
@@ -77,7 +77,7 @@ _decode_flat_task: Final = msgspec.msgpack.Decoder(_FlatTask).decode
 
 
 def join(parts: Sequence[bytes]) -> bytes:
-    """A list of what is encoded already."""
+    """Make a list of items that are already encoded."""
     head = bytes((0x90 | len(parts),)) if len(parts) < 16 else _LIST.pack(0xDC, len(parts))
     return b"".join((head, *parts))
 
@@ -111,5 +111,5 @@ def decode_task(payload: Payload) -> Task:
 
 
 def _may_be_flat(error: msgspec.ValidationError) -> bool:
-    """A task without a nested description either has its fields beside it, or is wrong."""
+    """True if a task lacks the nested description: it is flat, or invalid."""
     return "missing required field `JobDescription`" in str(error)

@@ -1,4 +1,4 @@
-"""A byte stream cut into frames, whatever pieces it arrives in. What a frame means is its generation's business."""
+"""Splits a byte stream into frames, whatever pieces it arrives in. Each generation decodes its own frames."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Set
@@ -10,10 +10,10 @@ from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.limits import MAX_PAYLOAD_BYTES
 from gandy.wire.payloads import Payload
 
-# Both generations begin a frame with it: 47 c0 on the wire.
+# The beginning of every frame in both generations: 47 c0 on the wire.
 MAGIC: Final = 0xC047
 
-# Bytes of a frame that is not complete and that are copied when more of it comes. A large one grows where it is.
+# Bytes of an incomplete frame up to which it is copied when more of it arrives. A larger one grows in place.
 SMALL_REST: Final = 4096
 
 # The payload of a type that has none.
@@ -23,7 +23,7 @@ M = TypeVar("M")
 
 
 class Format(NamedTuple):
-    """What a generation's frames look like."""
+    """The layout of a generation's frames."""
 
     header_size: int
     # magic, type, subtype, seq, padding, arg0; v1 has no subtype and no seq, so they are 0 there
@@ -34,7 +34,7 @@ class Format(NamedTuple):
 
 
 class Decoder(Generic[M]):
-    """Bytes in with `receive_data`, messages out with `next_message`. An error is final, and is given again."""
+    """Bytes in with `receive_data`, messages out with `next_message`. After an error, every call raises it again."""
 
     def __init__(self, frames: Format, payload_limit: int = MAX_PAYLOAD_BYTES) -> None:
         self._header_size, self._unpack, self._types, self._plain, self._sized = frames
@@ -51,7 +51,7 @@ class Decoder(Generic[M]):
 
     @property
     def unread(self) -> int:
-        """Bytes received and not yet part of a frame given out."""
+        """Bytes that were received and are not yet part of a returned message."""
         return len(self._buffer) - self._position
 
     def receive_data(self, data: bytes) -> None:
@@ -60,7 +60,7 @@ class Decoder(Generic[M]):
             self._buffer, self._position = data, 0
             return
         rest = len(self._buffer) - self._position
-        if rest < SMALL_REST:  # the beginning of a frame: cheaper than to move everything
+        if rest < SMALL_REST:  # the beginning of a frame: copying it is cheaper than growing a bytearray
             self._forgotten += self._position
             self._buffer, self._position = bytes(self._buffer[self._position :]) + data, 0
             return
@@ -71,8 +71,8 @@ class Decoder(Generic[M]):
         self._position = 0
         self._buffer += data
 
-    def pass_by(self, data: bytes, take: Callable[[bytes, int], int]) -> int:
-        """Let `take` read data before it is received, if nothing is left of what was. Returns where it stopped."""
+    def bypass(self, data: bytes, take: Callable[[bytes, int], int]) -> int:
+        """Let `take` read data without buffering it, if the buffer is empty. Returns where it stopped."""
         if self._position != len(self._buffer):
             return 0
         at = take(data, 0)
@@ -80,7 +80,7 @@ class Decoder(Generic[M]):
         return at
 
     def take_with(self, take: Callable[[Payload, int], int]) -> bool:
-        """Let `take` read from the buffer: it gets where to begin, and returns where it stopped, between two frames.
+        """Let `take` read whole frames from the buffer: it gets an offset, and returns where it stopped.
 
         True if nothing is left.
         """
@@ -88,10 +88,10 @@ class Decoder(Generic[M]):
         return self._position == len(self._buffer)
 
     def next_message(self) -> M | None:
-        """The next message, or None until more bytes come.
+        """Return the next message, or None until more bytes come.
 
-        Raises: RemoteProtocolError, when the stream makes no sense; all messages before that were given out. A wrong
-        header is enough: a claimed length costs no memory.
+        Raises: RemoteProtocolError, if the stream is invalid, after all messages before that. An invalid header is
+        enough, so a claimed length takes no memory.
         """
         if self._error is not None:
             raise self._error
@@ -122,7 +122,7 @@ class Decoder(Generic[M]):
 
     @abstractmethod
     def open_frame(self, kind: int, subtype: int, seq: int, padding: int, arg0: int, payload: Payload) -> M:
-        """The message in a frame.
+        """Decode the message in a frame.
 
         Raises: one of `bounds.BROKEN`.
         """

@@ -1,7 +1,7 @@
 """The second generation, and gandy's native wire: a 16-byte header with a sequence number.
 
-docs/protocol/v2.md to the byte for its own types. Extensions use types from 0x20 up, which a decoder takes only after
-both sides announced them: the offer is in the padding of HELLO, the agreement in the padding of its OK.
+Its own types follow docs/protocol/v2.md to the byte. Extensions use types from 0x20 up, which a decoder accepts only
+after both sides agreed: the offer is in the padding of HELLO, the agreement in the padding of its OK.
 """
 
 import struct
@@ -35,7 +35,7 @@ HEADER: Final = struct.Struct("<HBBIII")
 
 
 class Type(IntEnum):
-    """Numbers of the original's last version. Its 6 (LIST) is a number without a message: never sent, not accepted."""
+    """Numbers of the original's last version. It reserves 6 (LIST), but never sends it and does not accept it."""
 
     OK = 1
     HELLO = 2
@@ -65,18 +65,18 @@ EXTENSION_TYPES: Final[Mapping[Extension, range]] = {
 
 
 def list_types(extensions: Extension) -> frozenset[int]:
-    """Types of messages that these extensions have."""
+    """List the types of these extensions' messages."""
     return frozenset().union(*(types for owner, types in EXTENSION_TYPES.items() if owner in extensions))
 
 
-# UPDATES: many results at once, answered by their batch's number when all of them are safe; and the foreman's wish to
-# have tasks back that a worker has not begun.
+# UPDATES: a batch of results, acknowledged by its number when all of them are recorded; and the foreman's request to
+# give back tasks that have not begun.
 RESULTS: Final = 0x28
 RECORDED: Final = 0x29
 RECALL: Final = 0x2A
 
-# The high half of a padding that means extensions: "G?" asks and "G!" agrees. Other paddings are noise, as v2.md
-# leaves them unused, and a peer that only echoes our own padding has not agreed to anything.
+# The high half of a padding that names extensions: "G?" offers and "G!" agrees. Any other padding is ignored: v2.md
+# leaves it unused, and a peer that only echoes our own padding has not agreed to anything.
 OFFER: Final = 0x3F47
 AGREEMENT: Final = 0x2147
 KNOWN_EXTENSIONS: Final = ~Extension.NONE
@@ -87,16 +87,16 @@ class V2Decoder(Decoder[tuple[int, Message]]):
 
     def __init__(self, payload_limit: int = MAX_PAYLOAD_BYTES) -> None:
         super().__init__(FORMAT, payload_limit)
-        self.offered = Extension.NONE  # in the last HELLO, also where its payload makes no sense
+        self.offered = Extension.NONE  # in the last HELLO, even if its payload was invalid
 
     def allow(self, extensions: Extension) -> None:
-        """From the next frame on, take the types of these extensions and of no others."""
+        """From the next frame on, accept the types of these extensions and of no others."""
         self._sized = SIZED | list_types(extensions)
 
     def open_frame(
         self, kind: int, subtype: int, seq: int, padding: int, arg0: int, payload: Payload
     ) -> tuple[int, Message]:
-        # The four that make up the traffic of jobs come first.
+        # The four kinds that make up most of the traffic of jobs come first.
         if kind >= FIRST_EXTENDED:
             return seq, Extended(kind, bytes(payload))
         if kind == _OK and not padding:
@@ -138,9 +138,9 @@ def _open_hello(padding: int, payload: Payload) -> Hello:
 
 
 def encode(seq: int, message: Message) -> bytes:
-    """The frame of a message.
+    """Encode a message as a frame.
 
-    Raises: LocalProtocolError, where a number does not fit its place.
+    Raises: LocalProtocolError, if a number or text does not fit its field.
     """
     try:
         match message:

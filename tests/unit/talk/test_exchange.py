@@ -386,13 +386,13 @@ def test_a_result_may_come_before_hello() -> None:
 
 
 def test_anything_else_before_hello_is_an_error() -> None:
-    with pytest.raises(RemoteProtocolError, match="cannot say RESET in state greeting") as caught:
+    with pytest.raises(RemoteProtocolError, match="cannot send RESET in state greeting") as caught:
         Side(Role.FOREMAN).hear((0, Reset()))
     assert caught.value.code == ErrorCode.BAD_STATE
 
 
 def test_a_message_of_the_other_side_is_an_error() -> None:
-    with pytest.raises(RemoteProtocolError, match="a worker cannot say CANCEL"):
+    with pytest.raises(RemoteProtocolError, match="a worker cannot send CANCEL"):
         an_open_foreman().hear((2, Cancel(())))
 
 
@@ -416,7 +416,7 @@ def test_answers_that_the_law_does_not_know_are_our_own_mistake() -> None:
     worker = an_open_worker()
     (event,) = worker.hear((3, JOB))
     assert isinstance(event, Requested)
-    with pytest.raises(LocalProtocolError, match="cannot say RESET to JOB"):
+    with pytest.raises(LocalProtocolError, match="cannot send RESET to JOB"):
         worker.exchange.answer(event, Reset())
 
 

@@ -272,7 +272,7 @@ def test_a_worker_cannot_stop_a_foreman_that_resets() -> None:
     foreman = a_foreman()
     foreman.requests.append(Reset())
     said(foreman)
-    with pytest.raises(RemoteProtocolError, match="a worker cannot say STOP"):
+    with pytest.raises(RemoteProtocolError, match="a worker cannot send STOP"):
         hear(foreman, (4, Stop(STOP_IMMEDIATELY)))
 
 

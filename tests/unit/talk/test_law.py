@@ -1,10 +1,12 @@
 """The tables, read as what they promise."""
 
+from typing import get_args
+
 import pytest
 
 from gandy.doors.v1.law import V1_LAW, V1State
-from gandy.talk.law import ANSWERS, LAW, REQUESTS, Role, State, Step
-from gandy.wire.messages import Cancel, Error, Hello, Job, Ok, Reset, Stop, Update
+from gandy.talk.law import LAW, Role, State, Step
+from gandy.wire.messages import Answer, Cancel, Error, Hello, Job, Ok, Request, Reset, Stop, Update
 
 BY_WORKER = {Hello, Update, Reset}
 BY_FOREMAN = {Job, Cancel, Stop, Reset}
@@ -31,7 +33,7 @@ def test_each_side_answers_only_what_the_other_asks() -> None:
     for _, sender, step in LAW:
         if step.answers is not None:
             assert step.answers in (BY_FOREMAN if sender is Role.WORKER else BY_WORKER)
-            assert step.message in ANSWERS
+            assert step.message in get_args(Answer)
 
 
 def test_reset_and_nothing_else_answers_reset() -> None:
@@ -69,7 +71,7 @@ def test_v1_has_no_other_messages() -> None:
 
 
 def test_requests_are_all_that_is_asked() -> None:
-    assert {step.message for _, _, step in LAW if step.answers is None} == REQUESTS
+    assert {step.message for _, _, step in LAW if step.answers is None} == set(get_args(Request))
 
 
 # Written out once more, by hand: what may cross a HELLO or a RESET, because it was said before that was heard.

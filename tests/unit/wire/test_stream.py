@@ -87,10 +87,10 @@ def test_another_reader_may_read_from_the_buffer_between_two_frames() -> None:
 
 def test_another_reader_may_read_what_is_not_received_yet_unless_a_part_of_a_frame_waits() -> None:
     decoder = v2.V2Decoder()
-    assert decoder.pass_by(b"foreign" + V2_STREAM, lambda data, at: data.index(b"\x47\xc0", at)) == 7
+    assert decoder.bypass(b"foreign" + V2_STREAM, lambda data, at: data.index(b"\x47\xc0", at)) == 7
     decoder.receive_data(V2_STREAM[:20])
     assert drain(decoder) == V2_FRAMES[:1]
-    assert decoder.pass_by(V2_STREAM[20:], lambda data, _at: len(data)) == 0
+    assert decoder.bypass(V2_STREAM[20:], lambda data, _at: len(data)) == 0
     decoder.receive_data(V2_STREAM[20:])
     assert drain(decoder) == V2_FRAMES[1:]
     assert (decoder.offset, decoder.unread) == (7 + len(V2_STREAM), 0)

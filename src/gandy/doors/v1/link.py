@@ -57,7 +57,7 @@ class V1Link:
         try:
             self.state = V1_LAW[self.state, sender, step]
         except KeyError:
-            text = f"a {sender.value} cannot say {step} in state {self.state.value}"
+            text = f"a {sender.value} cannot send {step} in state {self.state.value}"
             if sender is self.role:
                 raise LocalProtocolError(text) from None
             raise RemoteProtocolError(text, ErrorCode.BAD_STATE) from None

@@ -102,7 +102,7 @@ def test_nothing_is_acknowledged_on_a_lost_link() -> None:
 
 
 def test_what_we_may_not_say_is_our_own_mistake() -> None:
-    with pytest.raises(LocalProtocolError, match="a foreman cannot say STOP in state offer"):
+    with pytest.raises(LocalProtocolError, match="a foreman cannot send STOP in state offer"):
         V1ForemanSide().stop(1)
 
 

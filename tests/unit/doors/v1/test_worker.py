@@ -126,7 +126,7 @@ def test_after_a_cut_an_unanswered_result_is_sent_again() -> None:
 
 
 def test_what_a_foreman_cannot_say_is_an_error() -> None:
-    with pytest.raises(RemoteProtocolError, match="a foreman cannot say UPDATE in state open") as caught:
+    with pytest.raises(RemoteProtocolError, match="a foreman cannot send UPDATE in state open") as caught:
         worker_hears(a_worker(), Update(a_result(1)))
     assert caught.value.code == ErrorCode.BAD_STATE
 
