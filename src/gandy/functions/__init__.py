@@ -1,6 +1,6 @@
-"""Python functions, their arguments and values as bytes, for clients and slot processes. No sockets, processes, clock.
+"""Packs Python functions, their arguments and values into bytes, and opens them. No sockets, processes or clocks.
 
-Opening such bytes runs code that is in them: only clients and slot processes do it, never the foreman or the worker.
+Opening such bytes runs code that they contain: only clients and slot processes do that, never the foreman or worker.
 """
 
 from gandy.functions.errors import NotPicklable, RemoteError, RemoteTraceback, WrongPython
@@ -15,7 +15,6 @@ from gandy.functions.tasks import (
     pack_items,
     pack_task,
     pack_value,
-    run_task,
 )
 
 __all__ = [
@@ -36,5 +35,4 @@ __all__ = [
     "pack_items",
     "pack_task",
     "pack_value",
-    "run_task",
 ]

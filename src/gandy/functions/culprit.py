@@ -1,4 +1,4 @@
-"""Finds out which part of a value cannot be pickled. Slow, and used only after pickling failed."""
+"""Finds the part of a value that cannot be pickled. Slow, and used only after pickling has failed."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FunctionType
@@ -10,7 +10,7 @@ from gandy.limits import MAX_CULPRIT_DEPTH
 
 
 def blame(parts: Sequence[tuple[str, Any]], error: Exception) -> NotPicklable:
-    """Make an error that names the first part that cannot be pickled, and what in it cannot."""
+    """Make an error that names the first part that cannot be pickled, and the value inside it that is the cause."""
     where, value = next(((where, value) for where, value in parts if not can_be_pickled(value)), parts[-1])
     path: list[str] = []
     while len(path) < MAX_CULPRIT_DEPTH and (step := find_step(value)) is not None:
@@ -29,7 +29,7 @@ def can_be_pickled(value: Any) -> bool:
 
 
 def find_step(value: Any) -> tuple[str, Any] | None:
-    """One step into the value towards what cannot be pickled; None where that is the value itself."""
+    """Take one step into the value, towards what cannot be pickled; None if that is the value itself."""
     if isinstance(value, dict):
         step = _first_bad([(f"a key of {_name_kind(value)}", key) for key in value])
         return step or _first_bad([(f"{type(value).__name__} key {key!r:.60}", item) for key, item in value.items()])
@@ -53,7 +53,7 @@ def _look_into(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _list_variables(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """What is pickled with a function that is sent as code."""
+    """List what is pickled along with a function that is sent as code."""
     code = function.__code__
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         try:

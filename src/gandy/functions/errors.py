@@ -1,4 +1,4 @@
-"""What can go wrong with functions and their data. Part of the tree in `gandy.errors`.
+"""Errors about functions and their data. Part of the tree in `gandy.errors`.
 
 GandyError
 ├── NotPicklable     something cannot be pickled; the text names it. Also a TypeError
@@ -10,11 +10,11 @@ from gandy.errors import GandyError
 
 
 class NotPicklable(GandyError, TypeError):
-    """Something in the arguments or in a result cannot be pickled; the text says what and where."""
+    """Part of the arguments or of a result cannot be pickled; the text names it."""
 
 
 class WrongPython(GandyError):
-    """Code of one version of Python reached another one, where running it could do anything."""
+    """Code from one version of Python reached another one, where running it could do anything."""
 
 
 class RemoteError(GandyError):

@@ -1,4 +1,4 @@
-"""Exceptions as bytes and back: as themselves where they can be pickled, and always with their traceback as text."""
+"""Packs exceptions into bytes and opens them: pickled if possible, and always with their traceback as text."""
 
 import pickle
 from typing import Final, NamedTuple
@@ -11,7 +11,7 @@ OURS: Final = __file__.removesuffix("functions/failures.py")  # files of gandy i
 
 
 class PackedException(NamedTuple):
-    """One exception: its text, and the exception itself where it could be pickled."""
+    """One exception: its text, and the exception itself if it could be pickled."""
 
     class_name: str
     text: str
@@ -20,7 +20,7 @@ class PackedException(NamedTuple):
 
 
 def pack_error(error: BaseException, trace: str | None = None) -> bytes:
-    """Never fails. `trace`: what `format_error` returned, if the caller has it already."""
+    """Pack an exception. Never raises. `trace`: what `format_error` returned, if the caller has it already."""
     causes: list[PackedException] = []
     link: BaseException | None = error
     while link is not None and len(causes) < MAX_CAUSES:
@@ -31,7 +31,10 @@ def pack_error(error: BaseException, trace: str | None = None) -> bytes:
 
 
 def open_error(packed: bytes) -> BaseException:
-    """The exception, its causes, and under the last of them the remote traceback. Never fails on what was packed."""
+    """Open an exception with its causes; the cause of the last one is the remote traceback.
+
+    Never raises for what `pack_error` packed.
+    """
     trace, exceptions = pickle.loads(packed)  # noqa: S301 - see the package
     chain = [_rebuild(PackedException(*fields), trace) for fields in exceptions]
     for error, cause in zip(chain, [*chain[1:], RemoteTraceback(trace)], strict=True):
@@ -40,7 +43,7 @@ def open_error(packed: bytes) -> BaseException:
 
 
 def describe_error(error: BaseException) -> str:
-    """On one line: "ValueError: bad"."""
+    """Describe an exception on one line, such as "ValueError: bad"."""
     text = " ".join(_read_text(error).split())
     name = type(error).__qualname__
     line = f"{name}: {text}" if text else name
@@ -48,7 +51,7 @@ def describe_error(error: BaseException) -> str:
 
 
 def format_error(error: BaseException) -> str:
-    """What Python prints for it, without the frames of gandy itself."""
+    """Format an exception as Python prints it, without gandy's own frames."""
     # Imported late: most processes never need it.
     import traceback
 
@@ -84,7 +87,7 @@ def _rebuild(exception: PackedException, trace: str) -> BaseException:
 def _maybe_open(packed: bytes) -> BaseException | None:
     try:
         opened = unpack(packed) if packed else None
-    except Exception:  # noqa: BLE001 - its class may be missing here, or need other arguments than it stores
+    except Exception:  # noqa: BLE001 - its class may be missing here, or need arguments that it does not store
         return None
     return opened if isinstance(opened, BaseException) else None
 

@@ -1,4 +1,4 @@
-"""What a slot process runs for an isolated command: bytes in, bytes out, so that the worker unpickles no value."""
+"""The function that a slot process runs for an isolated command: bytes in, bytes out; the worker unpickles nothing."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""A function that is known by its name only: the process that runs it imports it, and the client need not have it."""
+"""A function that the client knows by name only: the process that runs it imports it."""
 
 from importlib import import_module
 from typing import Any

@@ -1,7 +1,7 @@
-"""Any Python value as bytes and back. Raises what pickle raises; `culprit` finds out which part failed.
+"""Packs any Python value into bytes, and unpacks it. Raises what pickle raises; `culprit` finds the part that failed.
 
-Bytes that begin with 0x80 are a plain pickle. Others begin with an envelope: what pickle keeps out of band (the memory
-of arrays) follows the pickle in sections, so that it is copied once into the bytes, and not at all out of a bytearray.
+Bytes that begin with 0x80 are a plain pickle. Others begin with an envelope: pickle's out-of-band buffers (memory of
+arrays) follow the pickle in sections. Packing copies them once; unpacking from a bytearray does not copy them.
 """
 
 import pickle
@@ -22,15 +22,15 @@ BY_VALUE: Final = 1  # the pickle contains code, which belongs to one version of
 ENVELOPE: Final = struct.Struct(
     "<BBBBI"
 )  # magic, flags, two numbers of the version of Python, sections after the first
-ALIGNMENT: Final = 16  # bytes, as malloc aligns memory: arrays are used where they lie
+ALIGNMENT: Final = 16  # bytes, as malloc aligns memory, since arrays are used in place
 
-# How pickle writes the name of the module __main__, at least the first time. It would pickle what is defined there by
-# name, and in another process __main__ is another program. A string in the data that looks the same only costs time.
+# How pickle writes the name of the module __main__ the first time. It pickles what is defined there by name, but in
+# another process __main__ is another program. A string in the data that looks the same only costs time.
 MAIN: Final = b"\x8c\x08__main__"
 
 
 def pack(value: Any) -> bytes:
-    """Pickle by name what can be imported, and all else by value. Raises: whatever the value makes pickle raise."""
+    """Pickle by name what can be imported, and everything else by value. Raises: whatever pickling the value raises."""
     buffers: list[pickle.PickleBuffer] = []
     if not _has_modules_by_value():
         try:
@@ -45,7 +45,7 @@ def pack(value: Any) -> bytes:
 
 
 def dump_by_value(value: Any, buffer_callback: Callable[[pickle.PickleBuffer], Any] | None = None) -> bytes:
-    # Imported late: it takes longer than all the rest, and importable functions do without.
+    # Imported late: that takes longer than everything else, and importable functions do not need it.
     import cloudpickle  # type: ignore[import-untyped]
 
     data: bytes = cloudpickle.dumps(value, PROTOCOL, buffer_callback)
@@ -53,7 +53,7 @@ def dump_by_value(value: Any, buffer_callback: Callable[[pickle.PickleBuffer], A
 
 
 def unpack(packed: Packed) -> Any:
-    """The value. Out of a bytearray, arrays stay where they are. Raises: whatever the value makes pickle raise."""
+    """Return the value. Arrays share the memory of a bytearray. Raises: whatever unpickling the value raises."""
     if packed[0] == PLAIN:
         return pickle.loads(packed)  # noqa: S301 - a client that may submit functions may run code, see the package
     view = memoryview(packed)
@@ -68,7 +68,7 @@ def unpack(packed: Packed) -> Any:
     lengths = struct.unpack_from(f"<{count + 1}Q", view, ENVELOPE.size)
     starts = _place(lengths)
     data, *buffers = (view[start : start + length] for start, length in zip(starts, lengths, strict=False))
-    # Arrays may be written to; bytes may not.
+    # Arrays must be writable, and bytes are not.
     return pickle.loads(data, buffers=map(bytearray, buffers) if view.readonly else buffers)  # noqa: S301
 
 
@@ -87,7 +87,7 @@ def _wrap(flags: int, data: bytes, buffers: list[pickle.PickleBuffer]) -> bytes:
 
 
 def _place(lengths: list[int] | tuple[int, ...]) -> list[int]:
-    """Compute where each section begins, and where one more would."""
+    """Compute the offset of each section, and of one more."""
     return list(
         accumulate(lengths, lambda at, length: _align(at + length), initial=_align(ENVELOPE.size + 8 * len(lengths)))
     )
@@ -98,6 +98,6 @@ def _align(offset: int) -> int:
 
 
 def _has_modules_by_value() -> bool:
-    """True if the program asked cloudpickle to send the code of some modules along."""
+    """True if the program asked cloudpickle to pickle some modules by value."""
     module = sys.modules.get("cloudpickle")
     return module is not None and bool(module.list_registry_pickle_by_value())

@@ -1,4 +1,4 @@
-"""The tag of workers with this version of Python: pickled code of one minor version runs in no other."""
+"""The tag of workers with this version of Python: pickled code runs only in the minor version that pickled it."""
 
 import sys
 from typing import Final

@@ -1,4 +1,4 @@
-"""Function tasks as bytes: a function with its arguments, or a chunk of a map, whose function is sent separately."""
+"""Packs function tasks: a function with its arguments, or a chunk of a map, whose function is packed separately."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
@@ -55,7 +55,7 @@ def pack_function(function: Function) -> bytes:
 
 
 def pack_items(items: Sequence[tuple[Any, ...]]) -> bytes:
-    """Pack one chunk of a map: the arguments for each time the function runs. Raises: NotPicklable."""
+    """Pack one chunk of a map: the arguments of each run of the function. Raises: NotPicklable."""
     items = list(items)
     try:
         return pack(items)
@@ -93,18 +93,13 @@ def open_task(packed: Packed, function: Function | None = None) -> FunctionTask:
     return FunctionTask(*opened)
 
 
-def run_task(packed: Packed, function: Function | None = None) -> Any:
-    """Open and run it. Returns the value; with the function of a map, the list of values."""
-    return open_task(packed, function).run()
-
-
 def open_result(packed: Packed) -> Any:
-    """Open what `pack_value` packed. Raises: whatever the value makes pickle raise."""
+    """Open what `pack_value` packed. Raises: whatever unpickling the value raises."""
     return unpack(packed)
 
 
 def name_function(function: Any) -> str:
-    """Its name for messages to users."""
+    """Return the name of a function, for messages to users."""
     while (inner := getattr(function, "func", None)) is not None:  # functools.partial
         function = inner
     return str(getattr(function, "__qualname__", None) or type(function).__qualname__)

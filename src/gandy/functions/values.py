@@ -1,4 +1,4 @@
-"""Arguments and values of commands as bytes: msgpack, or pickles where the caller asked for them."""
+"""Encodes arguments and values of commands: as msgpack, or as pickles if the caller asked for them."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -11,7 +11,7 @@ _decode_list: Final = msgspec.msgpack.Decoder(list[Any]).decode
 
 
 def encode_value(value: Any, is_pickled: bool = False) -> bytes:
-    """Raises: TypeError, where msgpack cannot encode it; NotPicklable."""
+    """Raises: TypeError, if msgpack cannot encode the value; NotPicklable."""
     if is_pickled:
         from gandy.functions.tasks import pack_value
 
@@ -23,7 +23,7 @@ def encode_value(value: Any, is_pickled: bool = False) -> bytes:
 
 
 def decode_value(data: bytes, is_pickled: bool = False) -> Any:
-    """Raises: ValueError, where the bytes are not an encoded value."""
+    """Raises: ValueError, if the bytes are not an encoded value; with pickles, anything."""
     if is_pickled:
         from gandy.functions.tasks import open_result
 
@@ -35,7 +35,7 @@ def decode_value(data: bytes, is_pickled: bool = False) -> Any:
 
 
 def decode_args(data: bytes, is_pickled: bool = False) -> Sequence[Any]:
-    """Raises: ValueError."""
+    """Raises: ValueError; with pickles, anything."""
     if is_pickled:
         from gandy.functions.tasks import open_result
 

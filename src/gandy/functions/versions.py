@@ -1,4 +1,4 @@
-"""Which package an error is about, and which version of it is installed here, for the text of the error."""
+"""Finds the package that an import error is about, and its installed version, for the text of the error."""
 
 import platform
 import sys
@@ -9,7 +9,7 @@ from types import ModuleType
 
 
 def format_versions(error: BaseException) -> str:
-    """The versions of Python and of the package whose module or name was missing, if that is known."""
+    """Format the versions of Python and of the package whose module or name was missing, if it is known."""
     package = find_package(error)
     here = f"Python {platform.python_version()}"
     return here if package is None else f"{here}, {_format_version(package)}"

@@ -13,9 +13,9 @@ from gandy.functions import (
     describe_error,
     format_error,
     open_error,
+    open_task,
     pack_error,
     pack_task,
-    run_task,
 )
 
 
@@ -152,7 +152,7 @@ def test_description_is_one_short_line(error: BaseException, line: str) -> None:
 
 def test_frames_of_gandy_are_not_shown_first() -> None:
     with pytest.raises(ZeroDivisionError) as caught:
-        run_task(pack_task(catch_nothing))
+        open_task(pack_task(catch_nothing)).run()
     error = caught.value
     assert error.__traceback__ is not None
     error.__traceback__ = error.__traceback__.tb_next  # the frame of this test, which a slot process has not

@@ -17,7 +17,6 @@ from gandy.functions import (
     pack_items,
     pack_task,
     pack_value,
-    run_task,
 )
 from gandy.functions.tasks import name_function
 
@@ -37,15 +36,15 @@ def take(*args: Any, **kwargs: Any) -> Any:
 
 
 def test_task_is_run() -> None:
-    assert run_task(pack_task(take, (1, 2), {"three": 3})) == ((1, 2), {"three": 3})
-    assert run_task(pack_task(take)) == ((), {})
-    assert run_task(bytearray(pack_task(lambda x: x + 1, (1,)))) == 2
+    assert open_task(pack_task(take, (1, 2), {"three": 3})).run() == ((1, 2), {"three": 3})
+    assert open_task(pack_task(take)).run() == ((), {})
+    assert open_task(bytearray(pack_task(lambda x: x + 1, (1,)))).run() == 2
 
 
 def test_chunk_is_run_with_the_shared_function() -> None:
     function = open_function(pack_function(math.pow))
-    assert run_task(pack_items([(2, 3), (3, 2)]), function) == [8, 9]
-    assert run_task(pack_items([]), function) == []
+    assert open_task(pack_items([(2, 3), (3, 2)]), function).run() == [8, 9]
+    assert open_task(pack_items([]), function).run() == []
     assert open_task(pack_items([(1, 1)]), function).function is math.pow
 
 
@@ -55,7 +54,7 @@ def test_value_comes_back() -> None:
 
 def test_missing_module_gives_advice() -> None:
     with pytest.raises(ModuleNotFoundError) as caught:
-        run_task(b"\x80\x05cno_such_module\nfunction\n.")
+        open_task(b"\x80\x05cno_such_module\nfunction\n.").run()
     assert "register_pickle_by_value" in caught.value.__notes__[0]
 
 
