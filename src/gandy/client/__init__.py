@@ -1,4 +1,4 @@
-"""How programs ask a foreman for work: `Client` blocks, `AsyncClient` awaits, and their verbs are the same."""
+"""Clients for programs: `Client` blocks, `AsyncClient` awaits, and both have the same methods."""
 
 from gandy.client.aio import AsyncClient
 from gandy.client.aio_job import AsyncJob

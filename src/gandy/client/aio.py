@@ -1,7 +1,6 @@
-"""The client for programs on asyncio: verbs become requests, answers become values or exceptions.
+"""The client for programs on asyncio: methods become requests, answers become values or exceptions.
 
-What was asked over a broken link is not asked again, except for what only looks: `wait`, `watch`, and output that is
-followed.
+A request over a link that breaks is not sent again, except for reads: `wait`, `watch`, and output that is followed.
 """
 
 import asyncio
@@ -64,8 +63,8 @@ class AsyncClient:
     With `ensemble`, the foreman of that ensemble, wherever it is.
     """
 
-    # Many methods, and one thing: each is a verb for users, and a request or two. What they share is in Connection,
-    # FunctionSets and AsyncJob.
+    # It has many methods but one purpose: each is an action for users, and makes a request or two. What they share is
+    # in Connection, FunctionSets and AsyncJob.
 
     def __init__(self, foreman: str | None = None, *, ensemble: str | None = None) -> None:
         address = foreman or (None if ensemble is None else f"ensemble:{ensemble}")
@@ -75,7 +74,7 @@ class AsyncClient:
 
     @property
     def address(self) -> Address:
-        """Where the foreman is, or is looked for first."""
+        """Where the foreman is, or the first place to look for it."""
         return self.connection.address
 
     async def __aenter__(self) -> Self:
@@ -92,7 +91,7 @@ class AsyncClient:
         await self.connection.open()
 
     async def close(self) -> None:
-        """Function tasks that were queued go on; their futures do not get the return values any more."""
+        """Close the client. Function tasks that were queued go on, but their futures get no return values any more."""
         await self.function_sets.end()
         await self.connection.close()
 
@@ -116,13 +115,13 @@ class AsyncClient:
         after: Iterable[int] = (),
         at: float | None = None,
     ) -> AsyncJob:
-        """Queue a shell line, or a program and its arguments, which no shell sees. When this returns, it is on disk.
+        """Submit a shell line, or a program and its arguments, which no shell sees. When this returns, it is on disk.
 
-        There are as many tasks as `tasks` says, or one for each of `lines`. `timeout` is in seconds and `memory` in
-        bytes, for each attempt; `limit` is how many tasks may run at the same time; `after` names jobs that must
-        finish before; `at` is the shared time at which tasks begin.
+        The job has `tasks` tasks, or one for each of `lines`. `timeout` is in seconds and `memory` in bytes, for each
+        attempt; `limit` is how many tasks may run at the same time; `after` names jobs that must finish before; `at` is
+        the shared time at which tasks begin.
 
-        Raises: ConfigError, Rejected, NoClock, StoreError, LinkError. After a LinkError, the job may have been taken.
+        Raises: ConfigError, Rejected, NoClock, StoreError, LinkError. After a LinkError, the job may exist.
         """
         folder = find_folder(cwd)
         options = JobOptions(
@@ -138,7 +137,7 @@ class AsyncClient:
         return self.job(answer.job)
 
     async def _submit_in_parts(self, spec: JobSpec, parts: Iterable[tuple[str, ...]]) -> AsyncJob:
-        link = await self.connection.get_link()  # all over the same one: the foreman forgets the parts when it breaks
+        link = await self.connection.get_link()  # the same one for all: the foreman forgets the parts when it breaks
         self._upload_count += 1
         upload = self._upload_count
         for part in parts:
@@ -161,7 +160,7 @@ class AsyncClient:
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
     ) -> "AsyncFunctions":
-        """Run Python functions with these options, where `@gandy.task` says nothing else.
+        """Run Python functions with these options, unless `@gandy.task` overrides them.
 
         `timeout` is in seconds and `memory` in bytes, for each attempt; `limit` is how many may run at the same time;
         `fresh` runs each in a new process. Raises: ConfigError.
@@ -172,7 +171,7 @@ class AsyncClient:
         return AsyncFunctions(self.function_sets.open(asyncio.get_running_loop(), options))
 
     def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "AsyncFunctionFuture[T]":
-        """Run a Python function on some worker: it is queued now, and not when it is awaited.
+        """Run a Python function on a worker. It is queued now, not when the future is awaited.
 
         Raises: NotPicklable, ConfigError.
         """
@@ -186,7 +185,7 @@ class AsyncClient:
         ordered: bool = True,
         progress: bool = False,
     ) -> AsyncGenerator[T, None]:
-        """The return values of a Python function for all items, in order or as they come.
+        """Iterate over the return values of a Python function for all items, in order or as they come.
 
         `progress` draws a bar in a terminal or a notebook. Raises: NotPicklable, ConfigError, and what the function
         raises.
@@ -210,11 +209,11 @@ class AsyncClient:
         repeatable: bool = False,
         pickle: bool = False,
     ) -> asyncio.Future[Any]:
-        """The value of a command that workers have installed. Cancelling the future cancels the call.
+        """Call a command that workers have installed. Cancelling the future cancels the call.
 
-        `timeout` is in seconds, from `at` on, a shared time at which it begins. Without `wait`, Busy is raised if too
-        many calls wait already. A `repeatable` call is sent again if its worker or the link is lost. With `pickle`,
-        arguments and values may be any objects, and the command's own exceptions are raised.
+        `at` is the shared time at which it begins, and `timeout` counts seconds from then or from now. Without `wait`,
+        Busy is raised if too many calls wait already. A `repeatable` call is sent again if its worker or the link is
+        lost. With `pickle`, arguments and values may be any objects, and the command's own exceptions are raised.
 
         Raises: CallFailed, with what the command raised; UnknownCommand, WorkerLost, Busy, CallTimeout, NoClock;
         LinkError; TypeError, ValueError, NotPicklable, if the arguments cannot be sent.
@@ -224,7 +223,7 @@ class AsyncClient:
         return self.connection.caller.call(name, args, CallOptions(timeout, at, wait, repeatable, pickle))
 
     async def cast(self, name: str, /, *args: Any, pickle: bool = False, at: float | None = None) -> None:
-        """Have a command run, without an answer. It still takes a slot. Raises: LinkError."""
+        """Call a command without waiting for an answer. It still takes a slot. Raises: LinkError."""
         await self.connection.caller.cast(name, args, CallOptions(pickle=pickle, at=at))
 
     def stream(
@@ -238,9 +237,9 @@ class AsyncClient:
         repeatable: bool = False,
         pickle: bool = False,
     ) -> CallStream:
-        """The values of a command as they come. Closing the stream early ends it on the worker. Options: see `call`.
+        """Iterate over the values of a command as they come. Closing the stream early ends it on the worker.
 
-        Raises, after the values before it: what `call` raises.
+        Options: see `call`. Raises what `call` raises, after the values that came before.
         """
         return self.connection.caller.stream(name, args, CallOptions(timeout, at, wait, repeatable, pickle))
 
@@ -255,7 +254,7 @@ class AsyncClient:
         repeatable: bool = False,
         pickle: bool = False,
     ) -> list[WorkerReply]:
-        """The replies of all workers that offer the command, in the order of their names. Options: see `call`.
+        """Call a command on all workers that offer it. Returns replies in the order of names. Options: see `call`.
 
         With `at`, it begins everywhere at this shared time; a worker that does not know the shared time replies with
         NoClock. Raises: UnknownCommand.
@@ -264,17 +263,17 @@ class AsyncClient:
         return await call_workers(self.connection.caller, await self.workers(), name, args, options)
 
     def job(self, job: int) -> AsyncJob:
-        """A job by its number. Whether it exists shows when something is asked about it."""
+        """Return a job by its number. A number that does not exist raises JobNotFound when the job is used."""
         return AsyncJob(self.connection, self.function_sets, JobId(job))
 
     async def jobs(self, states: Iterable[JobState] | None = None) -> AsyncGenerator[JobRow, None]:
-        """Every job, the newest first; or those in some states."""
+        """Iterate over all jobs, or those in some states, the newest first."""
         async for rows in self.job_pages(states):
             for row in rows:
                 yield row
 
     async def job_pages(self, states: Iterable[JobState] | None = None) -> AsyncGenerator[Sequence[JobRow], None]:
-        """The same, many at a time."""
+        """Iterate over the same jobs, many at a time."""
         wanted = None if states is None else tuple(states)
         before: JobId | None = None
         while rows := (await self.connection.ask(ListJobs(wanted, PAGE, before), JobList)).rows:
@@ -283,7 +282,7 @@ class AsyncClient:
             before = rows[-1].job
 
     async def forget(self, jobs: Iterable[int]) -> list[NotForgotten]:
-        """Delete everything that is kept about these jobs. Returns those that stay: not ended, or unknown."""
+        """Delete everything about these jobs. Returns those that could not be deleted: not ended, or unknown."""
         numbers = [JobId(job) for job in jobs]
         kept: list[NotForgotten] = []
         for first in range(0, len(numbers), MAX_FORGOTTEN):
@@ -299,15 +298,15 @@ class AsyncClient:
         return tuple(found)
 
     async def status(self) -> ForemanStatus:
-        """The state of the foreman."""
+        """Return the state of the foreman."""
         return await self.connection.ask(GetStatus(), ForemanStatus)
 
     async def keys(self) -> tuple[KeyRow, ...]:
-        """Keys and open invitations. This and the next three are for the foreman's own user, on its machine."""
+        """List keys and open invitations. This and the next three methods are for the foreman's owner only."""
         return (await self.connection.ask(ListKeys(), KeyList)).rows
 
     async def make_key(self, public_key: bytes, name: str, role: str, seconds: float | None = None) -> KeyMade:
-        """Let the crew accept a public key, DER, for so many seconds or until it is revoked.
+        """Accept a public key, in DER, for this many seconds or until it is revoked.
 
         Raises: Rejected, NotAllowed.
         """
@@ -318,18 +317,18 @@ class AsyncClient:
         return (await self.connection.ask(RevokeKey(key), KeyList)).rows
 
     async def invite(self, role: str, seconds: float, uses: int = 1, addresses: Sequence[str] = ()) -> Invited:
-        """A token for `gandy join`. `addresses`: where other machines reach the foreman, if it cannot know.
+        """Make a token for `gandy join`. `addresses`: where other machines reach the foreman, if it cannot know.
 
         Raises: Rejected, NotAllowed.
         """
         return await self.connection.ask(Invite(role, seconds, uses, tuple(addresses)), Invited)
 
     async def now(self) -> float:
-        """The shared time of the foreman's ensemble, off by at most half of the round trip. Raises: NoClock."""
+        """Return the shared time of the foreman's ensemble, to within half a round trip. Raises: NoClock."""
         return float(await self.connection.get_shared_time())
 
     async def stop_worker(self, worker: str, *, immediate: bool = False) -> None:
-        """Stop a worker, by name or id, when its tasks have ended; or kill them, if `immediate` is set."""
+        """Stop a worker, by name or id, when its tasks have ended; or kill its tasks, if `immediate` is set."""
         await self.connection.ask(StopWorker(worker, immediate), Done)
 
     async def stop_foreman(self, *, drain: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Python functions for programs on asyncio: what `run` returns is a future and a coroutine."""
+"""Python functions for programs on asyncio: `run` returns a future that is also a coroutine."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable
@@ -20,18 +20,18 @@ T = TypeVar("T")
 
 
 class AsyncFunctionFuture(asyncio.Future[T], Coroutine[Any, Any, T]):
-    """A function task that is already queued. Cancelling it, or what awaits it, cancels the task, even if it runs."""
+    """A function task that is already queued. Cancelling the future, or what awaits it, cancels even a running task."""
 
     def __init__(self, job: OpenJob, task: bytes, size: int = 1) -> None:
         super().__init__(loop=asyncio.get_running_loop())
         self.size = size  # items of a map in it
         self.number = 0
         self._job = job
-        self._steps: Generator[Any, None, T] | None = None  # for an asyncio.Task, which takes it for a coroutine
+        self._steps: Generator[Any, None, T] | None = None  # for an asyncio.Task, which uses this as a coroutine
         job.queue.add(task, self)
 
     async def find_job(self) -> JobId:
-        """The job that the task belongs to, once the foreman has it. Raises: GandyError."""
+        """Return the job that the task belongs to, once the foreman has it. Raises: GandyError."""
         return await asyncio.shield(asyncio.wrap_future(self._job.id))
 
     def cancel(self, msg: Any | None = None) -> bool:
@@ -62,10 +62,10 @@ class AsyncFunctionFuture(asyncio.Future[T], Coroutine[Any, Any, T]):
     def on_failure(self, error: GandyError) -> None:
         if not self.done():
             self.set_exception(error)
-            self.exception()  # else asyncio complains about futures that are not awaited when a client is closed
+            self.exception()  # marks it as retrieved: asyncio would log futures that are not awaited before `close`
 
     def _set_error(self, error: BaseException) -> None:
-        if isinstance(error, StopIteration):  # which no future can raise
+        if isinstance(error, StopIteration):  # a future cannot raise this
             raised = RuntimeError(f"the function raised {error!r}")
             raised.__cause__ = error
             error = raised
@@ -79,7 +79,7 @@ class AsyncFunctionFuture(asyncio.Future[T], Coroutine[Any, Any, T]):
         return self._steps.send(value)
 
     def throw(self, *error: Any) -> Any:
-        """An asyncio.Task that is cancelled before its first step has awaited nothing, and still cancels this."""
+        """Handle an exception. An asyncio.Task that is cancelled before its first step must cancel this future too."""
         if isinstance(error[0], asyncio.CancelledError) or error[0] is asyncio.CancelledError:
             self.cancel()
         if self._steps is None:
@@ -87,7 +87,7 @@ class AsyncFunctionFuture(asyncio.Future[T], Coroutine[Any, Any, T]):
         return self._steps.throw(*error)
 
     def close(self) -> None:
-        """No asyncio.Task will run it."""
+        """Cancel the task: no asyncio.Task will run this coroutine."""
         self.cancel()
 
 
@@ -98,7 +98,7 @@ class AsyncFunctions:
         self._functions = functions
 
     def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> AsyncFunctionFuture[T]:
-        """Run it on some worker. Raises: NotPicklable, ConfigError, RuntimeError after `close`."""
+        """Run a function on a worker. Raises: NotPicklable, ConfigError, RuntimeError after `close`."""
         return self._functions.queue(AsyncFunctionFuture[T], function, args, kwargs)
 
     async def map(
@@ -109,7 +109,7 @@ class AsyncFunctions:
         ordered: bool = True,
         progress: bool = False,
     ) -> AsyncGenerator[T, None]:
-        """The return values for all items, in order or as they come. A caller that stops half way cancels the rest."""
+        """Iterate over the return values for all items, in order or as they come. Stopping early cancels the rest."""
         items = zip(*iterables, strict=False)
         futures = self._functions.queue_items(AsyncFunctionFuture[list[T]], function, items, chunksize)
         try:
@@ -126,5 +126,5 @@ class AsyncFunctions:
         self._functions.close(cancel)
 
     async def wait_closed(self) -> None:
-        """Until all tasks have ended."""
+        """Wait until all tasks have ended."""
         await self._functions.wait_closed()

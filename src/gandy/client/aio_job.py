@@ -1,4 +1,4 @@
-"""A job as a program on asyncio sees it: its rows, its output, its results, and the verbs that change it."""
+"""A job for programs on asyncio: methods that read its rows, output and results, and methods that change it."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
@@ -33,7 +33,7 @@ from gandy.errors import ConfigError, JobNotFound, JobTimeout, LinkError, Reject
 from gandy.ids import JobId, TaskNumber
 from gandy.limits import MAX_NAMED_TASKS
 
-# Jobs or tasks in one answer. With the last words of each, an answer stays below the limit of a payload.
+# Jobs or tasks in one answer. With the end of each task's standard error, an answer stays below the payload limit.
 PAGE: Final = 1_000
 
 
@@ -50,9 +50,9 @@ class AsyncJob:
         return f"{type(self).__name__}({self.id})"
 
     async def wait(self, timeout: float | None = None) -> JobRow:
-        """Wait until the job has ended in any way, also while the foreman is away for a time.
+        """Wait until the job has ended in any way, also if the foreman is away for a while.
 
-        If this client runs functions in the job, it adds no more of them: the next one opens another job.
+        If this client runs functions in the job, it adds no more of them: its next function opens another job.
 
         Raises: JobTimeout, JobNotFound.
         """
@@ -67,7 +67,7 @@ class AsyncJob:
             raise JobTimeout(f"job {self.id} did not end within {timeout:g} seconds; it goes on") from None
 
     async def watch(self) -> AsyncGenerator[JobRow, None]:
-        """The job now and whenever it changes, until it has ended. It goes on when a foreman that went away is back."""
+        """Iterate over the job's row, now and after each change, until it has ended, also if the foreman is away."""
         pauses = return_pauses()
         while True:
             try:
@@ -84,13 +84,13 @@ class AsyncJob:
         return (await self._connection.ask(ShowJob(self.id), JobFound)).row
 
     async def tasks(self, states: Iterable[TaskState] | None = None) -> AsyncGenerator[TaskRow, None]:
-        """Every task in the order of its number, each with its last attempt; or those in some states."""
+        """Iterate over all tasks, or those in some states, by number, each with its last attempt."""
         async for rows in self.task_pages(states):
             for row in rows:
                 yield row
 
     async def task_pages(self, states: Iterable[TaskState] | None = None) -> AsyncGenerator[Sequence[TaskRow], None]:
-        """The same, many at a time."""
+        """Iterate over the same tasks, many at a time."""
         wanted = None if states is None else tuple(states)
         after = TaskNumber(0)
         while rows := (await self._connection.ask(ListTasks(self.id, wanted, PAGE, after), TaskList)).rows:
@@ -99,7 +99,7 @@ class AsyncJob:
             after = rows[-1].task
 
     async def attempts(self, task: int = 1) -> tuple[TaskRow, ...]:
-        """Every attempt at one task, the first one first."""
+        """List all attempts at one task, the first one first."""
         found: list[TaskRow] = []
         number = TaskNumber(task)
         while rows := (
@@ -110,14 +110,14 @@ class AsyncJob:
         return tuple(found)
 
     def output(self, task: int = 1, stream: str = "out", follow: bool = False) -> AsyncGenerator[bytes, None]:
-        """What the last attempt at a task wrote, piece by piece. With `follow`, until the attempt has ended.
+        """Read what the last attempt at a task wrote, piece by piece. With `follow`, until the attempt has ended.
 
-        Raises: JobNotFound, Rejected, and LinkError unless it follows.
+        Raises: JobNotFound, Rejected, and without `follow` LinkError.
         """
         return self._output.read(task, stream, follow)
 
     async def outputs(self, stream: str = "out") -> AsyncGenerator[TaskOutput, None]:
-        """What the last attempts at all tasks wrote, in the order of task numbers; much of one task in several pieces.
+        """Read what the last attempts at all tasks wrote, by task number; long output comes in several pieces.
 
         A task whose output cannot be read has a `problem` instead. Raises: JobNotFound, LinkError.
         """
@@ -126,13 +126,13 @@ class AsyncJob:
                 yield row
 
     def output_pages(self, stream: str = "out") -> AsyncGenerator[Sequence[TaskOutput], None]:
-        """The same, many at a time."""
+        """Read the same output, many tasks at a time."""
         return self._output.read_all(stream)
 
     async def results(self) -> AsyncGenerator[Any, None]:
-        """The return values of a job of Python functions when it has ended, in the order of its tasks.
+        """Wait for a job of Python functions, and iterate over its return values in the order of its tasks.
 
-        Raises: what a function raised, or TaskFailed, when its task comes; ConfigError for a job of shell lines.
+        Raises: what a function raised, or TaskFailed, in place of its value; ConfigError for a job of shell lines.
         """
         from gandy.client.results import open_row  # slow to import, and many programs run no functions
 
@@ -159,7 +159,7 @@ class AsyncJob:
         return row
 
     async def retry(self, tasks: Iterable[int] | None = None) -> JobRow:
-        """Try again what failed or was cancelled: all of it, or some tasks."""
+        """Retry the tasks that failed or were cancelled: all of them, or those that are named."""
         for part in _split_tasks(tasks):
             found = await self._connection.ask(RetryJob(self.id, part), JobFound)
         return found.row
@@ -173,18 +173,18 @@ class AsyncJob:
         return (await self._connection.ask(ReleaseJob(self.id), JobFound)).row
 
     async def forget(self) -> None:
-        """Delete everything that is kept about the job, which must have ended. Raises: JobNotFound, Rejected."""
+        """Delete everything about the job, which must have ended. Raises: JobNotFound, Rejected."""
         for kept in (await self._connection.ask(ForgetJobs((self.id,)), Forgotten)).kept:
             raise JobNotFound(kept.problem) if kept.is_unknown else Rejected(kept.problem)
 
     async def explain(self, task: int | None = None) -> tuple[str, ...]:
-        """Why tasks wait, or how they failed, in sentences."""
+        """Explain why tasks wait, or how they failed, in sentences."""
         number = None if task is None else TaskNumber(task)
         return (await self._connection.ask(ExplainJob(self.id, number), Explained)).lines
 
 
 def _split_tasks(tasks: Iterable[int] | None) -> Iterator[tuple[TaskNumber, ...] | None]:
-    """Parts that one request may name; None, for all tasks, is one part."""
+    """Split tasks into parts that one request may name; None, for all tasks, is one part."""
     if tasks is None:
         yield None
         return

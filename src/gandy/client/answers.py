@@ -1,6 +1,6 @@
-"""Requests of one link that wait for answers: each answer goes to the request that has its number.
+"""The requests of one link that wait for answers. Passes each answer to the request with the same number.
 
-It sends nothing and knows no request from the inside.
+It sends nothing and does not look into requests.
 """
 
 import asyncio
@@ -28,9 +28,9 @@ class AnswerFeed:
         self._wake.set()
 
     async def take(self) -> Answer:
-        """The next answer.
+        """Return the next answer.
 
-        Raises: what `fail` was given, once every answer before it was taken.
+        Raises: the error that was passed to `fail`, after all answers before it.
         """
         while not self._answers:
             if self._error is not None:
@@ -49,17 +49,17 @@ class OpenRequests:
         self._feeds: dict[int, AnswerFeed] = {}
 
     def add(self, number: int) -> "asyncio.Future[Answer]":
-        """A request with one answer."""
+        """Add a request with one answer."""
         future = self._futures[number] = self._loop.create_future()
         return future
 
     def follow(self, number: int, latest_only: bool) -> AnswerFeed:
-        """A request whose answer is followed by events."""
+        """Add a request whose answer is followed by events."""
         feed = self._feeds[number] = AnswerFeed(latest_only)
         return feed
 
     def unfollow(self, feed: AnswerFeed) -> None:
-        """Later events of this request are dropped."""
+        """Drop all later events of this request."""
         self._feeds = {number: other for number, other in self._feeds.items() if other is not feed}
 
     def on_reply(self, number: int, answer: Answer) -> None:

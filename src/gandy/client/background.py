@@ -1,4 +1,4 @@
-"""An event loop in a background thread, and asynchronous verbs wrapped for programs without asyncio."""
+"""An event loop in a background thread, and wrappers that make asynchronous methods block."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
@@ -27,10 +27,10 @@ class BackgroundLoop:
         future = asyncio.run_coroutine_threadsafe(work, self.get_loop())
         try:
             return future.result()
-        except asyncio.CancelledError as error:  # made of the other one on the way here, and no Exception
+        except asyncio.CancelledError as error:  # not an Exception, unlike the class that users of threads expect
             raise CancelledError(*error.args) from None
         except BaseException:
-            future.cancel()  # Ctrl-C here must end the work there
+            future.cancel()  # Ctrl-C in this thread must end the work on the loop
             raise
 
     def iterate(self, items: AsyncGenerator[T, None]) -> Iterator[T]:
@@ -43,7 +43,7 @@ class BackgroundLoop:
             raise
 
     def iterate_pages(self, pages: AsyncGenerator[Sequence[T], None]) -> Iterator[T]:
-        """Item by item. A switch of threads costs more than a row, so the next page is fetched while one is used."""
+        """Iterate item by item. Switching threads costs more than a row, so the next page is fetched in advance."""
         for page in self.iterate(_read_ahead(pages)):
             yield from page
 
@@ -60,7 +60,7 @@ class BackgroundLoop:
         with self._starting:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                # A daemon: a program that forgets to close its client can still end.
+                # A daemon, so that a program that forgets to close its client can end.
                 self._thread = Thread(target=self._loop.run_forever, name="gandy-client", daemon=True)
                 self._thread.start()
             return self._loop
@@ -86,27 +86,27 @@ async def _read_ahead(pages: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]
 
 
 class Blocking(Protocol[A]):
-    """An object with asynchronous verbs, wrapped for programs without asyncio, and the loop that they run on."""
+    """A blocking wrapper around an object with asynchronous methods, and the loop that they run on."""
 
     _wrapped: A
     _loop: BackgroundLoop
 
 
 class ClosableIterator(Protocol[T_co]):
-    """An asynchronous generator, or a stream of calls."""
+    """An asynchronous generator, or the stream of a call."""
 
     def __aiter__(self) -> AsyncIterator[T_co]: ...
 
     def aclose(self) -> Awaitable[Any]: ...
 
 
-def waiting(verb: Callable[Concatenate[A, P], Awaitable[T]]) -> Callable[Concatenate[Blocking[A], P], T]:
-    """The verb for programs without asyncio: it returns what awaiting the other one gives."""
+def waiting(method: Callable[Concatenate[A, P], Awaitable[T]]) -> Callable[Concatenate[Blocking[A], P], T]:
+    """Wrap an asynchronous method: the new one blocks, and returns the same value."""
 
-    @wraps(verb)
+    @wraps(method)
     def run(self: Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> T:
         async def start() -> T:
-            return await verb(self._wrapped, *args, **kwargs)
+            return await method(self._wrapped, *args, **kwargs)
 
         return self._loop.run(start())
 
@@ -114,14 +114,14 @@ def waiting(verb: Callable[Concatenate[A, P], Awaitable[T]]) -> Callable[Concate
 
 
 def iterating(
-    verb: Callable[Concatenate[A, P], ClosableIterator[T]],
+    method: Callable[Concatenate[A, P], ClosableIterator[T]],
 ) -> Callable[Concatenate[Blocking[A], P], Iterator[T]]:
-    """The same for a verb with many values. Stopping early closes the other one."""
+    """Wrap a method that returns an asynchronous iterator. Stopping early closes that iterator."""
 
-    @wraps(verb)
+    @wraps(method)
     def run(self: Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
         async def start() -> AsyncGenerator[T, None]:
-            async with aclosing(verb(self._wrapped, *args, **kwargs)) as values:
+            async with aclosing(method(self._wrapped, *args, **kwargs)) as values:
                 async for value in values:
                     yield value
 
@@ -131,11 +131,11 @@ def iterating(
 
 
 def paging(
-    pages: Callable[Concatenate[A, P], AsyncGenerator[Sequence[T], None]], verb: Callable[..., Any]
+    pages: Callable[Concatenate[A, P], AsyncGenerator[Sequence[T], None]], method: Callable[..., Any]
 ) -> Callable[Concatenate[Blocking[A], P], Iterator[T]]:
-    """The same for a verb whose values come in pages: a switch of threads costs more than a value."""
+    """Wrap `method` by way of `pages`, which has its items in pages: switching threads costs more than an item."""
 
-    @wraps(verb)
+    @wraps(method)
     def run(self: Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
         return self._loop.iterate_pages(pages(self._wrapped, *args, **kwargs))
 
@@ -143,6 +143,6 @@ def paging(
 
 
 def returning(run: Callable[P, T], name: str) -> Callable[P, T]:
-    """What `help` shows must not be the type that the other verb returns."""
+    """Set the return type that `help` shows: the wrapped method has another one."""
     run.__signature__ = signature(run).replace(return_annotation=name)  # type: ignore[attr-defined]
     return run

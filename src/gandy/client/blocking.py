@@ -1,4 +1,4 @@
-"""The client for programs without asyncio: the verbs of `aio`, each run on a loop in a background thread.
+"""The client for programs without asyncio: the methods of `aio`, each run on a loop in a background thread.
 
 Any number of threads may use one client.
 """
@@ -55,12 +55,12 @@ class Job:
 
 
 def submitting(
-    verb: Callable[Concatenate[A, P], Awaitable[AsyncJob]],
+    method: Callable[Concatenate[A, P], Awaitable[AsyncJob]],
 ) -> Callable[Concatenate[Blocking[A], P], Job]:
-    """The same for a verb that makes a job."""
-    submit = waiting(verb)
+    """Wrap an asynchronous method that returns a job."""
+    submit = waiting(method)
 
-    @wraps(verb)
+    @wraps(method)
     def run(self: Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> Job:
         return Job(self._loop, submit(self, *args, **kwargs))
 
@@ -110,11 +110,11 @@ class Client:
 
     @property
     def address(self) -> Address:
-        """Where the foreman is, or is looked for first."""
+        """Where the foreman is, or the first place to look for it."""
         return self._wrapped.address
 
     def close(self) -> None:
-        """Function tasks that were queued go on; their futures do not get the return values any more."""
+        """Close the client. Function tasks that were queued go on, but their futures get no return values any more."""
         self._loop.run(self._wrapped.close())
         self._loop.close()
 
@@ -133,7 +133,7 @@ class Client:
         cwd: str | None = None,
         env: Mapping[str, str] | None = None,
     ) -> "Functions":
-        """Run Python functions with these options, where `@gandy.task` says nothing else.
+        """Run Python functions with these options, unless `@gandy.task` overrides them.
 
         `timeout` is in seconds and `memory` in bytes, for each attempt; `limit` is how many may run at the same time;
         `fresh` runs each in a new process. Raises: ConfigError.
@@ -142,7 +142,7 @@ class Client:
         return self._wrapped.function_sets.open(self._loop.get_loop(), options)
 
     def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "FunctionFuture[T]":
-        """Run a Python function on some worker.
+        """Run a Python function on a worker.
 
         Raises: NotPicklable, ConfigError.
         """
@@ -157,7 +157,7 @@ class Client:
         timeout: float | None = None,
         progress: bool = False,
     ) -> Iterator[T]:
-        """The return values of a Python function for all items, in order or as they come.
+        """Iterate over the return values of a Python function for all items, in order or as they come.
 
         `progress` draws a bar in a terminal or a notebook. Raises: NotPicklable, ConfigError; TimeoutError, and what
         the function raises.
@@ -170,5 +170,5 @@ class Client:
         return self._wrapped.function_sets.get_default(self._loop.get_loop())
 
     def job(self, job: int) -> Job:
-        """A job by its number. Whether it exists shows when something is asked about it."""
+        """Return a job by its number. A number that does not exist raises JobNotFound when the job is used."""
         return Job(self._loop, self._wrapped.job(job))

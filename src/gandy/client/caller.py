@@ -1,6 +1,6 @@
-"""Sends calls of commands over the link that is open, with numbers and credit, and passes results to their futures.
+"""Sends calls of commands over the open link, with numbers and credit, and passes results to their futures.
 
-One for each client; it outlives links. What a result means, `pending` knows.
+One per client; it outlives links. `pending` decodes results.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ _pack: Final = HEADER.pack
 
 
 class CallsLink(Protocol):
-    """What a link must offer."""
+    """What a caller needs of a link."""
 
     calls: dict[int, Pending]
     simple: SimpleCalls
@@ -57,7 +57,7 @@ class CallsLink(Protocol):
 
 
 class Caller:
-    """Makes calls."""
+    """Makes calls over one link after the other."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Caller:
         get_shared_time: Callable[[], Awaitable[Shared]],
         explain_missing: Callable[[str], Rejected],
     ) -> None:
-        """`explain_missing`: why the foreman does not offer something."""
+        """`explain_missing` makes the error for something that the foreman does not offer."""
         self._get_link = get_link
         self._find_link = find_link
         self._get_shared_time = get_shared_time
@@ -91,7 +91,7 @@ class Caller:
         return call
 
     def adopt(self, link: CallsLink, number: int) -> CallFuture:
-        """Take over a simple call that fails, whose value comes in pieces, or that must be sent again."""
+        """Turn a simple call into a CallFuture: it fails, its value comes in pieces, or it must be sent again."""
         future, target, body = link.simple.pop(number)
         call = CallFuture()
         call.caller, call.number, call.target, call.body = self, number, target, body
@@ -113,7 +113,7 @@ class Caller:
         call = CallFuture()
         call.flags = CAST
         self._fill(call, name, args, options)
-        call.can_wait = False  # nothing waits for it that could send its arguments again
+        call.can_wait = False  # nothing would send its arguments again
         link = await self._get_link()
         self._send(link, call)
         if call.sender is not None:
@@ -121,7 +121,7 @@ class Caller:
         link.calls.pop(call.number, None)
         call.forget()
         error = call.exception() if call.done() else None
-        if isinstance(error, LinkError):  # of a refusal, a small cast would not hear either
+        if isinstance(error, LinkError):  # refusals are not raised, as for a small cast
             raise error
 
     def _fill(self, call: Pending, name: str, args: tuple[Any, ...], options: CallOptions, worker: str = "") -> None:
@@ -163,11 +163,11 @@ class Caller:
             call.target += encode_time(call.at)
 
     def open(self) -> None:
-        """After `close`."""
+        """Allow calls again after `close`."""
         self._is_closed = False
 
     def close(self) -> None:
-        """Send nothing any more."""
+        """Send nothing more: new calls fail."""
         self._is_closed = True
 
     def _start(self, call: Pending) -> None:
@@ -219,7 +219,7 @@ class Caller:
         link.write_soon(_pack(MAGIC, CALL, call.flags, number, left_ms, len(target) + len(body)) + target + body)
 
     async def _send_pieces(self, link: CallsLink, call: Pending, room: asyncio.Event) -> None:
-        """Large arguments, as fast as the worker takes them."""
+        """Send large arguments, as fast as the worker grants credit."""
         number, body = call.number, call.body
         left_ms = 0 if call.deadline is None else _milliseconds_left(call.deadline)
         head = _pack(MAGIC, CALL, call.flags | MORE, number, left_ms, len(call.target) + MAX_PIECE_BYTES)
@@ -252,7 +252,7 @@ class Caller:
 def on_frame(
     link: CallsLink, caller: Caller, kind: int, flags: int, number: int, argument: int, payload: bytes
 ) -> None:
-    """A frame from the foreman about a call."""
+    """Handle a frame from the foreman about a call."""
     if kind == RESULT:
         call = caller.adopt(link, number) if number in link.simple else link.calls.get(number)
         if call is not None:

@@ -1,4 +1,4 @@
-"""Calls of a command on every worker that offers it."""
+"""Calls a command on every worker that offers it."""
 
 import asyncio
 from typing import Any, NamedTuple
@@ -10,14 +10,14 @@ from gandy.errors import UnknownCommand
 
 
 class WorkerReply(NamedTuple):
-    """What one of several workers answered."""
+    """The answer of one of several workers."""
 
     worker: str
     value: Any
     error: BaseException | None = None
 
     def get(self) -> Any:
-        """The value. Raises: what the call raised."""
+        """Return the value. Raises: what the call raised."""
         if self.error is not None:
             raise self.error
         return self.value

@@ -1,4 +1,4 @@
-"""What a worker must know of the program whose functions it runs: where its modules are, and whether they changed."""
+"""Describes a program's code for the workers that run its functions: where its modules are, and a hash of them."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ INSTALLED: Final = tuple(
 
 
 def describe_code() -> dict[str, str]:
-    """Variables for the environment of tasks. A process that has run one program's code does not run another's."""
+    """Make the variables for tasks' environments. A slot process runs code of one version of a program only."""
     variables = {"GANDY_CODE": _hash_modules()}
     main = getattr(sys.modules.get("__main__"), "__file__", None)
     if main:
@@ -22,7 +22,7 @@ def describe_code() -> dict[str, str]:
 
 
 def _hash_modules() -> str:
-    """A hash of the paths, sizes and times of all modules that the user may have edited."""
+    """Hash the paths, sizes and times of all modules that the user may have edited."""
     found = []
     for module in list(sys.modules.values()):
         path = getattr(module, "__file__", None)

@@ -1,6 +1,6 @@
 """A client's connection to its foreman: one link at a time, opened when it is first needed and again after a break.
 
-What was asked over a broken link is not asked again. Requests that only look may be repeated by their callers.
+A request over a link that breaks is not sent again; callers may repeat requests that only read.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from gandy.errors import REFUSALS, ErrorCode, NotAllowed, Rejected, RemoteProtoc
 from gandy.moments import Shared
 from gandy.reach import Reach
 
-# Seconds before the next try to reach a foreman that went away: from here, doubling, to there.
+# Seconds before the next try to reach a foreman that went away: the first pause, and the longest; each doubles.
 RETURN_PAUSES: Final = (0.1, 5.0)
 
 # Seconds for the last tasks and casts to reach the foreman when a client is closed.
@@ -27,7 +27,7 @@ A = TypeVar("A", bound=Answer)
 
 
 class Connection:
-    """Requests to one foreman, and the calls of commands beside them."""
+    """Makes requests to one foreman, and has the caller for its commands."""
 
     def __init__(self, reach: Reach) -> None:
         self._reach = reach
@@ -37,7 +37,7 @@ class Connection:
 
     @property
     def address(self) -> Address:
-        """Where the foreman is, or is looked for first."""
+        """Where the foreman is, or the first place to look for it."""
         return self._reach.places[0] if self._link is None else self._link.address
 
     async def open(self) -> None:
@@ -52,7 +52,7 @@ class Connection:
         await self._drop_link()
 
     async def get_link(self) -> ClientLink:
-        """The link to the foreman, a new one if the last one broke.
+        """Return the link to the foreman, a new one if the last one broke.
 
         Raises: LinkError.
         """
@@ -70,13 +70,13 @@ class Connection:
     async def ask(self, request: Request, expected: type[A]) -> A:
         """Make one request.
 
-        Raises: LinkError; and what the foreman refuses it with: JobNotFound, Rejected, StoreError, GandyError.
+        Raises: LinkError; if the foreman refuses: JobNotFound, Rejected, StoreError, GandyError.
         """
         link = await self.get_link()
         return check(await link.ask(request), expected)
 
     async def watch(self, request: Request, expected: type[A]) -> AsyncGenerator[A, None]:
-        """Make one request and follow its events: each time the latest, skipping those that are out of date.
+        """Make one request and iterate over its events, skipping those that are out of date.
 
         Raises: as `ask`. It ends only with an error.
         """
@@ -89,13 +89,13 @@ class Connection:
             link.unfollow(feed)
 
     async def get_shared_time(self) -> Shared:
-        """The shared time of the foreman's ensemble, off by at most half of the round trip. Raises: NoClock."""
+        """Return the shared time of the foreman's ensemble, to within half a round trip. Raises: NoClock."""
         asked = read_monotonic()
         answer = await self.ask(GetTime(), Time)
         return answer.shared + (read_monotonic() - asked) / 2
 
     def explain_missing(self, what: str) -> Rejected:
-        """Why the foreman did not offer something: to an observer it offers less."""
+        """Make the error for something that the foreman does not offer: to an observer it offers less."""
         keys = self._reach.keys
         if self.address.scheme == "tcp" and keys is not None and keys.about.role is CrewRole.OBSERVER:
             return NotAllowed(f"{self.address}: {REFUSALS[ErrorCode.WRONG_ROLE]}")
@@ -103,12 +103,12 @@ class Connection:
 
 
 def return_pauses() -> Iterator[float]:
-    """Pauses between tries to reach a foreman that went away."""
+    """Iterate over the pauses between tries to reach a foreman that went away."""
     return growing(*RETURN_PAUSES)
 
 
 def growing(first: float, last: float) -> Iterator[float]:
-    """Pauses that double until the last one, which stays."""
+    """Iterate without end over pauses that double until `last`, which repeats."""
     pause = first
     while True:
         yield pause
@@ -124,6 +124,6 @@ def check(answer: Answer, expected: type[A]) -> A:
 
 
 def check_progress(has_advanced: bool) -> None:
-    """Pages must come to an end, whatever a foreman sends. Raises: RemoteProtocolError."""
+    """Raises: RemoteProtocolError, unless the page is a new one: a foreman must not make us read without end."""
     if not has_advanced:
         raise RemoteProtocolError("the foreman sent the same page again", ErrorCode.BAD_PAYLOAD)

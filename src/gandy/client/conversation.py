@@ -1,4 +1,4 @@
-"""A client's side of a link: HELLO, then numbered requests, each with an answer, some with events behind it.
+"""The client's side of a link: HELLO, then numbered requests, each with an answer, some also with events.
 
 It owns the numbers of requests and the exceptions for refusals. It does no I/O and never looks into a request.
 """
@@ -39,7 +39,7 @@ OFFERS: Final = Extension.ATOMIC | Extension.CLIENT | Extension.CALLS | Extensio
 
 
 class ForemanReady(NamedTuple):
-    """The foreman takes requests from now on."""
+    """The foreman accepts requests from now on."""
 
 
 class Replied(NamedTuple):
@@ -60,7 +60,7 @@ ClientEvent = ForemanReady | Replied | Happened
 
 
 class Conversation:
-    """One for each link. `ask` and `receive_data`, then pull `next_event` until it is None and write `data_to_send`."""
+    """One per link. `ask` and `receive_data`, then call `next_event` until it is None and write `data_to_send`."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Conversation:
     def ask(self, request: Request) -> int:
         """Send a request. Returns the number that its answer will have.
 
-        Raises: ConfigError, where it cannot be written on the wire; LocalProtocolError before `ForemanReady`.
+        Raises: ConfigError, if it cannot be encoded; LocalProtocolError before `ForemanReady`.
         """
         payload = _encode(request)
         self._number = self._number % self._last_number + 1
@@ -84,34 +84,34 @@ class Conversation:
         return self._number
 
     def take_calls(self, data: bytes) -> int:
-        """Handle the plain calls that the data begins with. Returns where the rest begins, which is to be received."""
+        """Handle the plain calls at the beginning of data. Returns where the rest begins, which must be received."""
         return self._exchange.framing.take_calls(data)
 
     def receive_data(self, data: bytes) -> bool:
-        """Whether there were calls in it and nothing else, so that there is no event.
+        """Receive data. True if it contained only calls, so that there is no event.
 
         Raises: RemoteProtocolError. Close the link.
         """
         return self._exchange.framing.receive_calls(data)
 
     def data_to_send(self) -> bytes:
-        """Bytes to write to the link now. Each is returned once."""
+        """Return what to write to the link now. Each byte is returned once."""
         return self._exchange.framing.data_to_send()
 
     @property
     def takes_calls(self) -> bool:
-        """Whether the foreman has calls for us to make."""
+        """True if the foreman accepts calls."""
         return Extension.CALLS in self._exchange.framing.agreed
 
     @property
     def takes_times(self) -> bool:
-        """Whether calls and jobs may have a time."""
+        """True if calls and jobs may have a time."""
         return Extension.TIMED in self._exchange.framing.agreed
 
     def next_event(self) -> ClientEvent | None:
-        """What happened; None until more bytes come.
+        """Return the next event; None until more bytes come.
 
-        Raises: LinkError, when the peer takes no requests; RemoteProtocolError. Close the link.
+        Raises: LinkError, if the peer accepts no requests; RemoteProtocolError. Close the link.
         """
         while (event := self._exchange.next_event()) is not None:
             reaction = self._react(event)
@@ -145,7 +145,7 @@ class Conversation:
         return ForemanReady()
 
     def _on_request(self, ticket: Requested) -> None:
-        """The foreman takes us for a worker. Here is nothing to start, to cancel or to stop."""
+        """Answer a request that is meant for a worker: a client has nothing to start, cancel or stop."""
         answer = Error(ErrorCode.NO_PROCS) if isinstance(ticket.message, Job) else Ok(0)
         self._exchange.answer(ticket, answer)
 
@@ -182,7 +182,7 @@ _ERRORS: Final[Mapping[str, type[GandyError]]] = {
 
 
 def make_error(failure: RequestFailure) -> GandyError:
-    """What to raise for a refusal."""
+    """Make the exception for a refusal."""
     if failure.kind in _ERRORS:
         return _ERRORS[failure.kind](failure.message)
     error = StoreError(failure.message) if failure.kind == "store" else GandyError(failure.message)

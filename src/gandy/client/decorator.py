@@ -1,4 +1,4 @@
-"""`@gandy.task(retries=3)`: options that hold whenever a crew runs this function."""
+"""`@gandy.task(retries=3)`: options that apply whenever a crew runs the function."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
@@ -15,7 +15,7 @@ class _Unset:
         return "<not given>"
 
 
-UNSET: Final[Any] = _Unset()  # None says something: no timeout, whatever `functions()` was given
+UNSET: Final[Any] = _Unset()  # None has a meaning: no timeout, even if `functions()` was given one
 
 
 def task(
@@ -32,7 +32,7 @@ def task(
     cwd: str | None = UNSET,
     env: Mapping[str, str] | None = UNSET,
 ) -> Callable[[F], F]:
-    """Mark a function. It is not changed; when a crew runs it, these options win over those of `functions()`.
+    """Decorate a function, without changing it: when a crew runs it, these options override those of `functions()`.
 
     `timeout` is in seconds and `memory` in bytes, for each attempt; `limit` is how many may run at the same time.
     """
@@ -47,5 +47,5 @@ def task(
 
 
 def get_options(function: Callable[..., Any]) -> dict[str, Any]:
-    """What the decorator was given, if there is one."""
+    """Return the options of a decorated function; none if it is not decorated."""
     return getattr(function, ATTRIBUTE, {})

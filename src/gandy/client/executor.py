@@ -1,4 +1,4 @@
-"""A crew as a `concurrent.futures.Executor`: what runs on a process pool runs here, with one changed line."""
+"""A crew as a `concurrent.futures.Executor`: a program for a process pool needs one changed line."""
 
 import concurrent.futures
 import os
@@ -19,7 +19,7 @@ from gandy.functions import NotPicklable
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# Arguments of pools that a crew cannot take: its processes were there before the program, and serve other programs too.
+# Arguments of pools that a crew cannot accept: its processes are older than the program, and serve others too.
 REFUSED: Final = {
     "initializer": "set up what is needed in the function, or in a module that it imports",
     "initargs": "there is no initializer",
@@ -32,9 +32,8 @@ REFUSED: Final = {
 class Executor(concurrent.futures.Executor):
     """Runs functions on the crew of a foreman: at `foreman`, else at GANDY_FOREMAN, else on this machine.
 
-    The options hold for every function; `limit` and `max_workers` are the same. Unlike a pool, it is not broken by a
-    function that kills its process, and a program that ends does not wait for it: the foreman has the tasks, and they
-    go on.
+    The options apply to every function; `limit` and `max_workers` mean the same. Unlike a pool, a function that kills
+    its process does not break it, and a program can end without waiting: the foreman has the tasks, and they go on.
     """
 
     def __init__(
@@ -61,17 +60,17 @@ class Executor(concurrent.futures.Executor):
         options = FunctionOptions(name, retries, timeout, memory, priority, slots, tags, limit, fresh, cwd, env)
         client = Client(foreman)
         try:
-            client.connect()  # else tasks would wait for ever for a foreman that was never there
+            client.connect()  # otherwise, without a foreman, tasks would wait for ever
             self._functions = client.functions(**options._asdict())
         except BaseException:
             client.close()
             raise
         self._ending = _Ending(client, self._functions)
         self._abandon = finalize(self, self._ending.start_soon)
-        self._abandon.atexit = False  # `Functions` does what is needed then
+        self._abandon.atexit = False  # at exit, `Functions` sends the tasks that are left
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Run `fn` on some worker. As in a pool, the future raises NotPicklable.
+        """Run `fn` on a worker. As in a pool, it is the future that raises NotPicklable.
 
         Raises: ConfigError, RuntimeError after `shutdown`.
         """
@@ -85,11 +84,11 @@ class Executor(concurrent.futures.Executor):
     def map(
         self, fn: Callable[..., T], *iterables: Iterable[Any], timeout: float | None = None, chunksize: int = 1
     ) -> Iterator[T]:
-        """The return values of `fn` for all items, in order. All items are queued now, `chunksize` to a task."""
+        """Iterate over the return values of `fn` in order. All items are queued now, `chunksize` to a task."""
         return self._functions.map(fn, *iterables, chunksize=chunksize, timeout=timeout)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more functions. Those that are queued go on, unless `cancel_futures` is set, also without `wait`."""
+        """Accept no more functions. Without `cancel_futures`, those that are queued go on, even without `wait`."""
         self._functions.close(cancel=cancel_futures)
         if wait:
             self._ending.run()
@@ -99,12 +98,12 @@ class Executor(concurrent.futures.Executor):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # After Ctrl-C the user does not want to wait for functions that may take hours elsewhere.
+        # After Ctrl-C the user does not want to wait for functions that may take hours.
         self.shutdown(wait=not isinstance(error, KeyboardInterrupt))
 
 
 class _Ending:
-    """Waits for the last task and closes the client, once. It does not know the executor, which may be gone."""
+    """Waits for the last task and closes the client, once. Has no reference to the executor, which may be gone."""
 
     def __init__(self, client: Client, functions: Functions) -> None:
         self._client = client
@@ -128,8 +127,8 @@ class _Ending:
         Thread(target=self.run, name="gandy-ending", daemon=True).start()
 
     def start_soon(self) -> None:
-        """For the garbage collector, which may come at any moment, whatever locks are held."""
-        with suppress(RuntimeError):  # the loop is closed, and all is done
+        """Start from the garbage collector, which may run at any moment, whatever locks are held."""
+        with suppress(RuntimeError):  # the loop is closed, and there is nothing left to do
             self._functions.loop.call_soon_threadsafe(self.start)
 
 

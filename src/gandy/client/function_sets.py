@@ -1,4 +1,4 @@
-"""The sets of functions that one client has open: they end with it, and learn when one of their jobs is closed."""
+"""The function sets that one client has open: closes them with the client, and closes their jobs."""
 
 import asyncio
 from threading import Lock
@@ -30,19 +30,19 @@ class FunctionSets:
         return functions
 
     def get_default(self, loop: asyncio.AbstractEventLoop) -> "Functions":
-        """The one without options."""
+        """Return the function set without options."""
         with self._lock:
             if self._default is None:
                 self._default = self.open(loop, FunctionOptions())
             return self._default
 
     def close_job(self, job: JobId, is_cancelled: bool = False) -> None:
-        """If this client added tasks to the job, it adds no more. The next function opens another job."""
+        """Add no more tasks to a job of this client. The next function opens another job."""
         for functions in self._open:
             functions.close_job(job, is_cancelled)
 
     async def end(self) -> None:
-        """Tasks that were queued go on, and their futures hear no more."""
+        """Close all function sets. Tasks that were queued go on, but their futures get no results any more."""
         for functions in self._open:
             await functions.end(SEND_PATIENCE)
         self._open.clear()

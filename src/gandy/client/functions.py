@@ -1,6 +1,6 @@
-"""Python functions run by the crew: each run is pickled into a task, and a future gives its return value.
+"""Function sets: each run of a function is pickled into a task, and a future has its return value.
 
-The sending and the results are left to `open_job`.
+`open_job` sends the tasks and receives the results.
 """
 
 import asyncio
@@ -45,9 +45,9 @@ log = logging.getLogger("gandy.client")
 
 
 class Functions:
-    """Runs functions with the same options, except for what `@gandy.task` says about a function.
+    """Runs functions with the same options, unless `@gandy.task` overrides some for a function.
 
-    Any thread may use it; the loop must run in another one, or be awaited on.
+    Any thread may use it. In the loop's own thread, futures must be awaited, not waited for.
     """
 
     def __init__(self, connection: Connection, loop: asyncio.AbstractEventLoop, options: FunctionOptions) -> None:
@@ -56,13 +56,13 @@ class Functions:
         self.loop = loop
         self._options = options
         self._lock = Lock()
-        self._single_jobs: dict[str, OpenJob] = {}  # for functions that are run one by one, by their own options
+        self._single_jobs: dict[str, OpenJob] = {}  # of functions that are run one by one, by the functions' options
         self._jobs: list[OpenJob] = []
-        self._refusal = ""  # why no more tasks are taken
+        self._refusal = ""  # why no more tasks are accepted
         _living.add(self)
 
     def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> FunctionFuture[T]:
-        """Run it on some worker. Raises: NotPicklable, ConfigError, RuntimeError after `close`."""
+        """Run a function on a worker. Raises: NotPicklable, ConfigError, RuntimeError after `close`."""
         return self.queue(FunctionFuture[T], function, args, kwargs)
 
     def queue(
@@ -72,7 +72,7 @@ class Functions:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> C:
-        """The same; `make` adds the pickled task to the job and gives the future."""
+        """Like `run`; `make` adds the pickled task to the job and returns a future."""
         task = _check_size(pack_task(function, args, kwargs))
         own_options = get_options(function)
         while True:
@@ -80,7 +80,7 @@ class Functions:
             try:
                 return make(job, task)
             except (RuntimeError, CancelledError):
-                if job.queue.takes_tasks:  # else it was closed or cancelled just now, and the next one is open
+                if job.queue.takes_tasks:  # otherwise the job was closed just now: try with the next one
                     raise
 
     def _get_single_job(self, own_options: dict[str, Any]) -> OpenJob:
@@ -100,10 +100,10 @@ class Functions:
         timeout: float | None = None,
         progress: bool = False,
     ) -> Iterator[T]:
-        """The return values for all items, in order or as they come. All items are queued now, `chunksize` to a task.
+        """Iterate over the return values for all items, in order or as they come.
 
-        If the caller stops half way, or an error is raised, the rest is cancelled. `progress` draws a bar in a terminal
-        or a notebook.
+        All items are queued now, `chunksize` to a task. If the caller stops early, or an error is raised, the rest is
+        cancelled. `progress` draws a bar in a terminal or a notebook.
 
         Raises: TimeoutError, and what the function raises.
         """
@@ -113,13 +113,13 @@ class Functions:
         return _show(values, name_function(function), futures) if progress else values
 
     def run_chunks(self, function: Callable[..., T], *iterables: Iterable[Any], chunksize: int = 1) -> list[Chunk]:
-        """Each future gives the list of values of a chunk."""
+        """Like `map`, but return one future per chunk, each with a list of values."""
         return self.run_items(function, zip(*iterables, strict=False), chunksize)
 
     def run_items(
         self, function: Callable[..., Any], items: Iterable[tuple[Any, ...]], chunksize: int = 1
     ) -> list[Chunk]:
-        """The same, with all arguments for one run in one tuple."""
+        """Like `run_chunks`, with the arguments of each run in a tuple."""
         return self.queue_items(Chunk, function, items, chunksize)
 
     def queue_items(
@@ -129,7 +129,7 @@ class Functions:
         items: Iterable[tuple[Any, ...]],
         chunksize: int,
     ) -> list[C]:
-        """The same; `make` adds a pickled chunk of so many items to the job and gives the future."""
+        """Like `run_items`; `make` adds a pickled chunk to the job, with its number of items, and returns a future."""
         if chunksize < 1:
             raise ValueError("chunksize must be >= 1.")
         shared = pack_function(function)
@@ -146,7 +146,7 @@ class Functions:
             job.queue.close()
 
     def close(self, cancel: bool = False) -> None:
-        """Take no more functions. Those that wait are cancelled if `cancel` is set; the others go on."""
+        """Accept no more functions. Those that wait are cancelled if `cancel` is set; the others go on."""
         with self._lock:
             self._refusal = self._refusal or "cannot schedule new futures after shutdown"
             jobs = list(self._jobs)
@@ -171,7 +171,7 @@ class Functions:
             await job.wait_sent()
 
     def wait(self) -> None:
-        """Until all tasks have ended, for other threads than the loop's. Close it before."""
+        """Wait until all tasks have ended. Call `close` before, and not in the loop's thread."""
         wait([job.running for job in self._jobs])
 
     async def wait_closed(self) -> None:
@@ -179,7 +179,7 @@ class Functions:
             await job.wait_closed()
 
     async def end(self, patience: float) -> None:
-        """Take no more functions, see that the foreman has the tasks that were queued, and forget them here."""
+        """Close, wait until the foreman has the tasks that were queued, and forget them here."""
         self.close()
         with suppress(TimeoutError):
             async with asyncio.timeout(patience):
@@ -190,7 +190,7 @@ class Functions:
             job.abort()
 
     def forget(self) -> None:
-        """In a process that was forked: the loop runs in the parent only, and a lock may be held for ever."""
+        """Forget everything in a forked child: the loop runs in the parent only, and a lock may be held for ever."""
         self._lock = Lock()
         self._single_jobs = {}
         self._jobs = []
@@ -206,9 +206,9 @@ class Functions:
 
 def make_spec(label: str, shared: bytes, options: FunctionOptions) -> JobSpec:
     """Raises: ConfigError."""
-    said = options._replace(cwd=find_folder(options.cwd), env={**describe_code(), **(options.env or {})})._asdict()
-    python = PythonSpec(shared=shared, fresh=bool(said.pop("fresh")))
-    spec = make_submit(("python", label), JobOptions(**said)).spec
+    given = options._replace(cwd=find_folder(options.cwd), env={**describe_code(), **(options.env or {})})._asdict()
+    python = PythonSpec(shared=shared, fresh=bool(given.pop("fresh")))
+    spec = make_submit(("python", label), JobOptions(**given)).spec
     return replace(spec, tasks=0, has_lines=True, is_open=True, python=python, tags=(*spec.tags, PYTHON_TAG))
 
 
@@ -250,7 +250,7 @@ def _iterate_as_they_come(futures: list[Chunk], deadline: Monotonic | None) -> I
 
 
 def _pop_each(values: list[Any]) -> Iterator[Any]:
-    """In order, keeping none: each may be large."""
+    """Iterate in order, and drop each value: it may be large."""
     values.reverse()
     while values:
         yield values.pop()
@@ -264,7 +264,7 @@ _living: Final[WeakSet[Functions]] = WeakSet()
 
 
 def _end_all() -> None:
-    """A program that ends without closing its client has still queued its tasks."""
+    """Send all queued tasks at exit, if the program has not closed its client."""
     running = [functions for functions in list(_living) if functions.loop.is_running()]
     ending = [asyncio.run_coroutine_threadsafe(functions.end(SEND_PATIENCE), functions.loop) for functions in running]
     wait(ending, SEND_PATIENCE + 1)

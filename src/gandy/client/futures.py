@@ -1,4 +1,4 @@
-"""Futures of function tasks, as `concurrent.futures` has them: any thread can wait for the return value or cancel."""
+"""Futures of function tasks for `concurrent.futures`: any thread can wait for the return value or cancel."""
 
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from concurrent.futures._base import CANCELLED, PENDING
@@ -13,15 +13,15 @@ from gandy.core.requests import ResultRow
 from gandy.errors import GandyError
 from gandy.ids import JobId
 
-CANCEL_PATIENCE: Final = 10.0  # seconds for the foreman, and a worker that has the task, to say whether it has begun
+CANCEL_PATIENCE: Final = 10.0  # seconds for the foreman and the worker to answer if a task has begun
 
 T = TypeVar("T")
 
 
 class LightCondition:
-    """What a future needs of a `threading.Condition`, in a tenth of its memory as long as no thread waits.
+    """A `threading.Condition` for futures that takes a tenth of the memory as long as no thread waits.
 
-    The futures of one job share a lock: each holds it for a moment.
+    The futures of one job share a lock, which each holds only briefly.
     """
 
     __slots__ = ("_full", "_lock")
@@ -65,13 +65,13 @@ class FunctionFuture(Future[T]):
 
     @property
     def job(self) -> JobId:
-        """The job that the task belongs to, once the foreman has it. Raises: GandyError."""
+        """The job that the task belongs to. Waits until the foreman has it. Raises: GandyError."""
         return self.open_job.id.result()
 
     def cancel(self) -> bool:
-        """Whether the function never runs. It may wait for the answer of a worker that has the task.
+        """Cancel the task, unless it has begun. True if the function never runs. May wait for the answer of a worker.
 
-        On the client's own thread, where callbacks run, it cannot wait: there a task that has just begun is killed.
+        In the client's own thread, where callbacks run, it cannot wait: there, a task that has just begun is killed.
         """
         if self.done() or self.running():
             return self.cancelled()
@@ -90,13 +90,13 @@ class FunctionFuture(Future[T]):
         return True
 
     def _start_or_notify(self) -> None:
-        """Mark it as running; or, if it was cancelled, wake the threads that wait for several futures."""
-        with self._condition:  # a second attempt may start, and two threads may cancel
+        """Mark the future as running; or, if it was cancelled, wake the threads that wait for several futures."""
+        with self._condition:  # called again for a second attempt, or by two threads that cancel
             if self._state in (PENDING, CANCELLED):
                 self.set_running_or_notify_cancel()
 
     def abandon(self) -> None:
-        """The value is not wanted any more: the task is not started, or killed."""
+        """Cancel the task, or kill it if it has begun."""
         if not self._cancel_at_once() and self.open_job.queue.cancel(self.number):
             self._settle(None, CancelledError())
 
@@ -129,6 +129,6 @@ class FunctionFuture(Future[T]):
 
 
 def retract(futures: "list[FunctionFuture[Any]] | set[FunctionFuture[Any]]") -> None:
-    """Cancel tasks of one job that have not begun, without waiting for the answer."""
+    """Cancel the tasks of one job that have not begun, without waiting for the answer."""
     if futures:
         next(iter(futures)).open_job.retractor.retract(future.number for future in futures)

@@ -1,4 +1,4 @@
-"""A client's link: the conversation on a socket. Answers go to their requests, and a break fails all of them."""
+"""A client's link: the conversation over a socket. Passes answers to their requests, and fails all when it breaks."""
 
 import asyncio
 import socket
@@ -16,10 +16,10 @@ from gandy.core.requests import Answer, Request
 from gandy.errors import REFUSALS, GandyError, LinkError, NotAllowed, RemoteProtocolError
 from gandy.reach import Reach
 
-# Seconds until a peer that accepts the connection and says nothing is given up.
+# Seconds after which a peer that accepts the connection and sends nothing is given up.
 WELCOME_PATIENCE: Final = 10.0
 
-# Seconds of silence after which the kernel asks a peer on the network whether it is still there.
+# Seconds of silence after which the kernel probes a peer on the network.
 KEEPALIVE_SECONDS: Final = 15
 
 
@@ -29,12 +29,12 @@ class ClientLink(asyncio.Protocol):
     def __init__(self, address: Address, caller: Caller) -> None:
         self.address = address
         self._transport: asyncio.Transport | None = None
-        self._error: GandyError | None = None  # why nothing more can be asked
+        self._error: GandyError | None = None  # why no more requests can be sent
         self.is_open = True
         self._buffer = WriteBuffer()
         self.write_soon = self._buffer.write_soon
         self.wait_written = self._buffer.wait_written
-        self.calls: dict[int, Pending] = {}  # under way, by number, beside the simple ones
+        self.calls: dict[int, Pending] = {}  # calls that are not simple, by number
         self.simple = SimpleCalls(self._buffer.write, self.write_soon, self.calls)
         self.takes_calls = self.takes_times = False
         on_call = partial(on_frame, self, caller)
@@ -55,7 +55,7 @@ class ClientLink(asyncio.Protocol):
         self._requests.unfollow(feed)
 
     async def end(self) -> None:
-        """Cut the link. What was not written yet is dropped: a peer that reads nothing must not keep us here."""
+        """Cut the link. Data that is not written yet is dropped: a peer that does not read must not delay us."""
         self._fail(LinkError("the client is closed"))
         if self._transport is not None:
             self._transport.abort()
@@ -102,7 +102,7 @@ class ClientLink(asyncio.Protocol):
                 return
             self._handle_events()
         except RemoteProtocolError as error:
-            self._buffer.write(self._conversation.data_to_send())  # our ERROR says why
+            self._buffer.write(self._conversation.data_to_send())  # an ERROR with the reason
             self._fail(self._describe(error))
         except LinkError as error:
             self._fail(LinkError(f"{self.address}: {error}"))
@@ -145,7 +145,7 @@ def _keep_alive(link: socket.socket) -> None:
 
 
 async def connect(reach: Reach, caller: Caller) -> ClientLink:
-    """Raises: LinkError, NotAllowed or ConfigError, with what to do about it."""
+    """Connect to the foreman, and wait for its welcome. Raises: LinkError, NotAllowed, ConfigError."""
     link = await reach.dial(lambda address: ClientLink(address, caller))
     try:
         async with asyncio.timeout(WELCOME_PATIENCE):

@@ -1,6 +1,6 @@
-"""One open job of function tasks: it is submitted, gets tasks as functions are run, and ends with the last of them.
+"""One open job of function tasks: submits it, adds tasks as functions are run, and ends with the last of them.
 
-It outlives links and foremen: what was not confirmed is sent again, and what was missed is asked for.
+It outlives links and foremen: what was not confirmed is sent again, and results that were missed are requested.
 """
 
 import asyncio
@@ -27,26 +27,26 @@ log = logging.getLogger("gandy.client")
 
 
 class OpenJob:
-    """Made and used from any thread; its work is done on the loop."""
+    """Any thread may make and use one; its work is done on the loop."""
 
     def __init__(self, connection: Connection, loop: asyncio.AbstractEventLoop, spec: JobSpec) -> None:
         self._connection = connection
         self._loop = loop
         self._spec = spec
         self.id: Future[JobId] = Future()
-        self.futures_lock = RLock()  # for the futures of its tasks to share
+        self.futures_lock = RLock()  # shared by the futures of its tasks
         wake = ThreadsafeEvent(loop)
         self.queue = TaskQueue(wake.set)
         self.retractor = TaskRetractor(self.queue, wake)
         self._uploader = ArgumentUploader()
         self._sender = TaskSender(self.queue, self.retractor, self._uploader, wake)
         self._results = ResultReader(connection, self.queue)
-        self._complaint = ""  # of the foreman, that was logged last
-        self.running = asyncio.run_coroutine_threadsafe(self._run(), loop)  # until the futures will hear no more
+        self._complaint = ""  # the foreman's last refusal that was logged
+        self.running = asyncio.run_coroutine_threadsafe(self._run(), loop)  # done when the futures get no more results
 
     @property
     def is_on_loop(self) -> bool:
-        """Whether this thread is the loop's, which must not wait for the job."""
+        """True in the loop's thread, which must not wait for the job."""
         try:
             return asyncio.get_running_loop() is self._loop
         except RuntimeError:
@@ -54,19 +54,19 @@ class OpenJob:
 
     @property
     def number(self) -> JobId | None:
-        """None until the foreman has the job."""
+        """The job's number; None until the foreman has the job."""
         return self.id.result() if self.id.done() and self.id.exception() is None else None
 
     def on_cancelled(self) -> None:
-        """Take no more tasks. The end of those that the job has comes later."""
+        """The job was cancelled: accept no more tasks. The results of its tasks come later."""
         self.queue.refuse(CancelledError(f"job {self.number} was cancelled"))
 
     async def wait_closed(self) -> None:
-        """Until every task has ended and no more can come, or the futures will hear no more."""
+        """Wait until every task has ended and no more can come, or the job is aborted."""
         await asyncio.wait({asyncio.wrap_future(self.running)})
 
     async def wait_sent(self) -> None:
-        """Until the foreman has every task and knows that no more will come, or the futures will hear no more."""
+        """Wait until the foreman has every task and knows that no more will come, or the job is aborted."""
         sent = asyncio.ensure_future(self._sender.all_sent.wait())
         either: set[asyncio.Future[Any]] = {sent, asyncio.wrap_future(self.running)}
         try:
@@ -75,7 +75,7 @@ class OpenJob:
             sent.cancel()
 
     def abort(self) -> None:
-        """Forget everything here. What the foreman has goes on."""
+        """Forget everything here. Tasks that the foreman has go on."""
         self.running.cancel()
 
     async def _run(self) -> None:
@@ -92,7 +92,7 @@ class OpenJob:
                     self._log_complaint(error)
                     await asyncio.sleep(next(pauses))
                 else:
-                    # Closed by us, and all tasks have ended; or cancelled, and no task may come too late.
+                    # We closed it, and all tasks have ended; or it was cancelled, and later tasks are cancelled too.
                     self._end(CancelledError(f"job {self.id.result()} was cancelled"))
                     return
         except GandyError as error:
@@ -101,11 +101,12 @@ class OpenJob:
             self._fail(LinkError("the client is closed; what the foreman has goes on"))
             raise
         except BaseException as error:
-            self._fail(GandyError(f"the client broke: {type(error).__name__}: {error}"))  # else futures wait for ever
+            # Otherwise the futures would wait for ever.
+            self._fail(GandyError(f"the client broke: {type(error).__name__}: {error}"))
             raise
 
     def _log_complaint(self, error: GandyError) -> None:
-        """Tasks wait, and the user should know why."""
+        """Log why tasks wait, once for each reason."""
         if str(error) != self._complaint:
             log.warning("tasks wait and will be sent again: %s", error)
         self._complaint = str(error)
@@ -120,14 +121,14 @@ class OpenJob:
         self.retractor.end()
 
     def _end(self, error: CancelledError) -> None:
-        """The job is over: tasks that it does not know, or has no result for, were cancelled with it."""
+        """The job is over: tasks that it does not have, or has no result for, were cancelled with it."""
         futures = self.queue.clear(error)
         for number, future in futures.items():
             future.on_end(ResultRow(TaskNumber(number), TaskState.CANCELLED))
         self.retractor.end(futures.keys())
 
     async def _work(self, link: ClientLink) -> None:
-        """Over one link, until the job has ended."""
+        """Send tasks and read results over one link, until the job has ended."""
         is_new = not self.id.done()
         if is_new:
             await self._submit(link)

@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 
 class JobOptions(NamedTuple):
-    """What may be said about a job beside its command. Times are in seconds."""
+    """Options of a job. Times are in seconds."""
 
     tasks: int = 1
     lines: Iterable[str] | None = None  # one task for each
     name: str = ""
     cwd: str | None = None  # the current folder, if left out
-    env: Mapping[str, str] | None = None  # beside the worker's own
+    env: Mapping[str, str] | None = None  # in addition to the worker's own
     retries: int = 0
     timeout: float | None = None  # of each attempt
     memory: int | None = None  # bytes that an attempt may use
@@ -43,8 +43,8 @@ class FunctionOptions(NamedTuple):
 class CallOptions(NamedTuple):
     """Options of a call of a command."""
 
-    timeout: float | None = None  # seconds, counted from `at` if that is given; then the worker is told to stop
+    timeout: float | None = None  # seconds, from `at` on if that is given; then the call is cancelled
     at: float | None = None  # the shared time at which it begins, on a worker that knows the shared time
     wait: bool = True  # if too many calls wait already, try again instead of raising Busy
     repeatable: bool = False  # if its worker or the link is lost, it is sent again: running it twice does no harm
-    pickle: bool = False  # arguments and values are pickled, and the exceptions of the command are raised themselves
+    pickle: bool = False  # arguments and values are pickled, and the command's own exceptions are raised

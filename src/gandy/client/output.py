@@ -1,4 +1,4 @@
-"""What tasks wrote and large results, read in pieces from the workers that keep them."""
+"""Reads the output of tasks and large results, in pieces, from the workers that keep them."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -12,13 +12,13 @@ from gandy.core.requests import Output, OutputPage, ReadOutput, ReadOutputs, Res
 from gandy.errors import ConfigError, GandyError, LinkError, TaskFailed
 from gandy.ids import JobId, TaskNumber
 
-# Seconds before the next look at output that has not grown.
+# Seconds before output that has not grown is read again: the first pause, and the longest.
 OUTPUT_PAUSES: Final = (0.05, 1.0)
 
-# Bytes of a large result that are asked for at once.
+# Bytes of a large result in one request.
 RESULT_PIECE: Final = 1 << 20
 
-# Seconds that a worker may be away while it is asked for a large result.
+# Seconds for which a worker may be away while a large result is read from it.
 RESULT_PATIENCE: Final = 30.0
 
 
@@ -30,7 +30,7 @@ class OutputReader:
         self._job = job
 
     async def read(self, task: int, stream: str, follow: bool) -> AsyncGenerator[bytes, None]:
-        """What the last attempt at a task wrote, piece by piece. With `follow`, until the attempt has ended."""
+        """Read what the last attempt at a task wrote, piece by piece. With `follow`, until the attempt has ended."""
         _check_stream(stream)
         attempt = offset = 0
         pauses = growing(*OUTPUT_PAUSES)
@@ -46,7 +46,7 @@ class OutputReader:
                 await asyncio.sleep(next(pauses))
 
     async def read_all(self, stream: str) -> AsyncGenerator[Sequence[TaskOutput], None]:
-        """What the last attempts at all tasks wrote, many tasks at a time."""
+        """Read what the last attempts at all tasks wrote, many tasks at a time."""
         _check_stream(stream)
         after, is_last = TaskNumber(0), False
         while not is_last:
@@ -63,7 +63,7 @@ class OutputReader:
             after, is_last = page.after, page.is_last
 
     async def _read_rest(self, row: TaskOutput, stream: str) -> AsyncGenerator[TaskOutput, None]:
-        """What did not fit the page, as far as it is there now."""
+        """Read the rest of an output that did not fit the page, up to its current end."""
         offset, is_last = len(row.data), False
         while not is_last:
             request = ReadOutput(self._job, row.task, stream, row.attempt, offset, RESULT_PIECE)
@@ -79,7 +79,7 @@ class OutputReader:
             offset, is_last = offset + len(piece.data), piece.is_last or not piece.data
 
     async def fetch_result(self, row: ResultRow) -> ResultRow:
-        """The row with its result, also if it was too large for the row. It waits for a foreman that went away.
+        """Return the row with its result, which is fetched if it was too large. Waits for a foreman that is away.
 
         Raises: TaskFailed, GandyError.
         """

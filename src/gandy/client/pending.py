@@ -1,6 +1,6 @@
-"""Calls of commands that are under way, as the program sees them: futures, and streams of values. They send nothing.
+"""Calls that have not ended, as the program sees them: futures, and streams of values. They send nothing themselves.
 
-Defaults that most calls never change are attributes of the class: a client may make a hundred thousand calls a second.
+Defaults that most calls never change are class attributes: a client may make a hundred thousand calls a second.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ from gandy.wire.calls import (
 if TYPE_CHECKING:
     from gandy.client.caller import Caller
 
-PAUSES: Final = (0.01, 1.0)  # seconds before a call is sent again: from here, doubling, to there
+PAUSES: Final = (0.01, 1.0)  # seconds before a call is sent again: the first pause, and the longest; each doubles
 
 _ERRORS: Final[dict[int, type[GandyError]]] = {
     UNKNOWN: UnknownCommand,
@@ -64,14 +64,14 @@ class _Outgoing:
     number = 0  # on its link
     flags = 0
     at: Shared | None = None  # when it begins
-    patience: float | None = None  # seconds, from then or from now on
+    patience: float | None = None  # its timeout in seconds, from `at` or from now on
     deadline: Monotonic | None = None
     can_wait = True
     is_repeatable = False
     credit = WINDOW_BYTES  # for arguments
-    room: asyncio.Event | None = None  # to wait for credit
-    sender: asyncio.Task[None] | None = None  # of large arguments
-    timer: asyncio.TimerHandle | None = None  # of the deadline
+    room: asyncio.Event | None = None  # set when there is credit
+    sender: asyncio.Task[None] | None = None  # sends large arguments
+    timer: asyncio.TimerHandle | None = None  # for the deadline
     _pause = PAUSES[0]  # before it is sent again
 
     @property
@@ -83,7 +83,7 @@ class _Outgoing:
         return bool(self.flags & PICKLED)
 
     def forget(self) -> None:
-        """Nothing more will happen."""
+        """The call is over: cancel its timer and its sender."""
         if self.timer is not None:
             self.timer.cancel()
         if self.sender is not None:
@@ -145,7 +145,7 @@ class CallFuture(asyncio.Future[Any], _Outgoing):
     def _on_value(self, data: bytes) -> None:
         try:
             value = decode_value(data, self.is_pickled)
-        except Exception as error:  # noqa: BLE001 - opening a pickle runs what the value wants to run
+        except Exception as error:  # noqa: BLE001 - opening a pickle runs code of the value
             self.set_exception(error)
         else:
             self.set_result(value)
@@ -166,7 +166,7 @@ class CallFuture(asyncio.Future[Any], _Outgoing):
             self._owed = 0
 
     def on_failure(self, error: GandyError) -> None:
-        """The link is gone, or there is none."""
+        """The link broke, or there is none."""
         if self.done():
             return
         if self.is_repeatable and isinstance(error, LinkError):
@@ -187,12 +187,12 @@ class CallStream(AsyncIterator[Any], _Outgoing):
         self._loop = asyncio.get_running_loop()
         self._pieces: list[bytes] = []
         self._size = 0  # of these
-        self._values: deque[tuple[bytes, int]] = deque()  # each with what it took of the credit
-        self._cost = 0  # of the value that is coming
-        self._owed = 0  # credit for what was read
+        self._values: deque[tuple[bytes, int]] = deque()  # each with the credit that it used
+        self._cost = 0  # credit that the incomplete value has used
+        self._owed = 0  # credit for values that the program has read
         self._error: BaseException | None = None
         self._is_over = False
-        self._has_begun = False  # and then it cannot be repeated
+        self._has_begun = False  # a value has come: it cannot be repeated any more
         self._waiter: asyncio.Future[None] | None = None
 
     def __aiter__(self) -> "CallStream":
@@ -217,7 +217,7 @@ class CallStream(AsyncIterator[Any], _Outgoing):
         return decode_value(payload, self.is_pickled)
 
     def done(self) -> bool:
-        """Whether nothing more can come."""
+        """True if no more values can come."""
         return self._is_over
 
     async def aclose(self) -> None:
@@ -268,12 +268,12 @@ class CallStream(AsyncIterator[Any], _Outgoing):
             self.caller.cancel(self)
             self._end(CallError(f"a value of {self.name} has more than {MAX_VALUE_BYTES:,} bytes"))
         elif self._cost >= WINDOW_BYTES // 2:
-            # A value that is larger than the window: all of it has to be in memory here anyhow.
+            # The value is larger than the window: all of it must be in memory here anyway.
             self.caller.grant(self, self._cost)
             self._cost = 0
 
     def on_failure(self, error: GandyError) -> None:
-        """The link is gone, or there is none. What came before can still be read."""
+        """The link broke, or there is none. Values that came before can still be read."""
         if self._is_over:
             return
         if self.is_repeatable and not self._has_begun and isinstance(error, LinkError):

@@ -1,4 +1,4 @@
-"""Receives which function tasks of an open job began and how they ended, for their futures. It opens no pickle."""
+"""Receives which function tasks of an open job began and how they ended, for their futures. Opens no pickle."""
 
 import asyncio
 
@@ -14,18 +14,18 @@ from gandy.ids import JobId, TaskNumber
 
 
 class ResultReader:
-    """Reads results over one link after the other. Large ones are fetched meanwhile from the workers that have them."""
+    """Reads results over one link after the other, and fetches large ones from the workers that have them."""
 
     def __init__(self, connection: Connection, queue: TaskQueue) -> None:
         self._connection = connection
         self._queue = queue
-        self._fetches: set[asyncio.Future[None]] = set()  # of large results
+        self._fetches: set[asyncio.Future[None]] = set()  # of large results, in progress
 
     async def read(self, link: ClientLink, job: JobId, feed: AnswerFeed, is_new: bool) -> None:
-        """Until the job has ended and every result was passed on. Raises: LinkError, GandyError."""
+        """Read until the job has ended and every future has its result. Raises: LinkError, GandyError."""
         is_over = False
         while not is_over:
-            answer = await feed.take()  # the first results may come before the answer to our request
+            answer = await feed.take()  # results may come before the answer to our request
             if isinstance(answer, JobFound):
                 if not is_new:
                     await self._catch_up(link, job)
@@ -40,7 +40,7 @@ class ResultReader:
             fetch.cancel()
 
     async def _catch_up(self, link: ClientLink, job: JobId) -> None:
-        """Ask for the results that were recorded while there was no link."""
+        """Request the results that were recorded while there was no link."""
         after = TaskNumber(min(self._queue.list_waiting(), default=1) - 1)
         while self._queue.list_waiting():
             found = check(await link.ask(ListResults(job, after)), Results)
@@ -51,7 +51,7 @@ class ResultReader:
             after = found.rows[-1].task
 
     def _on_results(self, job: JobId, results: Results) -> bool:
-        """Gives whether there will be no more."""
+        """Handle results. True if they are the last."""
         for number in results.started:
             if (future := self._queue.find(number)) is not None:
                 future.on_start()

@@ -1,4 +1,4 @@
-"""What became of function tasks, as return values and exceptions."""
+"""Turns the results of function tasks into return values and exceptions."""
 
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
@@ -22,27 +22,30 @@ DIED: Final = {
 
 
 def open_value(result: bytes) -> tuple[Any, BaseException | None]:
-    """A return value, or what opening its pickle raised."""
+    """Open a return value. Returns the value and None, or None and what opening its pickle raised."""
     try:
         return open_result(result), None
-    except BaseException as error:  # noqa: BLE001 - opening a pickle runs what the value wants to run, in our thread
+    except BaseException as error:  # noqa: BLE001 - opening a pickle runs code of the value, in our thread
         return None, error
 
 
 def open_row(row: ResultRow, is_chunk: bool) -> Iterator[Any]:
-    """The value of a task, or the values of a chunk. Raises: what the function raised, TaskFailed, CancelledError."""
+    """Iterate over the value of a task, or the values of a chunk.
+
+    Raises: what the function raised, TaskFailed, CancelledError.
+    """
     if row.state is TaskState.CANCELLED:
         raise CancelledError(f"task {row.task} was cancelled")
     if row.state is not TaskState.FINISHED:
         raise make_error(row)
-    if not row.result:  # and it was not too large to be sent: then it has been fetched
+    if not row.result:  # a large one would have been fetched by now
         raise TaskFailed(f"task {row.task}: its value is no longer kept")
     value = open_result(row.result)
     yield from value if is_chunk else (value,)
 
 
 def make_error(row: ResultRow) -> BaseException:
-    """What to raise for a task that has no return value."""
+    """Make the exception for a task that has no return value."""
     if row.cause is Cause.RAISED and row.result:
         error = open_error(row.result)
         if ADVICE in getattr(error, "__notes__", ()):

@@ -1,4 +1,4 @@
-"""Taking back function tasks that have not begun: the foreman and the workers say which have not."""
+"""Takes back function tasks that have not begun. The foreman and the workers decide which those are."""
 
 import asyncio
 import logging
@@ -20,7 +20,7 @@ log = logging.getLogger("gandy.client")
 
 
 class PendingRetraction(NamedTuple):
-    """Tasks that are wanted back, and where to say which of them never began."""
+    """Tasks to take back, and the future for those of them that never began."""
 
     tasks: tuple[TaskNumber, ...]
     answer: Future[frozenset[int]]
@@ -33,12 +33,12 @@ class TaskRetractor:
         self._queue = queue
         self._wake = wake
         self._lock = Lock()
-        self._waiting: list[PendingRetraction] = []  # that the foreman is still to be asked for
-        self._asking: set[asyncio.Future[None]] = set()  # requests that are under way
+        self._waiting: list[PendingRetraction] = []  # not sent to the foreman yet
+        self._asking: set[asyncio.Future[None]] = set()  # requests that are not answered yet
         self._is_over = False
 
     def retract(self, numbers: Iterable[int]) -> Future[frozenset[int]]:
-        """Cancel those of the tasks that have not begun. Their futures hear of it before the answer is there."""
+        """Cancel those of the tasks that have not begun. Their futures are cancelled before the answer is set."""
         retraction = PendingRetraction(tuple(map(TaskNumber, numbers)), Future())
         with self._lock:
             if not self._is_over:
@@ -57,7 +57,7 @@ class TaskRetractor:
         return bool(self._waiting)
 
     def send(self, link: ClientLink, job: JobId) -> None:
-        """Ask for tasks that the foreman has. A worker that is slow to answer does not hold up the next tasks."""
+        """Request the retractions of tasks that the foreman has. A slow answer does not delay the next tasks."""
         with self._lock:
             ready = [each for each in self._waiting if max(each.tasks, default=0) < self._queue.first_unsent]
             self._waiting = [each for each in self._waiting if max(each.tasks, default=0) >= self._queue.first_unsent]
@@ -67,14 +67,14 @@ class TaskRetractor:
             asking.add_done_callback(self._asking.discard)
 
     async def stop(self) -> None:
-        """The link is gone. What has no answer is asked again over the next one."""
+        """The link is gone. Requests without an answer are sent again over the next one."""
         asking = list(self._asking)
         for each in asking:
             each.cancel()
         await asyncio.gather(*asking, return_exceptions=True)
 
     def end(self, cancelled: Set[int] = frozenset()) -> None:
-        """Answer all that is left: only the tasks in `cancelled` never began."""
+        """Answer everything that is left: only the tasks in `cancelled` never began."""
         with self._lock:
             self._is_over = True
             waiting, self._waiting = self._waiting, []
@@ -84,7 +84,7 @@ class TaskRetractor:
     async def _retract(self, link: ClientLink, job: JobId, retraction: PendingRetraction) -> None:
         try:
             retracted = await self._ask(link, job, retraction.tasks)
-        except (LinkError, asyncio.CancelledError):  # it is asked again over the next link, or answered by `end`
+        except (LinkError, asyncio.CancelledError):  # it is sent again over the next link, or answered by `end`
             with self._lock:
                 self._waiting.append(retraction)
             return
@@ -97,7 +97,7 @@ class TaskRetractor:
         retraction.answer.set_result(retracted)
 
     async def _ask(self, link: ClientLink, job: JobId, tasks: tuple[TaskNumber, ...]) -> frozenset[int]:
-        """The tasks that never began. Raises: LinkError."""
+        """Return the tasks that never began. Raises: LinkError."""
         retracted: set[int] = set()
         for first in range(0, len(tasks), MAX_RETRACTED):
             request = RetractTasks(job, tasks[first : first + MAX_RETRACTED])

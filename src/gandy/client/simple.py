@@ -1,7 +1,7 @@
-"""The fast path for simple calls, as nearly all are: without options, with small arguments, over a link that is open.
+"""The fast path for simple calls, as most are: without options, with small arguments, over a link that is open.
 
-Each is a plain future, which a coroutine can await in half the time, with what was sent: a call may turn out not to be
-simple, and then `caller` takes it over.
+Each is a plain future, which a coroutine awaits in half the time. What was sent is kept with it: if a call turns out
+not to be simple, `caller` takes it over.
 """
 
 import asyncio
@@ -24,13 +24,13 @@ class SimpleCalls:
     """The simple calls of one link."""
 
     def __init__(self, write: Callable[[bytes], None], write_soon: Callable[[bytes], None], others: Container[int]):
-        """`others`: numbers of calls that are not simple."""
+        """`others`: the numbers of calls that are not simple."""
         self._loop = asyncio.get_running_loop()
         self._write = write
         self._write_soon = write_soon
         self._others = others
         self._number = 0
-        self._calls: dict[int, tuple[asyncio.Future[Any], bytes, bytes]] = {}  # under way, with target and body
+        self._calls: dict[int, tuple[asyncio.Future[Any], bytes, bytes]] = {}  # by number, with target and body
         self._sweeping: asyncio.TimerHandle | None = None
 
     def __contains__(self, number: int) -> bool:
@@ -40,7 +40,7 @@ class SimpleCalls:
         return len(self._calls)
 
     def take_number(self) -> int:
-        """One that no call of this link has."""
+        """Return a number that no call of this link has."""
         number = self._number % LAST_NUMBER + 1
         while number in self._calls or number in self._others:
             number = number % LAST_NUMBER + 1
@@ -52,7 +52,7 @@ class SimpleCalls:
         data = _pack(PLAIN_CALL, number, 0, len(target) + len(body)) + target + body
         if calls:
             self._write_soon(data)
-        else:  # no answer is about to come, so there is nothing to wait for
+        else:  # no answer is about to arrive, so nothing else will be written soon
             self._write(data)
         future = self._loop.create_future()
         calls[number] = (future, target, body)
@@ -61,7 +61,7 @@ class SimpleCalls:
         return future
 
     def take_plain(self, data: bytes, at: int) -> int:
-        """Values of simple calls."""
+        """Handle the results of simple calls. Returns where the first other frame begins."""
         end, calls = len(data), self._calls
         while (body := at + _HEAD) <= end:
             head, number, _, size = _unpack_from(data, at)
@@ -78,11 +78,11 @@ class SimpleCalls:
         return at
 
     def pop(self, number: int) -> "tuple[asyncio.Future[Any], bytes, bytes]":
-        """A call that is not simple any more: its future, its target and its body."""
+        """Remove a call that is not simple any more. Returns its future, target and body."""
         return self._calls.pop(number)
 
     def fail(self, error: GandyError) -> None:
-        """The link is gone."""
+        """The link is gone: all calls fail."""
         if self._sweeping is not None:
             self._sweeping.cancel()
             self._sweeping = None
@@ -92,7 +92,7 @@ class SimpleCalls:
                 future.set_exception(error)
 
     def _sweep(self) -> None:
-        """A plain future does not say that it was cancelled, so they are checked now and then."""
+        """Cancel calls whose futures were cancelled: plain futures do not report that, so they are checked here."""
         self._sweeping = None
         if not self._calls:
             return

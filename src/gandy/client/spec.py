@@ -1,4 +1,4 @@
-"""What a program says about a job, checked and made into a `Submit`. It opens no file and no link."""
+"""Checks the options of a job and makes a `Submit` of them. Opens no file and no link."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from math import isfinite
@@ -15,7 +15,7 @@ from gandy.limits import MAX_RETRIES, MAX_SLOTS, MAX_TASKS
 from gandy.moments import Shared
 
 PART_SIZE: Final = 2_000_000  # characters of lines in one request; encoded, at most four times as many bytes
-LINE_OVERHEAD: Final = 5  # what a line costs beside its characters
+LINE_OVERHEAD: Final = 5  # bytes of a line in addition to its characters
 
 
 def make_submit(command: str | Sequence[str], options: JobOptions) -> Submit:
@@ -45,7 +45,7 @@ def make_submit(command: str | Sequence[str], options: JobOptions) -> Submit:
 
 
 def find_folder(cwd: str | None) -> str:
-    """Where tasks run: in this folder, or in the current one. Raises: ConfigError."""
+    """Return the absolute path of the folder in which tasks run; by default the current one. Raises: ConfigError."""
     try:
         return str(Path(cwd or ".").absolute())
     except OSError:
@@ -53,7 +53,7 @@ def find_folder(cwd: str | None) -> str:
 
 
 def split_lines(lines: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Parts that fit one request each."""
+    """Split lines into parts that fit one request each."""
     begin = size = 0
     for place, line in enumerate(lines):
         size += len(line) + LINE_OVERHEAD
@@ -88,7 +88,7 @@ def _check_positive(name: str, value: int | None) -> int | None:
 
 
 def _check_range(name: str, value: int, least: int, most: int) -> int:
-    """The foreman checks the same, but here the message names the parameter."""
+    """Raises: ConfigError. The foreman checks the same, but this message names the parameter."""
     if not least <= value <= most:
         raise ConfigError(f"a job has {least:,} to {most:,} {name}, and not {value:,}")
     return value
@@ -115,7 +115,7 @@ def _check_at(at: float | None) -> Shared | None:
 
 
 def _to_strings(name: str, values: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(values, str):  # one string is a sequence of strings too, and never what was meant
+    if isinstance(values, str):  # a string is a sequence of strings too, but never what was meant
         raise ConfigError(f"{name} is the single string {values!r}; write a list")
     strings = tuple(values)
     for value in strings:

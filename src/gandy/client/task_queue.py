@@ -1,6 +1,6 @@
-"""The function tasks of one open job, in a table that any thread may use: those to be sent, and their futures.
+"""The function tasks of one open job: those that are not sent yet, and the futures of those that have not ended.
 
-It sends nothing and opens no pickle.
+Any thread may use it. It sends nothing and opens no pickle.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from gandy.errors import GandyError
 from gandy.ids import TaskNumber
 from gandy.limits import MAX_INPUT_BYTES, MAX_RETRACTED
 
-# Tasks in one request, and bytes of them, unless a single one has more: the next are pickled while these are stored.
+# Tasks in one request, and bytes of them, unless a single one has more: the next are pickled while these are recorded.
 BATCH_TASKS: Final = 1_000
 BATCH_BYTES: Final = 4_000_000
 
@@ -43,7 +43,7 @@ class ThreadsafeEvent:
         self._is_scheduled = False
 
     def set(self) -> None:
-        if not self._is_scheduled:  # to wake a loop costs more than to add a task
+        if not self._is_scheduled:  # waking a loop costs more than adding a task
             self._is_scheduled = True
             with suppress(RuntimeError):  # the loop is closed, and every future has been notified
                 self._loop.call_soon_threadsafe(self._event.set)
@@ -65,14 +65,14 @@ class TaskQueue:
         self._unsent: deque[bytes] = deque()  # tasks that the foreman has not confirmed, oldest first
         self.first_unsent = 1  # the number of the first of these
         self._futures: dict[int, TaskFuture] = {}
-        self._cancelled: list[TaskNumber] = []  # that the foreman does not know of yet
-        self._error: Exception | None = None  # why no more tasks are taken
+        self._cancelled: list[TaskNumber] = []  # not confirmed by the foreman yet
+        self._error: Exception | None = None  # why no more tasks are accepted
         self.is_closed = False
 
     def add(self, task: bytes, future: TaskFuture) -> None:
         """Queue a task.
 
-        Raises: RuntimeError after `close`; what `on_failure` was given, after that.
+        Raises: RuntimeError after `close`; the error that was passed to `refuse` or `clear`.
         """
         with self._lock:
             if self._error is not None:
@@ -85,7 +85,7 @@ class TaskQueue:
         self._wake_sender()
 
     def cancel(self, number: int) -> bool:
-        """The task is not started, or killed, and its future hears no more. False: its future has heard the end."""
+        """Cancel or kill a task, and drop its future. False: its future has its result already."""
         with self._lock:
             if self._futures.pop(number, None) is None:
                 return False
@@ -94,18 +94,18 @@ class TaskQueue:
         return True
 
     def close(self) -> None:
-        """No more tasks will be added. The job ends with its last one."""
+        """Accept no more tasks. The job ends with its last one."""
         with self._lock:
             self.is_closed = True
         self._wake_sender()
 
     def refuse(self, error: Exception) -> None:
-        """Take no more tasks. Those that the job has may still end in any way."""
+        """Accept no more tasks. Those that the job has may still end in any way."""
         with self._lock:
             self._error = self._error or error
 
     def clear(self, error: Exception) -> dict[int, TaskFuture]:
-        """Take no more tasks and forget all. Gives the futures that are left."""
+        """Accept no more tasks and forget all. Returns the futures that are left."""
         with self._lock:
             self._error = error
             futures, self._futures = self._futures, {}
@@ -122,7 +122,7 @@ class TaskQueue:
         return len(self._unsent)
 
     def list_waiting(self) -> list[int]:
-        """The numbers of tasks that have not ended."""
+        """List the numbers of tasks that have not ended."""
         with self._lock:
             return list(self._futures)
 
@@ -130,14 +130,14 @@ class TaskQueue:
         return self._futures.get(number)
 
     def pop(self, number: int) -> TaskFuture | None:
-        """The future of a task that has ended."""
+        """Remove and return the future of a task that has ended."""
         with self._lock:
             return self._futures.pop(number, None)
 
     # What the sender needs
 
     def get_batch(self) -> tuple[bytes, ...]:
-        """Tasks that fit one request."""
+        """Return the next tasks, as many as fit one request."""
         size = 0
         batch: list[bytes] = []
         with self._lock:
@@ -149,25 +149,25 @@ class TaskQueue:
         return tuple(batch)
 
     def confirm_batch(self, batch: tuple[bytes, ...]) -> None:
-        """The foreman has these."""
+        """The foreman has these tasks."""
         with self._lock:
             for _ in batch:
                 self._unsent.popleft()
             self.first_unsent += len(batch)
 
     def find_large(self) -> bytes | None:
-        """The next task, if it is too large for a request."""
+        """Return the next task, if it is too large for a request."""
         with self._lock:
             return self._unsent[0] if self._unsent and len(self._unsent[0]) > MAX_INPUT_BYTES else None
 
     def replace_next(self, reference: bytes) -> None:
-        """Put a reference in the place of the next task, whose arguments were uploaded."""
+        """Replace the next task, whose arguments were uploaded, by a reference."""
         with self._lock:
-            if self._unsent:  # all may have failed meanwhile
+            if self._unsent:  # `clear` may have been called meanwhile
                 self._unsent[0] = reference
 
     def fail_next(self, error: GandyError) -> None:
-        """Only the next task fails. Its number stays taken, so that the others keep theirs."""
+        """Fail the next task only. It keeps its number, so that the other tasks keep theirs."""
         with self._lock:
             future = self._futures.pop(self.first_unsent, None)
             if self._unsent:
@@ -177,10 +177,10 @@ class TaskQueue:
             future.on_failure(error)
 
     def get_cancelled(self) -> tuple[TaskNumber, ...]:
-        """Cancelled tasks that fit one request."""
+        """Return cancelled tasks, as many as fit one request."""
         return tuple(self._cancelled[:MAX_RETRACTED])
 
     def confirm_cancelled(self, tasks: tuple[TaskNumber, ...]) -> None:
-        """The foreman knows of these."""
+        """The foreman has cancelled these tasks."""
         with self._lock:
             del self._cancelled[: len(tasks)]

@@ -1,4 +1,4 @@
-"""Sends the function tasks of one open job over a link, in batches; large arguments go before, in pieces."""
+"""Sends the function tasks of one open job over a link, in batches, after uploading large arguments in pieces."""
 
 import asyncio
 import secrets
@@ -19,13 +19,13 @@ PIECE_BYTES: Final = 4 << 20  # of large arguments, in one request
 
 
 class ArgumentUploader:
-    """Puts large arguments where workers find them, one after the other."""
+    """Uploads large arguments to the foreman, one after the other."""
 
     def __init__(self) -> None:
-        self._name = ""  # of what is being uploaded: the same after a break
+        self._name = ""  # of what is being uploaded; kept when the link breaks
 
     async def upload(self, link: ClientLink, data: bytes) -> bytes:
-        """Gives a reference to the data. After a LinkError, call it again with the same data.
+        """Upload data, and return a reference to it. After a LinkError, call it again with the same data.
 
         Raises: LinkError, StoreError, Rejected.
         """
@@ -55,11 +55,11 @@ class TaskSender:
         self.all_sent = asyncio.Event()  # the foreman has every task, and knows that no more will come
 
     async def send(self, link: ClientLink, job: JobId, feed: AnswerFeed) -> None:
-        """Send tasks as they come. What goes wrong is raised where the feed is read."""
+        """Send tasks as they are added. Errors are raised where the feed is read."""
         try:
             await self._send(link, job)
         except JobClosed:
-            pass  # the end of the job is about to come through the feed
+            pass  # the feed is about to report the end of the job
         except GandyError as error:
             feed.fail(error)
 

@@ -1,18 +1,18 @@
-"""What a client writes to its link: everything from one turn of the event loop leaves in one write."""
+"""Buffers what a client writes to its link: everything from one turn of the event loop is sent in one write."""
 
 import asyncio
 from typing import Final
 
 from gandy.clocks import read_monotonic
 
-# Frames that wait to leave together. With more, the foreman would have nothing to do meanwhile.
+# Frames that may wait to be written together. With more, the foreman would be idle meanwhile.
 FLUSH_PARTS: Final = 128
 
-POLL_PAUSE: Final = 0.005  # seconds between two looks at whether all was written
+POLL_PAUSE: Final = 0.005  # seconds between two checks that everything is written
 
 
 class WriteBuffer:
-    """Bytes for one transport. Until `open`, they wait."""
+    """Bytes for one transport. They wait until `open`."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -21,11 +21,11 @@ class WriteBuffer:
         self._flush_is_due = False
 
     def open(self, transport: asyncio.Transport) -> None:
-        transport.set_write_buffer_limits(0)  # what we write goes out now, and not at the end of the turn
+        transport.set_write_buffer_limits(0)  # write to the socket at once, and not at the end of the turn
         self._transport = transport
 
     def write_soon(self, data: bytes) -> None:
-        """Together with whatever else is written in this turn of the loop."""
+        """Write together with everything else from this turn of the loop."""
         self._parts.append(data)
         if len(self._parts) >= FLUSH_PARTS:
             self.flush()
@@ -34,7 +34,7 @@ class WriteBuffer:
             self._loop.call_soon(self.flush)
 
     def write(self, data: bytes) -> None:
-        """Now, behind whatever waits."""
+        """Write now, after everything that waits."""
         self._parts.append(data)
         self.flush()
 
@@ -46,7 +46,7 @@ class WriteBuffer:
             self._transport.write(data)
 
     async def wait_written(self, patience: float) -> None:
-        """Wait until the kernel has everything, at most so many seconds. A cast has no answer to wait for."""
+        """Wait until the kernel has everything, for at most `patience` seconds: a cast has no answer to wait for."""
         self.flush()
         deadline = read_monotonic() + patience
         while self._transport is not None and not self._transport.is_closing():
