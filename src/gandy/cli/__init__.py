@@ -1,1 +1,1 @@
-"""The command `gandy`: arguments in, text out. All else is in the bands below."""
+"""The command `gandy`: arguments in, text out. Everything else is in the bands below."""

@@ -1,4 +1,4 @@
-"""`gandy audit`: who connected, was refused, submitted, cancelled or changed keys, and from where."""
+"""`gandy audit`: shows which peers connected, were refused, submitted, cancelled or changed keys, and from where."""
 
 import json
 import os
@@ -18,9 +18,9 @@ from gandy.terminal.exits import EXIT_HELP, make_epilog
 from gandy.terminal.options import Format, output_option, refuse_joined
 from gandy.terminal.say import print_json, say
 
-FOLLOW_PAUSE: Final = 0.5  # seconds between two looks at whether there is more
+FOLLOW_PAUSE: Final = 0.5  # seconds between two checks for new entries
 
-# Text that needs no quotes. A name that a peer chose must not look like more than one word.
+# Text that needs no quotes. A name that a peer chose must not look like several words.
 WORD: Final = re.compile(r"[\w.:@+-]+")
 
 
@@ -59,10 +59,10 @@ def audit(last: int, follow: bool, output: Format) -> None:
 
 
 def _read_last(path: Path, file: IO[bytes], last: int) -> list[bytes]:
-    """The last so many lines, also from the older file if this one has too few."""
+    """Read the last lines, also from the older file if this one has too few."""
     found = deque(file, last)
     if found and not found[-1].endswith(b"\n"):
-        file.seek(-len(found.pop()), os.SEEK_CUR)  # it is being written
+        file.seek(-len(found.pop()), os.SEEK_CUR)  # the foreman is writing it
     older: deque[bytes] = deque()
     old = path.with_name(f"{path.name}.1")
     if len(found) < last and old.exists():
@@ -72,11 +72,11 @@ def _read_last(path: Path, file: IO[bytes], last: int) -> list[bytes]:
 
 
 def _follow(path: Path, file: IO[bytes]) -> Iterator[bytes]:
-    """Lines as they come, also from the file that replaces this one. It never ends."""
+    """Iterate over new lines without end, also from the file that replaces this one."""
     rest = b""
     while True:
         sys.stdout.flush()
-        is_old = _is_replaced(path, file)  # asked before the last read: later lines are in the new file
+        is_old = _is_replaced(path, file)  # checked before the last read: later lines are in the new file
         while data := file.readline():
             rest += data
             if rest.endswith(b"\n"):

@@ -1,4 +1,4 @@
-"""`gandy call`: a command that workers have installed, from the command line."""
+"""`gandy call`: calls a command that workers have installed, and prints its value."""
 
 import base64
 import sys
@@ -93,7 +93,7 @@ def _print_replies(replies: "list[WorkerReply]") -> ExitCode:
 
 
 def _print(value: Any, as_json: bool) -> None:
-    """Text and bytes as they are, for a program or a file; control characters do not reach a terminal."""
+    """Print text and bytes as they are to a program or a file, and without control characters to a terminal."""
     is_raw = isinstance(value, str | bytes) and not as_json
     if is_raw and sys.stdout.isatty():
         say(value if isinstance(value, str) else value.decode(errors="backslashreplace"))
@@ -110,7 +110,7 @@ def _format(value: Any) -> str:
 
 
 def _simplify(value: Any) -> Any:
-    """The same value, as far as JSON can express it."""
+    """Return the value as far as JSON can express it."""
     match value:
         case dict():
             return {

@@ -1,4 +1,4 @@
-"""`gandy foreman`: start one here, or stop the one that runs."""
+"""`gandy foreman`: starts a foreman here, or stops the running one."""
 
 import os
 import sys

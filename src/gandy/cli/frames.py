@@ -1,7 +1,7 @@
-"""Frames as plain values for JSON, and back: for people and tools that read or make bytes.
+"""Converts frames to plain values for JSON and back, for users and tools that read or write bytes.
 
-Every field of a header is kept, also those that gandy ignores. A payload is checked against its type, and is shown as
-gandy would send it. Frames are independent: any frame may follow any other.
+It keeps every field of a header, also those that gandy ignores. It checks payloads against their types, and shows them
+as gandy would send them. Frames are independent: any frame may follow any other.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,13 +26,13 @@ Number32 = Annotated[int, Meta(ge=0, le=0xFFFF_FFFF)]
 
 
 class _Unopened(Struct, forbid_unknown_fields=True):
-    """The payload of an extension."""
+    """The payload of an extension, which is not decoded."""
 
     hex: str
 
 
 class _Shape(NamedTuple):
-    """The payload of one type: what it is in JSON, and how it becomes bytes and back."""
+    """The payload of one type: its type in JSON, its decoder and its encoder."""
 
     type: Any
     decode: Callable[[Payload], Any]
@@ -72,7 +72,7 @@ class PlainDecoder(Decoder[PlainFrame]):
 
     @property
     def missing(self) -> int:
-        """Bytes that the last frame lacks, as far as its header says; 0 if the stream ends with a frame."""
+        """Bytes that the last frame lacks according to its header; 0 if the stream ends with a complete frame."""
         if self.unread == 0:
             return 0
         if self.unread < self._header_size:
@@ -116,12 +116,12 @@ class _PlainV2Decoder(PlainDecoder):
 
 
 def make_decoder(generation: Generation) -> PlainDecoder:
-    """A decoder that takes every extension: there is no peer to agree on some with."""
+    """Make a decoder that accepts every extension, since there is no peer to agree with."""
     return _PlainV1Decoder() if generation == 1 else _PlainV2Decoder()
 
 
 class Guess:
-    """Whether bytes are frames of a generation, for a hint to a user who named the other one."""
+    """Finds out if bytes are frames of a generation, for a hint to a user who chose the other one."""
 
     def __init__(self, generation: Generation) -> None:
         self.generation = generation
@@ -130,7 +130,7 @@ class Guess:
 
     @property
     def is_right(self) -> bool:
-        """All bytes so far are frames, and the last one is complete."""
+        """True if all bytes so far are frames, and the last one is complete."""
         return not self._is_wrong and not self._decoder.unread
 
     def receive_data(self, data: bytes) -> None:
@@ -145,7 +145,7 @@ class Guess:
 
 
 class _V1Fields(Struct, forbid_unknown_fields=True):
-    """A frame as `encode` takes it: the header of v1, and what may stand for its arg0."""
+    """A v1 frame as `encode` takes it: the fields of the header, and what may replace arg0."""
 
     type: str
     padding: Number32 = 0
@@ -162,7 +162,7 @@ class _V1Fields(Struct, forbid_unknown_fields=True):
 
 
 class _V2Fields(Struct, forbid_unknown_fields=True):
-    """The same for v2."""
+    """A v2 frame as `encode` takes it."""
 
     type: str
     subtype: Number8 = 0
@@ -199,9 +199,9 @@ _FORMS: Final[Mapping[int, _Form]] = {
 
 
 def encode(generation: Generation, frame: object) -> bytes:
-    """The bytes of a plain frame. A number of the header that is left out is 0; arg0 is what the payload makes it.
+    """Encode a plain frame. A header field that is left out is 0; arg0 follows from the payload.
 
-    Raises: LocalProtocolError, where the frame or its payload is not what its type demands.
+    Raises: LocalProtocolError, if the frame or its payload does not match its type.
     """
     form = _FORMS[generation]
     try:
@@ -222,7 +222,7 @@ def _find_number(names: Mapping[int, str], name: str) -> int | None:
 
 
 def _encode_payload(fields: _Fields, shape: _Shape | None) -> bytes | None:
-    """None for a type that is a header and nothing else."""
+    """Encode the payload; None for a type without one."""
     if shape is None:
         if fields.payload is not None:
             raise LocalProtocolError(f"{fields.type} carries no payload")
@@ -236,7 +236,7 @@ def _encode_payload(fields: _Fields, shape: _Shape | None) -> bytes | None:
 
 
 def _settle_arg0(fields: _Fields, length: int | None) -> int:
-    """What follows from the rest of the frame, or else what is given. If there are both, they must agree."""
+    """Return the arg0 that follows from the rest of the frame, or else the given one. If there are both, they agree."""
     if fields.account is not None and fields.type != "OK":
         raise LocalProtocolError(f"nproc and nrun are for OK, not for {fields.type}")
     derived = fields.account if length is None else length

@@ -1,4 +1,4 @@
-"""`gandy job`: show jobs, wait for them, and change them."""
+"""`gandy job`: shows jobs, waits for them, and changes them."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -150,7 +150,7 @@ def output(number: int, task: int | None, is_error: bool, follow: bool, foreman:
 
 
 def _follow_all(found: Job, tasks: int, stream: str) -> Iterator[TaskOutput]:
-    """One task after the other, each until it ends, also those that have not begun."""
+    """Follow the output of one task after the other, each until it ends, also of those that have not begun."""
     for task in range(1, tasks + 1):
         number = TaskNumber(task)
         try:
@@ -163,7 +163,7 @@ def _follow_all(found: Job, tasks: int, stream: str) -> Iterator[TaskOutput]:
 
 
 def _print_outputs(pieces: Iterable[TaskOutput], with_headers: bool, flush: bool) -> bool:
-    """Whether all could be read. If some cannot, the rest is still printed."""
+    """Print output. False: some could not be read; the rest is printed all the same."""
     stdout, last, is_whole = sys.stdout.buffer, 0, True
     for piece in pieces:
         if with_headers and piece.task != last:
@@ -258,7 +258,7 @@ def forget(numbers: tuple[int, ...], foreman: str | None, output: Format) -> Non
 
 
 def _for_each(numbers: Iterable[int], foreman: str | None, act: Callable[[Job], None]) -> None:
-    """If one fails, the others are still done."""
+    """Call `act` for each job, even if it fails for some."""
     has_failed = False
     with open_client(foreman) as client:
         for number in numbers:

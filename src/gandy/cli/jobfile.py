@@ -1,4 +1,4 @@
-"""JOB.toml and files of lines, read and checked."""
+"""Reads and checks JOB.toml and files of lines."""
 
 import sys
 import tomllib
@@ -39,7 +39,7 @@ class JobFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 def read_job_file(path: str) -> tuple[str | tuple[str, ...], dict[str, Any], WrittenTime | None]:
-    """The command, the options and the time in a job file. Paths in it are relative to its folder.
+    """Read the command, the options and the time from a job file. Its paths are relative to its folder.
 
     Raises: UsageError.
     """
@@ -74,7 +74,7 @@ def _to_lines(each_line: str | tuple[str, ...] | None, folder: Path) -> tuple[st
 
 
 def _convert(kind: click.ParamType[T], value: object, path: str) -> T | None:
-    """As an option of this kind would be. Raises: UsageError."""
+    """Convert a value as an option of this kind would. Raises: UsageError."""
     try:
         return None if value is None else kind.convert(value, None, None)
     except click.BadParameter as error:
@@ -82,7 +82,7 @@ def _convert(kind: click.ParamType[T], value: object, path: str) -> T | None:
 
 
 def read_lines(path: str) -> tuple[str, ...]:
-    """Every line of a file, or of standard input for -; an empty line counts.
+    """Read every line of a file, or of standard input for -; an empty line counts.
 
     Raises: UsageError.
     """

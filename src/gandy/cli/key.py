@@ -1,4 +1,4 @@
-"""`gandy key`, `gandy invite`, `gandy join`, `gandy leave`: who may connect, and how a machine gets its key."""
+"""`gandy key`, `gandy invite`, `gandy join`, `gandy leave`: manage keys, and how a machine gets one."""
 
 import os
 import secrets
@@ -234,7 +234,7 @@ def leave() -> None:
 
 
 def _describe_former_crew(folder: Path) -> str:
-    """A sentence about the crew that this machine was part of; empty if there was none."""
+    """Describe the crew that this machine was part of in a sentence; empty if there was none."""
     from gandy.keys.crew import CrewKeys
 
     try:

@@ -1,4 +1,4 @@
-"""The command `gandy`: its table of commands, and the exit code of each. It imports none of them."""
+"""The command `gandy`: the table of its commands, and their exit codes. A command is imported when it is used."""
 
 import os
 import sys
@@ -74,7 +74,7 @@ class Program(LazyGroup):
 
 
 def _forget_output() -> None:
-    """What is still buffered has no reader, and Python would complain when it flushes at exit."""
+    """Discard buffered output: it has no reader, and Python would print an error when it flushes at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
 

@@ -1,4 +1,4 @@
-"""`gandy run`: a Python function from the command line, once or for each line."""
+"""`gandy run`: runs a Python function on a worker, once or for each line."""
 
 from typing import TYPE_CHECKING, Any, Final
 

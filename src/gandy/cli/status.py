@@ -1,4 +1,4 @@
-"""`gandy status`: the state of the foreman and its crew."""
+"""`gandy status`: shows the state of the foreman and its crew."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""`gandy submit`: a job from the command line, from a file, or from both."""
+"""`gandy submit`: submits a job from the command line, from a file, or from both."""
 
 from typing import Any, Final
 
@@ -94,7 +94,7 @@ def submit(
 def _merge(
     command: tuple[str, ...], file: str | None, each_line: str | None, given: dict[str, Any]
 ) -> tuple[str | tuple[str, ...], dict[str, Any], WrittenTime | None]:
-    """What the file says, overridden by the command line."""
+    """Merge the options of the file with those of the command line, which override them."""
     from gandy.cli.jobfile import read_job_file, read_lines
 
     if each_line is not None and "tasks" in given:

@@ -1,4 +1,4 @@
-"""`gandy up`: a whole crew on this machine with one command."""
+"""`gandy up`: starts a whole crew on this machine with one command."""
 
 import os
 import sys

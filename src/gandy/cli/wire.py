@@ -1,4 +1,4 @@
-"""`gandy wire`: frames as JSON and back. Only arguments and printing are here; `gandy.cli.frames` knows frames."""
+"""`gandy wire`: converts frames to JSON and back. Only arguments and printing are here; the rest is in `cli.frames`."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -15,7 +15,7 @@ from gandy.terminal.exits import EXIT_HELP
 from gandy.terminal.say import say
 from gandy.terminal.text import parse_hex, parse_json
 
-# Bytes per read from standard input: what a pipe holds.
+# Bytes per read from standard input: the capacity of a pipe.
 READ_SIZE: Final = 65536
 
 WIRE_EXAMPLES: Final = """\b
@@ -145,7 +145,7 @@ def _read_text(words: tuple[str, ...], separator: str) -> str:
 
 
 def _read_pieces() -> Iterator[bytes]:
-    """Standard input as it arrives."""
+    """Read standard input as it arrives."""
     stdin = _open_stdin()
     while piece := stdin.read1(READ_SIZE):
         yield piece

@@ -1,4 +1,4 @@
-"""`gandy worker`: start a worker here, list all workers, stop one."""
+"""`gandy worker`: starts a worker here, lists workers, or stops one."""
 
 import os
 import sys

@@ -1,1 +1,1 @@
-"""What commands share: options, exit codes, tables, progress, and text for people."""
+"""What commands share: options, exit codes, tables, progress, and text for users."""

@@ -21,7 +21,7 @@ class LazyCommand(NamedTuple):
 
 
 class LazyGroup(click.Group):
-    """Knows its commands from a table, and loads the one that is asked for."""
+    """Has its commands in a table, and loads the one that is used."""
 
     def __init__(self, *args: Any, table: Mapping[str, LazyCommand], **options: Any) -> None:
         super().__init__(*args, **options)
@@ -35,6 +35,6 @@ class LazyGroup(click.Group):
         return None if lazy is None else lazy.load()
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """As click's own, but from the table: click would load every command to ask for its help."""
+        """Like click's own, but from the table: click would load every command for its help."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, self.table[name].help) for name in self.list_commands(ctx)])

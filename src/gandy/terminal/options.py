@@ -25,12 +25,12 @@ Format = Literal["table", "json", "quiet"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 JOB: Final = click.IntRange(min=1)
-# Options that have no meaning for workers of other servers than a foreman.
+# Options that have no meaning for workers of servers other than a foreman.
 FOREMAN_ONLY: Final = ("foreman", "ensemble", "tags", "reserve", "keep_output")
 
 
 class Seconds(click.ParamType[float]):
-    """A time as people write it: 90, 1.5s, 5min, 2h, 1d."""
+    """A duration as users write it: 90, 1.5s, 5min, 2h, 1d."""
 
     name = "time"
 
@@ -42,7 +42,7 @@ class Seconds(click.ParamType[float]):
 
 
 class Bytes(click.ParamType[int]):
-    """An amount as people write it: 4096, 500K, 20M, 10G, 1T."""
+    """A size as users write it: 4096, 500K, 20M, 10G, 1T."""
 
     name = "size"
 
@@ -113,14 +113,14 @@ _TASK_OPTIONS: Final = (
 
 
 def task_options(command: F) -> F:
-    """How the tasks of a job are run. Those that were not given are None or empty: `drop_missing`."""
+    """Add the options of tasks to a command. Those that were not given are None or empty: see `drop_missing`."""
     for option in reversed(_TASK_OPTIONS):
         command = option(command)
     return command
 
 
 def drop_missing(given: dict[str, Any]) -> dict[str, Any]:
-    """Only the options that the user gave."""
+    """Return only the options that the user gave."""
     return {key: value for key, value in given.items() if value is not None and value != ()}
 
 
@@ -137,7 +137,7 @@ def task_option(text: str) -> Callable[[F], F]:
 
 
 def open_owner() -> "Client":
-    """A client on the unix socket of this home's foreman, for what only its own user may do. Raises: ConfigError."""
+    """Make a client for the unix socket of this home's foreman, as its owner. Raises: ConfigError."""
     from gandy.client import Client
 
     where = Path(find_home(os.environ, sys.platform)) / SOCKET_NAME
@@ -147,7 +147,7 @@ def open_owner() -> "Client":
 
 
 def refuse_joined(home: Path) -> None:
-    """Raises: ConfigError, if this home has joined a foreman on another machine: then the user must go there."""
+    """Raises: ConfigError, if this home has joined a foreman on another machine, where the command must be run."""
     from gandy.keys.crew import CREW, CrewKeys
 
     found = CrewKeys.find(home / CREW)
@@ -165,15 +165,16 @@ def refuse_options(ctx: click.Context, why: str, *names: str) -> None:
 
 
 def find_shared_time(read_shared: Callable[[], float], written: WrittenTime | None) -> float | None:
-    """The shared time that the user wrote, if it is `read_shared()` now. Raises: NoClock."""
+    """Convert a time that the user wrote to shared time; `read_shared` reads the shared clock. Raises: NoClock."""
     if written is None:
         return None
-    shared = written.to_shared_time(Shared(read_shared()), datetime.now().astimezone())
+    # A datetime without a zone: one with the zone's current offset would miss a change to or from summer time.
+    shared = written.to_shared_time(Shared(read_shared()), datetime.now())
     return None if shared is None else float(shared)
 
 
 def open_client(foreman: str | None) -> "Client":
-    """A client that is not connected yet. It is imported here because some commands need none."""
+    """Make a client that is not connected yet. Imported late, because some commands need none."""
     from gandy.client import Client
 
     return Client(foreman)

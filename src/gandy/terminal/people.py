@@ -1,4 +1,4 @@
-"""Numbers, times and texts as people read and write them. It reads no clock and prints nothing."""
+"""Parses and formats numbers, durations and texts as people write them. It reads no clock and prints nothing."""
 
 import re
 import shlex
@@ -19,7 +19,7 @@ _SIZES: Final = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
 def parse_seconds(text: str) -> float | None:
-    """A duration in seconds; None if the text is not one."""
+    """Parse a duration in seconds; None if the text is not one."""
     found = _TIME.fullmatch(text.strip().lower())
     if found is None or found[2] not in _UNITS:
         return None
@@ -27,13 +27,13 @@ def parse_seconds(text: str) -> float | None:
 
 
 def parse_bytes(text: str) -> int | None:
-    """A size in bytes; None if the text is not one."""
+    """Parse a size in bytes; None if the text is not one."""
     found = _SIZE.fullmatch(text.strip().upper())
     return None if found is None else int(float(found[1]) * 1000 ** " KMGT".index(found[2] or " "))
 
 
 def format_seconds(seconds: float) -> str:
-    """In the two largest units that matter: 0.3 s, 12 s, 3 min 5 s, 2 h 5 min, 3 d 4 h."""
+    """Format a duration in its two largest units: 0.3 s, 12 s, 3 min 5 s, 2 h 5 min, 3 d 4 h."""
     if seconds < 9.95:
         return f"{max(0.0, seconds):.1f} s"
     whole = round(seconds)
@@ -60,12 +60,12 @@ def format_bytes(size: int) -> str:
 
 
 def format_command(command: str | Sequence[str]) -> str:
-    """As it would be typed."""
+    """Format a command as it would be typed."""
     return command if isinstance(command, str) else shlex.join(command)
 
 
 def make_printable(text: str) -> str:
-    """The text with control characters spelled out: it cannot move a cursor or change a colour."""
+    """Return the text with control characters as escapes: it cannot move the cursor or change a colour."""
     if text.isprintable():
         return text
     return "".join(letter if letter.isprintable() else _spell(letter) for letter in text)

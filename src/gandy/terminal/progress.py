@@ -1,4 +1,4 @@
-"""Waiting for jobs: a bar on a terminal, a line now and then elsewhere, and the exit code."""
+"""Waits for jobs, with a bar on a terminal and occasional lines elsewhere, and chooses the exit code."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -47,7 +47,7 @@ def _follow(job: "Job", is_quiet: bool) -> JobRow:
 
 
 def choose_exit_code(rows: list[JobRow]) -> ExitCode:
-    """The exit code for jobs that have ended. A failure outweighs a cancel."""
+    """Choose the exit code for jobs that have ended. A failure outweighs a cancellation."""
     exits = {_EXITS[row.state] for row in rows}
     return next((code for code in (ExitCode.FAILED, ExitCode.CANCELLED) if code in exits), ExitCode.DONE)
 
@@ -75,7 +75,7 @@ def _get_last(rows: Iterator[JobRow]) -> JobRow:
 
 
 def draw_bar(rows: Iterator[JobRow]) -> JobRow:
-    """A bar with the state of the job, how far it is, and what failed."""
+    """Draw a bar with the state of the job, how much is done, and how many tasks failed."""
     with ProgressBar() as bar:
         for row in rows:
             bar.show(_describe_state(row), count_done(row), row.spec.tasks, row.counts.failed)
@@ -83,7 +83,7 @@ def draw_bar(rows: Iterator[JobRow]) -> JobRow:
 
 
 def print_lines(rows: Iterator[JobRow]) -> JobRow:
-    """A line for each tenth of the job, and when tasks begin to run: a log of a million tasks stays short."""
+    """Print a line for each tenth of the job, and when tasks begin to run: the log of a million tasks stays short."""
     last_tenth, has_run = -1, False
     for row in rows:
         tenth, runs = 10 * count_done(row) // row.spec.tasks, row.counts.running > 0

@@ -1,4 +1,4 @@
-"""Jobs, tasks and workers as commands show them: JSON that scripts may rely on, and text for tables.
+"""Formats jobs, tasks, workers and keys for commands: as JSON that scripts may rely on, and as text for tables.
 
 Keys of the JSON are never renamed or removed; times are seconds since 1970, sizes are bytes.
 """
@@ -25,7 +25,7 @@ from gandy.terminal.say import encode_json, say
 if TYPE_CHECKING:
     from gandy.terminal.options import Format
 
-PAGE_LINES: Final = 1_000  # that are printed together
+PAGE_LINES: Final = 1_000  # printed together
 
 T = TypeVar("T")
 
@@ -37,9 +37,6 @@ _JOB_KEYS: Final = tuple(JOB_KEYS.split())
 TASK_KEYS: Final = (
     "job task state attempt worker claimed started ended cause exit_code signal peak_memory_bytes note tail "
     "out_bytes err_bytes"
-)
-WORKER_KEYS: Final = (
-    "id name slots used running tags connected draining silent_seconds calls commands knows_time problem"
 )
 
 JOB_HEADERS: Final = (">job", "name", "state", ">tasks", ">finished", ">failed", ">running", "submitted", "command")
@@ -62,7 +59,7 @@ def _format_expiry(expires: Wall, now: Wall) -> str:
 
 
 class RowView(NamedTuple, Generic[T]):
-    """How rows of one kind are shown: in a table, as JSON, or each by its name or number."""
+    """How rows of one kind are printed: in a table, as JSON, or by name or number only."""
 
     headers: Sequence[str]
     to_cells: Callable[[T], Sequence[str]]
@@ -97,7 +94,7 @@ def view_keys(now: Wall) -> RowView[KeyRow]:
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Many at a time: there may be a million."""
+    """Print lines, many at a time: there may be a million."""
     rest = iter(lines)
     while page := list(islice(rest, PAGE_LINES)):
         say("\n".join(page))

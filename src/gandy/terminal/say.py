@@ -1,6 +1,6 @@
-"""The one way to print text: nothing in it can move a cursor, change a colour or set a title.
+"""The only way to print text: no text can move the cursor, change a colour or set a title.
 
-Output of tasks is printed byte for byte elsewhere: it belongs to the user, like that of any program that is run here.
+Output of tasks is printed byte for byte elsewhere, like the output of any program that the user runs.
 """
 
 import json
@@ -18,17 +18,17 @@ encode_json: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def say(text: object = "", *, err: bool = False) -> None:
-    """Print text and a newline. Lines and tabs in it stay; other control characters are spelled out."""
+    """Print text and a newline. Newlines and tabs in it stay; other control characters become escapes."""
     click.echo(spell_out(str(text)), err=err)
 
 
 def print_json(value: object) -> None:
-    """One object on one line."""
+    """Print an object on one line."""
     say(encode_json(value))
 
 
 def print_result(output: "Format", text: object, plain: object, quiet: object) -> None:
-    """Print what a command did: a text for people, an object, or only a name or a number."""
+    """Print what a command did: as text, as a JSON object, or only a name or a number."""
     if output == "json":
         print_json(plain)
     else:
@@ -36,7 +36,7 @@ def print_result(output: "Format", text: object, plain: object, quiet: object) -
 
 
 def format_json(value: Any) -> str:
-    """JSON that people can read: letters of all scripts as they are, control characters as escapes.
+    """Format JSON for users: letters of all scripts as they are, control characters as escapes.
 
     Raises: TypeError, ValueError.
     """

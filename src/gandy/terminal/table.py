@@ -1,4 +1,4 @@
-"""Tables and lists of fields for people. It gets text, and only lays it out."""
+"""Prints tables and lists of fields. It gets text, and only lays it out."""
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,10 +13,10 @@ from rich.text import Text
 
 from gandy.terminal.people import make_printable
 
-# Columns of a pipe or a file, where nothing is cut.
+# Columns if standard output is a pipe or a file, where nothing is cut.
 _UNBOUNDED: Final = 100_000
 
-PAGE_ROWS: Final = 1_000  # of a table that are made and printed together
+PAGE_ROWS: Final = 1_000  # of a table, laid out and printed together
 
 _GAP: Final = 2  # columns between two cells
 _LEAST_WIDTH: Final = 10  # of the last cell, however narrow the page is
@@ -58,7 +58,7 @@ def draw_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def _count_columns(text: str) -> int:
-    """Columns that a printable text takes: of a hundred thousand cells nearly all are ASCII."""
+    """Count the columns that a printable text takes. ASCII is handled first, since nearly all cells are ASCII."""
     return len(text) if text.isascii() else cell_len(text)
 
 
@@ -76,7 +76,7 @@ def _make_line(row: Iterable[str], widths: Iterable[int], lefts: Iterable[bool])
 
 
 def draw_fields(fields: Iterable[tuple[str, str]]) -> None:
-    """Print names with their values, one on each line; those without a value are left out."""
+    """Print names with their values, one per line; those without a value are left out."""
     table = Table(box=None, pad_edge=False, show_header=False, padding=(0, _GAP, 0, 0))
     table.add_column(no_wrap=True, style="bold")
     table.add_column(overflow="fold")

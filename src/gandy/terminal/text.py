@@ -1,4 +1,4 @@
-"""Text that people type or paste: bytes as hex in any form, and JSON in any layout. It reads no input itself."""
+"""Parses text that users type or paste: bytes as hex in any form, and JSON in any layout. It reads no input itself."""
 
 import json
 import re
@@ -14,7 +14,7 @@ _JSON: Final = json.JSONDecoder()
 
 
 def parse_argument(text: str) -> Any:
-    """An argument of a function: the value if the text is JSON, else the text itself."""
+    """Parse an argument of a function or command: the value if the text is JSON, else the text itself."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -22,9 +22,9 @@ def parse_argument(text: str) -> Any:
 
 
 def parse_hex(text: str) -> bytes:
-    """The bytes that hex digits stand for. White space, colons and 0x are skipped.
+    """Parse hex digits into bytes. White space, colons and 0x are skipped.
 
-    Raises: UsageError, with the first character that is something else, or where half a byte is missing.
+    Raises: UsageError, which names the first other character, or if half a byte is missing.
     """
     strange = _STRANGE.search(text)
     if strange is not None:
@@ -36,9 +36,9 @@ def parse_hex(text: str) -> bytes:
 
 
 def parse_json(text: str) -> Iterator[tuple[str, object]]:
-    """Each value and its place in the text. Values follow one another, and the items of an array count as values.
+    """Iterate over consecutive values, each with its place in the text. Items of an array count as values.
 
-    Raises: UsageError, at the first place that is not JSON; all values before it were given out.
+    Raises: UsageError, at the first place that is not JSON, after all values before it.
     """
     position, line = 0, 1
     while True:

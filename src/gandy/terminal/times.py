@@ -1,4 +1,4 @@
-"""Times as people write them: from now on, by the wall clock, or as a shared time. It reads no clock."""
+"""Converts times that users write to shared time: from now on, by the wall clock, or shared time. Reads no clock."""
 
 import re
 from datetime import datetime, timedelta
@@ -21,7 +21,7 @@ class WrittenTime(NamedTuple):
     text: str
 
     def to_shared_time(self, shared: Shared, wall: datetime) -> Shared | None:
-        """The shared time, if it is now `shared` by that clock and `wall` by the wall clock. None: it is not a time."""
+        """Convert it, where `shared` and `wall` are the current times of both clocks. None: the text is not a time."""
         text = self.text.strip()
         if text.startswith("+"):
             seconds = parse_seconds(text[1:])
@@ -33,7 +33,7 @@ class WrittenTime(NamedTuple):
 
 
 def _parse_clock(text: str, wall: datetime) -> datetime | None:
-    """The next time that the clock shows this."""
+    """Find the next moment at which the local clock shows this time."""
     found = _CLOCK.fullmatch(text)
     if found is None:
         return None
@@ -55,7 +55,7 @@ def _parse_date(text: str) -> datetime | None:
 
 
 class WrittenTimeType(click.ParamType[WrittenTime]):
-    """Refuses what is not a time before anything is sent."""
+    """Refuses text that is not a time, before anything is sent."""
 
     name = "time"
 

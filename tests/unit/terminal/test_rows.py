@@ -9,6 +9,7 @@ from msgspec.structs import asdict, replace
 from rich.console import Console
 from tests.unit.client.builders import NOW, a_row, a_task_row, a_worker_row
 
+from gandy.cli.worker import LIST_KEYS
 from gandy.core.model import Cause, Counts, JobState, TaskState
 from gandy.core.requests import ForemanStatus
 from gandy.core.rows import TaskRow
@@ -43,7 +44,7 @@ def test_task_that_never_ran_has_the_same_keys() -> None:
 
 
 def test_worker_and_status_as_json() -> None:
-    assert list(asdict(a_worker_row())) == rows.WORKER_KEYS.split()
+    assert list(asdict(a_worker_row())) == LIST_KEYS.replace(" and ", ", ").split(", ")
     assert asdict(STATUS)["waiting"] == 1_000
 
 

@@ -1,10 +1,12 @@
 """Moments as people write them, in shared time."""
 
-from datetime import datetime, timedelta, timezone
+import time
+from datetime import datetime, timedelta, timezone, tzinfo
 
 import click
 import pytest
 
+from gandy.terminal import options
 from gandy.terminal.times import WrittenTime, WrittenTimeType
 
 SHARED = 500.0
@@ -50,3 +52,22 @@ def test_what_is_no_moment_is_refused(text: str) -> None:
     assert tell(text) is None
     with pytest.raises(click.BadParameter, match="is not a time"):
         WrittenTimeType().convert(text, None, None)
+
+
+class LastDayOfSummerTime(datetime):
+    """A clock in Berlin, some hours before summer time ends."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> "LastDayOfSummerTime":
+        return cls(2026, 10, 24, 15, 0, tzinfo=tz)
+
+
+def test_a_clock_time_tomorrow_follows_the_end_of_summer_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
+    monkeypatch.setattr(options, "datetime", LastDayOfSummerTime)
+    time.tzset()
+    try:
+        assert options.find_shared_time(lambda: SHARED, WrittenTime("14:00")) == SHARED + 24 * 3600
+    finally:
+        monkeypatch.undo()
+        time.tzset()

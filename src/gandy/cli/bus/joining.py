@@ -1,4 +1,4 @@
-"""What all commands of the bus share: the options that name an ensemble, joining it, and printing what happens."""
+"""What all commands of the bus share: the options that name an ensemble, joining it, and a queue of things to print."""
 
 import os
 import sys
@@ -35,7 +35,7 @@ class EnsembleOptions(NamedTuple):
 
 
 def bus_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Decorate a command, which gets them as one parameter `options`."""
+    """Add the options of EnsembleOptions to a command, which gets them as one parameter `options`."""
     options = (
         click.option(
             "--ensemble",
@@ -77,7 +77,7 @@ def explain(*examples: str) -> str:
 
 
 def join(options: EnsembleOptions, clock: "Clock" = "follow") -> "Ensemble":
-    """Use it in a `with` statement. Raises: ConfigError."""
+    """Join an ensemble. Use it in a `with` statement. Raises: ConfigError."""
     from gandy.bus import Ensemble
 
     name, dialect, insecure, peers, ip = options
@@ -87,7 +87,7 @@ def join(options: EnsembleOptions, clock: "Clock" = "follow") -> "Ensemble":
 
 
 def explain_visibility(options: EnsembleOptions) -> str:
-    """Why a process may be missing."""
+    """Explain why a process may be missing."""
     from gandy.keys.ensemble import find_ensemble_key
 
     if options.insecure:
@@ -96,7 +96,7 @@ def explain_visibility(options: EnsembleOptions) -> str:
 
 
 class PrintQueue:
-    """From the thread of an ensemble, where things happen, to the one that prints. It makes the first wait if full."""
+    """A queue from the ensemble's thread, which waits if it is full, to the thread that prints."""
 
     def __init__(self) -> None:
         from queue import Queue
@@ -118,10 +118,10 @@ class PrintQueue:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Before the ensemble closes: its thread may be waiting in `put`."""
+        """Close the queue. This must happen before the ensemble closes, whose thread may be waiting in `put`."""
         self._is_closed = True
 
     def __iter__(self) -> Iterator[Any]:
-        """Without end."""
+        """Iterate over items without end."""
         while True:
             yield self._queue.get()

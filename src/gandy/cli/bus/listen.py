@@ -63,7 +63,7 @@ def _print_arrival(arrival: Arrival, as_json: bool) -> None:
 
 
 def _offer(band: "Ensemble", service: str, function: "Callable[[Message], None]") -> None:
-    """Together with its handler: a process that waits for the service may send at once."""
+    """Offer a service together with its handler: a process that waits for the service may send at once."""
     from gandy.bus.core.coercion import Handler
     from gandy.bus.ensemble import make_message
 
@@ -96,7 +96,7 @@ def _message_to_line(message: "Message") -> str:
 
 
 def _simplify(value: Any) -> Any:
-    """The nearest that JSON has."""
+    """Return the nearest value that JSON has."""
     match value:
         case list() | tuple():
             return [_simplify(item) for item in value]

@@ -1,4 +1,4 @@
-"""`gandy bus monitor`: which processes and services come and go."""
+"""`gandy bus monitor`: prints which processes and services come and go."""
 
 import re
 from datetime import datetime

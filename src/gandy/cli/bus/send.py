@@ -1,4 +1,4 @@
-"""`gandy bus send`: one message, with values as they are written on a command line."""
+"""`gandy bus send`: sends one message, with values from the command line."""
 
 import time
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gandy.bus import Ensemble
 
 
-POLL: Final = 0.01  # seconds; there is no news when another process learns the time
+POLL: Final = 0.01  # seconds between two checks; no news says when another process knows the time
 
 
 @click.command(
@@ -85,7 +85,7 @@ def _wait_for_time(band: "Ensemble", service: str, wait: float) -> None:
 
 
 def _parse_values(address: str, words: tuple[str, ...], types: str | None) -> tuple[Any, ...]:
-    """Raises: UsageError, before the ensemble is joined."""
+    """Parse values, before the ensemble is joined. Raises: UsageError."""
     from gandy.bus.wire.messages import encode_message, make_message
 
     try:

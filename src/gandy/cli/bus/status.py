@@ -1,4 +1,4 @@
-"""`gandy bus status` and `gandy bus clock`: an ensemble and its time as seen from here."""
+"""`gandy bus status` and `gandy bus clock`: show an ensemble and its time as seen from here."""
 
 import math
 import sys
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from gandy.bus import Ensemble
 
 
-QUIET: Final = 0.5  # seconds without news until a look at an ensemble is over
-POLL: Final = 0.01  # seconds; there is no news when another process learns the time
+QUIET: Final = 0.5  # seconds without changes until a look at an ensemble is over
+POLL: Final = 0.01  # seconds between two looks
 
 
 class View(NamedTuple):
@@ -32,7 +32,7 @@ class View(NamedTuple):
 
     @property
     def stable_part(self) -> tuple[Any, ...]:
-        """Everything but what changes with every look."""
+        """Everything except for what changes with every look."""
         return self.processes, self.services, self.clock["leader"]
 
 
@@ -118,7 +118,7 @@ def _draw_live(band: "Ensemble") -> None:
 
 
 def _render(view: View) -> Any:
-    """The same as the table, for a live display."""
+    """Render the table and the fields for a live display."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
