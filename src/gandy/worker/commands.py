@@ -109,8 +109,8 @@ class Commands:
         if slots < 1:
             raise ConfigError(f"a call takes at least one slot, not {slots}")
         with self._lock:
-            size = sum(len(known) for known in self._own) + len(command.name)
-            if len(self._own) >= MAX_COMMANDS or size > MAX_OFFER_BYTES // 4:
+            names = {*self._own, command.name}
+            if len(names) > MAX_COMMANDS or sum(map(len, names)) > MAX_OFFER_BYTES // 4:
                 raise ConfigError(
                     f"a worker cannot have so many commands: {MAX_COMMANDS:,}, with short names, is the limit"
                 )
@@ -132,11 +132,12 @@ class Commands:
         self._renew()
 
     def _renew(self) -> None:
-        self._all = {**self._own, **{command.name: command for part in self._included for command in part}}
-        self._by_bytes = {name.encode(): command for name, command in self._all.items()}
-        quick = (command for command in self._all.values() if command.way is Way.AT_ONCE)
-        # Functions that take no time, by the encoded name with which a call begins.
-        self.at_once = {encode_target(command.name): command.function for command in quick}
+        with self._lock:  # or a thread that is slower could replace the tables of a later change
+            self._all = {**self._own, **{command.name: command for part in self._included for command in part}}
+            self._by_bytes = {name.encode(): command for name, command in self._all.items()}
+            quick = (command for command in self._all.values() if command.way is Way.AT_ONCE)
+            # Functions that take no time, by the encoded name with which a call begins.
+            self.at_once = {encode_target(command.name): command.function for command in quick}
         self.on_change()
 
     @overload
