@@ -112,10 +112,8 @@ class CallRunner:
     # In threads
 
     def _work(self, call: RunningCall, args: Sequence[Any]) -> None:
-        if call.is_cancelled:  # it was cancelled while it waited for a thread
-            self._queue.put(self._results.fail, call, CallCancelled())
-            return
         try:
+            _check_wanted(call)
             value = call.command.function(*args)
         except BaseException as error:  # noqa: BLE001 - a thread of ours must not die of it
             self._queue.put(self._results.fail, call, error)
@@ -124,6 +122,7 @@ class CallRunner:
 
     def _work_stream(self, call: RunningCall, args: Sequence[Any]) -> None:
         try:
+            _check_wanted(call)
             values: Iterator[Any] = call.command.function(*args)
             with closing(values):  # type: ignore[type-var]
                 for value in values:
@@ -132,3 +131,9 @@ class CallRunner:
             self._queue.put(self._results.fail, call, error)
         else:
             self._queue.put(self._results.finish_stream, call)
+
+
+def _check_wanted(call: RunningCall) -> None:
+    """Raises: CallCancelled, if the call was cancelled while it waited for a thread."""
+    if call.is_cancelled:
+        raise CallCancelled
