@@ -38,7 +38,7 @@ class Reach:
         self.keys = keys
         self._insecure = insecure  # discovery may return foremen without TLS
         self._context: ssl.SSLContext | None = None
-        self.band: Ensemble | None = None  # the ensemble that this process is in already, to search for the foreman in
+        self.ensemble: Ensemble | None = None  # if this process is in one already, the foreman is searched there
 
     def __str__(self) -> str:
         return " or ".join(map(str, self.places))
@@ -66,8 +66,8 @@ class Reach:
         pin = self.keys.about.foreman if self.keys is not None and self.keys.has_joined else ""
         problems: list[GandyError] = []
         try:
-            band = self.band if self.band is not None and self.band.name == place.host else None
-            search = await asyncio.to_thread(Search, place.host, pin, insecure=self._insecure, ensemble=band)
+            ensemble = self.ensemble if self.ensemble is not None and self.ensemble.name == place.host else None
+            search = await asyncio.to_thread(Search, place.host, pin, insecure=self._insecure, ensemble=ensemble)
         except ConfigError as error:  # too many processes of the bus are on this machine
             raise LinkError(f"cannot look for the foreman in {place.host}: {error}") from None
         try:

@@ -182,7 +182,7 @@ class WorkerService:
         from gandy.bus import Ensemble  # imported late: most workers are in no ensemble
 
         self._ensemble = Ensemble(name, insecure=self._is_insecure)
-        self._reach.band = self._ensemble
+        self._reach.ensemble = self._ensemble
         self._calls.clock.join(self._ensemble)
 
     def _write(self, data: bytes) -> None:

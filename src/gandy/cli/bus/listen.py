@@ -30,16 +30,16 @@ def listen(service: str, as_json: bool, options: EnsembleOptions) -> None:
     """
     from gandy.bus.core.effects import ServiceFound
 
-    with join(options) as band, PrintQueue() as feed:
-        band.on_news(feed.put)
-        _offer(band, service, lambda message: feed.put(Arrival(message, _maybe_read_clock(band))))
-        say(f"gandy: {band.process} offers {service} in {band.name}; Ctrl-C ends it", err=True)
+    with join(options) as ensemble, PrintQueue() as feed:
+        ensemble.on_news(feed.put)
+        _offer(ensemble, service, lambda message: feed.put(Arrival(message, _maybe_read_clock(ensemble))))
+        say(f"gandy: {ensemble.process} offers {service} in {ensemble.name}; Ctrl-C ends it", err=True)
         for item in feed:
             match item:
                 case Arrival():
                     _print_arrival(item, as_json)
-                case ServiceFound(name, process) if name == service and process != band.process:
-                    _warn_of_rival(band, service)
+                case ServiceFound(name, process) if name == service and process != ensemble.process:
+                    _warn_of_rival(ensemble, service)
 
 
 class Arrival(NamedTuple):
@@ -49,9 +49,9 @@ class Arrival(NamedTuple):
     time: float | None
 
 
-def _warn_of_rival(band: "Ensemble", service: str) -> None:
-    provider = band.services().get(service, band.process)
-    if provider != band.process:
+def _warn_of_rival(ensemble: "Ensemble", service: str) -> None:
+    provider = ensemble.services().get(service, ensemble.process)
+    if provider != ensemble.process:
         say(f"gandy: {provider} offers {service} too, and gets its messages", err=True)
 
 
@@ -62,18 +62,18 @@ def _print_arrival(arrival: Arrival, as_json: bool) -> None:
         say(make_printable(_message_to_line(arrival.message)))
 
 
-def _offer(band: "Ensemble", service: str, function: "Callable[[Message], None]") -> None:
+def _offer(ensemble: "Ensemble", service: str, function: "Callable[[Message], None]") -> None:
     """Offer a service together with its handler: a process that waits for the service may send at once."""
     from gandy.bus.core.coercion import Handler
     from gandy.bus.ensemble import make_message
 
     handler = Handler(None, lambda delivery: function(make_message(delivery)), takes_delivery=True)
-    band.engine.ask(lambda member, _now: member.add_service(service).add("", handler))
+    ensemble.engine.ask(lambda member, _now: member.add_service(service).add("", handler))
 
 
-def _maybe_read_clock(band: "Ensemble") -> float | None:
+def _maybe_read_clock(ensemble: "Ensemble") -> float | None:
     try:
-        return band.now()
+        return ensemble.now()
     except NoClock:
         return None
 

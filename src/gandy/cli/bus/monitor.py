@@ -25,9 +25,9 @@ def monitor(as_json: bool, options: EnsembleOptions) -> None:
     In the JSON, "time" is in seconds since 1970, and "event" is process_found, process_lost, service_found,
     service_lost, clock_found, clock_lost or clock_changed, which has "seconds".
     """
-    with join(options) as band, PrintQueue() as feed:
-        band.on_news(lambda news: feed.put((read_wall(), news)))
-        say(f"gandy: {band.process} looks at {band.name}; Ctrl-C ends it", err=True)
+    with join(options) as ensemble, PrintQueue() as feed:
+        ensemble.on_news(lambda news: feed.put((read_wall(), news)))
+        say(f"gandy: {ensemble.process} looks at {ensemble.name}; Ctrl-C ends it", err=True)
         for now, news in feed:
             _print_news(now, news, as_json)
 

@@ -61,25 +61,25 @@ def send(
         raise click.UsageError(f"{address!r} is not an address: write /service/path, or !service/path")
     args = _parse_values(address, values, types)
     service = parts[0]
-    with join(options) as band:
-        if not band.wait_for(service, wait):
+    with join(options) as ensemble:
+        if not ensemble.wait_for(service, wait):
             raise UnknownService(
-                f"no process in {band.name} offers the service {service}, even after {format_seconds(wait)}; "
+                f"no process in {ensemble.name} offers the service {service}, even after {format_seconds(wait)}; "
                 f"{explain_visibility(options)}"
             )
         if at is not None:
-            _wait_for_time(band, service, wait)
-        band.send(address, *args, types=types, at=find_shared_time(band.now, at), reliable=not udp)
+            _wait_for_time(ensemble, service, wait)
+        ensemble.send(address, *args, types=types, at=find_shared_time(ensemble.now, at), reliable=not udp)
 
 
-def _wait_for_time(band: "Ensemble", service: str, wait: float) -> None:
+def _wait_for_time(ensemble: "Ensemble", service: str, wait: float) -> None:
     from gandy.bus import Status
 
     until = read_monotonic() + wait
-    while band.status(service) not in (Status.LOCAL, Status.REMOTE, Status.BRIDGE, Status.TO_OSC):
+    while ensemble.status(service) not in (Status.LOCAL, Status.REMOTE, Status.BRIDGE, Status.TO_OSC):
         if read_monotonic() > until:
-            if band.clock_leader is None:
-                raise NoClock(f"no process leads the clock of {band.name}: 'gandy bus clock --lead' does")
+            if ensemble.clock_leader is None:
+                raise NoClock(f"no process leads the clock of {ensemble.name}: 'gandy bus clock --lead' does")
             raise NoClock(f"the shared time is not known both here and at {service} after {format_seconds(wait)}")
         time.sleep(POLL)
 

@@ -36,24 +36,24 @@ class View(NamedTuple):
         return self.processes, self.services, self.clock["leader"]
 
 
-def _look(band: "Ensemble") -> View:
+def _look(ensemble: "Ensemble") -> View:
     processes = [
         {"process": name, "state": state.name.lower(), "services": list(services)}
-        for name, state, services in band.neighbours()
+        for name, state, services in ensemble.neighbours()
     ]
-    return View(band.name, band.process, processes, band.services(), _look_at_clock(band))
+    return View(ensemble.name, ensemble.process, processes, ensemble.services(), _look_at_clock(ensemble))
 
 
-def _look_at_clock(band: "Ensemble") -> dict[str, Any]:
+def _look_at_clock(ensemble: "Ensemble") -> dict[str, Any]:
     """`offset`: the shared time minus this machine's monotonic clock. Unknown values are None."""
-    is_synced, error = band.is_synced, band.clock_error()
-    now, local = (band.now(), float(read_monotonic())) if is_synced else (None, 0.0)
+    is_synced, error = ensemble.is_synced, ensemble.clock_error()
+    now, local = (ensemble.now(), float(read_monotonic())) if is_synced else (None, 0.0)
     return {
-        "leader": band.clock_leader,
-        "leads": band.clock_leader == band.process,
+        "leader": ensemble.clock_leader,
+        "leads": ensemble.clock_leader == ensemble.process,
         "time": now,
         "offset": None if now is None else now - local,
-        "round_trip": band.clock_round_trip(),
+        "round_trip": ensemble.clock_round_trip(),
         "error": error if math.isfinite(error) else None,
     }
 
@@ -74,46 +74,46 @@ def status(watch: bool, wait: float, output: Format, options: EnsembleOptions) -
     With --output json, an object with the keys ensemble, process (this one), processes, services and clock is printed;
     with --watch, one each second. With --output quiet, only the names of processes are printed.
     """
-    with join(options) as band:
+    with join(options) as ensemble:
         if watch:
-            _watch(band, output)
-        _settle(band, wait)
-        view = _look(band)
+            _watch(ensemble, output)
+        _settle(ensemble, wait)
+        view = _look(ensemble)
         _print_view(view, output)
         if not view.processes:
             say(explain_visibility(options), err=True)
 
 
-def _settle(band: "Ensemble", wait: float) -> None:
+def _settle(ensemble: "Ensemble", wait: float) -> None:
     """Wait for processes to be found; one found at the end has a moment to announce its services."""
-    seen, began = _look(band).stable_part, read_monotonic()
+    seen, began = _look(ensemble).stable_part, read_monotonic()
     until = began + wait
     while read_monotonic() < until:
         time.sleep(POLL)
-        if seen != (seen := _look(band).stable_part):
+        if seen != (seen := _look(ensemble).stable_part):
             until = min(max(until, read_monotonic() + QUIET), began + wait + TICK)
-    if band.clock_leader is not None:
-        band.wait_for_clock(TICK)
+    if ensemble.clock_leader is not None:
+        ensemble.wait_for_clock(TICK)
 
 
-def _watch(band: "Ensemble", output: Format) -> None:
+def _watch(ensemble: "Ensemble", output: Format) -> None:
     if output == "table" and sys.stdout.isatty():
-        _draw_live(band)
+        _draw_live(ensemble)
     seen: Any = None
     while True:
-        view = _look(band)
+        view = _look(ensemble)
         if output == "json" or view.stable_part != seen:
             _print_view(view, output)
         seen = view.stable_part
         time.sleep(TICK)
 
 
-def _draw_live(band: "Ensemble") -> None:
+def _draw_live(ensemble: "Ensemble") -> None:
     from rich.live import Live
 
     with Live(auto_refresh=False) as live:
         while True:
-            live.update(_render(_look(band)), refresh=True)
+            live.update(_render(_look(ensemble)), refresh=True)
             time.sleep(TICK)
 
 
@@ -191,9 +191,9 @@ def clock(lead: bool, as_json: bool, options: EnsembleOptions) -> None:
     The offset is the shared time minus this machine's monotonic clock; the time is wrong by no more than the error. In
     the JSON all values are in seconds, and null if they are not known; round_trip is the least of the last five.
     """
-    with join(options, "lead" if lead else "follow") as band:
+    with join(options, "lead" if lead else "follow") as ensemble:
         while True:
-            now = _look_at_clock(band)
+            now = _look_at_clock(ensemble)
             if as_json:
                 print_json(now)
             else:
