@@ -122,7 +122,7 @@ class AsyncFunctions:
                 future.cancel()
 
     def close(self, cancel: bool = False) -> None:
-        """Take no more functions. Those that wait are cancelled if `cancel` is set; the others go on."""
+        """Accept no more functions. Those that wait are cancelled if `cancel` is set; the others go on."""
         self._functions.close(cancel)
 
     async def wait_closed(self) -> None:

@@ -174,7 +174,7 @@ def _format_leader(clock: dict[str, Any]) -> str:
         return "no process leads it" + ("" if clock["time"] is None else ", and it goes on by itself")
     if clock["leads"]:
         return "this process leads it"
-    return f"{clock['leader']} leads it" + (", and has not said the time yet" if clock["time"] is None else "")
+    return f"{clock['leader']} leads it" + (", and has not sent the time yet" if clock["time"] is None else "")
 
 
 def _format_ms(seconds: float | None) -> str:
