@@ -121,7 +121,7 @@ def test_a_call_that_its_worker_drops_ends_and_gives_its_slot_back(tmp_path: Pat
         client.ask(b"1111", PING)
         client.ask(b"2222", PING)
         assert worker.receive()[3] == b"1111"
-        assert client.hear() == (b"1111", (FAILED, b"its worker has said nothing about it for 2 s"))
+        assert client.hear() == (b"1111", (FAILED, b"its worker has sent nothing about it for 2 s"))
         assert worker.serve()[3] == b"2222"
         assert client.hear() == (b"2222", ())
 
