@@ -221,8 +221,10 @@ MAX_WAIT_SECONDS: Final = 10 * 365 * 86_400.0
 # States that a request for a list names: more than exist.
 MAX_STATES: Final = 16
 
-# Bytes of output in one piece, and workers that one page is read from: each part is worth its round trip.
-MAX_OUTPUT_PIECE: Final = 1 << 20
+# Bytes of output in one piece: other tasks wait while a worker reads it.
+MAX_OUTPUT_PIECE_BYTES: Final = 1 << 20
+
+# Workers that one page of output is read from: the part of each must be worth its round trip.
 MAX_PAGE_WORKERS: Final = 64
 
 # What a foreman keeps
@@ -261,9 +263,6 @@ MAX_CAUSES: Final = 10
 
 # Steps to the part of a value that cannot be pickled. A longer path would not help the user.
 MAX_CULPRIT_DEPTH: Final = 8
-
-# Bytes of output in one piece: other tasks wait while a worker reads it.
-MAX_OUTPUT_PIECE_BYTES: Final = 1 << 20
 
 # Bytes of output that a worker keeps, unless its user gives another number.
 MAX_OUTPUT_BYTES: Final = 10_000_000_000

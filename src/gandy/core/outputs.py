@@ -14,7 +14,7 @@ from gandy.core.steps import Ask, Look, Question, Steps
 from gandy.core.workers import worker_name
 from gandy.errors import RemoteProtocolError
 from gandy.ids import TaskNumber
-from gandy.limits import MAX_OUTPUT_PIECE, MAX_OUTPUTS, MAX_OUTPUTS_BYTES, MAX_PAGE_WORKERS, MAX_TEXT
+from gandy.limits import MAX_OUTPUT_PIECE_BYTES, MAX_OUTPUTS, MAX_OUTPUTS_BYTES, MAX_PAGE_WORKERS, MAX_TEXT
 from gandy.wire.messages import Extension
 
 PIECE_TIMEOUT: Final = 10.0  # seconds that a worker has to send output
@@ -44,7 +44,7 @@ class Outputs:
         link = self._find_keeper(row.worker)
         if link is None or Extension.OUTPUT not in link.agreed:
             return _read_without_worker(request, row, is_here=link is not None)
-        size = min(request.limit, MAX_OUTPUT_PIECE)
+        size = min(request.limit, MAX_OUTPUT_PIECE_BYTES)
         read = Read(number, wanted, attempt, request.stream, request.offset, size, job.spec.identity)
         (answer,) = yield Ask((Question(link, READ, encode(read)),), PIECE_TIMEOUT)
         if answer is None:
