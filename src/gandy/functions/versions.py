@@ -33,15 +33,17 @@ def _find_version(package: str, _changed: tuple[int, ...]) -> str:
 
     `_changed`: what is installed or removed changes its folder, and then it is looked up again.
     """
-    names = packages_distributions().get(package, [package])
     try:
-        return f"{names[0]} {version(names[0])}"
+        name = packages_distributions().get(package, [package])[0]
+        return f"{name} {version(name)}"
     except PackageNotFoundError:
         return f"no installed package {package!r}"
+    except Exception:  # noqa: BLE001 - a program can put anything into sys.path, and this must not hide its own error
+        return f"{package} of an unknown version"
 
 
 def _read_change_time(folder: str) -> int:
     try:
         return Path(folder).stat().st_mtime_ns
-    except OSError:
+    except (OSError, TypeError, ValueError):  # a program can put anything into sys.path
         return 0

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -47,3 +48,10 @@ def test_one_failure_of_many_tasks_reads_the_metadata_once(monkeypatch: pytest.M
     (tmp_path / "recipes-1.0.dist-info" / "METADATA").write_text("Name: recipes\nVersion: 1.0\n")
     assert format_versions(ModuleNotFoundError("no", name="recipes")).endswith("recipes 1.0")
     assert reads == 2
+
+
+@pytest.mark.parametrize("entry", [b"/bytes", None, 3, "a\0b", "/not/there"])
+def test_a_strange_entry_of_the_path_does_not_hide_the_error(entry: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program can put anything into sys.path, and importlib.metadata does not take all of it."""
+    monkeypatch.setattr(sys, "path", [entry, *sys.path])
+    assert format_versions(ImportError("no", name="recipes")).startswith(PYTHON)
