@@ -60,8 +60,10 @@ class CrewKeys:
             refuse_readable(folder / SECRET)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise ConfigError(f"cannot read the keys in {folder}: {error}; remove it, and join again") from None
+        except OSError as error:  # the keys may be good, so they must not be removed
+            raise ConfigError(f"cannot read the keys in {folder}: {error.strerror}") from None
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise ConfigError(f"the keys in {folder} are damaged: {error}; remove it, and join again") from None
         return cls(folder, about)
 
     @classmethod

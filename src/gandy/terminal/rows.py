@@ -41,7 +41,18 @@ TASK_KEYS: Final = (
 
 JOB_HEADERS: Final = (">job", "name", "state", ">tasks", ">finished", ">failed", ">running", "submitted", "command")
 TASK_HEADERS: Final = (">task", ">attempt", "state", "worker", ">took", ">memory", "end")
-WORKER_HEADERS: Final = ("name", "state", ">slots", ">used", ">tasks", ">calls", ">last word", "tags", "commands", "id")
+WORKER_HEADERS: Final = (
+    "name",
+    "state",
+    ">slots",
+    ">used",
+    ">tasks",
+    ">calls",
+    ">last seen",
+    "tags",
+    "commands",
+    "id",
+)
 
 
 KEY_HEADERS: Final = ("id", "name", "role", "state", ">links", "made", "expires", "origin")

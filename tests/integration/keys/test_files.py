@@ -182,6 +182,18 @@ def test_keys_of_a_crew_that_others_reach_are_not_used(folder: Path, name: str, 
         CrewKeys.find(folder)
 
 
+def test_only_of_damaged_keys_a_user_is_told_to_remove_them(folder: Path) -> None:
+    """Keys that cannot be read for another reason, such as their permissions, may be good."""
+    some_keys(folder)
+    (folder / "crew.json").write_bytes(b"{")
+    with pytest.raises(ConfigError, match=r"are damaged.*remove it, and join again"):
+        CrewKeys.find(folder)
+    (folder / "crew.json").unlink()
+    (folder / "crew.json").mkdir()
+    with pytest.raises(ConfigError, match=r"cannot read the keys in .*: Is a directory$"):
+        CrewKeys.find(folder)
+
+
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"keys": 7}', b"\xff\xfe", b'{"keys":[{"fingerprint":1}]}'])
 def test_a_damaged_ring_is_told_and_left_alone(folder: Path, data: bytes) -> None:
     ForemanKeys(folder)
