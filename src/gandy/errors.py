@@ -26,6 +26,7 @@ GandyError
 │   │   └── Unsendable        (talk/packing.py) a task fits no frame, whatever the worker
 │   └── RemoteProtocolError   the peer broke the protocol: close the link
 └── StoreError                the store cannot do it now: full, locked, damaged, too new
+    └── ShardLost             another foreman owns this shard now: nothing was changed, and nothing may be sent
 """
 
 from enum import IntEnum
@@ -142,6 +143,10 @@ class StoreError(GandyError):
     def __init__(self, message: str, retryable: bool = False) -> None:
         super().__init__(message)
         self.retryable = retryable
+
+
+class ShardLost(StoreError):
+    """Another foreman owns this shard of jobs now. Nothing was changed, and the foreman must stop speaking for it."""
 
 
 class CallError(GandyError):

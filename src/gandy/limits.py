@@ -204,6 +204,14 @@ MAX_COUNTED_SOURCES: Final = 10_000
 # Failures of one address before its links are refused: a whole crew behind one address may have old keys, once.
 MAX_FAILURES: Final = 200
 
+# Crews with many foremen
+
+# Shards of one crew: every worker has a link to each.
+MAX_SHARDS: Final = 256
+
+# Addresses of one foreman: a machine has a few, and a peer tries each in turn.
+MAX_PLACES: Final = 8
+
 # Links and requests
 
 # Bytes that may wait in our memory for a peer that does not read. Beyond that, the link is cut.

@@ -19,6 +19,7 @@ from gandy.bounds import (
     describe,
 )
 from gandy.core.model import AttemptKey
+from gandy.core.shards import Directory, Want
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.limits import (
     MAX_AHEAD,
@@ -62,7 +63,13 @@ RETRACTED: Final = 0x67
 # BEGUN: a worker says which attempts it has been running for a while, each once on a link. There is no answer.
 BEGUN: Final = 0x68
 
-# What a gandy foreman offers.
+# SHARDS: the foreman says where all shards are, first after HELLO. There is no answer.
+DIRECTORY: Final = 0x70
+
+# SHARDS: the foreman says how many slots its waiting tasks could use. CAPACITY answers it, if something changes.
+WANT: Final = 0x71
+
+# What a gandy foreman offers; one of a crew with many foremen also offers SHARDS.
 FOREMAN_OFFERS: Final = (
     Extension.ATOMIC
     | Extension.HEARTBEAT
@@ -74,7 +81,7 @@ FOREMAN_OFFERS: Final = (
     | Extension.BEGUN
 )
 # What a gandy worker offers.
-WORKER_OFFERS: Final = FOREMAN_OFFERS & ~Extension.CLIENT
+WORKER_OFFERS: Final = FOREMAN_OFFERS & ~Extension.CLIENT | Extension.SHARDS
 
 ReadLimit = Annotated[int, Meta(ge=0, le=MAX_READ_BYTES)]
 
@@ -181,3 +188,5 @@ decode_fetch: Final = partial(_decode, msgspec.msgpack.Decoder(Fetch))
 decode_retraction: Final = partial(_decode, msgspec.msgpack.Decoder(Retraction))
 decode_capacity: Final = partial(_decode, msgspec.msgpack.Decoder(Capacity))
 decode_begun: Final = partial(_decode, msgspec.msgpack.Decoder(Begun))
+decode_directory: Final = partial(_decode, msgspec.msgpack.Decoder(Directory))
+decode_want: Final = partial(_decode, msgspec.msgpack.Decoder(Want))

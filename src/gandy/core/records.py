@@ -32,6 +32,7 @@ class JobAdded(Struct, frozen=True):
     at: Wall
     lines: tuple[str, ...] = ()
     upload: int = 0  # 0: none
+    key: int = 0  # of the request, by which it is found if the client asks again; 0: none
 
 
 class TasksAdded(Struct, frozen=True):

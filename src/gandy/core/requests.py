@@ -18,6 +18,7 @@ from gandy.bounds import (
     JobNumber,
     KeyData,
     Lines,
+    Moment,
     Name,
     NamedTasks,
     OptionalName,
@@ -34,6 +35,7 @@ from gandy.bounds import (
 )
 from gandy.core.model import Cause, JobSpec, JobState, TaskState
 from gandy.core.rows import JobRow, TaskRow
+from gandy.core.shards import ShardNumber
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.ids import TaskNumber
 from gandy.limits import (
@@ -45,6 +47,7 @@ from gandy.limits import (
     MAX_PAGE,
     MAX_READ_BYTES,
     MAX_RETRACTED,
+    MAX_SHARDS,
     MAX_STATES,
     MAX_TAGS,
     MAX_TEXT,
@@ -72,6 +75,7 @@ class Submit(_Request, frozen=True):
     spec: JobSpec
     lines: Lines = ()
     upload: Count = 0  # or the number of an upload that has the lines; 0: none
+    key: Count = 0  # random, from the client: a `Submit` that is sent again with the same key adds no second job
 
 
 class AddLines(_Request, frozen=True):
@@ -249,6 +253,20 @@ class StopForeman(_Request, frozen=True):
     drain: bool = False
 
 
+class ListForemen(_Request, frozen=True):
+    """Answered with `ForemanList`: all foremen of the crew."""
+
+
+class DrainForeman(_Request, frozen=True):
+    """Answered with `Done`, when the foreman has handed over all that it owns. Then it stops."""
+
+    foreman: OptionalName = ""  # its id or name; empty: the one that is asked
+
+
+class LookAtShards(_Request, frozen=True):
+    """Answered with `Done`. From a foreman to another: what you own has changed, so look now."""
+
+
 class ListKeys(_Request, frozen=True):
     """Answered with `KeyList`."""
 
@@ -305,6 +323,9 @@ Request = (
     | ReadOutput
     | ReadOutputs
     | StopForeman
+    | ListForemen
+    | DrainForeman
+    | LookAtShards
     | ListKeys
     | MakeKey
     | RevokeKey
@@ -416,6 +437,25 @@ class ForemanStatus(_Answer, frozen=True, tag="Status"):
     assigned: Integer = 0  # tasks that workers have, and have not begun
 
 
+class ForemanRow(Struct, frozen=True):
+    """A foreman as it is listed."""
+
+    id: Text
+    name: Text
+    version: Text
+    places: Places
+    shards: Annotated[tuple[ShardNumber, ...], Meta(max_length=MAX_SHARDS)]  # that it owns
+    jobs: Count  # of these shards, that are not final
+    lease_seconds: Moment  # until the first of its leases expires; below zero: one has
+    silent_seconds: Seconds  # since it last told the database that it is there
+    is_leaving: bool = False
+    is_here: bool = False  # it is the one that was asked
+
+
+class ForemanList(_Answer, frozen=True):
+    rows: Annotated[tuple[ForemanRow, ...], Meta(max_length=MAX_SHARDS)]
+
+
 class Time(_Answer, frozen=True):
     """What the shared time was when the foreman answered."""
 
@@ -507,6 +547,7 @@ Answer = (
     | Explained
     | WorkerList
     | ForemanStatus
+    | ForemanList
     | Time
     | Output
     | OutputPage

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from msgspec import UNSET
 
 from gandy.core import requests as ask
-from gandy.core.extensions import FOREMAN_OFFERS, WORKER_OFFERS
+from gandy.core.extensions import FOREMAN_OFFERS
 from gandy.errors import ErrorCode, RemoteProtocolError
 from gandy.moments import Wall
 from gandy.talk.law import Role
@@ -44,7 +44,7 @@ WORKING: Final = frozenset({CrewRole.OWNER, CrewRole.WORKER, CrewRole.ANYBODY})
 OFFERS: Final[Mapping[CrewRole, Extension]] = {
     CrewRole.OWNER: FOREMAN_OFFERS,
     CrewRole.ANYBODY: FOREMAN_OFFERS,
-    CrewRole.WORKER: WORKER_OFFERS,
+    CrewRole.WORKER: FOREMAN_OFFERS & ~Extension.CLIENT,
     CrewRole.CLIENT: Extension.ATOMIC | Extension.CLIENT | Extension.CALLS | Extension.TIMED,
     CrewRole.OBSERVER: Extension.ATOMIC | Extension.CLIENT,
 }
@@ -81,6 +81,9 @@ PERMITS: Final[Mapping[type[ask.Request], frozenset[CrewRole]]] = {
     ask.ReadOutput: _READERS,
     ask.ReadOutputs: _READERS,
     ask.StopForeman: _CLIENTS,
+    ask.ListForemen: _READERS,
+    ask.DrainForeman: _CLIENTS,
+    ask.LookAtShards: _OWNER,
     ask.ListKeys: _OWNER,
     ask.MakeKey: _OWNER,
     ask.RevokeKey: _OWNER,

@@ -98,6 +98,12 @@ class StoredJobs(Protocol):
     async def load_job(self, job: JobId) -> RecoveredJob | None:
         """A job with all its tasks, final or not."""
 
+    async def find_submission(self, key: int) -> JobId | None:
+        """The job that was submitted with this key, if there is one."""
+
+    async def find_shard(self, job: JobId) -> int | None:
+        """The shard that a job belongs to; NO_SHARD if any foreman may change it. None: there is no such job."""
+
     async def list_jobs(self, states: frozenset[JobState] | None, limit: int, before: JobId | None) -> list[JobRow]:
         """The newest first; `before` continues below a job's number. A page that gets too large ends early: see
         `take_page`. The same goes for the next three."""

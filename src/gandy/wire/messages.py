@@ -67,6 +67,7 @@ class Extension(IntFlag):
     OUTPUT = 32
     TIMED = 64  # calls and tasks that begin at a shared time
     BEGUN = 128  # a worker reports which tasks have begun
+    SHARDS = 256  # the crew has many foremen, and the worker has a link to each shard of jobs
 
 
 class TaskPair(Struct, frozen=True, gc=False, rename="pascal"):
@@ -146,6 +147,7 @@ class Report(Struct, frozen=True, gc=False, omit_defaults=True):
     out_bytes: OutputBytes = 0
     err_bytes: OutputBytes = 0
     identity: Count = 0  # of the job: after a backup is restored, another job may have its number. 0: not known
+    shard: Count = 0  # that the task came from; 0: the crew has a single foreman
 
 
 class TaskResult(

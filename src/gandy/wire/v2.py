@@ -61,6 +61,7 @@ EXTENSION_TYPES: Final[Mapping[Extension, range]] = {
     Extension.CALLS: range(0x40, 0x60),
     Extension.OUTPUT: range(0x60, 0x68),
     Extension.BEGUN: range(0x68, 0x70),
+    Extension.SHARDS: range(0x70, 0x78),
 }
 
 
