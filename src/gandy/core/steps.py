@@ -11,7 +11,17 @@ from msgspec import Struct
 
 from gandy.core.effects import Effect
 from gandy.core.links import Link
-from gandy.core.requests import Invite, ListKeys, MakeKey, PutArguments, RevokeKey
+from gandy.core.requests import (
+    DrainForeman,
+    Invite,
+    ListForemen,
+    ListKeys,
+    LookAtShards,
+    MakeKey,
+    PutArguments,
+    Request,
+    RevokeKey,
+)
 from gandy.core.rows import StoredJobs
 from gandy.ids import JobId
 
@@ -76,6 +86,10 @@ class DrawIdentity(Struct, frozen=True):
     """The result is a random number for a job, which distinguishes it from a lost job with the same number."""
 
 
+class DrawNumber(Struct, frozen=True):
+    """The result is the number of the next job, if the store has it; else None. Raises: StoreError."""
+
+
 class KeepArguments(Struct, frozen=True):
     """Keep a piece of large arguments. Raises: Refusal."""
 
@@ -86,6 +100,28 @@ class ManageKeys(Struct, frozen=True):
     """The result is the answer to a request about keys, which are in files. Raises: Refusal."""
 
     request: ListKeys | MakeKey | RevokeKey | Invite
+
+
+class Forward(Struct, frozen=True):
+    """Have the owner of another shard answer. The result is its answer; events that follow it are passed on.
+
+    Raises: Refusal.
+    """
+
+    shard: int
+    request: Request
+
+
+class AskShards(Struct, frozen=True):
+    """Ask all other shards. The result has the answers that came in time."""
+
+    request: Request
+
+
+class ManageCrew(Struct, frozen=True):
+    """The result is the answer to a request about the foremen of the crew. Raises: Refusal."""
+
+    request: ListForemen | DrainForeman | LookAtShards
 
 
 class StopProgram(Struct, frozen=True):
@@ -103,8 +139,12 @@ Step = (
     | Follow
     | CompareClocks
     | DrawIdentity
+    | DrawNumber
     | KeepArguments
     | ManageKeys
+    | Forward
+    | AskShards
+    | ManageCrew
     | StopProgram
 )
 Steps = Generator[Step, Any, T]
