@@ -35,6 +35,7 @@ class Answers:
     """Checks the role of the client, and lets the part of the foreman answer that the request is for."""
 
     def __init__(self, foreman: Foreman, standing: Standing) -> None:
+        self._foreman = foreman
         self.intake = Intake(foreman, standing)
         self._looking = Looking(foreman, standing)
         self._changing = Changing(foreman, standing, self._looking)

@@ -4,7 +4,7 @@ Every foreman makes its own plan from what the database shows. Two that plan the
 lets only one of them have it.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from hashlib import sha256
 from typing import Final
 
@@ -16,8 +16,6 @@ LEASE_SECONDS: Final = 6.0  # after which other foremen may take over a shard wh
 BEAT_PERIOD: Final = 2.0  # seconds between two renewals: two may fail before a lease expires
 LEASE_MARGIN: Final = 1.0  # seconds before the end of its lease from which a foreman sends nothing before it has looked
 SECOND_CHOICE: Final = 1.0  # seconds after the end of a lease from which not only the best heir takes over
-
-SOCKET: Final = "foreman.sock"  # the name of a process's own socket; those of its shards are beside it
 
 
 class Seize(Struct, frozen=True):
@@ -42,17 +40,32 @@ class Retire(Struct, frozen=True):
 Step = Seize | HandOver | Retire
 
 
-def plan(view: CrewView, me: str, own: int, mine: Collection[int], dead: Collection[str], leaves: bool) -> list[Step]:
+def plan(view: CrewView, me: str, own: int, mine: Collection[int], dead: Collection[str]) -> list[Step]:
     """What to do now. `own`: the shard that our clients talk to; `mine`: all that run here; `dead`: foremen that are
-    known to be gone; `leaves`: we are about to stop."""
-    alive = [each for each in view.foremen if each.id not in dead and not each.is_leaving and not _is_silent(each)]
-    loads = {each.id: sum(lease.owner == each.id for lease in view.leases) for each in alive}
-    if leaves:
-        loads.pop(me, None)
-        return _give_all(mine, loads)
+    known to be gone."""
+    loads = _count_shards(view, dead)
     steps: list[Step] = [Seize(lease) for lease in view.leases if _should_seize(lease, me, loads, dead)]
     extra = sorted(shard for shard in mine if shard != own)
     return steps or _balance(extra, me, loads) or [Retire(shard) for shard in extra]
+
+
+def plan_leaving(view: CrewView, me: str, mine: Collection[int], dead: Collection[str]) -> list[HandOver]:
+    """Who gets what runs here, when we are about to stop. Nothing, if no other foreman is there."""
+    loads = _count_shards(view, dead)
+    loads.pop(me, None)
+    steps: list[HandOver] = []
+    for shard in sorted(mine):
+        heir = find_heir(shard, loads)
+        if heir is not None:
+            loads[heir] += 1
+            steps.append(HandOver(shard, heir))
+    return steps
+
+
+def _count_shards(view: CrewView, dead: Collection[str]) -> dict[str, int]:
+    """How many shards each foreman owns that is there to stay."""
+    alive = [each for each in view.foremen if each.id not in dead and not each.is_leaving and not _is_silent(each)]
+    return {each.id: sum(lease.owner == each.id for lease in view.leases) for each in alive}
 
 
 def _is_silent(foreman: ForemanPlace) -> bool:
@@ -76,16 +89,6 @@ def find_heir(shard: int, loads: dict[str, int]) -> str | None:
 def _mix(shard: int, foreman: str) -> bytes:
     """An order of foremen that differs from shard to shard."""
     return sha256(f"{shard}/{foreman}".encode()).digest()
-
-
-def _give_all(mine: Iterable[int], loads: dict[str, int]) -> list[Step]:
-    steps: list[Step] = []
-    for shard in sorted(mine):
-        heir = find_heir(shard, loads)
-        if heir is not None:
-            loads[heir] += 1
-            steps.append(HandOver(shard, heir))
-    return steps
 
 
 def _balance(extra: list[int], me: str, loads: dict[str, int]) -> list[Step]:

@@ -19,7 +19,7 @@ from gandy.core.records import LinesAdded, LinesDropped
 from gandy.core.refusal import Refusal
 from gandy.core.rows import JobRow
 from gandy.core.standing import Standing
-from gandy.core.steps import Commit, CompareClocks, DrawIdentity, DrawNumber, Look, Steps
+from gandy.core.steps import Commit, CompareClocks, DrawIdentity, Look, Steps
 from gandy.core.withdrawal import Withdrawal
 from gandy.errors import ConfigError
 from gandy.ids import JobId, TaskNumber
@@ -54,7 +54,7 @@ class Intake:
         self._refuse_in_trouble()
         shared_ahead: float = 0.0 if request.spec.at is None else (yield CompareClocks())
         identity = yield DrawIdentity()
-        drawn: JobId | None = (yield DrawNumber()) if self._foreman.shard else None
+        drawn: JobId | None = (yield Look(lambda store: store.draw_number())) if self._foreman.shard else None
         past = yield from self._find_past(request.spec.after)
         upload = self._find_upload(link, request)
         spec = _check_spec(request.spec, len(request.lines) or upload.count)

@@ -155,6 +155,7 @@ class Looking:
             unreadable=len(standing.unreadable),
             foremen=standing.foremen,
             shard=self._foreman.shard,
+            foreman=standing.foreman,
         )
 
 

@@ -440,6 +440,7 @@ class ForemanStatus(_Answer, frozen=True, tag="Status"):
     assigned: Integer = 0  # tasks that workers have, and have not begun
     foremen: Count = 1  # of the crew
     shard: Count = 0  # of the crew's jobs, that the foreman was asked at; 0: it has a store of its own
+    foreman: OptionalName = ""  # its id, if the crew has many
 
 
 class ForemanRow(Struct, frozen=True):

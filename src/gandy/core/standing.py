@@ -19,4 +19,5 @@ class Standing(Struct, eq=False):
     unreadable: set[JobId] = field(default_factory=set)  # jobs that were set aside at the start
     listening: list[str] = field(default_factory=list)
     foremen: int = 1  # of the crew that are there
+    foreman: str = ""  # our id, if the crew has many
     insecure_doors: list[str] = field(default_factory=list)  # of these, the ones without keys

@@ -86,10 +86,6 @@ class DrawIdentity(Struct, frozen=True):
     """The result is a random number for a job, which distinguishes it from a lost job with the same number."""
 
 
-class DrawNumber(Struct, frozen=True):
-    """The result is the number of the next job, if the store has it; else None. Raises: StoreError."""
-
-
 class KeepArguments(Struct, frozen=True):
     """Keep a piece of large arguments. Raises: Refusal."""
 
@@ -130,7 +126,8 @@ class StopProgram(Struct, frozen=True):
     drain: bool
 
 
-Step = (
+# What the foreman that is asked does alone.
+OwnStep = (
     Look
     | Decide
     | Commit
@@ -139,12 +136,11 @@ Step = (
     | Follow
     | CompareClocks
     | DrawIdentity
-    | DrawNumber
     | KeepArguments
     | ManageKeys
-    | Forward
-    | AskShards
-    | ManageCrew
     | StopProgram
 )
+# What other shards or foremen have a part in.
+CrewStep = Forward | AskShards | ManageCrew
+Step = OwnStep | CrewStep
 Steps = Generator[Step, Any, T]

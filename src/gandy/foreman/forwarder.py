@@ -18,7 +18,7 @@ from gandy.reach import Reach
 
 MOVED = "moved"  # the kind of a failure: the owner of a shard is changing, so the client should ask again
 
-Key = tuple[Link, int]  # a client's link, and a shard
+Key = tuple[Link | None, int]  # a client's link, or None for questions of our own; and a shard
 
 
 class Forwarder:
@@ -35,19 +35,19 @@ class Forwarder:
         try:
             peer = await self._get(link, shard)
             answered: asyncio.Future[ask.Answer] = asyncio.get_running_loop().create_future()
-            peer.ask(request, partial(self._pass, answered, link, seq))
+            peer.ask(request, partial(self._pass, answered, (link, seq)))
+            await peer.wait_for(answered)
         except (LinkError, ConfigError) as error:
             raise _make_refusal(shard, str(error)) from None
-        await asyncio.wait({answered, peer.lost}, return_when=asyncio.FIRST_COMPLETED)
-        if not answered.done():
-            raise _make_refusal(shard, "its owner went away")
         if isinstance(request, ask.WatchJob | ask.WatchResults):
             peer.lost.add_done_callback(lambda _lost: self._end_events(link, seq, shard))
         return answered.result()
 
-    def _pass(self, answered: "asyncio.Future[ask.Answer]", link: Link, seq: int, answer: ask.Answer, is_event: bool) -> None:
+    def _pass(
+        self, answered: "asyncio.Future[ask.Answer]", token: tuple[Link, int], answer: ask.Answer, is_event: bool
+    ) -> None:
         if is_event:
-            self._messenger.send_event(link, seq, answer)
+            self._messenger.send_event(*token, answer)
         elif not answered.done():
             answered.set_result(answer)
 
@@ -56,7 +56,11 @@ class Forwarder:
         refusal = _make_refusal(shard, "its owner went away")
         self._messenger.send_event(link, seq, ask.make_failure(refusal.kind, str(refusal), retryable=True))
 
-    async def _get(self, link: Link, shard: int) -> PeerLink:
+    async def ask(self, request: ask.Request, shard: int) -> ask.Answer:
+        """The answer of a shard's owner to a question of our own. Raises: LinkError, ConfigError."""
+        return await (await self._get(None, shard)).request(request)
+
+    async def _get(self, link: Link | None, shard: int) -> PeerLink:
         """The connection for this client. Raises: LinkError, ConfigError."""
         key = (link, shard)
         opening = self._links.get(key)
@@ -93,4 +97,6 @@ def _close(opening: "asyncio.Task[PeerLink]") -> None:
 
 
 def _make_refusal(shard: int, why: str) -> Refusal:
-    return Refusal(MOVED, f"shard {shard}, which the job belongs to, cannot be reached: {why}; try again", retryable=True)
+    return Refusal(
+        MOVED, f"shard {shard}, which the job belongs to, cannot be reached: {why}; try again", retryable=True
+    )

@@ -6,11 +6,11 @@ does. All other trouble is left to the leases.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Final
 
-from gandy.core.requests import Answer, ForemanList, ListForemen, LookAtShards, Request
+from gandy.core.requests import Answer, ForemanStatus, GetStatus, LookAtShards, Request
 from gandy.core.shards import CrewView, ForemanPlace
 from gandy.errors import ConfigError, LinkError, NothingListens
 from gandy.foreman.peer_link import PeerLink, connect
@@ -53,8 +53,8 @@ class Neighbour:
 
     async def _is_same(self, link: PeerLink) -> bool:
         """False if another foreman has the address now."""
-        answer = await link.request(ListForemen())
-        return not isinstance(answer, ForemanList) or any(row.is_here and row.id == self.place.id for row in answer.rows)
+        answer = await link.request(GetStatus(is_local=True))
+        return isinstance(answer, ForemanStatus) and answer.foreman == self.place.id
 
     async def request(self, request: Request) -> Answer:
         """Raises: LinkError."""
@@ -71,14 +71,16 @@ class Neighbour:
 class Neighbours:
     """All other foremen. `dead` has those that are known to be gone, until the database forgets them."""
 
-    def __init__(self, me: str, make_reach: Callable[[ForemanPlace], Reach | None], on_death: Callable[[], None]) -> None:
+    def __init__(
+        self, me: str, make_reach: Callable[[ForemanPlace], Reach | None], on_death: Callable[[], None]
+    ) -> None:
         self._me = me
         self._make_reach = make_reach
         self._on_change = on_death
         self._by_id: dict[str, Neighbour] = {}
         self.dead: set[str] = set()
 
-    def __iter__(self) -> "iter[Neighbour]":
+    def __iter__(self) -> Iterator[Neighbour]:
         return iter(list(self._by_id.values()))
 
     def find(self, name: str) -> Neighbour | None:

@@ -1,10 +1,11 @@
-"""A link to another foreman of the crew, as a client of it: requests go out, answers and events come back as they are."""
+"""A link to another foreman of the crew, as a client of it. Answers and events are passed on as they are."""
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from gandy.client.conversation import Conversation, ForemanReady, Happened, Replied
+from gandy.config import Address
 from gandy.core.requests import Answer, Request
 from gandy.errors import GandyError, LinkError, RemoteProtocolError
 from gandy.reach import Reach
@@ -41,10 +42,15 @@ class PeerLink(asyncio.Protocol):
                 answered.set_result(answer)
 
         self.ask(request, take)
-        await asyncio.wait({answered, self.lost}, return_when=asyncio.FIRST_COMPLETED)
+        await self.wait_for(answered)
+        return answered.result()
+
+    async def wait_for(self, answered: "asyncio.Future[Answer]") -> None:
+        """Return when the answer is there. Raises: LinkError, if the link breaks before."""
+        both: set[asyncio.Future[Any]] = {answered, self.lost}
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         if not answered.done():
             raise LinkError("the link to the other foreman broke")
-        return answered.result()
 
     def close(self) -> None:
         if self._transport is not None:
@@ -90,7 +96,7 @@ class PeerLink(asyncio.Protocol):
     def _fail(self, error: GandyError) -> None:
         if not self.ready.done():
             self.ready.set_exception(error)
-            self.ready.exception()  # nobody may wait for it any more
+            self.ready.exception()  # looked at, so that asyncio does not complain if no coroutine waits for it
 
     def _flush(self) -> None:
         data = self._conversation.data_to_send()
@@ -98,10 +104,13 @@ class PeerLink(asyncio.Protocol):
             self._transport.write(data)
 
 
+def _make(_place: Address) -> PeerLink:
+    return PeerLink()
+
+
 async def connect(reach: Reach, shard: int = 0) -> PeerLink:
     """Connect to another foreman, or to one of its shards. Raises: LinkError, ConfigError."""
-    make = PeerLink
-    link = await (reach.dial_shard(shard, reach.places, lambda _place: make()) if shard else reach.dial(lambda _place: make()))
+    link = await (reach.dial_shard(shard, reach.places, _make) if shard else reach.dial(_make))
     try:
         async with asyncio.timeout(WELCOME_SECONDS):
             await link.ready

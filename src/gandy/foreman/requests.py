@@ -24,6 +24,7 @@ from gandy.foreman.key_requests import KeyRequests
 from gandy.foreman.messenger import Messenger
 from gandy.foreman.questions import ANSWERS, Questions
 from gandy.foreman.request_queue import OpenRequest, RequestQueue
+from gandy.foreman.shard import Shard
 from gandy.keys.foreman import ForemanKeys
 from gandy.limits import LAST_INTEGER
 from gandy.moments import Monotonic
@@ -39,14 +40,23 @@ class Requests:
     """Has a queue of requests for each link. Implements `foreman.committer.CommitListener`."""
 
     def __init__(
-        self, foreman: Foreman, committer: Committer, clock: ForemanClock, blobs: Blobs, keys: ForemanKeys, audit: Audit
+        self,
+        foreman: Foreman,
+        committer: Committer,
+        clock: ForemanClock,
+        blobs: Blobs,
+        keys: ForemanKeys,
+        audit: Audit,
+        shard: Shard,
     ) -> None:
+        self._shard = shard
         self._foreman = foreman
         self._committer = committer
         self._clock = clock
         self._blobs = blobs
         self._audit = audit
         self._messenger = Messenger(foreman.links)
+        shard.connect(self._messenger)
         self._followers = Followers(committer, self._messenger)
         self._questions = Questions(self._messenger)
         self.key_requests = KeyRequests(foreman, keys, audit)
@@ -82,6 +92,7 @@ class Requests:
             queue.cancel()
         self._questions.on_gone(link)
         self._followers.on_gone(link)
+        self._shard.on_gone(link)
         self._committer.decide(list(self._answers.intake.on_gone(link, self._clock.now())))
 
     def on_time(self, now: Monotonic) -> None:
@@ -89,6 +100,7 @@ class Requests:
         self._committer.decide(list(self._answers.intake.on_time(now)))
 
     async def close(self) -> None:
+        self._shard.close()
         await self._followers.close()
         for queue in self._queues.values():
             queue.cancel()
@@ -121,7 +133,8 @@ class Requests:
                 step = answering.send(value) if error is None else answering.throw(error)
                 value, error = None, None
                 try:
-                    value = await self._perform(step, request)
+                    perform = self._ask_crew if isinstance(step, steps.CrewStep) else self._perform
+                    value = await perform(step, request)  # type: ignore[arg-type]
                 except (Refusal, StoreError) as refused:
                     error = refused
         except StopIteration as stop:
@@ -134,7 +147,7 @@ class Requests:
         except RemoteProtocolError as broken:
             return ask.make_failure("bad_request", str(broken))
 
-    async def _perform(self, step: steps.Step, request: OpenRequest) -> Any:
+    async def _perform(self, step: steps.OwnStep, request: OpenRequest) -> Any:
         """The result of the step. Raises: Refusal, StoreError."""
         match step:
             case steps.Look(read):
@@ -163,6 +176,16 @@ class Requests:
             case _:
                 assert_never(step)
         return None
+
+    async def _ask_crew(self, step: steps.CrewStep, request: OpenRequest) -> Any:
+        """The result of a step that other shards have a part in. Raises: Refusal, StoreError."""
+        match step:
+            case steps.Forward(shard, asked):
+                return await self._shard.forward(asked, shard, request.link, request.message.seq)
+            case steps.AskShards(asked):
+                return await self._shard.ask_all(asked)
+            case steps.ManageCrew(about_crew):
+                return await self._shard.manage(about_crew, self._committer.standing)
 
     def _stop(self, drain: bool) -> None:
         if drain:
