@@ -160,9 +160,9 @@ class Foreman:
     def _send_wants(self, now: Monotonic) -> None:
         for worker, want in self.wants.decide(now):
             link = self.links.find(worker)
-            if link is not None and Extension.SHARDS in link.agreed:
-                link.send(WANT, encode(want), 0)
-                link.flush()
+            assert link is not None, "it is connected"
+            link.send(WANT, encode(want), 0)
+            link.flush()
 
     def _refuse(self, link: Link, error: RemoteProtocolError) -> None:
         self._peer_log.on_refused(link, error)

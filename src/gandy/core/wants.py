@@ -26,11 +26,16 @@ class Wants:
     def decide(self, now: Monotonic) -> list[tuple[str, Want]]:
         """What to send to which worker, after tasks were given to all workers with free slots."""
         changed: list[tuple[str, Want]] = []
+        self._sent = {name: want for name, want in self._sent.items() if self._is_here(name)}
         waiting = [job for job in self._jobs.in_order() if job.may_start and job.tasks.find_ready(now) is not None]
         for worker in self._workers:
-            if waiting or worker.info.id in self._sent:
+            if worker.connected and (waiting or worker.info.id in self._sent):
                 self._look_at(worker, waiting, changed)
         return changed
+
+    def _is_here(self, worker: str) -> bool:
+        found = self._workers.find(worker)
+        return found is not None and found.connected
 
     def _look_at(self, worker: KnownWorker, waiting: list[ActiveJob], changed: list[tuple[str, Want]]) -> None:
         name = worker.info.id
