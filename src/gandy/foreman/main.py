@@ -20,8 +20,8 @@ from gandy.core.shards import ForemanPlace
 from gandy.core.standing import Standing
 from gandy.errors import ConfigError, StoreError
 from gandy.foreman.admission import Admission
+from gandy.foreman.arguments import CrewArguments, FileArguments
 from gandy.foreman.audit import Audit
-from gandy.foreman.blobs import Blobs
 from gandy.foreman.clock import read_boot
 from gandy.foreman.doors import NATIVE_ONLY, NO_KEYS, Doors
 from gandy.foreman.hosting import Hosting
@@ -43,7 +43,7 @@ from gandy.store import make_crew_store, make_store
 from gandy.store.base import Store
 from gandy.store.lock import FileLock
 
-BLOBS_NAME = "arguments"
+ARGUMENTS_NAME = "arguments"
 STORE_NAME = "jobs.sqlite"
 HAND_OVER_SECONDS = 5.0  # that other foremen have to take over, when this one stops
 KEEP_RESULTS = 30 * 86_400.0  # seconds that values of functions are kept, unless the user says otherwise
@@ -178,8 +178,9 @@ class ForemanProgram:
             unreadable=set(recovered.unreadable),
             foreman="" if self._hosting is None else self._hosting.me.id,
         )
-        blobs = Blobs(Path(self.home) / BLOBS_NAME)
-        server = Server(store, recovered, self._policy, standing, self.audit, self.keys, blobs, shard)
+        files = Path(self.home) / ARGUMENTS_NAME
+        arguments = FileArguments(files) if self._crew is None else CrewArguments(self._crew)
+        server = Server(store, recovered, self._policy, standing, self.audit, self.keys, arguments, shard)
         await server.start(self._keep_results, self._fail)
         return server
 

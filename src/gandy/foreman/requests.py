@@ -15,8 +15,8 @@ from gandy.core.links import Link
 from gandy.core.refusal import Refusal
 from gandy.core.withdrawal import Withdrawal
 from gandy.errors import RemoteProtocolError, StoreError
+from gandy.foreman.arguments import Arguments
 from gandy.foreman.audit import Audit
-from gandy.foreman.blobs import Blobs
 from gandy.foreman.clock import ForemanClock
 from gandy.foreman.committer import Committer
 from gandy.foreman.followers import Followers
@@ -44,7 +44,7 @@ class Requests:
         foreman: Foreman,
         committer: Committer,
         clock: ForemanClock,
-        blobs: Blobs,
+        arguments: Arguments,
         keys: ForemanKeys,
         audit: Audit,
         shard: Shard,
@@ -53,7 +53,7 @@ class Requests:
         self._foreman = foreman
         self._committer = committer
         self._clock = clock
-        self._blobs = blobs
+        self._arguments = arguments
         self._audit = audit
         self._messenger = Messenger(foreman.links)
         shard.connect(self._messenger)
@@ -168,7 +168,7 @@ class Requests:
             case steps.DrawIdentity():
                 return secrets.randbelow(LAST_INTEGER) + 1
             case steps.KeepArguments(put):
-                await asyncio.to_thread(self._blobs.put, put.name, put.offset, put.data, put.is_last)
+                await self._arguments.put(put.name, put.offset, put.data, put.is_last)
             case steps.ManageKeys(about_keys):
                 return self.key_requests.answer(about_keys, get_port(request.link).peer)
             case steps.StopProgram(drain):
@@ -204,9 +204,9 @@ class Requests:
         """A worker wants a piece of large arguments."""
         try:
             fetch = decode_fetch(request.message.payload)
-            data = await asyncio.to_thread(self._blobs.read, fetch.name, fetch.offset, fetch.limit)
+            data = await self._arguments.read(fetch.name, fetch.offset, fetch.limit)
             piece = Piece(data, is_last=len(data) < fetch.limit)
-        except (Refusal, RemoteProtocolError) as error:
+        except (Refusal, RemoteProtocolError, StoreError) as error:
             piece = make_problem(str(error))
         except Exception as error:
             log.exception("a worker's request could not be handled: this is a bug in gandy")

@@ -17,9 +17,9 @@ from gandy.core.roles import CrewRole
 from gandy.core.rows import Recovered
 from gandy.core.snapshot import restore
 from gandy.core.standing import Standing
+from gandy.foreman.arguments import Arguments
 from gandy.foreman.audit import Audit
 from gandy.foreman.audited_peers import AuditedPeers
-from gandy.foreman.blobs import Blobs
 from gandy.foreman.call_timers import CallTimers
 from gandy.foreman.clock import ForemanClock, read_boot
 from gandy.foreman.committer import Committer
@@ -51,7 +51,7 @@ class Server:
         standing: Standing,
         audit: Audit,
         keys: ForemanKeys,
-        blobs: Blobs,
+        arguments: Arguments,
         shard: Shard | None = None,
     ) -> None:
         """`shard`: of the jobs of a crew with many foremen."""
@@ -64,10 +64,10 @@ class Server:
         self.foreman = Foreman(reactor, self.clock.now(), self.peer_log, most, self.shard.number)
         restore(reactor, recovered, self.clock.now(), self.shard.elsewhere)
         self.committer = Committer(self.foreman, store, standing, self.clock, self.shard)
-        self.requests = Requests(self.foreman, self.committer, self.clock, blobs, keys, audit, self.shard)
+        self.requests = Requests(self.foreman, self.committer, self.clock, arguments, keys, audit, self.shard)
         self.call_timers = CallTimers(self.foreman)
         self.on_stop: list[Callable[[], None]] = []
-        self._blobs = blobs
+        self._arguments = arguments
         self._dead_workers = DeadWorkers(reactor, self.clock, self.committer)
         self._listeners: list[asyncio.Server] = []
         self._loops: list[asyncio.Task[None]] = []
@@ -77,7 +77,7 @@ class Server:
         for job in await self.committer.store.list_jobs(None, 1, None):
             self.clock.note_last_stamp(job.changed)
         timers = JobTimers(self.foreman, self.clock, self.committer, self.requests)
-        dropping = drop_old_values(self.committer, self.clock, self._blobs, keep_results)
+        dropping = drop_old_values(self.committer, self.clock, self._arguments, keep_results)
         loops = [self.committer.run(timers.look_soon), self.committer.mend(), timers.run(), dropping]
         if self.shard.number:
             loops.append(follow_other_shards(self.foreman, self.clock, self.committer))
