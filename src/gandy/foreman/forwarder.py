@@ -45,7 +45,9 @@ class Forwarder:
             peer.lost.add_done_callback(lambda _lost: self._end_events(link, seq, shard))
         return answered.result()
 
-    def _pass(self, answered: "asyncio.Future[ask.Answer]", link: Link, seq: int, answer: ask.Answer, is_event: bool) -> None:
+    def _pass(
+        self, answered: "asyncio.Future[ask.Answer]", link: Link, seq: int, answer: ask.Answer, is_event: bool
+    ) -> None:
         if is_event:
             self._messenger.send_event(link, seq, answer)
         elif not answered.done():
@@ -93,4 +95,6 @@ def _close(opening: "asyncio.Task[PeerLink]") -> None:
 
 
 def _make_refusal(shard: int, why: str) -> Refusal:
-    return Refusal(MOVED, f"shard {shard}, which the job belongs to, cannot be reached: {why}; try again", retryable=True)
+    return Refusal(
+        MOVED, f"shard {shard}, which the job belongs to, cannot be reached: {why}; try again", retryable=True
+    )

@@ -54,7 +54,9 @@ class Neighbour:
     async def _is_same(self, link: PeerLink) -> bool:
         """False if another foreman has the address now."""
         answer = await link.request(ListForemen())
-        return not isinstance(answer, ForemanList) or any(row.is_here and row.id == self.place.id for row in answer.rows)
+        return not isinstance(answer, ForemanList) or any(
+            row.is_here and row.id == self.place.id for row in answer.rows
+        )
 
     async def request(self, request: Request) -> Answer:
         """Raises: LinkError."""
@@ -71,7 +73,9 @@ class Neighbour:
 class Neighbours:
     """All other foremen. `dead` has those that are known to be gone, until the database forgets them."""
 
-    def __init__(self, me: str, make_reach: Callable[[ForemanPlace], Reach | None], on_death: Callable[[], None]) -> None:
+    def __init__(
+        self, me: str, make_reach: Callable[[ForemanPlace], Reach | None], on_death: Callable[[], None]
+    ) -> None:
         self._me = me
         self._make_reach = make_reach
         self._on_change = on_death

@@ -101,7 +101,9 @@ class PeerLink(asyncio.Protocol):
 async def connect(reach: Reach, shard: int = 0) -> PeerLink:
     """Connect to another foreman, or to one of its shards. Raises: LinkError, ConfigError."""
     make = PeerLink
-    link = await (reach.dial_shard(shard, reach.places, lambda _place: make()) if shard else reach.dial(lambda _place: make()))
+    link = await (
+        reach.dial_shard(shard, reach.places, lambda _place: make()) if shard else reach.dial(lambda _place: make())
+    )
     try:
         async with asyncio.timeout(WELCOME_SECONDS):
             await link.ready
