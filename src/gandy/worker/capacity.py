@@ -1,4 +1,4 @@
-"""Tells a foreman how many slots its tasks may use on this worker, which may be short of something, or busy for others."""
+"""Tells a foreman how many slots its tasks may use on this worker: it may be short of something, or busy for others."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """Asks a foreman where the shards of the crew are, over a link of its own that is closed again at once.
 
-It says nothing of what the worker holds: over a link without a name of a shard, any shard may answer, and a foreman that
-is told that a worker has none of its tasks takes them for lost.
+It says nothing of what the worker holds: over a link that names no shard, any shard may answer, and a foreman that is
+told that a worker has none of its tasks takes them for lost.
 """
 
 import asyncio

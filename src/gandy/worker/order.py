@@ -1,7 +1,7 @@
 """Orders: what a worker is to run. Makes them from a JOB, and makes arguments and environments from them."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET, Struct
 
@@ -43,12 +43,12 @@ class Order(Struct, frozen=True, kw_only=True, omit_defaults=True):
     at: Shared | None = None  # when it begins
     identity: int = 0  # of the job
     log_folder: str = ""  # where its output goes; empty: it is kept for gandy's clients
-    queue: "TaskQueue | None" = None  # of the foreman that gave it; None: it is a call
+    queue: Any = None  # the `TaskQueue` of the foreman that gave it; None: it is a call. Any: an order is also encoded
 
     @property
     def shard(self) -> int:
         """The shard that the task came from."""
-        return NO_SHARD if self.queue is None else self.queue.shard
+        return NO_SHARD if self.queue is None else int(self.queue.shard)
 
 
 def make_order(task: Task, python: PythonOrder | None, queue: "TaskQueue | None" = None) -> Order:

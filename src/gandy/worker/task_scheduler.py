@@ -1,7 +1,7 @@
 """Assigns a worker's slots to tasks of jobs: which wait, and which have slots. Knows no foreman.
 
-Several foremen share the slots by rank (`core.shares`). Of one foreman's tasks, the oldest goes first. Tasks with a time
-go before the others, and hold their slots until that time. Function tasks may also wait in a slot behind one that runs;
+Foremen share the slots by rank (`core.shares`). Of one foreman's tasks, the oldest goes first. Tasks with a time go
+before the others, and hold their slots until that time. Function tasks may also wait in a slot behind one that runs;
 they are taken back when another slot is free.
 """
 
@@ -253,5 +253,6 @@ class TaskScheduler:
 
 def get_queue(order: Order) -> TaskQueue:
     """The queue of an order that is a task of a job."""
-    assert order.queue is not None, "calls have no part in this"
-    return order.queue
+    queue = order.queue
+    assert isinstance(queue, TaskQueue), "calls have no part in this"
+    return queue

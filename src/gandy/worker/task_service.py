@@ -267,6 +267,5 @@ class TaskService:
 
 def _on_start(task: RunningTask) -> None:
     """A task or an isolated call has begun: its foreman may have to be told."""
-    queue = task.order.queue
-    if queue is not None:
-        queue.begun.look_soon()
+    if task.order.queue is not None:
+        get_queue(task.order).begun.look_soon()
