@@ -94,8 +94,8 @@ class ForemanProgram:
         self.server: Server
         self._crew = make_crew_store(self.store_name)  # None: the store is for one foreman
         self._store = None if self._crew else make_store(self.store_name)
-        self._hosting: Hosting | None = None
-        self._hosting_loop: asyncio.Task[None] | None = None
+        self.hosting: Hosting | None = None
+        self._beating: asyncio.Task[None] | None = None
         self.must_restart = False  # another foreman has taken over what we ran
         self._policy = policy
         self._keep_results = keep_results
@@ -136,25 +136,25 @@ class ForemanProgram:
         await self._crew.open()
         name = socket.gethostname()
         me = ForemanPlace(f"{name}-{secrets.token_hex(4)}", name, __version__, (), read_boot())
-        self._hosting = Hosting(
+        self.hosting = Hosting(
             self._crew, me, self.home, self._make_server, self._make_reach, self._restart, self._stop_soon
         )
-        self.server = await self._hosting.start()
+        self.server = await self.hosting.start()
 
     async def _begin_hosting(self) -> None:
         """Let other foremen know where we are. Raises: StoreError."""
-        if self._hosting is None:
+        if self.hosting is None:
             return
         network = self.server.requests.key_requests.network
         listening = [str(each) for address in network for each in list_reachable(address)]
         places = (str(socket_address(self.home)), *listening)[:MAX_PLACES]
-        self._hosting.me = replace(self._hosting.me, places=places)
-        await self._hosting.look()
-        self._hosting_loop = asyncio.create_task(self._hosting.run())
+        self.hosting.me = replace(self.hosting.me, places=places)
+        await self.hosting.look()
+        self._beating = asyncio.create_task(self.hosting.run())
 
     def _make_reach(self, places: tuple[Address, ...]) -> Reach:
         """How this foreman reaches another one, or a shard of one."""
-        return Reach(places, self.keys.find_own())
+        return Reach(places)
 
     def _restart(self) -> None:
         self.must_restart = True
@@ -176,7 +176,7 @@ class ForemanProgram:
             store=self.store_name,
             started=read_monotonic(),
             unreadable=set(recovered.unreadable),
-            foreman="" if self._hosting is None else self._hosting.me.id,
+            foreman="" if self.hosting is None else self.hosting.me.id,
         )
         files = Path(self.home) / ARGUMENTS_NAME
         arguments = FileArguments(files) if self._crew is None else CrewArguments(self._crew)
@@ -253,9 +253,7 @@ class ForemanProgram:
         await self.server.requests.should_stop.wait()
 
     async def stop(self) -> None:
-        if self._hosting_loop is not None:
-            self._hosting_loop.cancel()
-            await asyncio.gather(self._hosting_loop, return_exceptions=True)
+        await self.halt_hosting()
         await self._hand_over()
         await self._close_server()
         await self._close_store()
@@ -264,22 +262,28 @@ class ForemanProgram:
         if self._lock is not None:
             self._lock.release()
 
+    async def halt_hosting(self) -> None:
+        """Renew no lease, and take over nothing more."""
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.gather(self._beating, return_exceptions=True)
+
     async def _hand_over(self) -> None:
         """Let other foremen of the crew go on with what we own, if there are any."""
-        if self._hosting is None or self.must_restart:
+        if self.hosting is None or self.must_restart:
             return
         try:
             async with asyncio.timeout(HAND_OVER_SECONDS):
-                await self._hosting.leave()
+                await self.hosting.leave()
         except (StoreError, TimeoutError) as error:
-            log.warning("other foremen take over when our leases expire: %s", error or "no answer in time")
+            log.warning("other foremen take over when our leases expire: %s", str(error) or "no answer in time")
 
     async def _close_server(self) -> None:
         await self.server.clock.leave()
-        if self._hosting is None:
+        if self.hosting is None:
             await self.server.stop()
         else:
-            await self._hosting.stop()
+            await self.hosting.stop()
 
     async def _close_store(self) -> None:
         for store in (self._store, self._crew):
