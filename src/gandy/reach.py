@@ -272,7 +272,10 @@ def _join_once(token: str, home: str, joined: CrewKeys | None) -> CrewKeys:
     from gandy.wire.joining import parse_token
 
     try:
-        return _join_by(token, parse_token(token).invitation, home, joined)
+        opened = parse_token(token)
+        if opened.role == CrewRole.FOREMAN:
+            raise ConfigError("the token is for a foreman: use it with 'gandy join'")
+        return _join_by(token, opened.invitation, home, joined)
     except (ConfigError, NotAllowed) as error:
         raise type(error)(f"GANDY_TOKEN: {error}") from None
 

@@ -73,6 +73,16 @@ def refuse_plain(doors: Doors, insecure: bool) -> None:
         raise ConfigError(f"{' and '.join(plain)} {NO_KEYS}. With keys: --listen tcp://HOST:PORT")
 
 
+def refuse_lonely(keys: ForemanKeys, store: str, doors: Doors) -> None:
+    """Refuse to pose as a crew that is elsewhere, without its jobs and keys. Raises: ConfigError."""
+    listens = any(parse_address(each).scheme == "tcp" for each in doors.listen)
+    if listens and keys.has_joined and keys.own is not None and not store.startswith("postgres"):
+        crew = keys.own.about.addresses[0]
+        raise ConfigError(
+            f"this home is a foreman's of the crew at {crew}: name its database, --store postgresql://..."
+        )
+
+
 class ForemanProgram:
     """A foreman with its doors. `start` returns when it is open; `wait` ends when a signal or a client stops it."""
 
@@ -106,6 +116,7 @@ class ForemanProgram:
     async def start(self, doors: Doors = NATIVE_ONLY) -> None:
         """Raises: StoreError, ConfigError."""
         refuse_plain(doors, self.is_insecure)  # before anything is open
+        refuse_lonely(self.keys, self.store_name, doors)
         # One foreman per home, even if two that start at the same moment have different stores.
         lock = FileLock(Path(socket_address(self.home).host))
         try:
@@ -234,10 +245,13 @@ class ForemanProgram:
             await self._open_door(address)
             return
         if self._admission is None:
-            self._admission = Admission(self.server, self.keys, self.audit, self.home)
+            self._admission = Admission(self._find_server, self.keys, self.audit, self.home)
         await self._admission.listen(address)
         self._note_door(str(address))
         self.server.requests.key_requests.network.append(address)
+
+    def _find_server(self, shard: int | None) -> Server | None:
+        return self.server if shard is None else None
 
     async def _open_door(self, address: Address) -> None:
         """Listen without keys. A unix socket needs none: the kernel says which user connects."""
@@ -279,6 +293,8 @@ class ForemanProgram:
             log.warning("other foremen take over when our leases expire: %s", str(error) or "no answer in time")
 
     async def _close_server(self) -> None:
+        if self._admission is not None:
+            await self._admission.close()
         await self.server.clock.leave()
         if self.hosting is None:
             await self.server.stop()
