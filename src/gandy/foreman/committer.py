@@ -11,7 +11,7 @@ from gandy.core.foreman import Batch, Foreman
 from gandy.core.model import AttemptKey
 from gandy.core.standing import Standing
 from gandy.core.withdrawal import Withdrawal
-from gandy.errors import StoreError
+from gandy.errors import OutcomeUnknown, StoreError
 from gandy.foreman.clock import ForemanClock
 from gandy.foreman.inputs import InputCache
 from gandy.moments import LONG_AGO
@@ -120,7 +120,8 @@ class Committer:
                 lost = await self.store.commit(batch.records)
             except StoreError as error:
                 self._note_trouble(error)
-                if not self._withdraw(batch, error):
+                # A commit that may have been done is repeated as it was; the store finds out about it.
+                if isinstance(error, OutcomeUnknown) or not self._withdraw(batch, error):
                     self.standing.is_stuck = True
                     self._put_off(batch, error)
                     await asyncio.sleep(STORE_RETRY)
