@@ -27,6 +27,7 @@ GandyError
 │   │   └── Unsendable        (talk/packing.py) a task fits no frame, whatever the worker
 │   └── RemoteProtocolError   the peer broke the protocol: close the link
 └── StoreError                the store cannot do it now: full, locked, damaged, too new
+    ├── OutcomeUnknown        the answer to a commit was lost: commit the same records again, to find out
     └── ShardLost             another foreman owns this shard now: nothing was changed, and nothing may be sent
 """
 
@@ -148,6 +149,14 @@ class StoreError(GandyError):
     def __init__(self, message: str, retryable: bool = False) -> None:
         super().__init__(message)
         self.retryable = retryable
+
+
+class OutcomeUnknown(StoreError):
+    """The answer to a commit was lost. It may have been done: the same records must be committed again, and then the
+    store finds out."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retryable=True)
 
 
 class ShardLost(StoreError):
