@@ -8,6 +8,7 @@ from gandy.core.effects import Reply
 from gandy.core.foreman import Foreman
 from gandy.core.intake import Intake
 from gandy.core.links import Link
+from gandy.core.lone_foreman import answer_alone
 from gandy.core.looking import Looking
 from gandy.core.refusal import Refusal
 from gandy.core.roles import describe_who_may, may_ask
@@ -21,6 +22,8 @@ class Answers:
     """Checks the role of the client, and lets the part of the foreman answer that the request is for."""
 
     def __init__(self, foreman: Foreman, standing: Standing) -> None:
+        self._foreman = foreman
+        self._standing = standing
         self.intake = Intake(foreman, standing)
         self._looking = Looking(foreman, standing)
         self._changing = Changing(foreman, standing, self._looking)
@@ -50,7 +53,7 @@ class Answers:
                 yield from changing.forget(request, token)
                 return None
             case ask.StopWorker(worker, immediate):
-                return (yield from changing.stop_worker(worker, immediate))
+                return (yield from changing.stop_worker(worker, immediate, request.again))
             case ask.StopForeman(drain):
                 return (yield from changing.stop_foreman(drain))
             case ask.ListKeys() | ask.MakeKey() | ask.RevokeKey() | ask.Invite():
@@ -58,6 +61,8 @@ class Answers:
             case ask.PutArguments():
                 yield KeepArguments(request)
                 return ask.Done()
+            case ask.ListForemen() | ask.DrainForeman() | ask.LookAtShards():
+                return answer_alone(request, self._standing, len(self._foreman.reactor.jobs))
             case _:
                 return (yield from self._looking.answer(request))
 

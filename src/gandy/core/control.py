@@ -55,6 +55,7 @@ class JobControl:
         lines: tuple[str, ...] = (),
         past: Mapping[JobId, JobState] | None = None,
         upload: int = 0,
+        key: int = 0,
     ) -> tuple[JobId, list[Effect]]:
         """Take a job. `past` has the states of jobs in `spec.after` that are final already."""
         number = self._next_job
@@ -64,7 +65,7 @@ class JobControl:
         at = self._clocks.stamp(now)
         job = ActiveJob(number, spec, TaskTable(spec.tasks), at, spec.held, awaited=awaited, is_open=spec.is_open)
         self._add(job)
-        effects: list[Effect] = [JobAdded(number, spec, at, lines, upload)]
+        effects: list[Effect] = [JobAdded(number, spec, at, lines, upload, key)]
         if any(states.get(before, JobState.FINISHED) is not JobState.FINISHED for before in spec.after):
             effects += self._progress.cancel(job, None, now)
         self._dispatcher.request()

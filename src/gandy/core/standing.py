@@ -9,6 +9,8 @@ from gandy.moments import Monotonic
 class Standing(Struct, eq=False):
     """What `gandy status` shows, and why requests are refused."""
 
+    id: str = ""  # new for each start
+    name: str = ""  # of its machine, for people
     version: str = ""
     pid: int = 0
     store: str = ""

@@ -3,7 +3,9 @@
 import asyncio
 import logging
 import os
+import secrets
 import signal
+import socket
 from pathlib import Path
 
 from gandy import __version__
@@ -118,6 +120,8 @@ class ForemanProgram:
         for number in recovered.unreadable:
             log.error("job %d cannot be read and is set aside: see 'gandy job show %d'", number, number)
         standing = Standing(
+            id=secrets.token_hex(6),
+            name=socket.gethostname(),
             version=__version__,
             pid=os.getpid(),
             store=self.store_name,
