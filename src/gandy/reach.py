@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from gandy.config import SOCKET_NAME, Address, find_home, parse_address
+from gandy.config import SOCKET_NAME, Address, Addresses, find_home, parse_address, parse_addresses
 from gandy.core.roles import CrewRole
 from gandy.errors import ConfigError, GandyError, LinkError, NotAllowed
 from gandy.keys.crew import CREW, CrewKeys, is_pinned
@@ -197,21 +197,21 @@ async def _connect_unix(place: Address) -> socket.socket:
 
 
 def find_reach(
-    address: str | None,
+    addresses: Addresses | None,
     environ: Mapping[str, str],
     platform: str,
     role: CrewRole = CrewRole.CLIENT,
     insecure: bool = False,
 ) -> Reach:
-    """Choose the places to try: the address, else GANDY_FOREMAN; else those that `gandy join` saved, or the unix
+    """Choose the places to try: the addresses, else GANDY_FOREMAN; else those that `gandy join` saved, or the unix
     socket, and then the ensembles.
 
     Raises: ConfigError; LinkError and NotAllowed, if joining with GANDY_TOKEN fails.
     """
     home = find_home(environ, platform)
     keys = find_keys(home, environ, role)
-    if where := address or environ.get("GANDY_FOREMAN"):
-        return Reach((parse_address(where),), keys, insecure)
+    if chosen := parse_addresses(addresses or ()) or parse_addresses(environ.get("GANDY_FOREMAN", "")):
+        return Reach(chosen, keys, insecure)
     ensembles = [environ.get("GANDY_ENSEMBLE", "")]
     places: list[str] = []
     if keys is not None and keys.has_joined:

@@ -17,7 +17,7 @@ from gandy.client.function_sets import FunctionSets
 from gandy.client.options import CallOptions, FunctionOptions, JobOptions
 from gandy.client.pending import CallStream
 from gandy.client.spec import find_folder, make_submit, split_lines
-from gandy.config import Address
+from gandy.config import Address, Addresses
 from gandy.core.model import JobSpec, JobState
 from gandy.core.requests import (
     AddLines,
@@ -58,15 +58,17 @@ T = TypeVar("T")
 
 
 class AsyncClient:
-    """A client of one foreman: at `foreman`, else at GANDY_FOREMAN, else the one that was joined, else on this machine.
+    """A client of a crew, whose foreman is at `foreman`, else at GANDY_FOREMAN, else where `gandy join` found it, else
+    on this machine.
 
-    With `ensemble`, the foreman of that ensemble, wherever it is.
+    A crew may have many foremen: `foreman` takes one address or several, in a list or with commas between them. The
+    first that answers is used, and if it dies, another one. With `ensemble`, the foreman of that ensemble.
     """
 
     # It has many methods but one purpose: each is an action for users, and makes a request or two. What they share is
     # in Connection, FunctionSets and AsyncJob.
 
-    def __init__(self, foreman: str | None = None, *, ensemble: str | None = None) -> None:
+    def __init__(self, foreman: Addresses | None = None, *, ensemble: str | None = None) -> None:
         address = foreman or (None if ensemble is None else f"ensemble:{ensemble}")
         self.connection = Connection(find_reach(address, os.environ, sys.platform))
         self.function_sets = FunctionSets(self.connection)
