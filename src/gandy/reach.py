@@ -1,7 +1,7 @@
 """How clients and workers reach their foreman: where it may be, in which order, and with which key.
 
-Discovery and addresses show where a foreman is, never that it can be trusted. A client recognises its foreman by the
-fingerprint over the network, and by the owner of the socket on a unix socket.
+Discovery and addresses show where a foreman is, never that it can be trusted. A peer recognises its foremen by the
+identity of the crew over the network, and by the owner of the socket on a unix socket.
 """
 
 import asyncio
@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from gandy.config import SOCKET_NAME, Address, Addresses, find_home, parse_address, parse_addresses
 from gandy.core.roles import CrewRole
 from gandy.errors import ConfigError, GandyError, LinkError, NotAllowed
-from gandy.keys.crew import CREW, CrewKeys, is_pinned
+from gandy.keys.crew import CREW, CrewKeys
 from gandy.keys.ensemble import OWN_FOLDER
 from gandy.keys.files import lock_folder
 from gandy.net.links import is_foreign
 from gandy.net.tls import NotAdmitted, TlsEnd, TlsTransport
+from gandy.wire import server_names
 from gandy.wire.joining import ALPN_NATIVE
 
 if TYPE_CHECKING:
@@ -55,6 +56,18 @@ class Reach:
             except LinkError as error:
                 problems.append(error)
         raise problems[0] if len(problems) == 1 else LinkError("; ".join(map(str, problems)))
+
+    async def dial_shard(self, shard: int, places: tuple[Address, ...], make: Callable[[Address], P]) -> P:
+        """Connect to the owner of a shard, at one of these places, which a foreman told. Raises: as `dial`."""
+        problems = []
+        for place in places:
+            try:
+                if place.scheme not in ("unix", "tcp"):  # a foreman sends us to no place without keys
+                    raise LinkError(f"no shard is at {place}")
+                return await self._try(place, make, server_names.format_shard_name(shard))
+            except LinkError as error:
+                problems.append(str(error))
+        raise LinkError("; ".join(problems) or f"no foreman owns shard {shard}")
 
     async def _seek(self, place: Address, make: Callable[[Address], P]) -> P:
         """Find the foreman of an ensemble. It may have moved, and other processes may pose as it.
@@ -103,14 +116,14 @@ class Reach:
             ensembles = [place for place in self.places if place.scheme == "ensemble"]
             self.places = (*map(parse_address, self.keys.about.addresses), *ensembles)
 
-    async def _try(self, place: Address, make: Callable[[Address], P]) -> P:
+    async def _try(self, place: Address, make: Callable[[Address], P], name: str = server_names.FOREMAN) -> P:
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                return await self._open(place, make)
+                return await self._open(place, make, name)
         except TimeoutError:
             raise LinkError(f"cannot reach a foreman at {place}: no answer in time") from None
 
-    async def _open(self, place: Address, make: Callable[[Address], P]) -> P:
+    async def _open(self, place: Address, make: Callable[[Address], P], name: str) -> P:
         loop = asyncio.get_running_loop()
         try:
             if place.scheme == "unix":
@@ -118,7 +131,7 @@ class Reach:
                 return (await loop.create_unix_connection(lambda: make(place), sock=link))[1]
             if place.scheme == "plain":
                 return (await loop.create_connection(lambda: make(place), place.host, place.port))[1]
-            return await self._open_tls(place, make)
+            return await self._open_tls(place, make, name)
         except (FileNotFoundError, ConnectionRefusedError):
             hint = (
                 "start one with 'gandy up'"
@@ -131,21 +144,20 @@ class Reach:
         except ValueError:  # from the codec for host names: a..b
             raise LinkError(f"cannot reach a foreman at {place}: that is not a host name") from None
 
-    async def _open_tls(self, place: Address, make: Callable[[Address], P]) -> P:
-        if self.keys is None:
+    async def _open_tls(self, place: Address, make: Callable[[Address], P], name: str) -> P:
+        keys = self.keys
+        if keys is None:
             raise ConfigError(
                 f"there is no key for {place}: on the foreman's machine 'gandy invite' prints a line that makes one. "
                 f"For a foreman that was started without keys, write plain://{str(place).removeprefix('tcp://')}"
             )
         if self._context is None:
-            self._context = self.keys.make_context()
+            self._context = keys.make_context()
             self._context.set_alpn_protocols([ALPN_NATIVE])
         made: list[P] = []
-        pin = self.keys.about.foreman
 
         def admit(transport: TlsTransport) -> P | None:
-            certificate = transport.session.certificate
-            if certificate is None or not is_pinned(certificate, pin):
+            if not keys.is_foreman(transport.session):
                 return None  # the link is closed, and nothing is sent over it
             made.append(make(place))
             return made[0]
@@ -153,7 +165,9 @@ class Reach:
         context = self._context
         loop = asyncio.get_running_loop()
         transport, end = await loop.create_connection(
-            lambda: TlsEnd(context, admit, is_server=False), place.host, place.port
+            lambda: TlsEnd(context, admit, is_server=False, server_name=keys.choose_server_name(name)),
+            place.host,
+            place.port,
         )
         try:
             error = await end.done

@@ -19,8 +19,9 @@ from gandy.errors import ConfigError
 from gandy.keys.ensemble import CREW_FOLDER, save_ensemble_key
 from gandy.keys.ensemble import NAME as ENSEMBLE
 from gandy.keys.files import lock_folder, make_folder, refuse_readable, refuse_writable, replace
-from gandy.keys.session import NO_CHECK_TIME
+from gandy.keys.session import NO_CHECK_TIME, TlsSession
 from gandy.limits import MAX_FOREMAN_ADDRESSES
+from gandy.wire import server_names
 
 CREW: Final = CREW_FOLDER  # the folder that `gandy join` writes
 CERTIFICATE: Final = "peer.pem"
@@ -125,13 +126,33 @@ class CrewKeys:
         for name in (ABOUT, CERTIFICATE, SECRET, FOREMAN, ENSEMBLE):
             (self.folder / name).unlink(missing_ok=True)
 
+    @property
+    def knows_identity(self) -> bool:
+        """True if we can verify what the crew's identity signed; folders of old versions have only its fingerprint."""
+        return (self.folder / FOREMAN).exists()
+
+    def choose_server_name(self, name: str) -> str | None:
+        """Whom to ask for (SNI). None, for which every foreman shows the identity itself, if we know nothing else."""
+        return name if self.knows_identity or name != server_names.FOREMAN else None
+
+    def is_foreman(self, session: TlsSession) -> bool:
+        """True if the other end, whose handshake is done, is a foreman of our crew.
+
+        It shows the identity itself, or a certificate that the identity signed for a foreman. The identity signed those
+        of workers and clients as well: OpenSSL has refused them, except old ones, which do not say what they are for.
+        """
+        certificate = session.certificate
+        if certificate is None:
+            return False
+        return is_pinned(certificate, self.about.foreman) or server_names.FOREMAN in session.alternative_names
+
     def make_context(self) -> ssl.SSLContext:
         """A TLS context for links to the foreman. Raises: ConfigError."""
         context = make_client_context()
         foreman = self.folder / FOREMAN
         try:
             context.load_cert_chain(self.folder / CERTIFICATE, self.folder / SECRET)
-            if foreman.exists():  # so that a false foreman does not even see our certificate
+            if self.knows_identity:  # so that a false foreman does not even see our certificate
                 context.load_verify_locations(foreman)
                 context.verify_flags |= NO_CHECK_TIME
                 context.verify_mode = ssl.CERT_REQUIRED
@@ -148,7 +169,7 @@ def make_client_context() -> ssl.SSLContext:
     """A TLS context without a key, which is enough to join."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    # No authority signs a foreman's certificate: `net.tls` compares its fingerprint before it sends anything.
+    # Names of hosts play no part: what is sent waits until `CrewKeys.is_foreman`, or `net.join`, has looked.
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context

@@ -24,6 +24,7 @@ from gandy.wire.joining import (
     encode_join,
     parse_token,
 )
+from gandy.wire.server_names import JOIN
 
 TIMEOUT: Final = 10.0  # seconds, for each address
 
@@ -82,7 +83,7 @@ def _ask(address: str, token: Token, secret: Secret, name: str) -> tuple[Joined,
     try:
         with (
             socket.create_connection((where.host, where.port), TIMEOUT) as link,
-            context.wrap_socket(link) as tls,
+            context.wrap_socket(link, server_hostname=JOIN) as tls,  # every foreman shows the identity for that name
         ):
             certificate = tls.getpeercert(binary_form=True)
             if certificate is None or not is_pinned(certificate, token.fingerprint.hex()):

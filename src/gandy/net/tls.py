@@ -62,8 +62,11 @@ class TlsTransport(asyncio.Transport):
 class TlsEnd(asyncio.Protocol):
     """One end of a link, whichever side opened it."""
 
-    def __init__(self, context: ssl.SSLContext, admit: Admit, *, is_server: bool) -> None:
-        self._session = TlsSession(context, is_server=is_server)
+    def __init__(
+        self, context: ssl.SSLContext, admit: Admit, *, is_server: bool, server_name: str | None = None
+    ) -> None:
+        """`server_name`: whom we ask for at the server (SNI), if we connected."""
+        self._session = TlsSession(context, is_server=is_server, server_name=server_name)
         self._admit = admit
         self._below: asyncio.Transport | None = None
         self._above: asyncio.Protocol | None = None
