@@ -89,6 +89,8 @@ class Client:
     forget = waiting(AsyncClient.forget)
     workers = waiting(AsyncClient.workers)
     status = waiting(AsyncClient.status)
+    foremen = waiting(AsyncClient.foremen)
+    drain_foreman = waiting(AsyncClient.drain_foreman)
     keys = waiting(AsyncClient.keys)
     make_key = waiting(AsyncClient.make_key)
     revoke_key = waiting(AsyncClient.revoke_key)
