@@ -10,6 +10,7 @@ from gandy.core.intake import Intake
 from gandy.core.links import Link
 from gandy.core.lone_foreman import answer_alone
 from gandy.core.looking import Looking
+from gandy.core.records import JobAdded
 from gandy.core.refusal import Refusal
 from gandy.core.roles import describe_who_may, may_ask
 from gandy.core.standing import Standing
@@ -72,7 +73,8 @@ class Answers:
             case ask.Submit():
                 number, effects = yield from self.intake.submit(request, link)
                 yield Decide([*effects, Reply(token, ask.Submitted(number), takes_work=True)])
-                yield Note("submitted", {"job": number, "name": request.spec.name, "tasks": request.spec.tasks})
+                if any(isinstance(effect, JobAdded) for effect in effects):  # else it came before
+                    yield Note("submitted", {"job": number, "name": request.spec.name, "tasks": request.spec.tasks})
             case ask.AddLines():
                 yield Decide([*self.intake.add_lines(request, link), Reply(token, answer, takes_work=True)])
             case ask.AddTasks():

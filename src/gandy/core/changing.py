@@ -130,11 +130,12 @@ class Changing:
     def forget(self, request: ask.ForgetJobs, token: Any) -> Steps[None]:
         self._refuse_if_stuck()
         states = yield Look(lambda store: store.find_states(request.jobs))
-        kept = tuple(each for each in self._find_kept(states, request.jobs) if not (request.again and each.is_unknown))
+        kept = tuple(self._find_kept(states, request.jobs))
         staying = {each.job for each in kept}
         gone = [job for job in dict.fromkeys(request.jobs) if job not in staying]
         self._standing.unreadable.difference_update(gone)
-        yield Decide([*map(JobForgotten, gone), Reply(token, ask.Forgotten(kept))])
+        told = tuple(each for each in kept if not (request.again and each.is_unknown))  # those were forgotten before
+        yield Decide([*map(JobForgotten, gone), Reply(token, ask.Forgotten(told))])
         if gone:
             yield Note("forgot", {"job": gone[0]} if len(gone) == 1 else {"jobs": gone})
 

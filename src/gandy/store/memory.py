@@ -33,6 +33,7 @@ class MemoryStore:
         self._jobs: dict[JobId, MemoryJob] = {}
         self._last_job = 0
         self._uploads: dict[int, list[str]] = {}
+        self._submissions: dict[int, JobId] = {}  # by the keys of the requests
 
     async def open(self) -> Recovered:
         self._uploads.clear()
@@ -100,12 +101,17 @@ class MemoryStore:
         lines: list[Input] = [*record.lines, *self._uploads.pop(record.upload, ())]
         self._jobs[record.job] = MemoryJob(record.job, record.spec, lines, record.at)
         self._last_job = max(self._last_job, record.job)
+        if record.key:
+            self._submissions[record.key] = record.job
 
     # Reading
 
     async def find_job(self, job: JobId) -> JobRow | None:
         found = self._jobs.get(job)
         return None if found is None else found.as_row()
+
+    async def find_submission(self, key: int) -> JobId | None:
+        return self._submissions.get(key)
 
     async def find_states(self, jobs: Sequence[JobId]) -> dict[JobId, JobState]:
         return {job: self._jobs[job].state for job in jobs if job in self._jobs}
