@@ -7,6 +7,7 @@ GandyError
 │   └── NothingListens            no program listens at any address of the foreman: it does not run
 ├── JobError
 │   ├── JobNotFound
+│   ├── JobMoved                  another foreman is taking over the job; try again
 │   ├── TaskFailed                a function gave no value: its process died, it took too long, its worker was lost
 │   └── JobTimeout                the job did not end within the timeout of `wait`; it goes on
 ├── CallError
@@ -114,6 +115,12 @@ class JobError(GandyError):
 
 class JobNotFound(JobError):
     """No such job, or no such task in it."""
+
+
+class JobMoved(JobError):
+    """Another foreman is taking over the job, and can be asked soon."""
+
+    retryable = True
 
 
 class TaskFailed(JobError):

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import secrets
 import socket
 from collections.abc import Callable
 from typing import Final
@@ -16,7 +15,7 @@ from gandy.errors import StoreError
 from gandy.foreman.arguments import CrewArguments
 from gandy.foreman.clock import read_boot
 from gandy.foreman.hosting import Hosting
-from gandy.foreman.job_source import MakeServer
+from gandy.foreman.job_source import MakeServer, make_foreman_id
 from gandy.foreman.ring_table import RingTable
 from gandy.foreman.server import Server
 from gandy.keys.foreman import ForemanKeys
@@ -35,7 +34,7 @@ class CrewMember:
     def __init__(self, crew: CrewStore, home: str, keys: ForemanKeys, stop: Callable[[], None]) -> None:
         """`stop`: the program must stop; if `must_restart` is set, it must start again then."""
         name = socket.gethostname()
-        self.foreman = f"{name}-{secrets.token_hex(4)}"
+        self.foreman = make_foreman_id()
         self.arguments = CrewArguments(crew)
         self.must_restart = False  # another foreman has taken over the shard that our clients talk to
         me = ForemanPlace(self.foreman, name, __version__, (), read_boot())

@@ -1,5 +1,7 @@
 """Where a foreman's jobs come from: a store of its own, or the database of a crew with many foremen."""
 
+import secrets
+import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Protocol
@@ -15,10 +17,15 @@ MakeServer = Callable[[Store, Recovered, Shard], Awaitable[Server]]  # which is 
 ARGUMENTS_NAME = "arguments"
 
 
+def make_foreman_id() -> str:
+    """The name of this machine and a number that no other start has."""
+    return f"{socket.gethostname()}-{secrets.token_hex(4)}"
+
+
 class JobSource(Protocol):
     """One for each foreman program."""
 
-    foreman: str  # our id in a crew with many foremen
+    foreman: str  # our id, new for each start
     arguments: Arguments
 
     async def open(self, make_server: MakeServer, is_on_network: bool, /) -> Server:
@@ -40,9 +47,8 @@ class JobSource(Protocol):
 class OwnStore:
     """A store that no other foreman uses."""
 
-    foreman = ""
-
     def __init__(self, store: Store, home: str) -> None:
+        self.foreman = make_foreman_id()
         self.arguments = FileArguments(Path(home) / ARGUMENTS_NAME)
         self._store = store
         self._server: Server | None = None

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 from pathlib import Path
 
 from gandy import __version__
@@ -147,12 +148,13 @@ class ForemanProgram:
         for number in recovered.unreadable:
             log.error("job %d cannot be read and is set aside: see 'gandy job show %d'", number, number)
         standing = Standing(
+            id=self._source.foreman,
+            name=socket.gethostname(),
             version=__version__,
             pid=os.getpid(),
             store=self.store_name,
             started=read_monotonic(),
             unreadable=set(recovered.unreadable),
-            foreman=self._source.foreman,
         )
         parts = (self.audit, self.keys, self._source.arguments, shard)
         server = Server(store, recovered, self._policy, standing, *parts)
