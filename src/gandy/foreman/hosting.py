@@ -20,14 +20,13 @@ from gandy.core import requests as ask
 from gandy.core.hosting import BEAT_PERIOD, HandOver, Retire, Seize, Step, list_shard_places, plan, plan_leaving, reach
 from gandy.core.links import Link
 from gandy.core.refusal import Refusal
-from gandy.core.rows import Recovered
 from gandy.core.shards import CrewView, Directory, ForemanPlace, Lease
 from gandy.errors import GandyError, LinkError, StoreError
 from gandy.foreman.crew_shard import CrewShard
+from gandy.foreman.job_source import MakeServer
 from gandy.foreman.lease_guard import LeaseGuard
 from gandy.foreman.neighbours import Neighbours
 from gandy.foreman.server import Server
-from gandy.foreman.shard import Shard
 from gandy.moments import Monotonic
 from gandy.reach import Reach
 from gandy.store.base import Store
@@ -35,7 +34,6 @@ from gandy.store.crew import CrewStore
 
 log = logging.getLogger("gandy.foreman")
 
-MakeServer = Callable[[Store, Recovered, Shard], Awaitable[Server]]  # which is started
 MakeReach = Callable[[tuple[Address, ...]], Reach]
 
 
@@ -56,12 +54,14 @@ class Hosting:
         crew: CrewStore,
         me: ForemanPlace,
         home: str,
-        make_server: MakeServer,
         make_reach: MakeReach,
+        on_ring: Callable[[int], Awaitable[None]],
         on_own_lost: Callable[[], None],
         on_drained: Callable[[], None],
     ) -> None:
-        """`on_own_lost`: the shard that our clients talk to has another owner, so the program must start again.
+        """`on_ring` gets the version of the crew's keyring.
+
+        `on_own_lost`: the shard that our clients talk to has another owner, so the program must start again.
 
         `on_drained`: all was handed over, as a client asked, so the program must stop.
         """
@@ -71,21 +71,24 @@ class Hosting:
         self.hosted: dict[int, Hosted] = {}
         self._crew = crew
         self._home = Path(home)
-        self._make_server = make_server
+        self._make_server: MakeServer
         self._make_reach = make_reach
+        self._on_ring = on_ring
         self._on_own_lost = on_own_lost
         self._on_drained = on_drained
         self._halted: list[Hosted] = []  # that was handed over while our clients are still connected to it
         self._directories: dict[int, tuple[Directory, Directory]] = {}  # that were sent last, by shard
         self._looking = asyncio.Lock()
         self._nudged = asyncio.Event()
+        self._nudging: set[asyncio.Task[None]] = set()
         self._neighbours = Neighbours(me.id, self._reach_foreman, self.nudge)
         self._is_leaving = False
 
     # The loop
 
-    async def start(self) -> Server:
+    async def start(self, make_server: MakeServer) -> Server:
         """Take a shard, and return its server. Raises: StoreError, ConfigError."""
+        self._make_server = make_server
         lease = await self._crew.take_new(self.me.id)
         self.own = lease.shard
         hosted = await self._host(lease)
@@ -107,6 +110,12 @@ class Hosting:
     def nudge(self) -> None:
         self._nudged.set()
 
+    def nudge_all(self) -> None:
+        """Have all other foremen look soon, too: something that they must know has changed."""
+        nudging = asyncio.create_task(self._neighbours.nudge())
+        self._nudging.add(nudging)
+        nudging.add_done_callback(self._nudging.discard)
+
     async def look(self) -> None:
         """Say that we are there, renew our leases, and do what the plan says. Raises: StoreError."""
         async with self._looking:
@@ -120,6 +129,7 @@ class Hosting:
         self.view = await self._crew.beat(self.me, [each.lease for each in self.hosted.values()])
         self._check_leases(asked)
         self._neighbours.on_view(self.view)
+        await self._on_ring(self.view.ring_version)
 
     def _check_leases(self, asked: Monotonic) -> None:
         held = {(lease.shard, lease.epoch) for lease in self.view.leases if lease.owner == self.me.id}
