@@ -5,9 +5,9 @@ A commit without an answer is found out about before anything else: then it was 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from tests.sim.database import AlreadyDone, Database
+from tests.sim.database import Database, Disconnected
 from tests.sim.process_loop import ProcessLoop
 from tests.waiting import run_sync
 
@@ -15,13 +15,11 @@ from gandy.core.model import AttemptKey, Input, JobState, TaskState
 from gandy.core.records import Record
 from gandy.core.rows import JobRow, Recovered, RecoveredJob, TaskRow
 from gandy.core.shards import CrewView, ForemanPlace, Lease
-from gandy.errors import ShardLost, StoreError
+from gandy.errors import OutcomeUnknown, StoreError
 from gandy.ids import JobId, TaskNumber
 from gandy.store.crew import StoredRing
 
 T = TypeVar("T")
-
-RETRY_PAUSE: Final = 0.3  # seconds between two tries to find out about a commit
 
 
 class Connection:
@@ -105,6 +103,11 @@ class SimCrewStore:
         pass
 
 
+class _Pending(NamedTuple):
+    number: int
+    records: tuple[Record, ...]
+
+
 class ShardStore:
     """The store of one shard, for as long as a foreman owns it."""
 
@@ -113,7 +116,9 @@ class ShardStore:
         self._database = connection.database
         self._jobs = connection.database.store
         self._mine = mine
+        self._process = connection.site
         self._number = 0  # of the last commit in this epoch
+        self._pending: _Pending | None = None  # a commit without an answer
 
     async def open(self) -> Recovered:
         return await self._connection.do(lambda: self._database.do_open(self._mine))
@@ -122,35 +127,40 @@ class ShardStore:
         pass
 
     async def prepare(self) -> None:
+        if self._pending is not None:
+            raise StoreError("a commit waits to be found out about", retryable=True)
         await self._connection.do(lambda: None)
 
     async def commit(self, records: Sequence[Record]) -> frozenset[AttemptKey]:
-        """An epoch has one process, and each of its commits a number of its own."""
-        self._number += 1
-        number, kept = self._number, tuple(records)
-        try:
-            return await self._connection.do(
-                lambda: self._database.do_commit(self._mine, self._connection.site, number, kept)
-            )
-        except ShardLost:
-            raise
-        except StoreError as error:
-            lost = await self._find_out(number)
-            if lost is None:
-                raise StoreError(str(error), retryable=True) from None
-            return lost
-
-    async def _find_out(self, number: int) -> frozenset[AttemptKey] | None:
-        """None: the commit was not done, and can never be. Raises: ShardLost."""
-        while True:
+        """As `store.postgres.shard` does it: an epoch has one process, and each of its commits has a number."""
+        if self._pending is not None:
+            before = self._pending
+            lost = await self._find_out(before)
+            self._pending = None
+            if lost is not None and before.records == tuple(records):
+                return lost
+        for _ in range(2):  # the first connection may have been broken long ago
+            self._number += 1
+            pending = _Pending(self._number, tuple(records))
             try:
-                return await self._connection.do(lambda: self._database.do_find_out(self._mine, number))
-            except ShardLost:
-                raise
-            except AlreadyDone:
-                raise AssertionError("nothing but a commit says so") from None
-            except StoreError:
-                await asyncio.sleep(RETRY_PAUSE)
+                return await self._connection.do(lambda: self._commit(pending))  # noqa: B023 - it is waited for
+            except Disconnected:
+                self._pending = pending
+                lost = await self._find_out(pending)
+                self._pending = None
+                if lost is not None:
+                    return lost
+        raise StoreError("the connection broke", retryable=True)
+
+    def _commit(self, commit: "_Pending") -> frozenset[AttemptKey]:
+        return self._database.do_commit(self._mine, self._process, commit.number, commit.records)
+
+    async def _find_out(self, commit: "_Pending") -> frozenset[AttemptKey] | None:
+        """None: the commit was not done, and can never be. Raises: ShardLost, OutcomeUnknown."""
+        try:
+            return await self._connection.do(lambda: self._database.do_find_out(self._mine, commit.number))
+        except Disconnected as error:
+            raise OutcomeUnknown(f"it is not known whether the last commit was done: {error}") from None
 
     # Reading
 

@@ -54,8 +54,11 @@ class DatabaseFaults(Struct, frozen=True):
     late: float = 0.0  # of a lost question, that it arrives all the same, long after
 
 
-class AlreadyDone(StoreError):
-    """A commit has this number, or was ruled out."""
+class Disconnected(StoreError):
+    """The connection broke while a statement was under way: whether it was done is not known."""
+
+    def __init__(self) -> None:
+        super().__init__("the connection to the database broke", retryable=True)
 
 
 class ShardRow(Struct):
@@ -129,7 +132,7 @@ class Database:
                 on_done(value, error)
 
         def give_up() -> None:
-            finish(None, StoreError("the database does not answer", retryable=True))
+            finish(None, Disconnected())
 
         faults, chance = self.faults, self._get_chance(site)
         self._simulation.call_later(PATIENCE, give_up)
@@ -145,7 +148,7 @@ class Database:
 
     def _arrive(self, site: str, transaction: Transaction, finish: OnDone) -> None:
         if not self.is_up:
-            finish(None, StoreError("the database refuses connections", retryable=True))
+            finish(None, Disconnected())
             return
         life = self._life
         delay = self.faults.max_commit * self._get_chance(site).random()
@@ -153,7 +156,7 @@ class Database:
 
     def _do(self, life: int, site: str, transaction: Transaction, finish: OnDone) -> None:
         if life != self._life:
-            finish(None, StoreError("the connection to the database broke", retryable=True))
+            finish(None, Disconnected())
             return
         value, error = None, None
         try:
@@ -163,14 +166,14 @@ class Database:
         chance = self._get_chance(site)
         if chance.random() < self.faults.lose_answer:
             self._laws.seen["answer lost"] += 1
-            value, error = None, StoreError("the connection to the database broke", retryable=True)
+            value, error = None, Disconnected()
         self._simulation.call_later(
             self.faults.max_delay * chance.random(), lambda: self._answer(life, site, value, error, finish)
         )
 
     def _answer(self, life: int, site: str, value: Any, error: StoreError | None, finish: OnDone) -> None:
         if life != self._life:
-            value, error = None, StoreError("the connection to the database broke", retryable=True)
+            value, error = None, Disconnected()
         if (SITE, site) not in self._network.cuts:  # else the foreman loses patience
             finish(value, error)
 
@@ -271,12 +274,12 @@ class Database:
         return shard if shard is None or not self.shards[shard].is_retired else NO_SHARD
 
     def do_commit(self, mine: Lease, process: str, number: int, records: Sequence[Record]) -> frozenset[AttemptKey]:
-        """Raises: ShardLost, AlreadyDone, StoreError."""
+        """Raises: ShardLost, StoreError."""
         if self.has_fence and not self.owns(mine):
             raise ShardLost("another foreman owns this shard")
         key = (mine.shard, mine.epoch, number)
         if self.knows_commits and key in self._commits:
-            raise AlreadyDone("this commit was done, or ruled out")
+            raise StoreError("this commit was ruled out")
         for record in records:
             if isinstance(record, JobAdded) and record.key in self.store.keys:
                 raise StoreError("this job was submitted already, at another foreman", retryable=True)

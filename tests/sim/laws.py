@@ -44,7 +44,9 @@ class Law(StrEnum):
     TIME = "nothing begins before its time"
     FENCE = "one process at a time commits for a shard, and none after it lost the shard"
     SPEECH = "a foreman says nothing for a shard that it lost, once workers know of the new owner"
-    BUG = "no foreman has a bug"
+    KEYED = "a job that is submitted again, anywhere, is the same job"
+    OWNED = "every shard has an owner that is there"
+    BUG = "no process has a bug"
     PATIENCE = "the foreman waits no longer than it promises"
 
 

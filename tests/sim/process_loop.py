@@ -5,6 +5,7 @@ one that is dead does nothing.
 """
 
 import asyncio
+import random
 import secrets
 import sys
 import time
@@ -18,6 +19,7 @@ from typing import Any, TypeVar
 
 from gandy.foreman import requests
 from gandy.testing.simulation import Simulation
+from gandy.worker import foreman_link
 
 T = TypeVar("T")
 
@@ -28,10 +30,10 @@ class ProcessLoop(asyncio.AbstractEventLoop):
     """One for each life of a process. `age`: what its monotonic clock shows when the simulation begins."""
 
     def __init__(
-        self, simulation: Simulation, age: float, random: Random, on_bug: Callable[[BaseException | str], None]
+        self, simulation: Simulation, age: float, chance: Random, on_bug: Callable[[BaseException | str], None]
     ) -> None:
         self._simulation = simulation
-        self.random = random
+        self.random = chance
         self._age = age
         self._on_bug = on_bug
         self._ready: deque[asyncio.Handle] = deque()
@@ -104,7 +106,7 @@ class ProcessLoop(asyncio.AbstractEventLoop):
 
     def _run(self, handle: asyncio.Handle) -> None:
         if not handle.cancelled():
-            self.perform(handle._run)
+            self.perform(lambda: None if handle.cancelled() else handle._run())  # it may be put off
 
     def create_future(self) -> "asyncio.Future[Any]":
         return asyncio.Future(loop=self)
@@ -127,6 +129,11 @@ class ProcessLoop(asyncio.AbstractEventLoop):
         if self.is_alive:
             self._on_bug(context.get("exception") or str(context))
 
+    def call_soon_threadsafe(
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        return self.call_soon(callback, *args, context=context)
+
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         pass
 
@@ -146,11 +153,17 @@ def _draw(limit: int) -> int:
     return loop.random.randrange(limit) if isinstance(loop, ProcessLoop) else secrets.randbelow(limit)
 
 
+def _draw_uniform(low: float, high: float) -> float:
+    loop = events._get_running_loop()
+    return (loop.random if isinstance(loop, ProcessLoop) else random).uniform(low, high)
+
+
 def simulate_machine() -> None:
     """In a simulated process, the modules of the foreman have its clocks and chance. Elsewhere nothing changes."""
     requests.secrets = SimpleNamespace(randbelow=_draw)  # type: ignore[attr-defined]
+    foreman_link.random = SimpleNamespace(uniform=_draw_uniform)  # type: ignore[attr-defined]
     for name, module in list(sys.modules.items()):
-        if name.startswith("gandy.foreman"):
+        if name.startswith(("gandy.foreman", "gandy.worker")):
             if getattr(module, "read_monotonic", None) is time.monotonic:
                 module.read_monotonic = _read_monotonic  # type: ignore[attr-defined]
             if getattr(module, "read_wall", None) is time.time:
