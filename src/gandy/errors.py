@@ -4,6 +4,7 @@ GandyError
 ├── ConfigError                   what the user wrote is not valid: an address, an option, a job file
 │   └── TaskTooLarge              a pickled task has more bytes than the foreman takes
 ├── LinkError                     no link to the foreman, or it broke; try again
+│   └── NothingListens            no program listens at any address of the foreman: it does not run
 ├── JobError
 │   ├── JobNotFound
 │   ├── TaskFailed                a function gave no value: its process died, it took too long, its worker was lost
@@ -88,6 +89,10 @@ class LinkError(GandyError):
     """There is no link to the foreman, or it broke before the answer came."""
 
     retryable = True
+
+
+class NothingListens(LinkError):
+    """No program listens at any address of the foreman."""
 
 
 class Rejected(GandyError):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from gandy.config import SOCKET_NAME, Address, find_home, parse_address
 from gandy.core.roles import CrewRole
-from gandy.errors import ConfigError, GandyError, LinkError, NotAllowed
+from gandy.errors import ConfigError, GandyError, LinkError, NotAllowed, NothingListens
 from gandy.keys.crew import CREW, CrewKeys
 from gandy.keys.ensemble import OWN_FOLDER
 from gandy.keys.files import lock_folder
@@ -55,19 +55,19 @@ class Reach:
                 return await (self._seek(place, make) if place.scheme == "ensemble" else self._try(place, make))
             except LinkError as error:
                 problems.append(error)
-        raise problems[0] if len(problems) == 1 else LinkError("; ".join(map(str, problems)))
+        raise _join(problems)
 
     async def dial_shard(self, shard: int, places: tuple[Address, ...], make: Callable[[Address], P]) -> P:
         """Connect to the owner of a shard, at one of these places, which a foreman told. Raises: as `dial`."""
-        problems = []
+        problems: list[LinkError] = []
         for place in places:
             try:
                 if place.scheme not in ("unix", "tcp"):  # a foreman sends us to no place without keys
                     raise LinkError(f"no shard is at {place}")
                 return await self._try(place, make, server_names.format_shard_name(shard))
             except LinkError as error:
-                problems.append(str(error))
-        raise LinkError("; ".join(problems) or f"no foreman owns shard {shard}")
+                problems.append(error)
+        raise _join(problems) if problems else LinkError(f"no foreman owns shard {shard}")
 
     async def _seek(self, place: Address, make: Callable[[Address], P]) -> P:
         """Find the foreman of an ensemble. It may have moved, and other processes may pose as it.
@@ -138,7 +138,7 @@ class Reach:
                 if place.scheme == "unix"
                 else "there, 'gandy foreman run --listen' starts one"
             )
-            raise LinkError(f"no foreman is running at {place}; {hint}") from None
+            raise NothingListens(f"no foreman is running at {place}; {hint}") from None
         except OSError as error:
             raise LinkError(f"cannot reach a foreman at {place}: {error.strerror or error}") from None
         except ValueError:  # from the codec for host names: a..b
@@ -177,6 +177,12 @@ class Reach:
         if made:
             return made[0]
         raise _explain(place, error)
+
+
+def _join(problems: list[LinkError]) -> LinkError:
+    """One error for all places that were tried."""
+    kind = NothingListens if all(isinstance(each, NothingListens) for each in problems) else LinkError
+    return problems[0] if len(problems) == 1 else kind("; ".join(map(str, problems)))
 
 
 def _explain(place: Address, error: Exception | None) -> GandyError:

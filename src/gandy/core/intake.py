@@ -54,6 +54,7 @@ class Intake:
         self._refuse_in_trouble()
         shared_ahead: float = 0.0 if request.spec.at is None else (yield CompareClocks())
         identity = yield DrawIdentity()
+        drawn: JobId | None = (yield Look(lambda store: store.draw_number())) if self._foreman.shard else None
         past = yield from self._find_past(request.spec.after)
         upload = self._find_upload(link, request)
         spec = _check_spec(request.spec, len(request.lines) or upload.count)
@@ -62,7 +63,7 @@ class Intake:
         self._uploads.pop((link, request.upload), None)
         spec = replace(spec, identity=identity)
         number, effects = self._foreman.reactor.control.submit(
-            spec, self._standing.now, request.lines, past, upload.number
+            spec, self._standing.now, request.lines, past, upload.number, number=drawn
         )
         if spec.is_open:
             self._owners[number] = link

@@ -3,36 +3,51 @@
 import asyncio
 import logging
 import os
+import secrets
 import signal
+import socket
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from gandy import __version__
 from gandy.bus.core.discovery import LOCALHOST
 from gandy.clocks import read_monotonic
 from gandy.config import SOCKET_NAME, Address, parse_address
 from gandy.core.policy import Policy
+from gandy.core.rows import Recovered
+from gandy.core.shards import ForemanPlace
 from gandy.core.standing import Standing
-from gandy.errors import ConfigError
+from gandy.errors import ConfigError, StoreError
 from gandy.foreman.admission import Admission
+from gandy.foreman.arguments import CrewArguments, FileArguments
 from gandy.foreman.audit import Audit
-from gandy.foreman.blobs import Blobs
+from gandy.foreman.clock import read_boot
 from gandy.foreman.doors import NATIVE_ONLY, NO_KEYS, Doors
+from gandy.foreman.hosting import Hosting
+from gandy.foreman.ring_table import OtherIdentity, RingTable
 from gandy.foreman.server import Server
-from gandy.interfaces import find_ip, is_local
+from gandy.foreman.shard import Shard, WholeCrew
+from gandy.interfaces import find_ip, is_local, list_reachable
 from gandy.keys.ensemble import open_own_key
 from gandy.keys.files import make_private_folder
 from gandy.keys.foreman import FOLDER as KEYS
 from gandy.keys.foreman import ForemanKeys
+from gandy.limits import MAX_PLACES
 from gandy.net import loop
 from gandy.net.exposure import describe_audience
 from gandy.net.links import OWNER
 from gandy.net.logs import begin_log
 from gandy.net.open_files import allow_many_files
-from gandy.store import make_store
+from gandy.reach import Reach
+from gandy.store import make_crew_store, make_store
+from gandy.store.base import Store
+from gandy.store.crew import CrewStore
 from gandy.store.lock import FileLock
 
-BLOBS_NAME = "arguments"
+ARGUMENTS_NAME = "arguments"
 STORE_NAME = "jobs.sqlite"
+HAND_OVER_SECONDS = 5.0  # that other foremen have to take over, when this one stops
 KEEP_RESULTS = 30 * 86_400.0  # seconds that values of functions are kept, unless the user says otherwise
 
 log = logging.getLogger("gandy.foreman")
@@ -60,10 +75,14 @@ def refuse_plain(doors: Doors, insecure: bool) -> None:
         raise ConfigError(f"{' and '.join(plain)} {NO_KEYS}. With keys: --listen tcp://HOST:PORT")
 
 
+def needs_keys(doors: Doors) -> bool:
+    """True if peers from the network connect with keys."""
+    return any(parse_address(each).scheme == "tcp" for each in doors.listen)
+
+
 def refuse_lonely(keys: ForemanKeys, store: str, doors: Doors) -> None:
     """Refuse to pose as a crew that is elsewhere, without its jobs and keys. Raises: ConfigError."""
-    listens = any(parse_address(each).scheme == "tcp" for each in doors.listen)
-    if listens and keys.has_joined and keys.own is not None and not store.startswith("postgres"):
+    if needs_keys(doors) and keys.has_joined and keys.own is not None and not store.startswith("postgres"):
         crew = keys.own.about.addresses[0]
         raise ConfigError(
             f"this home is a foreman's of the crew at {crew}: name its database, --store postgresql://..."
@@ -89,7 +108,11 @@ class ForemanProgram:
         self.audit = Audit(home)
         self.has_failed = False
         self.server: Server
-        self._store = make_store(self.store_name)
+        self._crew = make_crew_store(self.store_name)  # None: the store is for one foreman
+        self._store = None if self._crew else make_store(self.store_name)
+        self._hosting: Hosting | None = None
+        self._hosting_loop: asyncio.Task[None] | None = None
+        self.must_restart = False  # another foreman has taken over what we ran
         self._policy = policy
         self._keep_results = keep_results
         self._lock: FileLock | None = None
@@ -103,14 +126,15 @@ class ForemanProgram:
         # One foreman per home, even if two that start at the same moment have different stores.
         lock = FileLock(Path(socket_address(self.home).host))
         try:
-            await self._open_server()
+            await self._open_server(doors)
             try:
                 await self._open_doors(doors)
             except BaseException:
                 await self._close_server()
                 raise
+            await self._begin_hosting()
         except BaseException:
-            await self._store.close()
+            await self._close_store()
             lock.release()
             raise
         self._lock = lock
@@ -120,9 +144,63 @@ class ForemanProgram:
             "started the foreman", OWNER, listening=" and ".join(standing.listening), insecure=doors_without_keys
         )
 
-    async def _open_server(self) -> None:
-        """Take up what the store knows. Raises: StoreError."""
-        recovered = await self._store.open()
+    async def _open_server(self, doors: Doors) -> None:
+        """Take up what the store knows. Raises: StoreError, ConfigError."""
+        if self._crew is None:
+            assert self._store is not None
+            self.server = await self._make_server(self._store, await self._store.open(), WholeCrew())
+            return
+        await self._crew.open()
+        name = socket.gethostname()
+        me = ForemanPlace(f"{name}-{secrets.token_hex(4)}", name, __version__, (), read_boot())
+        self._hosting = Hosting(
+            self._crew, me, self.home, self._make_server, self._make_reach, self._restart, self._stop_soon
+        )
+        await self._share_keys(self._hosting, self._crew, doors)
+        self.server = await self._hosting.start()
+        self.server.requests.key_requests.list_other_places = self._hosting.list_other_places
+
+    async def _share_keys(self, hosting: Hosting, crew: CrewStore, doors: Doors) -> None:
+        """Use the keys of the crew. A foreman of another identity may run if it needs none. Raises: ConfigError."""
+        try:
+            await self.keys.share_ring(RingTable(crew, self.keys.fingerprint))
+        except OtherIdentity:
+            if needs_keys(doors):
+                raise
+            return
+        self.keys.kept.on_change = hosting.spread
+        self.keys.kept.on_revoked.append(self._on_revoked)
+        hosting.on_ring_version = self.keys.kept.on_version
+
+    def _on_revoked(self, fingerprint: str) -> None:
+        if self.keys.own is not None and fingerprint == self.keys.own.fingerprint:
+            log.critical("the key of this foreman was revoked, so it stops")
+            self._fail()
+
+    async def _begin_hosting(self) -> None:
+        """Let other foremen know where we are. Raises: StoreError."""
+        if self._hosting is None:
+            return
+        network = self.server.requests.key_requests.network
+        listening = [str(each) for address in network for each in list_reachable(address)]
+        places = (str(socket_address(self.home)), *listening)[:MAX_PLACES]
+        self._hosting.me = replace(self._hosting.me, places=places)
+        await self._hosting.look()
+        self._hosting_loop = asyncio.create_task(self._hosting.run())
+
+    def _make_reach(self, places: tuple[Address, ...]) -> Reach:
+        """How this foreman reaches another one, or a shard of one."""
+        return Reach(places, self.keys.own)
+
+    def _restart(self) -> None:
+        self.must_restart = True
+        self._stop_soon()
+
+    def _stop_soon(self) -> None:
+        self.server.requests.should_stop.set()
+
+    async def _make_server(self, store: Store, recovered: Recovered, shard: Shard) -> Server:
+        """Raises: StoreError."""
         for problem in recovered.problems:
             log.error("%s", problem)
             self.audit.note("found a damaged store", OWNER, why=problem)
@@ -134,10 +212,13 @@ class ForemanProgram:
             store=self.store_name,
             started=read_monotonic(),
             unreadable=set(recovered.unreadable),
+            foreman="" if self._hosting is None else self._hosting.me.id,
         )
-        blobs = Blobs(Path(self.home) / BLOBS_NAME)
-        self.server = Server(self._store, recovered, self._policy, standing, self.audit, self.keys, blobs)
-        await self.server.start(self._keep_results, self._fail)
+        files = Path(self.home) / ARGUMENTS_NAME
+        arguments = FileArguments(files) if self._crew is None else CrewArguments(self._crew)
+        server = Server(store, recovered, self._policy, standing, self.audit, self.keys, arguments, shard)
+        await server.start(self._keep_results, self._fail)
+        return server
 
     def _fail(self) -> None:
         self.has_failed = True
@@ -195,6 +276,8 @@ class ForemanProgram:
         self.server.requests.key_requests.network.append(address)
 
     def _find_server(self, shard: int | None) -> Server | None:
+        if self._hosting is not None:
+            return self._hosting.find_server(shard)
         return self.server if shard is None else None
 
     async def _open_door(self, address: Address) -> None:
@@ -211,18 +294,40 @@ class ForemanProgram:
         await self.server.requests.should_stop.wait()
 
     async def stop(self) -> None:
+        if self._hosting_loop is not None:
+            self._hosting_loop.cancel()
+            await asyncio.gather(self._hosting_loop, return_exceptions=True)
+        await self._hand_over()
         await self._close_server()
-        await self._store.close()
+        await self._close_store()
         self.audit.close()
         Path(socket_address(self.home).host).unlink(missing_ok=True)
         if self._lock is not None:
             self._lock.release()
 
+    async def _hand_over(self) -> None:
+        """Let other foremen of the crew go on with what we own, if there are any."""
+        if self._hosting is None or self.must_restart:
+            return
+        try:
+            async with asyncio.timeout(HAND_OVER_SECONDS):
+                await self._hosting.leave()
+        except (StoreError, TimeoutError) as error:
+            log.warning("other foremen take over when our leases expire: %s", error or "no answer in time")
+
     async def _close_server(self) -> None:
         if self._admission is not None:
             await self._admission.close()
         await self.server.clock.leave()
-        await self.server.stop()
+        if self._hosting is None:
+            await self.server.stop()
+        else:
+            await self._hosting.stop()
+
+    async def _close_store(self) -> None:
+        for store in (self._store, self._crew):
+            if store is not None:
+                await store.close()
 
 
 def stop_on_signals(program: ForemanProgram) -> None:
@@ -235,8 +340,12 @@ def run(*, home: str, store: str | None, grace: float, insecure: bool, keep_resu
     """Raises: StoreError, ConfigError."""
     begin_log(logging.INFO)
     allow_many_files()
-    program = ForemanProgram(home, store, Policy(grace=grace), insecure, keep_results)
-    return loop.run(_run(program, doors))
+    while True:
+        program = ForemanProgram(home, store, Policy(grace=grace), insecure, keep_results)
+        code = loop.run(_run(program, doors))
+        if not program.must_restart:
+            return code
+        log.warning("another foreman has taken over what this one ran; it starts again")
 
 
 async def _run(program: ForemanProgram, doors: Doors) -> int:

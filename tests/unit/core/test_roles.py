@@ -39,10 +39,11 @@ READING: set[type[ask.Request]] = {
     ask.ListWorkers,
     ask.GetStatus,
     ask.GetTime,
+    ask.ListForemen,
     ask.ReadOutput,
     ask.ReadOutputs,
 }
-KEEPING: set[type[ask.Request]] = {ask.ListKeys, ask.MakeKey, ask.RevokeKey, ask.Invite}
+KEEPING: set[type[ask.Request]] = {ask.ListKeys, ask.MakeKey, ask.RevokeKey, ask.Invite, ask.LookAtShards}
 
 AS_CLIENT = Hello(0, (), Extension.ATOMIC | Extension.CLIENT)
 AS_WORKER = Hello(1, (), Extension.ATOMIC, About("id", "name", 1))
